@@ -1,0 +1,99 @@
+# Everything here works on a machine with Python 3.11 or newer (with venv) and make.
+#
+# Variables:
+#   PYTHON      interpreter the virtual environment is made from      (make run PYTHON=python3.12)
+#   VENV        folder of the virtual environment
+#   PIP_ARGS    extra options of every `pip install`
+#   RUN_ARGS    extra options of `gmc-bench run`                      (make run RUN_ARGS="--seed 1")
+#   PYTEST_ARGS extra options of pytest                               (make test PYTEST_ARGS="-k config")
+
+PYTHON ?= python3
+VENV ?= .venv
+PIP_ARGS ?=
+RUN_ARGS ?=
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(PIP_ARGS)
+# A stamp is written when its step has succeeded; what it depends on decides when to repeat it.
+PACKAGE := $(VENV)/.installed-package
+TOOLS := $(VENV)/.installed-tools
+
+# Prints the requirements of the groups `lint` and `test` (PEP 735); pip itself reads groups only since 25.1.
+READ_GROUPS := import tomllib; \
+	groups = tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]; \
+	print(*groups["lint"], *groups["test"], sep="\n")
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install run check lint types imports test test-all golden leaderboard clean distclean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(PACKAGE) ## Make the virtual environment and install the package
+
+run: $(PACKAGE) ## Train and score RecMorph on the unimal suite
+	$(BIN)/gmc-bench run --method recmorph --suite unimal $(RUN_ARGS)
+
+check: $(TOOLS) ## Lint, types and dependency rules; runs all of them, fails if any fails
+	@$(MAKE) --no-print-directory --keep-going lint types imports
+
+lint: $(TOOLS)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(TOOLS)
+	$(BIN)/mypy
+
+imports: $(TOOLS)
+	$(BIN)/lint-imports
+
+# The tests also run when a check has failed, so that one call shows everything.
+test: $(TOOLS) ## All checks and the default tests
+	@status=0; \
+	$(MAKE) --no-print-directory check || status=1; \
+	test $$status -eq 0 || echo "==> a check failed (see above); running the tests all the same"; \
+	echo "$(BIN)/python -m pytest $(PYTEST_ARGS)"; \
+	$(BIN)/python -m pytest $(PYTEST_ARGS) || status=1; \
+	exit $$status
+
+test-all: $(TOOLS) ## Every test, slow, golden and GPU ones too (those without their data or device skip)
+	$(BIN)/python -m pytest -m "" $(PYTEST_ARGS)
+
+golden: $(TOOLS) ## Only the comparisons with stored reference data
+	$(BIN)/python -m pytest -m golden $(PYTEST_ARGS)
+
+leaderboard: $(PACKAGE) ## Rebuild the leaderboard tables from the stored records
+	$(BIN)/gmc-bench leaderboard build
+
+clean: ## Remove caches and build output (never runs or records)
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## Remove the virtual environment as well
+	rm -rf $(VENV)
+
+$(BIN)/python:
+	@command -v $(PYTHON) > /dev/null || { \
+		echo "'$(PYTHON)' was not found; install Python 3.11 or newer, or name it: make PYTHON=/path/to/python3"; \
+		exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "gmc-bench needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1);" \
+			"name a newer one: make PYTHON=python3.12"; \
+		exit 1; }
+	@echo "==> making the virtual environment $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv --clear $(VENV)
+
+$(PACKAGE): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "==> installing PyTorch (the largest download; several minutes on a slow line)"
+	@$(PIP_INSTALL) torch
+	@echo "==> installing gmc-bench and the packages it needs"
+	@$(PIP_INSTALL) --editable .
+	@touch $@
+
+$(TOOLS): $(PACKAGE)
+	@echo "==> installing the test and lint tools"
+	@$(BIN)/python -c '$(READ_GROUPS)' > $@.txt
+	@$(PIP_INSTALL) --requirement $@.txt
+	@touch $@

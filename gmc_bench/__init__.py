@@ -1,0 +1,3 @@
+"""gmc-bench: a benchmark suite for morphology controllers."""
+
+__version__ = "0.1.0"

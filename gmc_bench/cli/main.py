@@ -1,0 +1,79 @@
+"""`gmc-bench`: the command line."""
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import NoReturn
+
+import gmc_bench
+from gmc_bench.cli import evaluate, leaderboard, listing, morphologies, profile, run
+from gmc_bench.cli.parser import Parser
+from gmc_bench.errors import GmcBenchError
+
+VERBS = (run, evaluate, listing, morphologies, profile, leaderboard)
+
+
+def make_parser() -> Parser:
+    """Return the parser of all verbs."""
+    parser = Parser(
+        prog="gmc-bench",
+        description="Train, score and compare morphology controllers: one policy, many bodies.",
+        epilog=(
+            "examples:\n  gmc-bench run --method recmorph --suite unimal\n  gmc-bench list methods"
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=gmc_bench.__version__)
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=Parser)
+    for verb in VERBS:
+        verb.add_parser(verbs)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Returns:
+        0 on success, 1 on an internal failure, 2 on bad input, 130 when interrupted.
+    """
+    # Simulation and networks take turns on the same cores: of numba's thread pools this one
+    # sleeps while it waits.
+    os.environ.setdefault("NUMBA_THREADING_LAYER", "workqueue")
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    signal.signal(signal.SIGTERM, _interrupt)
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        parser = make_parser()
+        parsed, unknown = parser.parse_known_args(arguments)
+        if parsed.verb is None:
+            parser.print_help()
+            return 2
+        code: int = parsed.execute(parsed, unknown, arguments)
+        return code
+    except GmcBenchError as error:
+        _complain(f"gmc-bench: {error}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        _complain("gmc-bench: interrupted")
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has gone, e.g. `head`; there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _complain(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""Argument parsing shared by the verbs: one-sentence errors and options made from settings."""
+
+import argparse
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from gmc_bench.config import leaves
+from gmc_bench.errors import ConfigError, did_you_mean
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints are `ConfigError`s."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing the usage."""
+        raise ConfigError(f"{message}; see '{self.prog} --help'")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            choices = [str(choice) for choice in action.choices]
+            what = action.metavar if isinstance(action.metavar, str) else action.dest
+            raise ConfigError(f"unknown {what.lower()} {value!r}{did_you_mean(value, choices)}")
+
+    def reject_unknown(self, unknown: list[str]) -> None:
+        """Raise for options that nobody took, naming the closest that exists.
+
+        Raises:
+            ConfigError: `unknown` is not empty.
+        """
+        if unknown:
+            first = unknown[0].partition("=")[0]
+            known = [name for action in self._actions for name in action.option_strings]
+            close = did_you_mean(first, known) if first.startswith("-") else ""
+            hint = close if "did you mean" in close else f"; see '{self.prog} --help'"
+            kind = "option" if first.startswith("-") else "argument"
+            raise ConfigError(f"unknown {kind} {first!r}{hint}")
+
+
+def add_verb(
+    verbs: Any, name: str, summary: str, examples: Iterable[str], **options: Any
+) -> Parser:
+    """Add a subcommand with runnable examples under its help."""
+    parser: Parser = verbs.add_parser(
+        name,
+        help=summary,
+        description=summary,
+        epilog="examples:\n" + "\n".join(f"  {example}" for example in examples),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        **options,
+    )
+    return parser
+
+
+def add_settings(parser: Parser, config: Any, title: str, prefix: str, skip: set[str]) -> None:
+    """Add one option per setting of a nested configuration, with its default and help.
+
+    Args:
+        parser: where the options go.
+        config: a frozen dataclass instance whose values are the defaults shown.
+        title: heading of the group in the help.
+        prefix: put before each dotted name, e.g. `model.`.
+        skip: names without prefix that get no option.
+    """
+    group = parser.add_argument_group(title)
+    for name, value, text in leaves(config):
+        if name in skip:
+            continue
+        group.add_argument(
+            f"--{prefix}{name.replace('_', '-')}",
+            dest=f"set:{prefix}{name}",
+            default=argparse.SUPPRESS,
+            metavar="VALUE",
+            help=f"{text} (default: {_shown(value)})".replace("%", "%%"),
+        )
+
+
+def settings_given(arguments: argparse.Namespace, prefix: str) -> dict[str, Any]:
+    """Return the settings of `add_settings` that were given, by dotted name without prefix."""
+    start = f"set:{prefix}"
+    return {
+        name.removeprefix(start): value
+        for name, value in vars(arguments).items()
+        if name.startswith(start)
+    }
+
+
+def _shown(value: Any) -> str:
+    return ",".join(str(item) for item in value) if isinstance(value, tuple) else str(value)

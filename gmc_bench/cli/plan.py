@@ -1,0 +1,190 @@
+"""From what the user asked for to the resolved settings of a run."""
+
+import argparse
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gmc_bench.config import config_digest, load_yaml, nest, to_dict, with_overrides
+from gmc_bench.errors import ConfigError
+from gmc_bench.library import load_morphologies, resolve_default
+from gmc_bench.methods import METHODS, MethodSpec
+from gmc_bench.morphology.schema import MorphologySet
+from gmc_bench.suites import SUITES, Protocol, Suite
+from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.training.run_config import RunConfig
+
+LOCKED = {"name", "preset", "seeds"}
+"""Protocol fields that have no option: they identify the protocol."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Method, suite and protocol as first read from the command line."""
+
+    method_name: str
+    method: MethodSpec
+    suite: Suite
+    protocol: Protocol
+    preset: str
+    """Preset of the method's settings."""
+
+    @property
+    def method_config(self) -> Any:
+        """The method's settings before any change."""
+        return self.method.make_config(self.preset)
+
+
+def choose(arguments: argparse.Namespace) -> Choice:
+    """Resolve method, suite and protocol.
+
+    Raises:
+        UnknownNameError: a name is not registered.
+        ConfigError: the suite has no such protocol, or the method no such preset.
+    """
+    method = METHODS.load(arguments.method)
+    suite = SUITES.load(arguments.suite)
+    base = suite.protocol(arguments.protocol)
+    protocol = with_overrides(base, method.training)
+    preset = protocol.preset if protocol.preset in method.presets else None
+    if preset is None and method.presets:
+        raise ConfigError(
+            f"method {method.id!r} has no preset {protocol.preset!r}, which the protocol "
+            f"{protocol.name!r} asks for; known: {', '.join(sorted(method.presets))}"
+        )
+    name = arguments.method
+    if ".py:" in name:  # a run folder must find its method again from any working folder
+        path, _, attribute = name.rpartition(":")
+        name = f"{Path(path).expanduser().resolve()}:{attribute}"
+    elif ":" not in name:
+        name = METHODS.resolve(name)
+    return Choice(name, method, suite, protocol, preset or "default")
+
+
+def choose_morphologies(arguments: argparse.Namespace) -> tuple[MorphologySet, str]:
+    """Return the bodies to use, and one sentence that says which and why."""
+    if arguments.morphologies is None:
+        set_id, why = resolve_default()
+        return load_morphologies(set_id), why
+    bodies = load_morphologies(arguments.morphologies)
+    return bodies, f"Using {bodies.id}, as asked for."
+
+
+def plan_run(
+    choice: Choice,
+    task: str,
+    bodies: MorphologySet,
+    arguments: argparse.Namespace,
+    protocol_changes: dict[str, Any],
+    method_changes: dict[str, Any],
+) -> RunConfig:
+    """Return the resolved settings of one run.
+
+    Args:
+        choice: method, suite and protocol.
+        task: full task id.
+        bodies: the body set.
+        arguments: the common options.
+        protocol_changes: dotted names to values, from `--config` and options.
+        method_changes: the same for the method's settings.
+
+    Raises:
+        ConfigError: a change does not fit.
+    """
+    protocol_changes, method_changes = dict(protocol_changes), dict(method_changes)
+    if arguments.config is not None:
+        content = load_yaml(arguments.config)
+        method_changes = {**_flat(content.pop("model", {})), **method_changes}
+        protocol_changes = {**_flat(content), **protocol_changes}
+    if arguments.env_steps is not None:
+        protocol_changes["env_steps"] = arguments.env_steps
+    for name in protocol_changes:
+        if name in LOCKED:
+            raise ConfigError(
+                f"the protocol's {name!r} cannot be changed; choose another --protocol"
+            )
+    protocol = with_overrides(choice.protocol, nest(protocol_changes))
+    method_config = with_overrides(choice.method_config, nest(method_changes))
+    seed = arguments.seed if arguments.seed is not None else protocol.seeds[0]
+    return RunConfig(
+        method=choice.method_name,
+        method_config=to_dict(method_config),
+        suite=choice.suite.id,
+        task=task,
+        morphologies=bodies.id,
+        morphologies_digest=bodies.digest,
+        protocol=protocol,
+        seed=seed,
+        unofficial_reasons=_reasons(choice, protocol, method_config, seed),
+        device=check_device(arguments.device),
+        threads=arguments.threads or len(os.sched_getaffinity(0)),
+        checkpoint_interval_s=arguments.checkpoint_interval,
+    )
+
+
+def _reasons(choice: Choice, protocol: Protocol, method_config: Any, seed: int) -> tuple[str, ...]:
+    reasons = [f"the protocol's {name} was changed" for name in changed(choice.protocol, protocol)]
+    reasons += [
+        f"the method's {name} was changed" for name in changed(choice.method_config, method_config)
+    ]
+    if seed not in protocol.seeds:
+        seeds = ", ".join(str(s) for s in protocol.seeds)
+        reasons.append(f"seed {seed} is not one of the protocol's seeds ({seeds})")
+    return tuple(reasons)
+
+
+def changed(before: Any, after: Any) -> list[str]:
+    """Return the dotted names of settings that differ between two configurations."""
+    old, new = _flat(to_dict(before)), _flat(to_dict(after))
+    return sorted(name for name in new if new[name] != old.get(name))
+
+
+def _flat(content: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(content, dict):
+        raise ConfigError(f"{prefix.rstrip('.')!r} must hold settings, got {content!r}")
+    flat: dict[str, Any] = {}
+    for key, value in content.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def check_device(name: str) -> str:
+    """Return a device name that torch can use here.
+
+    Raises:
+        ConfigError: no such device.
+    """
+    import torch
+
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(
+            f"the device {name!r} cannot be used here ({str(error).splitlines()[0]}); "
+            f"use --device cpu"
+        ) from error
+    return str(device)
+
+
+def token_spec(suite: Suite, bodies: MorphologySet) -> TokenSpec:
+    """Return the token layout of a suite on a body set; train and test share it."""
+    return TokenSpec(
+        max_limbs=max(suite.min_token_slots, bodies.max_limbs),
+        joints_per_limb=bodies.joints_per_limb,
+    )
+
+
+def protocol_digest(protocol: Protocol) -> str:
+    """Return the hash of the rules."""
+    return config_digest(protocol)
+
+
+def run_name(config: RunConfig, method: MethodSpec) -> str:
+    """Return the default folder name of a run."""
+    task = config.task.rpartition("-v")[0]
+    return f"{method.id}_{task}_{config.protocol.name}_{config.morphologies}_seed{config.seed}"

@@ -1,0 +1,66 @@
+"""`gmc-bench profile`: throughput, each figure beside a named reference of the same run."""
+
+import argparse
+from typing import Any
+
+from gmc_bench.cli.output import note, say, say_json
+from gmc_bench.cli.parser import add_verb
+
+EXAMPLES = (
+    "gmc-bench profile sim",
+    "gmc-bench profile train --suite unimal --morphologies unimals_100 --json",
+)
+
+
+def add_parser(verbs: Any) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "profile",
+        "Measure simulation, policy or training speed beside a reference in the same run.",
+        EXAMPLES,
+    )
+    add = parser.add_argument
+    add("what", choices=("sim", "policy", "train"))
+    add("--method", metavar="M", default="recmorph", help="default: recmorph")
+    add("--suite", metavar="S", default="unimal", help="default: unimal")
+    add("--task", metavar="T", help="default: the suite's first")
+    add("--protocol", metavar="P", help="settings of policy and training (default: lite)")
+    add("--morphologies", metavar="SET", help="body set; SET:N for its first N train bodies")
+    add("--num-envs", metavar="N", type=int, default=128, help="environments (default: 128)")
+    add("--threads", metavar="N", type=int, help="default: all cores")
+    add("--seconds", metavar="S", type=float, default=10.0, help="per figure (default: 10)")
+    add("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(execute=execute, parser=parser)
+
+
+def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
+    """Run the verb."""
+    parsed.parser.reject_unknown(unknown)
+    from gmc_bench import profiling
+    from gmc_bench.cli import plan
+    from gmc_bench.methods import METHODS
+    from gmc_bench.suites import SUITES
+    from gmc_bench.tasks import TASKS
+
+    suite = SUITES.load(parsed.suite)
+    bodies, why = plan.choose_morphologies(parsed)
+    note(why)
+    setting = profiling.Setting(
+        task=TASKS.get(suite.task(parsed.task) if parsed.task else suite.tasks[0]),
+        bodies=bodies.split("train"),
+        bodies_id=bodies.id,
+        bodies_digest=bodies.digest,
+        spec=plan.token_spec(suite, bodies),
+        method=METHODS.load(parsed.method),
+        protocol=suite.protocol(parsed.protocol),
+        num_envs=parsed.num_envs,
+        threads=parsed.threads,
+        seconds=parsed.seconds,
+    )
+    figures = profiling.MEASURES[parsed.what](setting)
+    if parsed.json:
+        say_json(figures)
+    else:
+        say(profiling.render(figures))
+    return 0

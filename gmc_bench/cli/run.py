@@ -1,0 +1,160 @@
+"""`gmc-bench run`: train a method on a suite and score it."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from gmc_bench.cli.output import note, say
+from gmc_bench.cli.parser import Parser, add_settings, add_verb, settings_given
+from gmc_bench.errors import ConfigError
+
+EXAMPLES = (
+    "gmc-bench run --method recmorph --suite unimal",
+    "gmc-bench run --method recmorph --suite unimal --protocol smoke --seed 1 --dry-run",
+    "gmc-bench run --resume runs/recmorph_unimal-ft_lite_gmc-unimal-mini-v1_seed1",
+    "gmc-bench run --method examples/my_method.py:SPEC --suite unimal --ppo.gae-lambda 0.9",
+)
+
+
+def add_parser(verbs: Any) -> None:
+    """Add the verb."""
+    parser = add_verb(verbs, "run", "Train a method on a suite and score it.", EXAMPLES)
+    add_options(parser)
+    parser.set_defaults(execute=execute)
+
+
+def add_options(parser: Parser) -> None:
+    """Add the options that do not depend on method and suite."""
+    add = parser.add_argument
+    add("--method", metavar="M", help="registered method, or file.py:SPEC")
+    add("--suite", metavar="S", help="suite, with or without its version")
+    add("--task", metavar="T", nargs="+", help="only these tasks of the suite")
+    add("--protocol", metavar="P", help="smoke, lite or paper (default: the suite's, lite)")
+    add("--seed", metavar="N", type=_seed, help="default: the protocol's first seed")
+    add("--morphologies", metavar="SET", help="body set; SET:N trains on its first N bodies only")
+    add("--env-steps", metavar="N", type=_count, help="train for another number of steps")
+    add("--config", metavar="FILE", type=Path, help="YAML settings (method's under 'model')")
+    add("--device", metavar="D", default="cpu", help="cpu or cuda (default: cpu)")
+    add("--threads", metavar="N", type=_count, help="default: all cores")
+    add("--checkpoint-interval", metavar="S", type=float, default=10.0, help="default: 10")
+    add("--out", metavar="DIR", type=Path, help="run folder (default: a new one under runs/)")
+    add("--dry-run", action="store_true", help="print the resolved settings and stop")
+    add("--resume", metavar="RUN_DIR", type=Path, help="continue a stopped run")
+
+
+def _seed(text: str) -> int:
+    value = int(text)
+    if not 0 <= value < 2**32:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 4294967295")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text.replace("_", ""))
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive integer")
+    return value
+
+
+def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
+    """Run the verb."""
+    if parsed.resume is not None:
+        return _resume(parsed, unknown, argv)
+    for name in ("method", "suite"):
+        if getattr(parsed, name) is None:
+            raise ConfigError(
+                f"--{name} is missing; for example: {EXAMPLES[0]} (see 'gmc-bench list {name}s')"
+            )
+    return _start(parsed, argv)
+
+
+def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
+    others = [word for word in argv[1:] if word.startswith("-") and not word.startswith("--resume")]
+    if others or unknown:
+        raise ConfigError(
+            f"--resume takes no other options, got {(others or unknown)[0]!r}; a run continues "
+            f"with the settings in its folder"
+        )
+    from gmc_bench.cli import session as sessions
+    from gmc_bench.results.store import read_record
+    from gmc_bench.training.run_config import read_run_config
+    from gmc_bench.training.run_folder import RunFolder
+
+    with RunFolder(parsed.resume) as folder:
+        config = read_run_config(folder.config)
+        if folder.record.exists():
+            sessions.show(read_record(folder.record), folder)
+            return 0
+        sessions.execute(sessions.open_session(config), folder)
+    return 0
+
+
+def _start(parsed: argparse.Namespace, argv: list[str]) -> int:
+    from gmc_bench.cli import plan
+
+    choice = plan.choose(parsed)
+    # Second stage: now that method and protocol are known, each of their settings is an option.
+    parser = Parser(prog="gmc-bench run", allow_abbrev=False)
+    add_options(parser)
+    add_settings(parser, choice.protocol, "protocol", "", plan.LOCKED | {"env_steps"})
+    add_settings(parser, choice.method_config, f"method {choice.method.id}", "model.", set())
+    arguments, unknown = parser.parse_known_args(argv[1:])
+    parser.reject_unknown(unknown)
+    tasks = [choice.suite.task(name) for name in arguments.task or choice.suite.tasks]
+    bodies, why = plan.choose_morphologies(arguments)
+    configs = [
+        plan.plan_run(
+            choice,
+            task,
+            bodies,
+            arguments,
+            {k: v for k, v in settings_given(arguments, "").items() if not k.startswith("model.")},
+            settings_given(arguments, "model."),
+        )
+        for task in tasks
+    ]
+    note(why)
+    if arguments.dry_run:
+        for config in configs:
+            _announce(config, choice, None)
+            say(config.to_yaml())
+        return 0
+    return _run_all(configs, choice, bodies, arguments)
+
+
+def _run_all(configs: list[Any], choice: Any, bodies: Any, arguments: argparse.Namespace) -> int:
+    from gmc_bench.cli import plan
+    from gmc_bench.cli import session as sessions
+    from gmc_bench.results.store import write_atomic
+    from gmc_bench.training.run_folder import RunFolder, new_folder
+
+    for config in configs:
+        if arguments.out is None:
+            path = new_folder(Path("runs"), plan.run_name(config, choice.method))
+        else:
+            path = arguments.out if len(configs) == 1 else arguments.out / config.task
+        with RunFolder(path, create=True) as folder:
+            write_atomic(folder.config, config.to_yaml().encode())
+            _announce(config, choice, path)
+            try:
+                sessions.execute(sessions.open_session(config, bodies), folder)
+            except KeyboardInterrupt:
+                note(f"\nStopped. Continue with: gmc-bench run --resume {path}")
+                raise
+    return 0
+
+
+def _announce(config: Any, choice: Any, path: Path | None) -> None:
+    from gmc_bench.cli.plan import protocol_digest
+
+    protocol = config.protocol
+    steps = protocol.num_iterations * protocol.steps_per_iteration
+    note(
+        f"method {choice.method.id} (preset {choice.preset}), suite {config.suite}, "
+        f"task {config.task}, protocol {protocol.name} ({protocol_digest(protocol)[:12]}), "
+        f"seed {config.seed}, {steps:,} env steps"
+    )
+    for reason in config.unofficial_reasons:
+        note(f"unofficial: {reason}")
+    if path is not None:
+        note(f"run folder {path}")

@@ -1,0 +1,1 @@
+"""Environments: the task/token interface behind gymnasium."""

@@ -1,0 +1,115 @@
+"""The plain environment: one body at a time behind gymnasium's `Env`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from gmc_bench.envs.core import EnvironmentCore
+from gmc_bench.envs.morphology_vector_env import Observation, action_space_of
+from gmc_bench.errors import ConfigError
+from gmc_bench.morphology.schema import Morphology
+from gmc_bench.tasks.spec import Task
+from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.types import FloatArray
+
+
+class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
+    """One environment whose observation is complete in itself.
+
+    Observation: `tokens` (L, F) float32, all features in the documented order, raw units;
+    `limb_padding_mask` (L,) int8 and `action_padding_mask` (L, J) int8, 1 = padding;
+    `parents` (L,) int64, slot of each limb's parent, -1 torso, -2 padding. Action: (L, J)
+    float32 in [-1, 1].
+
+    Args:
+        task: what to do.
+        morphologies: bodies; one is drawn at every reset, unless `options["morphology"]` names
+            one by name or index.
+        token_spec: token layout; default the smallest that fits all bodies.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012 - gymnasium declares it as an instance attribute
+
+    def __init__(
+        self,
+        task: Task,
+        morphologies: Sequence[Morphology],
+        *,
+        token_spec: TokenSpec | None = None,
+    ) -> None:
+        self.core = EnvironmentCore(task, morphologies, 1, token_spec=token_spec, num_threads=1)
+        self.render_mode = None
+        spec = self.core.spec
+        limbs, slots = spec.max_limbs, spec.joints_per_limb
+        box, binary = gymnasium.spaces.Box, gymnasium.spaces.MultiBinary
+        self.observation_space = gymnasium.spaces.Dict(
+            {
+                "tokens": box(-np.inf, np.inf, (limbs, spec.num_features), np.float32),
+                "limb_padding_mask": binary(limbs),
+                "action_padding_mask": binary((limbs, slots)),
+                "parents": box(-2, limbs - 1, (limbs,), np.int64),
+            }
+        )
+        self.action_space = action_space_of(spec)
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode.
+
+        Args:
+            seed: restarts the environment's random stream.
+            options: `morphology`, name or index of the body.
+
+        Raises:
+            ConfigError: the body does not exist.
+        """
+        super().reset(seed=seed)
+        if seed is not None:
+            self.core.simulator.seed(seed)
+        table = self.core.table
+        chosen = (options or {}).get("morphology")
+        if chosen is None:
+            index = int(self.core.simulator.draw_uniform(np.array([0]))[0] * len(table))
+        elif chosen in table.names:
+            index = table.names.index(chosen)
+        elif isinstance(chosen, (int, np.integer)) and 0 <= chosen < len(table):
+            index = int(chosen)
+        else:
+            raise ConfigError(
+                f"no body {chosen!r} in this environment; name one of its {len(table)} bodies"
+            )
+        self.core.reset(np.array([0]), np.array([index]))
+        return self._observe(), {"morphology": table.names[index]}
+
+    def step(self, action: FloatArray) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Advance by one control step; `info` holds the reward terms and why an episode ended."""
+        result = self.core.step(np.asarray(action)[None])
+        info: dict[str, Any] = {
+            f"reward/{name}": float(value[0]) for name, value in result.reward_terms.items()
+        }
+        ended = [name for name, hit in result.events.items() if hit[0]]
+        if ended:
+            info["ended"] = ended[0]
+        return (
+            self._observe(),
+            float(result.reward[0]),
+            bool(result.terminated[0]),
+            bool(result.truncated[0]),
+            info,
+        )
+
+    def _observe(self) -> Observation:
+        core = self.core
+        index = int(core.morphology_index[0])
+        tokens = np.zeros((core.spec.max_limbs, core.spec.num_features), np.float32)
+        tokens[:, core.spec.dynamic_indices] = core.dynamic[0]
+        tokens[:, core.spec.context_indices] = core.table.context[index]
+        return {
+            "tokens": tokens,
+            "limb_padding_mask": core.table.limb_padding_mask[index].astype(np.int8),
+            "action_padding_mask": core.table.action_padding_mask[index].astype(np.int8),
+            "parents": core.table.parents[index].copy(),
+        }

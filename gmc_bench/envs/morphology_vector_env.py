@@ -1,0 +1,226 @@
+"""The batched environment: B environments over M bodies behind gymnasium's `VectorEnv`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from gmc_bench.envs.core import CoreState, EnvironmentCore, StepResult
+from gmc_bench.errors import ConfigError
+from gmc_bench.morphology.schema import Morphology
+from gmc_bench.tasks.spec import Task
+from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.tokens.table import MorphologyTable
+from gmc_bench.types import BoolArray, DoubleArray, FloatArray, IntArray
+
+Observation = dict[str, Any]
+
+
+def action_space_of(spec: TokenSpec) -> gymnasium.Space[Any]:
+    """Return the actions of one body: (L, J) float32 in [-1, 1]."""
+    return gymnasium.spaces.Box(-1.0, 1.0, (spec.max_limbs, spec.joints_per_limb), np.float32)
+
+
+@dataclass(frozen=True)
+class VectorEnvState:
+    """Everything that continues the environments to the same bits."""
+
+    core: CoreState
+    episode_return: DoubleArray
+    sampling: DoubleArray
+
+
+class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, Any]):
+    """B environments of one task, each hosting one of M bodies, stepped in one call.
+
+    Observation: `dynamic` (B, L, Fd) float32, the time-varying token features, and
+    `morphology_index` (B,) int64, the row of `table` with everything fixed by the body
+    (features, masks, parents). Action: (B, L, J) float32, clamped to [-1, 1]; entries without an
+    actuator are ignored.
+
+    An episode that ends is reset within the same step (`AutoresetMode.SAME_STEP`): the step
+    returns the first observation of the next episode, and `info` holds
+
+    - `final_obs`: object array (B,), the last observation of each ended episode;
+    - `final_info`: `episode_return`, `episode_length`, `morphology_index` and `ended` (the name
+      of the termination term, `time_limit` or `diverged`) of ended episodes, (B,) each;
+    - `_final_obs`, `_final_info`: (B,) bool, which entries are valid.
+
+    `info["reward/<term>"]` (B,) holds each weighted reward term.
+
+    Args:
+        task: what to do.
+        morphologies: M bodies.
+        num_envs: B.
+        token_spec: token layout; default the smallest that fits all bodies.
+        num_threads: threads that step; default all.
+        fixed: keep each environment's body for all its episodes; otherwise the next body is
+            drawn at every reset (see `set_sampling`).
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        morphologies: Sequence[Morphology],
+        num_envs: int,
+        *,
+        token_spec: TokenSpec | None = None,
+        num_threads: int | None = None,
+        fixed: bool = False,
+    ) -> None:
+        self.core = EnvironmentCore(
+            task, morphologies, num_envs, token_spec=token_spec, num_threads=num_threads
+        )
+        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
+        self.num_envs = num_envs
+        self.render_mode = None
+        spec = self.core.spec
+        self.single_observation_space = gymnasium.spaces.Dict(
+            {
+                "dynamic": gymnasium.spaces.Box(
+                    -np.inf, np.inf, (spec.max_limbs, spec.num_dynamic), np.float32
+                ),
+                "morphology_index": gymnasium.spaces.Discrete(len(morphologies)),
+            }
+        )
+        self.single_action_space = action_space_of(spec)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._fixed = fixed
+        self._cumulative = np.linspace(0.0, 1.0, len(morphologies) + 1)[1:]
+        self._sampling: DoubleArray = np.full(len(morphologies), 1.0 / len(morphologies))
+        self.episode_return: DoubleArray = np.zeros(num_envs)
+        """(B,) float64, undiscounted sum of rewards since the last reset."""
+
+    @property
+    def table(self) -> MorphologyTable:
+        """Everything that is fixed by the bodies."""
+        return self.core.table
+
+    @property
+    def token_spec(self) -> TokenSpec:
+        """Layout of the tokens."""
+        return self.core.spec
+
+    def set_sampling(self, probabilities: DoubleArray) -> None:
+        """Set how often each body is drawn at the next resets.
+
+        Args:
+            probabilities: (M,) float64, positive, summing to one.
+
+        Raises:
+            ConfigError: wrong length, negative, or not summing to one.
+        """
+        count = len(self.table)
+        if probabilities.shape != (count,) or (probabilities < 0).any():
+            raise ConfigError(
+                f"sampling needs {count} probabilities that are not negative, "
+                f"got shape {probabilities.shape}"
+            )
+        if not np.isclose(probabilities.sum(), 1.0):
+            raise ConfigError(f"sampling probabilities must sum to 1, got {probabilities.sum()}")
+        self._sampling = probabilities.copy()
+        self._cumulative = np.cumsum(probabilities)
+
+    def reset(
+        self,
+        *,
+        seed: int | list[int | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode in every environment.
+
+        Args:
+            seed: restarts every environment's random stream; one integer for all.
+            options: `morphology_index` (B,) chooses the bodies; by default they are drawn, or
+                dealt in turn where bodies are fixed.
+
+        Raises:
+            ConfigError: a list of seeds, or an index that names no body.
+        """
+        if isinstance(seed, (list, tuple)):
+            raise ConfigError("pass one integer seed: every environment gets its own stream of it")
+        if seed is not None:
+            self.core.simulator.seed(seed)
+        rows = np.arange(self.num_envs)
+        chosen = (options or {}).get("morphology_index")
+        if chosen is not None:
+            index = np.broadcast_to(np.asarray(chosen, np.int64), (self.num_envs,))
+            if index.min() < 0 or index.max() >= len(self.table):
+                raise ConfigError(
+                    f"morphology_index must be in 0..{len(self.table) - 1}, got {index.tolist()}"
+                )
+        elif self._fixed:
+            index = rows % len(self.table)
+        else:
+            index = self._draw(rows)
+        self.core.reset(rows, index)
+        self.episode_return[:] = 0.0
+        return self._observe(), {}
+
+    def step(
+        self, actions: FloatArray
+    ) -> tuple[Observation, DoubleArray, BoolArray, BoolArray, dict[str, Any]]:
+        """Advance every environment by one control step (see the class for `info`)."""
+        result = self.core.step(actions)
+        self.episode_return += result.reward
+        info: dict[str, Any] = {
+            f"reward/{name}": value for name, value in result.reward_terms.items()
+        }
+        done = result.terminated | result.truncated
+        if done.any():
+            info |= self._finish(done, result)
+        return self._observe(), result.reward, result.terminated, result.truncated, info
+
+    def _finish(self, done: BoolArray, result: StepResult) -> dict[str, Any]:
+        rows = np.flatnonzero(done)
+        core = self.core
+        final_obs = np.full(self.num_envs, None, dtype=object)
+        for row in rows:
+            final_obs[row] = {
+                "dynamic": core.dynamic[row].copy(),
+                "morphology_index": core.morphology_index[row],
+            }
+        ended = np.full(self.num_envs, "", dtype=object)
+        for name, hit in result.events.items():
+            ended[hit & (ended == "")] = name
+        final_info = {
+            "episode_return": np.where(done, self.episode_return, 0.0),
+            "episode_length": np.where(done, core.episode_length, 0),
+            "morphology_index": core.morphology_index.copy(),
+            "ended": ended,
+        }
+        core.reset(rows, core.morphology_index[rows] if self._fixed else self._draw(rows))
+        self.episode_return[rows] = 0.0
+        return {
+            "final_obs": final_obs,
+            "_final_obs": done,
+            "final_info": final_info,
+            "_final_info": done,
+        }
+
+    def _draw(self, rows: IntArray) -> IntArray:
+        drawn = np.searchsorted(self._cumulative, self.core.simulator.draw_uniform(rows), "right")
+        return np.minimum(drawn, len(self.table) - 1)
+
+    def _observe(self) -> Observation:
+        return {
+            "dynamic": self.core.dynamic.copy(),
+            "morphology_index": self.core.morphology_index.copy(),
+        }
+
+    def get_state(self) -> VectorEnvState:
+        """Return a copy of everything that continues the environments to the same bits."""
+        return VectorEnvState(
+            self.core.get_state(), self.episode_return.copy(), self._sampling.copy()
+        )
+
+    def set_state(self, state: VectorEnvState) -> None:
+        """Continue from a state of `get_state` of an environment built the same way."""
+        self.core.set_state(state.core)
+        self.episode_return[:] = state.episode_return
+        self.set_sampling(state.sampling)

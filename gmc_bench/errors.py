@@ -1,0 +1,75 @@
+"""Every exception of the package.
+
+Each message is one sentence that says what was got, what was expected and how to fix it.
+The command line prints it and exits with `GmcBenchError.exit_code`.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class GmcBenchError(Exception):
+    """Base class of the package's errors."""
+
+    exit_code = 2
+
+
+class ConfigError(GmcBenchError):
+    """A configuration value, key or file cannot be used."""
+
+
+class UnknownNameError(GmcBenchError):
+    """A name is not registered."""
+
+
+class PluginError(GmcBenchError):
+    """A registered name exists but could not be loaded, or breaks its contract."""
+
+
+class MorphologyError(GmcBenchError):
+    """A robot body cannot be read, is not a tree, or cannot be driven."""
+
+
+class MorphologySetError(GmcBenchError):
+    """A set of bodies is missing, damaged, or does not match its pinned hash."""
+
+
+class TokenOverflowError(GmcBenchError):
+    """A body has more limbs or joints than the token layout has slots."""
+
+
+class PhysicsDivergedError(GmcBenchError):
+    """A simulation produced non-finite numbers where none can be tolerated."""
+
+
+class RunFolderError(GmcBenchError):
+    """A run folder is in use, incomplete, or not a run folder."""
+
+
+class CheckpointError(GmcBenchError):
+    """A checkpoint is damaged or belongs to another run."""
+
+
+class RecordError(GmcBenchError):
+    """A result record is invalid."""
+
+
+class StorageError(GmcBenchError):
+    """A file could not be written; nothing written earlier was touched."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return `"; did you mean 'x'?"` for the closest known name, or the list of known names.
+
+    Args:
+        name: the name that was not found.
+        known: the names that exist.
+
+    Returns:
+        A clause that continues an error sentence; empty when nothing is known.
+    """
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; known: {', '.join(names)}" if names else ""

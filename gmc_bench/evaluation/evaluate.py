@@ -1,0 +1,136 @@
+"""Scores a policy on a list of bodies with frozen observation statistics."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+
+from gmc_bench.envs.core import EnvironmentCore, StepResult
+from gmc_bench.envs.normalization import TokenNormalizer
+from gmc_bench.evaluation.policy_file import token_table
+from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.morphology.schema import Morphology
+from gmc_bench.nn.tokens import TokenBatch, TokenTable
+from gmc_bench.sim.batch import spawn_streams
+from gmc_bench.tasks.spec import Task
+from gmc_bench.types import DoubleArray, IntArray
+
+Mode = Literal["deterministic", "stochastic"]
+
+MAX_ROWS = 256
+"""Environments stepped together; part of the rules, because action noise is drawn per batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeResult:
+    """One finished evaluation episode."""
+
+    episode_return: float
+    length: int
+    ended: str
+    """Name of the termination term, `time_limit` or `diverged`."""
+
+
+def evaluate_policy(
+    model: ActorCritic,
+    normalizer: TokenNormalizer,
+    task: Task,
+    morphologies: Sequence[Morphology],
+    *,
+    episodes: int,
+    mode: Mode,
+    seed: int,
+    num_threads: int | None = None,
+    device: torch.device | str = "cpu",
+    on_progress: Callable[[int], None] | None = None,
+) -> list[list[EpisodeResult]]:
+    """Run complete episodes of every body.
+
+    Args:
+        model: the policy.
+        normalizer: its observation statistics; not changed.
+        task: what to do.
+        morphologies: M bodies, which need not be the ones trained on.
+        episodes: E, episodes per body.
+        mode: mean actions, or sampled actions.
+        seed: start states and action noise.
+        num_threads: threads that step; default all.
+        device: where the networks run.
+        on_progress: called with the number of bodies' episodes finished since the last call.
+
+    Returns:
+        For every body, its E episodes.
+    """
+    body = np.repeat(np.arange(len(morphologies)), episodes)
+    streams = spawn_streams(seed, len(body))
+    noise = np.random.SeedSequence(seed, spawn_key=(2**31,)).generate_state(1, np.uint64)[0]
+    generator = torch.Generator(device).manual_seed(int(noise >> np.uint64(1)))
+    found: list[EpisodeResult] = []
+    rows = min(MAX_ROWS, len(body))
+    core = EnvironmentCore(task, morphologies, rows, token_spec=model.spec, num_threads=num_threads)
+    table = token_table(core.table, normalizer, device)
+    was_training = model.training
+    model.eval()
+    try:
+        for start in range(0, len(body), rows):
+            # The last batch is filled up with repeats, whose results are dropped.
+            chosen = np.arange(start, start + rows) % len(body)
+            core.simulator.streams[:] = streams[chosen]
+            actor = _Actor(model, normalizer, table, generator if mode == "stochastic" else None)
+            results = _run_batch(core, actor, body[chosen])
+            kept = results[: len(body) - start]
+            found += kept
+            if on_progress:
+                on_progress(len(kept))
+    finally:
+        model.train(was_training)
+    return [found[k * episodes : (k + 1) * episodes] for k in range(len(morphologies))]
+
+
+@dataclass(frozen=True)
+class _Actor:
+    model: ActorCritic
+    normalizer: TokenNormalizer
+    table: TokenTable
+    generator: torch.Generator | None
+
+    def __call__(self, core: EnvironmentCore) -> DoubleArray:
+        padding = core.table.limb_padding_mask[core.morphology_index]
+        dynamic = self.normalizer.normalize(core.dynamic, padding)
+        tokens = TokenBatch(
+            self.table,
+            torch.from_numpy(core.morphology_index.copy()).to(self.table.context.device),
+            torch.from_numpy(dynamic).to(self.table.context.device),
+        )
+        actions: DoubleArray = self.model.act(tokens, self.generator).cpu().numpy()
+        return actions
+
+
+def _run_batch(
+    core: EnvironmentCore, act: Callable[[EnvironmentCore], DoubleArray], body: IntArray
+) -> list[EpisodeResult]:
+    """Run one episode per row; rows that are done go on unnoticed until all are."""
+    rows = np.arange(core.num_envs)
+    core.reset(rows, body)
+    total = np.zeros(core.num_envs)
+    results: list[EpisodeResult | None] = [None] * core.num_envs
+    running = np.ones(core.num_envs, np.bool_)
+    while running.any():
+        step = core.step(act(core).astype(np.float32))
+        total += np.where(running, step.reward, 0.0)
+        done = (step.terminated | step.truncated) & running
+        for row in np.flatnonzero(done).tolist():
+            results[row] = EpisodeResult(
+                float(total[row]), int(core.episode_length[row]), _reason(step, row)
+            )
+        running &= ~done
+        broken = np.flatnonzero(step.diverged & ~running)
+        if len(broken):
+            core.reset(broken, body[broken])  # a broken state must not be stepped on
+    return [result for result in results if result is not None]
+
+
+def _reason(step: StepResult, row: int) -> str:
+    return next(name for name, hit in step.events.items() if hit[row])

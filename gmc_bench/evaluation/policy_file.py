@@ -1,0 +1,69 @@
+"""The file that makes a trained policy usable: weights and observation statistics."""
+
+import torch
+
+from gmc_bench.envs.normalization import TokenNormalizer
+from gmc_bench.errors import CheckpointError
+from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.nn.tokens import TokenTable
+from gmc_bench.tokens.table import MorphologyTable
+from gmc_bench.types import Array
+
+_MODEL = "model."
+_NORMALIZER = "normalizer."
+
+
+def policy_tensors(model: ActorCritic, normalizer: TokenNormalizer) -> dict[str, Array]:
+    """Return weights and statistics as named arrays."""
+    tensors = {
+        f"{_MODEL}{name}": value.detach().cpu().numpy()
+        for name, value in model.state_dict().items()
+    }
+    tensors |= {f"{_NORMALIZER}{name}": value for name, value in normalizer.state_dict().items()}
+    return tensors
+
+
+def load_policy_tensors(
+    tensors: dict[str, Array], model: ActorCritic, normalizer: TokenNormalizer, origin: str
+) -> None:
+    """Take over the arrays of `policy_tensors`.
+
+    Raises:
+        CheckpointError: names or shapes are those of another method; `origin` is named.
+    """
+    expected = policy_tensors(model, normalizer)
+    if {name: value.shape for name, value in expected.items()} != {
+        name: value.shape for name, value in tensors.items()
+    }:
+        raise CheckpointError(
+            f"{origin} holds the weights of another method or other settings; use the folder of "
+            f"the run that made them"
+        )
+    model.load_state_dict(
+        {
+            name.removeprefix(_MODEL): torch.from_numpy(value.copy())
+            for name, value in tensors.items()
+            if name.startswith(_MODEL)
+        }
+    )
+    normalizer.load_state_dict(
+        {
+            name.removeprefix(_NORMALIZER): value
+            for name, value in tensors.items()
+            if name.startswith(_NORMALIZER)
+        }
+    )
+
+
+def token_table(
+    table: MorphologyTable, normalizer: TokenNormalizer, device: torch.device | str = "cpu"
+) -> TokenTable:
+    """Return the bodies' fixed part as networks see it, normalised, on a device."""
+    return TokenTable(
+        spec=table.spec,
+        context=torch.from_numpy(normalizer.normalize_context(table)),
+        limb_padding_mask=torch.from_numpy(table.limb_padding_mask),
+        action_padding_mask=torch.from_numpy(table.action_padding_mask),
+        parents=torch.from_numpy(table.parents),
+        num_limbs=torch.from_numpy(table.num_limbs),
+    ).to(device)

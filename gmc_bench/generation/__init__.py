@@ -1,0 +1,1 @@
+"""Growing robot bodies from seeds, and the released sets that were grown."""

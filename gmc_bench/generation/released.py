@@ -1,0 +1,167 @@
+"""Morphology sets that everyone can regenerate, bit for bit, from pinned seeds.
+
+Seeds are pinned rather than searched for, because the search simulates chaotic motion: another
+processor may judge a borderline body differently, but grows the same body from the same seed.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import count
+
+import numpy as np
+
+from gmc_bench.errors import MorphologySetError, UnknownNameError, did_you_mean
+from gmc_bench.generation.grow import grow_body
+from gmc_bench.generation.viability import assess_viability
+from gmc_bench.morphology.schema import Morphology, MorphologySet
+
+GENERATOR_VERSION = 1
+"""Raised whenever `grow_seed` gives another body for any seed; released sets then need a new id."""
+
+LIMB_COUNTS = range(4, 12)
+"""Sizes of released bodies, the torso not counted."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleasedSet:
+    """A set that is defined by its seeds."""
+
+    id: str
+    """Lower-case, with a version."""
+    generator_version: int
+    train_seeds: tuple[int, ...]
+    test_seeds: tuple[int, ...]
+    digest: str
+    """Hash of the set, see `MorphologySet.digest`."""
+
+
+_MINI_V1_TRAIN = (
+    2, 107, 109, 113, 194, 319, 324, 379, 491, 561, 621, 628, 727, 798, 819, 915, 987, 1109,
+    1122, 1276,
+)  # fmt: skip
+_MINI_V1_TEST = (
+    1, 104, 129, 183, 191, 243, 286, 295, 393, 489, 537, 616, 676, 787, 844, 847, 1059, 1117,
+    1198, 2208,
+)  # fmt: skip
+_MINI_V1 = ReleasedSet(
+    id="gmc-unimal-mini-v1",
+    generator_version=1,
+    train_seeds=_MINI_V1_TRAIN,
+    test_seeds=_MINI_V1_TEST,
+    digest="36f923e99112e4c4d201766ca61d38b5ea7d85f78bbce600b5399bf98afc345e",
+)
+
+RELEASED = {released.id: released for released in (_MINI_V1,)}
+"""Released sets by id. An entry never changes; a correction gets a new id."""
+
+
+def grow_seed(seed: int) -> Morphology:
+    """Grow the body of one seed; the seed also decides its size, uniform over `LIMB_COUNTS`."""
+    rng = np.random.default_rng(seed)
+    num_limbs = LIMB_COUNTS[int(rng.integers(len(LIMB_COUNTS)))]
+    return grow_body(rng, num_limbs, f"grown-{seed:05d}")
+
+
+def is_viable(seed: int, body: Morphology) -> bool:
+    """Return whether the body of a seed passes the viability search, with the seed's own gaits."""
+    gaits = np.random.default_rng([seed, 1])  # apart from the stream that grew the body
+    return assess_viability(body, gaits).passed
+
+
+def search_seeds(per_limb_count: int) -> Iterator[int]:
+    """Yield the seeds of viable, distinct bodies in ascending order from seed 0.
+
+    Args:
+        per_limb_count: bodies wanted of each size in `LIMB_COUNTS`; sizes that are complete are
+            skipped, so that small and large bodies are equally frequent.
+
+    Yields:
+        Seeds, until every size is complete.
+    """
+    found: Counter[int] = Counter()
+    digests: set[str] = set()
+    for seed in count():
+        if all(found[limbs] >= per_limb_count for limbs in LIMB_COUNTS):
+            return
+        body = grow_seed(seed)
+        limbs = body.num_limbs - 1
+        if found[limbs] >= per_limb_count or body.digest in digests or not is_viable(seed, body):
+            continue
+        found[limbs] += 1
+        digests.add(body.digest)
+        yield seed
+
+
+def assign_splits(seeds: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Deal seeds out to two splits, in turn within each size.
+
+    Even sizes start with train and odd sizes with test, so that an odd number of bodies per size
+    still gives splits of equal length.
+
+    Args:
+        seeds: in the order of the search.
+
+    Returns:
+        Train seeds and test seeds.
+    """
+    dealt: Counter[int] = Counter()
+    splits: tuple[list[int], list[int]] = ([], [])
+    for seed in seeds:
+        limbs = grow_seed(seed).num_limbs - 1
+        splits[(dealt[limbs] + limbs) % 2].append(seed)
+        dealt[limbs] += 1
+    return tuple(splits[0]), tuple(splits[1])
+
+
+def resolve_released(name: str) -> str:
+    """Return the id of a released set, completing a missing version with the newest.
+
+    Raises:
+        UnknownNameError: no such set.
+    """
+    if name in RELEASED:
+        return name
+    versions = [known for known in RELEASED if known.rpartition("-v")[0] == name]
+    if not versions:
+        raise UnknownNameError(f"unknown morphology set {name!r}{did_you_mean(name, RELEASED)}")
+    return max(versions, key=lambda known: int(known.rpartition("-v")[2]))
+
+
+@cache
+def build_released(set_id: str) -> MorphologySet:
+    """Grow a released set and verify it.
+
+    Args:
+        set_id: full id.
+
+    Returns:
+        The set; calls with the same id share it.
+
+    Raises:
+        UnknownNameError: no such set.
+        MorphologySetError: what was grown is not what was released.
+    """
+    if set_id not in RELEASED:
+        raise UnknownNameError(f"unknown morphology set {set_id!r}{did_you_mean(set_id, RELEASED)}")
+    released = RELEASED[set_id]
+    bodies = MorphologySet(
+        id=released.id,
+        splits={
+            "train": tuple(grow_seed(seed) for seed in released.train_seeds),
+            "test": tuple(grow_seed(seed) for seed in released.test_seeds),
+        },
+        source=(
+            f"Grown from pinned seeds by generator {released.generator_version} of gmc-bench in "
+            f"the UNIMAL design space (Gupta et al. 2021, arXiv:2102.02202)."
+        ),
+        licence="same as gmc-bench",
+    )
+    if bodies.digest != released.digest:
+        raise MorphologySetError(
+            f"the set {set_id!r} came out as {bodies.digest[:12]} instead of "
+            f"{released.digest[:12]}; this numpy ({np.__version__}) draws other numbers than the "
+            f"one it was released with, so install a version that pyproject.toml allows"
+        )
+    return bodies

@@ -1,0 +1,93 @@
+"""Which random bodies are worth training: a search over open-loop gaits.
+
+Most random bodies topple whatever they do. A body passes when some sinusoidal gait carries it
+forward without falling and a fair share of all gaits keeps it up.
+"""
+
+import math
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+
+from gmc_bench.morphology.mjcf import SIM_DT, emit_mjcf, has_warned, mute_warnings
+from gmc_bench.morphology.schema import Morphology
+from gmc_bench.types import DoubleArray
+
+NUM_GAITS = 48
+DURATION = 4.0  # s
+FALL_RATIO = 0.5  # of the standing height, as in the flat-terrain task
+MIN_DISTANCE = 0.5  # m, forward, by a gait that does not fall
+MIN_SURVIVING_SHARE = 0.1
+
+_CONTROL_DT = 0.02  # s
+_FREQUENCIES = (0.5, 3.0)  # Hz
+_AMPLITUDES = (0.3, 1.0)  # of the full control
+_STANDING_OFFSET = 0.2  # m; standing height = torso height at the start minus this
+_FLOOR = '    <geom name="floor/0" type="box" size="100 100 1" pos="0 0 0"/>'
+_FLOOR_HEIGHT = 1.0  # m, top of the floor box
+
+
+@dataclass(frozen=True, slots=True)
+class Viability:
+    """What the gaits of one body did."""
+
+    best_distance: float
+    """Largest forward distance of a gait that did not fall, m; 0 when all fell."""
+    surviving_share: float
+    """Share of the gaits that did not fall."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the body is worth training."""
+        return self.best_distance >= MIN_DISTANCE and self.surviving_share >= MIN_SURVIVING_SHARE
+
+
+def assess_viability(morphology: Morphology, rng: np.random.Generator) -> Viability:
+    """Try random sinusoidal gaits on flat ground.
+
+    Every motor gets `a sin(2 pi f t + p)`: amplitude and phase per motor, frequency per gait. The
+    start pose is the body's own, without noise. A gait ends when the torso is at or below half
+    its standing height, or when the simulation diverges.
+
+    Args:
+        morphology: the body.
+        rng: draws the gaits.
+
+    Returns:
+        Distance and survival over `NUM_GAITS` gaits of `DURATION` seconds.
+    """
+    text = emit_mjcf(morphology, floor=_FLOOR, spawn=(0.0, 0.0, _FLOOR_HEIGHT))
+    model = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(model)
+    fall_height = _FLOOR_HEIGHT + FALL_RATIO * (morphology.limbs[0].position[2] - _STANDING_OFFSET)
+    distances = [_distance(model, data, gait, fall_height) for gait in _gaits(model.nu, rng)]
+    survived = [distance for distance in distances if math.isfinite(distance)]
+    return Viability(max(0.0, *survived, 0.0), len(survived) / NUM_GAITS)
+
+
+def _gaits(num_actuators: int, rng: np.random.Generator) -> DoubleArray:
+    """Return the controls, (NUM_GAITS, T, num_actuators) float64 in [-1, 1]."""
+    shape = (NUM_GAITS, 1, num_actuators)
+    frequency = rng.uniform(*_FREQUENCIES, size=(NUM_GAITS, 1, 1))
+    amplitude = rng.uniform(*_AMPLITUDES, size=shape)
+    phase = rng.uniform(0.0, 2.0 * np.pi, size=shape)
+    time = np.arange(round(DURATION / _CONTROL_DT))[None, :, None] * _CONTROL_DT
+    controls: DoubleArray = amplitude * np.sin(2.0 * np.pi * frequency * time + phase)
+    return controls
+
+
+def _distance(
+    model: mujoco.MjModel, data: mujoco.MjData, controls: DoubleArray, fall_height: float
+) -> float:
+    """Return the forward distance of one gait, m; not-a-number when it fell or diverged."""
+    mujoco.mj_resetData(model, data)
+    mute_warnings(data)
+    substeps = round(_CONTROL_DT / SIM_DT)
+    for control in controls:
+        data.ctrl[:] = control
+        mujoco.mj_step(model, data, substeps)
+        # Written so that a diverged state, which compares false, ends the gait.
+        if not data.qpos[2] > fall_height:
+            return math.nan
+    return math.nan if has_warned(data) else float(data.qpos[0])

@@ -1,0 +1,1 @@
+"""Tables made from run records: records in, text files out."""

@@ -1,0 +1,216 @@
+"""From many records to one row per method, without ever averaging over what is missing.
+
+Records are comparable only when suite, task, protocol, bodies and engine version are the same;
+each such group makes one table.
+"""
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gmc_bench.results.schema import Morphologies, RunRecord
+from gmc_bench.results.store import RefusedFile, StoredRecord, record_digest
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ComparisonKey:
+    """What must be equal for two scores to be comparable."""
+
+    suite: str
+    task: str
+    protocol: str
+    morphologies: str
+    protocol_digest: str
+    morphologies_digest: str
+    mujoco: str
+
+
+class RowKey(NamedTuple):
+    """What the seeds of one row share."""
+
+    method: str
+    method_version: int
+    preset: str
+    config_digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Mean and sample standard deviation over seeds."""
+
+    mean: float
+    sd: float | None
+    """Divided by the number of seeds minus one; `None` for a single seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One method over the seeds run; a metric that one of these seeds lacks is `None`."""
+
+    key: RowKey
+    seeds: tuple[int, ...]
+    absent_seeds: tuple[int, ...]
+    """Seeds the protocol asks for that nobody has run; the row is incomplete until none is left."""
+    test_score: Spread | None
+    """Deterministic, over test bodies that were not trained on."""
+    train_score: Spread | None
+    """Deterministic, over train bodies."""
+    training_return: Spread | None
+    parameters: int | None
+    env_steps_per_s: Spread
+    missing: tuple[str, ...]
+    """Why the row is incomplete; empty when it is ranked."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnrankedRun:
+    """A record that does not follow the protocol."""
+
+    path: str
+    key: RowKey
+    seed: int
+    test_score: float | None
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """All comparable records: ranked and incomplete rows, and runs that are not ranked."""
+
+    key: ComparisonKey
+    morphologies: Morphologies
+    rows: tuple[Row, ...]
+    unranked: tuple[UnrankedRun, ...]
+    torch_versions: tuple[str, ...]
+
+
+def comparison_key(record: RunRecord) -> ComparisonKey:
+    """Return what another record must share to be in the same table."""
+    return ComparisonKey(
+        suite=record.suite,
+        task=record.task,
+        protocol=record.protocol,
+        morphologies=record.morphologies.id,
+        protocol_digest=record.protocol_digest,
+        morphologies_digest=record.morphologies.digest,
+        mujoco=record.versions["mujoco"],
+    )
+
+
+def aggregate(stored: Iterable[StoredRecord]) -> tuple[list[Table], list[RefusedFile]]:
+    """Group records into tables.
+
+    Two official records of one method, settings and seed are a contradiction: none of them is
+    used unless they are copies of one record, because choosing would let the better one win.
+
+    Args:
+        stored: valid records, in any order.
+
+    Returns:
+        Tables sorted by key, and the records that were refused as duplicates, sorted by path.
+    """
+    groups: dict[ComparisonKey, list[StoredRecord]] = defaultdict(list)
+    for item in sorted(stored, key=lambda item: item.path):
+        groups[comparison_key(item.record)].append(item)
+    tables: list[Table] = []
+    refused: list[RefusedFile] = []
+    for key in sorted(groups):
+        table, duplicates = _make_table(key, groups[key])
+        tables.append(table)
+        refused.extend(duplicates)
+    return tables, sorted(refused)
+
+
+def _make_table(
+    key: ComparisonKey, stored: Sequence[StoredRecord]
+) -> tuple[Table, list[RefusedFile]]:
+    runs: dict[tuple[RowKey, int], list[StoredRecord]] = defaultdict(list)
+    for item in stored:
+        if item.record.official:
+            runs[row_key(item.record), item.record.seed].append(item)
+    rows: dict[RowKey, list[RunRecord]] = defaultdict(list)
+    refused: list[RefusedFile] = []
+    for (owner, _), copies in runs.items():
+        kept, duplicates = _resolve_duplicates(copies)
+        refused.extend(duplicates)
+        rows[owner].extend(kept)
+    table = Table(
+        key=key,
+        morphologies=stored[0].record.morphologies,
+        rows=tuple(sorted((_make_row(k, found) for k, found in rows.items() if found), key=_rank)),
+        unranked=tuple(_make_unranked(item) for item in stored if not item.record.official),
+        torch_versions=tuple(sorted({item.record.versions["torch"] for item in stored})),
+    )
+    return table, refused
+
+
+def row_key(record: RunRecord) -> RowKey:
+    """Return what another seed must share to be in the same row."""
+    return RowKey(record.method, record.method_version, record.preset, record.config_digest)
+
+
+def _resolve_duplicates(
+    copies: Sequence[StoredRecord],
+) -> tuple[list[RunRecord], list[RefusedFile]]:
+    first, *others = copies
+    if not others:
+        return [first.record], []
+    if len({record_digest(item.record) for item in copies}) == 1:
+        return [first.record], [
+            RefusedFile(item.path, f"it is a copy of {first.path}; delete one of them")
+            for item in others
+        ]
+    run = f"{first.record.method} ({first.record.preset}), seed {first.record.seed}"
+    reason = f"it is one of {len(copies)} different records of {run}; keep the one made first"
+    return [], [RefusedFile(item.path, reason) for item in copies]
+
+
+def _make_row(key: RowKey, records: Sequence[RunRecord]) -> Row:
+    ordered = sorted(records, key=lambda record: record.seed)
+    seeds = tuple(record.seed for record in ordered)
+    absent = tuple(seed for seed in sorted(ordered[0].protocol_seeds) if seed not in seeds)
+    missing = [f"no run for seed {', '.join(map(str, absent))}"] if absent else []
+
+    def spread(name: str, metric: Callable[[RunRecord], float | None]) -> Spread | None:
+        values = [metric(record) for record in ordered]
+        without = [str(seed) for seed, value in zip(seeds, values, strict=True) if value is None]
+        if without:
+            missing.append(f"no {name} for seed {', '.join(without)}")
+        return None if without else _spread([v for v in values if v is not None])
+
+    sizes = {record.parameters for record in ordered}
+    if len(sizes) > 1:
+        missing.append("the number of parameters differs between seeds")
+    return Row(
+        key=key,
+        seeds=seeds,
+        absent_seeds=absent,
+        test_score=spread("test score", lambda record: record.score("test", "deterministic")),
+        train_score=spread("train score", lambda record: record.score("train", "deterministic")),
+        training_return=spread("training return", lambda record: record.training_return),
+        parameters=sizes.pop() if len(sizes) == 1 else None,
+        env_steps_per_s=_spread([record.env_steps_per_s for record in ordered]),
+        missing=tuple(missing),
+    )
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    mean = math.fsum(values) / len(values)
+    return Spread(mean, statistics.stdev(values) if len(values) > 1 else None)
+
+
+def _rank(row: Row) -> tuple[bool, float, RowKey]:
+    return bool(row.missing), -row.test_score.mean if row.test_score else math.inf, row.key
+
+
+def _make_unranked(item: StoredRecord) -> UnrankedRun:
+    return UnrankedRun(
+        path=item.path,
+        key=row_key(item.record),
+        seed=item.record.seed,
+        test_score=item.record.score("test", "deterministic"),
+        reasons=item.record.unofficial_reasons,
+    )

@@ -1,0 +1,44 @@
+"""Text from records made harmless in Markdown, CSV and LaTeX."""
+
+import re
+
+_MARKDOWN = re.compile(r"([\\`*_\[\]#|~$])")
+_HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "|": r"\textbar{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+}
+_FORMULA_STARTS = ("=", "+", "-", "@")
+
+
+def one_line(text: str) -> str:
+    """Return a text with every run of white space and control characters as one space."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def markdown(text: str) -> str:
+    """Return a text that Markdown, in or out of a table, shows as it is."""
+    plain = _MARKDOWN.sub(r"\\\1", one_line(text))
+    return "".join(_HTML.get(c, c) for c in plain)
+
+
+def latex(text: str) -> str:
+    """Return a text that LaTeX typesets as it is."""
+    return "".join(_LATEX.get(c, c) for c in one_line(text))
+
+
+def csv_text(text: str) -> str:
+    """Return a text that a spreadsheet does not run as a formula; the csv module quotes it."""
+    plain = one_line(text)
+    return f"'{plain}" if plain.startswith(_FORMULA_STARTS) else plain

@@ -1,0 +1,118 @@
+"""All morphology sets by name: generated ones, and those the user imported."""
+
+import re
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from gmc_bench.errors import MorphologySetError, UnknownNameError, did_you_mean
+from gmc_bench.generation.released import RELEASED, build_released, resolve_released
+from gmc_bench.morphology.importer import PUBLISHED
+from gmc_bench.morphology.schema import MorphologySet
+from gmc_bench.morphology.store import imported_sets, load_set
+
+PREFERRED_SET = "unimals_100"
+"""The published benchmark; used by default once it is imported."""
+FALLBACK_SET = "gmc-unimal-mini-v1"
+"""Used by default otherwise; needs no files."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetInfo:
+    """One line of the list of sets."""
+
+    id: str
+    status: Literal["generated", "imported", "not imported"]
+    hint: str
+    """How to obtain the set; empty when it is at hand."""
+
+
+def load_morphologies(set_id: str | None = None) -> MorphologySet:
+    """Load a morphology set.
+
+    Args:
+        set_id: id of a generated set, with or without its version, or of an imported set; None
+            takes the default of `resolve_default`. `ID:N` (or `ID.firstN`, which is the id that
+            records carry) keeps only the first N train bodies, and all test bodies.
+
+    Returns:
+        The set, verified against its hash.
+
+    Raises:
+        UnknownNameError: no set of this name is known.
+        MorphologySetError: the set is known but not imported, is damaged, or has fewer bodies.
+    """
+    subset = _SUBSET.fullmatch(set_id) if set_id is not None else None
+    if subset is not None:
+        return _first_bodies(load_morphologies(subset["set"]), int(subset["count"]))
+    resolved = resolve_set(set_id) if set_id is not None else resolve_default()[0]
+    return build_released(resolved) if resolved in RELEASED else load_set(resolved)
+
+
+_SUBSET = re.compile(r"(?P<set>.+)(?::|\.first)(?P<count>[0-9]+)")
+
+
+def _first_bodies(bodies: MorphologySet, count: int) -> MorphologySet:
+    train = bodies.split("train")
+    if not 1 <= count <= len(train):
+        raise MorphologySetError(
+            f"the set {bodies.id!r} has {len(train)} train bodies, so the first {count} cannot be "
+            f"taken; ask for 1 to {len(train)}"
+        )
+    return replace(
+        bodies,
+        id=f"{bodies.id}.first{count}",
+        splits={**bodies.splits, "train": train[:count]},
+        source=f"The first {count} train bodies of {bodies.id}. {bodies.source}",
+    )
+
+
+def resolve_set(name: str) -> str:
+    """Return the full id of a set.
+
+    Args:
+        name: id, with or without the version of a generated set.
+
+    Returns:
+        The id of a generated, imported or published set; the last may not be imported yet.
+
+    Raises:
+        UnknownNameError: nothing matches; the message names the closest.
+    """
+    files = {*imported_sets(), *PUBLISHED}
+    if name in files:
+        return name
+    try:
+        return resolve_released(name)
+    except UnknownNameError:
+        known = {*files, *RELEASED}
+        raise UnknownNameError(
+            f"unknown morphology set {name!r}{did_you_mean(name, known)}"
+        ) from None
+
+
+def resolve_default() -> tuple[str, str]:
+    """Choose the set that is used when none is named.
+
+    Returns:
+        The id, and one sentence that says why.
+    """
+    if PREFERRED_SET in imported_sets():
+        return PREFERRED_SET, f"Using {PREFERRED_SET}, the published benchmark, which is imported."
+    return FALLBACK_SET, (
+        f"Using {FALLBACK_SET}, because {PREFERRED_SET} is not imported "
+        f"(gmc-bench morphologies import {PREFERRED_SET} PATH)."
+    )
+
+
+def list_sets() -> list[SetInfo]:
+    """Return every known set: generated, imported and importable, each group sorted by id."""
+    imported = imported_sets()
+    return [
+        *(SetInfo(name, "generated", "") for name in sorted(RELEASED)),
+        *(SetInfo(name, "imported", "") for name in imported),
+        *(
+            SetInfo(name, "not imported", f"gmc-bench morphologies import {name} PATH")
+            for name in sorted(PUBLISHED)
+            if name not in imported
+        ),
+    ]

@@ -1,0 +1,9 @@
+"""What a controller must provide, and where controllers are found."""
+
+from gmc_bench.methods.spec import Capabilities, MethodSpec
+from gmc_bench.registry import Registry
+
+METHODS: Registry[MethodSpec] = Registry("method", "gmc_bench.methods", MethodSpec)
+"""All controllers: entry points of the group `gmc_bench.methods`, or `file.py:SPEC`."""
+
+__all__ = ["METHODS", "Capabilities", "MethodSpec"]

@@ -1,0 +1,91 @@
+"""The description of a controller: light to import, with its heavy parts named by string."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gmc_bench.config import with_overrides
+from gmc_bench.errors import ConfigError, PluginError, did_you_mean
+from gmc_bench.registry import load_target
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Capabilities:
+    """What a controller claims; the conformance checks hold it to it."""
+
+    permutation_equivariant: bool = False
+    """Reordering the limbs (with masks and parents) reorders the outputs, nothing else."""
+    uses_graph: bool = False
+    """Reads the parents of the tokens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodSpec:
+    """A registered controller: what it is, where it comes from, and how it is built.
+
+    Importing a spec must not import torch, so that listing methods stays instant: `config` and
+    `builder` may be given as `"module:attribute"` and are then loaded on first use.
+    """
+
+    id: str
+    """Lower-case name used on the command line."""
+    version: int = 1
+    """Raised whenever a change can move the method's numbers."""
+    title: str = ""
+    paper: str = ""
+    """Citation, with arXiv number or DOI."""
+    reference_code: str = ""
+    """Public repository and commit the implementation was checked against; empty if none exists."""
+    licence: str = "unknown"
+    """Licence of the reference code."""
+    deviations: tuple[str, ...] = ()
+    """Every choice that differs from, or is left open by, the source."""
+    config: str | type[Any]
+    """Frozen dataclass of the method's settings, or where to find it."""
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Named changes to `config`; `paper` and `lite` are expected."""
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    """Trainable actor + critic parameters per preset, for 52 features and two joint slots."""
+    builder: str | Callable[..., Any]
+    """`build(config, spec: TokenSpec, num_outputs: int) -> torch.nn.Module`, or where to find it.
+
+    The module maps a `gmc_bench.nn.TokenBatch` to (B, L, num_outputs); it is built once as the
+    actor (`num_outputs` = actions per token) and once as the critic (`num_outputs` = 1).
+    """
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """Changes to the suite's training settings that the method's paper asks for."""
+    capabilities: Capabilities = field(default_factory=Capabilities)
+
+    def config_class(self) -> type[Any]:
+        """Return the class of the method's settings."""
+        found = load_target(self.config) if isinstance(self.config, str) else self.config
+        if not isinstance(found, type):
+            raise PluginError(
+                f"the config of method {self.id!r} must be a dataclass, got {found!r}"
+            )
+        return found
+
+    def make_config(
+        self, preset: str | None = None, changes: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Return the method's settings.
+
+        Args:
+            preset: a name in `presets`; `None` takes the defaults of the class.
+            changes: further changes on top.
+
+        Raises:
+            ConfigError: unknown preset or setting.
+        """
+        config = self.config_class()()
+        if preset is not None:
+            if preset not in self.presets:
+                hint = did_you_mean(preset, self.presets)
+                raise ConfigError(f"method {self.id!r} has no preset {preset!r}{hint}")
+            config = with_overrides(config, self.presets[preset])
+        return with_overrides(config, changes or {})
+
+    def build(self, config: Any, spec: Any, num_outputs: int) -> Any:
+        """Build the network (imports torch)."""
+        builder = load_target(self.builder) if isinstance(self.builder, str) else self.builder
+        return builder(config, spec, num_outputs)

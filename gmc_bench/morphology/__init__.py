@@ -1,0 +1,12 @@
+"""What a robot is: its limb tree, joints and actuators, without any engine."""
+
+from gmc_bench.morphology.schema import (
+    Actuator,
+    Geom,
+    Joint,
+    Limb,
+    Morphology,
+    MorphologySet,
+)
+
+__all__ = ["Actuator", "Geom", "Joint", "Limb", "Morphology", "MorphologySet"]

@@ -1,0 +1,168 @@
+"""Bidirectional tanh recurrence over the limbs of packed bodies."""
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+
+from gmc_bench.nn.packing import Packing
+
+
+class BidirectionalRNN(nn.Module):
+    """Tanh recurrence along each body in both directions, with zero boundary states.
+
+    forward:  f_j = tanh(W_hh f_{j-1} + b_hh + W_ih u_j + b_ih)
+    backward: r_j = tanh(W'_hh r_{j+1} + b'_hh + W'_ih u_j + b'_ih), from the body's last limb
+
+    Parameters carry the names, shapes and initialisation U(+-1/sqrt(hidden)) of
+    `torch.nn.RNN(inputs, hidden, bidirectional=True)`, whose state dict can be loaded.
+
+    Args:
+        inputs: width of the rows.
+        hidden: width of each direction's state.
+
+    Shapes:
+        rows (P, inputs) -> (P, 2 * hidden), the forward state before the backward state.
+
+    Source:
+        Elman 1990; equations as documented for `torch.nn.RNN`.
+    """
+
+    def __init__(self, inputs: int, hidden: int) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(hidden)
+
+        def uniform(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
+
+        self.weight_ih_l0 = uniform(hidden, inputs)
+        self.weight_hh_l0 = uniform(hidden, hidden)
+        self.bias_ih_l0 = uniform(hidden)
+        self.bias_hh_l0 = uniform(hidden)
+        self.weight_ih_l0_reverse = uniform(hidden, inputs)
+        self.weight_hh_l0_reverse = uniform(hidden, hidden)
+        self.bias_ih_l0_reverse = uniform(hidden)
+        self.bias_hh_l0_reverse = uniform(hidden)
+
+    def forward(self, rows: torch.Tensor, packing: Packing) -> torch.Tensor:
+        """Run both directions over every body.
+
+        Args:
+            rows: (P, inputs), laid out by `packing`.
+            packing: the layout.
+
+        Returns:
+            (P, 2 * hidden), forward states before backward states.
+        """
+        weight = torch.cat((self.weight_ih_l0, self.weight_ih_l0_reverse))
+        bias = torch.cat(
+            (self.bias_ih_l0 + self.bias_hh_l0, self.bias_ih_l0_reverse + self.bias_hh_l0_reverse)
+        )
+        drive = nn.functional.linear(rows, weight, bias)
+        states: torch.Tensor = _Recurrence.apply(  # type: ignore[no-untyped-call]
+            drive, self.weight_hh_l0, self.weight_hh_l0_reverse, packing.steps
+        )
+        return states
+
+
+class _Recurrence(torch.autograd.Function):
+    """Both directions over the drive, with a hand-written gradient.
+
+    Everything happens in slices of one tensor per pass; automatic differentiation of the same
+    loop keeps and concatenates a copy of every step.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        drive: torch.Tensor,
+        weight: torch.Tensor,
+        weight_reverse: torch.Tensor,
+        steps: tuple[slice, ...],
+    ) -> torch.Tensor:
+        """Turn the drive (P, 2H), the inputs' part of every state, into the states, in place."""
+        ctx.mark_dirty(drive)
+        links = _links(steps)
+        ahead, behind = drive.chunk(2, dim=1)
+        _sweep_up(ahead, weight.t(), steps, links, lambda rows: ahead[rows].tanh_())
+        _sweep_down(behind, weight_reverse.t(), steps, links, lambda rows: behind[rows].tanh_())
+        ctx.save_for_backward(drive, weight, weight_reverse)
+        ctx.steps = steps
+        return drive
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        """Return the gradients of the drive and of both recurrent weights.
+
+        A gradient runs against its direction: delta_t = (grad_t + delta_{t+1} W) (1 - h_t^2) for
+        the forward states. The weight's gradient is the sum of delta_{t+1}^T h_t.
+        """
+        states, weight, weight_reverse = ctx.saved_tensors
+        steps, links = ctx.steps, _links(ctx.steps)
+        delta = grad.clone(memory_format=torch.contiguous_format)
+        ahead, behind = states.chunk(2, dim=1)
+        d_ahead, d_behind = delta.chunk(2, dim=1)
+        _sweep_down(d_ahead, weight, steps, links, _through_tanh(d_ahead, ahead))
+        _sweep_up(d_behind, weight_reverse, steps, links, _through_tanh(d_behind, behind))
+        d_weight, d_reverse = torch.zeros_like(weight), torch.zeros_like(weight_reverse)
+        for lower, upper in links:
+            d_weight.addmm_(d_ahead[upper].t(), ahead[lower])
+            d_reverse.addmm_(d_behind[lower].t(), behind[upper])
+        return delta, d_weight, d_reverse, None
+
+
+_Finish = Callable[[slice], object]
+"""What completes the rows of one limb, in place, once the neighbour's part has been added."""
+
+
+def _links(steps: tuple[slice, ...]) -> list[tuple[slice, slice]]:
+    """Pair the rows of limb t that have a successor with the rows of limb t + 1, for every t."""
+    return [
+        (slice(low.start, low.start + high.stop - high.start), high)
+        for low, high in itertools.pairwise(steps)
+    ]
+
+
+def _sweep_up(
+    values: torch.Tensor,
+    weight: torch.Tensor,
+    steps: tuple[slice, ...],
+    links: list[tuple[slice, slice]],
+    finish: _Finish,
+) -> None:
+    """From the first limb to the last: add the previous limb's rows times `weight`, finish."""
+    for step in steps[:1]:
+        finish(step)
+    for lower, upper in links:
+        values[upper].addmm_(values[lower], weight)
+        finish(upper)
+
+
+def _sweep_down(
+    values: torch.Tensor,
+    weight: torch.Tensor,
+    steps: tuple[slice, ...],
+    links: list[tuple[slice, slice]],
+    finish: _Finish,
+) -> None:
+    """From the last limb to the first; rows without a successor are only finished."""
+    for step in steps[-1:]:
+        finish(step)
+    for step, (lower, upper) in zip(reversed(steps[:-1]), reversed(links), strict=True):
+        values[lower].addmm_(values[upper], weight)
+        finish(step)
+
+
+def _through_tanh(delta: torch.Tensor, states: torch.Tensor) -> _Finish:
+    """Multiply a gradient by tanh's derivative 1 - h^2, in place."""
+
+    def finish(rows: slice) -> None:
+        part = delta[rows]
+        torch.ops.aten.tanh_backward(part, states[rows], grad_input=part)
+
+    return finish

@@ -1,0 +1,149 @@
+"""The objects inside a run record: episodes, learning curve, bodies, time and machine.
+
+All of them are frozen, refuse unknown fields and refuse numbers that are not finite, so that a
+record either means what its field descriptions say or does not load.
+"""
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Split = Literal["train", "test"]
+Mode = Literal["deterministic", "stochastic"]
+
+Count = Annotated[int, Field(strict=True, ge=0)]
+Positive = Annotated[int, Field(strict=True, ge=1)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Amount = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
+Flag = Annotated[bool, Field(strict=True)]
+Text = Annotated[str, Field(min_length=1)]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+"""An id that is also safe as a file name: it has no slash and does not start with a dot."""
+VersionedName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*-v[1-9][0-9]*$")]
+
+TIMER_TOLERANCE = 0.01
+"""Share of the total by which the parts of the wall clock may miss it."""
+
+
+class Part(BaseModel):
+    """Base of everything in a record: frozen, no unknown fields, finite numbers only."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Episode(Part):
+    """One finished evaluation episode."""
+
+    episode_return: Number = Field(description="Undiscounted sum of the task's raw rewards.")
+    length: Positive = Field(description="Control steps until the episode ended.")
+    ended: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")] = Field(
+        description="Why it ended: `fell`, `time_limit`, `diverged` or another reason of the task."
+    )
+
+
+class BodyReturns(Part):
+    """Evaluation episodes of one body in one mode."""
+
+    split: Split = Field(description="Split the body belongs to.")
+    mode: Mode = Field(description="`deterministic`: mean action; `stochastic`: sampled action.")
+    body: Text = Field(description="Name of the body, unique inside its split.")
+    body_digest: Digest = Field(description="Content hash of the body; names do not count.")
+    seen_in_train: Flag = Field(description="The same body content was trained on.")
+    episodes: tuple[Episode, ...] = Field(min_length=1, description="Episodes in the order run.")
+
+    @model_validator(mode="after")
+    def _train_bodies_are_seen(self) -> "BodyReturns":
+        if self.split == "train" and not self.seen_in_train:
+            raise ValueError(f"train body {self.body!r} must have seen_in_train true")
+        return self
+
+    @property
+    def mean_return(self) -> float:
+        """Mean return over the episodes."""
+        return math.fsum(item.episode_return for item in self.episodes) / len(self.episodes)
+
+
+class CurvePoint(Part):
+    """Online training statistics after one iteration."""
+
+    env_steps: Count = Field(description="Control steps so far, summed over all environments.")
+    mean_return: Number | None = Field(
+        description="Mean over bodies of the mean of their last 10 (or fewer) training episodes; "
+        "null until every train body has finished an episode."
+    )
+    mean_length: Amount | None = Field(
+        description="The same mean for episode lengths, in control steps; null likewise."
+    )
+    episodes: Count = Field(description="Training episodes finished so far, all bodies together.")
+
+
+class Morphologies(Part):
+    """The set of bodies a run used."""
+
+    id: Name = Field(description="Id of the set, e.g. `gmc-unimal-mini-v1`.")
+    digest: Digest = Field(description="Content hash of the set: split, name, body, in order.")
+    source: Text = Field(description="Where the bodies come from.")
+    licence: Text = Field(description="Licence of the bodies; `unknown` when not stated.")
+    num_train: Positive = Field(description="Bodies trained on, as listed (repeats count).")
+    num_test: Positive = Field(description="Bodies tested on, as listed (repeats count).")
+
+
+class WallClock(Part):
+    """Seconds of a training run by what they were spent on; evaluation is not included."""
+
+    total: Amount = Field(description="s, training from start to end, summed over resumed parts.")
+    simulation: Amount = Field(description="s, stepping the engine, rewards and observations.")
+    policy: Amount = Field(description="s, choosing actions during rollouts.")
+    update: Amount = Field(description="s, learning from the collected steps.")
+    other: Amount = Field(description="s, everything else: logging, checkpoints, start-up.")
+
+    @model_validator(mode="after")
+    def _parts_make_the_total(self) -> "WallClock":
+        parts = self.simulation + self.policy + self.update + self.other
+        if not math.isclose(parts, self.total, rel_tol=TIMER_TOLERANCE, abs_tol=TIMER_TOLERANCE):
+            raise ValueError(f"the parts add up to {parts:g} s but the total is {self.total:g} s")
+        return self
+
+
+class Hardware(Part):
+    """The machine a run was made on."""
+
+    cpu: Text = Field(description="Processor model.")
+    cores: Positive = Field(description="Logical cores the process may use.")
+    threads: Positive = Field(description="Threads the run was given.")
+    memory_gib: Amount | None = Field(description="Main memory, GiB; null when not known.")
+    gpu: Text | None = Field(description="Device that ran the networks; null for the CPU.")
+    platform: Text = Field(description="Operating system and architecture.")
+
+
+def require_plain(value: Any, where: str = "config") -> None:
+    """Check that a value survives JSON unchanged.
+
+    Args:
+        value: nested dicts with string keys, lists, strings, finite numbers, booleans and None.
+        where: dotted name for messages.
+
+    Raises:
+        ValueError: something else is inside, e.g. a tuple, NaN or a text that is not Unicode.
+    """
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if type(key) is not str:
+                raise ValueError(f"the key {key!r} in {where} is not a string")
+            require_plain(key, f"a key of {where}")
+            require_plain(item, f"{where}.{key}")
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            require_plain(item, f"{where}.{place}")
+    elif type(value) is float:
+        if not math.isfinite(value):
+            raise ValueError(f"{where} is {value}, which is not finite")
+    elif type(value) is str:
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{where} is not valid Unicode text") from None
+    elif value is not None and type(value) not in (bool, int):
+        raise ValueError(f"{where} is a {type(value).__name__}, which JSON cannot hold")

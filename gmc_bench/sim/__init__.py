@@ -1,0 +1,1 @@
+"""Batched simulation of unlike bodies; knows nothing of tasks."""

@@ -1,0 +1,234 @@
+"""Many simulations of unlike bodies, advanced by one call on all cores."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mujoco
+import numba
+import numpy as np
+
+from gmc_bench.errors import ConfigError
+from gmc_bench.sim import kernels
+from gmc_bench.sim.engine import engine_functions
+from gmc_bench.sim.layout import Layout
+from gmc_bench.sim.model import CompiledModel
+from gmc_bench.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
+
+_STATE = mujoco.mjtState.mjSTATE_INTEGRATION
+
+
+def available_threads() -> int:
+    """Return the number of threads that a batch can use at most."""
+    return int(numba.config.NUMBA_NUM_THREADS)
+
+
+def spawn_streams(seed: int, count: int) -> Array:
+    """Return `count` independent random streams, (count, 4) uint64.
+
+    Each comes from a child of `SeedSequence(seed)`, so stream i is the same whatever `count` is.
+    """
+    children = np.random.SeedSequence(seed).spawn(count)
+    return np.stack([child.generate_state(4, np.uint64) for child in children])
+
+
+@dataclass(frozen=True)
+class BatchState:
+    """Everything that continues a batch to the same bits.
+
+    Shapes: `model_index` (B,) int64; `physics` (sum of the rows' state sizes,) float64, MuJoCo's
+    integration states one after the other; `streams` (B, 4) uint64; `torso_position` (B, 3).
+    """
+
+    model_index: IntArray
+    physics: DoubleArray
+    streams: Array
+    torso_position: DoubleArray
+
+
+class BatchSimulator:
+    """B environments, each with its own model and data; any row can host any model.
+
+    Args:
+        models: M compiled models with the same number of substeps and control step.
+        num_envs: B.
+        layout: places of controls and readings, one row per model.
+        num_threads: threads that step; default all.
+
+    Raises:
+        ConfigError: no models, unlike time steps, or a number of threads that is not available.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[CompiledModel],
+        num_envs: int,
+        layout: Layout,
+        num_threads: int | None = None,
+    ) -> None:
+        if not models or num_envs < 1:
+            raise ConfigError(
+                f"a batch needs at least one model and one environment, "
+                f"got {len(models)} and {num_envs}"
+            )
+        steps = {(m.sim_dt, m.scene.num_substeps) for m in models}
+        if len(steps) != 1:
+            raise ConfigError(f"all models of a batch need the same time steps, got {steps}")
+        threads = available_threads() if num_threads is None else num_threads
+        if not 1 <= threads <= available_threads():
+            raise ConfigError(
+                f"num_threads must be between 1 and {available_threads()}, got {threads}"
+            )
+        self.models = list(models)
+        self.num_envs = num_envs
+        self.num_threads = threads
+        self.num_substeps = models[0].scene.num_substeps
+        self.control_dt = models[0].control_dt
+        self.layout = layout
+        self._tables = (
+            layout.num_bodies,
+            layout.joint_qpos,
+            layout.joint_qvel,
+            layout.joint_lower,
+            layout.joint_span,
+        )
+        self._functions = engine_functions()
+        self._sizes = np.array([[m.model.nu, m.model.nq, m.model.nv] for m in models], np.int64)
+        self._pool: list[list[_Data]] = [[] for _ in models]
+        self._data: list[_Data | None] = [None] * num_envs
+        self.addresses = np.zeros((num_envs, kernels.NUM_ADDRESSES), np.int64)
+        """(B, NUM_ADDRESSES) int64, columns as named in `gmc_bench.sim.kernels`."""
+        self.model_index: IntArray = np.zeros(num_envs, np.int64)
+        """(B,) int64, the model each row hosts."""
+        self._num_ctrl = np.zeros(num_envs, np.int64)
+        self._nq = np.zeros(num_envs, np.int64)
+        self._nv = np.zeros(num_envs, np.int64)
+        self.torso_position: DoubleArray = np.zeros((num_envs, 3))
+        """(B, 3) float64, m, world; as of the start of the last engine step (MuJoCo's lag)."""
+        self.diverged: BoolArray = np.zeros(num_envs, np.bool_)
+        """(B,) bool, rows whose last call gave an engine warning or a number that is not finite."""
+        self.streams = spawn_streams(0, num_envs)
+        """(B, 4) uint64, one random stream per row."""
+
+    def use_threads(self) -> None:
+        """Make this batch's number of threads the one of the next compiled loop."""
+        numba.set_num_threads(self.num_threads)
+
+    def seed(self, seed: int) -> None:
+        """Restart every row's random stream."""
+        self.streams[:] = spawn_streams(seed, self.num_envs)
+
+    def draw_uniform(self, rows: IntArray) -> DoubleArray:
+        """Return one number in [0, 1) per row, from each row's own stream."""
+        out = np.empty(len(rows))
+        kernels.draw_uniform(self.streams, rows, out)
+        return out
+
+    def assign(self, rows: IntArray, model_index: IntArray) -> None:
+        """Let rows host other models; call `reset` on them before the next step.
+
+        Args:
+            rows: (K,) int64, without repeats.
+            model_index: (K,) int64.
+        """
+        for row, index in zip(rows.tolist(), model_index.tolist(), strict=True):
+            old = self._data[row]
+            if old is not None:
+                if old.index == index:
+                    continue
+                self._pool[old.index].append(old)
+            free = self._pool[index]
+            new = free.pop() if free else _Data(self.models[index].model, index)
+            self._data[row] = new
+            self.addresses[row] = new.addresses
+            self.model_index[row] = index
+            self._num_ctrl[row], self._nq[row], self._nv[row] = self._sizes[index]
+
+    def reset(self, rows: IntArray, noise: float, readings: FloatArray) -> None:
+        """Put rows into their start pose.
+
+        Args:
+            rows: (K,) int64, without repeats.
+            noise: half width of the uniform noise on every position and velocity coordinate.
+            readings: (B, L, 13 + 2 J) float32; the given rows are written.
+        """
+        self.use_threads()
+        kernels.reset_rows(
+            self._functions, self.addresses, self.model_index, rows, self._nq, self._nv,
+            self.streams, noise, self._tables, self.torso_position, readings, self.diverged,
+        )  # fmt: skip
+
+    def step(self, actions: FloatArray, readings: FloatArray) -> None:
+        """Advance every row by one control step.
+
+        Args:
+            actions: (B, A) float32; `Layout.actuator_slot` says which one each actuator takes;
+                the engine clamps them to [-1, 1].
+            readings: (B, L, 13 + 2 J) float32, written.
+        """
+        self.use_threads()
+        kernels.step_rows(
+            self._functions, self.addresses, self.model_index, actions, self._num_ctrl,
+            self.layout.actuator_slot, self.num_substeps, self._tables, self.torso_position,
+            readings, self.diverged,
+        )  # fmt: skip
+
+    def data(self, row: int) -> Any:
+        """Return the live `mujoco.MjData` of one row (for rendering and tests)."""
+        found = self._data[row]
+        if found is None:
+            raise ConfigError(f"row {row} hosts no model yet; call assign and reset first")
+        return found.data
+
+    def get_state(self) -> BatchState:
+        """Return a copy of everything that continues the batch to the same bits."""
+        rows = []
+        for row in range(self.num_envs):
+            model = self.models[self.model_index[row]].model
+            buffer = np.empty(mujoco.mj_stateSize(model, _STATE))
+            mujoco.mj_getState(model, self.data(row), buffer, _STATE)
+            rows.append(buffer)
+        return BatchState(
+            self.model_index.copy(),
+            np.concatenate(rows),
+            self.streams.copy(),
+            self.torso_position.copy(),
+        )
+
+    def set_state(self, state: BatchState) -> None:
+        """Continue from a state of `get_state` of a batch with the same models."""
+        self.assign(np.arange(self.num_envs), state.model_index)
+        offset = 0
+        for row in range(self.num_envs):
+            model, data = self.models[self.model_index[row]].model, self.data(row)
+            size = mujoco.mj_stateSize(model, _STATE)
+            mujoco.mj_resetData(model, data)
+            mujoco.mj_setState(model, data, state.physics[offset : offset + size], _STATE)
+            offset += size
+        self.streams[:] = state.streams
+        self.torso_position[:] = state.torso_position
+        self.diverged[:] = False
+
+
+class _Data:
+    """One `MjData` with the addresses of its arrays, which stay for its life."""
+
+    def __init__(self, model: Any, index: int) -> None:
+        self.index = index
+        self.model = model  # kept alive: MjData does not own it
+        self.data = data = mujoco.MjData(model)
+        arrays = (
+            data.ctrl, data.qpos, data.qvel, data.xpos, data.xquat, data.cvel, data.subtree_com,
+        )  # fmt: skip
+        warnings = data.warning.number
+        assert warnings.strides == (8,)
+        assert warnings.shape == (kernels.NUM_WARNINGS,)
+        self.addresses = np.array(
+            [
+                model._address,
+                data._address,
+                *(array.ctypes.data for array in arrays),
+                warnings.ctypes.data,
+            ],
+            np.int64,
+        )

@@ -1,0 +1,114 @@
+"""MuJoCo's C functions, callable from compiled loops without the interpreter.
+
+The Python wheel carries the shared library; its functions are called through their addresses
+from numba code, so that no C compiler is needed to install or to run. An address that is wrong
+crashes the process: only `gmc_bench.sim` handles addresses, and only of objects it keeps alive.
+"""
+
+import ctypes
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import mujoco
+import numba
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from gmc_bench.errors import PluginError
+
+
+class EngineFunctions(NamedTuple):
+    """Addresses of the C functions that the batched loops call."""
+
+    mj_step: int
+    mj_com_vel: int
+    mj_forward: int
+    mj_reset_data: int
+
+
+@numba.cfunc(types.void(types.voidptr))
+def _ignore(message):
+    pass
+
+
+@cache
+def engine_functions() -> EngineFunctions:
+    """Return the addresses of MuJoCo's functions in the library that the wheel loaded.
+
+    MuJoCo's warnings are silenced in this process: the batch reads the warning counters after
+    every step and reports them as events, while MuJoCo itself would write a log file into the
+    working folder.
+
+    Raises:
+        PluginError: the shared library is not where the wheel of this MuJoCo version puts it.
+    """
+    folder = Path(mujoco.__file__).parent
+    candidates = sorted(folder.glob("libmujoco.so*")) + sorted(folder.glob("libmujoco*.dylib"))
+    if not candidates:
+        raise PluginError(
+            f"no MuJoCo library in {folder}; reinstall the mujoco wheel "
+            f"(batched stepping supports Linux and macOS)"
+        )
+    library = ctypes.CDLL(str(candidates[0]))
+    ctypes.c_void_p.in_dll(library, "mju_user_warning").value = _ignore.address
+
+    def address(name: str) -> int:
+        found = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+        assert found is not None
+        return found
+
+    return EngineFunctions(
+        mj_step=address("mj_step"),
+        mj_com_vel=address("mj_comVel"),
+        mj_forward=address("mj_forward"),
+        mj_reset_data=address("mj_resetData"),
+    )
+
+
+@intrinsic
+def call_model_data(typingctx, function, model, data):
+    """Call `void f(const mjModel*, mjData*)` at an address; all three arguments are addresses."""
+    signature = types.void(types.int64, types.int64, types.int64)
+
+    def codegen(context, builder, signature, args):
+        word = ir.IntType(64)
+        kind = ir.FunctionType(ir.VoidType(), [word, word])
+        target = builder.inttoptr(args[0], kind.as_pointer())
+        builder.call(target, [args[1], args[2]])
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+def _load(numba_type, ir_type):
+    @intrinsic
+    def load(typingctx, address, index):
+        """Read the element `index` of the C array at `address`."""
+        signature = numba_type(types.int64, types.int64)
+
+        def codegen(context, builder, signature, args):
+            base = builder.inttoptr(args[0], ir_type.as_pointer())
+            return builder.load(cgutils.gep(builder, base, args[1]))
+
+        return signature, codegen
+
+    return load
+
+
+load_double = _load(types.float64, ir.DoubleType())
+load_int32 = _load(types.int32, ir.IntType(32))
+
+
+@intrinsic
+def store_double(typingctx, address, index, value):
+    """Write `value` to the element `index` of the C array of doubles at `address`."""
+    signature = types.void(types.int64, types.int64, types.float64)
+
+    def codegen(context, builder, signature, args):
+        base = builder.inttoptr(args[0], ir.DoubleType().as_pointer())
+        builder.store(args[2], cgutils.gep(builder, base, args[1]))
+        return context.get_dummy_value()
+
+    return signature, codegen

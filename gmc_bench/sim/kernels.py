@@ -1,0 +1,198 @@
+"""Compiled loops over environments: step, reset and random numbers.
+
+Every loop runs over rows (environments) that share nothing, so that the result does not depend
+on the number of threads or on which thread takes which row.
+"""
+
+import numba
+import numpy as np
+
+from gmc_bench.sim.engine import call_model_data, load_double, load_int32, store_double
+from gmc_bench.sim.layout import NUM_MOTION
+
+# Columns of the address table, one row per environment.
+MODEL, DATA, CTRL, QPOS, QVEL, XPOS, XQUAT, CVEL, SUBTREE_COM, WARNINGS = range(10)
+NUM_ADDRESSES = 10
+NUM_WARNINGS = 7
+"""mjNWARNING; the counters are every second int32 of mjData.warning."""
+
+
+@numba.njit(cache=True, inline="always")
+def _rotl(x, k):
+    return (x << np.uint64(k)) | (x >> np.uint64(64 - k))
+
+
+@numba.njit(cache=True)
+def next_uniform(state):
+    """Return a float64 in [0, 1) and advance one stream.
+
+    Args:
+        state: (4,) uint64, xoshiro256++ state, changed in place.
+
+    Source:
+        Blackman and Vigna 2021, Scrambled linear pseudorandom number generators.
+    """
+    result = _rotl(state[0] + state[3], 23) + state[0]
+    t = state[1] << np.uint64(17)
+    state[2] ^= state[0]
+    state[3] ^= state[1]
+    state[1] ^= state[2]
+    state[0] ^= state[3]
+    state[2] ^= t
+    state[3] = _rotl(state[3], 45)
+    return float(result >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_uniform(streams, rows, out):
+    """Write one number in [0, 1) per row to `out` (K,) from `streams` (B, 4)."""
+    for k in range(rows.shape[0]):
+        out[k] = next_uniform(streams[rows[k]])
+
+
+@numba.njit(cache=True, inline="always")
+def _read_motion(address, body, torso_x, out):
+    position, velocity = address[XPOS], address[CVEL]
+    x = load_double(position, 3 * body)
+    y = load_double(position, 3 * body + 1)
+    z = load_double(position, 3 * body + 2)
+    wx = load_double(velocity, 6 * body)
+    wy = load_double(velocity, 6 * body + 1)
+    wz = load_double(velocity, 6 * body + 2)
+    # cvel is taken about the centre of mass of the whole tree (that of body 1); move it to the
+    # body's origin: v = v_com + w x (x - com).
+    rx = x - load_double(address[SUBTREE_COM], 3)
+    ry = y - load_double(address[SUBTREE_COM], 4)
+    rz = z - load_double(address[SUBTREE_COM], 5)
+    out[0] = x - torso_x
+    out[1] = y
+    out[2] = z
+    out[3] = load_double(velocity, 6 * body + 3) + wy * rz - wz * ry
+    out[4] = load_double(velocity, 6 * body + 4) + wz * rx - wx * rz
+    out[5] = load_double(velocity, 6 * body + 5) + wx * ry - wy * rx
+    out[6] = wx
+    out[7] = wy
+    out[8] = wz
+    for part in range(4):
+        out[9 + part] = load_double(address[XQUAT], 4 * body + part)
+
+
+@numba.njit(cache=True, inline="always")
+def _read_row(address, model, layout, torso, out):
+    """Write one row's torso position and readings; return whether the simulation broke.
+
+    A broken simulation is noticed here, before its numbers can spread: an engine warning, or a
+    reading that is not finite.
+    """
+    num_bodies, joint_qpos, joint_qvel, joint_lower, joint_span = layout
+    for axis in range(3):
+        torso[axis] = load_double(address[XPOS], 3 + axis)  # body 0 is the world, 1 the torso
+    total = torso[0] + torso[1] + torso[2]
+    for body in range(out.shape[0]):
+        reading = out[body]
+        if body >= num_bodies[model]:
+            reading[:] = np.float32(0.0)
+            continue
+        _read_motion(address, body + 1, torso[0], reading)
+        for slot in range(joint_qpos.shape[2]):
+            place = NUM_MOTION + 2 * slot
+            qpos = joint_qpos[model, body, slot]
+            if qpos < 0:
+                reading[place] = np.float32(0.0)
+                reading[place + 1] = np.float32(0.0)
+                continue
+            angle = load_double(address[QPOS], qpos) - joint_lower[model, body, slot]
+            reading[place] = angle / joint_span[model, body, slot]
+            reading[place + 1] = load_double(address[QVEL], joint_qvel[model, body, slot])
+        for place in range(reading.shape[0]):
+            total += reading[place]
+    broken = not np.isfinite(total)  # a sum is finite only if every part is
+    for kind in range(NUM_WARNINGS):
+        if load_int32(address[WARNINGS], 2 * kind) != 0:
+            broken = True
+    return broken
+
+
+@numba.njit(cache=True, parallel=True, nogil=True)
+def step_rows(
+    functions,
+    addresses,
+    model_index,
+    actions,
+    num_ctrl,
+    actuator_slot,
+    num_substeps,
+    layout,
+    torso,
+    readings,
+    diverged,
+):
+    """Advance every environment by `num_substeps` engine steps under one action.
+
+    After the last engine step the body velocities are refreshed with the new joint velocities
+    on the kinematics of that step's start (`mj_comVel`), which is what mujoco-py's `body_xvelp`
+    and `body_xvelr` were; positions and orientations stay those of that step's start.
+
+    Args:
+        functions: addresses of the C functions, see `EngineFunctions`.
+        addresses: (B, NUM_ADDRESSES) int64.
+        model_index: (B,) int64, row of each environment in the tables.
+        actions: (B, A) float32.
+        num_ctrl: (B,) int64, actuators of each row's model.
+        actuator_slot: (M, max actuators) int64, which action each actuator takes.
+        num_substeps: engine steps.
+        layout: tables of `Layout`: `num_bodies`, `joint_qpos`, `joint_qvel`, `joint_lower`,
+            `joint_span`.
+        torso: (B, 3) float64, world position of the torso frame, written.
+        readings: (B, L, 13 + 2 J) float32, written.
+        diverged: (B,) bool, written.
+    """
+    for row in numba.prange(addresses.shape[0]):
+        address, model = addresses[row], model_index[row]
+        for a in range(num_ctrl[row]):
+            value = np.float64(actions[row, actuator_slot[model, a]])
+            store_double(address[CTRL], a, value)
+        for _ in range(num_substeps):
+            call_model_data(functions[0], address[MODEL], address[DATA])
+        call_model_data(functions[1], address[MODEL], address[DATA])
+        diverged[row] = _read_row(address, model, layout, torso[row], readings[row])
+
+
+@numba.njit(cache=True, parallel=True, nogil=True)
+def reset_rows(
+    functions,
+    addresses,
+    model_index,
+    rows,
+    nq,
+    nv,
+    streams,
+    noise,
+    layout,
+    torso,
+    readings,
+    diverged,
+):
+    """Reset some environments to their model's start pose with uniform noise.
+
+    Args:
+        functions, addresses, model_index: as in `step_rows`.
+        rows: (K,) int64, environments to reset, without repeats.
+        nq, nv: (B,) int64, sizes of position and velocity.
+        streams: (B, 4) uint64, one random stream per environment, advanced by nq + nv draws.
+        noise: half width of the uniform noise on every coordinate.
+        layout, torso, readings, diverged: as in `step_rows`.
+    """
+    for k in numba.prange(rows.shape[0]):
+        row = rows[k]
+        address = addresses[row]
+        call_model_data(functions[3], address[MODEL], address[DATA])
+        stream = streams[row]
+        for i in range(nq[row]):
+            value = load_double(address[QPOS], i) + noise * (2.0 * next_uniform(stream) - 1.0)
+            store_double(address[QPOS], i, value)
+        for i in range(nv[row]):
+            store_double(address[QVEL], i, noise * (2.0 * next_uniform(stream) - 1.0))
+        call_model_data(functions[2], address[MODEL], address[DATA])
+        model = model_index[row]
+        diverged[row] = _read_row(address, model, layout, torso[row], readings[row])

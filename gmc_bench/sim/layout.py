@@ -1,0 +1,35 @@
+"""Where the numbers of unlike bodies stand in arrays that all of them share."""
+
+from dataclasses import dataclass
+
+from gmc_bench.types import DoubleArray, IntArray
+
+NUM_MOTION = 13
+"""Numbers of a body's motion: position 3, velocity 3, angular velocity 3, orientation 4."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Places of controls and readings for M models.
+
+    A reading of a row is (L, 13 + 2 J): for engine body i + 1 its motion in the world frame,
+    x relative to engine body 1 (the torso), then for each of J joint slots the position scaled
+    to its range, (q - lower) / span, and the velocity; zero where there is nothing.
+
+    Shapes:
+        `num_bodies` (M,) int64, bodies without the world; `actuator_slot` (M, A) int64, which
+        action each actuator takes; `joint_qpos`, `joint_qvel` (M, L, J) int64, address of each
+        joint in the engine's state, -1 for none; `joint_lower`, `joint_span` (M, L, J) float64.
+    """
+
+    num_bodies: IntArray
+    actuator_slot: IntArray
+    joint_qpos: IntArray
+    joint_qvel: IntArray
+    joint_lower: DoubleArray
+    joint_span: DoubleArray
+
+    @property
+    def num_readings(self) -> int:
+        """Numbers read per body: its motion and two per joint slot."""
+        return NUM_MOTION + 2 * int(self.joint_qpos.shape[2])

@@ -1,0 +1,129 @@
+"""The rules of a run: how much it trains, with which settings, and how it is evaluated."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gmc_bench.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPOConfig:
+    """Settings of proximal policy optimisation, named as tianshou names them.
+
+    Source:
+        Schulman et al. 2017, arXiv:1707.06347. Defaults: the RecMorph paper's UNIMAL table;
+        what it leaves open is taken from the public MetaMorph code.
+    """
+
+    gamma: float = 0.99
+    """Discount."""
+    gae_lambda: float = 0.95
+    """Lambda of generalized advantage estimation."""
+    eps_clip: float = 0.2
+    """Half width of the clipping interval of the probability ratio, and of the value."""
+    value_clip: bool = True
+    """Clip the change of the value estimate."""
+    vf_coef: float = 0.2
+    """Weight of the value loss 0.5 (V - R)^2."""
+    ent_coef: float = 0.0
+    """Weight of the entropy bonus."""
+    max_grad_norm: float = 0.5
+    """Joint gradient-norm limit of actor and critic."""
+    repeat: int = 8
+    """Epochs over each rollout."""
+    batch_size: int = 5120
+    """Transitions per gradient step."""
+    lr: float = 3e-4
+    """Peak learning rate of Adam."""
+    adam_eps: float = 1e-5
+    """Epsilon of Adam."""
+    warmup_iterations: int = 5
+    """Iterations over which the learning rate rises linearly to its cosine schedule."""
+    warmup_start: float = 0.1
+    """Share of the learning rate at the first iteration of the warm-up."""
+    target_kl: float | None = 0.05
+    """Stop the updates of an iteration once mean(log p_old - log p_new) of a minibatch exceeds
+    it; none never stops."""
+    time_limit: Literal["bootstrap", "zero_error"] = "bootstrap"
+    """At a time limit, bootstrap from the value of the last observation (correct), or set the
+    temporal-difference error to zero (the public MetaMorph code)."""
+
+    def __post_init__(self) -> None:
+        for name, low, high in (("gamma", 0.0, 1.0), ("gae_lambda", 0.0, 1.0)):
+            if not low <= getattr(self, name) <= high:
+                raise ConfigError(f"'ppo.{name}' must be in [0, 1], got {getattr(self, name)}")
+        for name in ("eps_clip", "max_grad_norm", "lr", "adam_eps", "repeat", "batch_size"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"'ppo.{name}' must be positive, got {getattr(self, name)}")
+        for name in ("vf_coef", "ent_coef", "warmup_iterations", "warmup_start"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"'ppo.{name}' must not be negative, got {getattr(self, name)}")
+        if self.target_kl is not None and self.target_kl <= 0:
+            raise ConfigError(f"'ppo.target_kl' must be positive or none, got {self.target_kl}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """How a trained policy is scored, with frozen normalisation."""
+
+    episodes: int = 16
+    """Episodes per body and mode."""
+    modes: tuple[Literal["deterministic", "stochastic"], ...] = ("deterministic", "stochastic")
+    """Mean actions, and actions sampled as in training."""
+    splits: tuple[Literal["train", "test"], ...] = ("train", "test")
+    """Which bodies."""
+
+    def __post_init__(self) -> None:
+        if self.episodes < 1 or not self.modes or not self.splits:
+            raise ConfigError(
+                f"an evaluation needs at least one episode, mode and split, got {self.episodes}, "
+                f"{self.modes} and {self.splits}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """The rules of a run. Changing any of them makes a run unofficial."""
+
+    name: str
+    preset: str
+    """Preset of the method's settings."""
+    env_steps: int
+    """Control steps over all environments; rounded down to whole iterations."""
+    num_envs: int
+    """Parallel environments."""
+    rollout_length: int
+    """Control steps per environment and iteration."""
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    normalization: Literal["per_feature", "per_slot"] = "per_feature"
+    """Observation statistics: per feature over real limbs, or per token slot (public code)."""
+    action_std: float = 0.9
+    """Fixed standard deviation of every action."""
+    sampling_alpha: float = 1.0
+    """How strongly bodies with short episodes are drawn more often; 0 draws uniformly."""
+    sampling_warmup_iterations: int = 30
+    """Iterations with uniform drawing."""
+    seeds: tuple[int, ...] = (1, 2, 3, 4)
+    """Seeds of a complete entry."""
+
+    def __post_init__(self) -> None:
+        for name in ("env_steps", "num_envs", "rollout_length", "action_std"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name!r} must be positive, got {getattr(self, name)}")
+        if self.num_iterations < 1:
+            raise ConfigError(
+                f"'env_steps' is {self.env_steps}, less than one iteration of {self.num_envs} "
+                f"environments x {self.rollout_length} steps; raise it to at least "
+                f"{self.steps_per_iteration}"
+            )
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """Control steps over all environments between two updates."""
+        return self.num_envs * self.rollout_length
+
+    @property
+    def num_iterations(self) -> int:
+        """Number of rollouts and updates."""
+        return self.env_steps // self.steps_per_iteration

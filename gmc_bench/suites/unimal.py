@@ -1,0 +1,51 @@
+"""The UNIMAL suite: locomotion of evolved bodies of up to 12 limbs."""
+
+from gmc_bench.suites.protocol import EvaluationConfig, PPOConfig, Protocol
+from gmc_bench.suites.schema import Suite
+
+_SMOKE = Protocol(
+    name="smoke",
+    preset="lite",
+    env_steps=8_192,
+    num_envs=16,
+    rollout_length=64,
+    ppo=PPOConfig(repeat=2, batch_size=512, warmup_iterations=1),
+    evaluation=EvaluationConfig(episodes=1),
+    sampling_warmup_iterations=2,
+    seeds=(1,),
+)
+
+_LITE = Protocol(
+    name="lite",
+    preset="lite",
+    env_steps=1_000_000,
+    num_envs=64,
+    rollout_length=128,
+    ppo=PPOConfig(repeat=4, batch_size=2048, lr=1e-3, warmup_iterations=2),
+    evaluation=EvaluationConfig(episodes=4),
+    sampling_warmup_iterations=10,
+    seeds=(1, 2, 3),
+)
+
+_PAPER = Protocol(
+    name="paper",
+    preset="paper",
+    env_steps=100_000_000,
+    num_envs=32,
+    rollout_length=2560,
+    evaluation=EvaluationConfig(episodes=16),
+)
+
+SUITE = Suite(
+    id="unimal-v1",
+    title="UNIMAL",
+    description=(
+        "One policy for 100 evolved bodies of 5 to 11 limbs (or a generated set where the "
+        "published bodies were not imported), scored on bodies it has never seen."
+    ),
+    tasks=("unimal-ft-v1",),
+    default_morphologies=("unimals_100", "gmc-unimal-mini-v1"),
+    min_token_slots=12,
+    protocols={protocol.name: protocol for protocol in (_SMOKE, _LITE, _PAPER)},
+    default_protocol="lite",
+)

@@ -1,0 +1,22 @@
+"""Termination terms: pure functions of a transition, (B,) bool."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gmc_bench.tasks.spec import Transition
+from gmc_bench.types import BoolArray
+
+
+def fallen(ratio: float) -> Callable[[Transition], BoolArray]:
+    """Return a term that is true when the torso is at or below `ratio` times its standing height.
+
+    The torso's height is rounded to millimetres first, as in the public environments.
+    """
+
+    def term(transition: Transition) -> BoolArray:
+        height = np.round(transition.torso_after[:, 2] - transition.ground_height, 3)
+        low: BoolArray = height <= ratio * transition.standing_height
+        return low
+
+    return term

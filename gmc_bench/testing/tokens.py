@@ -1,0 +1,165 @@
+"""Random bodies as token batches, for tests of controllers; no simulator is involved."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from gmc_bench.nn.tokens import TokenBatch, TokenTable
+from gmc_bench.tokens.spec import TokenSpec
+
+PADDING_PARENT = -2
+
+
+def random_parents(rng: np.random.Generator, num_limbs: int) -> list[int]:
+    """Draw a tree in depth-first preorder.
+
+    Args:
+        rng: source of randomness.
+        num_limbs: limbs, the torso included.
+
+    Returns:
+        The parent of every limb, -1 for the torso.
+    """
+    parents, path = [-1], [0]  # path: torso to the latest limb; only these may get a child next
+    for limb in range(1, num_limbs):
+        keep = int(rng.integers(1, len(path) + 1))
+        path = [*path[:keep], limb]
+        parents.append(path[-2])
+    return parents
+
+
+def random_table(rng: np.random.Generator, spec: TokenSpec, num_limbs: Sequence[int]) -> TokenTable:
+    """Draw bodies: a random tree each, standard normal context, random actuators.
+
+    Args:
+        rng: source of randomness.
+        spec: layout of the tokens.
+        num_limbs: real limbs of every body.
+
+    Returns:
+        A table with one row per body. The torso has no actuator, every other limb at least the
+        one in slot 0. Context is zero in padding.
+    """
+    shape = (len(num_limbs), spec.max_limbs)
+    limbs = np.asarray(num_limbs)
+    padding = np.arange(spec.max_limbs) >= limbs[:, None]
+    parents = np.full(shape, PADDING_PARENT)
+    for row, count in enumerate(num_limbs):
+        parents[row, :count] = random_parents(rng, count)
+    no_actuator = rng.random((*shape, spec.joints_per_limb)) < 0.5
+    no_actuator[..., 0] = False
+    no_actuator |= padding[..., None]
+    no_actuator[:, 0] = True
+    context = rng.standard_normal((*shape, spec.num_context)) * ~padding[..., None]
+    return TokenTable(
+        spec=spec,
+        context=torch.from_numpy(context).float(),
+        limb_padding_mask=torch.from_numpy(padding),
+        action_padding_mask=torch.from_numpy(no_actuator),
+        parents=torch.from_numpy(parents),
+        num_limbs=torch.from_numpy(limbs),
+    )
+
+
+def random_tokens(
+    rng: np.random.Generator, spec: TokenSpec, num_limbs: Sequence[int], batch_size: int
+) -> TokenBatch:
+    """Draw bodies and a batch of their states.
+
+    Args:
+        rng: source of randomness.
+        spec: layout of the tokens.
+        num_limbs: real limbs of every body of the table.
+        batch_size: B; the first environments show every body once, the others a random one.
+
+    Returns:
+        Standard normal time-varying features, in padding too.
+    """
+    bodies = len(num_limbs)
+    index = np.concatenate((rng.permutation(bodies), rng.integers(0, bodies, size=batch_size)))
+    dynamic = rng.standard_normal((batch_size, spec.max_limbs, spec.num_dynamic))
+    return TokenBatch(
+        random_table(rng, spec, num_limbs),
+        torch.from_numpy(index[:batch_size]),
+        torch.from_numpy(dynamic).float(),
+    )
+
+
+def select(tokens: TokenBatch, environments: Sequence[int]) -> TokenBatch:
+    """Return a batch of some environments of another, in the given order."""
+    return TokenBatch(
+        tokens.table,
+        tokens.morphology_index[list(environments)],
+        tokens.dynamic[list(environments)],
+    )
+
+
+def widen(tokens: TokenBatch, max_limbs: int) -> TokenBatch:
+    """Return the same bodies and states with more token slots, all added ones padding.
+
+    Args:
+        tokens: the batch.
+        max_limbs: new number of slots, at least the old one.
+    """
+    old = tokens.table
+    extra = max_limbs - old.spec.max_limbs
+
+    def pad(values: torch.Tensor, fill: float | bool) -> torch.Tensor:
+        added = values.new_full((values.shape[0], extra, *values.shape[2:]), fill)
+        return torch.cat((values, added), dim=1)
+
+    table = TokenTable(
+        spec=replace(old.spec, max_limbs=max_limbs),
+        context=pad(old.context, 0.0),
+        limb_padding_mask=pad(old.limb_padding_mask, True),
+        action_padding_mask=pad(old.action_padding_mask, True),
+        parents=pad(old.parents, PADDING_PARENT),
+        num_limbs=old.num_limbs,
+    )
+    return TokenBatch(table, tokens.morphology_index, pad(tokens.dynamic, 0.0))
+
+
+def reorder(tokens: TokenBatch, order: torch.Tensor) -> TokenBatch:
+    """Return the same bodies and states with their limbs in another order.
+
+    Args:
+        tokens: the batch; the result has one table row per environment.
+        order: (B, L) int64, new slot -> old slot of every environment; padding stays in place.
+    """
+    rows = torch.arange(len(tokens)).unsqueeze(1)
+    new_slot = order.argsort(dim=1)
+    parents = tokens.parents[rows, order]
+    table = TokenTable(
+        spec=tokens.spec,
+        context=tokens.table.context[tokens.morphology_index][rows, order],
+        limb_padding_mask=tokens.limb_padding_mask[rows, order],
+        action_padding_mask=tokens.action_padding_mask[rows, order],
+        parents=torch.where(parents >= 0, new_slot.gather(1, parents.clamp(min=0)), parents),
+        num_limbs=tokens.num_limbs,
+    )
+    return TokenBatch(table, torch.arange(len(tokens)), tokens.dynamic[rows, order])
+
+
+def any_order(rng: np.random.Generator, tokens: TokenBatch) -> torch.Tensor:
+    """Draw an order of all real limbs for every environment, for `reorder`: (B, L) int64."""
+    order = torch.arange(tokens.spec.max_limbs).repeat(len(tokens), 1)
+    for row, count in enumerate(tokens.num_limbs.tolist()):
+        order[row, :count] = torch.from_numpy(rng.permutation(count))
+    return order
+
+
+def sibling_order(tokens: TokenBatch) -> torch.Tensor:
+    """Return another depth-first order for every environment: siblings reversed, (B, L) int64."""
+    order = torch.arange(tokens.spec.max_limbs).repeat(len(tokens), 1)
+    for row, (parents, count) in enumerate(
+        zip(tokens.parents.tolist(), tokens.num_limbs.tolist(), strict=True)
+    ):
+        stack, visited = [0], []
+        while stack:
+            limb = stack.pop()  # the last child comes first
+            visited.append(limb)
+            stack += [child for child in range(count) if parents[child] == limb]
+        order[row, :count] = torch.tensor(visited)
+    return order

@@ -1,0 +1,139 @@
+"""Layout of a token: named feature slices with widths, units and frames.
+
+Source:
+    Gupta et al. 2022 (MetaMorph), arXiv:2203.11931; order as in agrimgupta92/metamorph
+    (52 numbers per limb with two joint slots).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from gmc_bench.errors import ConfigError, did_you_mean
+from gmc_bench.types import IntArray
+
+Kind = Literal["dynamic", "context"]
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureSlice:
+    """One named group of numbers in a token."""
+
+    name: str
+    start: int
+    width: int
+    unit: str
+    frame: str
+    kind: Kind
+    """`dynamic` changes at every step; `context` is fixed by the body."""
+
+    @property
+    def stop(self) -> int:
+        """Index after the last number."""
+        return self.start + self.width
+
+
+_Row = tuple[str, int, str, str, Kind]
+
+_LIMB: tuple[_Row, ...] = (
+    ("body_xpos", 3, "m", "world; x relative to the torso, y and z absolute", "dynamic"),
+    ("body_xvelp", 3, "m/s", "world", "dynamic"),
+    ("body_xvelr", 3, "rad/s", "world", "dynamic"),
+    ("body_xquat", 4, "1", "world, w x y z", "dynamic"),
+    ("body_pos", 3, "m", "parent limb; torso: start position in the world", "context"),
+    ("body_ipos", 3, "m", "limb", "context"),
+    ("body_iquat", 4, "1", "limb, w x y z", "context"),
+    ("geom_quat", 4, "1", "limb, w x y z", "context"),
+    ("body_mass", 1, "kg", "-", "context"),
+    ("body_shape", 2, "m", "radius, half length", "context"),
+)
+_JOINT: tuple[_Row, ...] = (
+    ("qpos", 1, "(q - lower) / (upper - lower)", "joint", "dynamic"),
+    ("qvel", 1, "rad/s", "joint", "dynamic"),
+    ("jnt_pos", 3, "m", "limb", "context"),
+    ("joint_range", 2, "rad", "joint", "context"),
+    ("joint_axis", 3, "1", "limb", "context"),
+    ("gear", 1, "N m", "joint", "context"),
+)
+
+
+@dataclass(frozen=True)
+class TokenSpec:
+    """Shape and meaning of the tokens of one environment.
+
+    Args:
+        max_limbs: L, token slots; at least the limbs (torso included) of the largest body.
+        joints_per_limb: J, joint slots and so actions per token.
+    """
+
+    max_limbs: int
+    joints_per_limb: int = 2
+
+    def __post_init__(self) -> None:
+        if self.max_limbs < 1 or self.joints_per_limb < 1:
+            raise ConfigError(
+                f"a token layout needs at least one limb and one joint slot, got "
+                f"{self.max_limbs} and {self.joints_per_limb}"
+            )
+
+    @cached_property
+    def slices(self) -> tuple[FeatureSlice, ...]:
+        """All feature groups in order; joint groups are named `qpos/0`, `qpos/1`, ..."""
+        rows = [*_LIMB]
+        for slot in range(self.joints_per_limb):
+            rows += [(f"{row[0]}/{slot}", *row[1:]) for row in _JOINT]
+        found: list[FeatureSlice] = []
+        start = 0
+        for name, width, unit, frame, kind in rows:
+            found.append(FeatureSlice(name, start, width, unit, frame, kind))
+            start += width
+        return tuple(found)
+
+    def slice(self, name: str) -> FeatureSlice:
+        """Return one feature group by name.
+
+        Raises:
+            ConfigError: unknown name.
+        """
+        for group in self.slices:
+            if group.name == name:
+                return group
+        raise ConfigError(
+            f"unknown feature {name!r}{did_you_mean(name, [g.name for g in self.slices])}"
+        )
+
+    @property
+    def num_features(self) -> int:
+        """F, numbers per token (52 with two joint slots)."""
+        return self.slices[-1].stop
+
+    @property
+    def actions_per_token(self) -> int:
+        """Actions each token puts out: one per joint slot."""
+        return self.joints_per_limb
+
+    @cached_property
+    def dynamic_indices(self) -> IntArray:
+        """(Fd,) int64, places of the time-varying features inside a token, in token order."""
+        return self._indices("dynamic")
+
+    @cached_property
+    def context_indices(self) -> IntArray:
+        """(Fc,) int64, places of the features fixed by the body inside a token, in token order."""
+        return self._indices("context")
+
+    def _indices(self, kind: str) -> IntArray:
+        places = [i for g in self.slices if g.kind == kind for i in range(g.start, g.stop)]
+        return np.asarray(places, dtype=np.int64)
+
+    @property
+    def num_dynamic(self) -> int:
+        """Fd, time-varying numbers per token (17 with two joint slots)."""
+        return len(self.dynamic_indices)
+
+    @property
+    def num_context(self) -> int:
+        """Fc, numbers per token fixed by the body (35 with two joint slots)."""
+        return len(self.context_indices)

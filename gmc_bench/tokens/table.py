@@ -1,0 +1,148 @@
+"""What is fixed by the bodies, once per morphology: context features, masks, graph, places."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gmc_bench.errors import TokenOverflowError
+from gmc_bench.sim.layout import Layout
+from gmc_bench.sim.model import CompiledModel
+from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.types import BoolArray, DoubleArray, FloatArray, IntArray
+
+PARENT_OF_PADDING = -2
+
+
+@dataclass(frozen=True)
+class MorphologyTable:
+    """The bodies of an environment as padded arrays; row k belongs to morphology k.
+
+    Shapes:
+        `context` (M, L, Fc) float32, raw units (see `TokenSpec.slices`), zero in padding;
+        `limb_padding_mask` (M, L) bool; `action_padding_mask` (M, L, J) bool, True where the
+        limb has no such actuator; `parents` (M, L) int64, -1 torso, -2 padding;
+        `num_limbs` (M,) int64. `layout` says where the simulator finds the flattened (L * J)
+        actions and puts the time-varying features.
+    """
+
+    spec: TokenSpec
+    names: tuple[str, ...]
+    digests: tuple[str, ...]
+    context: FloatArray
+    limb_padding_mask: BoolArray
+    action_padding_mask: BoolArray
+    parents: IntArray
+    num_limbs: IntArray
+    layout: Layout
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def build_table(models: Sequence[CompiledModel], spec: TokenSpec) -> MorphologyTable:
+    """Tabulate compiled bodies.
+
+    Args:
+        models: M bodies compiled for one scene.
+        spec: token layout; every body must fit.
+
+    Returns:
+        The table, in the order of `models`.
+
+    Raises:
+        TokenOverflowError: a body has more limbs or joints per limb than the layout.
+    """
+    count, limbs, slots = len(models), spec.max_limbs, spec.joints_per_limb
+    actuators = max(int(m.model.nu) for m in models)
+    num_limbs = np.array([m.morphology.num_limbs for m in models], np.int64)
+    table = MorphologyTable(
+        spec=spec,
+        names=tuple(m.morphology.name for m in models),
+        digests=tuple(m.morphology.digest for m in models),
+        context=np.zeros((count, limbs, spec.num_context), np.float32),
+        limb_padding_mask=np.ones((count, limbs), np.bool_),
+        action_padding_mask=np.ones((count, limbs, slots), np.bool_),
+        parents=np.full((count, limbs), PARENT_OF_PADDING, np.int64),
+        num_limbs=num_limbs,
+        layout=Layout(
+            num_bodies=num_limbs,
+            actuator_slot=np.zeros((count, actuators), np.int64),
+            joint_qpos=np.full((count, limbs, slots), -1, np.int64),
+            joint_qvel=np.full((count, limbs, slots), -1, np.int64),
+            joint_lower=np.zeros((count, limbs, slots)),
+            joint_span=np.ones((count, limbs, slots)),
+        ),
+    )
+    for row, compiled in enumerate(models):
+        _check_size(compiled, spec)
+        _fill_row(table, row, compiled)
+    return table
+
+
+def _check_size(compiled: CompiledModel, spec: TokenSpec) -> None:
+    body = compiled.morphology
+    if body.num_limbs > spec.max_limbs or body.joints_per_limb > spec.joints_per_limb:
+        raise TokenOverflowError(
+            f"the body {body.name!r} has {body.num_limbs} limbs with up to {body.joints_per_limb} "
+            f"joints each, but the token layout has {spec.max_limbs} slots with "
+            f"{spec.joints_per_limb}; use a layout with at least as many"
+        )
+
+
+def _fill_row(table: MorphologyTable, row: int, compiled: CompiledModel) -> None:
+    body, model, spec = compiled.morphology, compiled.model, table.spec
+    layout = table.layout
+    gears = {
+        int(model.actuator_trnid[a, 0]): float(model.actuator_gear[a, 0]) for a in range(model.nu)
+    }
+    places: dict[int, int] = {}
+    for index, limb in enumerate(body.limbs):
+        token = np.zeros(spec.num_features)
+        _fill_limb(token, spec, model, index + 1)
+        for joint in limb.joints:
+            engine_id = int(model.joint(joint.name).id)
+            _fill_joint(token, spec, model, engine_id, joint.slot, gears.get(engine_id, 0.0))
+            layout.joint_qpos[row, index, joint.slot] = model.jnt_qposadr[engine_id]
+            layout.joint_qvel[row, index, joint.slot] = model.jnt_dofadr[engine_id]
+            lower, upper = model.jnt_range[engine_id]
+            layout.joint_lower[row, index, joint.slot] = lower
+            layout.joint_span[row, index, joint.slot] = upper - lower
+            if engine_id in gears:
+                table.action_padding_mask[row, index, joint.slot] = False
+                places[engine_id] = index * spec.joints_per_limb + joint.slot
+        table.context[row, index] = token[spec.context_indices]
+        table.limb_padding_mask[row, index] = False
+        table.parents[row, index] = limb.parent
+    for actuator in range(model.nu):
+        layout.actuator_slot[row, actuator] = places[int(model.actuator_trnid[actuator, 0])]
+
+
+def _fill_limb(token: DoubleArray, spec: TokenSpec, model: Any, body: int) -> None:
+    geom = int(model.body_geomadr[body])
+    values = {
+        "body_pos": model.body_pos[body],
+        "body_ipos": model.body_ipos[body],
+        "body_iquat": model.body_iquat[body],
+        "geom_quat": model.geom_quat[geom],
+        "body_mass": model.body_mass[body],
+        "body_shape": model.geom_size[geom, :2],
+    }
+    for name, value in values.items():
+        group = spec.slice(name)
+        token[group.start : group.stop] = value
+
+
+def _fill_joint(
+    token: DoubleArray, spec: TokenSpec, model: Any, joint: int, slot: int, gear: float
+) -> None:
+    values = {
+        "jnt_pos": model.jnt_pos[joint],
+        "joint_range": model.jnt_range[joint],
+        "joint_axis": model.jnt_axis[joint],
+        "gear": gear,
+    }
+    for name, value in values.items():
+        group = spec.slice(f"{name}/{slot}")
+        token[group.start : group.stop] = value

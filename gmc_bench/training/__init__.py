@@ -1,0 +1,1 @@
+"""Training: rollouts, proximal policy optimisation, checkpoints. The only user of tianshou."""

@@ -1,0 +1,193 @@
+"""Checkpoints: safetensors and JSON, written atomically, checked by digest, never pickled."""
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from gmc_bench.errors import CheckpointError, StorageError
+from gmc_bench.types import Array
+
+SCHEMA_VERSION = 1
+MANIFEST = "checkpoint.json"
+KEEP = 2
+"""Checkpoints kept; the older one is there in case the newer is damaged."""
+
+Tensors = dict[str, dict[str, Array]]
+"""File stem -> tensor name -> array."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A moment of a run, between two iterations.
+
+    Args:
+        run: digest of the run's settings; a checkpoint continues only that run.
+        iteration: iterations done.
+        tensors: arrays by file and name.
+        state: everything else, JSON.
+    """
+
+    run: str
+    iteration: int
+    tensors: Tensors
+    state: dict[str, Any]
+
+
+def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
+    """Write a checkpoint next to the earlier ones, then drop the oldest.
+
+    The checkpoint appears under its name only when it is complete and on disk.
+
+    Args:
+        folder: the run's folder of checkpoints.
+        checkpoint: what to write.
+
+    Returns:
+        Its folder.
+
+    Raises:
+        StorageError: the disk is full or cannot be written; earlier checkpoints are intact.
+    """
+    final = folder / f"{checkpoint.iteration:08d}"
+    temporary = folder / f".{final.name}.tmp"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        digests = {}
+        for stem, tensors in checkpoint.tensors.items():
+            data = encode_tensors(tensors)
+            digests[f"{stem}.safetensors"] = hashlib.sha256(data).hexdigest()
+            _write(temporary / f"{stem}.safetensors", data)
+        manifest = {
+            "schema_version": SCHEMA_VERSION,
+            "run": checkpoint.run,
+            "iteration": checkpoint.iteration,
+            "files": digests,
+            "state": checkpoint.state,
+        }
+        manifest["digest"] = _digest(manifest)
+        _write(temporary / MANIFEST, json.dumps(manifest, indent=1).encode())
+        if final.exists():
+            shutil.rmtree(final)
+        temporary.rename(final)
+        _sync(folder)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise StorageError(
+            f"cannot write a checkpoint to {folder}: {error.strerror}; free some space, then "
+            f"continue with --resume (earlier checkpoints are intact)"
+        ) from error
+    for old in list_checkpoints(folder)[:-KEEP]:
+        shutil.rmtree(old, ignore_errors=True)
+    return final
+
+
+def encode_tensors(tensors: dict[str, Array]) -> bytes:
+    """Return arrays as safetensors; the same arrays always give the same bytes."""
+    data: bytes = save_tensors({name: tensors[name].copy() for name in sorted(tensors)})
+    return data
+
+
+def decode_tensors(data: bytes, origin: Path) -> dict[str, Array]:
+    """Return the arrays of safetensors data.
+
+    Raises:
+        CheckpointError: the data is not safetensors; the message names `origin`.
+    """
+    try:
+        tensors: dict[str, Array] = load_tensors(data)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise CheckpointError(f"{origin} is not a readable safetensors file ({error})") from error
+    return tensors
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """Return the complete checkpoints of a run, oldest first."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if path.name.isdigit() and path.is_dir())
+
+
+def read_latest(folder: Path, run: str) -> Checkpoint | None:
+    """Read the newest checkpoint of a run, or return `None` when there is none yet.
+
+    Args:
+        folder: the run's folder of checkpoints.
+        run: digest of the run's settings.
+
+    Raises:
+        CheckpointError: it is damaged or belongs to a run with other settings.
+    """
+    found = list_checkpoints(folder)
+    if not found:
+        return None
+    try:
+        return read_checkpoint(found[-1], run)
+    except CheckpointError as error:
+        fallback = f"resume from {found[-2].name}" if len(found) > 1 else "start the run again"
+        raise CheckpointError(f"{error}; delete the folder {found[-1]} to {fallback}") from error
+
+
+def read_checkpoint(path: Path, run: str) -> Checkpoint:
+    """Read one checkpoint.
+
+    Args:
+        path: its folder.
+        run: digest of the settings of the run that will continue.
+
+    Raises:
+        CheckpointError: a file is missing or changed, or the settings differ.
+    """
+    try:
+        manifest = json.loads((path / MANIFEST).read_bytes())
+        if not isinstance(manifest, dict) or _digest(manifest) != manifest.get("digest"):
+            raise CheckpointError(f"the checkpoint {path} is damaged: {MANIFEST} was changed")
+        if manifest["schema_version"] != SCHEMA_VERSION:
+            raise CheckpointError(
+                f"the checkpoint {path} has layout {manifest['schema_version']}, but this version "
+                f"of gmc-bench reads layout {SCHEMA_VERSION}"
+            )
+        if manifest["run"] != run:
+            raise CheckpointError(f"the checkpoint {path} belongs to a run with other settings")
+        tensors = {}
+        for name, expected in manifest["files"].items():
+            data = (path / name).read_bytes()
+            if hashlib.sha256(data).hexdigest() != expected:
+                raise CheckpointError(f"the checkpoint {path} is damaged: {name} was changed")
+            tensors[name.removesuffix(".safetensors")] = decode_tensors(data, path / name)
+    except OSError as error:
+        raise CheckpointError(
+            f"the checkpoint {path} is damaged: {Path(str(error.filename)).name} cannot be read"
+        ) from error
+    except ValueError as error:
+        raise CheckpointError(f"the checkpoint {path} is damaged: {MANIFEST} is no JSON") from error
+    return Checkpoint(manifest["run"], manifest["iteration"], tensors, manifest["state"])
+
+
+def _digest(manifest: dict[str, Any]) -> str:
+    content = {name: value for name, value in manifest.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

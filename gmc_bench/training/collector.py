@@ -1,0 +1,130 @@
+"""Fills a rollout buffer: policy, environments, normalisation and episode statistics."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from gmc_bench.envs.core import DIVERGED, TIME_LIMIT
+from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
+from gmc_bench.envs.normalization import RewardNormalizer, TokenNormalizer
+from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.nn.tokens import TokenBatch
+from gmc_bench.training.buffer import RolloutBuffer
+from gmc_bench.training.sampler import BalancedSampler, ReturnTracker
+from gmc_bench.types import BoolArray, FloatArray, IntArray
+
+
+@dataclass
+class Timers:
+    """Seconds of training by purpose."""
+
+    simulation: float = 0.0
+    policy: float = 0.0
+    update: float = 0.0
+    total: float = 0.0
+
+
+class Collector:
+    """Runs the policy in the environments and writes what happens into a buffer.
+
+    tianshou's own collector copies every step through nested batches; this one writes each
+    number once, into its place.
+
+    Args:
+        env: the environments.
+        model: the policy that acts.
+        normalizer: observation statistics, updated while collecting.
+        reward_normalizer: reward statistics, updated while collecting.
+        sampler: takes note of episode lengths.
+        tracker: takes note of returns.
+        generator: source of action noise (CPU).
+        timers: seconds are added to `simulation` and `policy`.
+    """
+
+    def __init__(
+        self,
+        env: MorphologyVectorEnv,
+        model: ActorCritic,
+        normalizer: TokenNormalizer,
+        reward_normalizer: RewardNormalizer,
+        sampler: BalancedSampler,
+        tracker: ReturnTracker,
+        generator: torch.Generator,
+        timers: Timers,
+    ) -> None:
+        self.env = env
+        self.model = model
+        self.normalizer = normalizer
+        self.reward_normalizer = reward_normalizer
+        self.sampler = sampler
+        self.tracker = tracker
+        self.generator = generator
+        self.timers = timers
+        self.episodes = 0
+        self.diverged_episodes = 0
+        self._raw: FloatArray = env.core.dynamic
+        self._index: IntArray = env.core.morphology_index
+
+    def observe(self, raw: FloatArray, index: IntArray) -> None:
+        """Take over the observation that the next action answers."""
+        self._raw, self._index = raw, index
+
+    @torch.no_grad()
+    def collect(self, buffer: RolloutBuffer) -> None:
+        """Fill the buffer with one rollout."""
+        buffer.cut_off.clear()
+        device = buffer.dynamic.device
+        for t in range(buffer.length):
+            padding = self.env.table.limb_padding_mask[self._index]
+            self.normalizer.update(self._raw, padding)
+            dynamic = torch.from_numpy(self.normalizer.normalize(self._raw, padding)).to(device)
+            index = torch.from_numpy(self._index).to(device)
+            acting = time.perf_counter()
+            distribution = self.model.distribution(TokenBatch(buffer.table, index, dynamic))
+            actions = distribution.sample(self.generator)
+            buffer.log_prob[t] = distribution.log_prob(actions)
+            acted = time.perf_counter()
+            buffer.dynamic[t], buffer.morphology_index[t] = dynamic, index
+            buffer.actions[t] = actions
+            stepping = time.perf_counter()
+            observation, reward, terminated, truncated, info = self.env.step(actions.cpu().numpy())
+            stepped = time.perf_counter()
+            self._raw = observation["dynamic"]
+            self._index = observation["morphology_index"]
+            done = terminated | truncated
+            scaled = self.reward_normalizer(reward, done)
+            buffer.reward[t] = torch.from_numpy(scaled)
+            buffer.terminated[t] = torch.from_numpy(terminated)
+            buffer.truncated[t] = torch.from_numpy(truncated)
+            buffer.diverged[t] = False
+            if done.any():
+                self._finish(buffer, t, done, info)
+            self.timers.policy += acted - acting
+            self.timers.simulation += stepped - stepping
+        padding = self.env.table.limb_padding_mask[self._index]
+        last = self.normalizer.normalize(self._raw, padding)
+        buffer.last_dynamic.copy_(torch.from_numpy(last))
+        buffer.last_morphology_index.copy_(torch.from_numpy(self._index))
+
+    def _finish(
+        self, buffer: RolloutBuffer, t: int, done: BoolArray, info: dict[str, object]
+    ) -> None:
+        final: dict[str, np.ndarray] = info["final_info"]  # type: ignore[assignment]
+        rows = np.flatnonzero(done)
+        index = final["morphology_index"][rows]
+        ended = final["ended"][rows]
+        broken = ended == DIVERGED
+        buffer.diverged[t, torch.from_numpy(rows)] = torch.from_numpy(broken)
+        lengths, returns = final["episode_length"][rows], final["episode_return"][rows]
+        self.sampler.record(index.tolist(), lengths.tolist())
+        self.tracker.record(index.tolist(), returns.tolist(), lengths.tolist())
+        self.episodes += len(rows)
+        self.diverged_episodes += int(broken.sum())
+        final_obs: np.ndarray = info["final_obs"]  # type: ignore[assignment]
+        for row, body in zip(rows[ended == TIME_LIMIT], index[ended == TIME_LIMIT], strict=True):
+            padding = self.env.table.limb_padding_mask[body][None]
+            normal = self.normalizer.normalize(final_obs[row]["dynamic"][None], padding)[0]
+            place = torch.from_numpy(normal).to(buffer.dynamic.device)
+            buffer.cut_off.append((t, int(row), place))

@@ -1,0 +1,251 @@
+"""Proximal policy optimisation over token rollouts, on top of tianshou's PPO."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import torch
+from tianshou.algorithm import PPO
+from tianshou.algorithm.algorithm_base import TrainingStats
+from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
+from tianshou.algorithm.optim import AdamOptimizerFactory, LRSchedulerFactory
+from torch.optim.lr_scheduler import LambdaLR
+
+from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.nn.distribution import MaskedGaussian
+from gmc_bench.nn.tokens import TokenBatch
+from gmc_bench.suites.protocol import PPOConfig
+from gmc_bench.training.buffer import Minibatch, RolloutBuffer
+from gmc_bench.training.gae import generalized_advantages
+
+VALUE_CHUNK = 4096
+"""Transitions per forward pass of the critic over a rollout."""
+ADVANTAGE_EPSILON = 1e-5
+
+
+class WarmupCosine(LRSchedulerFactory):  # type: ignore[misc]
+    """Linear warm-up times a cosine that reaches zero at the end of training.
+
+    Formula:
+        lr_k = lr 0.5 (1 + cos(pi k / K)) w_k, with w_k = s (1 - k/W) + k/W for k < W, else 1
+
+    Args:
+        num_iterations: K.
+        warmup_iterations: W.
+        warmup_start: s.
+    """
+
+    def __init__(self, num_iterations: int, warmup_iterations: int, warmup_start: float) -> None:
+        super().__init__()
+        self.num_iterations = num_iterations
+        self.warmup_iterations = warmup_iterations
+        self.warmup_start = warmup_start
+
+    def factor(self, iteration: int) -> float:
+        """Return lr_k / lr."""
+        cosine = 0.5 * (1.0 + math.cos(math.pi * iteration / self.num_iterations))
+        if iteration >= self.warmup_iterations:
+            return cosine
+        progress = iteration / self.warmup_iterations
+        return cosine * (self.warmup_start * (1.0 - progress) + progress)
+
+    def create_scheduler(self, optim: torch.optim.Optimizer) -> LambdaLR:
+        """Return the torch scheduler, stepped once per iteration."""
+        return LambdaLR(optim, self.factor)
+
+
+class TokenPolicy(ProbabilisticActorPolicy):  # type: ignore[misc]
+    """tianshou's view of the actor."""
+
+    def __init__(self, model: ActorCritic, action_space: gymnasium.Space[Any]) -> None:
+        super().__init__(
+            actor=model.actor,
+            dist_fn=lambda distribution: distribution,
+            action_space=action_space,
+            action_scaling=False,  # the engine clamps; a bounded policy would be another method
+            action_bound_method=None,
+        )
+        self._distribution = model.distribution
+
+    @staticmethod
+    def _compile() -> None:
+        """Skip tianshou's warm-up: it compiles advantage code not used here, 4 s per start."""
+
+    def distribution(self, tokens: TokenBatch) -> MaskedGaussian:
+        """Return the action distribution of B environments."""
+        return self._distribution(tokens)
+
+
+@dataclass(kw_only=True)
+class PPOStats(TrainingStats):  # type: ignore[misc]
+    """What one iteration's updates did; means over its gradient steps."""
+
+    loss: float
+    actor_loss: float
+    vf_loss: float
+    entropy: float
+    approx_kl: float
+    """mean(log p_old - log p_new) of the last minibatch looked at."""
+    clip_fraction: float
+    """Share of ratios outside the clipping interval."""
+    explained_variance: float
+    """1 - Var(R - V) / Var(R) of the rollout, before the updates."""
+    gradient_steps: int
+    stopped_early: bool
+
+
+class MorphologyPPO(PPO):  # type: ignore[misc]
+    """PPO with masked actions, exact time-limit handling and a KL stop.
+
+    Differs from tianshou's PPO: rollouts come from a preallocated buffer of tokens; advantages
+    are normalised once per rollout; the value loss carries the factor 0.5 of its formula; an
+    iteration's updates end at the first minibatch whose KL estimate exceeds `target_kl`.
+
+    Args:
+        model: actor and critic.
+        action_space: one environment's action space.
+        config: settings.
+        num_iterations: length of the learning-rate schedule.
+        generator: source of the minibatch order (CPU).
+
+    Source:
+        Schulman et al. 2017, arXiv:1707.06347; loss and stop as in agrimgupta92/metamorph.
+    """
+
+    def __init__(
+        self,
+        model: ActorCritic,
+        action_space: gymnasium.Space[Any],
+        config: PPOConfig,
+        num_iterations: int,
+        generator: torch.Generator,
+    ) -> None:
+        optim = AdamOptimizerFactory(lr=config.lr, eps=config.adam_eps)
+        optim.with_lr_scheduler_factory(
+            WarmupCosine(num_iterations, config.warmup_iterations, config.warmup_start)
+        )
+        super().__init__(
+            policy=TokenPolicy(model, action_space),
+            critic=model.critic,
+            optim=optim,
+            eps_clip=config.eps_clip,
+            value_clip=config.value_clip,
+            advantage_normalization=False,  # done once per rollout in _preprocess_batch
+            vf_coef=config.vf_coef,
+            ent_coef=config.ent_coef,
+            max_grad_norm=config.max_grad_norm,
+            gae_lambda=config.gae_lambda,
+            gamma=config.gamma,
+        )
+        self.value = model.value
+        self.config = config
+        self.generator = generator
+        self.parameters_trained = [p for p in model.parameters() if p.requires_grad]
+
+    @property
+    def learning_rate(self) -> float:
+        """Learning rate of the next update."""
+        return float(self.lr_schedulers[0].get_last_lr()[0])
+
+    @torch.no_grad()
+    def _values(self, buffer: RolloutBuffer) -> torch.Tensor:
+        chunks = [
+            self.value(buffer.tokens(start, min(start + VALUE_CHUNK, len(buffer))))
+            for start in range(0, len(buffer), VALUE_CHUNK)
+        ]
+        return torch.cat(chunks).view(buffer.length, buffer.num_envs)
+
+    @torch.no_grad()
+    def _next_values(self, buffer: RolloutBuffer) -> torch.Tensor:
+        last = TokenBatch(buffer.table, buffer.last_morphology_index, buffer.last_dynamic)
+        following = torch.cat([buffer.value[1:], self.value(last)[None]])
+        following[buffer.terminated | buffer.truncated] = 0.0
+        if buffer.cut_off and self.config.time_limit == "bootstrap":
+            t, n, dynamic = zip(*buffer.cut_off, strict=True)
+            index = buffer.morphology_index[list(t), list(n)]
+            ends = TokenBatch(buffer.table, index, torch.stack(dynamic))
+            following[list(t), list(n)] = self.value(ends)
+        return following
+
+    def _preprocess_batch(
+        self, batch: RolloutBuffer, buffer: RolloutBuffer, indices: torch.Tensor
+    ) -> RolloutBuffer:
+        """Add values, returns and advantages, normalised over the whole rollout."""
+        batch.value.copy_(self._values(batch))
+        batch.next_value.copy_(self._next_values(batch))
+        no_error = batch.diverged
+        if self.config.time_limit == "zero_error":
+            no_error = batch.truncated
+        advantage = generalized_advantages(
+            batch.reward,
+            batch.value,
+            batch.next_value,
+            batch.terminated | batch.truncated,
+            no_error,
+            gamma=self.gamma,
+            gae_lambda=self.gae_lambda,
+        )
+        batch.returns.copy_(advantage + batch.value)
+        spread = advantage.std() + ADVANTAGE_EPSILON
+        batch.advantage.copy_((advantage - advantage.mean()) / spread)
+        return batch
+
+    def _update_with_batch(
+        self, batch: RolloutBuffer, batch_size: int | None, repeat: int
+    ) -> PPOStats:
+        totals = torch.zeros(5)
+        steps, kl, stopped = 0, 0.0, False
+        size = batch_size or len(batch)
+        for _ in range(repeat):
+            for minibatch in batch.minibatches(size, self.generator):
+                log_ratio, entropy = self._log_ratio(minibatch)
+                kl = float(-log_ratio.detach().mean())
+                if self.config.target_kl is not None and kl > self.config.target_kl:
+                    stopped = True
+                    break
+                loss, parts = self._loss(minibatch, log_ratio, entropy)
+                self.optim.step(loss)
+                totals += parts
+                steps += 1
+            if stopped:
+                break
+        mean = (totals / max(steps, 1)).tolist()
+        residual = batch.returns - batch.value
+        return PPOStats(
+            loss=mean[0],
+            actor_loss=mean[1],
+            vf_loss=mean[2],
+            entropy=mean[3],
+            clip_fraction=mean[4],
+            approx_kl=kl,
+            explained_variance=float(1.0 - residual.var() / (batch.returns.var() + 1e-8)),
+            gradient_steps=steps,
+            stopped_early=stopped,
+        )
+
+    def _log_ratio(self, minibatch: Minibatch) -> tuple[torch.Tensor, torch.Tensor]:
+        distribution = self.policy.distribution(minibatch.obs)
+        log_prob = distribution.log_prob(minibatch.act)
+        return log_prob - minibatch.logp_old, distribution.entropy()
+
+    def _loss(
+        self, minibatch: Minibatch, log_ratio: torch.Tensor, entropy: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        ratio = log_ratio.exp()
+        clipped = ratio.clamp(1.0 - self.eps_clip, 1.0 + self.eps_clip)
+        actor_loss = -torch.min(ratio * minibatch.adv, clipped * minibatch.adv).mean()
+        vf_loss = self._value_loss(minibatch)
+        mean_entropy = entropy.mean()
+        loss = actor_loss + self.vf_coef * vf_loss - self.ent_coef * mean_entropy
+        outside = ((ratio - 1.0).abs() > self.eps_clip).float().mean()
+        parts = torch.stack([loss, actor_loss, vf_loss, mean_entropy, outside]).detach().cpu()
+        return loss, parts
+
+    def _value_loss(self, minibatch: Minibatch) -> torch.Tensor:
+        value = self.value(minibatch.obs)
+        error = (value - minibatch.returns).square()
+        if self.value_clip:
+            change = (value - minibatch.v_s).clamp(-self.eps_clip, self.eps_clip)
+            error = torch.max(error, (minibatch.v_s + change - minibatch.returns).square())
+        return 0.5 * error.mean()

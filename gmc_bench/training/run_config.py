@@ -1,0 +1,92 @@
+"""The resolved settings of one run: what `config.yaml` in a run folder holds."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gmc_bench.config import load_yaml, to_dict, with_overrides
+from gmc_bench.errors import ConfigError
+from gmc_bench.suites.protocol import Protocol
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Everything that decides the numbers of a run, and the machine settings it was given."""
+
+    method: str
+    """Registered id, or `file.py:ATTRIBUTE`."""
+    method_config: dict[str, Any]
+    """Settings of the method."""
+    suite: str
+    """Full suite id."""
+    task: str
+    """Full task id."""
+    morphologies: str
+    """Id of the body set."""
+    morphologies_digest: str
+    """Content hash of the body set."""
+    protocol: Protocol
+    """Rules of the run."""
+    seed: int
+    """Seed of every random stream."""
+    unofficial_reasons: tuple[str, ...] = field(default=())
+    """Why the run does not follow the suite's rules; empty when it does."""
+    device: str = "cpu"
+    """Where the networks run."""
+    threads: int = 1
+    """Threads of simulation and networks."""
+    checkpoint_interval_s: float = 10.0
+    """Seconds between checkpoints."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**32:
+            raise ConfigError(f"'seed' must be between 0 and 4294967295, got {self.seed}")
+        if self.threads < 1 or self.checkpoint_interval_s < 0:
+            raise ConfigError(
+                f"'threads' must be at least 1 and 'checkpoint_interval_s' not negative, "
+                f"got {self.threads} and {self.checkpoint_interval_s}"
+            )
+
+    def identity(self) -> dict[str, Any]:
+        """Return the part that decides the numbers, without seed and machine settings."""
+        plain = to_dict(self)
+        for name in ("seed", "device", "threads", "checkpoint_interval_s", "unofficial_reasons"):
+            del plain[name]
+        return plain
+
+    def to_yaml(self) -> str:
+        """Return the settings as YAML that `read_run_config` reads back."""
+        return yaml.safe_dump(to_dict(self), sort_keys=False)
+
+
+_TEMPLATE = RunConfig(
+    method="",
+    method_config={},
+    suite="",
+    task="",
+    morphologies="",
+    morphologies_digest="",
+    protocol=Protocol(name="", preset="", env_steps=1, num_envs=1, rollout_length=1),
+    seed=0,
+)
+
+
+def read_run_config(path: Path) -> RunConfig:
+    """Read `config.yaml` of a run folder.
+
+    Raises:
+        ConfigError: it is missing or was changed into something that is not a run's settings.
+    """
+    content = load_yaml(path)
+    missing = [name for name in to_dict(_TEMPLATE) if name not in content]
+    if missing:
+        raise ConfigError(f"{path} lacks {missing[0]!r}; it is not the configuration of a run")
+    protocol = content.pop("protocol")
+    method_config = content.pop("method_config")
+    if not isinstance(protocol, dict) or not isinstance(method_config, dict):
+        raise ConfigError(f"{path} holds no settings under 'protocol' or 'method_config'")
+    # The nested fields depend on each other (steps, environments), so they are set in one go.
+    config = with_overrides(_TEMPLATE, {**content, "protocol": protocol})
+    return replace(config, method_config=method_config)

@@ -1,0 +1,167 @@
+"""Which body an environment hosts next."""
+
+from collections import deque
+from collections.abc import Iterable
+
+import numpy as np
+
+from gmc_bench.types import Array, DoubleArray, IntArray
+
+
+def sampling_probabilities(episode_length: DoubleArray, horizon: int, alpha: float) -> DoubleArray:
+    """Return how often each body should be drawn so that all get equally many steps.
+
+    Formula:
+        p_k proportional to (horizon / L_k)^alpha
+
+    Args:
+        episode_length: (M,) float64, typical episode length L_k of each body; use `horizon`
+            where it is unknown.
+        horizon: longest episode.
+        alpha: 0 draws uniformly, 1 balances the number of steps.
+
+    Source:
+        Gupta et al. 2022 (MetaMorph), arXiv:2203.11931, dynamic replay buffer balancing.
+    """
+    weight = (horizon / np.maximum(episode_length, 1.0)) ** alpha
+    probabilities: DoubleArray = weight / weight.sum()
+    return probabilities
+
+
+class BalancedSampler:
+    """Draws bodies so that each contributes about equally many steps.
+
+    The typical episode length of a body is the mean of its first ten episodes, then an
+    exponential moving average; bodies with fewer finished episodes count with the full horizon
+    (the public code crashes there).
+
+    Args:
+        num_morphologies: M.
+        horizon: longest episode.
+        alpha: strength, see `sampling_probabilities`.
+        warmup_iterations: iterations with uniform drawing.
+
+    Source:
+        Gupta et al. 2022 (MetaMorph), arXiv:2203.11931; agrimgupta92/metamorph.
+    """
+
+    FIRST = 10
+    """Episodes whose mean starts the moving average."""
+    DECAY = 0.9
+    """Weight of the old value in the moving average."""
+
+    def __init__(
+        self, num_morphologies: int, horizon: int, alpha: float, warmup_iterations: int
+    ) -> None:
+        self.horizon = horizon
+        self.alpha = alpha
+        self.warmup_iterations = warmup_iterations
+        self._count: IntArray = np.zeros(num_morphologies, np.int64)
+        self._length: DoubleArray = np.zeros(num_morphologies)
+
+    def record(self, morphology_index: Iterable[int], episode_length: Iterable[int]) -> None:
+        """Take note of finished episodes, in order."""
+        for index, length in zip(morphology_index, episode_length, strict=True):
+            seen = self._count[index]
+            if seen < self.FIRST:
+                self._length[index] += (length - self._length[index]) / (seen + 1)
+            else:
+                self._length[index] = self.DECAY * self._length[index] + (1 - self.DECAY) * length
+            self._count[index] = seen + 1
+
+    def probabilities(self, iteration: int) -> DoubleArray:
+        """Return the drawing probabilities (M,) for an iteration, counted from 0."""
+        known = self._count >= self.FIRST
+        length = np.where(known, self._length, float(self.horizon))
+        if iteration < self.warmup_iterations:
+            length = np.full_like(length, float(self.horizon))
+        return sampling_probabilities(length, self.horizon, self.alpha)
+
+    def state_dict(self) -> dict[str, Array]:
+        """Return the statistics as arrays."""
+        return {"count": self._count, "length": self._length}
+
+    def load_state_dict(self, state: dict[str, Array]) -> None:
+        """Take over the statistics of `state_dict`."""
+        self._count = state["count"].copy()
+        self._length = state["length"].copy()
+
+
+class ReturnTracker:
+    """Online training return: mean over bodies of the mean of each body's last episodes.
+
+    Args:
+        num_morphologies: M.
+    """
+
+    WINDOW = 10
+    """Episodes per body, as in the public code."""
+
+    def __init__(self, num_morphologies: int) -> None:
+        self._returns: list[deque[float]] = [
+            deque(maxlen=self.WINDOW) for _ in range(num_morphologies)
+        ]
+        self._lengths: list[deque[float]] = [
+            deque(maxlen=self.WINDOW) for _ in range(num_morphologies)
+        ]
+
+    def record(
+        self,
+        morphology_index: Iterable[int],
+        episode_return: Iterable[float],
+        episode_length: Iterable[int],
+    ) -> None:
+        """Take note of finished episodes, in order."""
+        for index, value, length in zip(
+            morphology_index, episode_return, episode_length, strict=True
+        ):
+            self._returns[index].append(float(value))
+            self._lengths[index].append(float(length))
+
+    @property
+    def bodies_seen(self) -> int:
+        """Bodies with at least one finished episode."""
+        return sum(1 for values in self._returns if values)
+
+    def mean_return(self, *, complete: bool) -> float | None:
+        """Return the training return.
+
+        Args:
+            complete: `None` unless every body has a finished episode; otherwise the mean is
+                over the bodies that have one.
+        """
+        return _mean_of_means(self._returns, complete)
+
+    def mean_length(self, *, complete: bool) -> float | None:
+        """Return the same mean for episode lengths, in control steps."""
+        return _mean_of_means(self._lengths, complete)
+
+    def state_dict(self) -> dict[str, Array]:
+        """Return the windows as float64 arrays (M, WINDOW), padded with NaN at the end."""
+        return {
+            "returns": _pad(self._returns, self.WINDOW),
+            "lengths": _pad(self._lengths, self.WINDOW),
+        }
+
+    def load_state_dict(self, state: dict[str, Array]) -> None:
+        """Take over the windows of `state_dict`."""
+        self._returns = _unpad(state["returns"], self.WINDOW)
+        self._lengths = _unpad(state["lengths"], self.WINDOW)
+
+
+def _mean_of_means(windows: list[deque[float]], complete: bool) -> float | None:
+    filled = [float(np.mean(window)) for window in windows if window]
+    if not filled or (complete and len(filled) < len(windows)):
+        return None
+    return float(np.mean(filled))
+
+
+def _pad(windows: list[deque[float]], width: int) -> DoubleArray:
+    padded = np.full((len(windows), width), np.nan)
+    for row, window in enumerate(windows):
+        padded[row, : len(window)] = list(window)
+    return padded
+
+
+def _unpad(padded: DoubleArray, width: int) -> list[deque[float]]:
+    return [deque(row[~np.isnan(row)].tolist(), maxlen=width) for row in padded]

@@ -1,0 +1,331 @@
+"""Trains one policy: rollouts, updates, statistics, checkpoints."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tianshou.utils.torch_utils import policy_within_training_step
+from torch.utils.tensorboard import SummaryWriter
+
+from gmc_bench.config import config_digest
+from gmc_bench.envs.core import CoreState
+from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv, VectorEnvState
+from gmc_bench.envs.normalization import RewardNormalizer, TokenNormalizer
+from gmc_bench.evaluation.policy_file import load_policy_tensors, policy_tensors, token_table
+from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.methods.spec import MethodSpec
+from gmc_bench.morphology.schema import Morphology
+from gmc_bench.sim.batch import BatchState
+from gmc_bench.tasks.spec import Task
+from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.training.buffer import RolloutBuffer
+from gmc_bench.training.checkpoint import Checkpoint, read_latest, write_checkpoint
+from gmc_bench.training.collector import Collector, Timers
+from gmc_bench.training.ppo import MorphologyPPO, PPOStats
+from gmc_bench.training.run_config import RunConfig
+from gmc_bench.training.run_folder import RunFolder
+from gmc_bench.training.sampler import BalancedSampler, ReturnTracker
+from gmc_bench.types import Array
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a progress display needs after an iteration."""
+
+    env_steps: int
+    mean_return: float | None
+    """Mean over the bodies that have finished an episode."""
+    env_steps_per_s: float
+    seconds_left: float
+
+
+class Trainer:
+    """One training run, from its start or its latest checkpoint to its end.
+
+    Everything random comes from streams that a checkpoint stores, so that a run that was stopped
+    at any moment continues to the same bits as one that was not.
+
+    Args:
+        config: resolved settings.
+        method: the controller.
+        task: what to do.
+        morphologies: bodies to train on.
+        token_spec: token layout.
+        folder: where checkpoints and logs go.
+
+    Raises:
+        CheckpointError: the folder's latest checkpoint is damaged or of another run.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        method: MethodSpec,
+        task: Task,
+        morphologies: tuple[Morphology, ...],
+        token_spec: TokenSpec,
+        folder: RunFolder,
+    ) -> None:
+        torch.set_num_threads(config.threads)
+        self.config = config
+        self.folder = folder
+        self.protocol = protocol = config.protocol
+        seeds = np.random.SeedSequence(config.seed).generate_state(4, np.uint32).tolist()
+        torch.manual_seed(seeds[0])
+        self.shuffling = torch.Generator().manual_seed(seeds[1])
+        self.acting = torch.Generator(config.device).manual_seed(seeds[2])
+        self.env = MorphologyVectorEnv(
+            task,
+            morphologies,
+            protocol.num_envs,
+            token_spec=token_spec,
+            num_threads=config.threads,
+        )
+        settings = method.make_config(changes=config.method_config)
+        self.model = ActorCritic(method, settings, token_spec, protocol.action_std)
+        self.model.to(config.device)
+        self.normalizer = TokenNormalizer(self.env.table, protocol.normalization)
+        self.reward_normalizer = RewardNormalizer(protocol.num_envs, protocol.ppo.gamma)
+        self.sampler = BalancedSampler(
+            len(morphologies),
+            task.horizon,
+            protocol.sampling_alpha,
+            protocol.sampling_warmup_iterations,
+        )
+        self.tracker = ReturnTracker(len(morphologies))
+        self.timers = Timers()
+        self.algorithm = MorphologyPPO(
+            self.model,
+            self.env.single_action_space,
+            protocol.ppo,
+            protocol.num_iterations,
+            self.shuffling,
+        )
+        self.collector = Collector(
+            self.env,
+            self.model,
+            self.normalizer,
+            self.reward_normalizer,
+            self.sampler,
+            self.tracker,
+            self.acting,
+            self.timers,
+        )
+        table = token_table(self.env.table, self.normalizer, config.device)
+        self.buffer = RolloutBuffer(
+            table, protocol.rollout_length, protocol.num_envs, config.device
+        )
+        self.iteration = 0
+        self.curve: list[dict[str, Any]] = []
+        """One point per iteration, as records hold them."""
+        self._digest = config_digest({**config.identity(), "seed": config.seed})
+        self._start(seeds[3])
+
+    def _start(self, seed: int) -> None:
+        checkpoint = read_latest(self.folder.checkpoints, self._digest)
+        observation, _ = self.env.reset(seed=seed)
+        self.collector.observe(observation["dynamic"], observation["morphology_index"])
+        if checkpoint is not None:
+            self._restore(checkpoint)
+
+    @property
+    def env_steps(self) -> int:
+        """Control steps so far, over all environments."""
+        return self.iteration * self.protocol.steps_per_iteration
+
+    @property
+    def env_steps_planned(self) -> int:
+        """Control steps of the whole run."""
+        return self.protocol.num_iterations * self.protocol.steps_per_iteration
+
+    def train(self, on_progress: Callable[[Progress], None] | None = None) -> None:
+        """Run the remaining iterations, writing checkpoints on the way and one at the end."""
+        # Steps beyond the checkpoint may have been logged before a stop; they are run again.
+        with SummaryWriter(str(self.folder.logs), purge_step=self.env_steps) as writer:
+            written = started = time.perf_counter()
+            before, first = self.timers.total, self.iteration
+            while self.iteration < self.protocol.num_iterations:
+                stats = self._iterate()
+                now = time.perf_counter()
+                self.timers.total = before + now - started
+                self._log(writer, stats)
+                done = self.iteration == self.protocol.num_iterations
+                if done or now - written >= self.config.checkpoint_interval_s:
+                    self.save()
+                    written = time.perf_counter()
+                if on_progress:
+                    rate = (now - started) / (self.iteration - first)
+                    on_progress(
+                        Progress(
+                            self.env_steps,
+                            self.tracker.mean_return(complete=False),
+                            self.protocol.steps_per_iteration / rate,
+                            rate * (self.protocol.num_iterations - self.iteration),
+                        )
+                    )
+                self.timers.total = before + time.perf_counter() - started
+
+    def _iterate(self) -> PPOStats:
+        self.env.set_sampling(self.sampler.probabilities(self.iteration))
+        # Acting on a few rows is too little work for several threads, and their waiting would
+        # take time from the simulation.
+        torch.set_num_threads(1)
+        self.collector.collect(self.buffer)
+        torch.set_num_threads(self.config.threads)
+        ppo = self.protocol.ppo
+        updating = time.perf_counter()
+        with policy_within_training_step(self.algorithm.policy):
+            stats: PPOStats = self.algorithm.update(
+                self.buffer,
+                batch_size=ppo.batch_size,
+                repeat=ppo.repeat,
+            )
+        self.timers.update += time.perf_counter() - updating
+        self.iteration += 1
+        self.curve.append(
+            {
+                "env_steps": self.env_steps,
+                "mean_return": self.tracker.mean_return(complete=True),
+                "mean_length": self.tracker.mean_length(complete=True),
+                "episodes": self.collector.episodes,
+            }
+        )
+        return stats
+
+    def _log(self, writer: SummaryWriter, stats: PPOStats) -> None:
+        scalars = {
+            "train/return": self.tracker.mean_return(complete=False),
+            "train/episode_length": self.tracker.mean_length(complete=False),
+            "train/episodes": self.collector.episodes,
+            "train/diverged_episodes": self.collector.diverged_episodes,
+            "time/env_steps_per_s": self.env_steps / max(self.timers.total, 1e-9),
+            "ppo/learning_rate": self.algorithm.learning_rate,
+        }
+        for name in (
+            "loss", "actor_loss", "vf_loss", "entropy", "approx_kl", "clip_fraction",
+            "explained_variance", "gradient_steps", "stopped_early",
+        ):  # fmt: skip
+            scalars[f"ppo/{name}"] = float(getattr(stats, name))
+        for name, value in scalars.items():
+            if value is not None:
+                writer.add_scalar(name, value, self.env_steps)
+
+    def save(self) -> Path:
+        """Write a checkpoint of this moment."""
+        adam, adam_scalars = _flatten_adam(self.algorithm.optim.state_dict())
+        checkpoint = Checkpoint(
+            run=self._digest,
+            iteration=self.iteration,
+            tensors={
+                "policy": policy_tensors(self.model, self.normalizer),
+                "optimizer": adam,
+                "environment": _flatten_env(self.env.get_state()),
+                "statistics": self._statistics(),
+            },
+            state={
+                "adam": adam_scalars,
+                "schedule": self.algorithm.lr_schedulers[0].state_dict()["last_epoch"],
+                "episodes": self.collector.episodes,
+                "diverged_episodes": self.collector.diverged_episodes,
+                "timers": asdict(self.timers),
+                "curve": self.curve,
+            },
+        )
+        return write_checkpoint(self.folder.checkpoints, checkpoint)
+
+    def _statistics(self) -> dict[str, Array]:
+        tensors = {
+            "random/shuffling": self.shuffling.get_state().numpy(),
+            "random/acting": self.acting.get_state().numpy(),
+            "random/torch": torch.get_rng_state().numpy(),
+        }
+        for prefix, part in self._parts().items():
+            tensors |= {f"{prefix}/{name}": value for name, value in part.state_dict().items()}
+        return tensors
+
+    def _parts(self) -> dict[str, RewardNormalizer | BalancedSampler | ReturnTracker]:
+        return {
+            "reward": self.reward_normalizer,
+            "sampler": self.sampler,
+            "tracker": self.tracker,
+        }
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        tensors, state = checkpoint.tensors, checkpoint.state
+        origin = f"the checkpoint of iteration {checkpoint.iteration}"
+        load_policy_tensors(tensors["policy"], self.model, self.normalizer, origin)
+        adam = _unflatten_adam(tensors["optimizer"], state["adam"])
+        self.algorithm.optim.load_state_dict(adam)
+        self._restore_schedule(state["schedule"])
+        env = _unflatten_env(tensors["environment"])
+        self.env.set_state(env)
+        self.collector.observe(env.core.dynamic.copy(), env.core.batch.model_index.copy())
+        statistics = tensors["statistics"]
+        for prefix, part in self._parts().items():
+            part.load_state_dict(
+                {
+                    name.removeprefix(f"{prefix}/"): value
+                    for name, value in statistics.items()
+                    if name.startswith(f"{prefix}/")
+                }
+            )
+        self.shuffling.set_state(torch.from_numpy(statistics["random/shuffling"].copy()))
+        self.acting.set_state(torch.from_numpy(statistics["random/acting"].copy()))
+        torch.set_rng_state(torch.from_numpy(statistics["random/torch"].copy()))
+        self.collector.episodes = state["episodes"]
+        self.collector.diverged_episodes = state["diverged_episodes"]
+        for name, value in state["timers"].items():
+            setattr(self.timers, name, value)
+        self.curve = state["curve"]
+        self.iteration = checkpoint.iteration
+
+    def _restore_schedule(self, last_epoch: int) -> None:
+        scheduler = self.algorithm.lr_schedulers[0]
+        content = scheduler.state_dict()
+        rates = [base * scheduler.lr_lambdas[0](last_epoch) for base in scheduler.base_lrs]
+        scheduler.load_state_dict({**content, "last_epoch": last_epoch, "_last_lr": rates})
+        for group, rate in zip(scheduler.optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
+
+
+def _flatten_adam(state: dict[str, Any]) -> tuple[dict[str, Array], list[dict[str, Any]]]:
+    tensors = {
+        f"{index}/{name}": value.detach().cpu().numpy()
+        for index, moments in state["state"].items()
+        for name, value in moments.items()
+    }
+    return tensors, state["param_groups"]
+
+
+def _unflatten_adam(tensors: dict[str, Array], groups: list[dict[str, Any]]) -> dict[str, Any]:
+    state: dict[int, dict[str, torch.Tensor]] = {}
+    for key, value in tensors.items():
+        index, name = key.split("/")
+        state.setdefault(int(index), {})[name] = torch.from_numpy(value.copy())
+    return {"state": state, "param_groups": groups}
+
+
+def _flatten_env(state: VectorEnvState) -> dict[str, Array]:
+    batch = state.core.batch
+    return {
+        "model_index": batch.model_index,
+        "physics": batch.physics,
+        "streams": batch.streams,
+        "torso_position": batch.torso_position,
+        "dynamic": state.core.dynamic,
+        "episode_length": state.core.episode_length,
+        "episode_return": state.episode_return,
+        "sampling": state.sampling,
+    }
+
+
+def _unflatten_env(tensors: dict[str, Array]) -> VectorEnvState:
+    batch = BatchState(
+        tensors["model_index"], tensors["physics"], tensors["streams"], tensors["torso_position"]
+    )
+    core = CoreState(batch, tensors["dynamic"], tensors["episode_length"])
+    return VectorEnvState(core, tensors["episode_return"], tensors["sampling"])

@@ -1,0 +1,24 @@
+"""Array aliases and the dimension legend used in every docstring.
+
+Dimensions: `B` environments, `L` token slots (limbs and padding), `J` joint slots per limb,
+`F` features per token (`Fd` time-varying, `Fc` fixed by the body), `T` time steps,
+`M` morphologies of a set.
+
+Frames: suffix `_w` world, `_b` torso; a limb's own frame is written out.
+Masks are boolean with `True` = padding (as torch's `key_padding_mask`).
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float32]
+DoubleArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+Array = npt.NDArray[Any]
+
+Vec3 = tuple[float, float, float]
+Quat = tuple[float, float, float, float]
+"""Unit quaternion, order w x y z."""

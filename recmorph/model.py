@@ -1,0 +1,100 @@
+"""The RecMorph network: recurrence along the depth-first order of a body's limbs."""
+
+import torch
+from torch import nn
+
+from gmc_bench.nn import TokenBatch
+from gmc_bench.nn.decoder import LimbDecoder
+from gmc_bench.nn.embedding import TokenEmbedding
+from gmc_bench.nn.norm import NormLinear, RMSNorm
+from gmc_bench.nn.packing import Packing
+from gmc_bench.nn.recurrence import BidirectionalRNN
+from gmc_bench.tokens.spec import TokenSpec
+from recmorph.config import RecMorphConfig
+
+
+class RecurrentBlock(nn.Module):
+    """Stabilised bidirectional spatial recurrence.
+
+    u_j = SiLU(W_x N_x(x_j)),  z_j = W_z x_j
+    y_j = [f_j ; r_j], the forward and backward state of `BidirectionalRNN` over u
+    g_j = [SiLU(z_j) ; SiLU(z_j)]
+    x'_j = N_o(x_j + W_o N_g(y_j * g_j))
+
+    A part that the settings switch off drops out of the last three lines.
+
+    Shapes:
+        (P, width) -> (P, width)
+    """
+
+    def __init__(self, config: RecMorphConfig) -> None:
+        super().__init__()
+        width, hidden = config.width, config.hidden
+        self.residual = config.residual
+        self.input_projection = _projection(width, hidden, config)  # W_x N_x
+        self.gate_projection = (
+            nn.Linear(width, hidden, bias=False) if config.modulation else None  # W_z
+        )
+        self.recurrence = BidirectionalRNN(hidden, hidden)
+        self.output_projection = _projection(2 * hidden, width, config)  # W_o N_g
+        self.output_norm = RMSNorm(width, config.norm_eps) if config.rms_norm else nn.Identity()
+
+    def forward(self, rows: torch.Tensor, packing: Packing) -> torch.Tensor:
+        """Exchange information along every body."""
+        drive = nn.functional.silu(self.input_projection(rows))
+        context: torch.Tensor = self.recurrence(drive, packing)
+        if self.gate_projection is not None:
+            gate = nn.functional.silu(self.gate_projection(rows))
+            # (P, 2H) seen as (P, 2, H): both directions take the same gate without copying it.
+            context = (context.view(-1, 2, gate.shape[1]) * gate.unsqueeze(1)).flatten(1)
+        update: torch.Tensor = self.output_projection(context)
+        mixed: torch.Tensor = self.output_norm(rows + update if self.residual else update)
+        return mixed
+
+
+class RecMorph(nn.Module):
+    """Embedding, recurrent blocks, decoder.
+
+    Tokens are taken in the order they come, which the token interface fixes to depth-first
+    preorder; the outputs keep that order. States start at zero in every call: there is no memory
+    over time. Only real limbs are computed (see `Packing`).
+
+    Args:
+        config: settings.
+        spec: layout of the tokens.
+        num_outputs: numbers per token.
+
+    Shapes:
+        TokenBatch -> (B, L, num_outputs), zero in padding.
+
+    Source:
+        "RecMorph: Topology-Guided Spatial Recurrence for Generalized Morphology Control". Choices
+        the paper leaves open are listed in `recmorph.SPEC.deviations`.
+    """
+
+    def __init__(self, config: RecMorphConfig, spec: TokenSpec, num_outputs: int) -> None:
+        super().__init__()
+        self.embedding = TokenEmbedding(spec, config.width, config.embedding_init)
+        self.blocks = nn.ModuleList(RecurrentBlock(config) for _ in range(config.num_blocks))
+        self.decoder = LimbDecoder(
+            config.width, num_outputs, config.decoder_hidden, config.decoder_init
+        )
+
+    def forward(self, tokens: TokenBatch) -> torch.Tensor:
+        """Return (B, L, num_outputs), zero in padding."""
+        packing = tokens.packing
+        rows = self.embedding.packed(tokens)
+        for block in self.blocks:
+            rows = block(rows, packing)
+        return packing.unpack(self.decoder(rows))
+
+
+def build(config: RecMorphConfig, spec: TokenSpec, num_outputs: int) -> RecMorph:
+    """Build one network (see `MethodSpec.builder`)."""
+    return RecMorph(config, spec, num_outputs)
+
+
+def _projection(inputs: int, outputs: int, config: RecMorphConfig) -> nn.Module:
+    if config.rms_norm:
+        return NormLinear(inputs, outputs, config.norm_eps)
+    return nn.Linear(inputs, outputs, bias=False)

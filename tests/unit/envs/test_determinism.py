@@ -1,0 +1,116 @@
+import numpy as np
+import pytest
+
+from gmc_bench.sim.batch import available_threads
+
+
+def _run(env, actions):
+    """Step through all actions; return every number the environments gave, and their reasons."""
+    numbers, ended = [], []
+    for action in actions:
+        observation, reward, terminated, truncated, info = env.step(action)
+        numbers.append(
+            (
+                observation["dynamic"].tobytes(),
+                observation["morphology_index"].tobytes(),
+                reward.tobytes(),
+                terminated.tobytes(),
+                truncated.tobytes(),
+            )
+        )
+        if "final_info" in info:
+            final = {name: value.tolist() for name, value in info["final_info"].items()}
+            last = [None if one is None else one["dynamic"].tobytes() for one in info["final_obs"]]
+            ended.append((len(numbers), final, last))
+    return numbers, ended
+
+
+def test_the_number_of_threads_changes_no_bit(make_env, draw_actions):
+    if available_threads() < 2:
+        pytest.skip("needs two cores")
+    runs = []
+    for threads in (1, 2):
+        env = make_env(8, num_threads=threads)
+        observation, _ = env.reset(seed=3)
+        runs.append((observation["dynamic"].tobytes(), _run(env, draw_actions(env, 1000))))
+    assert runs[0] == runs[1]
+    assert len(runs[0][1][1]) > 20  # episodes ended and new bodies were drawn
+
+
+def test_the_seed_decides_everything(make_env, draw_actions):
+    env = make_env()
+    actions = draw_actions(env, 100)
+    runs = []
+    for seed in (1, 1, 2):
+        first, _ = env.reset(seed=seed)
+        runs.append((first["dynamic"].tobytes(), _run(env, actions)))
+    assert runs[0] == runs[1]
+    assert runs[0][0] != runs[2][0]
+
+
+def test_an_environment_that_was_used_before_equals_a_fresh_one(make_env, draw_actions):
+    used, fresh = make_env(), make_env()
+    actions = draw_actions(used, 150)
+    used.reset(seed=8)
+    _run(used, actions)
+    used.reset(seed=1)
+    fresh.reset(seed=1)
+    assert _run(used, actions) == _run(fresh, actions)
+
+
+def test_a_reset_without_seed_continues_the_streams(make_env):
+    env = make_env()
+    first, _ = env.reset(seed=1)
+    second, _ = env.reset()
+    assert not np.array_equal(first["dynamic"], second["dynamic"])
+    env.reset(seed=1)
+    again, _ = env.reset()
+    np.testing.assert_array_equal(second["dynamic"], again["dynamic"])
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_more_environments_leave_the_first_ones_alone(make_env, draw_actions, fixed):
+    few, many = make_env(3, fixed=fixed), make_env(8, fixed=fixed)
+    np.testing.assert_array_equal(
+        few.reset(seed=4)[0]["dynamic"], many.reset(seed=4)[0]["dynamic"][:3]
+    )
+    resets = 0
+    for action in draw_actions(many, 300):
+        small, large = few.step(action[:3]), many.step(action)
+        for name in small[0]:
+            np.testing.assert_array_equal(small[0][name], large[0][name][:3])
+        for part in (1, 2, 3):
+            np.testing.assert_array_equal(small[part], large[part][:3])
+        resets += int(small[2].sum())
+    assert resets > 3
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_fresh_environment_continues_from_a_state(make_env, draw_actions, fixed):
+    env = make_env(6, fixed=fixed)
+    actions = draw_actions(env, 400)
+    env.reset(seed=2)
+    env.set_sampling(np.array([0.2, 0.2, 0.6]))
+    _run(env, actions[:137])
+    state = env.get_state()
+    expected = _run(env, actions[137:])
+    assert len(expected[1]) > 5
+
+    fresh = make_env(6, fixed=fixed)
+    fresh.set_state(state)
+    assert _run(fresh, actions[137:]) == expected
+
+
+def test_a_used_environment_continues_from_a_state(make_env, draw_actions):
+    env = make_env()
+    actions = draw_actions(env, 200)
+    env.reset(seed=2)
+    _run(env, actions[:90])
+    state = env.get_state()
+    expected = _run(env, actions[90:])
+    env.reset(seed=77)
+    _run(env, actions[:31])
+    env.set_state(state)
+    assert _run(env, actions[90:]) == expected
+    env.set_state(state)  # stepping has not changed the state that was taken
+    assert _run(env, actions[90:]) == expected

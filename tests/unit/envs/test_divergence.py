@@ -1,0 +1,124 @@
+"""A simulation that breaks ends alone, as an event of its own, and leaves no trace behind."""
+
+import numpy as np
+import pytest
+
+from gmc_bench.envs.core import EnvironmentCore
+from gmc_bench.tasks.unimal_ft import TASK
+
+BROKEN = 2
+
+
+def _poison_position(env, action):
+    env.core.simulator.data(BROKEN).qpos[:] = np.nan
+
+
+def _poison_velocity(env, action):
+    env.core.simulator.data(BROKEN).qvel[:] = 1e12
+
+
+def _poison_action(env, action):
+    action[BROKEN] = np.nan
+
+
+@pytest.fixture(
+    params=[_poison_position, _poison_velocity, _poison_action],
+    ids=["nan position", "huge velocity", "nan action"],
+)
+def poison(request):
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def _empty_folder(tmp_path, monkeypatch):
+    """Run in an empty folder, and find it empty afterwards: the engine writes no log file."""
+    monkeypatch.chdir(tmp_path)
+    yield
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.filterwarnings("error")
+def test_only_the_broken_environment_ends(make_env, draw_actions, poison, capfd):
+    poisoned, twin = make_env(), make_env()
+    start = {"morphology_index": np.array([0, 1, 0, 2])}
+    before, _ = poisoned.reset(seed=6, options=start)
+    twin.reset(seed=6, options=start)
+    others = np.array([0, 1, 3])
+    returns = 0.0  # of the episode that will break
+    for step, action in enumerate(draw_actions(poisoned, 60)):
+        expected = twin.step(action.copy())
+        if step == 9:
+            poison(poisoned, action)
+        found = poisoned.step(action)
+        for name in ("dynamic", "morphology_index"):
+            np.testing.assert_array_equal(found[0][name][others], expected[0][name][others])
+        for part in (1, 2, 3):
+            np.testing.assert_array_equal(found[part][others], expected[part][others])
+        if step == 9:
+            _assert_diverged(found, before, returns)
+        before = found[0]
+        returns += found[1][BROKEN]
+        assert np.isfinite(found[0]["dynamic"]).all()
+        assert np.isfinite(found[1]).all()
+    assert capfd.readouterr() == ("", "")
+
+
+def _assert_diverged(found, before, returns):
+    _, reward, terminated, truncated, info = found
+    np.testing.assert_array_equal(truncated, [False, False, True, False])
+    assert not terminated[BROKEN]
+    assert reward[BROKEN] == 0.0
+    assert info["reward/forward_velocity"][BROKEN] == 0.0
+    np.testing.assert_array_equal(info["_final_obs"], terminated | truncated)
+    final = info["final_info"]
+    assert final["ended"][BROKEN] == "diverged"
+    assert final["episode_length"][BROKEN] == 10
+    assert final["episode_return"][BROKEN] == returns
+    assert final["morphology_index"][BROKEN] == 0
+    # The last observation is the last valid one: what the policy acted on.
+    last = info["final_obs"][BROKEN]["dynamic"]
+    np.testing.assert_array_equal(last, before["dynamic"][BROKEN])
+
+
+def test_a_broken_environment_starts_again_sound(make_env, draw_actions, poison):
+    env = make_env(fixed=True)
+    env.reset(seed=6)
+    actions = draw_actions(env, 40)
+    poison(env, actions[0])
+    env.step(actions[0])
+    assert not env.core.simulator.diverged.any()
+    for action in actions[1:]:
+        _, _, _, _, info = env.step(action)
+        assert "diverged" not in info.get("final_info", {"ended": []})["ended"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_core_keeps_reporting_a_broken_row_until_its_reset(bodies):
+    core = EnvironmentCore(TASK, bodies, 2)
+    core.reset(np.array([0, 1]), np.array([1, 1]))
+    action = np.zeros((2, core.spec.max_limbs, 2), np.float32)
+    core.step(action)
+    valid = core.dynamic[0].copy()
+    core.simulator.data(0).qpos[:] = np.nan
+    for _ in range(3):
+        result = core.step(action)
+        np.testing.assert_array_equal(result.diverged, [True, False])
+        np.testing.assert_array_equal(result.truncated, [True, False])
+        np.testing.assert_array_equal(result.events["diverged"], [True, False])
+        assert not result.events["fell"][0]
+        assert result.reward[0] == 0.0
+        np.testing.assert_array_equal(core.dynamic[0], valid)
+    core.reset(np.array([0]), np.array([1]))
+    assert not core.step(action).diverged.any()
+
+
+def test_infinite_actions_are_clamped_like_large_ones(make_env):
+    env, twin = make_env(), make_env()
+    env.reset(seed=1)
+    twin.reset(seed=1)
+    action = np.ones(env.action_space.shape, np.float32)
+    action[:, :, 1] = -1.0
+    for _ in range(5):
+        found, expected = env.step(action * np.inf), twin.step(action)
+        np.testing.assert_array_equal(found[0]["dynamic"], expected[0]["dynamic"])
+        assert not found[3].any()

@@ -1,0 +1,77 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gmc_bench.generation.viability import NUM_GAITS, Viability, _gaits, assess_viability
+from gmc_bench.morphology.schema import Actuator, Geom, Joint, Limb, Morphology
+
+
+def _body(height: float, gear: float = 150.0) -> Morphology:
+    """A torso with one hinged limb that points forwards."""
+    hinge = Joint(
+        name="limby/0",
+        axis=(0.0, 1.0, 0.0),
+        position=(-0.05, 0.0, 0.0),
+        range=(-0.5, 0.5),
+        slot=1,
+    )
+    limb = Limb(
+        name="limb/0",
+        parent=0,
+        position=(0.1, 0.0, 0.0),
+        geom=Geom(kind="capsule", radius=0.05, end=(0.25, 0.0, 0.0)),
+        joints=(hinge,),
+    )
+    torso = Limb(
+        name="torso/0", parent=-1, position=(0.0, 0.0, height), geom=Geom(kind="sphere", radius=0.1)
+    )
+    actuators = (Actuator(joint="limby/0", gear=gear),)
+    return Morphology(name="b", limbs=(torso, limb), actuators=actuators)
+
+
+def test_a_body_that_lies_on_its_torso_cannot_fall():
+    # Standing height 0.1 m, so the limit of 0.05 m is inside the torso's radius of 0.1 m.
+    found = assess_viability(_body(height=0.3), np.random.default_rng(0))
+    assert found.surviving_share == 1.0
+    assert found.best_distance > 0.0
+
+
+def test_a_body_dropped_from_above_its_reach_falls():
+    # Standing height 1.8 m; it comes to rest near 0.1 m, below the limit of 0.9 m.
+    found = assess_viability(_body(height=2.0), np.random.default_rng(0))
+    assert found == Viability(best_distance=0.0, surviving_share=0.0)
+    assert not found.passed
+
+
+def test_a_diverging_simulation_counts_as_a_fall(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the engine's solver writes a log file here
+    found = assess_viability(_body(height=0.3, gear=1e12), np.random.default_rng(0))
+    assert found.surviving_share == 0.0
+
+
+def test_equal_generators_give_equal_results():
+    results = [assess_viability(_body(0.3), np.random.default_rng(seed)) for seed in (1, 1, 2)]
+    assert results[0] == results[1]
+    assert results[0] != results[2]
+
+
+def test_gate_needs_distance_and_survival():
+    good = Viability(best_distance=0.5, surviving_share=0.1)
+    assert good.passed
+    assert not replace(good, best_distance=0.49).passed
+    assert not replace(good, surviving_share=0.09).passed
+
+
+def test_gaits_are_sinusoids_of_one_frequency():
+    controls = _gaits(3, np.random.default_rng(0))
+    assert controls.shape == (NUM_GAITS, 200, 3)
+    assert np.abs(controls).max() <= 1.0
+    # Samples of one sinusoid obey x[t-1] + x[t+1] = 2 cos(w dt) x[t], with one w for all motors.
+    left = controls[:, :-2] + controls[:, 2:]
+    factors = (left * controls[:, 1:-1]).sum(axis=1) / (controls[:, 1:-1] ** 2).sum(axis=1)
+    np.testing.assert_allclose(left, factors[:, None] * controls[:, 1:-1], atol=1e-9)
+    np.testing.assert_allclose(factors, np.broadcast_to(factors[:, :1], factors.shape))
+    frequencies = np.arccos(factors / 2) / (2 * np.pi * 0.02)
+    assert frequencies.min() == pytest.approx(0.5, abs=0.2)
+    assert frequencies.max() == pytest.approx(3.0, abs=0.2)

@@ -1,0 +1,214 @@
+"""Rows hold what was measured, and nothing is averaged over a gap."""
+
+from typing import Any
+
+import pytest
+
+from gmc_bench.leaderboard.aggregate import Row, Spread, Table, aggregate
+from gmc_bench.results.schema import BodyReturns, RunRecord
+from gmc_bench.results.store import RefusedFile, StoredRecord
+from gmc_bench.testing.records import digest_of, make_record, make_returns
+
+
+def _returns(test: float, train: float = 100.0) -> tuple[BodyReturns, ...]:
+    """Evaluation results with a given zero-shot score and train score."""
+    return make_returns("train", {"a": [train], "b": [train]}) + make_returns(
+        "test", {"b": [1e6], "c": [test - 5.0], "d": [test + 5.0]}, seen={"b"}
+    )
+
+
+def _store(*records: RunRecord) -> list[StoredRecord]:
+    return [StoredRecord(f"{place}.json", record) for place, record in enumerate(records)]
+
+
+def _only_table(*records: RunRecord) -> Table:
+    tables, refused = aggregate(_store(*records))
+    assert refused == []
+    assert len(tables) == 1
+    return tables[0]
+
+
+def _only_row(*records: RunRecord) -> Row:
+    (row,) = _only_table(*records).rows
+    return row
+
+
+def test_mean_and_sample_deviation_by_hand() -> None:
+    row = _only_row(
+        make_record(seed=0, returns=_returns(10.0, 1.0), training_return=5.0),
+        make_record(seed=1, returns=_returns(12.0, 2.0), training_return=5.0),
+        make_record(seed=2, returns=_returns(17.0, 3.0), training_return=8.0),
+    )
+    assert row.seeds == (0, 1, 2)
+    # (10 + 12 + 17) / 3 = 13; squares 9 + 1 + 16 = 26; sqrt(26 / 2).
+    assert row.test_score is not None
+    assert row.test_score.mean == 13.0
+    assert row.test_score.sd == pytest.approx(13**0.5, rel=1e-12)
+    assert row.train_score == Spread(2.0, 1.0)
+    assert row.training_return is not None
+    assert row.training_return.sd == pytest.approx(3**0.5, rel=1e-12)
+    assert row.parameters == 1000
+    assert row.env_steps_per_s == Spread(200.0, 0.0)
+    assert row.missing == ()
+
+
+def test_a_single_seed_has_no_deviation() -> None:
+    assert _only_row(make_record()).test_score == Spread(30.0, None)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"suite": "unimal-v2"},
+        {"task": "unimal-vt-v1"},
+        {"protocol": "paper"},
+        {"protocol_digest": digest_of("other rules")},
+        {
+            "morphologies": {
+                **make_record().morphologies.model_dump(),
+                "digest": digest_of("other bodies"),
+            }
+        },
+        {"versions": {**make_record().versions, "mujoco": "3.18.0"}},
+    ],
+)
+def test_records_that_cannot_be_compared_never_share_a_table(changes: dict[str, Any]) -> None:
+    tables, refused = aggregate(_store(make_record(), make_record(**changes)))
+    assert [len(table.rows) for table in tables] == [1, 1]
+    assert tables[0].key != tables[1].key
+    assert refused == []
+
+
+def test_torch_versions_share_a_table_and_are_listed() -> None:
+    versions = make_record().versions
+    table = _only_table(
+        make_record(seed=0, versions={**versions, "torch": "2.9"}),
+        make_record(seed=1, versions={**versions, "torch": "2.13"}),
+    )
+    assert table.torch_versions == ("2.13", "2.9")
+    assert table.rows[0].seeds == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"method": "other"},
+        {"method_version": 2},
+        {"preset": "paper"},
+        {"config": {"training": {"gamma": 0.5}}},
+    ],
+)
+def test_different_methods_and_settings_never_share_a_row(changes: dict[str, Any]) -> None:
+    table = _only_table(make_record(seed=0), make_record(seed=1, **changes))
+    assert [len(row.seeds) for row in table.rows] == [1, 1]
+
+
+def test_a_missing_cell_makes_the_metric_none_and_the_row_incomplete() -> None:
+    without_test = make_returns("train", {"a": [100.0], "b": [100.0]})
+    row = _only_row(
+        make_record(seed=0, returns=_returns(10.0)),
+        make_record(seed=1, returns=without_test, training_return=None),
+        make_record(seed=2, returns=without_test),
+    )
+    assert row.test_score is None
+    assert row.training_return is None
+    assert row.train_score == Spread(100.0, 0.0)
+    assert row.missing == (
+        "no test score for seed 1, 2",
+        "no training return for seed 1",
+    )
+
+
+def test_a_missing_seed_makes_the_row_incomplete() -> None:
+    seeds = [0, 1, 2, 3]
+    row = _only_row(
+        make_record(seed=1, protocol_seeds=seeds, returns=_returns(10.0)),
+        make_record(seed=3, protocol_seeds=seeds, returns=_returns(20.0)),
+    )
+    assert row.test_score == Spread(15.0, pytest.approx(50**0.5))
+    assert row.absent_seeds == (0, 2)
+    assert row.missing == ("no run for seed 0, 2",)
+    assert _only_row(make_record(protocol_seeds=[0])).missing == ()
+
+
+def test_seeds_with_different_networks_are_incomplete() -> None:
+    row = _only_row(make_record(seed=0), make_record(seed=1, parameters=999))
+    assert row.parameters is None
+    assert row.missing == ("the number of parameters differs between seeds",)
+
+
+def test_order_is_score_then_incomplete_then_name() -> None:
+    table = _only_table(
+        make_record(method="incomplete-high", returns=_returns(99.0), training_return=None),
+        make_record(method="b-tied", returns=_returns(20.0)),
+        make_record(method="low", returns=_returns(-3.0)),
+        make_record(method="a-tied", returns=_returns(20.0)),
+        make_record(method="z-nothing", returns=()),
+        make_record(method="a-nothing", returns=()),
+        make_record(method="high", returns=_returns(30.0)),
+    )
+    assert [row.key.method for row in table.rows] == [
+        "high",
+        "a-tied",
+        "b-tied",
+        "low",
+        "incomplete-high",
+        "a-nothing",
+        "z-nothing",
+    ]
+
+
+def test_unofficial_records_are_listed_apart() -> None:
+    table = _only_table(
+        make_record(seed=0, returns=_returns(10.0)),
+        make_record(
+            seed=1,
+            returns=_returns(99.0),
+            official=False,
+            unofficial_reasons=["fewer steps", "other bodies"],
+        ),
+    )
+    assert table.rows[0].test_score == Spread(10.0, None)
+    (run,) = table.unranked
+    assert (run.path, run.seed, run.test_score) == ("1.json", 1, 99.0)
+    assert run.reasons == ("fewer steps", "other bodies")
+
+
+def test_two_different_records_of_one_run_are_both_refused() -> None:
+    tables, refused = aggregate(
+        _store(
+            make_record(seed=0, returns=_returns(10.0)),
+            make_record(seed=1, returns=_returns(20.0)),
+            make_record(seed=1, returns=_returns(90.0)),
+        )
+    )
+    assert tables[0].rows[0].seeds == (0,)
+    assert tables[0].rows[0].test_score == Spread(10.0, None)
+    reason = "it is one of 2 different records of demo (lite), seed 1; keep the one made first"
+    assert refused == [RefusedFile("1.json", reason), RefusedFile("2.json", reason)]
+
+
+def test_no_row_is_left_when_all_its_records_are_refused() -> None:
+    tables, refused = aggregate(_store(make_record(), make_record(training_return=91.0)))
+    assert tables[0].rows == ()
+    assert len(refused) == 2
+
+
+def test_a_copy_of_a_record_counts_once() -> None:
+    tables, refused = aggregate(_store(make_record(), make_record()))
+    assert tables[0].rows[0].seeds == (0,)
+    assert refused == [
+        RefusedFile("1.json", "it is a copy of 0.json; delete one of them"),
+    ]
+
+
+def test_the_order_of_records_does_not_matter() -> None:
+    stored = _store(
+        make_record(seed=0, returns=_returns(0.1)),
+        make_record(seed=1, returns=_returns(0.2)),
+        make_record(seed=2, returns=_returns(0.3)),
+        make_record(method="other"),
+        make_record(method="other"),
+        make_record(official=False, unofficial_reasons=["short"]),
+    )
+    assert aggregate(stored) == aggregate(stored[::-1])

@@ -1,0 +1,157 @@
+"""Tables as files: the same bytes every time, and nothing else is touched."""
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gmc_bench.errors import RecordError, StorageError
+from gmc_bench.leaderboard.build import build, check, render
+from gmc_bench.results.store import write_record
+from gmc_bench.testing.records import make_record
+
+TABLE = "unimal-v1/unimal-ft-v1/lite-demo-set-v1"
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    folder = tmp_path / "results"
+    write_record(folder / "demo" / "0.json", make_record(seed=0))
+    write_record(folder / "demo" / "1.json", make_record(seed=1))
+    return folder
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def test_writes_three_formats_and_an_index(tmp_path: Path, records: Path) -> None:
+    tables = tmp_path / "out" / "tables"
+    written = build(records, tmp_path / "out")
+    names = ["README.md", f"{TABLE}.csv", f"{TABLE}.md", f"{TABLE}.tex"]
+    assert [path.relative_to(tables).as_posix() for path in written] == names
+    assert sorted(_contents(tmp_path / "out")) == [f"tables/{name}" for name in names]
+    index = (tables / "README.md").read_text(encoding="utf-8")
+    assert f"[md]({TABLE}.md)" in index
+    assert "1 ranked, 0 incomplete, 0 not ranked" in index
+    assert "Refused" not in index
+
+
+def test_twice_gives_the_same_bytes_wherever_the_records_lie(tmp_path: Path, records: Path) -> None:
+    build(records, tmp_path / "a")
+    first = _contents(tmp_path / "a")
+    build(records, tmp_path / "a")
+    moved = tmp_path / "elsewhere" / "results"
+    moved.parent.mkdir()
+    records.rename(moved)
+    build(moved, tmp_path / "b")
+    assert _contents(tmp_path / "a") == first
+    assert _contents(tmp_path / "b") == first
+
+
+def test_tables_that_would_share_a_name_are_told_apart(tmp_path: Path, records: Path) -> None:
+    versions = {**make_record().versions, "mujoco": "9.9.9"}
+    write_record(records / "new" / "0.json", make_record(versions=versions))
+    names = [name for name in render(records) if name.endswith(".md") and name != "README.md"]
+    assert len(names) == 2
+    assert all(name.startswith(f"{TABLE}-") for name in names)
+    pages = [render(records)[name] for name in names]
+    assert sorted("MuJoCo 9.9.9" in page for page in pages) == [False, True]
+
+
+def test_removes_only_generated_files_that_are_out_of_date(tmp_path: Path, records: Path) -> None:
+    out = tmp_path / "out"
+    old = records / "old" / "0.json"
+    write_record(old, make_record(suite="old-v1", protocol="paper"))
+    build(records, out)
+    stale = out / "tables" / "old-v1" / "unimal-ft-v1"
+    assert sorted(path.suffix for path in stale.iterdir()) == [".csv", ".md", ".tex"]
+    (out / "tables" / "unimal-v1" / "notes.md").write_text("by hand")
+    (out / "tables" / "unimal-v1" / "own.csv").write_text("rank\n1\n")
+    outside = out / "copy.md"
+    outside.write_bytes((stale / "paper-demo-set-v1.md").read_bytes())
+    link = out / "tables" / "link.md"
+    link.symlink_to(outside)
+
+    old.unlink()
+    build(records, out)
+
+    assert not (out / "tables" / "old-v1").exists()
+    assert (out / "tables" / "unimal-v1" / "notes.md").read_text() == "by hand"
+    assert (out / "tables" / "unimal-v1" / "own.csv").exists()
+    assert outside.exists()
+    assert link.is_symlink()
+    assert (out / "tables" / f"{TABLE}.md").exists()
+
+
+def test_check_names_what_build_would_change(tmp_path: Path, records: Path) -> None:
+    out = tmp_path / "out"
+    table = out / "tables" / f"{TABLE}.csv"
+    assert table in check(records, out)
+    build(records, out)
+    assert check(records, out) == []
+    original = table.read_text()
+    table.write_text(original.replace("demo", "dema"))
+    assert check(records, out) == [table]
+    build(records, out)
+    stale = table.with_name("old.csv")
+    stale.write_text(original)
+    assert check(records, out) == [stale]
+
+
+def test_refused_files_are_reported(
+    tmp_path: Path, records: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (records / "broken_one.json").write_text("{")
+    write_record(records / "copy.json", make_record(seed=0))
+    with caplog.at_level(logging.WARNING):
+        build(records, tmp_path / "out")
+    index = (tmp_path / "out" / "tables" / "README.md").read_text(encoding="utf-8")
+    assert "## Refused files\n\n- broken\\_one.json: it is not a JSON record" in index
+    assert "- demo/0.json: it is a copy of copy.json; delete one of them" in index
+    assert "refused the record broken_one.json: it is not a JSON record" in caplog.text
+
+
+def test_no_records_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"no records in .*gmc-bench run --method"):
+        build(tmp_path, tmp_path)
+    with pytest.raises(RecordError, match="does not exist"):
+        build(tmp_path / "absent", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_valid_record_names_the_first_and_changes_nothing(tmp_path: Path, records: Path) -> None:
+    out = tmp_path / "out"
+    build(records, out)
+    before = _contents(out)
+    for path in records.rglob("*.json"):
+        path.write_text("{}")
+    with pytest.raises(RecordError, match=r"none of the 2 .* the first is demo/0\.json: it has"):
+        build(records, out)
+    assert _contents(out) == before
+
+
+def test_a_folder_that_cannot_be_written_is_a_storage_error(tmp_path: Path, records: Path) -> None:
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(StorageError, match="cannot write"):
+        build(records, tmp_path / "out")
+
+
+def test_importing_the_leaderboard_loads_no_engine_and_no_networks() -> None:
+    code = (
+        "import sys, gmc_bench.leaderboard.build; "
+        "print({'torch', 'mujoco', 'tianshou', 'pandas', 'matplotlib'} & set(sys.modules))"
+    )
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,49 @@
+"""Text from records cannot change the document it is put in."""
+
+import pytest
+
+from gmc_bench.leaderboard.escape import csv_text, latex, markdown, one_line
+
+
+def test_one_line() -> None:
+    assert one_line("  a\n\tb\r\n\x00c\u2028d\u202ee ") == "a b c d e"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("unimal-ft-v1", "unimal-ft-v1"),
+        ("a|b", r"a\|b"),
+        ("a\\|b", r"a\\\|b"),
+        ("my_set *x*", r"my\_set \*x\*"),
+        ("[a](http://b) `c`", r"\[a\](http://b) \`c\`"),
+        ("<script>&", "&lt;script&gt;&amp;"),
+        ("one\n# two", r"one \# two"),
+    ],
+)
+def test_markdown(text: str, shown: str) -> None:
+    assert markdown(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("unimal-ft-v1", "unimal-ft-v1"),
+        ("50% & more_", r"50\% \& more\_"),
+        ("\\input{x}", r"\textbackslash{}input\{x\}"),
+        ("a^b~c$d#e", r"a\textasciicircum{}b\textasciitilde{}c\$d\#e"),
+        ("<a|b>", r"\textless{}a\textbar{}b\textgreater{}"),
+        ("one\n%two", r"one \%two"),
+    ],
+)
+def test_latex(text: str, shown: str) -> None:
+    assert latex(text) == shown
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\n@"])
+def test_csv_never_starts_a_formula(start: str) -> None:
+    assert csv_text(f"{start}1+1") == f"'{start.strip()}1+1"
+
+
+def test_csv_leaves_other_text_alone() -> None:
+    assert csv_text('a, "b"') == 'a, "b"'

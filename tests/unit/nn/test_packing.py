@@ -1,0 +1,48 @@
+import pytest
+import torch
+
+from gmc_bench.errors import TokenOverflowError
+from gmc_bench.nn import make_packing
+
+
+def test_layout_of_a_hand_made_batch():
+    packing = make_packing(torch.tensor([2, 3, 1]), max_limbs=4)
+    # Longest first: body 1, body 0, body 2; then limb by limb. A place is body * 4 + limb.
+    assert packing.slots.tolist() == [4, 0, 8, 5, 1, 6]
+    assert packing.steps == (slice(0, 3), slice(3, 5), slice(5, 6))
+    assert packing.bodies.tolist() == [1, 0, 2, 1, 0, 1]
+    assert packing.positions.tolist() == [0, 0, 0, 1, 1, 2]
+    assert packing.num_rows == 6
+
+
+def test_bodies_of_one_length_keep_their_order():
+    packing = make_packing(torch.tensor([2, 2, 2]), max_limbs=2)
+    assert packing.slots.tolist() == [0, 2, 4, 1, 3, 5]
+
+
+def test_pack_takes_real_limbs_only():
+    values = torch.tensor([[[1.0], [2.0], [torch.nan]], [[3.0], [4.0], [5.0]]])
+    packed = make_packing(torch.tensor([2, 3]), max_limbs=3).pack(values)
+    assert packed.flatten().tolist() == [3, 1, 4, 2, 5]
+
+
+@pytest.mark.parametrize("lengths", [[1], [3, 3], [1, 4, 2, 4], [4]])
+def test_unpack_puts_rows_back_and_zeros_padding(lengths):
+    packing = make_packing(torch.tensor(lengths), max_limbs=4)
+    values = torch.arange(1.0, len(lengths) * 8 + 1).view(len(lengths), 4, 2)
+    restored = packing.unpack(packing.pack(values))
+    for body, length in enumerate(lengths):
+        assert torch.equal(restored[body, :length], values[body, :length])
+        assert not restored[body, length:].any()
+
+
+def test_gradient_goes_to_real_limbs_only():
+    values = torch.ones(2, 3, 1, requires_grad=True)
+    packing = make_packing(torch.tensor([1, 2]), max_limbs=3)
+    (2 * packing.unpack(packing.pack(values))).sum().backward()
+    assert values.grad.flatten().tolist() == [2, 0, 0, 2, 2, 0]
+
+
+def test_a_body_that_does_not_fit_is_refused():
+    with pytest.raises(TokenOverflowError, match="5 limbs, but the tokens have 4 slots"):
+        make_packing(torch.tensor([2, 5]), max_limbs=4)

@@ -1,0 +1,86 @@
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from gmc_bench import library
+from gmc_bench.errors import MorphologySetError, UnknownNameError
+from gmc_bench.generation.released import build_released
+from gmc_bench.library import SetInfo, list_sets, load_morphologies, resolve_default, resolve_set
+from gmc_bench.morphology.store import save_set
+
+MINI = "gmc-unimal-mini-v1"
+
+
+@pytest.fixture(autouse=True)
+def _own_data_dir(monkeypatch, tmp_path):
+    monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path))
+
+
+def _save(set_id: str):
+    bodies = replace(build_released(MINI), id=set_id)
+    save_set(bodies)
+    return bodies
+
+
+def test_generated_set_loads_with_and_without_its_version():
+    assert load_morphologies(MINI) is build_released(MINI)
+    assert load_morphologies("gmc-unimal-mini") is build_released(MINI)
+
+
+def test_imported_set_loads_by_id():
+    bodies = _save("my-bodies")
+    assert load_morphologies("my-bodies") == bodies
+
+
+def test_published_set_that_is_not_imported_says_how():
+    assert resolve_set("unimals_100") == "unimals_100"
+    with pytest.raises(MorphologySetError, match="morphologies import unimals_100 PATH"):
+        load_morphologies("unimals_100")
+
+
+@pytest.mark.parametrize(
+    ("name", "closest"),
+    [("unimal_100", "unimals_100"), ("gmc-unimal-minni", MINI), ("my-bodis", "my-bodies")],
+)
+def test_unknown_name_suggests_the_closest(name, closest):
+    _save("my-bodies")
+    with pytest.raises(UnknownNameError, match=f"did you mean '{closest}'"):
+        load_morphologies(name)
+
+
+def test_default_is_the_published_set_once_it_is_imported():
+    chosen, reason = resolve_default()
+    assert chosen == MINI
+    assert "unimals_100 is not imported" in reason
+    assert load_morphologies().id == MINI
+
+    _save("unimals_100")
+    chosen, reason = resolve_default()
+    assert chosen == "unimals_100"
+    assert "is imported" in reason
+    assert load_morphologies().id == "unimals_100"
+
+
+def test_list_shows_generated_imported_and_importable_sets():
+    assert list_sets() == [
+        SetInfo(MINI, "generated", ""),
+        SetInfo("unimals_100", "not imported", "gmc-bench morphologies import unimals_100 PATH"),
+    ]
+    _save("unimals_100")
+    _save("my-bodies")
+    assert [(info.id, info.status) for info in list_sets()] == [
+        (MINI, "generated"),
+        ("my-bodies", "imported"),
+        ("unimals_100", "imported"),
+    ]
+
+
+def test_preferred_and_fallback_sets_are_known():
+    assert {library.PREFERRED_SET, library.FALLBACK_SET} <= {info.id for info in list_sets()}
+
+
+def test_library_does_not_import_torch():
+    code = "import sys, gmc_bench.library; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
