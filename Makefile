@@ -65,7 +65,7 @@ golden: $(TOOLS) ## Only the comparisons with stored reference data
 	$(BIN)/python -m pytest -m golden $(PYTEST_ARGS)
 
 leaderboard: $(PACKAGE) ## Rebuild the leaderboard tables from the stored records
-	$(BIN)/gmc-bench leaderboard build
+	$(BIN)/gmc-bench leaderboard build --records leaderboards --out leaderboards
 
 clean: ## Remove caches and build output (never runs or records)
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

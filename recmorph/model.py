@@ -21,7 +21,7 @@ class RecurrentBlock(nn.Module):
     g_j = [SiLU(z_j) ; SiLU(z_j)]
     x'_j = N_o(x_j + W_o N_g(y_j * g_j))
 
-    A part that the settings switch off drops out of the last three lines.
+    Norms, gate g and the residual x_j drop out where the settings switch them off.
 
     Shapes:
         (P, width) -> (P, width)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gmc_bench.cli.output import note, number, say, say_json, table
-from gmc_bench.cli.parser import add_verb
+from gmc_bench.cli.parser import add_verb, integer
 
 EXAMPLES = (
     "gmc-bench evaluate runs/recmorph_unimal-ft_lite_gmc-unimal-mini-v1_seed1",
@@ -22,16 +22,9 @@ def add_parser(verbs: Any) -> None:
     add = parser.add_argument
     add("run_dir", metavar="RUN_DIR", type=Path, help="folder of a finished run")
     add("--split", choices=("train", "test"), help="only this split (default: both)")
-    add("--episodes", metavar="N", type=_positive, help="per body and mode")
+    add("--episodes", metavar="N", type=integer(1), help="per body and mode")
     add("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(execute=execute, parser=parser)
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive integer")
-    return value
 
 
 def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:

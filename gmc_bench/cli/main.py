@@ -41,9 +41,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         0 on success, 1 on an internal failure, 2 on bad input, 130 when interrupted.
     """
-    # Simulation and networks take turns on the same cores: of numba's thread pools this one
-    # sleeps while it waits.
-    os.environ.setdefault("NUMBA_THREADING_LAYER", "workqueue")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     signal.signal(signal.SIGTERM, _interrupt)
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -51,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser = make_parser()
         parsed, unknown = parser.parse_known_args(arguments)
         if parsed.verb is None:
+            parser.reject_unknown(unknown)
             parser.print_help()
             return 2
         code: int = parsed.execute(parsed, unknown, arguments)

@@ -1,7 +1,8 @@
 """Argument parsing shared by the verbs: one-sentence errors and options made from settings."""
 
 import argparse
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from gmc_bench.config import leaves
@@ -73,6 +74,38 @@ def add_settings(parser: Parser, config: Any, title: str, prefix: str, skip: set
             metavar="VALUE",
             help=f"{text} (default: {_shown(value)})".replace("%", "%%"),
         )
+
+
+def integer(low: int, high: int | None = None) -> Callable[[str], int]:
+    """Return a converter for options that take a whole number from `low` to `high`."""
+    wanted = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
+
+    def convert(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"must be {wanted}, got {text!r}") from None
+        if value < low or (high is not None and value > high):
+            raise argparse.ArgumentTypeError(f"must be {wanted}, got {value}")
+        return value
+
+    return convert
+
+
+def seconds(*, zero: bool) -> Callable[[str], float]:
+    """Return a converter for options that take a duration; `zero` says whether 0 s will do."""
+    wanted = "a number of seconds that is not negative" if zero else "a positive number of seconds"
+
+    def convert(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value) or value < 0 or (value == 0 and not zero):
+            raise argparse.ArgumentTypeError(f"must be {wanted}, got {text!r}")
+        return value
+
+    return convert
 
 
 def settings_given(arguments: argparse.Namespace, prefix: str) -> dict[str, Any]:

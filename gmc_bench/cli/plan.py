@@ -1,13 +1,13 @@
 """From what the user asked for to the resolved settings of a run."""
 
 import argparse
-import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gmc_bench.config import config_digest, load_yaml, nest, to_dict, with_overrides
-from gmc_bench.errors import ConfigError
+from gmc_bench.errors import ConfigError, PluginError
 from gmc_bench.library import load_morphologies, resolve_default
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.morphology.schema import MorphologySet
@@ -17,6 +17,7 @@ from gmc_bench.training.run_config import RunConfig
 
 LOCKED = {"name", "preset", "seeds"}
 """Protocol fields that have no option: they identify the protocol."""
+_ID = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,12 @@ class Choice:
     suite: Suite
     protocol: Protocol
     preset: str
-    """Preset of the method's settings."""
+    """Preset of the method's settings; `default` for a method that has none."""
 
     @property
     def method_config(self) -> Any:
         """The method's settings before any change."""
-        return self.method.make_config(self.preset)
+        return self.method.make_config(self.preset if self.method.presets else None)
 
 
 def choose(arguments: argparse.Namespace) -> Choice:
@@ -42,8 +43,14 @@ def choose(arguments: argparse.Namespace) -> Choice:
     Raises:
         UnknownNameError: a name is not registered.
         ConfigError: the suite has no such protocol, or the method no such preset.
+        PluginError: the method cannot be loaded, or its id cannot stand in a record.
     """
     method = METHODS.load(arguments.method)
+    if not _ID.fullmatch(method.id):  # it goes into records and folder names
+        raise PluginError(
+            f"the id of the method {arguments.method!r} must be lower-case letters, digits, '.', "
+            f"'_' and '-' only, got {method.id!r}"
+        )
     suite = SUITES.load(arguments.suite)
     base = suite.protocol(arguments.protocol)
     protocol = with_overrides(base, method.training)
@@ -95,7 +102,12 @@ def plan_run(
     protocol_changes, method_changes = dict(protocol_changes), dict(method_changes)
     if arguments.config is not None:
         content = load_yaml(arguments.config)
-        method_changes = {**_flat(content.pop("model", {})), **method_changes}
+        model = content.pop("model", {})
+        if not isinstance(model, dict):
+            raise ConfigError(
+                f"'model' in {arguments.config} must hold the method's settings, got {model!r}"
+            )
+        method_changes = {**_flat(model), **method_changes}
         protocol_changes = {**_flat(content), **protocol_changes}
     if arguments.env_steps is not None:
         protocol_changes["env_steps"] = arguments.env_steps
@@ -118,7 +130,7 @@ def plan_run(
         seed=seed,
         unofficial_reasons=_reasons(choice, protocol, method_config, seed),
         device=check_device(arguments.device),
-        threads=arguments.threads or len(os.sched_getaffinity(0)),
+        threads=check_threads(arguments.threads),
         checkpoint_interval_s=arguments.checkpoint_interval,
     )
 
@@ -140,9 +152,7 @@ def changed(before: Any, after: Any) -> list[str]:
     return sorted(name for name in new if new[name] != old.get(name))
 
 
-def _flat(content: Any, prefix: str = "") -> dict[str, Any]:
-    if not isinstance(content, dict):
-        raise ConfigError(f"{prefix.rstrip('.')!r} must hold settings, got {content!r}")
+def _flat(content: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in content.items():
         if isinstance(value, dict):
@@ -162,6 +172,8 @@ def check_device(name: str) -> str:
 
     try:
         device = torch.device(name)
+        if device.type not in ("cpu", "cuda"):
+            raise ConfigError(f"the device {name!r} is not supported; use --device cpu or cuda")
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(
@@ -169,6 +181,20 @@ def check_device(name: str) -> str:
             f"use --device cpu"
         ) from error
     return str(device)
+
+
+def check_threads(count: int | None) -> int:
+    """Return a number of threads that can be used here; `None` takes all.
+
+    Raises:
+        ConfigError: more than there are.
+    """
+    from gmc_bench.sim.batch import available_threads
+
+    available = available_threads()
+    if count is not None and count > available:
+        raise ConfigError(f"--threads must be at most {available} here, got {count}")
+    return count or available
 
 
 def token_spec(suite: Suite, bodies: MorphologySet) -> TokenSpec:

@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from gmc_bench.cli.output import note, say, say_json
-from gmc_bench.cli.parser import add_verb
+from gmc_bench.cli.parser import add_verb, integer, seconds
 
 EXAMPLES = (
     "gmc-bench profile sim",
@@ -27,9 +27,9 @@ def add_parser(verbs: Any) -> None:
     add("--task", metavar="T", help="default: the suite's first")
     add("--protocol", metavar="P", help="settings of policy and training (default: lite)")
     add("--morphologies", metavar="SET", help="body set; SET:N for its first N train bodies")
-    add("--num-envs", metavar="N", type=int, default=128, help="environments (default: 128)")
-    add("--threads", metavar="N", type=int, help="default: all cores")
-    add("--seconds", metavar="S", type=float, default=10.0, help="per figure (default: 10)")
+    add("--num-envs", metavar="N", type=integer(1), default=256, help="default: 256")
+    add("--threads", metavar="N", type=integer(1), help="default: all cores")
+    add("--seconds", metavar="S", type=seconds(zero=False), default=10.0, help="default: 10")
     add("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(execute=execute, parser=parser)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gmc_bench.cli.output import note, say
-from gmc_bench.cli.parser import Parser, add_settings, add_verb, settings_given
+from gmc_bench.cli.parser import Parser, add_settings, add_verb, integer, seconds, settings_given
 from gmc_bench.errors import ConfigError
 
 EXAMPLES = (
@@ -30,30 +30,17 @@ def add_options(parser: Parser) -> None:
     add("--suite", metavar="S", help="suite, with or without its version")
     add("--task", metavar="T", nargs="+", help="only these tasks of the suite")
     add("--protocol", metavar="P", help="smoke, lite or paper (default: the suite's, lite)")
-    add("--seed", metavar="N", type=_seed, help="default: the protocol's first seed")
+    add("--seed", metavar="N", type=integer(0, 2**32 - 1), help="default: the protocol's first")
     add("--morphologies", metavar="SET", help="body set; SET:N trains on its first N bodies only")
-    add("--env-steps", metavar="N", type=_count, help="train for another number of steps")
+    add("--env-steps", metavar="N", type=integer(1), help="train for another number of steps")
     add("--config", metavar="FILE", type=Path, help="YAML settings (method's under 'model')")
     add("--device", metavar="D", default="cpu", help="cpu or cuda (default: cpu)")
-    add("--threads", metavar="N", type=_count, help="default: all cores")
-    add("--checkpoint-interval", metavar="S", type=float, default=10.0, help="default: 10")
+    add("--threads", metavar="N", type=integer(1), help="default: all cores")
+    interval = seconds(zero=True)
+    add("--checkpoint-interval", metavar="S", type=interval, default=10.0, help="default: 10")
     add("--out", metavar="DIR", type=Path, help="run folder (default: a new one under runs/)")
     add("--dry-run", action="store_true", help="print the resolved settings and stop")
     add("--resume", metavar="RUN_DIR", type=Path, help="continue a stopped run")
-
-
-def _seed(text: str) -> int:
-    value = int(text)
-    if not 0 <= value < 2**32:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 4294967295")
-    return value
-
-
-def _count(text: str) -> int:
-    value = int(text.replace("_", ""))
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive integer")
-    return value
 
 
 def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
@@ -85,7 +72,7 @@ def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         if folder.record.exists():
             sessions.show(read_record(folder.record), folder)
             return 0
-        sessions.execute(sessions.open_session(config), folder)
+        _execute(sessions.open_session(config), folder)
     return 0
 
 
@@ -100,7 +87,8 @@ def _start(parsed: argparse.Namespace, argv: list[str]) -> int:
     add_settings(parser, choice.method_config, f"method {choice.method.id}", "model.", set())
     arguments, unknown = parser.parse_known_args(argv[1:])
     parser.reject_unknown(unknown)
-    tasks = [choice.suite.task(name) for name in arguments.task or choice.suite.tasks]
+    named = [choice.suite.task(name) for name in arguments.task or choice.suite.tasks]
+    tasks = list(dict.fromkeys(named))
     bodies, why = plan.choose_morphologies(arguments)
     configs = [
         plan.plan_run(
@@ -133,15 +121,23 @@ def _run_all(configs: list[Any], choice: Any, bodies: Any, arguments: argparse.N
             path = new_folder(Path("runs"), plan.run_name(config, choice.method))
         else:
             path = arguments.out if len(configs) == 1 else arguments.out / config.task
+        session = sessions.open_session(config, bodies)
+        sessions.check_method(session)  # before a folder is made that nobody could use
         with RunFolder(path, create=True) as folder:
             write_atomic(folder.config, config.to_yaml().encode())
             _announce(config, choice, path)
-            try:
-                sessions.execute(sessions.open_session(config, bodies), folder)
-            except KeyboardInterrupt:
-                note(f"\nStopped. Continue with: gmc-bench run --resume {path}")
-                raise
+            _execute(session, folder)
     return 0
+
+
+def _execute(session: Any, folder: Any) -> None:
+    from gmc_bench.cli import session as sessions
+
+    try:
+        sessions.execute(session, folder)
+    except KeyboardInterrupt:
+        note(f"\nStopped. Continue with: gmc-bench run --resume {folder.path}")
+        raise
 
 
 def _announce(config: Any, choice: Any, path: Path | None) -> None:

@@ -79,6 +79,17 @@ def open_session(config: RunConfig, bodies: MorphologySet | None = None) -> Sess
     )
 
 
+def check_method(session: Session) -> None:
+    """Build the method's networks once, so that a broken method is refused before it starts.
+
+    Raises:
+        PluginError: the networks cannot be built or do not map tokens to numbers of the right
+            shape.
+    """
+    settings = session.method.make_config(changes=session.config.method_config)
+    ActorCritic(session.method, settings, session.spec, session.config.protocol.action_std)
+
+
 def execute(session: Session, folder: RunFolder) -> RunRecord:
     """Train what is left to train, score the policy, write the record and show the result."""
     trainer = Trainer(
@@ -133,6 +144,8 @@ def score(
         splits: only these; default the protocol's.
         episodes: per body and mode; default the protocol's.
     """
+    # The last bits of a network's output depend on it, so a later evaluation takes as many.
+    torch.set_num_threads(session.config.threads)
     rules = session.config.protocol.evaluation
     count = episodes or rules.episodes
     chosen = splits or rules.splits

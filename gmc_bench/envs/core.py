@@ -115,7 +115,13 @@ class EnvironmentCore:
         Args:
             actions: (B, L, J) float; entries without an actuator are ignored, the others are
                 clamped to [-1, 1] by the engine.
+
+        Raises:
+            ConfigError: the actions have another shape, or a row was never reset.
         """
+        expected = (self.num_envs, self.spec.max_limbs, self.spec.joints_per_limb)
+        if np.shape(actions) != expected:
+            raise ConfigError(f"actions must have the shape {expected}, got {np.shape(actions)}")
         simulator = self.simulator
         before = simulator.torso_position.copy()
         self.dynamic, self._spare = self._spare, self.dynamic
@@ -146,10 +152,11 @@ class EnvironmentCore:
         events = {
             term.name: term.function(transition) & ~diverged for term in self.task.terminations
         }
-        terminated = np.logical_or.reduce(list(events.values()))
+        nobody = np.zeros(self.num_envs, np.bool_)
+        terminated = np.logical_or.reduce([nobody, *events.values()])
         time_up = (self.episode_length >= self.task.horizon) & ~terminated & ~diverged
         events |= {TIME_LIMIT: time_up, DIVERGED: diverged}
-        reward = np.sum(list(terms.values()), axis=0)
+        reward = np.sum([np.zeros(self.num_envs), *terms.values()], axis=0)
         return StepResult(reward, terms, terminated, time_up | diverged, diverged, events)
 
     def get_state(self) -> CoreState:

@@ -15,7 +15,7 @@ from gmc_bench.morphology.schema import Morphology
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import MorphologyTable
-from gmc_bench.types import BoolArray, DoubleArray, FloatArray, IntArray
+from gmc_bench.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 
 Observation = dict[str, Any]
 
@@ -91,8 +91,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._fixed = fixed
-        self._cumulative = np.linspace(0.0, 1.0, len(morphologies) + 1)[1:]
-        self._sampling: DoubleArray = np.full(len(morphologies), 1.0 / len(morphologies))
+        self.set_sampling(np.full(len(morphologies), 1.0 / len(morphologies)))
         self.episode_return: DoubleArray = np.zeros(num_envs)
         """(B,) float64, undiscounted sum of rewards since the last reset."""
 
@@ -110,21 +109,27 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         """Set how often each body is drawn at the next resets.
 
         Args:
-            probabilities: (M,) float64, positive, summing to one.
+            probabilities: (M,) float64, zero or positive, summing to one.
 
         Raises:
             ConfigError: wrong length, negative, or not summing to one.
         """
         count = len(self.table)
-        if probabilities.shape != (count,) or (probabilities < 0).any():
+        if probabilities.shape != (count,):
             raise ConfigError(
-                f"sampling needs {count} probabilities that are not negative, "
-                f"got shape {probabilities.shape}"
+                f"sampling needs one probability for each of {count} bodies, "
+                f"got the shape {probabilities.shape}"
+            )
+        if (probabilities < 0).any():
+            raise ConfigError(
+                f"sampling probabilities must not be negative, got {probabilities.min()}"
             )
         if not np.isclose(probabilities.sum(), 1.0):
             raise ConfigError(f"sampling probabilities must sum to 1, got {probabilities.sum()}")
-        self._sampling = probabilities.copy()
-        self._cumulative = np.cumsum(probabilities)
+        self._sampling: DoubleArray = probabilities.copy()
+        cumulative = np.cumsum(probabilities)
+        # The last entry becomes exactly 1, so that no number below 1 lies beyond it.
+        self._cumulative: DoubleArray = cumulative / cumulative[-1]
 
     def reset(
         self,
@@ -136,8 +141,8 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
 
         Args:
             seed: restarts every environment's random stream; one integer for all.
-            options: `morphology_index` (B,) chooses the bodies; by default they are drawn, or
-                dealt in turn where bodies are fixed.
+            options: `morphology_index`, (B,) or one for all, chooses the bodies; by default they
+                are drawn, or dealt in turn where bodies are fixed.
 
         Raises:
             ConfigError: a list of seeds, or an index that names no body.
@@ -149,11 +154,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         rows = np.arange(self.num_envs)
         chosen = (options or {}).get("morphology_index")
         if chosen is not None:
-            index = np.broadcast_to(np.asarray(chosen, np.int64), (self.num_envs,))
-            if index.min() < 0 or index.max() >= len(self.table):
-                raise ConfigError(
-                    f"morphology_index must be in 0..{len(self.table) - 1}, got {index.tolist()}"
-                )
+            index = self._chosen(np.asarray(chosen))
         elif self._fixed:
             index = rows % len(self.table)
         else:
@@ -203,9 +204,19 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
             "_final_info": done,
         }
 
+    def _chosen(self, index: Array) -> IntArray:
+        known = np.issubdtype(index.dtype, np.integer) and np.isin(
+            index, np.arange(len(self.table))
+        )
+        if index.shape not in ((), (self.num_envs,)) or not np.all(known):
+            raise ConfigError(
+                f"morphology_index must be one integer in 0..{len(self.table) - 1}, or one for "
+                f"each of {self.num_envs} environments, got {index.tolist()}"
+            )
+        return np.broadcast_to(index, self.num_envs).astype(np.int64)
+
     def _draw(self, rows: IntArray) -> IntArray:
-        drawn = np.searchsorted(self._cumulative, self.core.simulator.draw_uniform(rows), "right")
-        return np.minimum(drawn, len(self.table) - 1)
+        return np.searchsorted(self._cumulative, self.core.simulator.draw_uniform(rows), "right")
 
     def _observe(self) -> Observation:
         return {

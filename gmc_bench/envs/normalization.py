@@ -29,7 +29,7 @@ class RunningMoments:
 
     @classmethod
     def start(cls, shape: tuple[int, ...]) -> "RunningMoments":
-        """Return moments with mean 0 and variance 1 that the first batch replaces."""
+        """Return mean 0 and variance 1, with a weight that the first samples outweigh."""
         return cls(np.zeros(shape), np.ones(shape), np.full(shape, 1e-4))
 
     def merge(self, mean: DoubleArray, variance: DoubleArray, count: DoubleArray) -> None:

@@ -48,7 +48,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One method over the seeds run; a metric that one of these seeds lacks is `None`."""
+    """One method over its seeds; a metric that any seed of the protocol lacks is `None`."""
 
     key: RowKey
     seeds: tuple[int, ...]
@@ -60,7 +60,9 @@ class Row:
     """Deterministic, over train bodies."""
     training_return: Spread | None
     parameters: int | None
-    env_steps_per_s: Spread
+    env_steps_per_s: Spread | None
+    seed_scores: tuple[tuple[int, float | None], ...]
+    """Seed and test score of every run there is, so that an incomplete row still shows them."""
     missing: tuple[str, ...]
     """Why the row is incomplete; empty when it is ranked."""
 
@@ -179,7 +181,9 @@ def _make_row(key: RowKey, records: Sequence[RunRecord]) -> Row:
         without = [str(seed) for seed, value in zip(seeds, values, strict=True) if value is None]
         if without:
             missing.append(f"no {name} for seed {', '.join(without)}")
-        return None if without else _spread([v for v in values if v is not None])
+        if absent or without:
+            return None  # a mean over the seeds that happen to be there would flatter
+        return _spread([value for value in values if value is not None])
 
     sizes = {record.parameters for record in ordered}
     if len(sizes) > 1:
@@ -192,7 +196,8 @@ def _make_row(key: RowKey, records: Sequence[RunRecord]) -> Row:
         train_score=spread("train score", lambda record: record.score("train", "deterministic")),
         training_return=spread("training return", lambda record: record.training_return),
         parameters=sizes.pop() if len(sizes) == 1 else None,
-        env_steps_per_s=_spread([record.env_steps_per_s for record in ordered]),
+        env_steps_per_s=spread("throughput", lambda record: record.env_steps_per_s),
+        seed_scores=tuple((r.seed, r.score("test", "deterministic")) for r in ordered),
         missing=tuple(missing),
     )
 

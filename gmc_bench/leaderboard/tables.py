@@ -72,7 +72,7 @@ def to_markdown(table: Table) -> str:
     incomplete = [row for row in table.rows if row.missing]
     if incomplete:
         lines += ["", "## Incomplete", ""]
-        lines += [f"- {_name(row.key)}: {markdown('; '.join(row.missing))}" for row in incomplete]
+        lines += [f"- {_name(row.key)}: {markdown(_why_incomplete(row))}" for row in incomplete]
     if table.unranked:
         lines += ["", "## Not ranked", ""]
         lines += _markdown_rows(UNRANKED_HEADINGS, [_unranked_cells(r) for r in table.unranked])
@@ -158,6 +158,14 @@ def _plain_cells(place: int | None, row: Row) -> list[str]:
         NONE if row.parameters is None else f"{row.parameters:,}",
         _spread(row.env_steps_per_s, digits=0),
     ]
+
+
+def _why_incomplete(row: Row) -> str:
+    found = [
+        f"seed {seed} {NONE if score is None else f'{score:z,.1f}'}"
+        for seed, score in row.seed_scores
+    ]
+    return f"{'; '.join(row.missing)}; test score of {', '.join(found)}"
 
 
 def _seeds(row: Row) -> str:

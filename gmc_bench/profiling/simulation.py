@@ -1,6 +1,7 @@
 """Whole environment steps beside bare engine steps and beside gymnasium's process pool."""
 
 import multiprocessing
+import statistics
 import time
 from collections.abc import Callable
 from functools import partial
@@ -45,7 +46,8 @@ def profile_simulation(setting: Setting) -> dict[str, Any]:
 
     The environment and the bare loop take turns in blocks of ten control steps that start from
     the same states and use the same controls, so that neither profits from easier contacts or
-    from a quieter machine.
+    from a quieter machine; each rate is that of its median block, because a shared machine stalls
+    now one side, now the other.
 
     Returns:
         `env_steps_per_s`, `bare_steps_per_s` (control steps of four engine steps),
@@ -61,10 +63,10 @@ def profile_simulation(setting: Setting) -> dict[str, Any]:
     )
     env.reset(seed=0)
     actions = _random_actions(env.action_space.shape)
-    whole, bare, steps = _alternate(env, actions, setting.seconds)
+    whole, bare = _alternate(env, actions, setting.seconds)
     pool = _async_rate(setting)
-    env_rate = steps * setting.num_envs / whole
-    bare_rate = steps * setting.num_envs / bare
+    env_rate = BLOCK * setting.num_envs / statistics.median(whole)
+    bare_rate = BLOCK * setting.num_envs / statistics.median(bare)
     return {
         "env_steps_per_s": env_rate,
         "bare_steps_per_s": bare_rate,
@@ -90,8 +92,8 @@ def _random_actions(shape: tuple[int, ...] | None) -> list[FloatArray]:
 
 def _alternate(
     env: MorphologyVectorEnv, actions: list[FloatArray], seconds: float
-) -> tuple[float, float, int]:
-    """Return seconds in the environment, seconds in the bare loop, and control steps of each."""
+) -> tuple[list[float], list[float]]:
+    """Return the seconds of every block in the environment, and in the bare loop."""
     simulator = env.core.simulator
     layout = simulator.layout
     twin = BatchSimulator(simulator.models, env.num_envs, layout, simulator.num_threads)
@@ -104,9 +106,9 @@ def _alternate(
     for action, control in zip(actions, controls, strict=True):  # compile and warm up
         env.step(action)
         bare_step(control)
-    spent = [0.0, 0.0]
+    blocks: tuple[list[float], list[float]] = ([], [])
     steps = 0
-    while spent[1] < seconds:
+    while sum(blocks[1]) < seconds:
         twin.set_state(simulator.get_state())
         chosen = [(steps + i) % NUM_ACTIONS for i in range(BLOCK)]
         for side in (0, 1) if (steps // BLOCK) % 2 else (1, 0):
@@ -116,9 +118,9 @@ def _alternate(
                     bare_step(controls[i])
                 else:
                     env.step(actions[i])
-            spent[side] += time.perf_counter() - started
+            blocks[side].append(time.perf_counter() - started)
         steps += BLOCK
-    return spent[1], spent[0], steps
+    return blocks[1], blocks[0]
 
 
 def _bare_stepper(twin: BatchSimulator) -> Callable[[FloatArray], None]:
@@ -126,7 +128,7 @@ def _bare_stepper(twin: BatchSimulator) -> Callable[[FloatArray], None]:
     num_ctrl = np.array([twin.models[i].model.nu for i in twin.model_index])
 
     def step(control: FloatArray) -> None:
-        twin.use_threads()
+        numba.set_num_threads(twin.num_threads)
         _bare_steps(mj_step, twin.addresses, control, num_ctrl, twin.num_substeps)
 
     return step
@@ -152,10 +154,12 @@ def _async_rate(setting: Setting) -> float:
         actions = _random_actions(pool.action_space.shape)
         for action in actions:
             pool.step(action)
-        steps, started = 0, time.perf_counter()
-        while time.perf_counter() - started < setting.seconds:
-            pool.step(actions[steps % NUM_ACTIONS])
-            steps += 1
-        return steps * count / (time.perf_counter() - started)
+        blocks: list[float] = []
+        while sum(blocks) < setting.seconds:
+            started = time.perf_counter()
+            for step in range(BLOCK):
+                pool.step(actions[step])
+            blocks.append(time.perf_counter() - started)
+        return BLOCK * count / statistics.median(blocks)
     finally:
         pool.close()

@@ -70,5 +70,5 @@ def profile_training(setting: Setting) -> dict[str, Any]:
         "env_steps_per_s": (trainer.env_steps - steps) / total,
         **{f"ratio_{name}_to_total": share for name, share in parts.items()},
         "explained": explained,
-        "setting": setting.describe(),
+        "setting": {**setting.describe(), "num_envs": setting.protocol.num_envs},
     }

@@ -17,6 +17,9 @@ from gmc_bench.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 
+FEW_ROWS = 8
+"""Resets that take no longer on one thread than waking the others does."""
+
 
 def available_threads() -> int:
     """Return the number of threads that a batch can use at most."""
@@ -84,6 +87,8 @@ class BatchSimulator:
         self.num_threads = threads
         self.num_substeps = models[0].scene.num_substeps
         self.control_dt = models[0].control_dt
+        self._start_states = [_start_state(m.model) for m in models]
+        self._start_addresses = np.array([s.ctypes.data for s in self._start_states], np.int64)
         self.layout = layout
         self._tables = (
             layout.num_bodies,
@@ -110,9 +115,10 @@ class BatchSimulator:
         self.streams = spawn_streams(0, num_envs)
         """(B, 4) uint64, one random stream per row."""
 
-    def use_threads(self) -> None:
-        """Make this batch's number of threads the one of the next compiled loop."""
-        numba.set_num_threads(self.num_threads)
+    def _use_threads(self) -> None:
+        # One thread leaves the pool alone, so that the process can still be forked.
+        if self.num_threads > 1:
+            numba.set_num_threads(self.num_threads)
 
     def seed(self, seed: int) -> None:
         """Restart every row's random stream."""
@@ -151,11 +157,18 @@ class BatchSimulator:
             rows: (K,) int64, without repeats.
             noise: half width of the uniform noise on every position and velocity coordinate.
             readings: (B, L, 13 + 2 J) float32; the given rows are written.
+
+        Raises:
+            ConfigError: a row hosts no model.
         """
-        self.use_threads()
-        kernels.reset_rows(
+        self._check_hosts(self.addresses[rows])
+        self._use_threads()
+        alone = self.num_threads == 1 or len(rows) <= FEW_ROWS
+        reset = kernels.reset_rows_alone if alone else kernels.reset_rows
+        reset(
             self._functions, self.addresses, self.model_index, rows, self._nq, self._nv,
-            self.streams, noise, self._tables, self.torso_position, readings, self.diverged,
+            self._start_addresses, int(_STATE), self.streams, noise, self._tables,
+            self.torso_position, readings, self.diverged,
         )  # fmt: skip
 
     def step(self, actions: FloatArray, readings: FloatArray) -> None:
@@ -165,13 +178,24 @@ class BatchSimulator:
             actions: (B, A) float32; `Layout.actuator_slot` says which one each actuator takes;
                 the engine clamps them to [-1, 1].
             readings: (B, L, 13 + 2 J) float32, written.
+
+        Raises:
+            ConfigError: a row hosts no model.
         """
-        self.use_threads()
-        kernels.step_rows(
+        self._check_hosts(self.addresses)
+        self._use_threads()
+        step = kernels.step_rows_alone if self.num_threads == 1 else kernels.step_rows
+        step(
             self._functions, self.addresses, self.model_index, actions, self._num_ctrl,
             self.layout.actuator_slot, self.num_substeps, self._tables, self.torso_position,
             readings, self.diverged,
         )  # fmt: skip
+
+    @staticmethod
+    def _check_hosts(addresses: IntArray) -> None:
+        # The compiled loops follow these addresses blindly: a zero would crash the process.
+        if not addresses[:, kernels.DATA].all():
+            raise ConfigError("an environment was stepped before it was reset; call reset first")
 
     def data(self, row: int) -> Any:
         """Return the live `mujoco.MjData` of one row (for rendering and tests)."""
@@ -208,6 +232,12 @@ class BatchSimulator:
         self.streams[:] = state.streams
         self.torso_position[:] = state.torso_position
         self.diverged[:] = False
+
+
+def _start_state(model: Any) -> DoubleArray:
+    state: DoubleArray = np.empty(mujoco.mj_stateSize(model, _STATE))
+    mujoco.mj_getState(model, mujoco.MjData(model), state, _STATE)
+    return state
 
 
 class _Data:

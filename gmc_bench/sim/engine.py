@@ -26,6 +26,7 @@ class EngineFunctions(NamedTuple):
     mj_com_vel: int
     mj_forward: int
     mj_reset_data: int
+    mj_set_state: int
 
 
 @numba.cfunc(types.void(types.voidptr))
@@ -64,6 +65,7 @@ def engine_functions() -> EngineFunctions:
         mj_com_vel=address("mj_comVel"),
         mj_forward=address("mj_forward"),
         mj_reset_data=address("mj_resetData"),
+        mj_set_state=address("mj_setState"),
     )
 
 
@@ -77,6 +79,21 @@ def call_model_data(typingctx, function, model, data):
         kind = ir.FunctionType(ir.VoidType(), [word, word])
         target = builder.inttoptr(args[0], kind.as_pointer())
         builder.call(target, [args[1], args[2]])
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic
+def call_set_state(typingctx, function, model, data, state, signature_bits):
+    """Call `void f(const mjModel*, mjData*, const mjtNum*, int)` at an address."""
+    signature = types.void(types.int64, types.int64, types.int64, types.int64, types.int64)
+
+    def codegen(context, builder, signature, args):
+        word, small = ir.IntType(64), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [word, word, word, small])
+        target = builder.inttoptr(args[0], kind.as_pointer())
+        builder.call(target, [args[1], args[2], args[3], builder.trunc(args[4], small)])
         return context.get_dummy_value()
 
     return signature, codegen

@@ -7,7 +7,13 @@ on the number of threads or on which thread takes which row.
 import numba
 import numpy as np
 
-from gmc_bench.sim.engine import call_model_data, load_double, load_int32, store_double
+from gmc_bench.sim.engine import (
+    call_model_data,
+    call_set_state,
+    load_double,
+    load_int32,
+    store_double,
+)
 from gmc_bench.sim.layout import NUM_MOTION
 
 # Columns of the address table, one row per environment.
@@ -78,6 +84,14 @@ def _read_motion(address, body, torso_x, out):
 
 
 @numba.njit(cache=True, inline="always")
+def _has_warned(address):
+    for kind in range(NUM_WARNINGS):  # noqa: SIM110 - numba knows no any() of a generator
+        if load_int32(address[WARNINGS], 2 * kind) != 0:
+            return True
+    return False
+
+
+@numba.njit(cache=True, inline="always")
 def _read_row(address, model, layout, torso, out):
     """Write one row's torso position and readings; return whether the simulation broke.
 
@@ -106,11 +120,17 @@ def _read_row(address, model, layout, torso, out):
             reading[place + 1] = load_double(address[QVEL], joint_qvel[model, body, slot])
         for place in range(reading.shape[0]):
             total += reading[place]
-    broken = not np.isfinite(total)  # a sum is finite only if every part is
-    for kind in range(NUM_WARNINGS):
-        if load_int32(address[WARNINGS], 2 * kind) != 0:
-            broken = True
-    return broken
+    # A sum is finite only if every part is.
+    return _has_warned(address) or not np.isfinite(total)
+
+
+@numba.njit(cache=True, inline="always")
+def _step_row(functions, address, actions, num_ctrl, actuator_slot, num_substeps):
+    for a in range(num_ctrl):
+        store_double(address[CTRL], a, np.float64(actions[actuator_slot[a]]))
+    for _ in range(num_substeps):
+        call_model_data(functions[0], address[MODEL], address[DATA])
+    call_model_data(functions[1], address[MODEL], address[DATA])
 
 
 @numba.njit(cache=True, parallel=True, nogil=True)
@@ -149,50 +169,79 @@ def step_rows(
     """
     for row in numba.prange(addresses.shape[0]):
         address, model = addresses[row], model_index[row]
-        for a in range(num_ctrl[row]):
-            value = np.float64(actions[row, actuator_slot[model, a]])
-            store_double(address[CTRL], a, value)
-        for _ in range(num_substeps):
-            call_model_data(functions[0], address[MODEL], address[DATA])
-        call_model_data(functions[1], address[MODEL], address[DATA])
+        _step_row(
+            functions, address, actions[row], num_ctrl[row], actuator_slot[model], num_substeps
+        )
         diverged[row] = _read_row(address, model, layout, torso[row], readings[row])
+
+
+@numba.njit(cache=True, nogil=True)
+def step_rows_alone(
+    functions, addresses, model_index, actions, num_ctrl, actuator_slot, num_substeps, layout,
+    torso, readings, diverged
+):  # fmt: skip
+    """Do the same on the calling thread, without touching the thread pool."""
+    for row in range(addresses.shape[0]):
+        address, model = addresses[row], model_index[row]
+        _step_row(
+            functions, address, actions[row], num_ctrl[row], actuator_slot[model], num_substeps
+        )
+        diverged[row] = _read_row(address, model, layout, torso[row], readings[row])
+
+
+@numba.njit(cache=True, inline="always")
+def _reset_row(functions, address, nq, nv, start_state, state_bits, stream, noise):
+    if _has_warned(address):
+        call_model_data(functions[3], address[MODEL], address[DATA])
+    call_set_state(functions[4], address[MODEL], address[DATA], start_state, state_bits)
+    for i in range(nq):
+        value = load_double(address[QPOS], i) + noise * (2.0 * next_uniform(stream) - 1.0)
+        store_double(address[QPOS], i, value)
+    for i in range(nv):
+        store_double(address[QVEL], i, noise * (2.0 * next_uniform(stream) - 1.0))
+    call_model_data(functions[2], address[MODEL], address[DATA])
 
 
 @numba.njit(cache=True, parallel=True, nogil=True)
 def reset_rows(
-    functions,
-    addresses,
-    model_index,
-    rows,
-    nq,
-    nv,
-    streams,
-    noise,
-    layout,
-    torso,
-    readings,
-    diverged,
-):
+    functions, addresses, model_index, rows, nq, nv, start_states, state_bits, streams, noise,
+    layout, torso, readings, diverged
+):  # fmt: skip
     """Reset some environments to their model's start pose with uniform noise.
+
+    Only the integration state is written: everything else follows from it. `mj_resetData`, which
+    clears all of `mjData`, takes longer than an engine step and is left to broken simulations.
 
     Args:
         functions, addresses, model_index: as in `step_rows`.
         rows: (K,) int64, environments to reset, without repeats.
         nq, nv: (B,) int64, sizes of position and velocity.
+        start_states: (M,) int64, address of each model's integration state at the start.
+        state_bits: MuJoCo's bits of that state.
         streams: (B, 4) uint64, one random stream per environment, advanced by nq + nv draws.
         noise: half width of the uniform noise on every coordinate.
         layout, torso, readings, diverged: as in `step_rows`.
     """
     for k in numba.prange(rows.shape[0]):
         row = rows[k]
-        address = addresses[row]
-        call_model_data(functions[3], address[MODEL], address[DATA])
-        stream = streams[row]
-        for i in range(nq[row]):
-            value = load_double(address[QPOS], i) + noise * (2.0 * next_uniform(stream) - 1.0)
-            store_double(address[QPOS], i, value)
-        for i in range(nv[row]):
-            store_double(address[QVEL], i, noise * (2.0 * next_uniform(stream) - 1.0))
-        call_model_data(functions[2], address[MODEL], address[DATA])
-        model = model_index[row]
+        address, model = addresses[row], model_index[row]
+        _reset_row(
+            functions, address, nq[row], nv[row], start_states[model], state_bits, streams[row],
+            noise
+        )  # fmt: skip
+        diverged[row] = _read_row(address, model, layout, torso[row], readings[row])
+
+
+@numba.njit(cache=True, nogil=True)
+def reset_rows_alone(
+    functions, addresses, model_index, rows, nq, nv, start_states, state_bits, streams, noise,
+    layout, torso, readings, diverged
+):  # fmt: skip
+    """Do the same on the calling thread: waking others takes as long as several resets."""
+    for row in rows:
+        address, model = addresses[row], model_index[row]
+        _reset_row(
+            functions, address, nq[row], nv[row], start_states[model], state_bits, streams[row],
+            noise
+        )  # fmt: skip
         diverged[row] = _read_row(address, model, layout, torso[row], readings[row])

@@ -111,6 +111,11 @@ class Protocol:
         for name in ("env_steps", "num_envs", "rollout_length", "action_std"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name!r} must be positive, got {getattr(self, name)}")
+        for name in ("sampling_alpha", "sampling_warmup_iterations"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name!r} must not be negative, got {getattr(self, name)}")
+        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
+            raise ConfigError(f"'seeds' must be different numbers, at least one, got {self.seeds}")
         if self.num_iterations < 1:
             raise ConfigError(
                 f"'env_steps' is {self.env_steps}, less than one iteration of {self.num_envs} "

@@ -52,10 +52,13 @@ class Suite:
         Raises:
             ConfigError: the suite has no such task.
         """
-        short = {task: task.rpartition("-v")[0] for task in self.tasks}
         for task in self.tasks:
-            bare = short[task]
-            if name in (task, bare, bare.partition("-")[2]):
+            if name in _names(task):
                 return task
-        known = [bare.partition("-")[2] for bare in short.values()]
+        known = [_names(task)[-1] for task in self.tasks]
         raise ConfigError(f"suite {self.id!r} has no task {name!r}{did_you_mean(name, known)}")
+
+
+def _names(task: str) -> tuple[str, str, str]:
+    bare = task.rpartition("-v")[0]
+    return task, bare, bare.partition("-")[2] or bare

@@ -24,6 +24,10 @@ Tensors = dict[str, dict[str, Array]]
 """File stem -> tensor name -> array."""
 
 
+class DamagedCheckpointError(CheckpointError):
+    """A checkpoint is not what was written."""
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A moment of a run, between two iterations.
@@ -60,7 +64,8 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
     temporary = folder / f".{final.name}.tmp"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(temporary, ignore_errors=True)
+        for unfinished in folder.glob(".*.tmp"):  # of a process that was killed while writing
+            shutil.rmtree(unfinished, ignore_errors=True)
         temporary.mkdir()
         digests = {}
         for stem, tensors in checkpoint.tensors.items():
@@ -106,7 +111,9 @@ def decode_tensors(data: bytes, origin: Path) -> dict[str, Array]:
     try:
         tensors: dict[str, Array] = load_tensors(data)
     except (SafetensorError, ValueError, KeyError) as error:
-        raise CheckpointError(f"{origin} is not a readable safetensors file ({error})") from error
+        raise DamagedCheckpointError(
+            f"{origin} is not a readable safetensors file ({error})"
+        ) from error
     return tensors
 
 
@@ -132,7 +139,7 @@ def read_latest(folder: Path, run: str) -> Checkpoint | None:
         return None
     try:
         return read_checkpoint(found[-1], run)
-    except CheckpointError as error:
+    except DamagedCheckpointError as error:
         fallback = f"resume from {found[-2].name}" if len(found) > 1 else "start the run again"
         raise CheckpointError(f"{error}; delete the folder {found[-1]} to {fallback}") from error
 
@@ -150,26 +157,35 @@ def read_checkpoint(path: Path, run: str) -> Checkpoint:
     try:
         manifest = json.loads((path / MANIFEST).read_bytes())
         if not isinstance(manifest, dict) or _digest(manifest) != manifest.get("digest"):
-            raise CheckpointError(f"the checkpoint {path} is damaged: {MANIFEST} was changed")
+            raise DamagedCheckpointError(
+                f"the checkpoint {path} is damaged: {MANIFEST} was changed"
+            )
         if manifest["schema_version"] != SCHEMA_VERSION:
             raise CheckpointError(
                 f"the checkpoint {path} has layout {manifest['schema_version']}, but this version "
                 f"of gmc-bench reads layout {SCHEMA_VERSION}"
             )
         if manifest["run"] != run:
-            raise CheckpointError(f"the checkpoint {path} belongs to a run with other settings")
+            raise CheckpointError(
+                f"the checkpoint {path} belongs to a run with other settings; put back the "
+                f"configuration it was made with, or start a new run"
+            )
         tensors = {}
         for name, expected in manifest["files"].items():
             data = (path / name).read_bytes()
             if hashlib.sha256(data).hexdigest() != expected:
-                raise CheckpointError(f"the checkpoint {path} is damaged: {name} was changed")
+                raise DamagedCheckpointError(
+                    f"the checkpoint {path} is damaged: {name} was changed"
+                )
             tensors[name.removesuffix(".safetensors")] = decode_tensors(data, path / name)
     except OSError as error:
-        raise CheckpointError(
+        raise DamagedCheckpointError(
             f"the checkpoint {path} is damaged: {Path(str(error.filename)).name} cannot be read"
         ) from error
     except ValueError as error:
-        raise CheckpointError(f"the checkpoint {path} is damaged: {MANIFEST} is no JSON") from error
+        raise DamagedCheckpointError(
+            f"the checkpoint {path} is damaged: {MANIFEST} is no JSON"
+        ) from error
     return Checkpoint(manifest["run"], manifest["iteration"], tensors, manifest["state"])
 
 

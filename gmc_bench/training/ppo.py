@@ -141,7 +141,6 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         self.value = model.value
         self.config = config
         self.generator = generator
-        self.parameters_trained = [p for p in model.parameters() if p.requires_grad]
 
     @property
     def learning_rate(self) -> float:

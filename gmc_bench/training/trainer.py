@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from tianshou.utils.torch_utils import policy_within_training_step
-from torch.utils.tensorboard import SummaryWriter
 
 from gmc_bench.config import config_digest
 from gmc_bench.envs.core import CoreState
@@ -25,6 +24,7 @@ from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.buffer import RolloutBuffer
 from gmc_bench.training.checkpoint import Checkpoint, read_latest, write_checkpoint
 from gmc_bench.training.collector import Collector, Timers
+from gmc_bench.training.log import EventLog
 from gmc_bench.training.ppo import MorphologyPPO, PPOStats
 from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.run_folder import RunFolder
@@ -144,15 +144,14 @@ class Trainer:
 
     def train(self, on_progress: Callable[[Progress], None] | None = None) -> None:
         """Run the remaining iterations, writing checkpoints on the way and one at the end."""
-        # Steps beyond the checkpoint may have been logged before a stop; they are run again.
-        with SummaryWriter(str(self.folder.logs), purge_step=self.env_steps) as writer:
+        with EventLog(self.folder.logs, self.env_steps) as log:
             written = started = time.perf_counter()
             before, first = self.timers.total, self.iteration
             while self.iteration < self.protocol.num_iterations:
                 stats = self._iterate()
                 now = time.perf_counter()
                 self.timers.total = before + now - started
-                self._log(writer, stats)
+                log.write(self._scalars(stats), self.env_steps)
                 done = self.iteration == self.protocol.num_iterations
                 if done or now - written >= self.config.checkpoint_interval_s:
                     self.save()
@@ -196,8 +195,8 @@ class Trainer:
         )
         return stats
 
-    def _log(self, writer: SummaryWriter, stats: PPOStats) -> None:
-        scalars = {
+    def _scalars(self, stats: PPOStats) -> dict[str, float | None]:
+        scalars: dict[str, float | None] = {
             "train/return": self.tracker.mean_return(complete=False),
             "train/episode_length": self.tracker.mean_length(complete=False),
             "train/episodes": self.collector.episodes,
@@ -210,9 +209,7 @@ class Trainer:
             "explained_variance", "gradient_steps", "stopped_early",
         ):  # fmt: skip
             scalars[f"ppo/{name}"] = float(getattr(stats, name))
-        for name, value in scalars.items():
-            if value is not None:
-                writer.add_scalar(name, value, self.env_steps)
+        return scalars
 
     def save(self) -> Path:
         """Write a checkpoint of this moment."""

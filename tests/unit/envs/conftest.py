@@ -22,10 +22,16 @@ def bodies() -> list[Morphology]:
 
 @pytest.fixture
 def make_env(bodies) -> MakeEnv:
-    """Build a batched environment; by default flat terrain, all bodies, four environments."""
+    """Build a batched environment; by default flat terrain, all bodies, four environments.
 
-    def make(num_envs: int = 4, task: Task = TASK, **options) -> MorphologyVectorEnv:
-        return MorphologyVectorEnv(task, bodies, num_envs, **options)
+    One thread is the default: threads wait for each other at every step, which takes long where
+    other processes use the cores.
+    """
+
+    def make(
+        num_envs: int = 4, task: Task = TASK, *, num_threads: int = 1, **options
+    ) -> MorphologyVectorEnv:
+        return MorphologyVectorEnv(task, bodies, num_envs, num_threads=num_threads, **options)
 
     return make
 

@@ -124,6 +124,12 @@ def _released():
     return [max(train, key=lambda body: body.num_limbs), *train[1:4]]
 
 
+def _one_of_each(bodies):
+    return MorphologyVectorEnv(
+        TASK, bodies, len(bodies), token_spec=TokenSpec(SLOTS), num_threads=1, fixed=True
+    )
+
+
 def _tokens(env, dynamic, index):
     tokens = np.zeros((SLOTS, 52), np.float32)
     tokens[:, DYNAMIC] = dynamic
@@ -170,7 +176,7 @@ def _assert_same_rollout(env, references, num_steps, tolerance):
 
 def test_200_random_steps_equal_the_reference():
     bodies = [chain(3), chain(6), star(4), biped(), *_released()]
-    env = MorphologyVectorEnv(TASK, bodies, len(bodies), token_spec=TokenSpec(SLOTS), fixed=True)
+    env = _one_of_each(bodies)
     references = [
         ReferenceEnv(mujoco.MjModel.from_xml_string(emit_mjcf(body, floor=FLOOR, spawn=(0, 0, 1))))
         for body in bodies
@@ -202,7 +208,7 @@ def test_published_bodies_equal_the_reference_without_the_package_s_mjcf():
     files = sorted(folder.glob("*/xml/*.xml"))[::17]
     assert len(files) == math.ceil(202 / 17)
     bodies = [read_mjcf(path) for path in files]
-    env = MorphologyVectorEnv(TASK, bodies, len(bodies), token_spec=TokenSpec(SLOTS), fixed=True)
+    env = _one_of_each(bodies)
     references = [ReferenceEnv(_published_model(path)) for path in files]
     # Angles read in degrees and in radians differ in their last bit, and contact amplifies it.
     _assert_same_rollout(env, references, num_steps=25, tolerance=1e-5)

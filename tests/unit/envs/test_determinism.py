@@ -30,7 +30,7 @@ def test_the_number_of_threads_changes_no_bit(make_env, draw_actions):
         pytest.skip("needs two cores")
     runs = []
     for threads in (1, 2):
-        env = make_env(8, num_threads=threads)
+        env = make_env(10, num_threads=threads)
         observation, _ = env.reset(seed=3)
         runs.append((observation["dynamic"].tobytes(), _run(env, draw_actions(env, 1000))))
     assert runs[0] == runs[1]

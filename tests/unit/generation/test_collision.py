@@ -40,7 +40,7 @@ def test_exact_contact_counts_as_touching():
     assert not touches(first, _sphere(0.10001, 0, 0, 0.05))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(point, point, point, point)
 def test_gap_is_symmetric_and_agrees_with_a_dense_search(a, b, c, d):
     first, second = Shape(a, b, 0.05), Shape(c, d, 0.1)

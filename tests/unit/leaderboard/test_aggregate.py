@@ -125,7 +125,9 @@ def test_a_missing_seed_makes_the_row_incomplete() -> None:
         make_record(seed=1, protocol_seeds=seeds, returns=_returns(10.0)),
         make_record(seed=3, protocol_seeds=seeds, returns=_returns(20.0)),
     )
-    assert row.test_score == Spread(15.0, pytest.approx(50**0.5))
+    assert (row.test_score, row.train_score, row.training_return) == (None, None, None)
+    assert row.env_steps_per_s is None
+    assert row.seed_scores == ((1, 10.0), (3, 20.0))
     assert row.absent_seeds == (0, 2)
     assert row.missing == ("no run for seed 0, 2",)
     assert _only_row(make_record(protocol_seeds=[0])).missing == ()

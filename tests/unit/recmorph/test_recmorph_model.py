@@ -198,3 +198,21 @@ def test_decoder_may_have_hidden_layers():
     config = SPEC.make_config("lite", {"decoder_hidden": [64]})
     network = RecMorph(config, TokenSpec(12), 2)
     assert [layer.out_features for layer in network.decoder.hidden] == [64]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_gpu_gives_the_same_outputs_and_gradients():
+    _, network, tokens = make({}, (2, 6, 1, 4), batch_size=6)
+    tokens = as_double(tokens)
+    found = []
+    for device in ("cpu", "cuda"):
+        moved = TokenBatch(
+            tokens.table.to(device), tokens.morphology_index.to(device), tokens.dynamic.to(device)
+        )
+        network.to(device).zero_grad()
+        output = network(moved)
+        output.square().sum().backward()
+        found.append([output.cpu(), *(p.grad.cpu() for p in network.parameters())])
+    for on_cpu, on_gpu in zip(*found, strict=True):
+        assert torch.allclose(on_cpu, on_gpu, rtol=0, atol=1e-10)

@@ -1,0 +1,67 @@
+"""Gymnasium ids: `gymnasium.make("gmc_bench/unimal-ft-v1")` and `gymnasium.make_vec(...)`.
+
+Importing `gmc_bench.envs` registers every task under the namespace `gmc_bench`, which is how
+gymnasium expects packages to do it; nothing heavy is imported until an environment is made.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+
+if TYPE_CHECKING:
+    from gmc_bench.envs.morphology_env import MorphologyEnv
+    from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
+
+
+def register() -> None:
+    """Register every task under its versioned id."""
+    from gmc_bench.tasks import TASKS
+
+    for task in TASKS.names():
+        gymnasium.register(
+            id=f"gmc_bench/{task}",
+            entry_point="gmc_bench.envs.registration:make_single",
+            vector_entry_point="gmc_bench.envs.registration:make_vector",
+            kwargs={"task": task},
+            order_enforce=False,
+            disable_env_checker=True,
+        )
+
+
+def make_single(
+    task: str, morphologies: str | None = None, split: str = "train", **options: Any
+) -> "MorphologyEnv":
+    """Return a single environment.
+
+    Args:
+        task: full task id.
+        morphologies: id of a body set; default as on the command line.
+        split: `train` or `test`.
+        options: arguments of `MorphologyEnv`.
+
+    Raises:
+        UnknownNameError: no such task or body set.
+    """
+    from gmc_bench.envs.morphology_env import MorphologyEnv
+    from gmc_bench.library import load_morphologies
+    from gmc_bench.tasks import TASKS
+
+    options.pop("render_mode", None)
+    return MorphologyEnv(TASKS.get(task), load_morphologies(morphologies).split(split), **options)
+
+
+def make_vector(
+    task: str,
+    num_envs: int = 1,
+    morphologies: str | None = None,
+    split: str = "train",
+    **options: Any,
+) -> "MorphologyVectorEnv":
+    """Return a batched environment; arguments as in `make_single` and `MorphologyVectorEnv`."""
+    from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
+    from gmc_bench.library import load_morphologies
+    from gmc_bench.tasks import TASKS
+
+    options.pop("render_mode", None)
+    bodies = load_morphologies(morphologies).split(split)
+    return MorphologyVectorEnv(TASKS.get(task), bodies, num_envs, **options)

@@ -1,0 +1,31 @@
+"""The feature table of the documentation, made from the layout itself."""
+
+from gmc_bench.tokens.spec import TokenSpec
+
+HEADER = """\
+# Tokens
+
+One token per limb in depth-first order, torso first, padded to the suite's number of slots. This
+table is made from `gmc_bench.tokens.TokenSpec`; a test keeps it up to date.
+
+`dynamic` features change at every step and are stored in observations; `context` features are
+fixed by the body and stand once per body in a table. Positions and orientations are those at the
+start of the last engine step, joint angles and all velocities the newest ones, as in the public
+environments. A joint slot that a limb does not have is zero; so is padding.
+
+"""
+
+
+def feature_table(spec: TokenSpec) -> str:
+    """Return the documentation page of a token layout, Markdown."""
+    lines = ["| place | name | kind | unit | frame |", "| --- | --- | --- | --- | --- |"]
+    for group in spec.slices:
+        last = group.stop - 1
+        place = str(group.start) if group.width == 1 else f"{group.start}-{last}"
+        lines.append(f"| {place} | `{group.name}` | {group.kind} | {group.unit} | {group.frame} |")
+    total = (
+        f"\n{spec.num_features} features with {spec.joints_per_limb} joint slots per limb: "
+        f"{spec.num_dynamic} dynamic, {spec.num_context} context. "
+        f"Each token takes {spec.actions_per_token} actions, one per joint slot.\n"
+    )
+    return HEADER + "\n".join(lines) + "\n" + total

@@ -1,0 +1,88 @@
+"""What every registered task must fulfil."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
+from gmc_bench.tasks import TASKS
+from gmc_bench.testing.morphologies import biped, chain, star
+
+NUM_ENVS = 6
+BODIES = [chain(4), star(3), biped()]
+
+
+@pytest.fixture(params=TASKS.names(), scope="module")
+def task(request):
+    return TASKS.get(request.param)
+
+
+def _rollout(task, seed, num_steps=150):
+    """Return dynamic (T, B, L, Fd), reward, done (T, B), terms (T, K, B) and padding (T, B, L).
+
+    Episodes are cut short, so that resets are part of the rollout.
+    """
+    env = MorphologyVectorEnv(replace(task, horizon=60), BODIES, NUM_ENVS, num_threads=1)
+    observation, _ = env.reset(seed=seed)
+    random = np.random.default_rng(seed)
+    steps = []
+    for _ in range(num_steps):
+        padding = env.table.limb_padding_mask[observation["morphology_index"]]
+        action = random.normal(0.0, 0.9, env.action_space.shape).astype(np.float32)
+        dynamic = observation["dynamic"]
+        assert env.observation_space.contains(observation)
+        observation, reward, terminated, truncated, info = env.step(action)
+        terms = [info[f"reward/{term.name}"] for term in task.rewards]
+        steps.append((dynamic, reward, terminated | truncated, terms, padding))
+    return [np.array(part) for part in zip(*steps, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def rollout(task):
+    return _rollout(task, seed=0)
+
+
+def test_its_id_is_versioned_and_the_name_it_is_registered_under(task):
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*-v\d+", task.id)
+    assert TASKS.get(task.id) is task
+    assert task.title
+    assert task.description.endswith(".")
+    assert task.source
+
+
+def test_its_terms_have_names_of_their_own(task):
+    names = [term.name for term in (*task.rewards, *task.terminations)]
+    assert task.rewards
+    assert len(set(names)) == len(names)
+    assert not {"time_limit", "diverged"} & set(names)
+
+
+def test_the_seed_decides_everything(task, rollout):
+    for part, again in zip(rollout, _rollout(task, seed=0), strict=True):
+        np.testing.assert_array_equal(part, again)
+    other = _rollout(task, seed=1)
+    assert not np.array_equal(rollout[0], other[0])
+
+
+def test_its_numbers_are_finite_and_padding_is_zero(rollout):
+    dynamic, reward, ended, terms, padding = rollout
+    assert ended.any()
+    assert np.isfinite(dynamic).all()
+    assert np.isfinite(reward).all()
+    assert np.isfinite(terms).all()
+    assert padding.any()
+    assert (dynamic[padding] == 0).all()
+
+
+def test_its_reward_is_the_sum_of_its_terms(rollout):
+    _, reward, _, terms, _ = rollout
+    np.testing.assert_allclose(terms.sum(axis=1), reward, rtol=1e-12)
+    assert reward.std() > 0
+
+
+def test_no_feature_is_constant(rollout):
+    dynamic, _, _, _, padding = rollout
+    real = dynamic[~padding]
+    assert (real.std(axis=0) > 1e-4).all()

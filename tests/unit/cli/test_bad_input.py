@@ -1,0 +1,211 @@
+"""Whatever is wrong with a command: exit code 2, one sentence on stderr, nothing on stdout."""
+
+import shlex
+
+import pytest
+
+RUN = "run --method recmorph --suite unimal --protocol smoke --morphologies tiny"
+
+METHOD_FILES = {
+    "syntax.py": "def broken(:\n",
+    "raises.py": "raise RuntimeError('no luck')\n",
+    "exits.py": "import sys\nsys.exit(0)\n",
+    "empty.py": "OTHER = 1\n",
+    "number.py": "SPEC = 3\n",
+    "methods.py": """
+from dataclasses import dataclass
+import torch
+from gmc_bench.methods import MethodSpec
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    width: int = 4
+
+class Wide(torch.nn.Module):
+    def __init__(self, config, spec, num_outputs):
+        super().__init__()
+        self.num_outputs = num_outputs
+    def forward(self, tokens):
+        return tokens.features[..., : self.num_outputs + 1]
+
+class NotFinite(Wide):
+    def forward(self, tokens):
+        return tokens.features[..., : self.num_outputs] / 0.0
+
+def not_a_module(config, spec, num_outputs):
+    return "network"
+
+def raising(config, spec, num_outputs):
+    raise ValueError("width is odd")
+
+WIDE = MethodSpec(id="wide", config=Config, builder=Wide)
+NAN = MethodSpec(id="nan", config=Config, builder=NotFinite)
+TEXT = MethodSpec(id="text", config=Config, builder=not_a_module)
+RAISES = MethodSpec(id="raises", config=Config, builder=raising)
+NO_CONFIG = MethodSpec(id="no-config", config="nowhere:Config", builder=Wide)
+BAD_ID = MethodSpec(id="My Method/1", config=Config, builder=Wide)
+NO_PRESET = MethodSpec(id="no-preset", config=Config, builder=Wide, presets={"paper": {}})
+""",
+}
+
+SETTINGS = {
+    "broken.yaml": "ppo: [1\n",
+    "list.yaml": "- 1\n",
+    "unknown.yaml": "env_step: 2048\n",
+    "nested.yaml": "ppo: {gama: 0.9}\n",
+    "locked.yaml": "seeds: [1]\n",
+    "group.yaml": "ppo: 4\n",
+    "model.yaml": "model: 3\n",
+}
+
+CASES = [
+    # verbs
+    ("nonsense", "unknown verb 'nonsense'; known: evaluate,"),
+    ("rnu", "unknown verb 'rnu'; did you mean 'run'?"),
+    ("--nonsense", "unknown option '--nonsense'"),
+    # names
+    ("run", "--method is missing"),
+    ("run --method recmorph", "--suite is missing"),
+    ("run --method recmorf --suite unimal", "unknown method 'recmorf'; did you mean 'recmorph'?"),
+    ("run --method recmorph --suite unimol", "unknown suite 'unimol'; did you mean 'unimal'?"),
+    (f"{RUN} --task hill", "suite 'unimal-v1' has no task 'hill'; known: ft"),
+    (f"{RUN} --protocol smoek", "has no protocol 'smoek'; did you mean 'smoke'?"),
+    (f"{RUN} --morphologies tony", "unknown morphology set 'tony'; did you mean 'tiny'?"),
+    # options and settings
+    (f"{RUN} --model.widht 3", "unknown option '--model.widht'; did you mean '--model.width'?"),
+    (f"{RUN} --ppo.gama=3", "unknown option '--ppo.gama'; did you mean '--ppo.gamma'?"),
+    (f"{RUN} --seeds 1", "unknown option '--seeds'"),
+    (f"{RUN} --prot smoke", "unknown option '--prot'"),
+    (f"{RUN} more", "unknown argument 'more'"),
+    (f"{RUN} --ppo.gamma", "--ppo.gamma: expected one argument"),
+    (f"{RUN} --ppo.gamma x", "'ppo.gamma' must be a finite number, got 'x'"),
+    (f"{RUN} --ppo.gamma nan", "'ppo.gamma' must be a finite number, got 'nan'"),
+    (f"{RUN} --ppo.gamma 2", "'ppo.gamma' must be in [0, 1], got 2.0"),
+    (f"{RUN} --ppo.time-limit x", "'ppo.time_limit' must be one of bootstrap, zero_error"),
+    (f"{RUN} --model.width 1.5", "'width' must be an integer, got '1.5'"),
+    (f"{RUN} --model.width 0", "'width' must be at least 1, got 0"),
+    (f"{RUN} --num-envs 0", "'num_envs' must be positive, got 0"),
+    (f"{RUN} --seed x", "--seed: must be an integer from 0 to 4294967295, got 'x'"),
+    (f"{RUN} --seed -1", "--seed: must be an integer from 0 to 4294967295, got -1"),
+    (f"{RUN} --env-steps 10", "'env_steps' is 10, less than one iteration of 16 environments"),
+    (f"{RUN} --env-steps 1.5", "--env-steps: must be an integer of at least 1, got '1.5'"),
+    (f"{RUN} --threads 0", "--threads: must be an integer of at least 1, got 0"),
+    (f"{RUN} --threads 4096", "--threads must be at most"),
+    (f"{RUN} --checkpoint-interval nan", "must be a number of seconds that is not negative"),
+    (f"{RUN} --device tpu", "the device 'tpu' cannot be used here"),
+    (f"{RUN} --device meta", "the device 'meta' is not supported; use --device cpu or cuda"),
+    # method files
+    (f"{RUN} --method absent.py:SPEC", "method file 'absent.py' does not exist"),
+    (f"{RUN} --method empty.py", "unknown method 'empty.py'"),
+    (f"{RUN} --method syntax.py:SPEC", "'syntax.py' could not be imported: SyntaxError"),
+    (f"{RUN} --method raises.py:SPEC", "could not be imported: RuntimeError: no luck"),
+    (f"{RUN} --method exits.py:SPEC", "could not be imported: SystemExit"),
+    (f"{RUN} --method empty.py:SPEC", "'empty.py' has no 'SPEC'"),
+    (f"{RUN} --method number.py:SPEC", "a method must be a MethodSpec"),
+    (f"{RUN} --method methods.py:NO_CONFIG", "'nowhere' could not be imported"),
+    (f"{RUN} --method methods.py:NO_PRESET", "has no preset 'lite', which the protocol 'smoke'"),
+    (f"{RUN} --method methods.py:BAD_ID", "must be lower-case letters, digits"),
+    # files and folders
+    (f"{RUN} --out full", "full already exists and is not empty; choose another --out"),
+    (f"{RUN} --out full/note.txt", "already exists and is not empty"),
+    (f"{RUN} --config absent.yaml", "cannot read the configuration file absent.yaml"),
+    (f"{RUN} --config full", "cannot read the configuration file full: Is a directory"),
+    (f"{RUN} --config broken.yaml", "broken.yaml is not valid YAML"),
+    (f"{RUN} --config list.yaml", "list.yaml must hold 'key: value' settings, got a list"),
+    (f"{RUN} --config unknown.yaml", "unknown setting 'env_step'; did you mean 'env_steps'?"),
+    (f"{RUN} --config nested.yaml", "unknown setting 'ppo.gama'; did you mean 'gamma'?"),
+    (f"{RUN} --config locked.yaml", "the protocol's 'seeds' cannot be changed"),
+    (f"{RUN} --config group.yaml", "'ppo' is a group of settings"),
+    (f"{RUN} --config model.yaml", "'model' in model.yaml must hold the method's settings"),
+    ("run --resume absent", "absent is not a run folder"),
+    ("run --resume full", "full is not a run folder"),
+    ("run --resume full --seed 3", "--resume takes no other options, got '--seed'"),
+    # the other verbs
+    ("evaluate", "the following arguments are required: RUN_DIR"),
+    ("evaluate full", "full is not a run folder"),
+    ("evaluate full --episodes 0", "--episodes: must be an integer of at least 1, got 0"),
+    ("evaluate full --split tset", "unknown split 'tset'; did you mean 'test'?"),
+    ("list robots", "unknown what 'robots'"),
+    ("list methods --jsno", "unknown option '--jsno'; did you mean '--json'?"),
+    ("morphologies describe tony", "unknown morphology set 'tony'; did you mean 'tiny'?"),
+    ("morphologies describe unimals_100", "unimals_100"),
+    ("profile speed", "unknown what 'speed'"),
+    ("profile sim --seconds 0", "--seconds: must be a positive number of seconds, got '0'"),
+    ("profile sim --num-envs 0", "--num-envs: must be an integer of at least 1, got 0"),
+    ("leaderboard bild", "unknown action 'bild'; did you mean 'build'?"),
+    ("leaderboard build --records absent", "the records folder absent does not exist"),
+]
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path):
+    """Lay out broken files and a folder that is in use for something else."""
+    for name, content in {**METHOD_FILES, **SETTINGS}.items():
+        (tmp_path / name).write_text(content)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "note.txt").write_text("mine")
+
+
+@pytest.mark.parametrize(("command", "reason"), CASES, ids=[case[0] for case in CASES])
+def test_bad_input(gmc, tmp_path, command, reason):
+    before = {path.name for path in tmp_path.iterdir()}
+    code, out, err = gmc(*shlex.split(command))
+    assert code == 2
+    assert out == ""
+    *notes, sentence = err.splitlines()
+    assert all(note.startswith("Using tiny") for note in notes)
+    assert sentence.startswith("gmc-bench: ")
+    assert reason in sentence
+    assert "Traceback" not in err
+    left = {path.name for path in tmp_path.iterdir()} - {"__pycache__", "MUJOCO_LOG.TXT"}
+    assert left == before
+
+
+@pytest.mark.parametrize(
+    ("attribute", "reason"),
+    [
+        ("WIDE", r"its network returned shape (2, 12, 3), expected (2, 12, 2)"),
+        ("NAN", "its network returned numbers that are not finite"),
+        ("TEXT", "its builder returned a str, not a torch.nn.Module"),
+        ("RAISES", "its builder failed with ValueError: width is odd"),
+    ],
+)
+def test_a_builder_that_breaks_its_contract_leaves_no_folder(gmc, tmp_path, attribute, reason):
+    command = [*RUN.split(), "--method", f"methods.py:{attribute}", "--out", "run"]
+    code, out, err = gmc(*command)
+    assert (code, out) == (2, "")
+    assert reason in err.splitlines()[-1]
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_device_that_is_not_there(gmc):
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a CUDA device")
+    code, out, err = gmc(*RUN.split(), "--device", "cuda")
+    assert (code, out) == (2, "")
+    assert err.startswith("gmc-bench: the device 'cuda' cannot be used here (")
+    assert err.endswith("use --device cpu\n")
+    assert err.count("\n") == 1
+
+
+def test_a_folder_that_is_in_use(gmc, tmp_path):
+    from gmc_bench.training.run_folder import RunFolder
+
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").write_text("")
+    with RunFolder(tmp_path / "run"):
+        code, out, err = gmc("run", "--resume", "run")
+    assert (code, out) == (2, "")
+    assert err == (
+        "gmc-bench: the run folder run is in use by another process; wait for it or stop it\n"
+    )
+
+
+def test_settings_of_a_run_that_were_tampered_with(gmc, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").write_text("method: recmorph\n")
+    code, out, err = gmc("run", "--resume", "run")
+    assert (code, out) == (2, "")
+    assert "lacks 'method_config'; it is not the configuration of a run" in err

@@ -1,0 +1,105 @@
+"""Options made from settings, and converters."""
+
+import argparse
+from dataclasses import dataclass, field
+
+import pytest
+
+from gmc_bench.cli.output import number, table
+from gmc_bench.cli.parser import Parser, add_settings, integer, seconds, settings_given
+from gmc_bench.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    learning_rate: float = 0.5
+    """Step size in % of the gradient."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    name: str = "x"
+    """Locked."""
+    num_envs: int = 4
+    """Environments."""
+    splits: tuple[str, ...] = ("train", "test")
+    """Parts."""
+    ppo: Inner = field(default_factory=Inner)
+
+
+@pytest.fixture
+def parser():
+    parser = Parser(prog="demo", allow_abbrev=False)
+    add_settings(parser, Outer(), "protocol", "", {"name"})
+    add_settings(parser, Inner(), "method", "model.", set())
+    return parser
+
+
+def test_every_setting_is_an_option_with_its_help_and_default(parser):
+    text = " ".join(parser.format_help().split())
+    assert "--num-envs VALUE Environments. (default: 4)" in text
+    assert "--ppo.learning-rate VALUE Step size in % of the gradient. (default: 0.5)" in text
+    assert "--splits VALUE Parts. (default: train,test)" in text
+    assert "--name" not in text
+
+
+def test_only_what_was_given_is_returned_and_prefixes_are_kept_apart(parser):
+    words = ["--ppo.learning-rate", "1", "--model.learning-rate=-2", "--num-envs", "8"]
+    arguments = parser.parse_args(words)
+    assert settings_given(arguments, "model.") == {"learning_rate": "-2"}
+    given = settings_given(arguments, "")
+    assert given == {
+        "ppo.learning_rate": "1",
+        "num_envs": "8",
+        "model.learning_rate": "-2",
+    }
+
+
+def test_abbreviations_are_unknown(parser):
+    _, unknown = parser.parse_known_args(["--num", "8"])
+    with pytest.raises(ConfigError, match=r"unknown option '--num'; did you mean '--num-envs'\?"):
+        parser.reject_unknown(unknown)
+    parser.reject_unknown([])
+
+
+@pytest.mark.parametrize(("text", "value"), [("1", 1), ("007", 7), ("1_000", 1000)])
+def test_integers(text, value):
+    assert integer(1)(text) == value
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.0", "1e3", "", "x", "inf"])
+def test_what_is_no_integer_from_one_up(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="must be an integer of at least 1, got"):
+        integer(1)(text)
+
+
+def test_an_upper_end_counts():
+    assert integer(0, 3)("3") == 3
+    with pytest.raises(argparse.ArgumentTypeError, match="an integer from 0 to 3, got 4"):
+        integer(0, 3)("4")
+
+
+def test_durations():
+    assert seconds(zero=True)("0") == 0.0
+    assert seconds(zero=False)("0.5") == 0.5
+    for text in ("-1", "nan", "inf", "x", ""):
+        with pytest.raises(argparse.ArgumentTypeError, match="that is not negative, got"):
+            seconds(zero=True)(text)
+    with pytest.raises(argparse.ArgumentTypeError, match="a positive number of seconds, got '0'"):
+        seconds(zero=False)("0")
+
+
+def test_tables_are_aligned():
+    text = table(("body", "return"), [["a", "1.0"], ["longer", "-10.25"]])
+    assert text.splitlines() == [
+        "body    return",
+        "------  ------",
+        "a          1.0",
+        "longer  -10.25",
+    ]
+
+
+def test_numbers():
+    assert number(None) == "-"
+    assert number(1234.56) == "1,234.6"
+    assert number(99.5, 0) == "100"

@@ -1,0 +1,121 @@
+"""From the command line to the settings of a run: who wins, and what is official."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gmc_bench.cli import plan
+from gmc_bench.suites.unimal import SUITE
+
+RUN = ("run", "--method", "recmorph", "--suite", "unimal", "--protocol", "smoke")
+
+METHOD = """
+from dataclasses import dataclass
+from gmc_bench.methods import MethodSpec
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    width: int = 4
+
+SPEC = MethodSpec(
+    id="mine", config=Config, builder="nowhere:build", training={"ppo": {"lr": 0.5}},
+)
+"""
+
+
+@pytest.fixture
+def resolve(gmc):
+    """Return the settings that `--dry-run` prints, and stderr."""
+
+    def run(*words, base=RUN):
+        code, out, err = gmc(*base, "--morphologies", "tiny", "--dry-run", *words)
+        assert code == 0, err
+        return yaml.safe_load(out), err
+
+    return run
+
+
+def test_without_changes_a_run_follows_the_protocol(resolve):
+    config, err = resolve()
+    assert config["method"] == "recmorph"
+    assert (config["suite"], config["task"]) == ("unimal-v1", "unimal-ft-v1")
+    assert config["method_config"]["width"] == 64  # preset `lite`, which `smoke` asks for
+    assert config["protocol"]["num_envs"] == SUITE.protocol("smoke").num_envs
+    assert config["seed"] == 1
+    assert config["unofficial_reasons"] == []
+    assert "8,192 env steps" in err
+    assert "unofficial" not in err
+
+
+def test_the_default_protocol_is_the_suites(resolve):
+    config, _ = resolve(base=RUN[:5])
+    assert config["protocol"]["name"] == "lite"
+
+
+def test_options_beat_the_file_and_the_file_beats_the_protocol(resolve):
+    Path("mine.yaml").write_text(
+        "num_envs: 8\nppo: {lr: 1e-2, gae_lambda: 0.5}\nmodel: {width: 32, hidden: 16}\n"
+    )
+    config, err = resolve("--config", "mine.yaml", "--ppo.lr", "1e-5", "--model.width", "48")
+    assert config["protocol"]["num_envs"] == 8
+    assert config["protocol"]["ppo"]["lr"] == 1e-5
+    assert config["protocol"]["ppo"]["gae_lambda"] == 0.5
+    assert (config["method_config"]["width"], config["method_config"]["hidden"]) == (48, 16)
+    assert config["unofficial_reasons"] == [
+        "the protocol's num_envs was changed",
+        "the protocol's ppo.gae_lambda was changed",
+        "the protocol's ppo.lr was changed",
+        "the method's hidden was changed",
+        "the method's width was changed",
+    ]
+    assert err.count("unofficial: ") == 5
+
+
+def test_a_change_to_the_same_value_is_none(resolve):
+    config, _ = resolve("--env-steps", "8192", "--ppo.repeat", "2")
+    assert config["unofficial_reasons"] == []
+
+
+def test_another_seed_is_unofficial(resolve):
+    config, _ = resolve("--seed", "2")
+    assert config["seed"] == 2
+    assert config["unofficial_reasons"] == ["seed 2 is not one of the protocol's seeds (1)"]
+
+
+def test_machine_settings_are_not_changes(resolve):
+    config, _ = resolve("--threads", "1", "--checkpoint-interval", "0", "--device", "cpu")
+    assert (config["threads"], config["checkpoint_interval_s"]) == (1, 0.0)
+    assert config["unofficial_reasons"] == []
+
+
+def test_a_dry_run_makes_nothing(resolve, tmp_path):
+    resolve("--out", "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_task_that_is_named_twice_is_run_once(resolve):
+    config, err = resolve("--task", "ft", "unimal-ft-v1")
+    assert config["task"] == "unimal-ft-v1"
+    assert err.count("method recmorph") == 1
+
+
+def test_a_method_in_a_file_is_found_again_from_anywhere(resolve, tmp_path):
+    (tmp_path / "mine.py").write_text(METHOD)
+    config, err = resolve("--method", "mine.py:SPEC")
+    assert config["method"] == f"{tmp_path}/mine.py:SPEC"
+    assert config["method_config"] == {"width": 4}
+    assert config["protocol"]["ppo"]["lr"] == 0.5  # what the method's paper asks for
+    assert config["unofficial_reasons"] == []
+    assert "method mine (preset default)" in err
+
+
+def test_train_and_test_share_a_token_layout(tiny_set):
+    spec = plan.token_spec(SUITE, tiny_set)
+    assert (spec.max_limbs, spec.joints_per_limb) == (12, 2)
+
+
+def test_changes_are_found_at_any_depth():
+    smoke, lite = SUITE.protocol("smoke"), SUITE.protocol("lite")
+    assert plan.changed(smoke, smoke) == []
+    assert {"num_envs", "ppo.lr", "evaluation.episodes"} <= set(plan.changed(smoke, lite))

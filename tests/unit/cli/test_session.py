@@ -1,0 +1,97 @@
+"""Seeds, threads and summaries of a scoring."""
+
+import pytest
+import torch
+
+from gmc_bench.cli import plan
+from gmc_bench.cli import session as sessions
+from gmc_bench.errors import ConfigError
+from gmc_bench.evaluation.evaluate import EpisodeResult
+from gmc_bench.suites.unimal import SUITE
+from gmc_bench.testing.records import make_returns
+from gmc_bench.training.run_config import RunConfig
+
+
+@pytest.fixture
+def config(tiny_set):
+    return RunConfig(
+        method="recmorph",
+        method_config={},
+        suite="unimal-v1",
+        task="unimal-ft-v1",
+        morphologies="tiny",
+        morphologies_digest=tiny_set.digest,
+        protocol=SUITE.protocol("smoke"),
+        seed=1,
+    )
+
+
+def test_a_session_resolves_every_name(config, tiny_set):
+    session = sessions.open_session(config)
+    assert session.method.id == "recmorph"
+    assert session.task.id == "unimal-ft-v1"
+    assert session.bodies.digest == tiny_set.digest
+    assert session.spec == plan.token_spec(SUITE, tiny_set)
+
+
+def test_other_bodies_under_the_same_name_are_refused(config):
+    changed = RunConfig(**{**vars(config), "morphologies_digest": "f" * 64})
+    with pytest.raises(ConfigError, match="'tiny' has changed since the run was started"):
+        sessions.open_session(changed)
+
+
+def test_the_parts_of_an_evaluation_share_no_random_numbers():
+    seeds = {
+        sessions.evaluation_seed(seed, split, mode)
+        for seed in (0, 1, 11)
+        for split in ("train", "test")
+        for mode in ("deterministic", "stochastic")
+    }
+    assert len(seeds) == 12
+    assert all(0 <= seed < 2**32 for seed in seeds)
+
+
+def test_scoring_takes_the_runs_threads_seeds_and_rules(config, monkeypatch):
+    calls = []
+
+    def fake(model, normalizer, task, bodies, **options):
+        calls.append((torch.get_num_threads(), [body.name for body in bodies], options))
+        return [[EpisodeResult(1.5, 10, "fell")] * options["episodes"] for _ in bodies]
+
+    monkeypatch.setattr(sessions, "evaluate_policy", fake)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        returns = sessions.score(sessions.open_session(config), None, None)
+    finally:
+        torch.set_num_threads(before)
+    assert [(call[0], call[1][0], call[2]["mode"]) for call in calls] == [
+        (1, "chain-3", "deterministic"),
+        (1, "chain-3", "stochastic"),
+        (1, "biped", "deterministic"),
+        (1, "biped", "stochastic"),
+    ]
+    assert [call[2]["seed"] for call in calls] == [
+        sessions.evaluation_seed(1, split, mode)
+        for split in ("train", "test")
+        for mode in ("deterministic", "stochastic")
+    ]
+    assert all(call[2]["episodes"] == 1 for call in calls)
+    seen = {(item.split, item.body): item.seen_in_train for item in returns}
+    assert seen == {
+        ("train", "chain-3"): True,
+        ("train", "star-3"): True,
+        ("test", "biped"): False,
+        ("test", "chain-3"): True,
+    }
+
+
+def test_the_summary_is_worked_out_by_hand():
+    returns = make_returns("train", {"a": [1.0, 3.0], "b": [10.0]}) + make_returns(
+        "test", {"a": [4.0], "c": [-2.0]}, seen={"a"}
+    )
+    assert sessions.summarize(returns) == [
+        ["train, deterministic", "2", "6.0", "2.0", "10.0", "1,000", "0 %"],
+        ["test, deterministic", "2", "1.0", "-2.0", "4.0", "1,000", "0 %"],
+        ["test, deterministic, unseen bodies", "1", "-2.0", "-2.0", "-2.0", "1,000", "0 %"],
+    ]

@@ -1,0 +1,102 @@
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from gmc_bench.envs.morphology_env import MorphologyEnv
+from gmc_bench.errors import ConfigError
+from gmc_bench.tasks.spec import TerminationTerm
+from gmc_bench.tasks.terminations import fallen
+from gmc_bench.tasks.unimal_ft import TASK
+from gmc_bench.tokens.spec import TokenSpec
+
+
+@pytest.fixture
+def env(bodies):
+    return MorphologyEnv(TASK, bodies, token_spec=TokenSpec(6))
+
+
+def test_gymnasium_s_checker_accepts_it(env):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # Positions and velocities have no bounds.
+        warnings.filterwarnings("ignore", message=".*Box observation space m(in|ax)imum value is")
+        check_env(env, skip_render_check=True)
+
+
+def test_the_observation_is_that_of_the_batched_environment(env, make_env, draw_actions):
+    batched = make_env(1, fixed=True, token_spec=TokenSpec(6))
+    observation, info = env.reset(seed=3, options={"morphology": "biped"})
+    assert info == {"morphology": "biped"}
+    expected, _ = batched.reset(seed=3, options={"morphology_index": 2})
+    for action in draw_actions(batched, 20):
+        assert env.observation_space.contains(observation)
+        tokens = observation["tokens"]
+        dynamic = [*range(13), 30, 31, 41, 42]
+        np.testing.assert_array_equal(tokens[:, dynamic], expected["dynamic"][0])
+        np.testing.assert_array_equal(np.delete(tokens, dynamic, axis=1), batched.table.context[2])
+        np.testing.assert_array_equal(observation["limb_padding_mask"], [0, 0, 0, 0, 0, 1])
+        # Thighs have x and y hinges, shins only y; the torso and the padding have none.
+        np.testing.assert_array_equal(
+            observation["action_padding_mask"],
+            [[1, 1], [0, 0], [1, 0], [0, 0], [1, 0], [1, 1]],
+        )
+        np.testing.assert_array_equal(observation["parents"], [-1, 0, 1, 0, 3, -2])
+        observation, reward, terminated, truncated, info = env.step(action[0])
+        expected, rewards, fell, time_up, _ = batched.step(action)
+        assert (reward, terminated, truncated) == (rewards[0], fell[0], time_up[0])
+        assert info == {"reward/forward_velocity": reward}
+        assert (type(reward), type(terminated), type(truncated)) == (float, bool, bool)
+
+
+def test_a_fall_ends_the_episode_with_its_reason(bodies):
+    task = replace(TASK, terminations=(TerminationTerm("fell", fallen(2.0)),))
+    env = MorphologyEnv(task, bodies)
+    env.reset(seed=1)
+    _, _, terminated, truncated, info = env.step(np.zeros((5, 2), np.float32))
+    assert (terminated, truncated, info["ended"]) == (True, False, "fell")
+
+
+def test_the_time_limit_cuts_the_episode_off(bodies):
+    env = MorphologyEnv(replace(TASK, terminations=(), horizon=3), bodies)
+    env.reset(seed=1)
+    action = np.zeros((5, 2), np.float32)
+    ends = [env.step(action)[2:] for _ in range(3)]
+    assert [end[:2] for end in ends] == [(False, False), (False, False), (False, True)]
+    assert "ended" not in ends[1][2]
+    assert ends[2][2]["ended"] == "time_limit"
+
+
+def test_a_broken_simulation_cuts_the_episode_off(env):
+    observation, _ = env.reset(seed=1)
+    env.core.simulator.data(0).qpos[:] = np.nan
+    found, reward, terminated, truncated, info = env.step(np.zeros((6, 2), np.float32))
+    assert (reward, terminated, truncated, info["ended"]) == (0.0, False, True, "diverged")
+    np.testing.assert_array_equal(found["tokens"], observation["tokens"])
+
+
+def test_every_reset_draws_a_body_unless_one_is_named(env, bodies):
+    names = [body.name for body in bodies]
+    drawn = [env.reset(seed=1)[1]["morphology"]]
+    drawn += [env.reset()[1]["morphology"] for _ in range(60)]
+    assert min(drawn.count(name) for name in names) >= 8
+    again = [env.reset(seed=1)[1]["morphology"]]
+    again += [env.reset()[1]["morphology"] for _ in range(60)]
+    assert drawn == again
+    for index, name in enumerate(names):
+        assert env.reset(options={"morphology": name})[1]["morphology"] == name
+        assert env.reset(options={"morphology": index})[1]["morphology"] == name
+        assert env.reset(options={"morphology": np.int64(index)})[1]["morphology"] == name
+
+
+@pytest.mark.parametrize("chosen", ["nobody", 3, -1, 1.5])
+def test_an_unknown_body_is_refused(env, chosen):
+    with pytest.raises(ConfigError, match=f"no body {chosen!r} in this environment; .* 3 bodies"):
+        env.reset(options={"morphology": chosen})
+
+
+def test_a_step_before_the_first_reset_is_refused(env):
+    with pytest.raises(ConfigError, match="call reset first"):
+        env.step(np.zeros((6, 2), np.float32))

@@ -1,0 +1,56 @@
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+
+import gmc_bench.envs  # noqa: F401 - importing it registers the tasks
+from gmc_bench.envs.morphology_env import MorphologyEnv
+from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
+from gmc_bench.errors import UnknownNameError
+from gmc_bench.library import load_morphologies
+from gmc_bench.tasks import TASKS
+from gmc_bench.tasks.unimal_ft import TASK
+
+MINI = "gmc-unimal-mini-v1"
+
+
+def _names(split):
+    return tuple(body.name for body in load_morphologies(MINI).split(split))
+
+
+def test_every_task_is_registered_under_its_id():
+    assert {f"gmc_bench/{name}" for name in TASKS.names()} <= set(gymnasium.registry)
+
+
+def test_gymnasium_makes_the_single_environment():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = gymnasium.make("gmc_bench/unimal-ft-v1", morphologies=MINI)
+    assert isinstance(env.unwrapped, MorphologyEnv)
+    assert env.unwrapped.core.task is TASK
+    assert env.unwrapped.core.table.names == _names("train")
+    assert env.spec.id == "gmc_bench/unimal-ft-v1"
+    observation, _ = env.reset(seed=1)
+    assert env.observation_space.contains(observation)
+    env.action_space.seed(1)
+    assert np.isfinite(env.step(env.action_space.sample())[1])
+
+
+def test_gymnasium_makes_the_batched_environment():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = gymnasium.make_vec(
+            "gmc_bench/unimal-ft-v1", num_envs=3, morphologies=MINI, split="test", num_threads=1
+        )
+    assert isinstance(env, MorphologyVectorEnv)
+    assert env.num_envs == 3
+    assert env.table.names == _names("test")
+    observation, _ = env.reset(seed=1)
+    assert env.observation_space.contains(observation)
+    assert np.isfinite(env.step(np.zeros(env.action_space.shape, np.float32))[1]).all()
+
+
+def test_an_unknown_body_set_is_refused():
+    with pytest.raises(UnknownNameError, match="unknown morphology set 'none'"):
+        gymnasium.make("gmc_bench/unimal-ft-v1", morphologies="none")

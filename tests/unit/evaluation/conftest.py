@@ -1,0 +1,75 @@
+"""An untrained policy on two small bodies."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from gmc_bench.envs.core import EnvironmentCore
+from gmc_bench.envs.normalization import TokenNormalizer
+from gmc_bench.methods import MethodSpec
+from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.tasks.unimal_ft import TASK
+from gmc_bench.testing.morphologies import biped, chain, star
+from gmc_bench.tokens.spec import TokenSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToyConfig:
+    width: int = 8
+    """Hidden channels."""
+
+
+class ToyNetwork(nn.Module):
+    def __init__(self, config, spec, num_outputs):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(spec.num_features, config.width),
+            nn.Tanh(),
+            nn.Linear(config.width, num_outputs),
+        )
+
+    def forward(self, tokens):
+        return self.layers(tokens.features)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What an evaluation takes."""
+
+    model: ActorCritic
+    normalizer: TokenNormalizer
+    task: object
+    bodies: tuple
+
+
+@pytest.fixture
+def make_trained():
+    """Build a policy with random weights and plausible statistics."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+
+    def make(*, seed=0, width=8, horizon=30):
+        torch.manual_seed(seed)
+        bodies = (chain(3), star(4), biped())
+        spec = TokenSpec(max_limbs=6, joints_per_limb=2)
+        method = MethodSpec(id="toy", config=ToyConfig, builder=ToyNetwork)
+        model = ActorCritic(method, ToyConfig(width=width), spec)
+        core = EnvironmentCore(TASK, bodies, 8, token_spec=spec, num_threads=1)
+        core.reset(np.arange(8), np.arange(8) % 3)
+        normalizer = TokenNormalizer(core.table)
+        for _ in range(5):
+            core.step(np.random.default_rng(seed).normal(size=(8, 6, 2)).astype(np.float32))
+            normalizer.update(core.dynamic, core.table.limb_padding_mask[core.morphology_index])
+        return Trained(model, normalizer, replace(TASK, horizon=horizon), bodies)
+
+    yield make
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def trained(make_trained):
+    """The policy with default sizes."""
+    return make_trained()

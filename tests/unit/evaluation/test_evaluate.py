@@ -1,0 +1,147 @@
+"""Scores against an environment stepped by hand, and what they must not depend on."""
+
+import numpy as np
+import pytest
+import torch
+
+from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
+from gmc_bench.evaluation import evaluate as module
+from gmc_bench.evaluation.evaluate import evaluate_policy
+from gmc_bench.evaluation.policy_file import token_table
+from gmc_bench.nn.tokens import TokenBatch
+
+
+def score(trained, *, bodies=None, episodes=2, mode="deterministic", seed=5, **options):
+    return evaluate_policy(
+        trained.model,
+        trained.normalizer,
+        trained.task,
+        bodies or trained.bodies,
+        episodes=episodes,
+        mode=mode,
+        seed=seed,
+        num_threads=1,
+        **options,
+    )
+
+
+def by_hand(trained, episodes, seed):
+    """Play the deterministic policy in the vector environment; first episode of every row."""
+    rows = len(trained.bodies) * episodes
+    env = MorphologyVectorEnv(
+        trained.task, trained.bodies, rows, token_spec=trained.model.spec, fixed=True
+    )
+    index = np.repeat(np.arange(len(trained.bodies)), episodes)
+    observation, _ = env.reset(seed=seed, options={"morphology_index": index})
+    table = token_table(env.table, trained.normalizer)
+    padding = env.table.limb_padding_mask[index]
+    total, found = np.zeros(rows), [None] * rows
+    while None in found:
+        dynamic = trained.normalizer.normalize(observation["dynamic"], padding)
+        tokens = TokenBatch(table, torch.from_numpy(index), torch.from_numpy(dynamic))
+        with torch.no_grad():
+            actions = trained.model.actor(tokens).masked_fill(tokens.action_padding_mask, 0.0)
+        observation, reward, terminated, truncated, info = env.step(actions.numpy())
+        total += reward
+        for row in np.flatnonzero(terminated | truncated):
+            if found[row] is None:
+                final = info["final_info"]
+                found[row] = (total[row], final["episode_length"][row], final["ended"][row])
+    return found
+
+
+def flat(results):
+    return [(e.episode_return, e.length, e.ended) for items in results for e in items]
+
+
+def test_episodes_are_those_of_the_vector_environment(trained):
+    assert flat(score(trained, episodes=3, seed=5)) == by_hand(trained, 3, 5)
+
+
+def test_both_kinds_of_end_occur_and_are_named(make_trained):
+    results = flat(score(make_trained(horizon=60), episodes=4))
+    assert {ended for _, _, ended in results} == {"fell", "time_limit"}
+    assert all((length == 60) == (ended == "time_limit") for _, length, ended in results)
+
+
+@pytest.mark.parametrize("mode", ["deterministic", "stochastic"])
+def test_the_same_seed_gives_the_same_numbers(trained, mode):
+    first = score(trained, mode=mode)
+    torch.manual_seed(99)
+    np.random.default_rng(99).random()
+    assert score(trained, mode=mode) == first
+    assert score(trained, mode=mode, seed=6) != first
+
+
+def test_modes_differ_and_results_are_ordered_by_body(trained):
+    deterministic, stochastic = score(trained), score(trained, mode="stochastic")
+    assert [len(items) for items in deterministic] == [2, 2, 2]
+    assert flat(deterministic) != flat(stochastic)
+    alone = score(trained, bodies=trained.bodies[:1], episodes=2)
+    for one, other in zip(alone[0], deterministic[0], strict=True):
+        assert (one.length, one.ended) == (other.length, other.ended)
+
+
+def test_later_bodies_do_not_change_a_deterministic_score(trained):
+    """Up to the rounding of the network, whose sums depend on the size of the batch."""
+    alone = score(trained, bodies=trained.bodies[:1], episodes=2)[0]
+    together = score(trained, episodes=2)[0]
+    for one, other in zip(alone, together, strict=True):
+        assert one.episode_return == pytest.approx(other.episode_return, rel=1e-3)
+
+
+def test_the_statistics_and_the_mode_of_the_model_stay_as_they_are(trained):
+    before = {name: value.copy() for name, value in trained.normalizer.state_dict().items()}
+    weights = [p.clone() for p in trained.model.parameters()]
+    trained.model.train()
+    score(trained, mode="stochastic")
+    assert trained.model.training
+    trained.model.eval()
+    score(trained)
+    assert not trained.model.training
+    for name, value in trained.normalizer.state_dict().items():
+        np.testing.assert_array_equal(value, before[name])
+    assert all(torch.equal(p, q) for p, q in zip(trained.model.parameters(), weights, strict=True))
+
+
+def test_batches_do_not_change_deterministic_scores(trained, monkeypatch):
+    whole = score(trained, episodes=3)
+    monkeypatch.setattr(module, "MAX_ROWS", 4)  # 9 episodes: 4 + 4 + 1 and three repeats
+    finished = []
+    parts = score(trained, episodes=3, on_progress=finished.append)
+    assert finished == [4, 4, 1]
+    assert [len(items) for items in parts] == [3, 3, 3]
+    for one, other in zip(flat(whole), flat(parts), strict=True):
+        assert one[0] == pytest.approx(other[0], rel=1e-3)
+        assert one[1:] == other[1:]
+
+
+def test_episodes_of_a_body_start_differently(trained):
+    returns = [e.episode_return for e in score(trained, episodes=4)[1]]
+    assert len(set(returns)) == 4
+
+
+def test_a_body_that_was_not_trained_on_is_scored_in_the_same_layout(trained):
+    results = score(trained, bodies=trained.bodies[2:], episodes=1)
+    assert len(results) == 1
+    assert np.isfinite(results[0][0].episode_return)
+
+
+def test_a_broken_simulation_ends_its_episode_only(trained, monkeypatch):
+    step = module.EnvironmentCore.step
+
+    def breaking(core, actions):
+        result = step(core, actions)
+        if core.episode_length[0] == 4:
+            result.diverged[0] = result.truncated[0] = True
+            result.terminated[0] = False
+            result.reward[0] = 0.0
+            for name, hit in result.events.items():
+                hit[0] = name == "diverged"
+        return result
+
+    expected = flat(score(trained))
+    monkeypatch.setattr(module.EnvironmentCore, "step", breaking)
+    found = flat(score(trained))
+    assert found[0][1:] == (4, "diverged")
+    assert found[1:] == expected[1:]

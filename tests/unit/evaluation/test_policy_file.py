@@ -1,0 +1,63 @@
+"""Weights and statistics as one set of named arrays."""
+
+import numpy as np
+import pytest
+import torch
+
+from gmc_bench.envs.core import EnvironmentCore
+from gmc_bench.errors import CheckpointError
+from gmc_bench.evaluation.policy_file import load_policy_tensors, policy_tensors, token_table
+
+
+def test_what_is_saved_is_loaded(make_trained):
+    trained, other = make_trained(seed=0), make_trained(seed=1)
+    tensors = policy_tensors(trained.model, trained.normalizer)
+    load_policy_tensors(tensors, other.model, other.normalizer, "x")
+    found = policy_tensors(other.model, other.normalizer)
+    assert found.keys() == tensors.keys()
+    for name, value in tensors.items():
+        np.testing.assert_array_equal(found[name], value)
+
+
+def test_the_loaded_policy_does_not_share_memory(make_trained):
+    trained, other = make_trained(seed=0), make_trained(seed=1)
+    tensors = policy_tensors(trained.model, trained.normalizer)
+    load_policy_tensors(tensors, other.model, other.normalizer, "x")
+    with torch.no_grad():
+        for parameter in trained.model.parameters():
+            parameter.zero_()
+    trained.normalizer.dynamic.mean[:] = 7.0
+    assert any(p.abs().sum() > 0 for p in other.model.parameters())
+    assert not (other.normalizer.dynamic.mean == 7.0).any()
+
+
+def test_another_size_is_refused(make_trained):
+    trained, other = make_trained(width=8), make_trained(width=16)
+    tensors = policy_tensors(trained.model, trained.normalizer)
+    with pytest.raises(CheckpointError, match="the file holds the weights of another method"):
+        load_policy_tensors(tensors, other.model, other.normalizer, "the file")
+
+
+@pytest.mark.parametrize("change", ["missing", "added"])
+def test_other_names_are_refused(trained, change):
+    tensors = policy_tensors(trained.model, trained.normalizer)
+    if change == "missing":
+        del tensors["normalizer.dynamic_mean"]
+    else:
+        tensors["model.extra"] = np.zeros(1)
+    with pytest.raises(CheckpointError):
+        load_policy_tensors(tensors, trained.model, trained.normalizer, "x")
+
+
+def test_the_token_table_is_normalised_and_zero_in_padding(trained):
+    core = EnvironmentCore(trained.task, trained.bodies, 1, token_spec=trained.model.spec)
+    table = token_table(core.table, trained.normalizer)
+    real = ~core.table.limb_padding_mask
+    raw = core.table.context
+    mean = raw[real].astype(np.float64).mean(axis=0)
+    scale = np.sqrt(raw[real].astype(np.float64).var(axis=0) + 1e-8)
+    expected = np.clip((raw[real] - mean) / scale, -10, 10)
+    np.testing.assert_allclose(table.context.numpy()[real], expected, atol=1e-4)
+    assert (table.context.numpy()[~real] == 0).all()
+    assert table.num_limbs.tolist() == [3, 5, 5]
+    assert table.parents.dtype == torch.int64

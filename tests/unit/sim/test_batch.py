@@ -1,0 +1,197 @@
+from dataclasses import replace
+
+import mujoco
+import numpy as np
+import pytest
+
+from gmc_bench.errors import ConfigError
+from gmc_bench.sim.batch import FEW_ROWS, BatchSimulator, available_threads, spawn_streams
+from gmc_bench.sim.model import compile_models
+from gmc_bench.tasks.unimal_ft import TASK
+from gmc_bench.testing.morphologies import biped, chain
+
+ALL = np.arange(3)
+
+
+def test_streams_do_not_depend_on_how_many_there_are():
+    many = spawn_streams(7, 50)
+    assert many.dtype == np.uint64
+    np.testing.assert_array_equal(spawn_streams(7, 3), many[:3])
+    assert len(np.unique(many)) == many.size
+    assert not np.isin(spawn_streams(8, 50), many).any()
+
+
+def test_seeding_restarts_every_stream(make_batch):
+    batch, _ = make_batch()
+    batch.seed(4)
+    first = batch.draw_uniform(ALL)
+    second = batch.draw_uniform(ALL)
+    assert len({*first, *second}) == 6
+    batch.seed(4)
+    np.testing.assert_array_equal(batch.draw_uniform(ALL), first)
+    np.testing.assert_array_equal(batch.draw_uniform(np.array([2])), second[2:])
+
+
+def test_reset_adds_noise_to_every_coordinate_and_leaves_no_history(make_batch, models):
+    batch, readings = make_batch()
+    for _ in range(2):
+        batch.seed(1)
+        batch.reset(ALL, 0.005, readings)
+        for row, compiled in enumerate(models):
+            data = batch.data(row)
+            noise = np.concatenate([data.qpos - compiled.model.qpos0, data.qvel])
+            assert len(np.unique(noise)) == len(noise)
+            assert (noise != 0).all()
+            assert np.abs(noise).max() <= 0.005
+            assert data.time == 0.0
+        for _ in range(5):
+            batch.step(np.ones((3, 10), np.float32), readings)
+    batch.reset(ALL, 0.0, readings)
+    for row, compiled in enumerate(models):
+        np.testing.assert_array_equal(batch.data(row).qpos, compiled.model.qpos0)
+        np.testing.assert_array_equal(batch.data(row).qvel, 0.0)
+        np.testing.assert_array_equal(batch.torso_position[row], compiled.model.body(1).pos)
+
+
+def test_reset_touches_only_the_rows_it_is_given(make_batch):
+    batch, readings = make_batch()
+    batch.reset(ALL, 0.005, readings)
+    batch.step(np.zeros((3, 10), np.float32), readings)
+    before = [batch.data(row).qpos.copy() for row in range(3)]
+    streams, kept = batch.streams.copy(), readings.copy()
+    batch.reset(np.array([1]), 0.005, readings)
+    for row in (0, 2):
+        np.testing.assert_array_equal(batch.data(row).qpos, before[row])
+        np.testing.assert_array_equal(batch.streams[row], streams[row])
+        np.testing.assert_array_equal(readings[row], kept[row])
+    assert (batch.data(1).qpos != before[1]).all()
+    assert (batch.streams[1] != streams[1]).any()
+
+
+def test_many_rows_start_and_step_alike_on_one_thread_and_on_two(make_batch):
+    if available_threads() < 2:
+        pytest.skip("needs two cores")
+    num_envs = 2 * FEW_ROWS + 4
+    rows = np.arange(num_envs)
+    actions = np.random.default_rng(0).normal(size=(20, num_envs, 10)).astype(np.float32)
+    found = []
+    for threads, at_once in ((1, num_envs), (2, num_envs), (2, 3)):
+        batch, readings = make_batch(num_envs, threads)
+        batch.seed(2)
+        for start in range(0, num_envs, at_once):
+            batch.reset(rows[start : start + at_once], 0.005, readings)
+        numbers = [readings.tobytes(), batch.torso_position.tobytes()]
+        for action in actions:
+            batch.step(action, readings)
+            numbers += [readings.tobytes(), batch.torso_position.tobytes()]
+        found.append((numbers, batch.streams.tobytes()))
+    assert found[0] == found[1] == found[2]
+
+
+def test_one_step_is_four_engine_steps_under_the_mapped_controls(make_batch, models):
+    batch, readings = make_batch()
+    batch.reset(ALL, 0.005, readings)
+    twin = mujoco.MjData(models[2].model)  # the biped: thigh xy, shin y, twice
+    twin.qpos[:], twin.qvel[:] = batch.data(2).qpos, batch.data(2).qvel
+    actions = np.arange(30, dtype=np.float32).reshape(3, 10) / 50
+    batch.step(actions, readings)
+    # Limbs 1 to 4 own the actions 2, 3 | 4, 5 | 6, 7 | 8, 9; shins have no x motor.
+    twin.ctrl[:] = actions[2, [2, 3, 5, 6, 7, 9]]
+    mujoco.mj_step(models[2].model, twin, 4)
+    np.testing.assert_array_equal(batch.data(2).qpos, twin.qpos)
+    np.testing.assert_array_equal(batch.data(2).qvel, twin.qvel)
+    assert batch.data(2).time == pytest.approx(0.02)
+
+
+def test_a_row_may_host_another_body_and_come_back(make_batch, models):
+    batch, readings = make_batch()
+    batch.reset(ALL, 0.005, readings)
+    for _ in range(3):
+        batch.step(np.ones((3, 10), np.float32), readings)
+    old = batch.data(0)
+    batch.assign(np.array([0, 1]), np.array([1, 0]))
+    assert [batch.data(row).qpos.size for row in range(3)] == [
+        models[index].model.nq for index in (1, 0, 2)
+    ]
+    assert batch.data(1) is old  # simulation states are used again
+    batch.seed(9)
+    batch.reset(ALL, 0.005, readings)
+    fresh, other = make_batch()
+    fresh.assign(ALL, np.array([1, 0, 2]))
+    fresh.seed(9)
+    fresh.reset(ALL, 0.005, other)
+    for _ in range(10):
+        batch.step(np.ones((3, 10), np.float32), readings)
+        fresh.step(np.ones((3, 10), np.float32), other)
+        np.testing.assert_array_equal(readings, other)
+        np.testing.assert_array_equal(batch.torso_position, fresh.torso_position)
+
+
+def test_a_fresh_batch_continues_from_a_state(make_batch):
+    batch, readings = make_batch()
+    batch.reset(ALL, 0.005, readings)
+    actions = np.random.default_rng(0).normal(size=(60, 3, 10)).astype(np.float32)
+    for action in actions[:30]:
+        batch.step(action, readings)
+    state = batch.get_state()
+    twin, other = make_batch()
+    twin.set_state(state)
+    np.testing.assert_array_equal(twin.torso_position, batch.torso_position)
+    for action in actions[30:]:
+        batch.step(action, readings)
+        twin.step(action, other)
+        np.testing.assert_array_equal(readings, other)
+    np.testing.assert_array_equal(batch.draw_uniform(ALL), twin.draw_uniform(ALL))
+
+
+def test_set_state_clears_a_broken_simulation(make_batch):
+    batch, readings = make_batch()
+    batch.reset(ALL, 0.005, readings)
+    state = batch.get_state()
+    batch.data(1).qpos[:] = np.nan
+    batch.step(np.zeros((3, 10), np.float32), readings)
+    np.testing.assert_array_equal(batch.diverged, [False, True, False])
+    batch.set_state(state)
+    batch.step(np.zeros((3, 10), np.float32), readings)
+    assert not batch.diverged.any()
+    assert np.isfinite(readings).all()
+
+
+def test_a_warning_counts_even_if_all_numbers_are_finite(make_batch):
+    batch, readings = make_batch()
+    batch.reset(ALL, 0.005, readings)
+    batch.data(2).warning[mujoco.mjtWarning.mjWARN_CONTACTFULL].number = 1
+    batch.step(np.zeros((3, 10), np.float32), readings)
+    assert np.isfinite(readings).all()
+    np.testing.assert_array_equal(batch.diverged, [False, False, True])
+
+
+def test_numbers_of_threads_that_do_not_exist_are_refused(models, layout):
+    most = available_threads()
+    assert BatchSimulator(models, 1, layout).num_threads == most
+    for threads in (0, most + 1):
+        with pytest.raises(ConfigError, match=f"between 1 and {most}, got {threads}"):
+            BatchSimulator(models, 1, layout, num_threads=threads)
+
+
+def test_batches_that_cannot_be_are_refused(models, layout):
+    with pytest.raises(ConfigError, match="at least one model and one environment, got 0 and 2"):
+        BatchSimulator([], 2, layout)
+    with pytest.raises(ConfigError, match="got 3 and 0"):
+        BatchSimulator(models, 0, layout)
+    fast = compile_models([biped()], replace(TASK.scene, num_substeps=2))
+    with pytest.raises(ConfigError, match="same time steps"):
+        BatchSimulator([*compile_models([chain(2)], TASK.scene), *fast], 2, layout)
+
+
+def test_rows_without_a_body_are_refused_instead_of_crashing(models, layout):
+    batch = BatchSimulator(models, 2, layout)
+    batch.assign(np.array([0]), np.array([0]))
+    readings = np.zeros((2, 5, 17), np.float32)
+    batch.reset(np.array([0]), 0.0, readings)
+    with pytest.raises(ConfigError, match="call reset first"):
+        batch.step(np.zeros((2, 10), np.float32), readings)
+    with pytest.raises(ConfigError, match="call reset first"):
+        batch.reset(np.array([0, 1]), 0.0, readings)
+    with pytest.raises(ConfigError, match="row 1 hosts no model yet"):
+        batch.data(1)

@@ -1,0 +1,82 @@
+from dataclasses import FrozenInstanceError, replace
+
+import pytest
+
+from gmc_bench.errors import ConfigError
+from gmc_bench.suites.protocol import EvaluationConfig, PPOConfig, Protocol
+
+SMALL = Protocol(name="small", preset="lite", env_steps=1000, num_envs=4, rollout_length=30)
+
+
+def test_iterations_are_whole_rollouts_over_all_environments():
+    assert SMALL.steps_per_iteration == 120
+    assert SMALL.num_iterations == 8  # 960 of 1,000 steps
+    assert replace(SMALL, env_steps=120).num_iterations == 1
+
+
+def test_less_than_one_iteration_is_refused():
+    with pytest.raises(
+        ConfigError, match=r"119, less than one .* 4 environments x 30 .* least 120"
+    ):
+        replace(SMALL, env_steps=119)
+
+
+@pytest.mark.parametrize("name", ["env_steps", "num_envs", "rollout_length", "action_std"])
+@pytest.mark.parametrize("value", [0, -1])
+def test_sizes_must_be_positive(name, value):
+    with pytest.raises(ConfigError, match=f"'{name}' must be positive, got {value}"):
+        replace(SMALL, **{name: value})
+
+
+@pytest.mark.parametrize("name", ["sampling_alpha", "sampling_warmup_iterations"])
+def test_sampling_settings_must_not_be_negative(name):
+    assert getattr(replace(SMALL, **{name: 0}), name) == 0
+    with pytest.raises(ConfigError, match=f"'{name}' must not be negative, got -1"):
+        replace(SMALL, **{name: -1})
+
+
+@pytest.mark.parametrize("seeds", [(), (1, 2, 1)])
+def test_seeds_must_be_given_and_differ(seeds):
+    with pytest.raises(ConfigError, match="'seeds' must be different numbers, at least one, got"):
+        replace(SMALL, seeds=seeds)
+
+
+@pytest.mark.parametrize("name", ["gamma", "gae_lambda"])
+@pytest.mark.parametrize("value", [-0.01, 1.01, float("nan")])
+def test_discounts_must_be_in_the_unit_interval(name, value):
+    with pytest.raises(ConfigError, match=rf"'ppo\.{name}' must be in \[0, 1\], got {value}"):
+        PPOConfig(**{name: value})
+
+
+@pytest.mark.parametrize(
+    "name", ["eps_clip", "max_grad_norm", "lr", "adam_eps", "repeat", "batch_size"]
+)
+@pytest.mark.parametrize("value", [0, -1, float("nan")])
+def test_steps_must_be_positive(name, value):
+    with pytest.raises(ConfigError, match=rf"'ppo\.{name}' must be positive, got {value}"):
+        PPOConfig(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["vf_coef", "ent_coef", "warmup_iterations", "warmup_start"])
+def test_coefficients_must_not_be_negative(name):
+    assert getattr(PPOConfig(**{name: 0}), name) == 0
+    with pytest.raises(ConfigError, match=rf"'ppo\.{name}' must not be negative, got -1"):
+        PPOConfig(**{name: -1})
+
+
+def test_the_kl_threshold_is_positive_or_none():
+    assert PPOConfig(target_kl=None).target_kl is None
+    for value in (0.0, -0.1):
+        with pytest.raises(ConfigError, match=r"'ppo\.target_kl' must be positive or none"):
+            PPOConfig(target_kl=value)
+
+
+@pytest.mark.parametrize("change", [{"episodes": 0}, {"modes": ()}, {"splits": ()}])
+def test_an_evaluation_needs_something_to_do(change):
+    with pytest.raises(ConfigError, match="at least one episode, mode and split"):
+        EvaluationConfig(**change)
+
+
+def test_protocols_cannot_be_changed_in_place():
+    with pytest.raises(FrozenInstanceError):
+        SMALL.env_steps = 5

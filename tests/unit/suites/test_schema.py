@@ -1,0 +1,74 @@
+import pytest
+
+from gmc_bench.errors import ConfigError
+from gmc_bench.suites.protocol import Protocol
+from gmc_bench.suites.schema import Suite
+
+FAST = Protocol(name="fast", preset="lite", env_steps=100, num_envs=1, rollout_length=10)
+SLOW = Protocol(name="slow", preset="lite", env_steps=900, num_envs=1, rollout_length=10)
+
+
+def _suite(**changes):
+    fields = {
+        "id": "demo-v1",
+        "title": "Demo",
+        "description": "For tests.",
+        "tasks": ("demo-ft-v1", "demo-hill-climb-v2"),
+        "default_morphologies": ("demo-set-v1",),
+        "min_token_slots": 4,
+        "protocols": {"fast": FAST, "slow": SLOW},
+        "default_protocol": "fast",
+    }
+    return Suite(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("demo-ft-v1", "demo-ft-v1"),
+        ("demo-ft", "demo-ft-v1"),
+        ("ft", "demo-ft-v1"),
+        ("demo-hill-climb-v2", "demo-hill-climb-v2"),
+        ("demo-hill-climb", "demo-hill-climb-v2"),
+        ("hill-climb", "demo-hill-climb-v2"),
+    ],
+)
+def test_a_task_is_found_by_its_full_and_its_short_names(name, task):
+    assert _suite().task(name) == task
+
+
+@pytest.mark.parametrize("name", ["fft", "", "v1", "climb", "demo-ft-v2"])
+def test_an_unknown_task_is_refused(name):
+    with pytest.raises(ConfigError, match=f"suite 'demo-v1' has no task '{name}'"):
+        _suite().task(name)
+
+
+def test_an_unknown_task_names_the_closest():
+    with pytest.raises(ConfigError, match="did you mean 'hill-climb'"):
+        _suite().task("hill-clmb")
+    with pytest.raises(ConfigError, match="known: ft, hill-climb"):
+        _suite().task("zzzz")
+
+
+def test_a_task_without_a_family_has_no_empty_name():
+    with pytest.raises(ConfigError, match="has no task ''"):
+        _suite(tasks=("run-v1",)).task("")
+    assert _suite(tasks=("run-v1",)).task("run") == "run-v1"
+
+
+def test_a_protocol_is_found_by_name_and_the_default_by_none():
+    suite = _suite()
+    assert suite.protocol("slow") is SLOW
+    assert suite.protocol(None) is FAST
+    with pytest.raises(ConfigError, match="no protocol 'slaw'; did you mean 'slow'"):
+        suite.protocol("slaw")
+
+
+def test_protocols_must_be_listed_under_their_own_names():
+    with pytest.raises(ConfigError, match="suite 'demo-v1' lists the protocol 'slow' as 'fast'"):
+        _suite(protocols={"fast": SLOW})
+
+
+def test_the_default_protocol_must_exist():
+    with pytest.raises(ConfigError, match="suite 'demo-v1' has no protocol 'medium'"):
+        _suite(default_protocol="medium")

@@ -1,0 +1,58 @@
+from gmc_bench.suites import SUITES
+from gmc_bench.suites.unimal import SUITE
+
+
+def test_it_is_registered_under_its_id():
+    assert SUITES.get("unimal-v1") is SUITE
+    assert SUITES.resolve("unimal") == SUITE.id == "unimal-v1"
+
+
+def test_flat_terrain_on_the_published_bodies_or_else_the_generated_ones():
+    assert SUITE.task("ft") == "unimal-ft-v1"
+    assert SUITE.default_morphologies == ("unimals_100", "gmc-unimal-mini-v1")
+    assert SUITE.min_token_slots == 12
+    assert SUITE.protocol(None).name == "lite"
+
+
+def test_the_paper_protocol_is_the_table_of_the_paper():
+    paper = SUITE.protocol("paper")
+    ppo = paper.ppo
+    # Hyperparameters of RecMorph's PPO in UNIMAL.
+    assert len(paper.seeds) == 4
+    assert ppo.gamma == 0.99
+    assert ppo.gae_lambda == 0.95
+    assert ppo.repeat == 8
+    assert ppo.batch_size == 5120
+    assert paper.num_envs == 32
+    assert paper.env_steps == 100_000_000
+    assert ppo.lr == 3e-4
+    assert ppo.warmup_iterations == 5
+    assert ppo.max_grad_norm == 0.5
+    assert ppo.vf_coef == 0.2
+    assert ppo.target_kl == 0.05  # on flat terrain
+    assert paper.preset == "paper"
+
+
+def test_what_the_paper_leaves_open_is_that_of_the_public_code():
+    paper = SUITE.protocol("paper")
+    ppo = paper.ppo
+    assert paper.rollout_length == 2560
+    assert paper.num_iterations == 1220
+    assert paper.steps_per_iteration == 16 * ppo.batch_size
+    assert ppo.eps_clip == 0.2
+    assert ppo.value_clip
+    assert ppo.ent_coef == 0.0
+    assert ppo.adam_eps == 1e-5
+    assert ppo.warmup_start == 0.1
+    assert paper.action_std == 0.9
+    assert paper.sampling_alpha == 1.0
+    assert paper.sampling_warmup_iterations == 30
+    assert paper.evaluation.episodes == 16
+    assert set(paper.evaluation.modes) == {"deterministic", "stochastic"}
+    assert set(paper.evaluation.splits) == {"train", "test"}
+
+
+def test_protocols_grow_from_smoke_to_paper():
+    budgets = [SUITE.protocol(name).env_steps for name in ("smoke", "lite", "paper")]
+    assert budgets == [8_192, 1_000_000, 100_000_000]
+    assert len(SUITE.protocol("lite").seeds) >= 3

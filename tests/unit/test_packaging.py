@@ -1,0 +1,119 @@
+"""What is promised about imports, pinned versions and files of the distribution."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import gmc_bench
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+METHOD_PACKAGES = {"recmorph", "baselines"}
+GROUPS = PROJECT["dependency-groups"]
+
+
+def pins():
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    found = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    return {canonicalize_name(pin.name): next(iter(pin.specifier)) for pin in found}
+
+
+def requirements():
+    listed = [*PROJECT["project"]["dependencies"], *GROUPS["lint"], *GROUPS["test"]]
+    return [Requirement(line) for line in listed]
+
+
+def imported_modules(folder):
+    """Yield `(file, module)` for every import of a folder's files, also inside functions."""
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                yield from ((path, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                yield path, node.module
+
+
+# --- what imports what
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import gmc_bench.methods, gmc_bench.suites, gmc_bench.tasks, recmorph",
+        "from gmc_bench.methods import METHODS; METHODS.get('recmorph').make_config('lite')",
+        "import gmc_bench.cli.main",
+        "import gmc_bench.results.store, gmc_bench.leaderboard",
+        "import gmc_bench.testing.morphologies, gmc_bench.library",
+    ],
+)
+def test_describing_things_does_not_load_the_heavy_packages(statement):
+    heavy = "{'torch', 'tianshou', 'pandas', 'matplotlib', 'seaborn'}"
+    script = f"import sys; {statement}; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_benchmark_imports_no_method():
+    imports = list(imported_modules(ROOT / "gmc_bench"))
+    assert any(module == "gmc_bench.errors" for _, module in imports)
+    methods = [(path, name) for path, name in imports if name.split(".")[0] in METHOD_PACKAGES]
+    assert methods == []
+
+
+def test_methods_do_not_import_each_other():
+    folders = {"recmorph": ROOT / "recmorph"}
+    folders |= {f"baselines.{path.name}": path for path in (ROOT / "baselines").glob("*/")}
+    for package, folder in folders.items():
+        for path, name in imported_modules(folder):
+            is_method = name.split(".")[0] in METHOD_PACKAGES
+            assert not is_method or f"{name}.".startswith(f"{package}."), f"{path} imports {name}"
+
+
+def test_the_layout_in_the_contributor_guide_is_the_enforced_one():
+    contracts = PROJECT["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = guide[guide.index("| `gmc_bench.` |") : guide.index("Further rules:")]
+    rows = [re.findall(r"`(\w+)`", row.split("|")[1]) for row in table.strip().splitlines()[2:]]
+    assert rows == [re.findall(r"gmc_bench\.(\w+)", layer) for layer in layers]
+
+
+# --- versions
+
+
+def test_the_package_has_one_version():
+    assert gmc_bench.__version__ == PROJECT["project"]["version"]
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## [{gmc_bench.__version__}]" in changelog
+
+
+@pytest.mark.parametrize("requirement", requirements(), ids=lambda item: item.name)
+def test_every_direct_dependency_is_pinned_within_its_range(requirement):
+    pin = pins()[canonicalize_name(requirement.name)]
+    assert pin.operator == "=="
+    assert requirement.specifier.contains(pin.version)
+
+
+def test_every_release_in_the_changelog_has_a_results_section():
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    releases = re.split(r"^## ", changelog, flags=re.MULTILINE)[1:]
+    assert releases
+    assert [text.splitlines()[0] for text in releases if "### Results" not in text] == []
+
+
+def test_every_registered_entry_point_exists():
+    for group, points in PROJECT["project"]["entry-points"].items():
+        for name, target in points.items():
+            module = ROOT.joinpath(*target.partition(":")[0].split("."))
+            assert module.with_suffix(".py").is_file() or (module / "__init__.py").is_file(), (
+                f"{group}: {name}"
+            )

@@ -1,0 +1,76 @@
+"""A method small enough to be worked out in numpy, and runs of it on two bodies."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from torch import nn
+
+from gmc_bench.config import to_dict
+from gmc_bench.methods import MethodSpec
+from gmc_bench.suites.protocol import PPOConfig, Protocol
+from gmc_bench.tasks.unimal_ft import TASK
+from gmc_bench.testing.morphologies import chain, star
+from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.training.run_config import RunConfig
+from gmc_bench.training.run_folder import RunFolder
+from gmc_bench.training.trainer import Trainer
+
+BODIES = (chain(3), star(3))
+SPEC = TokenSpec(max_limbs=4, joints_per_limb=2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToyConfig:
+    width: int = 8
+    """Hidden channels."""
+
+
+class ToyNetwork(nn.Module):
+    """out = W2 tanh(W1 x + b1) + b2, token by token."""
+
+    def __init__(self, config, spec, num_outputs):
+        super().__init__()
+        self.inner = nn.Linear(spec.num_features, config.width)
+        self.outer = nn.Linear(config.width, num_outputs)
+
+    def forward(self, tokens):
+        return self.outer(torch.tanh(self.inner(tokens.features)))
+
+
+TOY = MethodSpec(id="toy", config=ToyConfig, builder=ToyNetwork)
+
+
+@pytest.fixture
+def make_trainer(tmp_path):
+    """Build a trainer: 4 environments x 16 steps, 5 iterations, horizon 10."""
+    threads = torch.get_num_threads()
+
+    def make(name="run", *, seed=0, method=TOY, interval=0.0, env_steps=320, **ppo):
+        protocol = Protocol(
+            name="unit",
+            preset="lite",
+            env_steps=env_steps,
+            num_envs=4,
+            rollout_length=16,
+            ppo=PPOConfig(**{"repeat": 2, "batch_size": 24, "lr": 1e-2, **ppo}),
+            sampling_warmup_iterations=1,
+        )
+        config = RunConfig(
+            method=method.id,
+            method_config=to_dict(method.config_class()()),
+            suite="unit-v1",
+            task="unit-v1",
+            morphologies="unit",
+            morphologies_digest="0" * 64,
+            protocol=protocol,
+            seed=seed,
+            checkpoint_interval_s=interval,
+        )
+        path = tmp_path / name
+        folder = RunFolder(path, create=not path.exists())
+        folder.config.touch()
+        return Trainer(config, method, replace(TASK, horizon=10), BODIES, SPEC, folder)
+
+    yield make
+    torch.set_num_threads(threads)

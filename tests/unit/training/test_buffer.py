@@ -1,0 +1,69 @@
+"""Storage of a rollout."""
+
+import pytest
+import torch
+
+from gmc_bench.evaluation.policy_file import token_table
+
+
+@pytest.fixture
+def buffer(make_trainer):
+    """A rollout buffer (16, 4) whose log-probabilities number the transitions."""
+    buffer = make_trainer().buffer
+    buffer.log_prob.copy_(torch.arange(64.0).view(16, 4))
+    buffer.morphology_index[:, 1] = 1
+    buffer.dynamic[:] = torch.arange(64.0).view(16, 4, 1, 1)
+    return buffer
+
+
+def numbers(buffer, size, seed=0):
+    batches = buffer.minibatches(size, torch.Generator().manual_seed(seed))
+    return [batch.logp_old.int().tolist() for batch in batches]
+
+
+def test_the_last_incomplete_minibatch_is_dropped(buffer):
+    found = numbers(buffer, 24)
+    assert [len(batch) for batch in found] == [24, 24]
+    assert len({*found[0], *found[1]}) == 48
+
+
+def test_a_rollout_that_divides_is_used_up(buffer):
+    assert sorted(number for batch in numbers(buffer, 16) for number in batch) == list(range(64))
+
+
+def test_a_small_rollout_is_one_minibatch(buffer):
+    found = numbers(buffer, 5120)
+    assert len(found) == 1
+    assert sorted(found[0]) == list(range(64))
+
+
+def test_the_order_is_shuffled_and_belongs_to_the_generator(buffer):
+    assert numbers(buffer, 16, seed=1) == numbers(buffer, 16, seed=1)
+    assert numbers(buffer, 16, seed=1) != numbers(buffer, 16, seed=2)
+    assert numbers(buffer, 64)[0] != list(range(64))
+
+
+def test_the_parts_of_a_transition_stay_together(buffer):
+    for name in ("advantage", "returns", "value"):
+        getattr(buffer, name).copy_(buffer.log_prob)
+    buffer.actions[:] = buffer.dynamic[..., :1]
+    batch = next(buffer.minibatches(24, torch.Generator().manual_seed(0)))
+    number = batch.logp_old
+    for part in (batch.adv, batch.returns, batch.v_s, batch.act[:, 0, 0]):
+        assert torch.equal(part, number)
+    assert torch.equal(batch.obs.dynamic[:, 0, 0], number)
+    assert torch.equal(batch.obs.morphology_index, (number % 4 == 1).long())
+
+
+def test_tokens_are_time_major(buffer):
+    tokens = buffer.tokens(3, 6)
+    assert tokens.dynamic[:, 0, 0].tolist() == [3.0, 4.0, 5.0]
+    assert tokens.morphology_index.tolist() == [0, 0, 1]
+    assert len(buffer) == 64
+
+
+def test_the_table_is_the_bodies_table(make_trainer):
+    trainer = make_trainer()
+    expected = token_table(trainer.env.table, trainer.normalizer)
+    assert torch.equal(trainer.buffer.table.context, expected.context)
+    assert trainer.buffer.table.num_limbs.tolist() == [3, 4]

@@ -1,0 +1,178 @@
+"""Checkpoints on disk: nothing is lost, nothing damaged is read."""
+
+import resource
+import shutil
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from gmc_bench.errors import CheckpointError, StorageError
+from gmc_bench.training.checkpoint import (
+    Checkpoint,
+    encode_tensors,
+    list_checkpoints,
+    read_checkpoint,
+    read_latest,
+    write_checkpoint,
+)
+
+RUN = "a" * 64
+
+
+def checkpoint(iteration=3, run=RUN, size=50):
+    random = np.random.default_rng(iteration)
+    return Checkpoint(
+        run=run,
+        iteration=iteration,
+        tensors={
+            "policy": {"w": random.random((size, 3), np.float32), "n": np.array(2.5)},
+            "statistics": {"count": random.integers(0, 9, 7), "seen": np.array([True, False])},
+        },
+        state={"curve": [{"env_steps": 64, "mean_return": None}], "rate": 0.1, "episodes": 7},
+    )
+
+
+@contextmanager
+def largest_file(size):
+    """Let no file grow beyond `size` bytes, as if the disk were full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_what_is_written_is_read(tmp_path):
+    written = checkpoint()
+    path = write_checkpoint(tmp_path / "checkpoints", written)
+    found = read_latest(tmp_path / "checkpoints", RUN)
+    assert path.name == "00000003"
+    assert (found.run, found.iteration, found.state) == (RUN, 3, written.state)
+    assert {stem: set(part) for stem, part in found.tensors.items()} == {
+        "policy": {"w", "n"},
+        "statistics": {"count", "seen"},
+    }
+    for stem, part in written.tensors.items():
+        for name, value in part.items():
+            assert found.tensors[stem][name].dtype == value.dtype
+            np.testing.assert_array_equal(found.tensors[stem][name], value)
+
+
+def test_nothing_is_pickled(tmp_path):
+    path = write_checkpoint(tmp_path, checkpoint())
+    assert sorted(file.name for file in path.iterdir()) == [
+        "checkpoint.json",
+        "policy.safetensors",
+        "statistics.safetensors",
+    ]
+    assert not any(file.read_bytes()[:2] == b"\x80\x04" for file in path.iterdir())
+
+
+def test_equal_tensors_give_equal_bytes():
+    one = {"b": np.arange(3.0), "a": np.ones((2, 2), np.float32)}
+    other = {"a": np.ones((2, 2), np.float32, order="F"), "b": np.arange(6.0)[::2] / 2}
+    assert encode_tensors(one) == encode_tensors(other)
+
+
+def test_a_run_without_checkpoints_has_none(tmp_path):
+    assert read_latest(tmp_path / "absent", RUN) is None
+    assert list_checkpoints(tmp_path) == []
+
+
+def test_only_the_two_newest_are_kept(tmp_path):
+    for iteration in (1, 2, 10):
+        write_checkpoint(tmp_path, checkpoint(iteration))
+    assert [path.name for path in list_checkpoints(tmp_path)] == ["00000002", "00000010"]
+    assert read_latest(tmp_path, RUN).iteration == 10
+
+
+def test_writing_an_iteration_again_replaces_it(tmp_path):
+    write_checkpoint(tmp_path, checkpoint(4, size=10))
+    write_checkpoint(tmp_path, checkpoint(4, size=20))
+    assert read_latest(tmp_path, RUN).tensors["policy"]["w"].shape == (20, 3)
+
+
+def test_what_a_killed_process_left_behind_is_not_read_and_swept_away(tmp_path):
+    write_checkpoint(tmp_path, checkpoint(1))
+    unfinished = tmp_path / ".00000002.tmp"
+    unfinished.mkdir()
+    (unfinished / "policy.safetensors").write_bytes(b"half")
+    assert read_latest(tmp_path, RUN).iteration == 1
+    write_checkpoint(tmp_path, checkpoint(3))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["00000001", "00000003"]
+
+
+FILES = ("checkpoint.json", "policy.safetensors", "statistics.safetensors")
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("seed", range(5))
+def test_a_flipped_bit_is_noticed(tmp_path, name, seed):
+    for iteration in (1, 2):
+        path = write_checkpoint(tmp_path, checkpoint(iteration))
+    random = np.random.default_rng(seed)
+    data = bytearray((path / name).read_bytes())
+    data[random.integers(len(data))] ^= 1 << int(random.integers(8))
+    (path / name).write_bytes(data)
+    with pytest.raises(CheckpointError) as caught:
+        read_latest(tmp_path, RUN)
+    message = str(caught.value)
+    assert name in message
+    assert f"delete the folder {path} to resume from 00000001" in message
+    shutil.rmtree(path)
+    assert read_latest(tmp_path, RUN).iteration == 1
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("keep", [0, 1, 0.5])
+def test_a_truncated_file_is_noticed(tmp_path, name, keep):
+    path = write_checkpoint(tmp_path, checkpoint())
+    data = (path / name).read_bytes()
+    (path / name).write_bytes(data[: int(len(data) * keep) - (keep == 1)])
+    with pytest.raises(CheckpointError, match=f"{name}.*delete the folder .* start the run again"):
+        read_latest(tmp_path, RUN)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_noticed(tmp_path, name):
+    path = write_checkpoint(tmp_path, checkpoint())
+    (path / name).unlink()
+    with pytest.raises(CheckpointError, match=f"{name} cannot be read"):
+        read_checkpoint(path, RUN)
+
+
+def test_another_layout_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("gmc_bench.training.checkpoint.SCHEMA_VERSION", 2)
+    path = write_checkpoint(tmp_path, checkpoint())
+    monkeypatch.undo()
+    with pytest.raises(CheckpointError, match=r"has layout 2, but this version .* reads layout 1"):
+        read_checkpoint(path, RUN)
+
+
+def test_the_checkpoint_of_another_run_is_refused_and_not_to_be_deleted(tmp_path):
+    write_checkpoint(tmp_path, checkpoint(run="b" * 64))
+    with pytest.raises(CheckpointError, match="a run with other settings; put back") as caught:
+        read_latest(tmp_path, RUN)
+    assert "delete" not in str(caught.value)
+
+
+def test_a_full_disk_leaves_the_earlier_checkpoints_alone(tmp_path):
+    for iteration in (1, 2):
+        write_checkpoint(tmp_path, checkpoint(iteration))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with (
+        largest_file(10_000),
+        pytest.raises(StorageError, match=r"File too large; free some space.* --resume"),
+    ):
+        write_checkpoint(tmp_path, checkpoint(3, size=5000))
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert after == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["00000001", "00000002"]
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="Not a directory"):
+        write_checkpoint(tmp_path / "file" / "checkpoints", checkpoint())

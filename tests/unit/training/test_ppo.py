@@ -1,0 +1,263 @@
+"""The update: targets and losses against hand-worked and numpy values, and when it stops."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from tianshou.utils.torch_utils import policy_within_training_step
+
+from gmc_bench.training.ppo import ADVANTAGE_EPSILON, WarmupCosine
+
+
+@pytest.fixture
+def rollout(make_trainer):
+    """Return a trainer with one collected rollout, its targets worked out."""
+
+    def make(name="run", **ppo):
+        trainer = make_trainer(name, **ppo)
+        trainer.collector.collect(trainer.buffer)
+        trainer.algorithm._preprocess_batch(trainer.buffer, trainer.buffer, None)
+        return trainer
+
+    return make
+
+
+def first_minibatch(trainer, size=24):
+    return next(trainer.buffer.minibatches(size, torch.Generator().manual_seed(0)))
+
+
+def parameters(trainer):
+    return torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
+
+
+def update(trainer):
+    ppo = trainer.protocol.ppo
+    with policy_within_training_step(trainer.algorithm.policy):
+        return trainer.algorithm.update(
+            trainer.buffer, batch_size=ppo.batch_size, repeat=ppo.repeat
+        )
+
+
+# --- targets ------------------------------------------------------------------------------------
+
+
+def hand_made_targets(make_trainer, time_limit):
+    """Fill a rollout of three steps whose values are written in its observations.
+
+    V = 1, 2, 3 at the three steps and 4 after them; rewards 1, 2, 3. The second step ends the
+    episode of columns 1 (failure), 2 (time limit, V = 8 at the cut) and 3 (diverged).
+    """
+    trainer = make_trainer(gamma=0.5, gae_lambda=0.5, time_limit=time_limit)
+    buffer = trainer.buffer
+    for name in ("dynamic", "morphology_index", "reward", "value", "next_value", "advantage",
+                 "returns", "terminated", "truncated", "diverged"):  # fmt: skip
+        setattr(buffer, name, getattr(buffer, name)[:3].clone().zero_())
+    buffer.length = 3
+    buffer.dynamic[:] = torch.tensor([1.0, 2.0, 3.0]).view(3, 1, 1, 1)
+    buffer.last_dynamic[:] = 4.0
+    buffer.reward[:] = torch.tensor([[1.0], [2.0], [3.0]])
+    buffer.terminated[1, 1] = True
+    buffer.truncated[1, 2:] = True
+    buffer.diverged[1, 3] = True
+    buffer.cut_off.append((1, 2, torch.full_like(buffer.dynamic[0, 0], 8.0)))
+    trainer.algorithm.value = lambda tokens: tokens.dynamic[:, 0, 0]
+    trainer.algorithm._preprocess_batch(buffer, buffer, None)
+    return buffer
+
+
+# delta = r + V'/2 - V; A is the sum of the deltas with factor 1/4, up to the episode's end.
+GOES_ON = [1.5, 2.0, 2.0]  # deltas 1, 1.5, 2
+FAILURE = [1.0, 0.0, 2.0]  # deltas 1, 0, 2: nothing follows the second step
+TIME_LIMIT = [2.0, 4.0, 2.0]  # deltas 1, 4, 2: 8 follows the second step
+NO_ERROR = [1.0, 0.0, 2.0]  # deltas 1, 0 by decree, 2
+
+
+@pytest.mark.parametrize(
+    ("time_limit", "columns"),
+    [
+        ("bootstrap", (GOES_ON, FAILURE, TIME_LIMIT, NO_ERROR)),
+        ("zero_error", (GOES_ON, FAILURE, NO_ERROR, NO_ERROR)),
+    ],
+)
+def test_targets_of_every_kind_of_end(make_trainer, time_limit, columns):
+    buffer = hand_made_targets(make_trainer, time_limit)
+    expected = torch.tensor(columns).T
+    assert torch.equal(buffer.returns - buffer.value, expected)
+    assert buffer.value.tolist() == [[1.0] * 4, [2.0] * 4, [3.0] * 4]
+
+
+def test_the_second_step_of_a_failure_is_not_bootstrapped(make_trainer):
+    buffer = hand_made_targets(make_trainer, "bootstrap")
+    assert buffer.next_value[1].tolist() == [3.0, 0.0, 8.0, 0.0]
+    assert buffer.next_value[2].tolist() == [4.0] * 4
+
+
+def test_advantages_are_normalised_once_over_the_rollout(make_trainer):
+    buffer = hand_made_targets(make_trainer, "bootstrap")
+    raw = np.array([GOES_ON, FAILURE, TIME_LIMIT, NO_ERROR]).T
+    expected = (raw - raw.mean()) / (raw.std(ddof=1) + ADVANTAGE_EPSILON)
+    np.testing.assert_allclose(buffer.advantage.numpy(), expected, rtol=1e-6)
+
+
+# --- loss ---------------------------------------------------------------------------------------
+
+
+def numpy_network(network, features):
+    weights = [p.detach().double().numpy() for p in network.parameters()]
+    hidden = np.tanh(features @ weights[0].T + weights[1])
+    return hidden @ weights[2].T + weights[3]
+
+
+def numpy_loss(trainer, batch):
+    """Work the losses of a minibatch out of the network's weights, in float64."""
+    ppo, tokens = trainer.protocol.ppo, batch.obs
+    features = tokens.features.double().numpy()
+    real_action = ~tokens.action_padding_mask.numpy()
+    real_limb = ~tokens.limb_padding_mask.numpy()
+    mean, std = numpy_network(trainer.model.actor, features), 0.9
+    error = (batch.act.double().numpy() - mean) / std
+    density = -0.5 * error**2 - math.log(std * math.sqrt(2 * math.pi))
+    log_prob = (density * real_action).sum(axis=(1, 2))
+    ratio = np.exp(log_prob - batch.logp_old.double().numpy())
+    advantage = batch.adv.double().numpy()
+    clipped = np.clip(ratio, 1 - ppo.eps_clip, 1 + ppo.eps_clip)
+    actor = -np.minimum(ratio * advantage, clipped * advantage).mean()
+    value = (numpy_network(trainer.model.critic, features)[..., 0] * real_limb).sum(1)
+    value = value / real_limb.sum(1)
+    old, target = batch.v_s.double().numpy(), batch.returns.double().numpy()
+    squares = (value - target) ** 2
+    if ppo.value_clip:
+        near = old + np.clip(value - old, -ppo.eps_clip, ppo.eps_clip)
+        squares = np.maximum(squares, (near - target) ** 2)
+    critic = 0.5 * squares.mean()
+    entropy = (0.5 * math.log(2 * math.pi * math.e * std**2) * real_action.sum(axis=(1, 2))).mean()
+    outside = (np.abs(ratio - 1) > ppo.eps_clip).mean()
+    total = actor + ppo.vf_coef * critic - ppo.ent_coef * entropy
+    return [total, actor, critic, entropy, outside]
+
+
+@pytest.mark.parametrize("value_clip", [True, False])
+def test_the_loss_is_that_of_an_independent_computation(rollout, value_clip):
+    trainer = rollout(value_clip=value_clip, ent_coef=0.01)
+    with torch.no_grad():  # far enough from the policy that acted for both clips to matter
+        for parameter in trainer.model.parameters():
+            parameter += 0.3 * torch.randn(parameter.shape)
+    batch = first_minibatch(trainer)
+    log_ratio, entropy = trainer.algorithm._log_ratio(batch)
+    loss, parts = trainer.algorithm._loss(batch, log_ratio, entropy)
+    expected = numpy_loss(trainer, batch)
+    assert 0.2 < expected[4] < 1.0
+    np.testing.assert_allclose(parts.numpy(), expected, rtol=2e-5)
+    assert float(loss.detach()) == pytest.approx(expected[0], rel=2e-5)
+
+
+def test_the_ratio_is_one_before_the_first_step(rollout):
+    trainer = rollout()
+    for batch in trainer.buffer.minibatches(24, torch.Generator().manual_seed(0)):
+        log_ratio, _ = trainer.algorithm._log_ratio(batch)
+        assert log_ratio.abs().max() < 1e-5
+
+
+# --- stopping -----------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")
+def test_a_minibatch_beyond_the_limit_is_not_learned_from(make_trainer):
+    trainer = make_trainer(target_kl=0.05)
+    trainer.collector.collect(trainer.buffer)
+    trainer.buffer.log_prob += 0.06
+    before = parameters(trainer)
+    stats = update(trainer)
+    assert (stats.gradient_steps, stats.stopped_early) == (0, True)
+    assert stats.approx_kl == pytest.approx(0.06, abs=1e-5)
+    assert torch.equal(parameters(trainer), before)
+
+
+def test_the_stop_ends_all_epochs_and_keeps_the_steps_before_it(make_trainer):
+    twins = [make_trainer(name, target_kl=0.05, repeat=3, lr=1e-5) for name in ("a", "b")]
+    for trainer in twins:
+        trainer.collector.collect(trainer.buffer)
+    stopped, stepped = twins
+    order = torch.randperm(64, generator=stopped.shuffling.clone_state())
+    stopped.buffer.log_prob.view(-1)[order[24:48]] += 1.0  # the second minibatch
+    stats = update(stopped)
+    assert (stats.gradient_steps, stats.stopped_early) == (1, True)
+    assert stats.approx_kl == pytest.approx(1.0, abs=0.01)
+
+    algorithm = stepped.algorithm
+    algorithm._preprocess_batch(stepped.buffer, stepped.buffer, None)
+    batch = next(stepped.buffer.minibatches(24, stepped.shuffling))
+    loss, _ = algorithm._loss(batch, *algorithm._log_ratio(batch))
+    algorithm.optim.step(loss)
+    assert torch.equal(parameters(stopped), parameters(stepped))
+
+
+@pytest.mark.parametrize(("target_kl", "shift"), [(None, 5.0), (0.05, 0.04), (0.05, -5.0)])
+def test_no_stop_without_or_below_the_limit(make_trainer, target_kl, shift):
+    trainer = make_trainer(target_kl=target_kl, lr=1e-6)
+    trainer.collector.collect(trainer.buffer)
+    trainer.buffer.log_prob += shift
+    stats = update(trainer)
+    assert (stats.gradient_steps, stats.stopped_early) == (4, False)  # 2 epochs x 64 // 24
+
+
+def test_the_gradients_of_actor_and_critic_are_clipped_together(rollout):
+    trainer = rollout(max_grad_norm=0.5, vf_coef=10.0)
+    algorithm, batch = trainer.algorithm, first_minibatch(trainer)
+    loss, _ = algorithm._loss(batch, *algorithm._log_ratio(batch))
+    trained = list(trainer.model.parameters())
+    free = torch.cat([g.flatten() for g in torch.autograd.grad(loss, trained, retain_graph=True)])
+    assert free.norm() > 1.0
+    algorithm.optim.step(loss)
+    clipped = torch.cat([p.grad.flatten() for p in trained])
+    torch.testing.assert_close(clipped, 0.5 * free / free.norm())
+
+
+def test_the_standard_deviation_is_not_trained(rollout):
+    trainer = rollout()
+    update(trainer)
+    assert float(trainer.model.action_std) == pytest.approx(0.9)
+    assert "action_std" not in dict(trainer.model.named_parameters())
+
+
+# --- schedule -----------------------------------------------------------------------------------
+
+
+def test_the_schedule_is_its_formula():
+    factor = WarmupCosine(num_iterations=8, warmup_iterations=4, warmup_start=0.1).factor
+    assert factor(0) == pytest.approx(0.1)
+    # cosine half (1 + cos 45 deg) / 2, warm-up 0.1 / 2 + 1 / 2
+    assert factor(2) == pytest.approx((1 + math.sqrt(0.5)) / 2 * 0.55)
+    assert factor(4) == pytest.approx(0.5)
+    assert factor(6) == pytest.approx((1 - math.sqrt(0.5)) / 2)
+    assert factor(8) == pytest.approx(0.0)
+
+
+def test_without_warm_up_the_schedule_starts_at_its_peak():
+    factor = WarmupCosine(num_iterations=8, warmup_iterations=0, warmup_start=0.1).factor
+    assert factor(0) == pytest.approx(1.0)
+
+
+def test_the_learning_rate_follows_the_schedule(make_trainer):
+    trainer = make_trainer(lr=0.01, warmup_iterations=2, warmup_start=0.5)
+    factor = WarmupCosine(5, 2, 0.5).factor
+    used = []
+    for _ in range(5):
+        used.append(trainer.algorithm.learning_rate)
+        trainer._iterate()
+    assert used == pytest.approx([0.01 * factor(k) for k in range(5)])
+
+
+def test_statistics_are_means_over_the_gradient_steps(make_trainer):
+    trainer = make_trainer(lr=1e-9, repeat=1, batch_size=64, target_kl=None)
+    trainer.collector.collect(trainer.buffer)
+    stats = update(trainer)
+    buffer = trainer.buffer
+    residual = (buffer.returns - buffer.value).numpy()
+    assert stats.gradient_steps == 1
+    assert stats.actor_loss == pytest.approx(-float(buffer.advantage.mean()), abs=1e-5)
+    assert stats.vf_loss == pytest.approx(0.5 * float((residual**2).mean()), rel=1e-4)
+    expected = 1 - residual.var() / buffer.returns.numpy().var()
+    assert stats.explained_variance == pytest.approx(expected, abs=1e-3)
+    assert stats.clip_fraction == 0.0

@@ -1,0 +1,81 @@
+"""The settings file of a run."""
+
+import dataclasses
+
+import pytest
+import yaml
+
+from gmc_bench.config import config_digest, to_dict
+from gmc_bench.errors import ConfigError
+from gmc_bench.suites.unimal import SUITE
+from gmc_bench.training.run_config import RunConfig, read_run_config
+
+
+@pytest.fixture
+def config():
+    return RunConfig(
+        method="recmorph",
+        method_config={"width": 8, "decoder_hidden": [4, 4]},
+        suite="unimal-v1",
+        task="unimal-ft-v1",
+        morphologies="tiny",
+        morphologies_digest="0" * 64,
+        protocol=SUITE.protocol("smoke"),
+        seed=2**32 - 1,
+        unofficial_reasons=("seed 4294967295 is not one of the protocol's seeds (1)",),
+        threads=3,
+        checkpoint_interval_s=0.5,
+    )
+
+
+def test_what_is_written_is_read(tmp_path, config):
+    path = tmp_path / "config.yaml"
+    path.write_text(config.to_yaml())
+    assert to_dict(read_run_config(path)) == to_dict(config)
+
+
+def test_a_setting_of_every_kind_survives(tmp_path, config):
+    ppo = dataclasses.replace(config.protocol.ppo, target_kl=None, lr=1e-5, value_clip=False)
+    changed = dataclasses.replace(config, protocol=dataclasses.replace(config.protocol, ppo=ppo))
+    path = tmp_path / "config.yaml"
+    path.write_text(changed.to_yaml())
+    assert read_run_config(path).protocol.ppo == ppo
+
+
+def test_the_identity_is_what_decides_the_numbers(config):
+    machine = dataclasses.replace(
+        config, seed=0, threads=1, checkpoint_interval_s=0.0, device="cuda", unofficial_reasons=()
+    )
+    other = dataclasses.replace(config, method_config={"width": 16})
+    assert config_digest(config.identity()) == config_digest(machine.identity())
+    assert config_digest(config.identity()) != config_digest(other.identity())
+
+
+def test_a_file_that_lacks_a_setting_is_refused(tmp_path, config):
+    content = to_dict(config)
+    del content["seed"]
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(content))
+    with pytest.raises(ConfigError, match="lacks 'seed'; it is not the configuration of a run"):
+        read_run_config(path)
+
+
+def test_a_file_with_an_unknown_setting_is_refused(tmp_path, config):
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump({**to_dict(config), "sede": 3}))
+    with pytest.raises(ConfigError, match="unknown setting 'sede'; did you mean 'seed'"):
+        read_run_config(path)
+
+
+@pytest.mark.parametrize("name", ["protocol", "method_config"])
+def test_a_group_that_is_no_group_is_refused(tmp_path, config, name):
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump({**to_dict(config), name: 3}))
+    with pytest.raises(ConfigError, match="holds no settings under"):
+        read_run_config(path)
+
+
+@pytest.mark.parametrize("change", [{"seed": -1}, {"seed": 2**32}, {"threads": 0}])
+def test_values_out_of_range_are_refused(config, change):
+    with pytest.raises(ConfigError):
+        dataclasses.replace(config, **change)

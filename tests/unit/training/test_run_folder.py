@@ -1,0 +1,85 @@
+"""A run's folder: made once, one writer at a time."""
+
+import subprocess
+import sys
+
+import pytest
+
+from gmc_bench.errors import RunFolderError, StorageError
+from gmc_bench.training.run_folder import RunFolder, new_folder
+
+
+def test_a_new_folder_is_made_with_its_parents(tmp_path):
+    with RunFolder(tmp_path / "a" / "b", create=True) as folder:
+        assert folder.path.is_dir()
+        assert folder.record.name == "record.json"
+
+
+def test_an_empty_folder_can_be_used(tmp_path):
+    (tmp_path / "run").mkdir()
+    with RunFolder(tmp_path / "run", create=True) as folder:
+        assert folder.path == tmp_path / "run"
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
+    (tmp_path / "note.txt").write_text("mine")
+    with pytest.raises(RunFolderError, match="is not empty; choose another --out, or continue"):
+        RunFolder(tmp_path, create=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunFolderError):
+        RunFolder(tmp_path / "file", create=True)
+    with pytest.raises(StorageError, match="Not a directory"):
+        RunFolder(tmp_path / "file" / "run", create=True)
+
+
+@pytest.mark.parametrize("name", [".", "absent"])
+def test_a_folder_without_settings_is_no_run(tmp_path, name):
+    with pytest.raises(RunFolderError, match=r"not a run folder \(it has no config.yaml\)"):
+        RunFolder(tmp_path / name)
+
+
+def test_two_writers_are_kept_apart_and_the_lock_is_given_back(tmp_path):
+    (tmp_path / "config.yaml").write_text("")
+    with (
+        RunFolder(tmp_path),
+        pytest.raises(RunFolderError, match="in use by another process"),
+        RunFolder(tmp_path),
+    ):
+        pass
+    with RunFolder(tmp_path):
+        pass
+
+
+def test_the_lock_holds_between_processes_and_ends_with_them(tmp_path):
+    (tmp_path / "config.yaml").write_text("")
+    holder = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from pathlib import Path\n"
+            "from gmc_bench.training.run_folder import RunFolder\n"
+            "with RunFolder(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()",
+            str(tmp_path),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with holder:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(RunFolderError, match="in use"), RunFolder(tmp_path):
+            pass
+        holder.kill()
+    with RunFolder(tmp_path):
+        pass
+
+
+def test_the_next_free_name_is_found(tmp_path):
+    assert new_folder(tmp_path, "run").name == "run"
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run-2").mkdir()
+    assert new_folder(tmp_path, "run").name == "run-3"

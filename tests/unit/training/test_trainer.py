@@ -1,0 +1,115 @@
+"""A run that is stopped and continued, inside one process."""
+
+import numpy as np
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from gmc_bench.errors import CheckpointError
+from gmc_bench.evaluation.policy_file import policy_tensors
+from gmc_bench.training.checkpoint import encode_tensors, list_checkpoints
+
+
+class Stop(Exception):  # noqa: N818 - not an error, it stands for a killed process
+    pass
+
+
+def stop_at(trainer, iteration):
+    def check(_):
+        if trainer.iteration == iteration:
+            raise Stop
+
+    with pytest.raises(Stop):
+        trainer.train(check)
+
+
+def outcome(trainer):
+    return encode_tensors(policy_tensors(trainer.model, trainer.normalizer)), trainer.curve
+
+
+@pytest.mark.parametrize("iteration", [1, 3])
+def test_a_continued_run_ends_in_the_same_bits(make_trainer, iteration):
+    whole = make_trainer("whole")
+    whole.train()
+    stop_at(make_trainer("parts"), iteration)
+    torch.manual_seed(1234)  # whatever the next process starts with
+    rest = make_trainer("parts")
+    assert rest.iteration == iteration
+    rest.train()
+    assert outcome(rest) == outcome(whole)
+    assert rest.algorithm.learning_rate == whole.algorithm.learning_rate
+    assert rest.collector.episodes == whole.collector.episodes
+    for name, value in whole._statistics().items():
+        np.testing.assert_array_equal(rest._statistics()[name], value, err_msg=name)
+
+
+def test_another_seed_gives_another_run(make_trainer):
+    first, second = make_trainer("a", seed=0), make_trainer("b", seed=1)
+    for trainer in (first, second):
+        trainer.train()
+    assert outcome(first)[0] != outcome(second)[0]
+
+
+def test_a_stop_without_checkpoint_starts_again(make_trainer):
+    stop_at(make_trainer("run", interval=1e6), 3)
+    again = make_trainer("run", interval=1e6)
+    assert again.iteration == 0
+    whole = make_trainer("whole")
+    for trainer in (again, whole):
+        trainer.train()
+    assert outcome(again) == outcome(whole)
+
+
+def test_the_end_is_always_saved(make_trainer):
+    trainer = make_trainer("run", interval=1e6)
+    trainer.train()
+    assert [path.name for path in list_checkpoints(trainer.folder.checkpoints)] == ["00000005"]
+    finished = make_trainer("run", interval=1e6)
+    assert finished.iteration == 5
+    assert outcome(finished) == outcome(trainer)
+    finished.train()
+    assert finished.env_steps == finished.env_steps_planned == 320
+
+
+@pytest.mark.parametrize("change", [{"seed": 7}, {"gamma": 0.5}, {"env_steps": 640}])
+def test_the_checkpoint_of_other_settings_is_refused(make_trainer, change):
+    stop_at(make_trainer("run"), 1)
+    with pytest.raises(CheckpointError, match="belongs to a run with other settings"):
+        make_trainer("run", **change)
+
+
+def test_the_curve_and_the_logs_have_one_point_per_iteration(make_trainer):
+    stop_at(make_trainer("run"), 2)
+    trainer = make_trainer("run")
+    trainer.train()
+    assert [point["env_steps"] for point in trainer.curve] == [64, 128, 192, 256, 320]
+    assert trainer.curve[-1]["episodes"] == trainer.collector.episodes
+    accumulator = EventAccumulator(str(trainer.folder.logs))
+    accumulator.Reload()
+    steps = [event.step for event in accumulator.Scalars("ppo/loss")]
+    assert steps == [64, 128, 192, 256, 320]
+    assert set(accumulator.Tags()["scalars"]) == {
+        *(f"ppo/{name}" for name in (
+            "loss", "actor_loss", "vf_loss", "entropy", "approx_kl", "clip_fraction",
+            "explained_variance", "gradient_steps", "stopped_early", "learning_rate",
+        )),
+        *(f"train/{name}" for name in (
+            "return", "episode_length", "episodes", "diverged_episodes"
+        )),
+        "time/env_steps_per_s",
+    }  # fmt: skip
+
+
+def test_progress_is_reported_after_every_iteration(make_trainer):
+    trainer, seen = make_trainer(), []
+    trainer.train(seen.append)
+    assert [progress.env_steps for progress in seen] == [64, 128, 192, 256, 320]
+    assert seen[-1].seconds_left == 0
+    assert all(progress.env_steps_per_s > 0 for progress in seen)
+
+
+def test_the_parts_of_the_time_do_not_exceed_the_whole(make_trainer):
+    trainer = make_trainer()
+    trainer.train()
+    timers = trainer.timers
+    assert 0 < timers.simulation + timers.policy + timers.update <= timers.total
