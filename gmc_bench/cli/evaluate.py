@@ -30,12 +30,14 @@ def add_parser(verbs: Any) -> None:
 def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     """Run the verb."""
     parsed.parser.reject_unknown(unknown)
-    from gmc_bench.cli import session as sessions
-    from gmc_bench.results.store import read_record
-    from gmc_bench.training.run_config import read_run_config
     from gmc_bench.training.run_folder import RunFolder
 
-    folder = RunFolder(parsed.run_dir)
+    folder = RunFolder(parsed.run_dir)  # first, because loading the rest takes seconds
+    from gmc_bench.cli import session as sessions
+    from gmc_bench.cli.report import HEADINGS, summarize
+    from gmc_bench.results.store import read_record
+    from gmc_bench.training.run_config import read_run_config
+
     session = sessions.open_session(read_run_config(folder.config))
     digest = read_record(folder.record).weights_digest if folder.record.exists() else None
     model, normalizer = sessions.load_trained(session, folder, digest)
@@ -58,5 +60,5 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     ]
     say(table(("body", "split", "mode", "return", "length"), rows))
     say()
-    say(table(sessions.HEADINGS, sessions.summarize(returns)))
+    say(table(HEADINGS, summarize(returns)))
     return 0

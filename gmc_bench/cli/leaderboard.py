@@ -34,17 +34,22 @@ def add_parser(verbs: Any) -> None:
             "--records", metavar="DIR", type=Path, default=Path("runs"), help="default: runs"
         )
         action.add_argument(
-            "--out", metavar="DIR", type=Path, default=Path("leaderboards"),
-            help="default: leaderboards",
+            "--out", metavar="DIR", type=Path, default=None,
+            help="where tables/ goes (default: RECORDS/leaderboard)",
         )  # fmt: skip
         action.set_defaults(execute=function, parser=action)
+
+
+def _target(parsed: argparse.Namespace) -> Path:
+    out: Path | None = parsed.out
+    return out if out is not None else parsed.records / "leaderboard"
 
 
 def _build(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     parsed.parser.reject_unknown(unknown)
     from gmc_bench.leaderboard.build import build
 
-    for path in build(parsed.records, parsed.out):
+    for path in build(parsed.records, _target(parsed)):
         if path.suffix == ".md" and path.name != "README.md":
             say(path.read_text(encoding="utf-8"))
         note(f"wrote {path}")
@@ -55,7 +60,7 @@ def _check(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> i
     parsed.parser.reject_unknown(unknown)
     from gmc_bench.leaderboard.build import check
 
-    outdated = check(parsed.records, parsed.out)
+    outdated = check(parsed.records, _target(parsed))
     for path in outdated:
         say(f"outdated  {path}")
     return 1 if outdated else 0

@@ -62,17 +62,19 @@ def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
             f"--resume takes no other options, got {(others or unknown)[0]!r}; a run continues "
             f"with the settings in its folder"
         )
-    from gmc_bench.cli import session as sessions
-    from gmc_bench.results.store import read_record
-    from gmc_bench.training.run_config import read_run_config
     from gmc_bench.training.run_folder import RunFolder
 
-    with RunFolder(parsed.resume) as folder:
+    with RunFolder(parsed.resume) as folder:  # first, because loading the rest takes seconds
+        from gmc_bench.cli.report import show
+        from gmc_bench.cli.session import open_session
+        from gmc_bench.results.store import read_record
+        from gmc_bench.training.run_config import read_run_config
+
         config = read_run_config(folder.config)
         if folder.record.exists():
-            sessions.show(read_record(folder.record), folder)
+            show(read_record(folder.record), folder)
             return 0
-        _execute(sessions.open_session(config), folder)
+        _execute(open_session(config), folder)
     return 0
 
 
@@ -112,7 +114,7 @@ def _start(parsed: argparse.Namespace, argv: list[str]) -> int:
 
 def _run_all(configs: list[Any], choice: Any, bodies: Any, arguments: argparse.Namespace) -> int:
     from gmc_bench.cli import plan
-    from gmc_bench.cli import session as sessions
+    from gmc_bench.cli.session import check_method, open_session
     from gmc_bench.results.store import write_atomic
     from gmc_bench.training.run_folder import RunFolder, new_folder
 
@@ -121,8 +123,8 @@ def _run_all(configs: list[Any], choice: Any, bodies: Any, arguments: argparse.N
             path = new_folder(Path("runs"), plan.run_name(config, choice.method))
         else:
             path = arguments.out if len(configs) == 1 else arguments.out / config.task
-        session = sessions.open_session(config, bodies)
-        sessions.check_method(session)  # before a folder is made that nobody could use
+        session = open_session(config, bodies)
+        check_method(session)  # before a folder is made that nobody could use
         with RunFolder(path, create=True) as folder:
             write_atomic(folder.config, config.to_yaml().encode())
             _announce(config, choice, path)
@@ -131,10 +133,10 @@ def _run_all(configs: list[Any], choice: Any, bodies: Any, arguments: argparse.N
 
 
 def _execute(session: Any, folder: Any) -> None:
-    from gmc_bench.cli import session as sessions
+    from gmc_bench.cli import execution
 
     try:
-        sessions.execute(session, folder)
+        execution.execute(session, folder)
     except KeyboardInterrupt:
         note(f"\nStopped. Continue with: gmc-bench run --resume {folder.path}")
         raise

@@ -4,6 +4,7 @@ Importing `gmc_bench.envs` registers every task under the namespace `gmc_bench`,
 gymnasium expects packages to do it; nothing heavy is imported until an environment is made.
 """
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -12,20 +13,26 @@ if TYPE_CHECKING:
     from gmc_bench.envs.morphology_env import MorphologyEnv
     from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 
+_LOGGER = logging.getLogger(__name__)
+
 
 def register() -> None:
     """Register every task under its versioned id."""
     from gmc_bench.tasks import TASKS
 
     for task in TASKS.names():
-        gymnasium.register(
-            id=f"gmc_bench/{task}",
-            entry_point="gmc_bench.envs.registration:make_single",
-            vector_entry_point="gmc_bench.envs.registration:make_vector",
-            kwargs={"task": task},
-            order_enforce=False,
-            disable_env_checker=True,
-        )
+        try:
+            gymnasium.register(
+                id=f"gmc_bench/{task}",
+                entry_point="gmc_bench.envs.registration:make_single",
+                vector_entry_point="gmc_bench.envs.registration:make_vector",
+                kwargs={"task": task},
+                order_enforce=False,
+                disable_env_checker=True,
+            )
+        except gymnasium.error.Error as error:
+            # A third-party task with an impossible name must not take the others with it.
+            _LOGGER.warning("the task %r cannot be registered with gymnasium: %s", task, error)
 
 
 def make_single(

@@ -5,6 +5,7 @@ import torch
 
 from gmc_bench.cli import plan
 from gmc_bench.cli import session as sessions
+from gmc_bench.cli.report import summarize
 from gmc_bench.errors import ConfigError
 from gmc_bench.evaluation.evaluate import EpisodeResult
 from gmc_bench.suites.unimal import SUITE
@@ -90,7 +91,7 @@ def test_the_summary_is_worked_out_by_hand():
     returns = make_returns("train", {"a": [1.0, 3.0], "b": [10.0]}) + make_returns(
         "test", {"a": [4.0], "c": [-2.0]}, seen={"a"}
     )
-    assert sessions.summarize(returns) == [
+    assert summarize(returns) == [
         ["train, deterministic", "2", "6.0", "2.0", "10.0", "1,000", "0 %"],
         ["test, deterministic", "2", "1.0", "-2.0", "4.0", "1,000", "0 %"],
         ["test, deterministic, unseen bodies", "1", "-2.0", "-2.0", "-2.0", "1,000", "0 %"],

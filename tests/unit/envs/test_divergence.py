@@ -1,9 +1,14 @@
 """A simulation that breaks ends alone, as an event of its own, and leaves no trace behind."""
 
+from dataclasses import replace
+
+import mujoco
 import numpy as np
 import pytest
 
 from gmc_bench.envs.core import EnvironmentCore
+from gmc_bench.tasks.spec import TerminationTerm
+from gmc_bench.tasks.terminations import fallen
 from gmc_bench.tasks.unimal_ft import TASK
 
 BROKEN = 2
@@ -94,7 +99,7 @@ def test_a_broken_environment_starts_again_sound(make_env, draw_actions, poison)
 
 @pytest.mark.filterwarnings("error")
 def test_a_core_keeps_reporting_a_broken_row_until_its_reset(bodies):
-    core = EnvironmentCore(TASK, bodies, 2)
+    core = EnvironmentCore(TASK, bodies, 2, num_threads=1)
     core.reset(np.array([0, 1]), np.array([1, 1]))
     action = np.zeros((2, core.spec.max_limbs, 2), np.float32)
     core.step(action)
@@ -110,6 +115,21 @@ def test_a_core_keeps_reporting_a_broken_row_until_its_reset(bodies):
         np.testing.assert_array_equal(core.dynamic[0], valid)
     core.reset(np.array([0]), np.array([1]))
     assert not core.step(action).diverged.any()
+
+
+def test_a_broken_simulation_cannot_fall_as_well(bodies):
+    core = EnvironmentCore(
+        replace(TASK, terminations=(TerminationTerm("low", fallen(9.0)),)), bodies, 2, num_threads=1
+    )
+    core.reset(np.array([0, 1]), np.array([1, 1]))
+    core.simulator.data(0).warning[mujoco.mjtWarning.mjWARN_CONTACTFULL].number = 1
+    result = core.step(np.zeros((2, core.spec.max_limbs, 2), np.float32))
+    np.testing.assert_array_equal(result.events["diverged"], [True, False])
+    np.testing.assert_array_equal(result.events["low"], [False, True])
+    np.testing.assert_array_equal(result.terminated, [False, True])
+    np.testing.assert_array_equal(result.truncated, [True, False])
+    assert result.reward[0] == 0.0
+    assert result.reward[1] != 0.0
 
 
 def test_infinite_actions_are_clamped_like_large_ones(make_env):

@@ -1,4 +1,4 @@
-"""Every measurement runs and says what its figures mean; the figures themselves are the machine's."""
+"""Every measurement runs and says what its figures mean; the figures are the machine's."""
 
 import math
 from dataclasses import replace

@@ -166,6 +166,20 @@ def test_a_warning_counts_even_if_all_numbers_are_finite(make_batch):
     np.testing.assert_array_equal(batch.diverged, [False, False, True])
 
 
+def test_a_number_that_is_not_finite_counts_even_without_a_warning(models, layout):
+    spans = layout.joint_span.copy()
+    spans[1, 2, 0] = 1e-300  # the angle over it is beyond float32
+    batch = BatchSimulator(models, 3, replace(layout, joint_span=spans), num_threads=1)
+    readings = np.zeros((3, 5, 17), np.float32)
+    batch.assign(ALL, ALL)
+    batch.reset(ALL, 0.005, readings)
+    assert np.isinf(readings[1, 2, 13])
+    np.testing.assert_array_equal(batch.diverged, [False, True, False])
+    batch.step(np.zeros((3, 10), np.float32), readings)
+    np.testing.assert_array_equal(batch.diverged, [False, True, False])
+    assert not any(warning.number for warning in batch.data(1).warning)
+
+
 def test_numbers_of_threads_that_do_not_exist_are_refused(models, layout):
     most = available_threads()
     assert BatchSimulator(models, 1, layout).num_threads == most

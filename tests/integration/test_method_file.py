@@ -1,0 +1,25 @@
+"""A controller in one file comes in through the same door as the ones in the tree."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from gmc_bench.results.store import read_record
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "my_method.py"
+
+
+def test_it_trains_is_recorded_and_scored_again_from_another_folder(here, gmc, tmp_path):
+    shutil.copy(EXAMPLE, tmp_path / "my_method.py")
+    path, run = os.path.relpath(tmp_path / "my_method.py", gmc.cwd), tmp_path / "run"
+    here("run", "--method", f"{path}:SPEC", *gmc.settings, "--env-steps", "512", "--out", run)
+    record = read_record(run / "record.json")
+    assert record.method == "my-method"
+    assert record.preset == "lite"
+    assert record.env_steps == 512
+    assert record.parameters == 7_651
+    assert {item.mode for item in record.returns} == {"deterministic", "stochastic"}
+    again = json.loads(here("evaluate", run, "--split", "test", "--json").out)["returns"]
+    returns = json.loads((run / "record.json").read_bytes())["returns"]
+    assert again == [item for item in returns if item["split"] == "test"]

@@ -1,0 +1,202 @@
+"""Runs that are killed, interrupted, starved of disk or damaged, and continued."""
+
+import json
+import resource
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gmc_bench.training.checkpoint import list_checkpoints, read_checkpoint
+from gmc_bench.training.run_folder import RunFolder
+from gmc_bench.training.trainer import Trainer
+
+POLICY = "policy.safetensors"
+
+
+def stop(process, number):
+    """Send a signal; return exit code and stderr."""
+    process.send_signal(number)
+    _, err = process.communicate()
+    return process.returncode, err
+
+
+def fill_disk(process):
+    """Let no file of a process grow any more, as on a full disk; return exit code and stderr."""
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (100, 100))
+    _, err = process.communicate()
+    return process.returncode, err
+
+
+def same_policy(run, other):
+    return (Path(run) / POLICY).read_bytes() == (Path(other) / POLICY).read_bytes()
+
+
+def check_intact(folder):
+    """Check that a folder of checkpoints holds complete ones only."""
+    kept = list_checkpoints(folder)
+    assert sorted(folder.iterdir()) == kept
+    digest = json.loads((kept[-1] / "checkpoint.json").read_bytes())["run"]
+    for path in kept:
+        assert read_checkpoint(path, digest).iteration == int(path.name)
+
+
+def test_a_run_that_is_stopped_again_and_again_ends_in_the_same_bits(gmc, finished_run, tmp_path):
+    """Kills at random moments, a termination and a full disk, each followed by a resume."""
+    random = np.random.default_rng(1)
+    moments = sorted(random.choice(np.arange(1, 20), 5, replace=False).tolist())
+    run = tmp_path / "run"
+    command = ("run", *gmc.small, "--out", run)
+    for iteration, way in zip(moments, ("kill", "term", "kill", "disk", "kill"), strict=True):
+        process = gmc.start_and_wait(run, iteration, *command)
+        time.sleep(random.uniform(0.0, 0.1))
+        if way == "kill":
+            code, err = stop(process, signal.SIGKILL)
+            assert code == -signal.SIGKILL
+        elif way == "term":
+            code, err = stop(process, signal.SIGTERM)
+            assert code == 130
+            assert f"Continue with: gmc-bench run --resume {run}" in err
+            assert err.splitlines()[-1] == "gmc-bench: interrupted"
+        else:
+            code, err = fill_disk(process)
+            assert code == 2
+            sentence = err.splitlines()[-1]
+            assert sentence.startswith("gmc-bench: cannot write ")
+            assert "File too large; free some space, then continue with --resume" in sentence
+            check_intact(run / "checkpoints")
+        assert "Traceback" not in err
+        assert not (run / "record.json").exists()
+        command = ("run", "--resume", run)
+    done = gmc(*command)
+    assert "Continuing at " in done.stderr
+    assert same_policy(run, finished_run.path)
+    check_intact(run / "checkpoints")
+    record = json.loads((run / "record.json").read_bytes())
+    for name in ("returns", "learning_curve", "training_return", "weights_digest", "config_digest"):
+        assert record[name] == finished_run.record[name], name
+
+
+def test_an_interruption_says_how_to_go_on(here, gmc, finished_run, tmp_path, monkeypatch):
+    run, iterate = tmp_path / "run", Trainer._iterate
+
+    def interrupted(trainer):
+        if trainer.iteration == 2:
+            signal.raise_signal(signal.SIGINT)
+        return iterate(trainer)
+
+    monkeypatch.setattr(Trainer, "_iterate", interrupted)
+    for command in (("run", *gmc.small, "--out", run), ("run", "--resume", run)):
+        captured = here(*command, code=130)
+        assert captured.out == ""
+        assert captured.err.endswith(
+            f"Stopped. Continue with: gmc-bench run --resume {run}\ngmc-bench: interrupted\n"
+        )
+    monkeypatch.undo()
+    check_intact(run / "checkpoints")
+
+
+def test_a_finished_run_shows_its_result_again(here, finished_run):
+    before = {
+        path: path.stat().st_mtime_ns
+        for path in finished_run.path.rglob("*")
+        if path.is_file() and path.name != ".lock"
+    }
+    assert here("run", "--resume", finished_run.path).out == finished_run.out
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_a_folder_in_use_is_refused(here, finished_run):
+    with RunFolder(finished_run.path):
+        captured = here("run", "--resume", finished_run.path, code=2)
+    assert captured.out == ""
+    assert captured.err == (
+        f"gmc-bench: the run folder {finished_run.path} is in use by another process; wait for it "
+        f"or stop it\n"
+    )
+
+
+@pytest.fixture
+def trained_run(finished_run, tmp_path):
+    """A copy of a run whose training is done but whose scores are not written yet."""
+    run = tmp_path / "run"
+    shutil.copytree(finished_run.path, run)
+    (run / "record.json").unlink()
+    (run / POLICY).unlink()
+    return run
+
+
+FILES = (
+    "checkpoint.json", "environment.safetensors", "optimizer.safetensors", "policy.safetensors",
+    "statistics.safetensors",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_damage_is_named_together_with_the_way_out(here, trained_run, name):
+    newest = trained_run / "checkpoints" / "00000024"
+    assert sorted(path.name for path in newest.iterdir()) == list(FILES)
+    data = bytearray((newest / name).read_bytes())
+    data[np.random.default_rng(len(data)).integers(len(data))] ^= 4
+    (newest / name).write_bytes(data)
+    captured = here("run", "--resume", trained_run, code=2)
+    assert captured.out == ""
+    assert captured.err.startswith(f"gmc-bench: the checkpoint {newest} is damaged: {name} ")
+    assert captured.err.endswith(f"; delete the folder {newest} to resume from 00000023\n")
+    assert captured.err.count("\n") == 1
+
+
+def test_the_older_checkpoint_goes_on_where_the_newest_was_deleted(here, finished_run, trained_run):
+    shutil.rmtree(trained_run / "checkpoints" / "00000024")
+    assert "Continuing at 2,944 of 3,072" in here("run", "--resume", trained_run).err
+    assert same_policy(trained_run, finished_run.path)
+
+
+def test_the_checkpoint_of_other_settings_is_refused(here, trained_run):
+    config = trained_run / "config.yaml"
+    config.write_text(config.read_text().replace("gamma: 0.99", "gamma: 0.9"))
+    captured = here("run", "--resume", trained_run, code=2)
+    assert captured.out == ""
+    assert "belongs to a run with other settings; put back the configuration" in captured.err
+
+
+def test_a_damaged_policy_is_not_scored(here, finished_run, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(finished_run.path, run)
+    data = bytearray((run / POLICY).read_bytes())
+    data[-1] ^= 1
+    (run / POLICY).write_bytes(data)
+    captured = here("evaluate", run, "--json", code=2)
+    assert captured.out == ""
+    assert f"{run / POLICY} is damaged (its digest is not the one in the record)" in captured.err
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_twenty_kills_of_the_smoke_protocol(gmc, tmp_path):
+    """Five runs of the real command, each killed four times at random moments of training."""
+    options = (
+        "--method", "recmorph", "--suite", "unimal", "--protocol", "smoke", "--seed", "1",
+        "--morphologies", "gmc-unimal-mini", "--threads", "1", "--checkpoint-interval", "0",
+    )  # fmt: skip
+    gmc("run", *options, "--out", tmp_path / "whole")
+    random = np.random.default_rng(2)
+    for number in range(5):
+        run = tmp_path / f"run{number}"
+        command = ("run", *options, "--out", run)
+        for iteration in sorted(random.choice(np.arange(0, 8), 4, replace=False).tolist()):
+            process = gmc.start(*command)
+            while process.poll() is None and not (run / "config.yaml").exists():
+                time.sleep(0.01)
+            while process.poll() is None and not (
+                iteration == 0 or (run / f"checkpoints/{iteration:08d}").exists()
+            ):
+                time.sleep(0.01)
+            time.sleep(random.uniform(0.0, 1.0))
+            assert stop(process, signal.SIGKILL)[0] == -signal.SIGKILL
+            command = ("run", "--resume", run)
+        gmc(*command)
+        assert same_policy(run, tmp_path / "whole")
