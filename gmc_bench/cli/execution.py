@@ -31,11 +31,11 @@ def execute(session: Session, folder: RunFolder) -> RunRecord:
     write_atomic(folder.policy, policy)
     returns = score(session, trainer.model, trainer.normalizer)
     record = make_record(session, trainer, returns, hashlib.sha256(policy).hexdigest())
-    write_record(folder.record, record)
     title = (
         f"{session.method.title or session.method.id} - {session.task.title}, seed {record.seed}"
     )
     plot_learning_curve(record.learning_curve, folder.curve, title)
+    write_record(folder.record, record)  # last: a folder that holds it is finished
     show(record, folder)
     return record
 

@@ -133,9 +133,9 @@ def _run_all(configs: list[Any], choice: Any, bodies: Any, arguments: argparse.N
 
 
 def _execute(session: Any, folder: Any) -> None:
-    from gmc_bench.cli import execution
-
     try:
+        from gmc_bench.cli import execution
+
         execution.execute(session, folder)
     except KeyboardInterrupt:
         note(f"\nStopped. Continue with: gmc-bench run --resume {folder.path}")

@@ -10,20 +10,22 @@ _SMOKE = Protocol(
     num_envs=16,
     rollout_length=64,
     ppo=PPOConfig(repeat=2, batch_size=512, warmup_iterations=1),
-    evaluation=EvaluationConfig(episodes=1),
+    evaluation=EvaluationConfig(episodes=1, modes=("deterministic",)),
     sampling_warmup_iterations=2,
     seeds=(1,),
 )
 
+# Short rollouts and small minibatches: with a KL stop, the policy moves a bounded distance per
+# iteration, so many short iterations learn more from the same steps (docs/protocols.md).
 _LITE = Protocol(
     name="lite",
     preset="lite",
-    env_steps=1_000_000,
+    env_steps=600_000,
     num_envs=64,
-    rollout_length=128,
-    ppo=PPOConfig(repeat=4, batch_size=2048, lr=1e-3, warmup_iterations=2),
+    rollout_length=32,
+    ppo=PPOConfig(repeat=4, batch_size=512, lr=5e-4, warmup_iterations=2),
     evaluation=EvaluationConfig(episodes=4),
-    sampling_warmup_iterations=10,
+    sampling_warmup_iterations=40,
     seeds=(1, 2, 3),
 )
 

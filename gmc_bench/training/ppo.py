@@ -12,6 +12,7 @@ from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
 from tianshou.algorithm.optim import AdamOptimizerFactory, LRSchedulerFactory
 from torch.optim.lr_scheduler import LambdaLR
 
+from gmc_bench.errors import GmcBenchError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.nn.tokens import TokenBatch
@@ -22,6 +23,10 @@ from gmc_bench.training.gae import generalized_advantages
 VALUE_CHUNK = 4096
 """Transitions per forward pass of the critic over a rollout."""
 ADVANTAGE_EPSILON = 1e-5
+
+
+class TrainingDivergedError(GmcBenchError):
+    """Weights became infinite or not a number; what follows would not be a measurement."""
 
 
 class WarmupCosine(LRSchedulerFactory):  # type: ignore[misc]
@@ -209,6 +214,11 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
                 steps += 1
             if stopped:
                 break
+        if not all(parameter.isfinite().all() for parameter in self.parameters()):
+            raise TrainingDivergedError(
+                f"training diverged: a weight is no longer finite; start a new run with a lower "
+                f"--ppo.lr than {self.config.lr:g}, or with other settings of the method"
+            )
         mean = (totals / max(steps, 1)).tolist()
         residual = batch.returns - batch.value
         return PPOStats(

@@ -46,7 +46,7 @@ def test_the_record_is_valid_and_tells_what_was_run(finished_run):
     cells = {(item.split, item.mode, item.body, item.seen_in_train) for item in record.returns}
     assert cells == {
         (split, mode, body, seen)
-        for mode in ("deterministic", "stochastic")
+        for mode in ("deterministic",)
         for split, body, seen in (
             ("train", "chain-3", True),
             ("train", "star-3", True),
@@ -80,10 +80,9 @@ def test_the_table_of_records_holds_the_run(here, finished_run, tmp_path):
     assert str(page) in here("leaderboard", "check", *folders, code=1).out
 
 
-@pytest.mark.parametrize("what", ["methods", "suites", "tasks", "morphologies"])
-def test_lists_are_json(gmc, what):
-    rows = json.loads(gmc("list", what, "--json").stdout)
-    assert all(row["id"] for row in rows)
+def test_lists_are_json(gmc):
+    rows = json.loads(gmc("list", "methods", "--json").stdout)
+    assert "recmorph" in [row["id"] for row in rows]
 
 
 def test_bodies_are_described_as_json(gmc):

@@ -24,6 +24,8 @@ SPEC = TokenSpec(max_limbs=4, joints_per_limb=2)
 class ToyConfig:
     width: int = 8
     """Hidden channels."""
+    dropout: float = 0.0
+    """Share of hidden channels that are switched off while training."""
 
 
 class ToyNetwork(nn.Module):
@@ -31,11 +33,12 @@ class ToyNetwork(nn.Module):
 
     def __init__(self, config, spec, num_outputs):
         super().__init__()
+        self.dropout = nn.Dropout(config.dropout)
         self.inner = nn.Linear(spec.num_features, config.width)
         self.outer = nn.Linear(config.width, num_outputs)
 
     def forward(self, tokens):
-        return self.outer(torch.tanh(self.inner(tokens.features)))
+        return self.outer(self.dropout(torch.tanh(self.inner(tokens.features))))
 
 
 TOY = MethodSpec(id="toy", config=ToyConfig, builder=ToyNetwork)
@@ -46,7 +49,7 @@ def make_trainer(tmp_path):
     """Build a trainer: 4 environments x 16 steps, 5 iterations, horizon 10."""
     threads = torch.get_num_threads()
 
-    def make(name="run", *, seed=0, method=TOY, interval=0.0, env_steps=320, **ppo):
+    def make(name="run", *, seed=0, dropout=0.0, interval=0.0, env_steps=320, **ppo):
         protocol = Protocol(
             name="unit",
             preset="lite",
@@ -57,8 +60,8 @@ def make_trainer(tmp_path):
             sampling_warmup_iterations=1,
         )
         config = RunConfig(
-            method=method.id,
-            method_config=to_dict(method.config_class()()),
+            method=TOY.id,
+            method_config=to_dict(ToyConfig(dropout=dropout)),
             suite="unit-v1",
             task="unit-v1",
             morphologies="unit",
@@ -70,7 +73,7 @@ def make_trainer(tmp_path):
         path = tmp_path / name
         folder = RunFolder(path, create=not path.exists())
         folder.config.touch()
-        return Trainer(config, method, replace(TASK, horizon=10), BODIES, SPEC, folder)
+        return Trainer(config, TOY, replace(TASK, horizon=10), BODIES, SPEC, folder)
 
     yield make
     torch.set_num_threads(threads)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tianshou.utils.torch_utils import policy_within_training_step
 
-from gmc_bench.training.ppo import ADVANTAGE_EPSILON, WarmupCosine
+from gmc_bench.training.ppo import ADVANTAGE_EPSILON, TrainingDivergedError, WarmupCosine
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def update(trainer):
 def hand_made_targets(make_trainer, time_limit):
     """Fill a rollout of three steps whose values are written in its observations.
 
-    V = 1, 2, 3 at the three steps and 4 after them; rewards 1, 2, 3. The second step ends the
+    V = 1, 2, 3 at the three steps and 4 after them; rewards 1, 3, 3. The second step ends the
     episode of columns 1 (failure), 2 (time limit, V = 8 at the cut) and 3 (diverged).
     """
     trainer = make_trainer(gamma=0.5, gae_lambda=0.5, time_limit=time_limit)
@@ -56,7 +56,7 @@ def hand_made_targets(make_trainer, time_limit):
     buffer.length = 3
     buffer.dynamic[:] = torch.tensor([1.0, 2.0, 3.0]).view(3, 1, 1, 1)
     buffer.last_dynamic[:] = 4.0
-    buffer.reward[:] = torch.tensor([[1.0], [2.0], [3.0]])
+    buffer.reward[:] = torch.tensor([[1.0], [3.0], [3.0]])
     buffer.terminated[1, 1] = True
     buffer.truncated[1, 2:] = True
     buffer.diverged[1, 3] = True
@@ -67,9 +67,9 @@ def hand_made_targets(make_trainer, time_limit):
 
 
 # delta = r + V'/2 - V; A is the sum of the deltas with factor 1/4, up to the episode's end.
-GOES_ON = [1.5, 2.0, 2.0]  # deltas 1, 1.5, 2
-FAILURE = [1.0, 0.0, 2.0]  # deltas 1, 0, 2: nothing follows the second step
-TIME_LIMIT = [2.0, 4.0, 2.0]  # deltas 1, 4, 2: 8 follows the second step
+GOES_ON = [1.75, 3.0, 2.0]  # deltas 1, 2.5, 2
+FAILURE = [1.25, 1.0, 2.0]  # deltas 1, 1, 2: nothing follows the second step
+TIME_LIMIT = [2.25, 5.0, 2.0]  # deltas 1, 5, 2: 8 follows the second step
 NO_ERROR = [1.0, 0.0, 2.0]  # deltas 1, 0 by decree, 2
 
 
@@ -219,6 +219,16 @@ def test_the_standard_deviation_is_not_trained(rollout):
     update(trainer)
     assert float(trainer.model.action_std) == pytest.approx(0.9)
     assert "action_std" not in dict(trainer.model.named_parameters())
+
+
+@pytest.mark.parametrize("part", ["actor", "critic"])
+def test_weights_that_are_not_finite_end_the_run(make_trainer, part):
+    trainer = make_trainer(lr=0.02)
+    trainer.collector.collect(trainer.buffer)
+    with torch.no_grad():
+        getattr(trainer.model, part).outer.bias[0] = math.inf
+    with pytest.raises(TrainingDivergedError, match=r"lower --ppo\.lr than 0\.02"):
+        update(trainer)
 
 
 # --- schedule -----------------------------------------------------------------------------------
