@@ -18,9 +18,13 @@ EXAMPLES = (
 
 def add_parser(verbs: Any) -> None:
     """Add the verb."""
-    parser = add_verb(verbs, "run", "Train a method on a suite and score it.", EXAMPLES)
+    parser = add_verb(
+        verbs, "run", "Train a method on a suite and score it.", EXAMPLES, add_help=False
+    )
+    text = "show this; with --method and --suite also all settings of both"
+    parser.add_argument("-h", "--help", action="store_true", help=text)
     add_options(parser)
-    parser.set_defaults(execute=execute)
+    parser.set_defaults(execute=execute, parser=parser)
 
 
 def add_options(parser: Parser) -> None:
@@ -45,6 +49,9 @@ def add_options(parser: Parser) -> None:
 
 def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     """Run the verb."""
+    if parsed.help and (parsed.method is None or parsed.suite is None):
+        parsed.parser.print_help()
+        return 0
     if parsed.resume is not None:
         return _resume(parsed, unknown, argv)
     for name in ("method", "suite"):

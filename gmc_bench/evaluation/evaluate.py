@@ -15,12 +15,15 @@ from gmc_bench.morphology.schema import Morphology
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.tasks.spec import Task
-from gmc_bench.types import DoubleArray, IntArray
+from gmc_bench.types import FloatArray, IntArray
 
 Mode = Literal["deterministic", "stochastic"]
 
 MAX_ROWS = 256
-"""Environments stepped together; part of the rules, because action noise is drawn per batch."""
+"""Environments stepped together."""
+
+_NOISE = 2**31
+"""Marks streams of action noise; those of start states count from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +68,6 @@ def evaluate_policy(
     """
     body = np.repeat(np.arange(len(morphologies)), episodes)
     streams = spawn_streams(seed, len(body))
-    noise = np.random.SeedSequence(seed, spawn_key=(2**31,)).generate_state(1, np.uint64)[0]
-    generator = torch.Generator(device).manual_seed(int(noise >> np.uint64(1)))
     found: list[EpisodeResult] = []
     rows = min(MAX_ROWS, len(body))
     core = EnvironmentCore(task, morphologies, rows, token_spec=model.spec, num_threads=num_threads)
@@ -78,7 +79,8 @@ def evaluate_policy(
             # The last batch is filled up with repeats, whose results are dropped.
             chosen = np.arange(start, start + rows) % len(body)
             core.simulator.streams[:] = streams[chosen]
-            actor = _Actor(model, normalizer, table, generator if mode == "stochastic" else None)
+            noise = _noise(seed, chosen, core) if mode == "stochastic" else None
+            actor = _Actor(model, normalizer, table, noise)
             results = _run_batch(core, actor, body[chosen])
             kept = results[: len(body) - start]
             found += kept
@@ -94,9 +96,11 @@ class _Actor:
     model: ActorCritic
     normalizer: TokenNormalizer
     table: TokenTable
-    generator: torch.Generator | None
+    noise: FloatArray | None
+    """(B, horizon, L, J) float32, standard normal; `None` takes the most likely action."""
 
-    def __call__(self, core: EnvironmentCore) -> DoubleArray:
+    @torch.no_grad()
+    def __call__(self, core: EnvironmentCore) -> FloatArray:
         padding = core.table.limb_padding_mask[core.morphology_index]
         dynamic = self.normalizer.normalize(core.dynamic, padding)
         tokens = TokenBatch(
@@ -104,12 +108,27 @@ class _Actor:
             torch.from_numpy(core.morphology_index.copy()).to(self.table.context.device),
             torch.from_numpy(dynamic).to(self.table.context.device),
         )
-        actions: DoubleArray = self.model.act(tokens, self.generator).cpu().numpy()
-        return actions
+        actions = self.model.distribution(tokens).mode.cpu().numpy()
+        if self.noise is not None:
+            step = np.minimum(core.episode_length, core.task.horizon - 1)
+            drawn = self.noise[np.arange(core.num_envs), step]
+            actions = actions + float(self.model.action_std) * drawn
+        found: FloatArray = actions
+        return found
+
+
+def _noise(seed: int, episodes: IntArray, core: EnvironmentCore) -> FloatArray:
+    """Return the action noise of whole episodes, each from a stream of its own."""
+    shape = (core.task.horizon, core.spec.max_limbs, core.spec.joints_per_limb)
+    streams = (
+        np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_NOISE, int(episode))))
+        for episode in episodes
+    )
+    return np.stack([stream.standard_normal(shape, np.float32) for stream in streams])
 
 
 def _run_batch(
-    core: EnvironmentCore, act: Callable[[EnvironmentCore], DoubleArray], body: IntArray
+    core: EnvironmentCore, act: Callable[[EnvironmentCore], FloatArray], body: IntArray
 ) -> list[EpisodeResult]:
     """Run one episode per row; rows that are done go on unnoticed until all are."""
     rows = np.arange(core.num_envs)
@@ -118,7 +137,7 @@ def _run_batch(
     results: list[EpisodeResult | None] = [None] * core.num_envs
     running = np.ones(core.num_envs, np.bool_)
     while running.any():
-        step = core.step(act(core).astype(np.float32))
+        step = core.step(act(core))
         total += np.where(running, step.reward, 0.0)
         done = (step.terminated | step.truncated) & running
         for row in np.flatnonzero(done).tolist():

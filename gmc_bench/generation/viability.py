@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
+from gmc_bench.morphology.engine_library import engine_library
 from gmc_bench.morphology.mjcf import SIM_DT, emit_mjcf, has_warned, mute_warnings
 from gmc_bench.morphology.schema import Morphology
 from gmc_bench.types import DoubleArray
@@ -58,6 +59,7 @@ def assess_viability(morphology: Morphology, rng: np.random.Generator) -> Viabil
         Distance and survival over `NUM_GAITS` gaits of `DURATION` seconds.
     """
     text = emit_mjcf(morphology, floor=_FLOOR, spawn=(0.0, 0.0, _FLOOR_HEIGHT))
+    engine_library()
     model = mujoco.MjModel.from_xml_string(text)
     data = mujoco.MjData(model)
     fall_height = _FLOOR_HEIGHT + FALL_RATIO * (morphology.limbs[0].position[2] - _STANDING_OFFSET)

@@ -1,7 +1,7 @@
 """The description of a controller: light to import, with its heavy parts named by string."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any
 
 from gmc_bench.config import with_overrides
@@ -59,7 +59,7 @@ class MethodSpec:
     def config_class(self) -> type[Any]:
         """Return the class of the method's settings."""
         found = load_target(self.config) if isinstance(self.config, str) else self.config
-        if not isinstance(found, type):
+        if not (isinstance(found, type) and is_dataclass(found)):
             raise PluginError(
                 f"the config of method {self.id!r} must be a dataclass, got {found!r}"
             )

@@ -12,6 +12,7 @@ import mujoco
 import numpy as np
 
 from gmc_bench.errors import MorphologyError
+from gmc_bench.morphology.engine_library import engine_library
 from gmc_bench.morphology.mjcf_parser import parse_mjcf
 from gmc_bench.morphology.schema import IDENTITY, Joint, Limb, Morphology
 from gmc_bench.types import Vec3
@@ -180,6 +181,7 @@ def check_compiles(morphology: Morphology) -> None:
         MorphologyError: the engine refuses the model, warns, or its state is not finite.
     """
     try:
+        engine_library()
         model = mujoco.MjModel.from_xml_string(emit_mjcf(morphology))
     except ValueError as error:
         reason = " ".join(str(error).split())

@@ -7,16 +7,14 @@ crashes the process: only `gmc_bench.sim` handles addresses, and only of objects
 
 import ctypes
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
-import mujoco
 import numba
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from gmc_bench.errors import PluginError
+from gmc_bench.morphology.engine_library import engine_library
 
 
 class EngineFunctions(NamedTuple):
@@ -39,20 +37,12 @@ def engine_functions() -> EngineFunctions:
     """Return the addresses of MuJoCo's functions in the library that the wheel loaded.
 
     MuJoCo's warnings are silenced in this process: the batch reads the warning counters after
-    every step and reports them as events, while MuJoCo itself would write a log file into the
-    working folder.
+    every step and reports them as events, while MuJoCo itself would print each of them.
 
     Raises:
         PluginError: the shared library is not where the wheel of this MuJoCo version puts it.
     """
-    folder = Path(mujoco.__file__).parent
-    candidates = sorted(folder.glob("libmujoco.so*")) + sorted(folder.glob("libmujoco*.dylib"))
-    if not candidates:
-        raise PluginError(
-            f"no MuJoCo library in {folder}; reinstall the mujoco wheel "
-            f"(batched stepping supports Linux and macOS)"
-        )
-    library = ctypes.CDLL(str(candidates[0]))
+    library = engine_library()
     ctypes.c_void_p.in_dll(library, "mju_user_warning").value = _ignore.address
 
     def address(name: str) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import mujoco
 
 from gmc_bench.errors import MorphologyError
+from gmc_bench.morphology.engine_library import engine_library
 from gmc_bench.morphology.mjcf import emit_mjcf
 from gmc_bench.morphology.schema import Morphology
 from gmc_bench.types import Vec3
@@ -51,6 +52,7 @@ def compile_model(morphology: Morphology, scene: Scene) -> CompiledModel:
     Raises:
         MorphologyError: MuJoCo refuses the body; the message carries its reason.
     """
+    engine_library()  # before MuJoCo has anything to log
     text = emit_mjcf(morphology, floor=scene.floor, spawn=scene.spawn)
     try:
         model = mujoco.MjModel.from_xml_string(text)

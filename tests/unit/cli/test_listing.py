@@ -49,12 +49,26 @@ def test_help_of_every_verb_has_runnable_examples(gmc, capfd):
 
     for verb in VERBS:
         name = verb.__name__.rpartition(".")[2].replace("listing", "list")
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            gmc(name, "--help")
-        out = capfd.readouterr().out
-        assert caught.value.code == 0
+        code, out = _help(gmc, capfd, name)
+        assert code == 0
         assert out.count(f"\n  gmc-bench {name} ") >= 2
+
+
+def test_help_of_run_lists_the_settings_of_method_and_protocol(gmc, capfd):
+    code, out = _help(gmc, capfd, "run", "--method", "recmorph", "--suite", "unimal")
+    assert code == 0
+    assert "--ppo.gae-lambda" in out
+    assert "--model.num-blocks" in out
+
+
+def _help(gmc, capfd, *words):
+    """Return exit code and output, whether the verb or argparse shows the help."""
+    capfd.readouterr()
+    try:
+        code, out, _ = gmc(*words, "--help")
+    except SystemExit as end:
+        return end.code, capfd.readouterr().out
+    return code, out
 
 
 def test_without_a_verb_the_help_is_shown(gmc):

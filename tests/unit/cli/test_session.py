@@ -1,5 +1,7 @@
 """Seeds, threads and summaries of a scoring."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -8,6 +10,7 @@ from gmc_bench.cli import session as sessions
 from gmc_bench.cli.report import summarize
 from gmc_bench.errors import ConfigError
 from gmc_bench.evaluation.evaluate import EpisodeResult
+from gmc_bench.suites import EvaluationConfig
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.testing.records import make_returns
 from gmc_bench.training.run_config import RunConfig
@@ -53,6 +56,8 @@ def test_the_parts_of_an_evaluation_share_no_random_numbers():
 
 
 def test_scoring_takes_the_runs_threads_seeds_and_rules(config, monkeypatch):
+    rules = EvaluationConfig(episodes=1)
+    config = replace(config, protocol=replace(config.protocol, evaluation=rules))
     calls = []
 
     def fake(model, normalizer, task, bodies, **options):

@@ -5,6 +5,7 @@ import mujoco
 import pytest
 
 from gmc_bench.errors import PluginError
+from gmc_bench.morphology.engine_library import engine_library
 from gmc_bench.sim.engine import engine_functions
 
 # Warns twice, through Python and through the address: in its own process, since it changes both.
@@ -46,4 +47,21 @@ def test_functions_are_found_once():
 def test_a_wheel_without_library_is_reported(monkeypatch, tmp_path):
     monkeypatch.setattr(mujoco, "__file__", str(tmp_path / "__init__.py"))
     with pytest.raises(PluginError, match=r"no MuJoCo library in .*; reinstall the mujoco wheel"):
-        engine_functions.__wrapped__()
+        engine_library.__wrapped__()
+
+
+def test_an_engine_warning_leaves_no_log_file(tmp_path):
+    # In a process of its own, because the log's settings belong to the process.
+    code = (
+        "import mujoco, numpy as np\n"
+        "from gmc_bench.sim.model import compile_model\n"
+        "from gmc_bench.tasks.unimal_ft import TASK\n"
+        "from gmc_bench.testing.morphologies import chain\n"
+        "model = compile_model(chain(), TASK.scene).model\n"
+        "data = mujoco.MjData(model)\n"
+        "data.qpos[:] = np.nan\n"
+        "mujoco.mj_step(model, data)\n"
+        "assert data.warning.number.any()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True)
+    assert list(tmp_path.iterdir()) == []
