@@ -200,15 +200,29 @@ def _published_model(path):
     return mujoco.MjModel.from_xml_string(ElementTree.tostring(root, encoding="unicode"))
 
 
-def test_published_bodies_equal_the_reference_without_the_package_s_mjcf():
+def _published_files():
     default = Path(__file__).parents[4] / "shared" / "data" / "unimals_100"
     folder = Path(os.environ.get("GMC_UNIMALS_DIR", default))
     if not folder.is_dir():
         pytest.skip(f"the published bodies are not in {folder}; set GMC_UNIMALS_DIR")
-    files = sorted(folder.glob("*/xml/*.xml"))[::17]
-    assert len(files) == math.ceil(202 / 17)
-    bodies = [read_mjcf(path) for path in files]
-    env = _one_of_each(bodies)
+    return sorted(folder.glob("*/xml/*.xml"))
+
+
+def _assert_like_the_published_files(files):
+    env = _one_of_each([read_mjcf(path) for path in files])
     references = [ReferenceEnv(_published_model(path)) for path in files]
     # Angles read in degrees and in radians differ in their last bit, and contact amplifies it.
     _assert_same_rollout(env, references, num_steps=25, tolerance=1e-5)
+
+
+def test_published_bodies_equal_the_reference_without_the_package_s_mjcf():
+    files = _published_files()[::17]
+    assert len(files) == math.ceil(202 / 17)
+    _assert_like_the_published_files(files)
+
+
+@pytest.mark.golden
+def test_every_published_body_equals_the_reference():
+    files = _published_files()
+    assert len(files) == 202
+    _assert_like_the_published_files(files)
