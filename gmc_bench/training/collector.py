@@ -39,7 +39,7 @@ class Collector:
         reward_normalizer: reward statistics, updated while collecting.
         sampler: takes note of episode lengths.
         tracker: takes note of returns.
-        generator: source of action noise (CPU).
+        generator: source of action noise, on the device of the model.
         timers: seconds are added to `simulation` and `policy`.
     """
 
@@ -85,11 +85,12 @@ class Collector:
             distribution = self.model.distribution(TokenBatch(buffer.table, index, dynamic))
             actions = distribution.sample(self.generator)
             buffer.log_prob[t] = distribution.log_prob(actions)
+            chosen = actions.cpu().numpy()
             acted = time.perf_counter()
             buffer.dynamic[t], buffer.morphology_index[t] = dynamic, index
             buffer.actions[t] = actions
             stepping = time.perf_counter()
-            observation, reward, terminated, truncated, info = self.env.step(actions.cpu().numpy())
+            observation, reward, terminated, truncated, info = self.env.step(chosen)
             stepped = time.perf_counter()
             self._raw = observation["dynamic"]
             self._index = observation["morphology_index"]

@@ -39,8 +39,6 @@ class Progress:
     env_steps: int
     mean_return: float | None
     """Mean over the bodies that have finished an episode."""
-    env_steps_per_s: float
-    seconds_left: float
 
 
 class Trainer:
@@ -146,7 +144,7 @@ class Trainer:
         """Run the remaining iterations, writing checkpoints on the way and one at the end."""
         with EventLog(self.folder.logs, self.env_steps) as log:
             written = started = time.perf_counter()
-            before, first = self.timers.total, self.iteration
+            before = self.timers.total
             while self.iteration < self.protocol.num_iterations:
                 stats = self._iterate()
                 now = time.perf_counter()
@@ -157,15 +155,7 @@ class Trainer:
                     self.save()
                     written = time.perf_counter()
                 if on_progress:
-                    rate = (now - started) / (self.iteration - first)
-                    on_progress(
-                        Progress(
-                            self.env_steps,
-                            self.tracker.mean_return(complete=False),
-                            self.protocol.steps_per_iteration / rate,
-                            rate * (self.protocol.num_iterations - self.iteration),
-                        )
-                    )
+                    on_progress(Progress(self.env_steps, self.tracker.mean_return(complete=False)))
                 self.timers.total = before + time.perf_counter() - started
 
     def _iterate(self) -> PPOStats:
