@@ -1,7 +1,7 @@
 """Gymnasium ids: `gymnasium.make("gmc_bench/unimal-ft-v1")` and `gymnasium.make_vec(...)`.
 
 Importing `gmc_bench.envs` registers every task under the namespace `gmc_bench`, which is how
-gymnasium expects packages to do it; nothing heavy is imported until an environment is made.
+gymnasium expects packages to do it; no task is loaded until an environment is made.
 """
 
 import logging

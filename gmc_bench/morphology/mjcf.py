@@ -203,7 +203,7 @@ def check_compiles(morphology: Morphology) -> None:
 
 
 def mute_warnings(data: mujoco.MjData) -> None:
-    """Keep the engine from printing warnings and from writing a log file into the working folder.
+    """Keep the engine from printing warnings about one simulation.
 
     MuJoCo reports a warning only while its counter is zero, so every counter is set to one; real
     warnings raise it further, see `has_warned`. Resetting `data` undoes this.
