@@ -29,7 +29,7 @@ class MyNetwork(nn.Module):
         self.embedding = TokenEmbedding(spec, config.width)
         self.limb = nn.Linear(config.width, config.width)
         self.body = nn.Linear(config.width, config.width, bias=False)
-        self.decoder = LimbDecoder(config.width, num_outputs)
+        self.decoder = LimbDecoder(spec, config.width, num_outputs)
 
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Map B environments to (B, L, num_outputs); True in the mask is padding."""
@@ -37,7 +37,7 @@ class MyNetwork(nn.Module):
         real = limbs.masked_fill(tokens.limb_padding_mask.unsqueeze(-1), 0.0)
         mean = real.sum(dim=1) / tokens.num_limbs.unsqueeze(-1)  # (B, width)
         mixed = nn.functional.relu(self.limb(limbs) + self.body(mean).unsqueeze(1))
-        output: torch.Tensor = self.decoder(mixed)
+        output: torch.Tensor = self.decoder(tokens.packing.pack(mixed), tokens)
         return output
 
 

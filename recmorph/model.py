@@ -77,7 +77,12 @@ class RecMorph(nn.Module):
         self.embedding = TokenEmbedding(spec, config.width, config.embedding_init)
         self.blocks = nn.ModuleList(RecurrentBlock(config) for _ in range(config.num_blocks))
         self.decoder = LimbDecoder(
-            config.width, num_outputs, config.decoder_hidden, config.decoder_init
+            spec,
+            config.width,
+            num_outputs,
+            config.decoder_hidden,
+            config.decoder_init,
+            config.height_map_hidden,
         )
 
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
@@ -86,7 +91,8 @@ class RecMorph(nn.Module):
         rows = self.embedding.packed(tokens)
         for block in self.blocks:
             rows = block(rows, packing)
-        return packing.unpack(self.decoder(rows))
+        outputs: torch.Tensor = self.decoder(rows, tokens)
+        return outputs
 
 
 def build(config: RecMorphConfig, spec: TokenSpec, num_outputs: int) -> RecMorph:

@@ -10,6 +10,8 @@ from gmc_bench.types import Array, BoolArray, DoubleArray, FloatArray
 
 CLIP = 10.0
 EPSILON = 1e-8
+CONSTANT = 1e-6
+"""A feature whose range is below this, relative to its size, does not vary (float32 rounding)."""
 Mode = Literal["per_feature", "per_slot"]
 
 
@@ -70,6 +72,8 @@ class TokenNormalizer:
         else:
             real = context[~table.limb_padding_mask]
             self.context_mean, self.context_variance = real.mean(axis=0), real.var(axis=0)
+        real = context[~table.limb_padding_mask]
+        self.context_low, self.context_high = real.min(axis=0), real.max(axis=0)
 
     def update(self, dynamic: FloatArray, padding: BoolArray) -> None:
         """Merge the features of a batch into the running statistics.
@@ -101,6 +105,30 @@ class TokenNormalizer:
             table.context, self.context_mean, self.context_variance, table.limb_padding_mask
         )
 
+    def scale_context(self, table: MorphologyTable) -> FloatArray:
+        """Return the context scaled by its range over the bodies used for training.
+
+        Each feature runs from -1 to 1 over their real limbs. Other bodies may exceed that range
+        by as much again; what goes further is cut off. A feature that never varies is 0.
+
+        Args:
+            table: bodies, which may be others than the ones the normaliser was made with.
+
+        Returns:
+            (M, L, Fc) float32, 0 in padding.
+
+        Source:
+            MasterXiong/ModuMorph scales by fixed ranges; there a feature that never varied in
+            training is multiplied by 2e8 on a body where it differs.
+        """
+        span = self.context_high - self.context_low
+        varies = span > CONSTANT * np.maximum(np.abs(self.context_high), 1.0)
+        scaled = 2.0 * (table.context - self.context_low) / np.where(varies, span, 1.0) - 1.0
+        scaled = np.where(varies, np.clip(scaled, -3.0, 3.0), 0.0)
+        scaled[table.limb_padding_mask] = 0.0
+        found: FloatArray = scaled.astype(np.float32)
+        return found
+
     def state_dict(self) -> dict[str, Array]:
         """Return all statistics as float64 arrays."""
         return {
@@ -109,6 +137,8 @@ class TokenNormalizer:
             "dynamic_count": self.dynamic.count,
             "context_mean": self.context_mean,
             "context_variance": self.context_variance,
+            "context_low": self.context_low,
+            "context_high": self.context_high,
         }
 
     def load_state_dict(self, state: dict[str, Array]) -> None:
@@ -120,6 +150,8 @@ class TokenNormalizer:
         )
         self.context_mean = state["context_mean"].copy()
         self.context_variance = state["context_variance"].copy()
+        self.context_low = state["context_low"].copy()
+        self.context_high = state["context_high"].copy()
 
 
 def _apply(

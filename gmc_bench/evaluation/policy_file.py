@@ -62,6 +62,7 @@ def token_table(
     return TokenTable(
         spec=table.spec,
         context=torch.from_numpy(normalizer.normalize_context(table)),
+        scaled_context=torch.from_numpy(normalizer.scale_context(table)),
         limb_padding_mask=torch.from_numpy(table.limb_padding_mask),
         action_padding_mask=torch.from_numpy(table.action_padding_mask),
         parents=torch.from_numpy(table.parents),

@@ -1,5 +1,6 @@
 """The trainable controller: a method's network as actor, and once more as critic."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ from torch import nn
 from gmc_bench.errors import PluginError
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.nn.distribution import MaskedGaussian
+from gmc_bench.nn.history import History
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 from gmc_bench.tokens.spec import TokenSpec
 
@@ -15,11 +17,22 @@ from gmc_bench.tokens.spec import TokenSpec
 class ActorCritic(nn.Module):
     """Two networks of one method: action means per limb, and values per limb.
 
+    Between two control steps a policy carries a state (N, L, `state_width`): what actor and critic
+    remember, and the previous action. It is zero at the start of an episode; a policy without a
+    memory has a state of width zero, so that whoever runs a policy treats all alike:
+
+        state = policy.initial_state(num_envs)
+        distribution, state = policy.step(tokens, state)
+        actions = distribution.sample(generator)
+        state = policy.remember(state, actions)
+        state[ended] = 0.0
+
     Args:
         method: the controller.
         config: its settings, an instance of `method.config_class()`.
         spec: layout of the tokens.
         action_std: standard deviation of every action; fixed, not trained.
+        num_bodies: bodies to be trained on, for methods with separate weights per body.
 
     Raises:
         PluginError: the method's builder fails, or its network does not map a token batch to
@@ -33,46 +46,139 @@ class ActorCritic(nn.Module):
     action_std: torch.Tensor
 
     def __init__(
-        self, method: MethodSpec, config: Any, spec: TokenSpec, action_std: float = 0.9
+        self,
+        method: MethodSpec,
+        config: Any,
+        spec: TokenSpec,
+        action_std: float = 0.9,
+        num_bodies: int = 1,
     ) -> None:
         super().__init__()
         self.spec = spec
-        self.actor = build_network(method, config, spec, spec.actions_per_token)
-        self.critic = build_network(method, config, spec, 1)
+        self.temporal = method.capabilities.temporal
+        self.actor = build_network(method, config, spec, spec.actions_per_token, num_bodies)
+        self.critic = build_network(method, config, spec, 1, num_bodies)
+        self._widths = (0, 0, 0)
+        if self.temporal:
+            actor, critic = int(self.actor.state_width), int(self.critic.state_width)
+            self._widths = (actor, critic, spec.actions_per_token)
         self.register_buffer("action_std", torch.tensor(action_std))
 
-    def distribution(self, tokens: TokenBatch) -> MaskedGaussian:
-        """Return the action distribution of every body."""
-        return MaskedGaussian(self.actor(tokens), self.action_std, tokens.action_padding_mask)
+    @property
+    def state_width(self) -> int:
+        """S, numbers per token that a policy carries from one control step to the next."""
+        return sum(self._widths)
 
-    def value(self, tokens: TokenBatch) -> torch.Tensor:
+    @property
+    def sequence_length(self) -> int:
+        """Consecutive control steps that training must keep together; 1 without a memory."""
+        return int(self.actor.sequence_length) if self.temporal else 1
+
+    def initial_state(self, num_envs: int) -> torch.Tensor:
+        """Return the state at the start of an episode, (N, L, S) zeros."""
+        return self.action_std.new_zeros(num_envs, self.spec.max_limbs, self.state_width)
+
+    def history(
+        self, state: torch.Tensor, starts: torch.Tensor, actions: torch.Tensor
+    ) -> History | None:
+        """Return what the networks remember over T steps of N environments.
+
+        Args:
+            state: (N, L, S), of the policy before the first step.
+            starts: (T, N) bool, a new episode begins with this step.
+            actions: (T, N, L, J), what was done at each step; the last one is not used.
+
+        Returns:
+            The past of both networks, their states joined; `None` without a memory.
+        """
+        if not self.temporal:
+            return None
+        remembered, previous = state.split((sum(self._widths[:2]), self._widths[2]), dim=-1)
+        previous_actions = torch.cat((previous.unsqueeze(0), actions[:-1]))
+        previous_actions = previous_actions.masked_fill(starts[..., None, None], 0.0)
+        return History(remembered, previous_actions, starts)
+
+    def distribution(self, tokens: TokenBatch, history: History | None = None) -> MaskedGaussian:
+        """Return the action distribution of every body (of every step, with a history)."""
+        return self._distribution(tokens, self._run(self.actor, 0, tokens, history)[0])
+
+    def value(self, tokens: TokenBatch, history: History | None = None) -> torch.Tensor:
         """Return (B,), the mean over real limbs of the critic's output."""
-        values = self.critic(tokens).squeeze(-1)
+        values = self._run(self.critic, 1, tokens, history)[0].squeeze(-1)
         total = values.masked_fill(tokens.limb_padding_mask, 0.0).sum(dim=1)
         mean: torch.Tensor = total / tokens.num_limbs
         return mean
 
+    def step(self, tokens: TokenBatch, state: torch.Tensor) -> tuple[MaskedGaussian, torch.Tensor]:
+        """Look at one control step of N environments.
+
+        Args:
+            tokens: what they show.
+            state: (N, L, S), from `initial_state` or the step before.
+
+        Returns:
+            The action distributions, and the state after this step; `remember` adds the action.
+        """
+        history = self.one_step(state)
+        outputs, actor = self._run(self.actor, 0, tokens, history)
+        if history is None:
+            return self._distribution(tokens, outputs), state
+        _, critic = self._run(self.critic, 1, tokens, history)
+        previous = torch.zeros_like(history.previous_actions[0])
+        return self._distribution(tokens, outputs), torch.cat((actor, critic, previous), dim=-1)
+
+    def one_step(self, state: torch.Tensor) -> History | None:
+        """Return the history of a single step of N environments in `state` (N, L, S)."""
+        starts = torch.zeros(1, state.shape[0], dtype=torch.bool, device=state.device)
+        return self.history(state, starts, state[None, ..., -self._widths[2] :])
+
+    def remember(self, state: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        """Return the state (N, L, S) that holds the actions (N, L, J) just chosen."""
+        if not self.temporal:
+            return state
+        return torch.cat((state[..., : -self._widths[2]], actions), dim=-1)
+
     @torch.no_grad()
-    def act(self, tokens: TokenBatch, generator: torch.Generator | None) -> torch.Tensor:
+    def act(
+        self, tokens: TokenBatch, state: torch.Tensor, generator: torch.Generator | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Choose actions, without gradient.
 
         Args:
-            tokens: what B environments show.
+            tokens: what N environments show.
+            state: (N, L, S), from `initial_state` or the step before.
             generator: source of randomness on the tokens' device; `None` takes the most likely
                 action.
 
         Returns:
-            (B, L, J), not limited to the actuators' range, zero where there is no actuator.
+            Actions (N, L, J), not limited to the actuators' range, zero where there is no
+            actuator; and the state for the next step.
         """
-        distribution = self.distribution(tokens)
-        return distribution.mode if generator is None else distribution.sample(generator)
+        distribution, state = self.step(tokens, state)
+        actions = distribution.mode if generator is None else distribution.sample(generator)
+        return actions, self.remember(state, actions)
 
     def num_parameters(self) -> int:
         """Return the trainable parameters of actor and critic."""
         return sum(parameter.numel() for parameter in self.parameters() if parameter.requires_grad)
 
+    def _distribution(self, tokens: TokenBatch, mean: torch.Tensor) -> MaskedGaussian:
+        return MaskedGaussian(mean, self.action_std, tokens.action_padding_mask)
 
-def build_network(method: MethodSpec, config: Any, spec: TokenSpec, num_outputs: int) -> nn.Module:
+    def _run(
+        self, network: nn.Module, part: int, tokens: TokenBatch, history: History | None
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return a network's outputs (B, L, O), and its new state if it has a memory."""
+        if history is None:
+            return network(tokens), None
+        own = history.state.split(self._widths[:2], dim=-1)[part]
+        outputs, state = network(tokens, replace(history, state=own))
+        return outputs, state
+
+
+def build_network(
+    method: MethodSpec, config: Any, spec: TokenSpec, num_outputs: int, num_bodies: int = 1
+) -> nn.Module:
     """Build one network of a method and check its output on a small batch.
 
     Args:
@@ -80,6 +186,7 @@ def build_network(method: MethodSpec, config: Any, spec: TokenSpec, num_outputs:
         config: its settings.
         spec: layout of the tokens.
         num_outputs: numbers per token.
+        num_bodies: bodies to be trained on, for methods with separate weights per body.
 
     Returns:
         The network, in training mode.
@@ -87,9 +194,9 @@ def build_network(method: MethodSpec, config: Any, spec: TokenSpec, num_outputs:
     Raises:
         PluginError: see `ActorCritic`.
     """
-    tokens = _example(spec)
+    tokens = _example(spec, min(num_bodies, 2) if method.capabilities.per_body else 2)
     try:
-        network = method.build(config, spec, num_outputs)
+        network = method.build(config, spec, num_outputs, num_bodies)
     except Exception as error:
         raise _broken(method, f"builder failed with {type(error).__name__}: {error}") from error
     if not isinstance(network, nn.Module):
@@ -97,7 +204,7 @@ def build_network(method: MethodSpec, config: Any, spec: TokenSpec, num_outputs:
     network.eval()  # dropout must not draw numbers here
     try:
         with torch.no_grad():
-            output = network(tokens)
+            output = _call(method, network, tokens)
     except Exception as error:
         raise _broken(method, f"network failed with {type(error).__name__}: {error}") from error
     network.train()
@@ -111,6 +218,27 @@ def build_network(method: MethodSpec, config: Any, spec: TokenSpec, num_outputs:
     return network
 
 
+def _call(method: MethodSpec, network: nn.Module, tokens: TokenBatch) -> Any:
+    if not method.capabilities.temporal:
+        return network(tokens)
+    count, spec = len(tokens), tokens.spec
+    width = int(network.state_width)
+    output, state = network(
+        tokens,
+        History(
+            torch.zeros(count, spec.max_limbs, width),
+            torch.zeros(1, count, spec.max_limbs, spec.actions_per_token),
+            torch.zeros(1, count, dtype=torch.bool),
+        ),
+    )
+    if state.shape != (count, spec.max_limbs, width) or int(network.sequence_length) < 1:
+        raise ValueError(
+            f"the new state has shape {tuple(state.shape)} for a state_width of {width} and a "
+            f"sequence_length of {network.sequence_length}"
+        )
+    return output
+
+
 def _broken(method: MethodSpec, reason: str) -> PluginError:
     return PluginError(
         f"the method {method.id!r} cannot be used: its {reason}; its builder must return a module "
@@ -118,19 +246,22 @@ def _broken(method: MethodSpec, reason: str) -> PluginError:
     )
 
 
-def _example(spec: TokenSpec) -> TokenBatch:
-    """Return two chains, the shortest and the longest body of the layout, with zero features."""
+def _example(spec: TokenSpec, count: int) -> TokenBatch:
+    """Return up to two chains, the longest and a short body of the layout, with zero features."""
     length, width = spec.max_limbs, spec.joints_per_limb
-    num_limbs = torch.tensor([min(2, length), length])
+    num_limbs = torch.tensor([length, min(2, length)][:count])
     slot = torch.arange(length)
     padding = slot >= num_limbs.unsqueeze(1)
+    context = torch.zeros(count, length, spec.num_context)
     table = TokenTable(
         spec=spec,
-        context=torch.zeros(2, length, spec.num_context),
+        context=context,
+        scaled_context=context,
         limb_padding_mask=padding,
         action_padding_mask=(padding | (slot == 0)).unsqueeze(-1).expand(-1, -1, width),
         parents=torch.where(padding, -2, slot - 1),
         num_limbs=num_limbs,
     )
-    dynamic = torch.zeros(2, length, spec.num_dynamic)
-    return TokenBatch(table, torch.arange(2), dynamic)
+    dynamic = torch.zeros(count, length, spec.num_dynamic)
+    heights = torch.zeros(count, spec.num_heights) if spec.num_heights else None
+    return TokenBatch(table, torch.arange(count), dynamic, heights)

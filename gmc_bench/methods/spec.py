@@ -17,6 +17,10 @@ class Capabilities:
     """Reordering the limbs (with masks and parents) reorders the outputs, nothing else."""
     uses_graph: bool = False
     """Reads the parents of the tokens."""
+    temporal: bool = False
+    """Remembers earlier control steps of an episode (see `gmc_bench.nn.History`)."""
+    per_body: bool = False
+    """Holds separate weights for every training body, and cannot control any other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,18 +47,23 @@ class MethodSpec:
     config: str | type[Any]
     """Frozen dataclass of the method's settings, or where to find it."""
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Named changes to `config`; `paper` and `lite` are expected."""
+    """Named changes to `config`; `paper` and `lite` are expected, others are variants."""
     parameters: Mapping[str, int] = field(default_factory=dict)
     """Trainable actor + critic parameters per preset, for 52 features and two joint slots."""
     builder: str | Callable[..., Any]
     """`build(config, spec: TokenSpec, num_outputs: int) -> torch.nn.Module`, or where to find it.
 
     The module maps a `gmc_bench.nn.TokenBatch` to (B, L, num_outputs); it is built once as the
-    actor (`num_outputs` = actions per token) and once as the critic (`num_outputs` = 1).
+    actor (`num_outputs` = actions per token) and once as the critic (`num_outputs` = 1). The
+    network of a temporal method also takes a `gmc_bench.nn.History` and returns its new state.
+    The builder of a per-body method takes the number of bodies as a fourth argument.
     """
     training: Mapping[str, Any] = field(default_factory=dict)
     """Changes to the suite's training settings that the method's paper asks for."""
     capabilities: Capabilities = field(default_factory=Capabilities)
+    """What the method claims, in every preset that `preset_capabilities` does not name."""
+    preset_capabilities: Mapping[str, Capabilities] = field(default_factory=dict)
+    """What presets claim whose settings change it."""
 
     def config_class(self) -> type[Any]:
         """Return the class of the method's settings."""
@@ -85,7 +94,13 @@ class MethodSpec:
             config = with_overrides(config, self.presets[preset])
         return with_overrides(config, changes or {})
 
-    def build(self, config: Any, spec: Any, num_outputs: int) -> Any:
-        """Build the network (imports torch)."""
+    def capabilities_of(self, preset: str | None) -> Capabilities:
+        """Return what the method claims in a preset."""
+        return self.preset_capabilities.get(preset or "", self.capabilities)
+
+    def build(self, config: Any, spec: Any, num_outputs: int, num_bodies: int = 1) -> Any:
+        """Build the network (imports torch); `num_bodies` counts for per-body methods only."""
         builder = load_target(self.builder) if isinstance(self.builder, str) else self.builder
+        if self.capabilities.per_body:
+            return builder(config, spec, num_outputs, num_bodies)
         return builder(config, spec, num_outputs)

@@ -1,22 +1,34 @@
 """Building blocks shared by the controllers."""
 
-from gmc_bench.nn.decoder import LimbDecoder
+from gmc_bench.nn.attention import AttentionLayer, SelfAttention, attention_mask
+from gmc_bench.nn.decoder import HeightMapEncoder, LimbDecoder
 from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.nn.embedding import TokenEmbedding
+from gmc_bench.nn.graph import LimbGraph
+from gmc_bench.nn.history import History
 from gmc_bench.nn.norm import NormLinear, RMSNorm
 from gmc_bench.nn.packing import Packing, make_packing
+from gmc_bench.nn.per_body import PerBody, fixed_weights
 from gmc_bench.nn.recurrence import BidirectionalRNN
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 
 __all__ = [
+    "AttentionLayer",
     "BidirectionalRNN",
+    "HeightMapEncoder",
+    "History",
     "LimbDecoder",
+    "LimbGraph",
     "MaskedGaussian",
     "NormLinear",
     "Packing",
+    "PerBody",
     "RMSNorm",
+    "SelfAttention",
     "TokenBatch",
     "TokenEmbedding",
     "TokenTable",
+    "attention_mask",
+    "fixed_weights",
     "make_packing",
 ]

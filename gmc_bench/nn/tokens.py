@@ -1,11 +1,12 @@
 """What a controller sees: the tokens of a batch of bodies, as torch tensors."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
 import torch
 
+from gmc_bench.nn.graph import LimbGraph
 from gmc_bench.nn.packing import Packing, make_packing
 from gmc_bench.tokens.spec import TokenSpec
 
@@ -15,33 +16,33 @@ class TokenTable:
     """Everything that is fixed by the bodies, once per morphology.
 
     Shapes:
-        `context` (M, L, Fc) float32, normalised; `limb_padding_mask` (M, L) bool;
+        `context` (M, L, Fc) float32, normalised as part of the features; `scaled_context`
+        (M, L, Fc) float32, the same numbers scaled to [-1, 1] over the training bodies, for
+        networks that are conditioned on the body; `limb_padding_mask` (M, L) bool;
         `action_padding_mask` (M, L, J) bool; `parents` (M, L) int64, -1 torso, -2 padding;
         `num_limbs` (M,) int64.
     """
 
     spec: TokenSpec
     context: torch.Tensor
+    scaled_context: torch.Tensor
     limb_padding_mask: torch.Tensor
     action_padding_mask: torch.Tensor
     parents: torch.Tensor
     num_limbs: torch.Tensor
 
+    def __len__(self) -> int:
+        return self.num_limbs.shape[0]
+
+    @cached_property
+    def graph(self) -> LimbGraph:
+        """The limb graph of every body."""
+        return LimbGraph(self.parents, self.limb_padding_mask)
+
     def to(self, device: torch.device | str) -> "TokenTable":
         """Return the table on another device."""
-        return replace(
-            self,
-            **{
-                name: getattr(self, name).to(device)
-                for name in (
-                    "context",
-                    "limb_padding_mask",
-                    "action_padding_mask",
-                    "parents",
-                    "num_limbs",
-                )
-            },
-        )
+        tensors = {field.name: getattr(self, field.name) for field in fields(self)[1:]}
+        return replace(self, **{name: value.to(device) for name, value in tensors.items()})
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,14 @@ class TokenBatch:
         table: the bodies' fixed part.
         morphology_index: (B,) int64, row of each environment's body in `table`.
         dynamic: (B, L, Fd) float32, normalised time-varying features; padding is arbitrary.
+        height_map: (B, G) float32, heights of the ground around the torso, where the layout has
+            them.
     """
 
     table: TokenTable
     morphology_index: torch.Tensor
     dynamic: torch.Tensor
+    height_map: torch.Tensor | None = None
 
     @property
     def spec(self) -> TokenSpec:
@@ -89,6 +93,29 @@ class TokenBatch:
         found = torch.cat((packing.pack(self.dynamic), context), dim=1)
         order = np.argsort(np.concatenate((spec.dynamic_indices, spec.context_indices)))
         return found.index_select(1, torch.from_numpy(order).to(found.device))
+
+    @cached_property
+    def bodies(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The different bodies shown: rows (U,) int64 of the table, and (B,) places among them."""
+        found, index = torch.unique(self.morphology_index, return_inverse=True)
+        return found, index
+
+    @cached_property
+    def packed_parents(self) -> torch.Tensor:
+        """(P,) int64, row of each limb's parent among the packed rows; -1 for a torso."""
+        packing, length = self.packing, self.spec.max_limbs
+        row_of = torch.empty(len(self) * length, dtype=torch.int64, device=packing.slots.device)
+        row_of[packing.slots] = torch.arange(packing.num_rows, device=packing.slots.device)
+        parents = packing.pack(self.parents)
+        rows = row_of[packing.bodies * length + parents.clamp(min=0)]
+        return torch.where(parents >= 0, rows, -1)
+
+    @cached_property
+    def packed_edges(self) -> torch.Tensor:
+        """(2, E) int64, packed rows of source and target; every joint once in each direction."""
+        child = (self.packed_parents >= 0).nonzero().squeeze(1)
+        parent = self.packed_parents[child]
+        return torch.stack((torch.cat((child, parent)), torch.cat((parent, child))))
 
     @cached_property
     def limb_padding_mask(self) -> torch.Tensor:

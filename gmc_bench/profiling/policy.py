@@ -42,7 +42,9 @@ def profile_policy(setting: Setting) -> dict[str, Any]:
         tokens = _tokens(setting, batch)
         generator = torch.Generator().manual_seed(0)
         sides = (
-            lambda tokens=tokens, generator=generator: model.act(tokens, generator),
+            lambda tokens=tokens, generator=generator: model.act(
+                tokens, model.initial_state(len(tokens)), generator
+            ),
             lambda tokens=tokens: mlp(tokens.features),
         )
         with torch.no_grad():

@@ -40,7 +40,8 @@ def random_table(rng: np.random.Generator, spec: TokenSpec, num_limbs: Sequence[
 
     Returns:
         A table with one row per body. The torso has no actuator, every other limb at least the
-        one in slot 0. Context is zero in padding.
+        one in slot 0. Context is standard normal, scaled context uniform in [-1, 1]; both are zero
+        in padding.
     """
     shape = (len(num_limbs), spec.max_limbs)
     limbs = np.asarray(num_limbs)
@@ -53,9 +54,11 @@ def random_table(rng: np.random.Generator, spec: TokenSpec, num_limbs: Sequence[
     no_actuator |= padding[..., None]
     no_actuator[:, 0] = True
     context = rng.standard_normal((*shape, spec.num_context)) * ~padding[..., None]
+    scaled = rng.uniform(-1.0, 1.0, context.shape) * ~padding[..., None]
     return TokenTable(
         spec=spec,
         context=torch.from_numpy(context).float(),
+        scaled_context=torch.from_numpy(scaled).float(),
         limb_padding_mask=torch.from_numpy(padding),
         action_padding_mask=torch.from_numpy(no_actuator),
         parents=torch.from_numpy(parents),
@@ -75,24 +78,30 @@ def random_tokens(
         batch_size: B; the first environments show every body once, the others a random one.
 
     Returns:
-        Standard normal time-varying features, in padding too.
+        Standard normal time-varying features, in padding too, and a standard normal height map
+        where the layout has one.
     """
     bodies = len(num_limbs)
     index = np.concatenate((rng.permutation(bodies), rng.integers(0, bodies, size=batch_size)))
     dynamic = rng.standard_normal((batch_size, spec.max_limbs, spec.num_dynamic))
+    table = random_table(rng, spec, num_limbs)
+    heights = rng.standard_normal((batch_size, spec.num_heights))
     return TokenBatch(
-        random_table(rng, spec, num_limbs),
+        table,
         torch.from_numpy(index[:batch_size]),
         torch.from_numpy(dynamic).float(),
+        torch.from_numpy(heights).float() if spec.num_heights else None,
     )
 
 
 def select(tokens: TokenBatch, environments: Sequence[int]) -> TokenBatch:
     """Return a batch of some environments of another, in the given order."""
+    rows = list(environments)
     return TokenBatch(
         tokens.table,
-        tokens.morphology_index[list(environments)],
-        tokens.dynamic[list(environments)],
+        tokens.morphology_index[rows],
+        tokens.dynamic[rows],
+        None if tokens.height_map is None else tokens.height_map[rows],
     )
 
 
@@ -113,12 +122,13 @@ def widen(tokens: TokenBatch, max_limbs: int) -> TokenBatch:
     table = TokenTable(
         spec=replace(old.spec, max_limbs=max_limbs),
         context=pad(old.context, 0.0),
+        scaled_context=pad(old.scaled_context, 0.0),
         limb_padding_mask=pad(old.limb_padding_mask, True),
         action_padding_mask=pad(old.action_padding_mask, True),
         parents=pad(old.parents, PADDING_PARENT),
         num_limbs=old.num_limbs,
     )
-    return TokenBatch(table, tokens.morphology_index, pad(tokens.dynamic, 0.0))
+    return TokenBatch(table, tokens.morphology_index, pad(tokens.dynamic, 0.0), tokens.height_map)
 
 
 def reorder(tokens: TokenBatch, order: torch.Tensor) -> TokenBatch:
@@ -134,12 +144,15 @@ def reorder(tokens: TokenBatch, order: torch.Tensor) -> TokenBatch:
     table = TokenTable(
         spec=tokens.spec,
         context=tokens.table.context[tokens.morphology_index][rows, order],
+        scaled_context=tokens.table.scaled_context[tokens.morphology_index][rows, order],
         limb_padding_mask=tokens.limb_padding_mask[rows, order],
         action_padding_mask=tokens.action_padding_mask[rows, order],
         parents=torch.where(parents >= 0, new_slot.gather(1, parents.clamp(min=0)), parents),
         num_limbs=tokens.num_limbs,
     )
-    return TokenBatch(table, torch.arange(len(tokens)), tokens.dynamic[rows, order])
+    return TokenBatch(
+        table, torch.arange(len(tokens)), tokens.dynamic[rows, order], tokens.height_map
+    )
 
 
 def any_order(rng: np.random.Generator, tokens: TokenBatch) -> torch.Tensor:

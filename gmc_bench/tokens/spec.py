@@ -66,16 +66,20 @@ class TokenSpec:
     Args:
         max_limbs: L, token slots; at least the limbs (torso included) of the largest body.
         joints_per_limb: J, joint slots and so actions per token.
+        num_heights: G, numbers of the height map that comes with the tokens of an environment; 0
+            for tasks on even ground.
     """
 
     max_limbs: int
     joints_per_limb: int = 2
+    num_heights: int = 0
 
     def __post_init__(self) -> None:
-        if self.max_limbs < 1 or self.joints_per_limb < 1:
+        if self.max_limbs < 1 or self.joints_per_limb < 1 or self.num_heights < 0:
             raise ConfigError(
-                f"a token layout needs at least one limb and one joint slot, got "
-                f"{self.max_limbs} and {self.joints_per_limb}"
+                f"a token layout needs at least one limb and one joint slot, and no negative "
+                f"number of heights, got {self.max_limbs}, {self.joints_per_limb} and "
+                f"{self.num_heights}"
             )
 
     @cached_property

@@ -22,10 +22,10 @@ class Sound(nn.Module):
 
     def __init__(self, config, spec, num_outputs):
         super().__init__()
-        self.linear = LimbDecoder(spec.num_features, num_outputs)
+        self.linear = LimbDecoder(spec, spec.num_features, num_outputs)
 
     def forward(self, tokens):
-        return self.linear(tokens.features)
+        return self.linear(tokens.packed_features, tokens)
 
 
 class ReadsPadding(Sound):

@@ -58,17 +58,18 @@ def test_distribution_has_the_actors_means_and_the_frozen_deviation(tokens):
 
 def test_act_without_a_generator_takes_the_mode(tokens):
     policy = ActorCritic(method(), Config(), SPEC)
-    action = policy.act(tokens, None)
+    action, _ = policy.act(tokens, policy.initial_state(len(tokens)), None)
     assert torch.equal(action, policy.distribution(tokens).mode)
     assert not action.requires_grad
 
 
 def test_act_with_a_generator_samples_from_it(tokens):
     policy = ActorCritic(method(), Config(), SPEC)
-    action = policy.act(tokens, torch.Generator().manual_seed(7))
+    state = policy.initial_state(len(tokens))
+    action, _ = policy.act(tokens, state, torch.Generator().manual_seed(7))
     expected = policy.distribution(tokens).sample(torch.Generator().manual_seed(7))
     assert torch.equal(action, expected)
-    assert not torch.equal(action, policy.act(tokens, None))
+    assert not torch.equal(action, policy.act(tokens, state, None)[0])
 
 
 def test_action_std_is_saved_but_never_trained(tokens):

@@ -1,0 +1,46 @@
+"""Settings that controllers share."""
+
+from dataclasses import dataclass, fields
+
+from gmc_bench.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig:
+    """Settings of the parts every controller has: embedding, decoder, height map.
+
+    Subclasses add their own fields and may add checks in `__post_init__`, calling this one.
+
+    Raises:
+        ConfigError: an integer is below one, or a number is not positive and finite.
+    """
+
+    embedding_init: float = 0.1
+    """The embedding weight starts in U(-x, x)."""
+    decoder_init: float = 0.01
+    """The last decoder weight starts in U(-x, x)."""
+    decoder_hidden: tuple[int, ...] = ()
+    """Widths of hidden decoder layers; empty for one linear layer."""
+    height_map_hidden: tuple[int, ...] = (64, 64)
+    """Widths of the height map's encoder, for tasks that have one."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in self._may_be_zero():
+                if value < 0:
+                    raise ConfigError(f"{field.name!r} must not be negative, got {value}")
+            elif isinstance(value, tuple):
+                if any(width < 1 for width in value):
+                    raise ConfigError(f"{field.name!r} must hold widths of at least 1, got {value}")
+            elif isinstance(value, (int, float)) and not isinstance(value, bool):
+                low = 1 if isinstance(value, int) else 0
+                if not (low <= value < float("inf")) or value == 0:
+                    kind = "at least 1" if isinstance(value, int) else "positive"
+                    raise ConfigError(f"{field.name!r} must be {kind}, got {value}")
+        if not self.height_map_hidden:
+            raise ConfigError("'height_map_hidden' must hold at least one width, got none")
+
+    def _may_be_zero(self) -> tuple[str, ...]:
+        """Return the names of numbers that may be zero, such as a dropout rate."""
+        return ()
