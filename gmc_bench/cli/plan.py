@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from gmc_bench.suites import SUITES, Protocol, Suite
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.run_config import RunConfig
 
+DEFAULT_PRESET = "default"
+"""What stands for the preset of a method that has none."""
 LOCKED = {"name", "preset", "seeds"}
 """Protocol fields that have no option: they identify the protocol."""
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]*")
@@ -29,12 +31,15 @@ class Choice:
     suite: Suite
     protocol: Protocol
     preset: str
-    """Preset of the method's settings; `default` for a method that has none."""
+    """Preset of the method's settings."""
+
+    base: Protocol
+    """The suite's protocol, before what the method brings along."""
 
     @property
     def method_config(self) -> Any:
         """The method's settings before any change."""
-        return self.method.make_config(self.preset if self.method.presets else None)
+        return self.method.make_config(None if self.preset == DEFAULT_PRESET else self.preset)
 
 
 def choose(arguments: argparse.Namespace) -> Choice:
@@ -43,7 +48,8 @@ def choose(arguments: argparse.Namespace) -> Choice:
     Raises:
         UnknownNameError: a name is not registered.
         ConfigError: the suite has no such protocol, or the method no such preset.
-        PluginError: the method cannot be loaded, or its id cannot stand in a record.
+        PluginError: the method cannot be loaded, its id cannot stand in a record, or it changes
+            rules that are the suite's.
     """
     method = METHODS.load(arguments.method)
     if not _ID.fullmatch(method.id):  # it goes into records and folder names
@@ -53,20 +59,35 @@ def choose(arguments: argparse.Namespace) -> Choice:
         )
     suite = SUITES.load(arguments.suite)
     base = suite.protocol(arguments.protocol)
-    protocol = with_overrides(base, method.training)
-    preset = protocol.preset if protocol.preset in method.presets else None
-    if preset is None and method.presets:
-        raise ConfigError(
-            f"method {method.id!r} has no preset {protocol.preset!r}, which the protocol "
-            f"{protocol.name!r} asks for; known: {', '.join(sorted(method.presets))}"
-        )
+    protocol = with_method_training(base, method)
+    protocol = replace(protocol, preset=arguments.preset or protocol.preset)
+    preset = protocol.preset
+    if preset not in method.presets and (method.presets or arguments.preset):
+        asks = "" if arguments.preset else f", which the protocol {protocol.name!r} asks for"
+        known = ", ".join(sorted(method.presets)) or "none"
+        raise ConfigError(f"method {method.id!r} has no preset {preset!r}{asks}; known: {known}")
     name = arguments.method
     if ".py:" in name:  # a run folder must find its method again from any working folder
         path, _, attribute = name.rpartition(":")
         name = f"{Path(path).expanduser().resolve()}:{attribute}"
     elif ":" not in name:
         name = METHODS.resolve(name)
-    return Choice(name, method, suite, protocol, preset or "default")
+    return Choice(name, method, suite, protocol, preset if method.presets else DEFAULT_PRESET, base)
+
+
+def with_method_training(protocol: Protocol, method: MethodSpec) -> Protocol:
+    """Return a suite's protocol with the threshold of the KL stop that a method brings along.
+
+    Raises:
+        PluginError: the method would change another rule.
+    """
+    foreign = [name for name in _flat(dict(method.training)) if name != "ppo.target_kl"]
+    if foreign:
+        raise PluginError(
+            f"the method {method.id!r} sets {foreign[0]!r} in 'training', but a method may bring "
+            f"along 'ppo.target_kl' only; everything else is the protocol's"
+        )
+    return with_overrides(protocol, method.training)
 
 
 def choose_morphologies(arguments: argparse.Namespace) -> tuple[MorphologySet, str]:
@@ -116,7 +137,11 @@ def plan_run(
             raise ConfigError(
                 f"the protocol's {name!r} cannot be changed; choose another --protocol"
             )
-    protocol = with_overrides(choice.protocol, nest(protocol_changes))
+    rules = choice.protocol
+    if choice.method.env_steps_per_body is not None:
+        total = choice.method.env_steps_per_body * len(bodies.split("train"))
+        rules = replace(rules, env_steps=total)
+    protocol = with_overrides(rules, nest(protocol_changes))
     method_config = with_overrides(choice.method_config, nest(method_changes))
     seed = arguments.seed if arguments.seed is not None else protocol.seeds[0]
     return RunConfig(
@@ -128,15 +153,21 @@ def plan_run(
         morphologies_digest=bodies.digest,
         protocol=protocol,
         seed=seed,
-        unofficial_reasons=_reasons(choice, protocol, method_config, seed),
+        unofficial_reasons=_reasons(choice, rules, protocol, method_config, seed),
         device=check_device(arguments.device),
         threads=check_threads(arguments.threads),
         checkpoint_interval_s=arguments.checkpoint_interval,
     )
 
 
-def _reasons(choice: Choice, protocol: Protocol, method_config: Any, seed: int) -> tuple[str, ...]:
-    reasons = [f"the protocol's {name} was changed" for name in changed(choice.protocol, protocol)]
+def _reasons(
+    choice: Choice, rules: Protocol, protocol: Protocol, method_config: Any, seed: int
+) -> tuple[str, ...]:
+    reasons = [f"the protocol's {name} was changed" for name in changed(rules, protocol)]
+    if protocol.preset != choice.base.preset:
+        reasons.append(
+            f"the method's preset is {protocol.preset!r}, not the protocol's {choice.base.preset!r}"
+        )
     reasons += [
         f"the method's {name} was changed" for name in changed(choice.method_config, method_config)
     ]
@@ -205,8 +236,16 @@ def token_spec(suite: Suite, bodies: MorphologySet) -> TokenSpec:
     )
 
 
-def protocol_digest(protocol: Protocol) -> str:
-    """Return the hash of the rules."""
+def protocol_digest(protocol: Protocol, method: MethodSpec, suite: Suite) -> str:
+    """Return the hash of the rules of a run.
+
+    The threshold of the KL stop that a method brings along does not make other rules: where the
+    run has it, the suite's own threshold is hashed.
+    """
+    own = _flat(dict(method.training)).get("ppo.target_kl", protocol.ppo.target_kl)
+    if method.training and own == protocol.ppo.target_kl and protocol.name in suite.protocols:
+        shared = suite.protocols[protocol.name].ppo.target_kl
+        protocol = replace(protocol, ppo=replace(protocol.ppo, target_kl=shared))
     return config_digest(protocol)
 
 

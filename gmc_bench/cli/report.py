@@ -18,6 +18,7 @@ from gmc_bench.results.schema import (
     RunRecord,
     WallClock,
 )
+from gmc_bench.suites import SUITES
 from gmc_bench.training.run_folder import RunFolder
 from gmc_bench.training.trainer import Trainer
 
@@ -46,7 +47,7 @@ def make_record(
         suite=config.suite,
         task=config.task,
         protocol=config.protocol.name,
-        protocol_digest=protocol_digest(config.protocol),
+        protocol_digest=protocol_digest(config.protocol, session.method, SUITES.get(config.suite)),
         protocol_seeds=config.protocol.seeds,
         morphologies=Morphologies(
             id=session.bodies.id,

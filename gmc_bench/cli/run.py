@@ -34,6 +34,7 @@ def add_options(parser: Parser) -> None:
     add("--suite", metavar="S", help="suite, with or without its version")
     add("--task", metavar="T", nargs="+", help="only these tasks of the suite")
     add("--protocol", metavar="P", help="smoke, lite or paper (default: the suite's, lite)")
+    add("--preset", metavar="P", help="variant of the method (default: the protocol's preset)")
     add("--seed", metavar="N", type=integer(0, 2**32 - 1), help="default: the protocol's first")
     add("--morphologies", metavar="SET", help="body set; SET:N trains on its first N bodies only")
     add("--env-steps", metavar="N", type=integer(1), help="train for another number of steps")
@@ -153,10 +154,11 @@ def _announce(config: Any, choice: Any, path: Path | None) -> None:
     from gmc_bench.cli.plan import protocol_digest
 
     protocol = config.protocol
+    digest = protocol_digest(protocol, choice.method, choice.suite)
     steps = protocol.num_iterations * protocol.steps_per_iteration
     note(
         f"method {choice.method.id} (preset {choice.preset}), suite {config.suite}, "
-        f"task {config.task}, protocol {protocol.name} ({protocol_digest(protocol)[:12]}), "
+        f"task {config.task}, protocol {protocol.name} ({digest[:12]}), "
         f"seed {config.seed}, {steps:,} env steps"
     )
     for reason in config.unofficial_reasons:

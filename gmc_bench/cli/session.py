@@ -2,7 +2,6 @@
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from tqdm import tqdm
@@ -75,8 +74,18 @@ def check_method(session: Session) -> None:
         PluginError: the networks cannot be built or do not map tokens to numbers of the right
             shape.
     """
-    settings = session.method.make_config(changes=session.config.method_config)
-    ActorCritic(session.method, settings, session.spec, session.config.protocol.action_std)
+    make_policy(session)
+
+
+def make_policy(session: Session) -> ActorCritic:
+    """Return the untrained policy of a run."""
+    return ActorCritic(
+        session.method,
+        session.method.make_config(changes=session.config.method_config),
+        session.spec,
+        session.config.protocol.action_std,
+        num_bodies=len(session.bodies.split("train")),
+    )
 
 
 def score(
@@ -93,14 +102,25 @@ def score(
         session: the run.
         model: its policy.
         normalizer: its observation statistics.
-        splits: only these; default the protocol's.
+        splits: only these; default the protocol's. A method with separate weights per body is
+            scored on the bodies it was trained on only.
         episodes: per body and mode; default the protocol's.
+
+    Raises:
+        ConfigError: a split was asked for whose bodies the method cannot control.
     """
     # The last bits of a network's output depend on it, so a later evaluation takes as many.
     torch.set_num_threads(session.config.threads)
     rules = session.config.protocol.evaluation
     count = episodes or rules.episodes
     chosen = splits or rules.splits
+    if session.method.capabilities.per_body:
+        if splits and "test" in splits:
+            raise ConfigError(
+                f"the method {session.method.id!r} has one policy for each training body and "
+                f"cannot be scored on the split 'test'; use --split train"
+            )
+        chosen = ("train",)
     total = sum(len(session.bodies.split(split)) for split in chosen) * count * len(rules.modes)
     seen = {body.digest for body in session.bodies.split("train")}
     results: list[BodyReturns] = []
@@ -169,8 +189,7 @@ def load_trained(
             f"{folder.policy} is damaged (its digest is not the one in the record); delete it and "
             f"{folder.record.name}, then run: gmc-bench run --resume {folder.path}"
         )
-    settings: Any = session.method.make_config(changes=config.method_config)
-    model = ActorCritic(session.method, settings, session.spec, config.protocol.action_std)
+    model = make_policy(session)
     models = compile_models(session.bodies.split("train"), session.task.scene)
     table = build_table(models, session.spec)
     normalizer = TokenNormalizer(table, config.protocol.normalization)

@@ -1,6 +1,7 @@
 """Scores a policy on a list of bodies with frozen observation statistics."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +13,7 @@ from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.evaluation.policy_file import token_table
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.morphology.schema import Morphology
+from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.tasks.spec import Task
@@ -72,34 +74,43 @@ def evaluate_policy(
     rows = min(MAX_ROWS, len(body))
     core = EnvironmentCore(task, morphologies, rows, token_spec=model.spec, num_threads=num_threads)
     table = token_table(core.table, normalizer, device)
-    was_training = model.training
-    model.eval()
-    try:
+    with _evaluating(model):
         for start in range(0, len(body), rows):
             # The last batch is filled up with repeats, whose results are dropped.
             chosen = np.arange(start, start + rows) % len(body)
             core.simulator.streams[:] = streams[chosen]
             noise = _noise(seed, chosen, core) if mode == "stochastic" else None
-            actor = _Actor(model, normalizer, table, noise)
+            actor = _Actor(model, normalizer, table, noise, model.initial_state(rows))
             results = _run_batch(core, actor, body[chosen])
             kept = results[: len(body) - start]
             found += kept
             if on_progress:
                 on_progress(len(kept))
-    finally:
-        model.train(was_training)
     return [found[k * episodes : (k + 1) * episodes] for k in range(len(morphologies))]
 
 
-@dataclass(frozen=True)
+@contextmanager
+def _evaluating(model: ActorCritic) -> Iterator[None]:
+    """Put the policy into evaluation mode, with weights that do not change."""
+    was_training = model.training
+    model.eval()
+    try:
+        with fixed_weights(model):
+            yield
+    finally:
+        model.train(was_training)
+
+
+@dataclass
 class _Actor:
     model: ActorCritic
     normalizer: TokenNormalizer
     table: TokenTable
     noise: FloatArray | None
     """(B, horizon, L, J) float32, standard normal; `None` takes the most likely action."""
+    state: torch.Tensor
+    """(B, L, S), what the policy remembers."""
 
-    @torch.no_grad()
     def __call__(self, core: EnvironmentCore) -> FloatArray:
         padding = core.table.limb_padding_mask[core.morphology_index]
         dynamic = self.normalizer.normalize(core.dynamic, padding)
@@ -108,12 +119,15 @@ class _Actor:
             torch.from_numpy(core.morphology_index.copy()).to(self.table.context.device),
             torch.from_numpy(dynamic).to(self.table.context.device),
         )
-        actions = self.model.distribution(tokens).mode.cpu().numpy()
+        distribution, state = self.model.step(tokens, self.state)
+        actions = distribution.mode
         if self.noise is not None:
             step = np.minimum(core.episode_length, core.task.horizon - 1)
-            drawn = self.noise[np.arange(core.num_envs), step]
-            actions = actions + float(self.model.action_std) * drawn
-        found: FloatArray = actions
+            drawn = torch.from_numpy(self.noise[np.arange(core.num_envs), step])
+            noisy = actions + self.model.action_std * drawn.to(actions.device)
+            actions = noisy.masked_fill(tokens.action_padding_mask, 0.0)
+        self.state = self.model.remember(state, actions)
+        found: FloatArray = actions.cpu().numpy()
         return found
 
 

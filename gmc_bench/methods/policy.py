@@ -60,7 +60,7 @@ class ActorCritic(nn.Module):
         self.critic = build_network(method, config, spec, 1, num_bodies)
         self._widths = (0, 0, 0)
         if self.temporal:
-            actor, critic = int(self.actor.state_width), int(self.critic.state_width)
+            actor, critic = (_number(part, "state_width") for part in (self.actor, self.critic))
             self._widths = (actor, critic, spec.actions_per_token)
         self.register_buffer("action_std", torch.tensor(action_std))
 
@@ -72,7 +72,7 @@ class ActorCritic(nn.Module):
     @property
     def sequence_length(self) -> int:
         """Consecutive control steps that training must keep together; 1 without a memory."""
-        return int(self.actor.sequence_length) if self.temporal else 1
+        return _number(self.actor, "sequence_length") if self.temporal else 1
 
     def initial_state(self, num_envs: int) -> torch.Tensor:
         """Return the state at the start of an episode, (N, L, S) zeros."""
@@ -93,7 +93,8 @@ class ActorCritic(nn.Module):
         """
         if not self.temporal:
             return None
-        remembered, previous = state.split((sum(self._widths[:2]), self._widths[2]), dim=-1)
+        widths = [sum(self._widths[:2]), self._widths[2]]
+        remembered, previous = torch.split(state, widths, dim=-1)
         previous_actions = torch.cat((previous.unsqueeze(0), actions[:-1]))
         previous_actions = previous_actions.masked_fill(starts[..., None, None], 0.0)
         return History(remembered, previous_actions, starts)
@@ -120,12 +121,13 @@ class ActorCritic(nn.Module):
             The action distributions, and the state after this step; `remember` adds the action.
         """
         history = self.one_step(state)
-        outputs, actor = self._run(self.actor, 0, tokens, history)
+        outputs, *actor = self._run(self.actor, 0, tokens, history)
         if history is None:
             return self._distribution(tokens, outputs), state
-        _, critic = self._run(self.critic, 1, tokens, history)
+        _, *critic = self._run(self.critic, 1, tokens, history)
         previous = torch.zeros_like(history.previous_actions[0])
-        return self._distribution(tokens, outputs), torch.cat((actor, critic, previous), dim=-1)
+        state = torch.cat((*actor, *critic, previous), dim=-1)
+        return self._distribution(tokens, outputs), state
 
     def one_step(self, state: torch.Tensor) -> History | None:
         """Return the history of a single step of N environments in `state` (N, L, S)."""
@@ -167,11 +169,11 @@ class ActorCritic(nn.Module):
 
     def _run(
         self, network: nn.Module, part: int, tokens: TokenBatch, history: History | None
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+    ) -> tuple[torch.Tensor, ...]:
         """Return a network's outputs (B, L, O), and its new state if it has a memory."""
         if history is None:
-            return network(tokens), None
-        own = history.state.split(self._widths[:2], dim=-1)[part]
+            return (network(tokens),)
+        own = torch.split(history.state, list(self._widths[:2]), dim=-1)[part]
         outputs, state = network(tokens, replace(history, state=own))
         return outputs, state
 
@@ -222,7 +224,7 @@ def _call(method: MethodSpec, network: nn.Module, tokens: TokenBatch) -> Any:
     if not method.capabilities.temporal:
         return network(tokens)
     count, spec = len(tokens), tokens.spec
-    width = int(network.state_width)
+    width = _number(network, "state_width")
     output, state = network(
         tokens,
         History(
@@ -231,12 +233,17 @@ def _call(method: MethodSpec, network: nn.Module, tokens: TokenBatch) -> Any:
             torch.zeros(1, count, dtype=torch.bool),
         ),
     )
-    if state.shape != (count, spec.max_limbs, width) or int(network.sequence_length) < 1:
-        raise ValueError(
-            f"the new state has shape {tuple(state.shape)} for a state_width of {width} and a "
-            f"sequence_length of {network.sequence_length}"
-        )
+    if state.shape != (count, spec.max_limbs, width):
+        raise ValueError(f"the state has shape {tuple(state.shape)} for a state_width of {width}")
     return output
+
+
+def _number(network: nn.Module, name: str) -> int:
+    """Return an attribute that the network of a temporal method must have."""
+    value: Any = getattr(network, name, None)
+    if not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name!r} must be an integer of at least 1, got {value!r}")
+    return value
 
 
 def _broken(method: MethodSpec, reason: str) -> PluginError:

@@ -59,7 +59,11 @@ class MethodSpec:
     The builder of a per-body method takes the number of bodies as a fourth argument.
     """
     training: Mapping[str, Any] = field(default_factory=dict)
-    """Changes to the suite's training settings that the method's paper asks for."""
+    """The setting a method may bring along: `{"ppo": {"target_kl": ...}}`, the threshold of the
+    KL stop, which papers tune per method. Runs with it keep the suite's protocol."""
+    env_steps_per_body: int | None = None
+    """Control steps for every training body in place of the protocol's total, for references with
+    a budget of their own; such a run has a protocol of its own."""
     capabilities: Capabilities = field(default_factory=Capabilities)
     """What the method claims, in every preset that `preset_capabilities` does not name."""
     preset_capabilities: Mapping[str, Capabilities] = field(default_factory=dict)

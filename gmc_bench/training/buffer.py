@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 import torch
 
+from gmc_bench.errors import ConfigError
+from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.nn.history import History
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 
 
@@ -12,10 +15,14 @@ from gmc_bench.nn.tokens import TokenBatch, TokenTable
 class Minibatch:
     """Some transitions of a rollout, as tianshou's algorithms name them.
 
+    They are C consecutive steps of K environments, step by step: B = C * K. Without a memory C is
+    1 and `history` `None`.
+
     Shapes: `obs` B tokens; `act` (B, L, J); `logp_old`, `adv`, `returns`, `v_s` (B,).
     """
 
     obs: TokenBatch
+    history: History | None
     act: torch.Tensor
     logp_old: torch.Tensor
     adv: torch.Tensor
@@ -26,27 +33,45 @@ class Minibatch:
 class RolloutBuffer:
     """One rollout, written in place and learned from once.
 
-    Features fixed by the bodies are not stored: a transition holds the index of its body.
+    Features fixed by the bodies are not stored: a transition holds the index of its body. Of what
+    the policy remembers, the state before every C-th step is stored, C being the number of
+    consecutive steps that training keeps together: the steps between are computed again.
 
     Args:
         table: the bodies' fixed part, on the training device.
-        length: T, steps per environment.
+        length: T, steps per environment; a multiple of C.
         num_envs: N.
+        model: the policy whose rollout it is.
         device: where the tensors live.
 
     Shapes:
         `dynamic` (T, N, L, Fd), `actions` (T, N, L, J), `log_prob`, `reward`, `value`,
         `next_value`, `advantage`, `returns` (T, N) float32; `morphology_index` (T, N) int64;
-        `terminated`, `truncated`, `diverged` (T, N) bool.
+        `terminated`, `truncated`, `diverged` (T, N) bool; `state` (T / C, N, L, S) float32.
+
+    Raises:
+        ConfigError: `length` is not a multiple of C.
     """
 
     def __init__(
-        self, table: TokenTable, length: int, num_envs: int, device: torch.device | str = "cpu"
+        self,
+        table: TokenTable,
+        length: int,
+        num_envs: int,
+        model: ActorCritic,
+        device: torch.device | str = "cpu",
     ) -> None:
         spec = table.spec
         self.table = table
         self.length = length
         self.num_envs = num_envs
+        self.sequence_length = model.sequence_length
+        self._history = model.history
+        if length % self.sequence_length:
+            raise ConfigError(
+                f"'rollout_length' must be a multiple of the method's sequence length "
+                f"{self.sequence_length}, got {length}"
+            )
 
         def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
             return torch.zeros(length, num_envs, *shape, dtype=dtype, device=device)
@@ -63,11 +88,17 @@ class RolloutBuffer:
         self.terminated = zeros(dtype=torch.bool)
         self.truncated = zeros(dtype=torch.bool)
         self.diverged = zeros(dtype=torch.bool)
+        sequences = length // self.sequence_length
+        self.state = torch.zeros(
+            sequences, num_envs, spec.max_limbs, model.state_width, device=device
+        )
         self.last_dynamic = torch.zeros_like(self.dynamic[0])
         """(N, L, Fd), the observation after the last step."""
         self.last_morphology_index = torch.zeros_like(self.morphology_index[0])
-        self.cut_off: list[tuple[int, int, torch.Tensor]] = []
-        """(t, n, (L, Fd)): the last observation of every episode that a time limit ended."""
+        self.last_state = torch.zeros_like(self.state[0])
+        """(N, L, S), what the policy remembers after the last step."""
+        self.cut_off: list[tuple[int, int, torch.Tensor, torch.Tensor]] = []
+        """(t, n, (L, Fd), (L, S)): last observation and state of episodes a time limit ended."""
 
     def __len__(self) -> int:
         return self.length * self.num_envs
@@ -77,36 +108,80 @@ class RolloutBuffer:
         assert not batch_size
         return self, torch.arange(len(self))
 
-    def tokens(self, start: int, stop: int) -> TokenBatch:
-        """Return the flattened transitions `start` to `stop` (time-major) as tokens."""
-        return TokenBatch(
-            self.table,
-            self.morphology_index.flatten()[start:stop],
-            self.dynamic.flatten(0, 1)[start:stop],
-        )
+    def blocks(self, at_most: int) -> Iterator[tuple[TokenBatch, History | None]]:
+        """Yield the whole rollout in order, without copying it.
+
+        Args:
+            at_most: transitions per block; policies with a memory get whole sequences of all
+                environments instead.
+
+        Yields:
+            The tokens of consecutive transitions (time-major), and what was remembered.
+        """
+        if self.sequence_length > 1:
+            at_most = self.sequence_length * self.num_envs
+        for start in range(0, len(self), at_most):
+            rows = slice(start, min(start + at_most, len(self)))
+            tokens = TokenBatch(
+                self.table, self.morphology_index.flatten()[rows], self.dynamic.flatten(0, 1)[rows]
+            )
+            history = None
+            if self.state.shape[-1]:
+                steps = slice(start // self.num_envs, rows.stop // self.num_envs)
+                history = self._history(
+                    self.state[steps.start // self.sequence_length],
+                    self._starts[steps],
+                    self.actions[steps],
+                )
+            yield tokens, history
+
+    @property
+    def _starts(self) -> torch.Tensor:
+        """(T, N) bool, a new episode begins with this step.
+
+        The first row says no: where an episode begins there, the stored state is zero already.
+        """
+        done = self.terminated | self.truncated
+        return torch.cat((torch.zeros_like(done[:1]), done[:-1]))
 
     def minibatches(self, batch_size: int, generator: torch.Generator) -> Iterator[Minibatch]:
         """Yield shuffled minibatches; the last, incomplete one is dropped.
 
+        Policies with a memory get sequences of consecutive steps, shuffled as wholes.
+
         Args:
-            batch_size: transitions per minibatch; a smaller rollout is one minibatch.
+            batch_size: transitions per minibatch, rounded down to whole sequences; a smaller
+                rollout is one minibatch.
             generator: source of the order.
         """
-        size = min(batch_size, len(self))
-        order = torch.randperm(len(self), generator=generator).to(self.dynamic.device)
+        steps, envs = self.sequence_length, self.num_envs
+        total = len(self) // steps
+        size = min(max(batch_size // steps, 1), total)
+        device = self.dynamic.device
+        order = torch.randperm(total, generator=generator).to(device)
+        offsets = torch.arange(steps, device=device).unsqueeze(1) * envs  # (C, 1)
         flat = {
             name: getattr(self, name).flatten(0, 1)
             for name in (
                 "morphology_index", "dynamic", "actions", "log_prob", "advantage", "returns",
-                "value",
+                "value", "_starts", "state",
             )
         }  # fmt: skip
-        for start in range(0, len(self) - size + 1, size):
-            chosen = order[start : start + size]
-            part = {name: values[chosen] for name, values in flat.items()}
+        states = flat.pop("state")
+        for start in range(0, total - size + 1, size):
+            chosen = order[start : start + size]  # sequence k: steps from k // N * C on, env k % N
+            first = chosen // envs * (steps * envs) + chosen % envs
+            rows = (first + offsets).flatten()  # (C, K) -> (C * K,)
+            part = {name: values[rows] for name, values in flat.items()}
+            actions = part["actions"]
             yield Minibatch(
                 obs=TokenBatch(self.table, part["morphology_index"], part["dynamic"]),
-                act=part["actions"],
+                history=self._history(
+                    states[chosen],
+                    part["_starts"].view(steps, size),
+                    actions.view(steps, size, *actions.shape[1:]),
+                ),
+                act=actions,
                 logp_old=part["log_prob"],
                 adv=part["advantage"],
                 returns=part["returns"],

@@ -10,6 +10,7 @@ from gmc_bench.envs.core import DIVERGED, TIME_LIMIT
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.envs.normalization import RewardNormalizer, TokenNormalizer
 from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.nn.tokens import TokenBatch
 from gmc_bench.training.buffer import RolloutBuffer
 from gmc_bench.training.sampler import BalancedSampler, ReturnTracker
@@ -64,6 +65,8 @@ class Collector:
         self.timers = timers
         self.episodes = 0
         self.diverged_episodes = 0
+        self.state = model.initial_state(env.num_envs)
+        """(N, L, S), what the policy remembers of the running episodes."""
         self._raw: FloatArray = env.core.dynamic
         self._index: IntArray = env.core.morphology_index
 
@@ -71,19 +74,26 @@ class Collector:
         """Take over the observation that the next action answers."""
         self._raw, self._index = raw, index
 
-    @torch.no_grad()
     def collect(self, buffer: RolloutBuffer) -> None:
         """Fill the buffer with one rollout."""
+        with fixed_weights(self.model):
+            self._collect(buffer)
+
+    def _collect(self, buffer: RolloutBuffer) -> None:
         buffer.cut_off.clear()
         device = buffer.dynamic.device
         for t in range(buffer.length):
+            if t % buffer.sequence_length == 0:
+                buffer.state[t // buffer.sequence_length] = self.state
             padding = self.env.table.limb_padding_mask[self._index]
             self.normalizer.update(self._raw, padding)
             dynamic = torch.from_numpy(self.normalizer.normalize(self._raw, padding)).to(device)
             index = torch.from_numpy(self._index).to(device)
             acting = time.perf_counter()
-            distribution = self.model.distribution(TokenBatch(buffer.table, index, dynamic))
+            tokens = TokenBatch(buffer.table, index, dynamic)
+            distribution, state = self.model.step(tokens, self.state)
             actions = distribution.sample(self.generator)
+            self.state = self.model.remember(state, actions)
             buffer.log_prob[t] = distribution.log_prob(actions)
             chosen = actions.cpu().numpy()
             acted = time.perf_counter()
@@ -108,6 +118,7 @@ class Collector:
         last = self.normalizer.normalize(self._raw, padding)
         buffer.last_dynamic.copy_(torch.from_numpy(last))
         buffer.last_morphology_index.copy_(torch.from_numpy(self._index))
+        buffer.last_state.copy_(self.state)
 
     def _finish(
         self, buffer: RolloutBuffer, t: int, done: BoolArray, info: dict[str, object]
@@ -128,4 +139,5 @@ class Collector:
             padding = self.env.table.limb_padding_mask[body][None]
             normal = self.normalizer.normalize(final_obs[row]["dynamic"][None], padding)[0]
             place = torch.from_numpy(normal).to(buffer.dynamic.device)
-            buffer.cut_off.append((t, int(row), place))
+            buffer.cut_off.append((t, int(row), place, self.state[row].clone()))
+        self.state[torch.from_numpy(rows)] = 0.0

@@ -14,7 +14,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from gmc_bench.errors import GmcBenchError
 from gmc_bench.methods.policy import ActorCritic
-from gmc_bench.nn.distribution import MaskedGaussian
+from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.nn.tokens import TokenBatch
 from gmc_bench.suites.protocol import PPOConfig
 from gmc_bench.training.buffer import Minibatch, RolloutBuffer
@@ -71,15 +71,10 @@ class TokenPolicy(ProbabilisticActorPolicy):  # type: ignore[misc]
             action_scaling=False,  # the engine clamps; a bounded policy would be another method
             action_bound_method=None,
         )
-        self._distribution = model.distribution
 
     @staticmethod
     def _compile() -> None:
         """Skip tianshou's warm-up: it compiles advantage code not used here, 4 s per start."""
-
-    def distribution(self, tokens: TokenBatch) -> MaskedGaussian:
-        """Return the action distribution of B environments."""
-        return self._distribution(tokens)
 
 
 @dataclass(kw_only=True)
@@ -143,41 +138,45 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
             gae_lambda=config.gae_lambda,
             gamma=config.gamma,
         )
-        self.value = model.value
+        # Not an attribute that torch registers: the parameters are the policy's and critic's.
+        self._model = (model,)
         self.config = config
         self.generator = generator
+
+    @property
+    def model(self) -> ActorCritic:
+        """Actor and critic."""
+        return self._model[0]
 
     @property
     def learning_rate(self) -> float:
         """Learning rate of the next update."""
         return float(self.lr_schedulers[0].get_last_lr()[0])
 
-    @torch.no_grad()
     def _values(self, buffer: RolloutBuffer) -> torch.Tensor:
-        chunks = [
-            self.value(buffer.tokens(start, min(start + VALUE_CHUNK, len(buffer))))
-            for start in range(0, len(buffer), VALUE_CHUNK)
-        ]
-        return torch.cat(chunks).view(buffer.length, buffer.num_envs)
+        values = [self.model.value(*block) for block in buffer.blocks(VALUE_CHUNK)]
+        return torch.cat(values).view(buffer.length, buffer.num_envs)
 
-    @torch.no_grad()
     def _next_values(self, buffer: RolloutBuffer) -> torch.Tensor:
         last = TokenBatch(buffer.table, buffer.last_morphology_index, buffer.last_dynamic)
-        following = torch.cat([buffer.value[1:], self.value(last)[None]])
+        final = self.model.value(last, self.model.one_step(buffer.last_state))
+        following = torch.cat([buffer.value[1:], final[None]])
         following[buffer.terminated | buffer.truncated] = 0.0
         if buffer.cut_off and self.config.time_limit == "bootstrap":
-            t, n, dynamic = zip(*buffer.cut_off, strict=True)
+            t, n, dynamic, state = zip(*buffer.cut_off, strict=True)
             index = buffer.morphology_index[list(t), list(n)]
             ends = TokenBatch(buffer.table, index, torch.stack(dynamic))
-            following[list(t), list(n)] = self.value(ends)
+            history = self.model.one_step(torch.stack(state))
+            following[list(t), list(n)] = self.model.value(ends, history)
         return following
 
     def _preprocess_batch(
         self, batch: RolloutBuffer, buffer: RolloutBuffer, indices: torch.Tensor
     ) -> RolloutBuffer:
         """Add values, returns and advantages, normalised over the whole rollout."""
-        batch.value.copy_(self._values(batch))
-        batch.next_value.copy_(self._next_values(batch))
+        with fixed_weights(self.model):
+            batch.value.copy_(self._values(batch))
+            batch.next_value.copy_(self._next_values(batch))
         no_error = batch.diverged
         if self.config.time_limit == "zero_error":
             no_error = batch.truncated
@@ -234,7 +233,7 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         )
 
     def _log_ratio(self, minibatch: Minibatch) -> tuple[torch.Tensor, torch.Tensor]:
-        distribution = self.policy.distribution(minibatch.obs)
+        distribution = self.model.distribution(minibatch.obs, minibatch.history)
         log_prob = distribution.log_prob(minibatch.act)
         return log_prob - minibatch.logp_old, distribution.entropy()
 
@@ -252,7 +251,7 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         return loss, parts
 
     def _value_loss(self, minibatch: Minibatch) -> torch.Tensor:
-        value = self.value(minibatch.obs)
+        value = self.model.value(minibatch.obs, minibatch.history)
         error = (value - minibatch.returns).square()
         if self.value_clip:
             change = (value - minibatch.v_s).clamp(-self.eps_clip, self.eps_clip)

@@ -84,7 +84,9 @@ class Trainer:
             num_threads=config.threads,
         )
         settings = method.make_config(changes=config.method_config)
-        self.model = ActorCritic(method, settings, token_spec, protocol.action_std)
+        self.model = ActorCritic(
+            method, settings, token_spec, protocol.action_std, num_bodies=len(morphologies)
+        )
         self.model.to(config.device)
         self.normalizer = TokenNormalizer(self.env.table, protocol.normalization)
         self.reward_normalizer = RewardNormalizer(protocol.num_envs, protocol.ppo.gamma)
@@ -115,7 +117,7 @@ class Trainer:
         )
         table = token_table(self.env.table, self.normalizer, config.device)
         self.buffer = RolloutBuffer(
-            table, protocol.rollout_length, protocol.num_envs, config.device
+            table, protocol.rollout_length, protocol.num_envs, self.model, config.device
         )
         self.iteration = 0
         self.curve: list[dict[str, Any]] = []
@@ -229,6 +231,7 @@ class Trainer:
             "random/shuffling": self.shuffling.get_state().numpy(),
             "random/acting": self.acting.get_state().numpy(),
             "random/torch": torch.get_rng_state().numpy(),
+            "policy/state": self.collector.state.cpu().numpy(),
         }
         for prefix, part in self._parts().items():
             tensors |= {f"{prefix}/{name}": value for name, value in part.state_dict().items()}
@@ -263,6 +266,7 @@ class Trainer:
         self.shuffling.set_state(torch.from_numpy(statistics["random/shuffling"].copy()))
         self.acting.set_state(torch.from_numpy(statistics["random/acting"].copy()))
         torch.set_rng_state(torch.from_numpy(statistics["random/torch"].copy()))
+        self.collector.state.copy_(torch.from_numpy(statistics["policy/state"]))
         self.collector.episodes = state["episodes"]
         self.collector.diverged_episodes = state["diverged_episodes"]
         for name, value in state["timers"].items():

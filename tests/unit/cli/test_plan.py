@@ -1,11 +1,13 @@
 """From the command line to the settings of a run: who wins, and what is official."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
 from gmc_bench.cli import plan
+from gmc_bench.methods import MethodSpec
 from gmc_bench.suites.unimal import SUITE
 
 RUN = ("run", "--method", "recmorph", "--suite", "unimal", "--protocol", "smoke")
@@ -19,7 +21,11 @@ class Config:
     width: int = 4
 
 SPEC = MethodSpec(
-    id="mine", config=Config, builder="nowhere:build", training={"ppo": {"lr": 0.5}},
+    id="mine", config=Config, builder="nowhere:build", training={"ppo": {"target_kl": 0.2}},
+    env_steps_per_body=5_000,
+)
+GREEDY = MethodSpec(
+    id="greedy", config=Config, builder="nowhere:build", training={"ppo": {"lr": 0.5}},
 )
 """
 
@@ -105,9 +111,47 @@ def test_a_method_in_a_file_is_found_again_from_anywhere(resolve, tmp_path):
     config, err = resolve("--method", "mine.py:SPEC")
     assert config["method"] == f"{tmp_path}/mine.py:SPEC"
     assert config["method_config"] == {"width": 4}
-    assert config["protocol"]["ppo"]["lr"] == 0.5  # what the method's paper asks for
+    assert config["protocol"]["ppo"]["target_kl"] == 0.2  # what the method brings along
+    assert config["protocol"]["env_steps"] == 10_000  # for two training bodies
     assert config["unofficial_reasons"] == []
     assert "method mine (preset default)" in err
+
+
+def test_a_method_may_not_bring_along_other_rules(gmc, tmp_path):
+    (tmp_path / "mine.py").write_text(METHOD)
+    code, _, err = gmc(*RUN[:2], "mine.py:GREEDY", *RUN[3:], "--dry-run")
+    assert code == 2
+    assert "sets 'ppo.lr' in 'training', but a method may bring along 'ppo.target_kl' only" in err
+
+
+def test_the_threshold_a_method_brings_along_keeps_the_protocol():
+    smoke = SUITE.protocol("smoke")
+    plain, own = (
+        MethodSpec(id="x", config="x:y", builder="x:y", training=training)
+        for training in ({}, {"ppo": {"target_kl": 0.2}})
+    )
+    expected = plan.protocol_digest(smoke, plain, SUITE)
+    assert plan.protocol_digest(plan.with_method_training(smoke, own), own, SUITE) == expected
+    changed = replace(smoke, ppo=replace(smoke.ppo, target_kl=0.3))
+    assert plan.protocol_digest(changed, own, SUITE) != expected
+    assert plan.protocol_digest(changed, plain, SUITE) != expected
+
+
+def test_another_preset_is_unofficial(resolve):
+    config, err = resolve("--preset", "paper")
+    assert config["method_config"]["width"] == 128
+    assert config["protocol"]["preset"] == "paper"
+    assert config["unofficial_reasons"] == [
+        "the method's preset is 'paper', not the protocol's 'lite'"
+    ]
+    assert "method recmorph (preset paper)" in err
+    assert resolve("--preset", "lite")[0]["unofficial_reasons"] == []
+
+
+def test_an_unknown_preset_is_refused(gmc):
+    code, _, err = gmc(*RUN, "--preset", "huge", "--dry-run")
+    assert code == 2
+    assert "method 'recmorph' has no preset 'huge'; known: lite" in err
 
 
 def test_train_and_test_share_a_token_layout(tiny_set):

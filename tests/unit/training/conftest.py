@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from gmc_bench.config import to_dict
-from gmc_bench.methods import MethodSpec
+from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.testing.morphologies import chain, star
@@ -41,7 +41,36 @@ class ToyNetwork(nn.Module):
         return self.outer(self.dropout(torch.tanh(self.inner(tokens.features))))
 
 
+class ForgetfulNetwork(nn.Module):
+    """state' = state / 2 + W1 x;  out = W2 (tanh(state') + previous actions), token by token."""
+
+    sequence_length = 4
+
+    def __init__(self, config, spec, num_outputs):
+        super().__init__()
+        self.state_width = config.width
+        self.inner = nn.Linear(spec.num_features, config.width)
+        self.outer = nn.Linear(config.width + spec.actions_per_token, num_outputs)
+
+    def forward(self, tokens, history):
+        steps, envs = history.starts.shape
+        drive = self.inner(tokens.features).unflatten(0, (steps, envs))
+        state, seen = history.state, []
+        for step in range(steps):
+            state = state.masked_fill(history.starts[step, :, None, None], 0.0)
+            state = 0.5 * state + drive[step]
+            seen.append(torch.cat((state.tanh(), history.previous_actions[step]), dim=-1))
+        return self.outer(torch.stack(seen).flatten(0, 1)), state
+
+
 TOY = MethodSpec(id="toy", config=ToyConfig, builder=ToyNetwork)
+FORGETFUL = MethodSpec(
+    id="forgetful",
+    config=ToyConfig,
+    builder=ForgetfulNetwork,
+    capabilities=Capabilities(temporal=True),
+)
+METHODS = {"toy": TOY, "forgetful": FORGETFUL}
 
 
 @pytest.fixture
@@ -49,18 +78,28 @@ def make_trainer(tmp_path):
     """Build a trainer: 4 environments x 16 steps, 5 iterations, horizon 10."""
     threads = torch.get_num_threads()
 
-    def make(name="run", *, seed=0, dropout=0.0, interval=0.0, env_steps=320, **ppo):
+    def make(
+        name="run",
+        *,
+        method="toy",
+        seed=0,
+        dropout=0.0,
+        interval=0.0,
+        env_steps=320,
+        rollout_length=16,
+        **ppo,
+    ):
         protocol = Protocol(
             name="unit",
             preset="lite",
             env_steps=env_steps,
             num_envs=4,
-            rollout_length=16,
+            rollout_length=rollout_length,
             ppo=PPOConfig(**{"repeat": 2, "batch_size": 24, "lr": 1e-2, **ppo}),
             sampling_warmup_iterations=1,
         )
         config = RunConfig(
-            method=TOY.id,
+            method=method,
             method_config=to_dict(ToyConfig(dropout=dropout)),
             suite="unit-v1",
             task="unit-v1",
@@ -73,7 +112,7 @@ def make_trainer(tmp_path):
         path = tmp_path / name
         folder = RunFolder(path, create=not path.exists())
         folder.config.touch()
-        return Trainer(config, TOY, replace(TASK, horizon=10), BODIES, SPEC, folder)
+        return Trainer(config, METHODS[method], replace(TASK, horizon=10), BODIES, SPEC, folder)
 
     yield make
     torch.set_num_threads(threads)

@@ -55,10 +55,12 @@ def test_the_parts_of_a_transition_stay_together(buffer):
     assert torch.equal(batch.obs.morphology_index, (number % 4 == 1).long())
 
 
-def test_tokens_are_time_major(buffer):
-    tokens = buffer.tokens(3, 6)
-    assert tokens.dynamic[:, 0, 0].tolist() == [3.0, 4.0, 5.0]
-    assert tokens.morphology_index.tolist() == [0, 0, 1]
+def test_blocks_are_time_major_and_cover_the_rollout(buffer):
+    blocks = [tokens for tokens, history in buffer.blocks(24) if history is None]
+    assert [len(tokens) for tokens in blocks] == [24, 24, 16]
+    assert blocks[0].dynamic[3:6, 0, 0].tolist() == [3.0, 4.0, 5.0]
+    assert blocks[0].morphology_index[3:6].tolist() == [0, 0, 1]
+    assert blocks[2].dynamic[-1, 0, 0] == 63.0
     assert len(buffer) == 64
 
 

@@ -60,8 +60,8 @@ def hand_made_targets(make_trainer, time_limit):
     buffer.terminated[1, 1] = True
     buffer.truncated[1, 2:] = True
     buffer.diverged[1, 3] = True
-    buffer.cut_off.append((1, 2, torch.full_like(buffer.dynamic[0, 0], 8.0)))
-    trainer.algorithm.value = lambda tokens: tokens.dynamic[:, 0, 0]
+    buffer.cut_off.append((1, 2, torch.full_like(buffer.dynamic[0, 0], 8.0), buffer.state[0, 2]))
+    trainer.model.value = lambda tokens, history: tokens.dynamic[:, 0, 0]
     trainer.algorithm._preprocess_batch(buffer, buffer, None)
     return buffer
 

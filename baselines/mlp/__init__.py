@@ -1,0 +1,41 @@
+"""Single-robot MLPs: one policy per body. This module is light; see `baselines.mlp.model`."""
+
+from dataclasses import replace
+
+from gmc_bench.methods import Capabilities, MethodSpec
+
+SPEC = MethodSpec(
+    id="mlp",
+    title="Single-robot MLP",
+    paper="Xiong et al. 2023, Universal Morphology Control via Contextual Modulation, ICML "
+    "(single-robot reference)",
+    reference_code="MasterXiong/ModuMorph",
+    licence="MIT",
+    deviations=(
+        "All bodies are trained in one run: they share rollouts, the optimiser's schedule, the "
+        "gradient-norm limit and the KL stop, where independent runs would have one each; weights "
+        "are separate.",
+        "Initialisation is not published: torch's for hidden layers, U(-0.01, 0.01) with zero "
+        "bias for the last one, as in the other controllers.",
+        "The budget is the protocol's, drawn so that bodies get equal shares of the steps.",
+    ),
+    config="baselines.mlp.config:MLPConfig",
+    presets={"paper": {}, "lite": {"hidden": (88, 88, 88)}},
+    parameters={"paper": 592_420, "lite": 144_532},
+    builder="baselines.mlp.model:build",
+    capabilities=Capabilities(per_body=True),
+)
+
+LONG = replace(
+    SPEC,
+    id="mlp-10m",
+    title="Single-robot MLP, 10 M steps per body",
+    deviations=(
+        *SPEC.deviations[:2],
+        "Every body gets 10,000,000 steps, far more than any shared policy: a reference, not a "
+        "competitor. Its records have a protocol of their own.",
+    ),
+    env_steps_per_body=10_000_000,
+)
+
+__all__ = ["LONG", "SPEC"]

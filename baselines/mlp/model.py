@@ -1,0 +1,106 @@
+"""A bank of MLPs, one per body, that see all limbs of their body at once."""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from baselines.mlp.config import MLPConfig
+from gmc_bench.nn import TokenBatch
+from gmc_bench.nn.grouped_linear import GroupPlan, grouped_linear, plan_groups
+from gmc_bench.tokens.spec import TokenSpec
+
+
+class LinearBank(nn.Module):
+    """As many linear layers as there are bodies, each with torch's default initialisation.
+
+    Args:
+        num_bodies: M.
+        inputs: channels of a row.
+        outputs: channels of the result.
+        init: the weight starts in U(-init, init) and the bias at zero; `None` takes U(+-1 /
+            sqrt(inputs)) for both.
+
+    Shapes:
+        (B, inputs), body (B,) int64 -> (B, outputs)
+    """
+
+    def __init__(
+        self, num_bodies: int, inputs: int, outputs: int, init: float | None = None
+    ) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(inputs) if init is None else init
+        weight = torch.empty(num_bodies, inputs, outputs).uniform_(-bound, bound)
+        bias = torch.zeros(num_bodies, outputs)
+        self.weight = nn.Parameter(weight)
+        self.bias = nn.Parameter(bias.uniform_(-bound, bound) if init is None else bias)
+
+    def forward(
+        self, rows: torch.Tensor, body: torch.Tensor, plan: GroupPlan | None
+    ) -> torch.Tensor:
+        """Map every row by the layer of its body."""
+        return grouped_linear(rows, body, self.weight, self.bias, plan)
+
+
+class MLPBank(nn.Module):
+    """Hidden layers with ReLU over the features of a whole body, a policy for each body.
+
+    x = [o_1; ...; o_L] with zeros for absent limbs; y = W_k relu(... relu(W_1 x + b_1) ...) + b_k.
+    The height map, where there is one, is encoded by layers of the same kind and appended before
+    the last layer.
+
+    Args:
+        config: settings.
+        spec: layout of the tokens.
+        num_outputs: numbers per token.
+        num_bodies: M; row k of a token table is controlled by policy k.
+
+    Shapes:
+        TokenBatch -> (B, L, num_outputs), zero in padding.
+
+    Source:
+        MasterXiong/ModuMorph: 624 -> 256 -> 256 -> 256 -> 24, critic -> 12 values that are averaged
+        over the body's limbs.
+    """
+
+    def __init__(
+        self, config: MLPConfig, spec: TokenSpec, num_outputs: int, num_bodies: int
+    ) -> None:
+        super().__init__()
+        self.num_outputs = num_outputs
+        inputs = spec.max_limbs * spec.num_features
+        self.hidden = self._stack(num_bodies, (inputs, *config.hidden))
+        self.height_map: nn.ModuleList | None = None
+        width = config.hidden[-1] if config.hidden else inputs
+        if spec.num_heights:
+            self.height_map = self._stack(num_bodies, (spec.num_heights, *config.height_map_hidden))
+            width += config.height_map_hidden[-1]
+        self.output = LinearBank(
+            num_bodies, width, spec.max_limbs * num_outputs, config.decoder_init
+        )
+
+    @staticmethod
+    def _stack(num_bodies: int, widths: Sequence[int]) -> nn.ModuleList:
+        return nn.ModuleList(LinearBank(num_bodies, a, b) for a, b in itertools.pairwise(widths))
+
+    def forward(self, tokens: TokenBatch) -> torch.Tensor:
+        """Return (B, L, num_outputs), zero in padding."""
+        body, padding = tokens.morphology_index, tokens.limb_padding_mask.unsqueeze(-1)
+        plan = plan_groups(body, self.output.weight.shape[0])
+        rows = tokens.features.masked_fill(padding, 0.0).flatten(1)  # (B, L, F) -> (B, L * F)
+        for layer in self.hidden:
+            rows = nn.functional.relu(layer(rows, body, plan))
+        if self.height_map is not None and tokens.height_map is not None:
+            heights = tokens.height_map
+            for layer in self.height_map:
+                heights = nn.functional.relu(layer(heights, body, plan))
+            rows = torch.cat((rows, heights), dim=1)
+        outputs = self.output(rows, body, plan).unflatten(1, (-1, self.num_outputs))
+        return outputs.masked_fill(padding, 0.0)
+
+
+def build(config: MLPConfig, spec: TokenSpec, num_outputs: int, num_bodies: int) -> MLPBank:
+    """Build one network (see `MethodSpec.builder`)."""
+    return MLPBank(config, spec, num_outputs, num_bodies)
