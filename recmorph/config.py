@@ -1,9 +1,12 @@
-"""Settings of RecMorph."""
+"""Settings of RecMorph and of its variants with another cell."""
 
 from dataclasses import dataclass
 from typing import Literal
 
+from gmc_bench.errors import ConfigError
 from gmc_bench.methods.config import NetworkConfig
+
+Cell = Literal["birnn", "bigru", "bilstm", "bimamba2"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,11 +16,11 @@ class RecMorphConfig(NetworkConfig):
     width: int = 128
     """Channels of a limb's representation."""
     hidden: int = 256
-    """Channels of the recurrent state, per direction."""
+    """Channels of the cell's input and of its output, per direction."""
     num_blocks: int = 4
     """Blocks, one after the other."""
-    cell: Literal["birnn"] = "birnn"
-    """Recurrent transition: bidirectional tanh RNN."""
+    cell: Cell = "birnn"
+    """What passes information along a body, in both directions: tanh RNN, GRU, LSTM or Mamba-2."""
     residual: bool = True
     """Add each block's input to its output."""
     rms_norm: bool = True
@@ -26,3 +29,46 @@ class RecMorphConfig(NetworkConfig):
     """Multiply the context by a gate computed from the limb's own representation."""
     norm_eps: float = 1e-6
     """Added to the mean square inside every norm."""
+    mamba_state: int = 128
+    """Rows of a head's state; for the cell `bimamba2` only, as are the following."""
+    mamba_expand: int = 2
+    """Inner channels per channel of the cell's input."""
+    mamba_head: int = 64
+    """Channels per head; must divide the inner channels."""
+    mamba_conv: int = 4
+    """Limbs the convolution in front of the scan sees."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        inner = self.mamba_expand * self.hidden
+        if self.cell == "bimamba2" and inner % self.mamba_head:
+            raise ConfigError(
+                f"'mamba_head' must divide the inner channels, mamba_expand * hidden = {inner}, "
+                f"got {self.mamba_head}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiGRUConfig(RecMorphConfig):
+    """RecMorph with gated recurrent units."""
+
+    cell: Cell = "bigru"
+    """As in `RecMorphConfig`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiLSTMConfig(RecMorphConfig):
+    """RecMorph with long short-term memory."""
+
+    cell: Cell = "bilstm"
+    """As in `RecMorphConfig`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiMamba2Config(RecMorphConfig):
+    """RecMorph with Mamba-2 mixers."""
+
+    cell: Cell = "bimamba2"
+    """As in `RecMorphConfig`."""
+    num_blocks: int = 2
+    """Blocks, one after the other."""

@@ -8,7 +8,8 @@ from gmc_bench.nn.decoder import LimbDecoder
 from gmc_bench.nn.embedding import TokenEmbedding
 from gmc_bench.nn.norm import NormLinear, RMSNorm
 from gmc_bench.nn.packing import Packing
-from gmc_bench.nn.recurrence import BidirectionalRNN
+from gmc_bench.nn.recurrence import BidirectionalGRU, BidirectionalLSTM, BidirectionalRNN
+from gmc_bench.nn.ssd import BidirectionalMamba2
 from gmc_bench.tokens.spec import TokenSpec
 from recmorph.config import RecMorphConfig
 
@@ -17,7 +18,8 @@ class RecurrentBlock(nn.Module):
     """Stabilised bidirectional spatial recurrence.
 
     u_j = SiLU(W_x N_x(x_j)),  z_j = W_z x_j
-    y_j = [f_j ; r_j], the forward and backward state of `BidirectionalRNN` over u
+    y_j = [f_j ; r_j], forward and backward output of the cell over u, by default the states of
+          `BidirectionalRNN`
     g_j = [SiLU(z_j) ; SiLU(z_j)]
     x'_j = N_o(x_j + W_o N_g(y_j * g_j))
 
@@ -35,7 +37,7 @@ class RecurrentBlock(nn.Module):
         self.gate_projection = (
             nn.Linear(width, hidden, bias=False) if config.modulation else None  # W_z
         )
-        self.recurrence = BidirectionalRNN(hidden, hidden)
+        self.recurrence = _cell(config)
         self.output_projection = _projection(2 * hidden, width, config)  # W_o N_g
         self.output_norm = RMSNorm(width, config.norm_eps) if config.rms_norm else nn.Identity()
 
@@ -98,6 +100,24 @@ class RecMorph(nn.Module):
 def build(config: RecMorphConfig, spec: TokenSpec, num_outputs: int) -> RecMorph:
     """Build one network (see `MethodSpec.builder`)."""
     return RecMorph(config, spec, num_outputs)
+
+
+def _cell(config: RecMorphConfig) -> nn.Module:
+    """Return a module (P, hidden) -> (P, 2 * hidden)."""
+    if config.cell == "bimamba2":
+        return BidirectionalMamba2(
+            config.hidden,
+            config.mamba_state,
+            config.mamba_expand,
+            config.mamba_head,
+            config.mamba_conv,
+        )
+    kinds: dict[str, type[nn.Module]] = {
+        "birnn": BidirectionalRNN,
+        "bigru": BidirectionalGRU,
+        "bilstm": BidirectionalLSTM,
+    }
+    return kinds[config.cell](config.hidden, config.hidden)
 
 
 def _projection(inputs: int, outputs: int, config: RecMorphConfig) -> nn.Module:

@@ -97,8 +97,9 @@ class MLPBank(nn.Module):
             for layer in self.height_map:
                 heights = nn.functional.relu(layer(heights, body, plan))
             rows = torch.cat((rows, heights), dim=1)
-        outputs = self.output(rows, body, plan).unflatten(1, (-1, self.num_outputs))
-        return outputs.masked_fill(padding, 0.0)
+        outputs: torch.Tensor = self.output(rows, body, plan)
+        limbs = outputs.view(len(rows), -1, self.num_outputs)  # (B, L * O) -> (B, L, O)
+        return limbs.masked_fill(padding, 0.0)
 
 
 def build(config: MLPConfig, spec: TokenSpec, num_outputs: int, num_bodies: int) -> MLPBank:

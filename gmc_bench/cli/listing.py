@@ -1,14 +1,26 @@
 """`gmc-bench list`: what there is to run."""
 
 import argparse
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
-from gmc_bench.cli.output import say, say_json, table
+from gmc_bench.cli.output import number, say, say_json, table
 from gmc_bench.cli.parser import add_verb
 from gmc_bench.errors import PluginError
 
 EXAMPLES = ("gmc-bench list methods", "gmc-bench list morphologies --json")
+
+MAX_WIDTH = 120
+"""Characters of a line about a method."""
+CLAIMS = {
+    "permutation_equivariant": "any order",
+    "uses_graph": "tree",
+    "temporal": "memory",
+    "per_body": "per body",
+}
+"""Capabilities in short."""
 
 
 def add_parser(verbs: Any) -> None:
@@ -25,6 +37,8 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     rows, columns = _LISTS[parsed.what]()
     if parsed.json:
         say_json(rows)
+    elif parsed.what == "methods":
+        _show_methods(rows)
     elif rows:
         cells = [[_cell(row.get(column)) for column in columns] for row in rows]
         say(table(columns, cells))
@@ -58,16 +72,59 @@ def _methods() -> tuple[Rows, tuple[str, ...]]:
                 "paper": spec.paper,
                 "reference_code": spec.reference_code,
                 "licence": spec.licence,
-                "presets": sorted(spec.presets),
+                "presets": {name: _plain(changes) for name, changes in spec.presets.items()},
                 "parameters": dict(spec.parameters),
+                "training": _plain(spec.training),
                 "deviations": list(spec.deviations),
-                "capabilities": {
-                    "permutation_equivariant": spec.capabilities.permutation_equivariant,
-                    "uses_graph": spec.capabilities.uses_graph,
+                "capabilities": asdict(spec.capabilities),
+                "preset_capabilities": {
+                    name: asdict(claims) for name, claims in spec.preset_capabilities.items()
                 },
             }
         )
-    return rows, ("id", "version", "parameters", "title")
+    return rows, ()
+
+
+def _plain(value: Any) -> Any:
+    """Return settings as JSON can hold them."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _show_methods(rows: Rows) -> None:
+    """Print a table, and below each of its rows where the method comes from."""
+    columns = ("id", "paper size", "lite size", "deviations", "licence", "claims")
+    headings, rule, *lines = table(columns, [_method_cells(row) for row in rows]).splitlines()
+    say(headings)
+    say(rule)
+    for line, row in zip(lines, rows, strict=True):
+        say(line)
+        for text in _sources(row):
+            say(f"    {textwrap.shorten(text, MAX_WIDTH - 4, placeholder='...')}")
+    say()
+    say("Sizes are trainable parameters of actor and critic; --json has everything in full.")
+
+
+def _method_cells(row: dict[str, Any]) -> list[str]:
+    if "error" in row:
+        return [row["id"], "-", "-", "-", "-", "-"]
+    sizes = [row["parameters"].get(preset) for preset in ("paper", "lite")]
+    claims = [text for key, text in CLAIMS.items() if row["capabilities"][key]]
+    return [
+        row["id"],
+        *(number(size, 0) for size in sizes),
+        str(len(row["deviations"])),
+        row["licence"],
+        ", ".join(claims) or "-",
+    ]
+
+
+def _sources(row: dict[str, Any]) -> list[str]:
+    if "error" in row:
+        return [row["title"]]
+    code = row["reference_code"].removeprefix("https://").removeprefix("github.com/")
+    return [row["paper"] or row["title"], f"code: {code or 'none published'}"]
 
 
 def _suites() -> tuple[Rows, tuple[str, ...]]:

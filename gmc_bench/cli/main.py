@@ -10,11 +10,19 @@ from types import FrameType
 from typing import NoReturn
 
 import gmc_bench
-from gmc_bench.cli import evaluate, leaderboard, listing, morphologies, profile, run
+from gmc_bench.cli import (
+    check_method,
+    evaluate,
+    leaderboard,
+    listing,
+    morphologies,
+    profile,
+    run,
+)
 from gmc_bench.cli.parser import Parser
 from gmc_bench.errors import GmcBenchError
 
-VERBS = (run, evaluate, listing, morphologies, profile, leaderboard)
+VERBS = (run, evaluate, listing, check_method, morphologies, profile, leaderboard)
 
 
 def make_parser() -> Parser:
@@ -39,7 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Returns:
-        0 on success, 1 on an internal failure, 2 on bad input, 130 when interrupted.
+        0 on success, 1 when a check fails or something breaks inside, 2 on bad input, 130 when
+        interrupted.
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     signal.signal(signal.SIGTERM, _interrupt)

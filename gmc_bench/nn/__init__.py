@@ -4,7 +4,9 @@ from gmc_bench.nn.attention import AttentionLayer, SelfAttention, attention_mask
 from gmc_bench.nn.decoder import HeightMapEncoder, LimbDecoder
 from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.nn.embedding import TokenEmbedding
+from gmc_bench.nn.fixed_attention import FixedAttentionLayer
 from gmc_bench.nn.graph import LimbGraph
+from gmc_bench.nn.grouped_linear import grouped_linear, plan_groups, take_rows
 from gmc_bench.nn.history import History
 from gmc_bench.nn.norm import NormLinear, RMSNorm
 from gmc_bench.nn.packing import Packing, make_packing
@@ -15,6 +17,7 @@ from gmc_bench.nn.tokens import TokenBatch, TokenTable
 __all__ = [
     "AttentionLayer",
     "BidirectionalRNN",
+    "FixedAttentionLayer",
     "HeightMapEncoder",
     "History",
     "LimbDecoder",
@@ -30,5 +33,8 @@ __all__ = [
     "TokenTable",
     "attention_mask",
     "fixed_weights",
+    "grouped_linear",
     "make_packing",
+    "plan_groups",
+    "take_rows",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
+from gmc_bench.nn.grouped_linear import take_rows
 from gmc_bench.nn.tokens import TokenBatch
 from gmc_bench.tokens.spec import TokenSpec
 
@@ -94,5 +95,5 @@ def append_height_map(
     """Return rows (P, width) with the encoding of their environment's height map appended."""
     if encoder is None:
         return rows
-    encoded = encoder(tokens.height_map).index_select(0, tokens.packing.bodies)
+    encoded = take_rows(encoder(tokens.height_map), tokens.packing.bodies)
     return torch.cat((rows, encoded.to(rows.dtype)), dim=1)

@@ -2,6 +2,9 @@
 
 On a CPU these layers are bound by passes over memory, so both have a hand-written gradient with
 few passes; torch's own `rms_norm` is a chain of element-wise calls there.
+
+Under autocast, mean squares and their inverse roots are float32 numbers, and the product with a
+matrix has autocast's type.
 """
 
 import math
@@ -34,7 +37,7 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        """Normalise every row."""
+        """Normalise every row; the result has the wider type of rows and weight."""
         normed: torch.Tensor = _RMSNorm.apply(  # type: ignore[no-untyped-call]
             rows, self.weight, self.eps
         )
@@ -75,9 +78,14 @@ class NormLinear(nn.Module):
         return mapped
 
 
+_WIDER = {torch.bfloat16: torch.float32, torch.float16: torch.float32}
+
+
 def _inverse_rms(rows: torch.Tensor, eps: float) -> torch.Tensor:
-    """Return (P, 1), 1 / sqrt(mean(x^2) + eps)."""
-    norm: torch.Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    """Return (P, 1), 1 / sqrt(mean(x^2) + eps), in float32 or float64."""
+    norm: torch.Tensor = torch.linalg.vector_norm(
+        rows, dim=1, keepdim=True, dtype=_WIDER.get(rows.dtype)
+    )
     return norm.square_().div_(rows.shape[1]).add_(eps).rsqrt_()
 
 
@@ -91,7 +99,10 @@ class _RMSNorm(torch.autograd.Function):
     def forward(ctx: Any, rows: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
         inverse = _inverse_rms(rows, eps)
         ctx.save_for_backward(rows, weight, inverse)
-        return (rows * inverse).mul_(weight)
+        normed = (rows * inverse).mul_(weight)
+        if normed.dtype == weight.dtype:
+            return normed
+        return normed.to(torch.promote_types(rows.dtype, weight.dtype))
 
     @staticmethod
     @once_differentiable
@@ -122,8 +133,9 @@ class _NormLinear(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         rows, weight, inverse, mapped = ctx.saved_tensors
-        along = torch.linalg.vecdot(grad, mapped).unsqueeze(1)
-        scaled = grad * inverse
-        d_rows = torch.mm(scaled, weight)
+        dtype = mapped.dtype  # of the products: under autocast, rows and weight may be wider
+        along = torch.linalg.vecdot(grad.to(inverse.dtype), mapped.to(inverse.dtype)).unsqueeze(1)
+        scaled = (grad * inverse).to(dtype)
+        d_rows = torch.mm(scaled, weight.to(dtype)).to(inverse.dtype)
         d_rows.addcmul_(rows, along * inverse.square(), value=-1 / rows.shape[1])
-        return d_rows, torch.mm(scaled.t(), rows), None
+        return d_rows, torch.mm(scaled.t(), rows.to(dtype)), None

@@ -1,10 +1,19 @@
 """Rows of real limbs only: padding costs nothing and cannot leak."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import torch
 
 from gmc_bench.errors import TokenOverflowError
+
+CHUNK_LIMBS = 64
+"""Limbs per `Chunk`; nearly all bodies fit into one."""
+
+T = TypeVar("T")
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,11 @@ class Packing:
         """P, real limbs in the batch."""
         return self.slots.shape[0]
 
+    @cached_property
+    def batch_sizes(self) -> torch.Tensor:
+        """(longest body,) int64 on the CPU, rows of every step, for torch's `PackedSequence`."""
+        return torch.tensor([step.stop - step.start for step in self.steps], dtype=torch.int64)
+
     @property
     def bodies(self) -> torch.Tensor:
         """(P,) int64, row -> index of its body in the batch."""
@@ -40,6 +54,52 @@ class Packing:
     def positions(self) -> torch.Tensor:
         """(P,) int64, row -> token slot of its limb."""
         return self.slots % self.shape[1]
+
+    @cached_property
+    def previous(self) -> torch.Tensor:
+        """(P + 1,) int64, row -> row of the same body's previous limb, or P where there is none.
+
+        The last entry leads from P to itself, so that `previous[previous]` is two limbs back.
+        """
+        limb, rank, starts = self._grid
+        none = rank.shape[0]
+        rows = torch.where(limb > 0, starts[limb - 1] + rank, none)
+        return torch.cat((rows, torch.tensor([none]))).to(self.slots.device)
+
+    @cached_property
+    def mirrored(self) -> torch.Tensor:
+        """(P,) int64, row -> row of the same body's limb that is as far from the other end.
+
+        Taking rows in this order reverses every body, and taking them so twice restores them.
+        """
+        limb, rank, starts = self._grid
+        last = rank.bincount()[rank] - 1
+        return (starts[last - limb] + rank).to(self.slots.device)
+
+    @cached_property
+    def chunks(self) -> tuple["Chunk", ...]:
+        """The rows cut after every `CHUNK_LIMBS` limbs, with layouts (bodies, limbs) of each."""
+        limb, rank, _ = self._grid
+        found = []
+        for first in range(0, len(self.steps), CHUNK_LIMBS):
+            steps = self.steps[first : first + CHUNK_LIMBS]
+            rows = slice(steps[0].start, steps[-1].stop)
+            shape = (steps[0].stop - steps[0].start, len(steps))
+            slots = rank[rows] * shape[1] + limb[rows] - first
+            shifted = tuple(slice(s.start - rows.start, s.stop - rows.start) for s in steps)
+            found.append(Chunk(rows, Packing(slots.to(self.slots.device), shifted, shape)))
+        return tuple(found)
+
+    @cached_property
+    def _grid(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Limb (P,) and rank of the body by length (P,) of every row, and every step's first row.
+
+        Like the plan, on the CPU: an index that depends on step sizes would stall another device.
+        """
+        sizes = self.batch_sizes
+        starts = sizes.cumsum(0) - sizes
+        limb = torch.arange(len(sizes)).repeat_interleave(sizes)
+        return limb, torch.arange(limb.shape[0]) - starts[limb], starts
 
     def pack(self, values: torch.Tensor) -> torch.Tensor:
         """Take the real limbs out of a padded tensor.
@@ -67,6 +127,26 @@ class Packing:
         return padded.index_copy(0, self.slots, rows).view(batch, length, *rows.shape[1:])
 
 
+class Chunk(NamedTuple):
+    """Some consecutive limbs of every body that is long enough to have them."""
+
+    rows: slice
+    """Where they stand among the packed rows."""
+    layout: Packing
+    """Layout of these rows alone, as (bodies, limbs); bodies in the order of their length."""
+
+
+def uncompiled(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a function, outside the graph if `torch.compile` is tracing the caller.
+
+    For what depends on the lengths in a batch: traced, it would be compiled again for every
+    batch. (A decorator would load the compiler, which takes a second, in every process.)
+    """
+    if torch.compiler.is_compiling():
+        function = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+    return function(*args, **kwargs)
+
+
 def make_packing(num_limbs: torch.Tensor, max_limbs: int) -> Packing:
     """Plan the packed layout of a batch.
 
@@ -83,6 +163,10 @@ def make_packing(num_limbs: torch.Tensor, max_limbs: int) -> Packing:
     Raises:
         TokenOverflowError: a body has more limbs than there are slots.
     """
+    return uncompiled(_plan, num_limbs, max_limbs)
+
+
+def _plan(num_limbs: torch.Tensor, max_limbs: int) -> Packing:
     lengths, order = num_limbs.cpu().sort(descending=True, stable=True)
     if lengths.numel() and int(lengths[0]) > max_limbs:
         raise TokenOverflowError(

@@ -21,8 +21,9 @@ class PerBody(nn.Module):
 
     Shapes:
         TokenBatch of B environments showing U different bodies -> `values`, tensors (U, ...), and
-        `index` (B,) int64 with `values[index]` the values of each environment. U may be any number
-        of bodies that contains those of the batch.
+        `index` (B,) int64 with `values[index]` the values of each environment (in training, take
+        them with `take_rows`, whose gradient does not depend on chance). U may be any number of
+        bodies that contains those of the batch.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Bidirectional tanh recurrence over the limbs of packed bodies."""
+"""Bidirectional recurrences over the limbs of packed bodies: tanh, GRU and LSTM."""
 
 import itertools
 import math
@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
+from torch.nn.utils.rnn import PackedSequence
 
-from gmc_bench.nn.packing import Packing
+from gmc_bench.nn.packing import Packing, uncompiled
 
 
 class BidirectionalRNN(nn.Module):
@@ -63,17 +64,86 @@ class BidirectionalRNN(nn.Module):
             (self.bias_ih_l0 + self.bias_hh_l0, self.bias_ih_l0_reverse + self.bias_hh_l0_reverse)
         )
         drive = nn.functional.linear(rows, weight, bias)
+        return uncompiled(self._recur, drive, packing)
+
+    def _recur(self, drive: torch.Tensor, packing: Packing) -> torch.Tensor:
         states: torch.Tensor = _Recurrence.apply(  # type: ignore[no-untyped-call]
             drive, self.weight_hh_l0, self.weight_hh_l0_reverse, packing.steps
         )
         return states
 
 
+class _GatedRecurrence(nn.Module):
+    """One of torch's own bidirectional cells; packed rows are its layout, so nothing is copied."""
+
+    def __init__(self, cell: nn.GRU | nn.LSTM) -> None:
+        super().__init__()
+        self.cell = cell
+
+    def forward(self, rows: torch.Tensor, packing: Packing) -> torch.Tensor:
+        """Run both directions over every body (see `BidirectionalRNN.forward`)."""
+        return uncompiled(self._recur, rows, packing)
+
+    def _recur(self, rows: torch.Tensor, packing: Packing) -> torch.Tensor:
+        if not packing.steps:  # torch's cells refuse an empty batch
+            return rows.new_zeros(0, 2 * self.cell.hidden_size)
+        states: torch.Tensor = self.cell(PackedSequence(rows, packing.batch_sizes))[0].data
+        return states
+
+
+class BidirectionalGRU(_GatedRecurrence):
+    """Gated recurrent unit along each body in both directions, with zero boundary states.
+
+    r = sigmoid(W_r u_j + b_r + U_r h_{j-1} + c_r)
+    z = sigmoid(W_z u_j + b_z + U_z h_{j-1} + c_z)
+    n = tanh(W_n u_j + b_n + r (U_n h_{j-1} + c_n))
+    h_j = (1 - z) n + z h_{j-1}; the backward direction likewise from the body's last limb
+
+    Args:
+        inputs: width of the rows.
+        hidden: width of each direction's state.
+
+    Shapes:
+        rows (P, inputs) -> (P, 2 * hidden), the forward state before the backward state.
+
+    Source:
+        Cho et al. 2014, arXiv:1406.1078, as in `torch.nn.GRU`, which applies the reset gate after
+        the recurrent matrix.
+    """
+
+    def __init__(self, inputs: int, hidden: int) -> None:
+        super().__init__(nn.GRU(inputs, hidden, bidirectional=True))
+
+
+class BidirectionalLSTM(_GatedRecurrence):
+    """Long short-term memory along each body in both directions, with zero boundary states.
+
+    i, f, o = sigmoid(W u_j + b + U h_{j-1} + c), each with its own W, b, U, c
+    g = tanh(W_g u_j + b_g + U_g h_{j-1} + c_g)
+    s_j = f s_{j-1} + i g,  h_j = o tanh(s_j); the backward direction likewise from the last limb
+
+    Args:
+        inputs: width of the rows.
+        hidden: width of each direction's state.
+
+    Shapes:
+        rows (P, inputs) -> (P, 2 * hidden), the forward state before the backward state.
+
+    Source:
+        Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000, as in
+        `torch.nn.LSTM`.
+    """
+
+    def __init__(self, inputs: int, hidden: int) -> None:
+        super().__init__(nn.LSTM(inputs, hidden, bidirectional=True))
+
+
 class _Recurrence(torch.autograd.Function):
     """Both directions over the drive, with a hand-written gradient.
 
     Everything happens in slices of one tensor per pass; automatic differentiation of the same
-    loop keeps and concatenates a copy of every step.
+    loop keeps and concatenates a copy of every step. States have the drive's type, which is
+    narrower than the weights' under autocast; sums over steps have the weights' type.
     """
 
     @staticmethod
@@ -88,8 +158,9 @@ class _Recurrence(torch.autograd.Function):
         ctx.mark_dirty(drive)
         links = _links(steps)
         ahead, behind = drive.chunk(2, dim=1)
-        _sweep_up(ahead, weight.t(), steps, links, lambda rows: ahead[rows].tanh_())
-        _sweep_down(behind, weight_reverse.t(), steps, links, lambda rows: behind[rows].tanh_())
+        up, down = weight.to(drive.dtype).t(), weight_reverse.to(drive.dtype).t()
+        _sweep_up(ahead, up, steps, links, lambda rows: ahead[rows].tanh_())
+        _sweep_down(behind, down, steps, links, lambda rows: behind[rows].tanh_())
         ctx.save_for_backward(drive, weight, weight_reverse)
         ctx.steps = steps
         return drive
@@ -107,12 +178,13 @@ class _Recurrence(torch.autograd.Function):
         delta = grad.clone(memory_format=torch.contiguous_format)
         ahead, behind = states.chunk(2, dim=1)
         d_ahead, d_behind = delta.chunk(2, dim=1)
-        _sweep_down(d_ahead, weight, steps, links, _through_tanh(d_ahead, ahead))
-        _sweep_up(d_behind, weight_reverse, steps, links, _through_tanh(d_behind, behind))
+        up, down = weight_reverse.to(states.dtype), weight.to(states.dtype)
+        _sweep_down(d_ahead, down, steps, links, _through_tanh(d_ahead, ahead))
+        _sweep_up(d_behind, up, steps, links, _through_tanh(d_behind, behind))
         d_weight, d_reverse = torch.zeros_like(weight), torch.zeros_like(weight_reverse)
         for lower, upper in links:
-            d_weight.addmm_(d_ahead[upper].t(), ahead[lower])
-            d_reverse.addmm_(d_behind[lower].t(), behind[upper])
+            _add_product(d_weight, d_ahead[upper].t(), ahead[lower])
+            _add_product(d_reverse, d_behind[lower].t(), behind[upper])
         return delta, d_weight, d_reverse, None
 
 
@@ -156,6 +228,14 @@ def _sweep_down(
     for step, (lower, upper) in zip(reversed(steps[:-1]), reversed(links), strict=True):
         values[lower].addmm_(values[upper], weight)
         finish(step)
+
+
+def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
+    """Add left times right to a sum that may have a wider type."""
+    if total.dtype == left.dtype:
+        total.addmm_(left, right)
+    else:
+        total.add_(torch.mm(left, right))
 
 
 def _through_tanh(delta: torch.Tensor, states: torch.Tensor) -> _Finish:

@@ -1,246 +1,236 @@
-"""The checks behind `check_method`: each returns quietly or raises `CheckFailedError`."""
+"""The checks behind `check_method`: each returns what it found or raises `CheckFailedError`."""
 
-import copy
-import io
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import fields, replace
 
-import numpy as np
 import torch
-from torch import nn
 
 from gmc_bench.methods.policy import ActorCritic
-from gmc_bench.methods.spec import MethodSpec
-from gmc_bench.nn.tokens import TokenBatch
-from gmc_bench.testing.tokens import (
-    any_order,
-    random_tokens,
-    reorder,
-    select,
-    sibling_order,
-    widen,
+from gmc_bench.testing.method_claims import (
+    check_body_weights,
+    check_memory,
+    check_order,
+    check_sequences,
+    check_tree,
+)
+from gmc_bench.testing.method_execution import (
+    check_bfloat16,
+    check_compiled,
+    check_fixed_weights,
+    check_repeatable,
+    check_seed,
+    check_state_dict,
+)
+from gmc_bench.testing.method_subject import (
+    NETWORKS,
+    SPEC,
+    TOLERANCE,
+    CheckFailedError,
+    Scene,
+    Subject,
+    call,
+    compare,
+    difference,
+    gradients_of,
+    locate,
+    make_scene,
+    outputs_of,
+    perturb,
 )
 from gmc_bench.tokens.spec import TokenSpec
 
-_SPEC = TokenSpec(max_limbs=12)
-_NUM_LIMBS = (12, 5, 2, 9, 7)
-_TOLERANCE = 1e-4
-"""Relative to the largest output: float32 sums of some hundred terms in another order."""
 _PADDING = 1e6
 """Written into padding: any use of it moves the outputs far beyond the tolerance."""
+_NUM_HEIGHTS = 30
+_GRADIENT_BATCHES = 4
+"""Batches in which a parameter may get its gradient: a single one may leave a ReLU shut."""
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A controller under test, in evaluation mode, with perturbed parameters."""
-
-    method: MethodSpec
-    config: Any
-    policy: ActorCritic
-    tokens: TokenBatch
-
-    def networks(self) -> list[tuple[str, nn.Module]]:
-        """Return both networks with their names."""
-        return [("actor", self.policy.actor), ("critic", self.policy.critic)]
-
-
-class CheckFailedError(Exception):
-    """A check found a difference; the text says what was found and expected."""
-
-
-def make_subject(method: MethodSpec, preset: str | None) -> Subject:
-    """Build a controller for random bodies of 2 to 12 limbs.
-
-    Parameters are perturbed, so that heads which start at zero count too.
-    """
-    torch.manual_seed(0)
-    config = method.make_config(preset)
-    policy = ActorCritic(method, config, _SPEC).eval()
-    with torch.no_grad():
-        for parameter in policy.parameters():
-            parameter.add_(0.05 * torch.randn_like(parameter))
-    tokens = random_tokens(np.random.default_rng(0), _SPEC, _NUM_LIMBS, batch_size=7)
-    return Subject(method, config, policy, tokens)
-
-
-def _check_parameters(subject: Subject) -> None:
-    """The published parameter counts are those of the networks."""
-    for preset, expected in subject.method.parameters.items():
-        policy = ActorCritic(subject.method, subject.method.make_config(preset), _SPEC)
-        if policy.num_parameters() != expected:
+def _check_parameters(subject: Subject) -> str:
+    """The stated parameter counts are those of the networks; all of them without a preset."""
+    method = subject.method
+    presets = method.parameters if subject.preset is None else (subject.preset,)
+    counts = []
+    for preset in presets:
+        found = ActorCritic(method, method.make_config(preset), SPEC).num_parameters()
+        expected = method.parameters.get(preset)
+        if found != expected:
+            stated = "nothing" if expected is None else f"{expected:,}"
             raise CheckFailedError(
-                f"preset {preset!r} has {policy.num_parameters()} trainable parameters, but the "
-                f"spec says {expected}"
+                f"preset {preset!r} has {found:,} trainable parameters in actor and critic, but "
+                f"the spec's 'parameters' states {stated}"
             )
+        counts.append(f"{found:,}")
+    return ", ".join(counts)
 
 
-def _check_shapes(subject: Subject) -> None:
+def _check_shapes(subject: Subject) -> str:
     """Batches of 1 and 7 give (B, L, num_outputs)."""
     for size in (1, 7):
-        tokens = select(subject.tokens, range(size))
-        outputs = (_SPEC.actions_per_token, 1)
-        for (name, network), width in zip(subject.networks(), outputs, strict=True):
-            shape = tuple(_forward(network, tokens).shape)
-            if shape != (size, _SPEC.max_limbs, width):
-                raise CheckFailedError(
-                    f"the {name} returned {shape}, expected {(size, _SPEC.max_limbs, width)}"
-                )
+        _require_shapes(subject.policy, subject.scene.select(range(size)))
+    return "batches of 1 and 7"
 
 
-def _check_finite(subject: Subject) -> None:
+def _require_shapes(policy: ActorCritic, scene: Scene) -> None:
+    for name, width in zip(NETWORKS, (policy.spec.actions_per_token, 1), strict=True):
+        found = tuple(outputs_of(policy, name, scene).shape)
+        expected = (len(scene.tokens), policy.spec.max_limbs, width)
+        if found != expected:
+            raise CheckFailedError(f"the {name} returned shape {found}, expected {expected}")
+
+
+def _check_finite(subject: Subject) -> str:
     """Outputs of real limbs are finite."""
-    real = ~subject.tokens.limb_padding_mask
-    for name, network in subject.networks():
-        if not _forward(network, subject.tokens)[real].isfinite().all():
-            raise CheckFailedError(f"the {name} returned numbers that are not finite")
+    tokens = subject.scene.tokens
+    for name in NETWORKS:
+        found = outputs_of(subject.policy, name, subject.scene)
+        wrong = ~found.isfinite() & ~tokens.limb_padding_mask.unsqueeze(-1)
+        if wrong.any():
+            place = tuple(wrong.nonzero()[0].tolist())
+            raise CheckFailedError(
+                f"the {name}'s outputs must be finite: {locate(tokens, place)} is "
+                f"{float(found[place])}"
+            )
+    return ""
 
 
-def _check_inputs_kept(subject: Subject) -> None:
+def _check_inputs_kept(subject: Subject) -> str:
     """A forward pass leaves its inputs as they are; actor and critic share them."""
-    fields = ("dynamic", "features", "packed_features", "limb_padding_mask", "parents")
-    for name, network in subject.networks():
-        tokens = select(subject.tokens, range(len(subject.tokens)))
-        before = {field: getattr(tokens, field).clone() for field in fields}
-        table = copy.deepcopy(tokens.table)
-        _forward(network, tokens)
-        changed = [
-            field for field in fields if not torch.equal(before[field], getattr(tokens, field))
-        ]
-        if not torch.equal(table.context, tokens.table.context):
-            changed.append("table.context")
+    for name in NETWORKS:
+        scene = subject.scene.select(range(len(subject.scene.tokens)))
+        inputs = _inputs(scene)
+        before = {key: value.clone() for key, value in inputs.items()}
+        outputs_of(subject.policy, name, scene)
+        changed = [key for key, value in inputs.items() if not torch.equal(before[key], value)]
+        for key, value in before.items():
+            inputs[key].copy_(value)  # the checks that follow share the table
         if changed:
             raise CheckFailedError(f"the {name} changed its input: {', '.join(changed)}")
+    return ""
 
 
-def _check_padding(subject: Subject) -> None:
-    """Numbers in padding change nothing on real limbs."""
-    tokens = subject.tokens
-    dynamic = tokens.dynamic.masked_fill(tokens.limb_padding_mask.unsqueeze(-1), _PADDING)
-    filled = TokenBatch(tokens.table, tokens.morphology_index, dynamic)
-    for name, network in subject.networks():
-        expected = _forward(network, tokens)
-        _compare(
-            name, _forward(network, filled), expected, tokens, f"filling padding with {_PADDING:g}"
-        )
+def _inputs(scene: Scene) -> dict[str, torch.Tensor]:
+    tokens, table = scene.tokens, scene.tokens.table
+    derived = ("dynamic", "features", "packed_features", "limb_padding_mask", "parents")
+    return {
+        "state": scene.state,
+        **{f"tokens.{key}": getattr(tokens, key) for key in derived},
+        **{f"table.{item.name}": getattr(table, item.name) for item in fields(table)[1:]},
+    }
 
 
-def _check_batch(subject: Subject) -> None:
+def _check_padding(subject: Subject) -> str:
+    """Numbers in padding change nothing on real limbs.
+
+    Time-varying features and the state are filled; the table is not, because the token interface
+    promises context of zero in padding.
+    """
+    tokens, state = subject.scene.tokens, subject.scene.state
+    padding = tokens.limb_padding_mask.unsqueeze(-1)
+    filled = Scene(
+        replace(tokens, dynamic=tokens.dynamic.masked_fill(padding, _PADDING)),
+        state.masked_fill(padding, _PADDING),
+    )
+    cause = f"filling padding with {_PADDING:g}"
+    return _same_outputs(cause, subject, subject.policy, filled)
+
+
+def _check_batch(subject: Subject) -> str:
     """Bodies in one batch do not influence each other."""
-    for name, network in subject.networks():
-        together = _forward(network, subject.tokens)
-        for row in range(len(subject.tokens)):
-            alone = select(subject.tokens, [row])
-            _compare(
-                name,
-                together[row : row + 1],
-                _forward(network, alone),
-                alone,
-                "other bodies in the batch",
-            )
+    largest, scene = 0.0, subject.scene
+    for name in NETWORKS:
+        rows = [scene.select([row]) for row in range(len(scene.tokens))]
+        alone = torch.cat([outputs_of(subject.policy, name, row) for row in rows])
+        together = outputs_of(subject.policy, name, scene)
+        cause = "putting environments into one batch"
+        largest = max(largest, compare(cause, name, together, alone, scene.tokens))
+    return f"largest difference {largest:.0e}"
 
 
-def _check_slots(subject: Subject) -> None:
+def _check_slots(subject: Subject) -> str:
     """More token slots change nothing on real limbs; tables per slot may grow at their end."""
-    wide = widen(subject.tokens, _SPEC.max_limbs + 3)
-    policy = ActorCritic(subject.method, subject.config, wide.spec).eval()
+    wide = subject.scene.widen(SPEC.max_limbs + 3)
+    policy = subject.build(wide.tokens.spec)
     state = policy.state_dict()
     for name, value in subject.policy.state_dict().items():
         state[name][tuple(slice(0, size) for size in value.shape)] = value
     policy.load_state_dict(state)
-    for name, network in subject.networks():
-        expected = _forward(network, subject.tokens)
-        found = _forward(getattr(policy, name), wide)[:, : _SPEC.max_limbs]
-        _compare(name, found, expected, subject.tokens, "adding token slots")
+    return _same_outputs("adding token slots", subject, policy, wide)
 
 
-def _check_gradients(subject: Subject) -> None:
-    """Every trainable parameter gets a gradient."""
-    tokens = subject.tokens
-    for name, network in subject.networks():
-        network.zero_grad()
-        output = network(tokens)[~tokens.limb_padding_mask]
-        (output * torch.randn_like(output)).sum().backward()
-        without = [
-            key
-            for key, parameter in network.named_parameters()
-            if parameter.requires_grad and (parameter.grad is None or not parameter.grad.any())
-        ]
-        network.zero_grad()
+def _same_outputs(cause: str, subject: Subject, policy: ActorCritic, scene: Scene) -> str:
+    """Hold the outputs of a policy and scene against those of the subject."""
+    largest = 0.0
+    for name in NETWORKS:
+        expected = outputs_of(subject.policy, name, subject.scene)
+        found = outputs_of(policy, name, scene)[:, : expected.shape[1]]
+        largest = max(largest, compare(cause, name, found, expected, subject.scene.tokens))
+    return f"largest difference {largest:.0e}"
+
+
+def _check_gradients(subject: Subject) -> str:
+    """Every trainable parameter gets a gradient, and a finite one."""
+    return f"{_require_gradients(subject.policy)} tensors"
+
+
+def _require_gradients(policy: ActorCritic) -> int:
+    """Raise unless every tensor gets a gradient in some batch; return how many there are."""
+    count = 0
+    for name in NETWORKS:
+        network = getattr(policy, name)
+        names = [key for key, value in network.named_parameters() if value.requires_grad]
+        without = set(names)
+        for seed in range(_GRADIENT_BATCHES):
+            scene = make_scene(policy, seed)
+            outputs = call(policy, name, scene)[~scene.tokens.limb_padding_mask]
+            gradients = gradients_of(network, outputs)
+            _require_finite(name, gradients)
+            without -= {key for key, gradient in gradients.items() if gradient.any()}
+            if not without:
+                break
         if without:
             raise CheckFailedError(
-                f"{len(without)} parameters of the {name} get no gradient: {', '.join(without[:5])}"
+                f"{len(without)} of {len(names)} parameter tensors of the {name} get no gradient "
+                f"in {_GRADIENT_BATCHES} random batches: {', '.join(sorted(without)[:5])}"
             )
+        count += len(names)
+    return count
 
 
-def _check_state_dict(subject: Subject) -> None:
-    """Saved and loaded weights give the same outputs."""
-    file = io.BytesIO()
-    torch.save(subject.policy.state_dict(), file)
-    file.seek(0)
-    torch.manual_seed(1)
-    fresh = ActorCritic(subject.method, subject.config, _SPEC).eval()
-    fresh.load_state_dict(torch.load(file, weights_only=True))
-    real = ~subject.tokens.limb_padding_mask
-    for name, network in subject.networks():
-        found = _forward(getattr(fresh, name), subject.tokens)[real]
-        if not torch.equal(found, _forward(network, subject.tokens)[real]):
+def _require_finite(name: str, gradients: dict[str, torch.Tensor]) -> None:
+    for key, gradient in gradients.items():
+        if not gradient.isfinite().all():
             raise CheckFailedError(
-                f"the {name} differs after its state dict was saved and loaded; register every "
-                f"tensor as a parameter or buffer"
+                f"the gradient of the {name}'s {key!r} has {int((~gradient.isfinite()).sum())} "
+                f"numbers that are not finite"
             )
 
 
-def _check_seed(subject: Subject) -> None:
-    """The same seed builds the same networks."""
-    states = []
-    for _ in range(2):
-        torch.manual_seed(2)
-        states.append(ActorCritic(subject.method, subject.config, _SPEC).state_dict())
-    for key, value in states[0].items():
-        if not torch.equal(value, states[1][key]):
+def _check_height_map(subject: Subject) -> str:
+    """With a height map, outputs depend on it, and each environment's on its own alone."""
+    policy = perturb(subject.build(TokenSpec(SPEC.max_limbs, num_heights=_NUM_HEIGHTS)))
+    scene = make_scene(policy)
+    _require_shapes(policy, scene)
+    tokens = scene.tokens
+    heights = tokens.height_map.clone()  # type: ignore[union-attr]  # the layout has one
+    heights[0] = torch.randn(_NUM_HEIGHTS)
+    other = Scene(replace(tokens, height_map=heights), scene.state)
+    for name in NETWORKS:
+        found, expected = (outputs_of(policy, name, item) for item in (other, scene))
+        if (moved := difference(found[:1], expected[:1], scene.select([0]).tokens)) <= TOLERANCE:
             raise CheckFailedError(
-                f"{key!r} differs between two builds with the same torch seed; draw initial "
-                f"values from torch's global generator only"
+                f"another height map changes the {name}'s outputs of environment 0 by {moved:.0e} "
+                f"of the largest, expected more than {TOLERANCE:g}; use `LimbDecoder`"
             )
+        found[0] = expected[0]
+        compare("another height map of environment 0", name, found, expected, tokens)
+    _require_gradients(policy)
+    return f"{_NUM_HEIGHTS} heights"
 
 
-def _check_permutation(subject: Subject) -> None:
-    """The claim about the order of limbs holds, whichever it is."""
-    claimed = subject.method.capabilities.permutation_equivariant
-    tokens = subject.tokens
-    order = any_order(np.random.default_rng(1), tokens) if claimed else sibling_order(tokens)
-    reordered = reorder(tokens, order)
-    rows = torch.arange(len(tokens)).unsqueeze(1)
-    for name, network in subject.networks():
-        expected = _forward(network, tokens)[rows, order]
-        found = _forward(network, reordered)
-        if claimed:
-            _compare(name, found, expected, reordered, "reordering the limbs")
-        elif _difference(found, expected, reordered) <= _TOLERANCE:
-            raise CheckFailedError(
-                f"the {name} does not depend on the order of limbs; declare the capability "
-                f"'permutation_equivariant'"
-            )
+Check = Callable[[Subject], str]
 
-
-def _check_graph(subject: Subject) -> None:
-    """The claim about reading the limb tree holds, whichever it is."""
-    claimed = subject.method.capabilities.uses_graph
-    tokens = subject.tokens
-    star = tokens.table.parents.clamp(max=0)  # every limb hangs on the torso
-    table = replace(tokens.table, parents=star)
-    other = TokenBatch(table, tokens.morphology_index, tokens.dynamic)
-    for name, network in subject.networks():
-        difference = _difference(_forward(network, other), _forward(network, tokens), tokens)
-        if (difference > _TOLERANCE) != claimed:
-            raise CheckFailedError(
-                f"another limb tree changes the {name}'s outputs by {difference:.1e} of the "
-                f"largest, but the capability 'uses_graph' is {claimed}"
-            )
-
-
-CHECKS: dict[str, Callable[[Subject], None]] = {
+CHECKS: dict[str, Check] = {
     "parameter counts": _check_parameters,
     "output shapes": _check_shapes,
     "finite outputs": _check_finite,
@@ -249,33 +239,27 @@ CHECKS: dict[str, Callable[[Subject], None]] = {
     "bodies independent": _check_batch,
     "more token slots": _check_slots,
     "gradients": _check_gradients,
-    "state dict": _check_state_dict,
-    "seeded build": _check_seed,
-    "limb order": _check_permutation,
-    "limb tree": _check_graph,
+    "state dict": check_state_dict,
+    "seeded build": check_seed,
+    "repeatable": check_repeatable,
+    "limb order": check_order,
+    "limb tree": check_tree,
+    "memory": check_memory,
+    "steps at once": check_sequences,
+    "weights per body": check_body_weights,
+    "height map": _check_height_map,
+    "fixed weights": check_fixed_weights,
+    "bfloat16": check_bfloat16,
+    "torch.compile": check_compiled,
 }
 """Name to check, in the order of the report."""
 
-
-def _forward(network: nn.Module, tokens: TokenBatch) -> torch.Tensor:
-    with torch.no_grad():
-        output: torch.Tensor = network(tokens)
-    return output
-
-
-def _difference(found: torch.Tensor, expected: torch.Tensor, tokens: TokenBatch) -> float:
-    """Return the largest difference on real limbs, relative to the largest expected number."""
-    real = ~tokens.limb_padding_mask
-    scale = expected[real].abs().max().clamp(min=1e-6)
-    return float((found[real] - expected[real]).abs().max() / scale)
-
-
-def _compare(
-    name: str, found: torch.Tensor, expected: torch.Tensor, tokens: TokenBatch, cause: str
-) -> None:
-    difference = _difference(found, expected, tokens)
-    if not difference <= _TOLERANCE:
-        raise CheckFailedError(
-            f"{cause} changes the {name}'s outputs of real limbs by {difference:.1e} of the "
-            f"largest; at most {_TOLERANCE:g} is rounding"
-        )
+QUICK_CHECKS = (
+    "parameter counts",
+    "output shapes",
+    "finite outputs",
+    "padding ignored",
+    "bodies independent",
+    "gradients",
+)
+"""For further presets of a method whose smallest one has passed everything."""

@@ -1,7 +1,7 @@
 """Random bodies as token batches, for tests of controllers; no simulator is involved."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import torch
@@ -132,42 +132,65 @@ def widen(tokens: TokenBatch, max_limbs: int) -> TokenBatch:
 
 
 def reorder(tokens: TokenBatch, order: torch.Tensor) -> TokenBatch:
-    """Return the same bodies and states with their limbs in another order.
+    """Return the same bodies and states with the limbs of every environment in an order of its own.
 
     Args:
         tokens: the batch; the result has one table row per environment.
         order: (B, L) int64, new slot -> old slot of every environment; padding stays in place.
     """
-    rows = torch.arange(len(tokens)).unsqueeze(1)
+    own_rows = TokenBatch(
+        take_bodies(tokens.table, tokens.morphology_index),
+        torch.arange(len(tokens)),
+        tokens.dynamic,
+        tokens.height_map,
+    )
+    return reorder_bodies(own_rows, order)
+
+
+def reorder_bodies(tokens: TokenBatch, order: torch.Tensor) -> TokenBatch:
+    """Return the same bodies, in the same table rows, and states with limbs in another order.
+
+    Args:
+        tokens: the batch.
+        order: (M, L) int64, new slot -> old slot of every body; padding stays in place.
+    """
+    old = tokens.table
+    bodies = torch.arange(len(old)).unsqueeze(1)
+    parents = old.parents[bodies, order]
     new_slot = order.argsort(dim=1)
-    parents = tokens.parents[rows, order]
     table = TokenTable(
-        spec=tokens.spec,
-        context=tokens.table.context[tokens.morphology_index][rows, order],
-        scaled_context=tokens.table.scaled_context[tokens.morphology_index][rows, order],
-        limb_padding_mask=tokens.limb_padding_mask[rows, order],
-        action_padding_mask=tokens.action_padding_mask[rows, order],
+        spec=old.spec,
+        context=old.context[bodies, order],
+        scaled_context=old.scaled_context[bodies, order],
+        limb_padding_mask=old.limb_padding_mask[bodies, order],
+        action_padding_mask=old.action_padding_mask[bodies, order],
         parents=torch.where(parents >= 0, new_slot.gather(1, parents.clamp(min=0)), parents),
-        num_limbs=tokens.num_limbs,
+        num_limbs=old.num_limbs,
     )
-    return TokenBatch(
-        table, torch.arange(len(tokens)), tokens.dynamic[rows, order], tokens.height_map
-    )
+    rows = torch.arange(len(tokens)).unsqueeze(1)
+    dynamic = tokens.dynamic[rows, order[tokens.morphology_index]]
+    return TokenBatch(table, tokens.morphology_index, dynamic, tokens.height_map)
 
 
-def any_order(rng: np.random.Generator, tokens: TokenBatch) -> torch.Tensor:
-    """Draw an order of all real limbs for every environment, for `reorder`: (B, L) int64."""
-    order = torch.arange(tokens.spec.max_limbs).repeat(len(tokens), 1)
-    for row, count in enumerate(tokens.num_limbs.tolist()):
+def take_bodies(table: TokenTable, bodies: torch.Tensor) -> TokenTable:
+    """Return the rows `bodies` (U,) int64 of a table as a table; a row may occur more than once."""
+    tensors = {field.name: getattr(table, field.name) for field in fields(table)[1:]}
+    return replace(table, **{name: value[bodies] for name, value in tensors.items()})
+
+
+def any_order(rng: np.random.Generator, bodies: TokenBatch | TokenTable) -> torch.Tensor:
+    """Draw an order of all real limbs for every row: (B, L) or (M, L) int64, for `reorder*`."""
+    order = torch.arange(bodies.spec.max_limbs).repeat(len(bodies), 1)
+    for row, count in enumerate(bodies.num_limbs.tolist()):
         order[row, :count] = torch.from_numpy(rng.permutation(count))
     return order
 
 
-def sibling_order(tokens: TokenBatch) -> torch.Tensor:
-    """Return another depth-first order for every environment: siblings reversed, (B, L) int64."""
-    order = torch.arange(tokens.spec.max_limbs).repeat(len(tokens), 1)
+def sibling_order(bodies: TokenBatch | TokenTable) -> torch.Tensor:
+    """Return another depth-first order for every row, siblings reversed: (B, L) or (M, L) int64."""
+    order = torch.arange(bodies.spec.max_limbs).repeat(len(bodies), 1)
     for row, (parents, count) in enumerate(
-        zip(tokens.parents.tolist(), tokens.num_limbs.tolist(), strict=True)
+        zip(bodies.parents.tolist(), bodies.num_limbs.tolist(), strict=True)
     ):
         stack, visited = [0], []
         while stack:

@@ -48,7 +48,7 @@ def test_help_of_every_verb_has_runnable_examples(gmc, capfd):
     from gmc_bench.cli.main import VERBS
 
     for verb in VERBS:
-        name = verb.__name__.rpartition(".")[2].replace("listing", "list")
+        name = verb.__name__.rpartition(".")[2].replace("listing", "list").replace("_", "-")
         code, out = _help(gmc, capfd, name)
         assert code == 0
         assert out.count(f"\n  gmc-bench {name} ") >= 2

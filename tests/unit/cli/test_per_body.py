@@ -7,7 +7,7 @@ SMALL = ("--env-steps", "1024", "--model.hidden", "8", "--threads", "1", "--out"
 
 
 def test_the_test_split_is_left_out_and_refused(gmc, tmp_path):
-    code, out, err = gmc(*RUN, *SMALL, "--morphologies", "tiny")
+    code, _, err = gmc(*RUN, *SMALL, "--morphologies", "tiny")
     assert code == 0, err
     record = json.loads((tmp_path / "run" / "record.json").read_text())
     assert {item["split"] for item in record["returns"]} == {"train"}

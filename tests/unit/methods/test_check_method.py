@@ -7,9 +7,11 @@ import pytest
 import torch
 from torch import nn
 
+from gmc_bench.errors import ConfigError
 from gmc_bench.methods import METHODS, Capabilities, MethodSpec
-from gmc_bench.nn import LimbDecoder
-from gmc_bench.testing.check_method import check_method
+from gmc_bench.nn import HeightMapEncoder, LimbDecoder, PerBody
+from gmc_bench.testing.check_method import QUICK_CHECKS, check_method
+from gmc_bench.testing.method_checks import CHECKS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,6 +50,19 @@ class HasDeadParameter(Sound):
     def __init__(self, config, spec, num_outputs):
         super().__init__(config, spec, num_outputs)
         self.unused = nn.Parameter(torch.ones(3))
+
+
+class HasNoGradient(Sound):
+    def forward(self, tokens):
+        return super().forward(tokens).detach()
+
+
+class HasRootOfZero(Sound):
+    """The gradient of a square root at zero is infinite, and not a number times zero."""
+
+    def forward(self, tokens):
+        bias = self.linear.output.bias
+        return super().forward(tokens) + 0 * (bias - bias).sum().sqrt()
 
 
 class HidesTensor(Sound):
@@ -91,6 +106,12 @@ class WritesInput(Sound):
         return super().forward(tokens)
 
 
+class WritesTable(Sound):
+    def forward(self, tokens):
+        tokens.table.scaled_context.mul_(0.5)
+        return super().forward(tokens)
+
+
 class NeedsTwoBodies(Sound):
     def forward(self, tokens):
         if len(tokens) < 2:
@@ -98,61 +119,254 @@ class NeedsTwoBodies(Sound):
         return super().forward(tokens)
 
 
-def spec(builder, *, equivariant=True, graph=False, count=2 * 52 + 2 + 52 + 1):
+class DropsAlways(Sound):
+    def forward(self, tokens):
+        return nn.functional.dropout(
+            super().forward(tokens), 0.1, training=bool(tokens.dynamic.any())
+        )
+
+
+class RemembersInside(Sound):
+    """Adds what it saw last: a memory that nobody resets."""
+
+    last = 0.0
+
+    def forward(self, tokens):
+        before, self.last = self.last, tokens.dynamic[0].mean()
+        return super().forward(tokens) + before
+
+
+class LooksUpTableRow(Sound):
+    def forward(self, tokens):
+        return super().forward(tokens) * (1 + tokens.morphology_index.view(-1, 1, 1))
+
+
+class IgnoresHeightMap(Sound):
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, dataclasses.replace(spec, num_heights=0), num_outputs)
+
+
+class SharesHeightMap(IgnoresHeightMap):
+    """Adds an encoding of the mean height map of the batch."""
+
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        heights = spec.num_heights
+        self.encoder = HeightMapEncoder(heights, (num_outputs,)) if heights else None
+
+    def forward(self, tokens):
+        limbs = super().forward(tokens)
+        return limbs + self.encoder(tokens.height_map).mean(dim=0) if self.encoder else limbs
+
+
+class KeepsStaleResults(Sound):
+    kept = None
+
+    def forward(self, tokens):
+        if self.kept is None and tokens.dynamic.any():
+            self.kept = self.linear.output.bias.sum().detach().clone()
+        return super().forward(tokens) + (0.0 if self.kept is None else self.kept)
+
+
+class RanksBodies(PerBody):
+    """Wrong: the result of a body depends on which others are computed with it."""
+
+    def compute(self, table, bodies):
+        return (torch.arange(len(bodies)).float() + 1,)
+
+
+class KeepsWrongResults(Sound):
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        self.rank = RanksBodies()
+
+    def forward(self, tokens):
+        (values,), index = self.rank(tokens)
+        return super().forward(tokens) * values[index].view(-1, 1, 1)
+
+
+class CancelsDigits(Sound):
+    """256.3 has no digit behind the point in bfloat16."""
+
+    def forward(self, tokens):
+        return super().forward(tokens) + 256.0 - 256.0
+
+
+class HoldsHalfWeight(Sound):
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        self.gain = nn.Parameter(torch.ones(1, dtype=torch.bfloat16))
+
+    def forward(self, tokens):
+        return super().forward(tokens) * self.gain
+
+
+class DiffersWhenCompiled(Sound):
+    def forward(self, tokens):
+        return super().forward(tokens) * (2.0 if torch.compiler.is_compiling() else 1.0)
+
+
+class Remembers(Sound):
+    """Adds a running sum of what each limb saw and did."""
+
+    state_width = 1
+    sequence_length = 4
+
+    def forward(self, tokens, history):
+        state, sums = history.state, []
+        seen = tokens.dynamic.mean(dim=-1, keepdim=True)
+        seen = seen.masked_fill(tokens.limb_padding_mask.unsqueeze(-1), 0.0)
+        seen = seen.view(*history.starts.shape, -1, 1) + history.previous_actions.mean(-1, True)
+        for now, starts in zip(seen, history.starts, strict=True):
+            state = self.update(state.masked_fill(starts.view(-1, 1, 1), 0.0), now)
+            sums.append(state)
+        return super().forward(tokens) + torch.cat(sums), state
+
+    def update(self, state, now):
+        return state + now
+
+
+class ForgetsAtOnce(Remembers):
+    def forward(self, tokens, history):
+        return Sound.forward(self, tokens), super().forward(tokens, history)[1]
+
+
+class SharesMemory(Remembers):
+    def update(self, state, now):
+        return state.mean(dim=0, keepdim=True) + now
+
+
+class IgnoresStarts(Remembers):
+    def forward(self, tokens, history):
+        no_starts = torch.zeros_like(history.starts)
+        return super().forward(tokens, dataclasses.replace(history, starts=no_starts))
+
+
+class PerBodyWeights(nn.Module):
+    """A linear map for each body."""
+
+    def __init__(self, config, spec, num_outputs, num_bodies):
+        super().__init__()
+        self.weight = nn.Parameter(0.1 * torch.randn(num_bodies, spec.num_features, num_outputs))
+        self.height_map = HeightMapEncoder(spec.num_heights, (1,)) if spec.num_heights else None
+
+    def forward(self, tokens):
+        outputs = torch.bmm(tokens.features, self.weight[tokens.morphology_index])
+        if self.height_map is None:
+            return outputs
+        return outputs + self.height_map(tokens.height_map).unsqueeze(1)
+
+
+class SharedBias(PerBodyWeights):
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.bias = nn.Parameter(torch.zeros(1))
+
+    def forward(self, tokens):
+        return super().forward(tokens) + self.bias
+
+
+COUNT = 2 * 52 + 2 + 52 + 1
+
+
+def spec(builder, *, count=COUNT, equivariant=True, **claims):
     return MethodSpec(
         id="fake",
         config=Config,
         presets={"lite": {}},
         parameters={"lite": count},
         builder=builder,
-        capabilities=Capabilities(permutation_equivariant=equivariant, uses_graph=graph),
+        capabilities=Capabilities(permutation_equivariant=equivariant, **claims),
     )
 
 
-def failures(method):
-    return {result.name: result.detail for result in check_method(method) if not result.passed}
+PER_BODY = spec(PerBodyWeights, count=3 * 52, per_body=True)
+TEMPORAL = spec(Remembers, temporal=True)
 
 
-def test_a_sound_method_passes_every_check():
-    results = check_method(spec(Sound), "lite")
+def failures(method, backend="none", **options):
+    results = check_method(method, backend=backend, **options)
+    return {result.name: result.detail for result in results if not result.passed}
+
+
+@pytest.mark.parametrize("method", [spec(Sound), TEMPORAL, PER_BODY])
+def test_a_sound_method_passes_every_check(method):
+    results = check_method(method, "lite")
     assert [result for result in results if not result.passed] == []
-    assert len(results) == 13
+    assert [result.name for result in results] == ["build", *CHECKS]
+
+
+FAULTS = [
+    (spec(Sound, count=158), "parameter counts", "preset 'lite' has 159"),
+    (spec(NeedsTwoBodies), "output shapes", "batch norm needs two bodies"),
+    (spec(Overflows), "finite outputs", "the actor's outputs must be finite: environment 0"),
+    (spec(WritesInput), "inputs unchanged", "actor changed its input: tokens.features"),
+    (spec(WritesTable), "inputs unchanged", "actor changed its input: table.scaled_context"),
+    (spec(ReadsPadding), "padding ignored", "filling padding with 1e+06 changes the actor's"),
+    (spec(MixesBodies), "bodies independent", "into one batch changes the actor's outputs"),
+    (spec(CountsSlots), "more token slots", "adding token slots changes the actor's outputs"),
+    (spec(HasDeadParameter, count=165), "gradients", "get no gradient in 4 random batches: unused"),
+    (spec(HasNoGradient), "gradients", "2 of 2 parameter tensors of the actor get no gradient"),
+    (spec(HasRootOfZero), "gradients", "'linear.output.bias' has 2 numbers that are not finite"),
+    (spec(HidesTensor), "state dict", "saving and loading the state dict changes the actor's"),
+    (spec(DrawsFromNumpy), "seeded build", "'actor.linear.output.bias' differs between two builds"),
+    (spec(DropsAlways), "repeatable", "calling it again changes the actor's outputs"),
+    (spec(UsesSlots), "limb order", "swapping siblings changes the actor's outputs"),
+    (spec(Sound, equivariant=False), "limb order", "declare the capability"),
+    (spec(ReadsParents), "limb tree", "'uses_graph' is not claimed, but"),
+    (spec(Sound, uses_graph=True), "limb tree", "but 'uses_graph' is claimed"),
+    (spec(RemembersInside), "memory", "having seen other inputs before changes the actor's"),
+    (spec(ForgetsAtOnce, temporal=True), "memory", "but 'temporal' is claimed"),
+    (spec(SharesMemory, temporal=True), "memory", "zero state for environments [1, 4]"),
+    (spec(IgnoresStarts, temporal=True), "steps at once", "5 steps at once, in place of single"),
+    (spec(LooksUpTableRow), "weights per body", "another order of the bodies in the table"),
+    (spec(SharedBias, per_body=True), "weights per body", "bodies 0 and 1 share 1 numbers"),
+    (spec(IgnoresHeightMap), "height map", "another height map changes the actor's outputs of"),
+    (spec(SharesHeightMap), "height map", "another height map of environment 0 changes"),
+    (spec(KeepsStaleResults), "fixed weights", "having run with other weights before changes"),
+    (spec(KeepsWrongResults), "fixed weights", "calling it within `fixed_weights` changes"),
+    (spec(CancelsDigits), "bfloat16", "under bfloat16 autocast changes the actor's outputs"),
+    (spec(HoldsHalfWeight), "bfloat16", "of the actor's 'gain' is torch.bfloat16"),
+]
 
 
 @pytest.mark.parametrize(
-    ("method", "check"),
-    [
-        (spec(Sound, count=158), "parameter counts"),
-        (spec(NeedsTwoBodies), "output shapes"),
-        (spec(Overflows), "finite outputs"),
-        (spec(WritesInput), "inputs unchanged"),
-        (spec(ReadsPadding), "padding ignored"),
-        (spec(MixesBodies), "bodies independent"),
-        (spec(CountsSlots), "more token slots"),
-        (spec(HasDeadParameter, count=165), "gradients"),
-        (spec(HidesTensor), "state dict"),
-        (spec(DrawsFromNumpy), "seeded build"),
-        (spec(UsesSlots), "limb order"),
-        (spec(Sound, equivariant=False), "limb order"),
-        (spec(ReadsParents), "limb tree"),
-        (spec(Sound, graph=True), "limb tree"),
-    ],
+    ("method", "check", "sentence"), FAULTS, ids=lambda item: getattr(item, "__name__", None)
 )
-def test_each_fault_is_caught_by_its_check(method, check):
-    assert check in failures(method)
+def test_each_fault_is_caught_by_its_check(method, check, sentence):
+    assert sentence in failures(method, checks=[check])[check]
+
+
+def test_a_network_that_compiles_to_another_one_is_caught():
+    (detail,) = failures(spec(DiffersWhenCompiled), "aot_eager", checks=["torch.compile"]).values()
+    assert "compiling with aot_eager changes the actor's outputs: environment 0" in detail
+
+
+def test_every_check_has_a_fault():
+    assert {check for _, check, _ in FAULTS} | {"torch.compile"} == set(CHECKS)
 
 
 @pytest.mark.parametrize(
     ("method", "only"),
     [
         (spec(UsesSlots, equivariant=False), set()),
-        (spec(ReadsParents, graph=True), set()),
+        (spec(ReadsParents, uses_graph=True), set()),
         (spec(CountsSlots), {"more token slots"}),
-        (spec(HasDeadParameter, count=165), {"gradients"}),
+        (spec(HasDeadParameter, count=165), {"gradients", "height map"}),
+        (spec(IgnoresStarts, temporal=True), {"steps at once"}),
+        (spec(WritesTable), {"inputs unchanged"}),
     ],
 )
 def test_other_checks_stay_quiet(method, only):
     assert set(failures(method)) == only
+
+
+def test_the_first_counterexample_says_where_and_what():
+    detail = failures(spec(CountsSlots), checks=["more token slots"])["more token slots"]
+    place, _, numbers = detail.partition("slot 0, output 0 is ")
+    assert "environment 0 (body 2 with 2 limbs), " in place
+    found, expected = (float(numbers.split()[i].strip(",")) for i in (0, 2))
+    assert found / expected == pytest.approx(15 / 12, rel=1e-4)
 
 
 def test_a_method_that_cannot_be_built_gives_one_result():
@@ -164,17 +378,39 @@ def test_a_method_that_cannot_be_built_gives_one_result():
     assert "has no preset 'huge'" in result.detail
 
 
+def test_a_preset_without_a_stated_count_fails():
+    method = dataclasses.replace(spec(Sound), parameters={})
+    detail = failures(method, preset="lite", checks=["parameter counts"])["parameter counts"]
+    assert "states nothing" in detail
+
+
+def test_presets_may_claim_something_else_but_no_other_way_of_being_called():
+    claims = {"lite": Capabilities(permutation_equivariant=False)}
+    method = dataclasses.replace(spec(Sound), preset_capabilities=claims)
+    assert set(failures(method, preset="lite")) == {"limb order"}
+    claims = {"lite": Capabilities(temporal=True)}
+    method = dataclasses.replace(spec(Sound), preset_capabilities=claims)
+    assert "must be the same in all presets" in failures(method, preset="lite")["build"]
+
+
+def test_some_checks_can_be_chosen():
+    results = check_method(spec(Sound), "lite", checks=QUICK_CHECKS)
+    assert [result.name for result in results] == ["build", *QUICK_CHECKS]
+    with pytest.raises(ConfigError, match="unknown check 'gradient'; did you mean 'gradients'"):
+        check_method(spec(Sound), checks=["gradient"])
+    with pytest.raises(ConfigError, match="unknown backend 'inducter'; did you mean 'inductor'"):
+        check_method(spec(Sound), backend="inducter")
+
+
 def test_checks_leave_torchs_random_state_alone():
     torch.manual_seed(5)
     expected = torch.rand(1)
     torch.manual_seed(5)
-    check_method(spec(Sound))
+    check_method(spec(Sound), backend="none")
     assert torch.equal(torch.rand(1), expected)
 
 
 @pytest.mark.parametrize("preset", ["paper", "lite"])
 def test_the_example_method_conforms(preset, repository):
-    example = repository / "examples" / "my_method.py"
-    assert failures(METHODS.load(f"{example}:SPEC")) == {}
-    assert [r for r in check_method(METHODS.load(f"{example}:SPEC"), preset) if not r.passed] == []
-    assert len(example.read_text().splitlines()) <= 60
+    example = METHODS.load(f"{repository / 'examples' / 'my_method.py'}:SPEC")
+    assert failures(example, preset=preset) == {}

@@ -48,3 +48,34 @@ def test_norm_linear_starts_as_torch_linear():
     weight = NormLinear(64, 256).weight.detach()
     assert weight.abs().max() <= bound
     assert float(weight.std()) == pytest.approx(bound / math.sqrt(3), rel=0.02)
+
+
+@pytest.mark.parametrize("layer", [RMSNorm, lambda width: NormLinear(width, 16)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_bfloat16_autocast_is_close_with_float32_gradients(layer, dtype):
+    torch.manual_seed(0)
+    layer = layer(64)
+    start = torch.randn(10, 64).to(dtype)
+    start[3] *= 1e-3  # the mean square must not lose this row
+    weights, results = torch.randn(10, 64), []
+    for enabled in (False, True):
+        rows = (start if enabled else start.float()).clone().requires_grad_()
+        layer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            found = layer(rows)
+        (found.float() * weights[:, : found.shape[1]]).sum().backward()
+        assert rows.grad.dtype == rows.dtype
+        grads = [parameter.grad for parameter in layer.parameters()]
+        assert all(grad.dtype == torch.float32 for grad in grads)
+        results.append([found, rows.grad, *grads])
+    for exact, rough in zip(*results, strict=True):
+        assert torch.linalg.vector_norm(rough - exact) < 0.02 * torch.linalg.vector_norm(exact)
+
+
+def test_under_autocast_a_norm_gives_float32_and_a_product_bfloat16():
+    rows = torch.randn(4, 8).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert RMSNorm(8)(rows).dtype == torch.float32
+        assert NormLinear(8, 3)(rows).dtype == torch.bfloat16
+    assert RMSNorm(8).bfloat16()(rows).dtype == torch.bfloat16
+    assert NormLinear(8, 3).bfloat16()(rows).dtype == torch.bfloat16

@@ -3,6 +3,7 @@ import torch
 
 from gmc_bench.errors import TokenOverflowError
 from gmc_bench.nn import make_packing
+from gmc_bench.nn import packing as packing_module
 
 
 def test_layout_of_a_hand_made_batch():
@@ -46,3 +47,23 @@ def test_gradient_goes_to_real_limbs_only():
 def test_a_body_that_does_not_fit_is_refused():
     with pytest.raises(TokenOverflowError, match="5 limbs, but the tokens have 4 slots"):
         make_packing(torch.tensor([2, 5]), max_limbs=4)
+
+
+def test_neighbours_and_mirror_images_of_a_hand_made_batch():
+    packing = make_packing(torch.tensor([2, 3, 1]), max_limbs=4)
+    # Rows 0..5: body 1 limb 0, body 0 limb 0, body 2 limb 0, 1.1, 0.1, 1.2; 6 stands for none.
+    assert packing.batch_sizes.tolist() == [3, 2, 1]
+    assert packing.previous.tolist() == [6, 6, 6, 0, 1, 3, 6]
+    assert packing.mirrored.tolist() == [5, 4, 2, 3, 1, 0]
+
+
+def test_chunks_of_a_hand_made_batch(monkeypatch):
+    monkeypatch.setattr(packing_module, "CHUNK_LIMBS", 2)
+    packing = make_packing(torch.tensor([2, 3, 1]), max_limbs=4)
+    first, second = packing.chunks
+    assert (first.rows, second.rows) == (slice(0, 5), slice(5, 6))
+    assert (first.layout.shape, second.layout.shape) == ((3, 2), (1, 1))
+    rows = torch.arange(1.0, 7.0)
+    assert first.layout.unpack(rows[first.rows]).tolist() == [[1, 4], [2, 5], [3, 0]]
+    assert second.layout.unpack(rows[second.rows]).tolist() == [[6]]
+    assert first.layout.steps == (slice(0, 3), slice(3, 5))

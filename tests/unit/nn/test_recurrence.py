@@ -1,16 +1,23 @@
+import functools
+
 import numpy as np
 import pytest
 import torch
 
 from gmc_bench.nn import BidirectionalRNN, make_packing
+from gmc_bench.nn.recurrence import BidirectionalGRU, BidirectionalLSTM
 
 LENGTHS = [[1], [6], [1, 1, 1], [4, 4, 4], [2, 6, 1, 6, 3], [5, 1]]
 DOUBLE = torch.float64
 
 
-def make(lengths, inputs=3, hidden=4):
+GATED = [BidirectionalGRU, BidirectionalLSTM]
+CELLS = [BidirectionalRNN, *GATED]
+
+
+def make(lengths, inputs=3, hidden=4, cell=BidirectionalRNN):
     torch.manual_seed(0)
-    rnn = BidirectionalRNN(inputs, hidden).to(DOUBLE)
+    rnn = cell(inputs, hidden).to(DOUBLE)
     packing = make_packing(torch.tensor(lengths), max_limbs=6)
     return rnn, packing, torch.randn(len(lengths), 6, inputs, dtype=DOUBLE)
 
@@ -29,9 +36,49 @@ def numpy_states(parameters, body):
     return np.concatenate(found, axis=1)
 
 
-def numpy_loss(parameters, inputs, lengths, weights):
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def gru_step(inner, outer, carried):
+    (h,) = carried
+    (xr, xz, xn), (hr, hz, hn) = np.split(inner, 3), np.split(outer, 3)
+    z = sigmoid(xz + hz)
+    return ((1 - z) * np.tanh(xn + sigmoid(xr + hr) * hn) + z * h,)
+
+
+def lstm_step(inner, outer, carried):
+    i, f, g, o = np.split(inner + outer, 4)
+    memory = sigmoid(f) * carried[1] + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(memory), memory
+
+
+def numpy_gated(step, parameters, body):
+    """Both directions of a gated cell over one body, limb by limb; carried is (h, memory...)."""
+    found = []
+    for suffix, order in (("l0", range(len(body))), ("l0_reverse", range(len(body))[::-1])):
+        w, u = parameters[f"cell.weight_ih_{suffix}"], parameters[f"cell.weight_hh_{suffix}"]
+        b, c = parameters[f"cell.bias_ih_{suffix}"], parameters[f"cell.bias_hh_{suffix}"]
+        hidden = u.shape[1]
+        carried = (np.zeros(hidden),) * (1 if step is gru_step else 2)
+        states = np.zeros((len(body), hidden))
+        for limb in order:
+            carried = step(w @ body[limb] + b, u @ carried[0] + c, carried)
+            states[limb] = carried[0]
+        found.append(states)
+    return np.concatenate(found, axis=1)
+
+
+REFERENCE = {
+    BidirectionalRNN: numpy_states,
+    BidirectionalGRU: functools.partial(numpy_gated, gru_step),
+    BidirectionalLSTM: functools.partial(numpy_gated, lstm_step),
+}
+
+
+def numpy_loss(reference, parameters, inputs, lengths, weights):
     return sum(
-        np.sum(weights[body, :length] * numpy_states(parameters, inputs[body, :length]))
+        np.sum(weights[body, :length] * reference(parameters, inputs[body, :length]))
         for body, length in enumerate(lengths)
     )
 
@@ -40,18 +87,20 @@ def as_numpy(rnn):
     return {name: value.detach().numpy().copy() for name, value in rnn.named_parameters()}
 
 
+@pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("lengths", LENGTHS)
-def test_forward_matches_the_equations(lengths):
-    rnn, packing, inputs = make(lengths)
+def test_forward_matches_the_equations(cell, lengths):
+    rnn, packing, inputs = make(lengths, cell=cell)
     found = packing.unpack(rnn(packing.pack(inputs), packing)).detach().numpy()
     for body, length in enumerate(lengths):
-        expected = numpy_states(as_numpy(rnn), inputs[body, :length].numpy())
+        expected = REFERENCE[cell](as_numpy(rnn), inputs[body, :length].numpy())
         np.testing.assert_allclose(found[body, :length], expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("lengths", LENGTHS)
-def test_gradients_match_finite_differences_of_the_equations(lengths):
-    rnn, packing, inputs = make(lengths, inputs=2, hidden=3)
+def test_gradients_match_finite_differences_of_the_equations(cell, lengths):
+    rnn, packing, inputs = make(lengths, inputs=2, hidden=3, cell=cell)
     inputs.requires_grad_()
     weights = torch.randn(len(lengths), 6, 6, dtype=DOUBLE)
     (packing.unpack(rnn(packing.pack(inputs), packing)) * weights).sum().backward()
@@ -62,7 +111,9 @@ def test_gradients_match_finite_differences_of_the_equations(lengths):
             sides, start = [], array[index]
             for step in (1e-5, -1e-5):
                 array[index] = start + step
-                sides.append(numpy_loss(parameters, values, lengths, weights.numpy()))
+                sides.append(
+                    numpy_loss(REFERENCE[cell], parameters, values, lengths, weights.numpy())
+                )
             array[index] = start
             slope = (sides[0] - sides[1]) / 2e-5
             assert float(found[name][index]) == pytest.approx(slope, abs=1e-7), (name, index)
@@ -92,8 +143,9 @@ def test_the_gradient_of_a_sum_arrives_and_is_not_overwritten():
     assert torch.equal(with_tensor, with_expanded)
 
 
-def test_repeated_runs_are_equal_to_the_bit():
-    rnn, packing, inputs = make([6, 5, 3, 6] * 40, inputs=16, hidden=32)
+@pytest.mark.parametrize("cell", CELLS)
+def test_repeated_runs_are_equal_to_the_bit(cell):
+    rnn, packing, inputs = make([6, 5, 3, 6] * 40, inputs=16, hidden=32, cell=cell)
     results = []
     for _ in range(2):
         rnn.zero_grad()
@@ -102,7 +154,32 @@ def test_repeated_runs_are_equal_to_the_bit():
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
-def test_initialisation_is_torchs():
-    rnn = BidirectionalRNN(8, 100)
+@pytest.mark.parametrize("cell", CELLS)
+def test_an_empty_batch(cell):
+    rnn, _, _ = make([1], cell=cell)
+    packing = make_packing(torch.zeros(0, dtype=torch.int64), max_limbs=6)
+    assert rnn(torch.zeros(0, 3, dtype=DOUBLE), packing).shape == (0, 8)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_bfloat16_autocast_is_close_with_float32_gradients(cell):
+    rnn, packing, inputs = make([6, 1, 4, 6], inputs=32, hidden=32, cell=cell)
+    rnn.float()
+    rows = packing.pack(inputs).float().requires_grad_()
+    wanted = rnn(rows, packing)
+    wanted_grads = torch.autograd.grad(wanted.square().sum(), [rows, *rnn.parameters()])
+    with torch.autocast("cpu", torch.bfloat16):
+        found = rnn(torch.nn.functional.linear(rows, torch.eye(32)), packing)
+    assert found.dtype == torch.bfloat16
+    assert (found - wanted).abs().max() < 0.03  # 6 steps of numbers below 1 with 8 bits
+    grads = torch.autograd.grad(found.float().square().sum(), [rows, *rnn.parameters()])
+    for grad, want in zip(grads, wanted_grads, strict=True):
+        assert grad.dtype == torch.float32
+        assert torch.linalg.vector_norm(grad - want) < 0.05 * torch.linalg.vector_norm(want)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_initialisation_is_torchs(cell):
+    rnn = cell(8, 100)
     for parameter in rnn.parameters():
         assert 0.08 < parameter.abs().max() <= 0.1  # 1 / sqrt(100)

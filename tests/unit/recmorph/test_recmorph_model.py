@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from gmc_bench.methods.policy import ActorCritic
-from gmc_bench.nn import TokenBatch
+from gmc_bench.nn import TokenBatch, make_packing
 from gmc_bench.testing.tokens import random_tokens
 from gmc_bench.tokens import TokenSpec
-from recmorph import SPEC
+from recmorph import BIGRU, BILSTM, BIMAMBA2, SPEC
 from recmorph.model import RecMorph, build
 
 TOKENS = TokenSpec(6)
@@ -21,6 +21,11 @@ SWITCHES = [
     {"modulation": False, "rms_norm": False, "residual": False},
     {"rms_norm": False},
 ]
+VARIANTS = {
+    "bigru": {"cell": "bigru"},
+    "bilstm": {"cell": "bilstm"},
+    "bimamba2": {"cell": "bimamba2", "hidden": 4, "mamba_state": 3, "mamba_head": 4},
+}
 LENGTHS = [(1,), (6,), (3, 3, 3), (2, 6, 1, 4)]
 
 
@@ -59,13 +64,13 @@ def recurrence(p, prefix, inputs):
     return [np.concatenate(pair) for pair in zip(*found, strict=True)]
 
 
-def block(p, prefix, rows, config):
+def block(p, prefix, rows, config, mix):
     def projected(name, x):
         if config.rms_norm:
             x = norm(x, p[f"{prefix}{name}_projection.scale"], config.norm_eps)
         return p[f"{prefix}{name}_projection.weight"] @ x
 
-    context = recurrence(p, f"{prefix}recurrence.", [silu(projected("input", x)) for x in rows])
+    context = mix(p, f"{prefix}recurrence.", [silu(projected("input", x)) for x in rows])
     found = []
     for x, y in zip(rows, context, strict=True):
         if config.modulation:
@@ -80,12 +85,12 @@ def block(p, prefix, rows, config):
     return found
 
 
-def reference(p, features, config):
+def reference(p, features, config, mix=recurrence):
     """Outputs (num_limbs, num_outputs) of one body with features (num_limbs, F)."""
     scale = np.sqrt(config.width)
     rows = [scale * (p["embedding.weight"] @ o + p["embedding.bias"]) for o in features]
     for index in range(config.num_blocks):
-        rows = block(p, f"blocks.{index}.", rows, config)
+        rows = block(p, f"blocks.{index}.", rows, config, mix)
     return np.stack([p["decoder.output.weight"] @ x + p["decoder.output.bias"] for x in rows])
 
 
@@ -149,26 +154,121 @@ def test_gradients_match_finite_differences_of_the_equations(changes):
             assert found == pytest.approx(slope, rel=1e-6, abs=1e-6), name
 
 
+@pytest.mark.parametrize("cell", VARIANTS)
+def test_other_cells_stand_in_the_same_block(cell):
+    """Each body alone, the cell itself taken from the network; cells have references of theirs."""
+    config, network, tokens = make(VARIANTS[cell], (1, 6, 3), batch_size=4)
+    tokens = as_double(tokens)
+    found = network(tokens).detach().numpy()
+
+    def mix(prefix, inputs):
+        module = network.get_submodule(prefix.rstrip("."))
+        packing = make_packing(torch.tensor([len(inputs)]), len(inputs))
+        with torch.no_grad():
+            return list(module(torch.from_numpy(np.stack(inputs)), packing).numpy())
+
+    for row, count in enumerate(tokens.num_limbs.tolist()):
+        features = tokens.features[row, :count].numpy()
+        expected = reference(
+            as_numpy(network), features, config, lambda _, prefix, inputs: mix(prefix, inputs)
+        )
+        np.testing.assert_allclose(found[row, :count], expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("cell", VARIANTS)
+def test_gradients_with_other_cells_match_finite_differences(cell):
+    _, network, tokens = make(VARIANTS[cell], (1, 6, 3), batch_size=4)
+    tokens = as_double(tokens)
+    directions = [torch.randn_like(parameter) for parameter in network.parameters()]
+    network(tokens).sum().backward()
+    found = sum(
+        float((parameter.grad * direction).sum())
+        for parameter, direction in zip(network.parameters(), directions, strict=True)
+    )
+    sides = []
+    with torch.no_grad():
+        for change in (1e-6, -2e-6):
+            for parameter, direction in zip(network.parameters(), directions, strict=True):
+                parameter += change * direction
+            sides.append(float(network(tokens).sum()))
+    assert found == pytest.approx((sides[0] - sides[1]) / 2e-6, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("cell", ["birnn", *VARIANTS])
+def test_bfloat16_autocast_is_close_with_float32_gradients(cell):
+    _, network, tokens = make(VARIANTS.get(cell, {}), (1, 6, 3), batch_size=4)
+    network.float()
+    expected = network(tokens).detach()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = network(tokens)
+    error = torch.linalg.vector_norm(found - expected) / torch.linalg.vector_norm(expected)
+    assert 0 < error < 0.05
+    found.float().sum().backward()
+    for parameter in network.parameters():
+        assert parameter.grad.dtype == torch.float32
+        assert parameter.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("cell", ["birnn", *VARIANTS])
+def test_compiled_networks_agree_and_are_not_compiled_for_every_batch(cell):
+    config = SPEC.make_config("lite", {"width": 8, "hidden": 8, "mamba_head": 8, "cell": cell})
+    torch.manual_seed(0)
+    network = build(config, TOKENS, 2)
+    torch.compiler.reset()
+    frames = torch._dynamo.utils.counters["frames"]
+    compiled, totals = torch.compile(network, backend="eager"), []
+    for seed in range(8):
+        lengths = tuple(np.random.default_rng(seed).integers(1, 7, size=4))
+        tokens = random_tokens(np.random.default_rng(seed), TOKENS, lengths, 5 + seed)
+        gradients = []
+        for run in (network, compiled):
+            network.zero_grad()
+            outputs = run(tokens)
+            outputs.square().sum().backward()
+            gradients.append([outputs, *(parameter.grad for parameter in network.parameters())])
+        for plain, traced in zip(*gradients, strict=True):
+            assert torch.allclose(plain, traced, rtol=0, atol=1e-5)
+        totals.append(frames["total"])
+    assert totals[-1] == totals[3]
+
+
+@pytest.mark.parametrize("method", [SPEC, BIGRU, BILSTM, BIMAMBA2], ids=lambda spec: spec.id)
+def test_parameter_counts_are_as_stated(method):
+    found = {
+        preset: ActorCritic(method, method.make_config(preset), TokenSpec(12)).num_parameters()
+        for preset in method.presets
+    }
+    assert found == method.parameters
+
+
 @pytest.mark.parametrize(
-    ("preset", "changes", "expected"),
+    ("method", "preset", "expected"),
     [
-        # 52 features and 2 actions: embedding 6,784; a block 2 * 128 * 256 + 263,168 + 512 * 128
-        # + 768; decoders 258 and 129.
-        ("paper", {}, 3_174_019),
-        ("paper", {"modulation": False}, 3_174_019 - 8 * 128 * 256),
-        ("paper", {"modulation": False, "rms_norm": False}, 2_905_731),
-        ("paper", {"modulation": False, "rms_norm": False, "residual": False}, 2_905_731),
+        # 52 features and 2 actions: embedding 6,784; a block 2 * 128 * 256 + cell + 512 * 128
+        # + 768; decoders 258 and 129. Cells: tanh RNN 263,168, GRU three, LSTM four times that.
+        (SPEC, "paper", 2 * (6_784 + 4 * (131_840 + 263_168)) + 387),
+        (SPEC, "paper-2", 2 * (6_784 + 2 * (131_840 + 263_168)) + 387),
+        (SPEC, "paper-plain", 3_174_019 - 8 * (128 * 256 + 768)),
+        (SPEC, "paper-residual", 3_174_019 - 8 * (128 * 256 + 768)),
+        (SPEC, "paper-rms-norm", 3_174_019 - 8 * 128 * 256),
+        (SPEC, "paper-plain-matched", 3_164_483),
         # embedding 3,392; a block 2 * 64 * 64 + 2 * (2 * 64 * 64 + 128) + 128 * 64 + 256.
-        ("lite", {}, 2 * (3_392 + 2 * 33_280) + 130 + 65),
+        (SPEC, "lite", 2 * (3_392 + 2 * 33_280) + 130 + 65),
+        (BIGRU, "paper", 2 * (6_784 + 4 * (131_840 + 3 * 263_168)) + 387),
+        (BIGRU, "paper-2", 3_699_331),
+        (BILSTM, "paper", 2 * (6_784 + 4 * (131_840 + 4 * 263_168)) + 387),
+        (BILSTM, "paper-2", 4_752_003),
+        # two mixers of 465,176 (see the test of the mixer)
+        (BIMAMBA2, "paper", 2 * (6_784 + 2 * (131_840 + 2 * 465_176)) + 387),
     ],
 )
-def test_parameter_counts(preset, changes, expected):
-    policy = ActorCritic(SPEC, SPEC.make_config(preset, changes), TokenSpec(12))
-    assert policy.num_parameters() == expected
+def test_stated_counts_follow_from_the_widths(method, preset, expected):
+    assert method.parameters[preset] == expected
 
 
-def test_spec_states_the_counts_of_its_presets():
-    assert SPEC.parameters == {"paper": 3_174_019, "lite": 140_099}
+@pytest.mark.parametrize("method", [SPEC, BIGRU, BILSTM, BIMAMBA2], ids=lambda spec: spec.id)
+def test_lite_networks_have_about_the_same_size(method):
+    assert method.parameters["lite"] == pytest.approx(140_099, rel=0.05)
 
 
 def test_backward_direction_starts_at_the_last_real_limb():

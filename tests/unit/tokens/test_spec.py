@@ -87,7 +87,10 @@ def test_an_unknown_group_is_refused_with_a_suggestion():
         TokenSpec(12).slice("qpos/3")
 
 
-@pytest.mark.parametrize(("limbs", "joints"), [(0, 2), (12, 0), (-1, 2)])
-def test_a_layout_needs_a_limb_and_a_joint_slot(limbs, joints):
-    with pytest.raises(ConfigError, match=f"at least one limb.*got {limbs} and {joints}"):
-        TokenSpec(limbs, joints)
+@pytest.mark.parametrize(
+    ("limbs", "joints", "heights"), [(0, 2, 0), (12, 0, 0), (-1, 2, 0), (12, 2, -1)]
+)
+def test_a_layout_needs_a_limb_and_a_joint_slot(limbs, joints, heights):
+    found = f"got {limbs}, {joints} and {heights}"
+    with pytest.raises(ConfigError, match=f"at least one limb.*{found}"):
+        TokenSpec(limbs, joints, heights)

@@ -1,0 +1,190 @@
+"""GCNT: who attends to whom is decided by a graph encoding of the body."""
+
+from collections.abc import Iterable
+from typing import cast
+
+import torch
+from torch import nn
+from torch_geometric.nn import GCNConv
+
+from baselines.gcnt.config import GcntConfig
+from baselines.gcnt.wl import colour_histogram
+from gmc_bench.nn import LimbDecoder, PerBody, TokenBatch, TokenEmbedding, TokenTable
+from gmc_bench.nn.fixed_attention import FixedAttentionLayer
+from gmc_bench.nn.graph import INNER, LEAF, TORSO
+from gmc_bench.nn.grouped_linear import take_rows
+from gmc_bench.tokens.spec import TokenSpec
+
+LIMB_TYPES = (TORSO, INNER, LEAF)
+
+
+class GraphConvolution(nn.Module):
+    """Graph convolution with a second matrix and a residual.
+
+    H <- relu(D^-1/2 A D^-1/2 H W1) W2 + H, where A has self loops and D is its degree
+
+    Args:
+        width: channels of a node.
+
+    Shapes:
+        nodes (N, width), edges (2, E) -> (N, width)
+
+    Source:
+        Luo et al. 2025 (GCNT), arXiv:2505.15211, improved GCN; Kipf and Welling 2017,
+        arXiv:1609.02907. The activation is a choice.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.spread = GCNConv(width, width, bias=False)  # W1, normalisation, self loops
+        self.update = nn.Linear(width, width, bias=False)  # W2
+
+    def forward(self, nodes: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+        """Let neighbours exchange; `edges` holds every joint in both directions."""
+        found: torch.Tensor = self.update(nn.functional.relu(self.spread(nodes, edges))) + nodes
+        return found
+
+
+class GraphEncoder(nn.Module):
+    """What the place of a limb in its body is: graph feature and colours of the body.
+
+    g_i = W [h_i ; c] + b, with h the limb types after the graph convolutions, and c the shares of
+    the body's limbs that have each colour (see `baselines.gcnt.wl`)
+
+    Padding is made of nodes without neighbours whose type is the zero vector; as no layer before
+    the last has a bias, h stays zero there.
+
+    Args:
+        config: settings.
+
+    Shapes:
+        table of M bodies, rows (U,) int64 -> (U, L, width)
+
+    Source:
+        Luo et al. 2025 (GCNT), arXiv:2505.15211, GCN and Weisfeiler-Lehman modules.
+    """
+
+    def __init__(self, config: GcntConfig) -> None:
+        super().__init__()
+        self.colour_rounds = config.colour_rounds
+        self.colour_bins = config.colour_bins
+        self.types = nn.Linear(len(LIMB_TYPES), config.width, bias=False)
+        self.convolutions = nn.ModuleList(
+            GraphConvolution(config.width) for _ in range(config.num_convolutions)
+        )
+        self.join = nn.Linear(config.width + config.colour_bins, config.width)
+        self._kept: tuple[TokenTable, torch.Tensor] | None = None
+
+    def forward(self, table: TokenTable, bodies: torch.Tensor) -> torch.Tensor:
+        """Encode the rows `bodies` of a table as one graph."""
+        limb_type = table.graph.limb_type[bodies]
+        kinds = torch.tensor(LIMB_TYPES, device=limb_type.device)
+        nodes = (limb_type.unsqueeze(-1) == kinds).to(self.types.weight.dtype)
+        count, slots = limb_type.shape
+        nodes = self.types(nodes.flatten(0, 1))  # (U, L, 3) -> (U * L, width)
+        body, target, source = table.graph.adjacency[bodies].nonzero(as_tuple=True)
+        edges = torch.stack((source, target)) + body * slots
+        for convolution in self.convolutions:
+            nodes = convolution(nodes, edges)
+        nodes = nodes.view(count, slots, -1)
+        colours = self._colours(table)[bodies].to(nodes.dtype)
+        colours = colours.unsqueeze(1).expand(-1, slots, -1)
+        encoded: torch.Tensor = self.join(torch.cat((nodes, colours), dim=-1))
+        return encoded
+
+    # A compiler would translate the 64-bit arithmetic, which torch does not have in full.
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def _colours(self, table: TokenTable) -> torch.Tensor:
+        """Return (M, bins) float64; bodies never change, so the latest table's are kept."""
+        if self._kept is None or self._kept[0] is not table:
+            graph = table.graph
+            counts = colour_histogram(
+                graph.limb_type.cpu().numpy(),
+                graph.adjacency.cpu().numpy(),
+                rounds=self.colour_rounds,
+                bins=self.colour_bins,
+            )
+            self._kept = (table, torch.from_numpy(counts).to(graph.parents.device))
+        return self._kept[1]
+
+
+class GraphAttention(PerBody):
+    """The encoder's layers, and the attention of each: it depends on the body alone.
+
+    Q and K of every layer come from g (`GraphEncoder`); t_h[d(i, j)] is added to the logits of
+    head h, with d the joints between two limbs and t a table shared by the layers.
+
+    Args:
+        config: settings.
+
+    Shapes:
+        TokenBatch -> one tensor (U, H, L, L) per layer, and (B,) int64; see `PerBody`.
+
+    Source:
+        Luo et al. 2025 (GCNT), arXiv:2505.15211, distance embedding and transformer.
+    """
+
+    def __init__(self, config: GcntConfig) -> None:
+        super().__init__()
+        self.encoder = GraphEncoder(config)
+        self.distances = nn.Parameter(torch.zeros(config.max_distance + 1, config.num_heads))
+        self.layers = nn.ModuleList(
+            FixedAttentionLayer(config.width, config.num_heads, config.feedforward)
+            for _ in range(config.num_layers)
+        )
+
+    def compute(self, table: TokenTable, bodies: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return each layer's attention for the rows `bodies` of a table."""
+        encoded = self.encoder(table, bodies)
+        padding = table.limb_padding_mask[bodies]
+        distance = table.graph.distance[bodies].clamp(max=len(self.distances) - 1)
+        bias = self.distances[distance].permute(0, 3, 1, 2)  # (U, L, L, H) -> (U, H, L, L)
+        layers = cast(Iterable[FixedAttentionLayer], self.layers)
+        return tuple(layer.probabilities(encoded, padding, bias) for layer in layers)
+
+
+class GCNT(nn.Module):
+    """Embedding, encoder with attention fixed per body, decoder.
+
+    x <- x + A(g, N1 x);  x <- x + W2 relu(W1 N2 x), where only the values of A come from x
+
+    Args:
+        config: settings.
+        spec: layout of the tokens.
+        num_outputs: numbers per token.
+
+    Shapes:
+        TokenBatch -> (B, L, num_outputs), zero in padding.
+
+    Source:
+        Luo, Yao and Xiao 2025 (GCNT), arXiv:2505.15211. Choices the paper leaves open are listed
+        in `baselines.gcnt.SPEC.deviations`.
+    """
+
+    def __init__(self, config: GcntConfig, spec: TokenSpec, num_outputs: int) -> None:
+        super().__init__()
+        self.embedding = TokenEmbedding(spec, config.width, config.embedding_init)
+        self.attention = GraphAttention(config)
+        self.decoder = LimbDecoder(
+            spec,
+            config.width,
+            num_outputs,
+            config.decoder_hidden,
+            config.decoder_init,
+            config.height_map_hidden,
+        )
+
+    def forward(self, tokens: TokenBatch) -> torch.Tensor:
+        """Return (B, L, num_outputs), zero in padding."""
+        packing = tokens.packing
+        rows = self.embedding.packed(tokens)
+        of_layers, index = self.attention(tokens)
+        for layer, of_bodies in zip(self.attention.layers, of_layers, strict=True):
+            rows = layer(rows, packing, take_rows(of_bodies, index))
+        outputs: torch.Tensor = self.decoder(rows, tokens)
+        return outputs
+
+
+def build(config: GcntConfig, spec: TokenSpec, num_outputs: int) -> GCNT:
+    """Build one network (see `MethodSpec.builder`)."""
+    return GCNT(config, spec, num_outputs)

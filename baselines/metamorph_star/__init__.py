@@ -1,0 +1,26 @@
+"""MetaMorph*: MetaMorph without positions and dropout; see `baselines.metamorph_star.model`."""
+
+from gmc_bench.methods import Capabilities, MethodSpec
+
+SPEC = MethodSpec(
+    id="metamorph-star",
+    title="MetaMorph*",
+    paper="Xiong et al., Universal Morphology Control via Contextual Modulation, ICML 2023, "
+    "arXiv:2302.11070",
+    reference_code="https://github.com/MasterXiong/ModuMorph (d264006); outputs checked against "
+    "its descendant https://github.com/MasterXiong/Universal-Morphology-Control (18c0516)",
+    deviations=(
+        "Papers describe MetaMorph* by the missing position table alone; the embedding dropout is "
+        "missing too, as in the run recipe of the repository.",
+        "The height map, where a task has one, is encoded and appended before the decoder as in "
+        "the reference, but its encoder and the decoder's hidden layers are settings that all "
+        "methods of this benchmark share.",
+    ),
+    config="baselines.metamorph_star.config:MetaMorphStarConfig",
+    presets={"paper": {}, "lite": {"width": 40, "feedforward": 320, "num_layers": 2}},
+    parameters={"paper": 3_312_515, "lite": 135_083},
+    builder="baselines.metamorph_star.model:build",
+    capabilities=Capabilities(permutation_equivariant=True),
+)
+
+__all__ = ["SPEC"]

@@ -1,0 +1,62 @@
+"""The MetaMorph* network: attention among the limbs of a body, blind to their order."""
+
+import copy
+
+import torch
+from torch import nn
+
+from baselines.metamorph_star.config import MetaMorphStarConfig
+from gmc_bench.nn import AttentionLayer, LimbDecoder, TokenBatch, TokenEmbedding, attention_mask
+from gmc_bench.tokens.spec import TokenSpec
+
+
+class MetaMorphStar(nn.Module):
+    """Embedding, pre-norm encoder layers, decoder.
+
+    x_i^0 = sqrt(D) (W o_i + b)
+    x^l   = x^(l-1) + A(N1 x^(l-1)) + feed-forward, see `AttentionLayer`
+    y_i   = decoder(x_i^n)
+
+    There is no norm after the last layer.
+
+    Args:
+        config: the settings.
+        spec: layout of the tokens.
+        num_outputs: numbers per token.
+
+    Shapes:
+        TokenBatch -> (B, L, num_outputs), zero in padding.
+
+    Source:
+        Xiong et al. 2023 (ModuMorph), arXiv:2302.11070, section 5; MasterXiong/ModuMorph. Choices
+        are listed in `baselines.metamorph_star.SPEC.deviations`.
+    """
+
+    def __init__(self, config: MetaMorphStarConfig, spec: TokenSpec, num_outputs: int) -> None:
+        super().__init__()
+        self.embedding = TokenEmbedding(spec, config.width, config.embedding_init)
+        layer = AttentionLayer(config.width, config.num_heads, config.feedforward)
+        # As in the reference, all layers start with the same weights.
+        self.layers = nn.ModuleList(copy.deepcopy(layer) for _ in range(config.num_layers))
+        self.decoder = LimbDecoder(
+            spec,
+            config.width,
+            num_outputs,
+            config.decoder_hidden,
+            config.decoder_init,
+            config.height_map_hidden,
+        )
+
+    def forward(self, tokens: TokenBatch) -> torch.Tensor:
+        """Return (B, L, num_outputs), zero in padding."""
+        mask = attention_mask(tokens.limb_padding_mask)
+        rows = self.embedding.packed(tokens)
+        for layer in self.layers:
+            rows = layer(rows, tokens.packing, mask)
+        outputs: torch.Tensor = self.decoder(rows, tokens)
+        return outputs
+
+
+def build(config: MetaMorphStarConfig, spec: TokenSpec, num_outputs: int) -> MetaMorphStar:
+    """Build one network (see `MethodSpec.builder`)."""
+    return MetaMorphStar(config, spec, num_outputs)

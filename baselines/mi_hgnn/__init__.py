@@ -1,0 +1,34 @@
+"""MI-HGNN: message passing with typed limbs. This module is light; see the `model` module."""
+
+from gmc_bench.methods import Capabilities, MethodSpec
+
+SPEC = MethodSpec(
+    id="mi-hgnn",
+    title="MI-HGNN",
+    paper="Butterfield, Garimella, Cheng, Gan 2025, MI-HGNN: Morphology-Informed Heterogeneous "
+    "Graph Neural Network for Legged Robot Contact Perception, ICRA 2025, arXiv:2409.11146",
+    reference_code="https://github.com/lunarlab-gatech/Morphology-Informed-HGNN (commit 98e8768)",
+    deviations=(
+        "The original perceives contacts; here the same network controls, trained with PPO.",
+        "Nodes are limbs, not joints: the torso is a base, a limb with children a joint, a limb "
+        "without children a foot.",
+        "Every node takes the 52 features of its limb at the current step; the original takes "
+        "histories of 150 steps, of another length for every node type.",
+        "Seven relations instead of five: base to foot and foot to base are added, because a limb "
+        "without children may hang on the torso.",
+        "A relation adds its root term and bias to every node of its target type, also where a "
+        "body or batch has no such edge; the original's rule depends on the batch.",
+        "One decoder serves the limbs of all types; the original decodes feet only.",
+        "Decoder weight U(-0.01, 0.01) and zero bias as in MetaMorph; all other layers start as "
+        "in torch-geometric.",
+        "No sqrt(width) scale on the encoder's output.",
+        "A height map, which the original does not have, enters at the decoder as in every method.",
+    ),
+    config="baselines.mi_hgnn.config:MIHGNNConfig",
+    presets={"paper": {}, "lite": {"width": 34, "num_layers": 4}},
+    parameters={"paper": 3_725_443, "lite": 142_293},
+    builder="baselines.mi_hgnn.model:build",
+    capabilities=Capabilities(permutation_equivariant=True, uses_graph=True),
+)
+
+__all__ = ["SPEC"]

@@ -1,0 +1,28 @@
+"""Settings of MI-HGNN."""
+
+from dataclasses import dataclass
+
+from gmc_bench.errors import ConfigError
+from gmc_bench.methods.config import NetworkConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class MIHGNNConfig(NetworkConfig):
+    """Size of the network; the defaults are the paper's.
+
+    Raises:
+        ConfigError: `embedding_init` is set, which nothing would use.
+    """
+
+    width: int = 128
+    """Channels of a limb's representation."""
+    num_layers: int = 8
+    """Message-passing layers: a limb hears of limbs that many joints away."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.embedding_init != NetworkConfig.embedding_init:
+            raise ConfigError(
+                "'embedding_init' has no effect here: the encoders start as in torch-geometric; "
+                "leave it out"
+            )

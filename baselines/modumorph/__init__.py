@@ -1,0 +1,42 @@
+"""ModuMorph: contextual modulation. This module is light; see `baselines.modumorph.model`."""
+
+from gmc_bench.methods import Capabilities, MethodSpec
+
+SPEC = MethodSpec(
+    id="modumorph",
+    title="ModuMorph",
+    paper="Xiong, Beck, Whiteson 2023, Universal Morphology Control via Contextual Modulation, "
+    "ICML, arXiv:2302.11070",
+    reference_code="https://github.com/MasterXiong/Universal-Morphology-Control at 18c0516; "
+    "settings from https://github.com/MasterXiong/ModuMorph",
+    deviations=(
+        "The body's context is scaled by the ranges measured over the training bodies, cut off at "
+        "-3 and 3, and a number that is the same in all of them counts as 0; the public code has "
+        "fixed ranges, cuts nothing off, and multiplies such a number by up to 2e8 when it differs "
+        "on an unseen body.",
+        "The public code's shared embedding and decoder, which its hypernetwork replaces and "
+        "nothing uses, are left out: 13,955 parameters.",
+        "Context encoders have three linear layers for attention and two for the generated maps, "
+        "and queries and keys have a layer norm, as in the public code; equations in the "
+        "literature that write one layer and no norm are taken as abbreviations.",
+        "Attention probabilities and generated maps are made once per different body of a batch, "
+        "and once per table of bodies while weights are fixed; the same numbers up to rounding.",
+        "The height map is appended before the generated decoder and is no part of the context, "
+        "the public code's default.",
+    ),
+    config="baselines.modumorph.config:ModuMorphConfig",
+    presets={
+        "paper": {},
+        "lite": {
+            "width": 32,
+            "feedforward": 128,
+            "num_layers": 3,
+            "generator_context_width": 16,
+        },
+    },
+    parameters={"paper": 5_218_819, "lite": 144_179},
+    builder="baselines.modumorph.model:build",
+    capabilities=Capabilities(permutation_equivariant=True),
+)
+
+__all__ = ["SPEC"]

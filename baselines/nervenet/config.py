@@ -1,0 +1,41 @@
+"""Settings of NerveNet."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gmc_bench.errors import ConfigError
+from gmc_bench.methods.config import NetworkConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class NerveNetConfig(NetworkConfig):
+    """Size and form of the network; the defaults are those of the preset `paper`.
+
+    Raises:
+        ConfigError: in the form `gru`, an odd width, or a start value that the form does not use.
+    """
+
+    form: Literal["residual", "gru"] = "residual"
+    """Layer: a residual update, or the gated one of Wang et al. 2018."""
+    width: int = 256
+    """Channels of a limb's representation and of a message."""
+    num_layers: int = 4
+    """Message-passing steps: a limb hears of limbs that many joints away."""
+    share_weights: bool = False
+    """Use one layer's weights in every step."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.form != "gru":
+            return
+        if self.width % 2:
+            raise ConfigError(
+                f"'width' must be even in the form 'gru', where one half of it holds the "
+                f"observation and one the node type, got {self.width}"
+            )
+        for name in ("embedding_init", "decoder_init"):
+            if getattr(self, name) != getattr(NetworkConfig, name):
+                raise ConfigError(
+                    f"{name!r} has no effect in the form 'gru', whose weights start orthogonal; "
+                    f"leave it out, or take the form 'residual'"
+                )

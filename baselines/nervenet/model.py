@@ -1,0 +1,225 @@
+"""The NerveNet network: limbs exchange messages with their neighbours in the limb tree."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+from torch_geometric.nn import MessagePassing
+
+from baselines.nervenet.config import NerveNetConfig
+from gmc_bench.nn import LimbDecoder, TokenBatch, TokenEmbedding
+from gmc_bench.nn.decoder import append_height_map
+from gmc_bench.tokens.spec import TokenSpec
+
+_BIAS_START = 0.01
+"""Start value of the biases of every MLP in the original form."""
+
+
+class ResidualLayer(MessagePassing):  # type: ignore[misc]  # torch-geometric is not typed
+    """One step of message passing with a residual.
+
+    n_j = LayerNorm(h_j),  m_j = relu(W_proj n_j + b_proj)
+    a_i = mean of m_j over the neighbours j of i, zero without neighbours
+    s_i = relu(W_self n_i + b_self),  z_i = relu(W_msg [s_i ; a_i] + b_msg)
+    h'_i = h_i + W_out z_i + b_out
+
+    The norm has no scale and shift of its own: W_proj and W_self follow it directly.
+
+    Args:
+        width: channels of h, m, s and z.
+
+    Shapes:
+        rows (P, width), edges (2, E) int64 -> (P, width)
+
+    Source:
+        The linearised operator of the RecMorph paper, which leaves activations, norm and the
+        aggregation weights open (see `baselines.nervenet.SPEC.deviations`).
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__(aggr="mean")
+        self.norm = nn.LayerNorm(width, elementwise_affine=False)
+        self.message_projection = nn.Linear(width, width)  # W_proj
+        self.self_projection = nn.Linear(width, width)  # W_self
+        self.update_projection = nn.Linear(2 * width, width)  # W_msg
+        self.output_projection = nn.Linear(width, width)  # W_out
+
+    def forward(self, rows: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+        """Exchange one message along every edge."""
+        normed = self.norm(rows)
+        messages = nn.functional.relu(self.message_projection(normed))
+        heard = self.propagate(edges, x=messages)
+        own = nn.functional.relu(self.self_projection(normed))
+        joined = nn.functional.relu(self.update_projection(torch.cat((own, heard), dim=1)))
+        updated: torch.Tensor = rows + self.output_projection(joined)
+        return updated
+
+
+class GatedLayer(MessagePassing):  # type: ignore[misc]  # torch-geometric is not typed
+    """One step of message passing with a gated update.
+
+    m_j = tanh MLP(h_j), three layers
+    a_i = mean of m_j over the neighbours j of i, zero without neighbours
+    k = sigmoid(W_k a + U_k h + b_k),  r = sigmoid(W_r a + U_r h + b_r)
+    u = tanh(W_u a + U_u (r * h) + b_u),  h' = k * h + (1 - k) * u
+
+    `torch.nn.GRUCell` differs: it applies r after U_u, and each gate has two biases.
+
+    Args:
+        width: channels of h and m.
+
+    Shapes:
+        rows (P, width), edges (2, E) int64 -> (P, width)
+
+    Source:
+        Wang et al. 2018 (NerveNet), section 2.2; WilsonWangTHU/NerveNet, commit 9c4d0d7. Differs:
+        messages are computed once per limb, not once per edge, which gives the same numbers.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__(aggr="mean")
+        self.message_layers = nn.ModuleList(nn.Linear(width, width) for _ in range(3))
+        self.heard_gates = nn.Linear(width, 3 * width)  # W_k, W_r, W_u and the biases
+        self.own_gates = nn.Linear(width, 2 * width, bias=False)  # U_k, U_r
+        self.own_candidate = nn.Linear(width, width, bias=False)  # U_u
+        _start_orthogonal(self.message_layers)
+        for gates in (self.heard_gates, self.own_gates, self.own_candidate):
+            for matrix in gates.weight.split_with_sizes(
+                [width] * (gates.out_features // width)
+            ):  # each gate's matrix on its own
+                nn.init.orthogonal_(matrix)
+        nn.init.zeros_(self.heard_gates.bias)
+
+    def forward(self, rows: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+        """Exchange one message along every edge."""
+        messages = rows
+        for layer in self.message_layers:
+            messages = torch.tanh(layer(messages))
+        heard = self.heard_gates(self.propagate(edges, x=messages))
+        width = rows.shape[1]
+        gates = torch.sigmoid(heard[:, : 2 * width] + self.own_gates(rows))
+        keep, reset = gates.chunk(2, dim=1)
+        candidate = torch.tanh(heard[:, 2 * width :] + self.own_candidate(reset * rows))
+        return keep * rows + (1 - keep) * candidate
+
+
+class TypedEmbedding(nn.Module):
+    """Node input of the original form: h = [type vector ; tanh(W f + b)].
+
+    All limbs are of one type, so the type vector is one learned vector. A table of type vectors
+    starts with columns of unit norm, which for a single type is 1 or -1 in every channel.
+
+    Args:
+        spec: layout of the tokens.
+        width: channels of h, half of them for each part.
+
+    Source:
+        Wang et al. 2018 (NerveNet), section 2.2; WilsonWangTHU/NerveNet, commit 9c4d0d7.
+    """
+
+    def __init__(self, spec: TokenSpec, width: int) -> None:
+        super().__init__()
+        self.type_vector = nn.Parameter(torch.randn(width // 2).sign())
+        self.observation = nn.Linear(spec.num_features, width // 2)
+        _start_orthogonal([self.observation])
+
+    def packed(self, tokens: TokenBatch) -> torch.Tensor:
+        """Return (P, width), real limbs only, laid out by `tokens.packing`."""
+        observed = torch.tanh(self.observation(tokens.packed_features))
+        kind = self.type_vector.to(observed.dtype).expand(observed.shape[0], -1)
+        return torch.cat((kind, observed), dim=1)
+
+
+class TanhDecoder(LimbDecoder):
+    """The common decoder with the activation and the start values of the original head.
+
+    Shapes:
+        rows (P, width), laid out by `tokens.packing` -> (B, L, num_outputs), zero in padding
+
+    Source:
+        Wang et al. 2018 (NerveNet); WilsonWangTHU/NerveNet, commit 9c4d0d7. Differs: one number
+        per action of a limb instead of one per joint.
+    """
+
+    def __init__(
+        self, spec: TokenSpec, width: int, num_outputs: int, config: NerveNetConfig
+    ) -> None:
+        super().__init__(
+            spec,
+            width,
+            num_outputs,
+            config.decoder_hidden,
+            height_map_hidden=config.height_map_hidden,
+        )
+        _start_orthogonal([*self.hidden, self.output])
+
+    def forward(self, rows: torch.Tensor, tokens: TokenBatch) -> torch.Tensor:
+        """Decode every real limb."""
+        rows = append_height_map(self.height_map, rows, tokens)
+        for layer in self.hidden:
+            rows = torch.tanh(layer(rows))
+        return tokens.packing.unpack(self.output(rows))
+
+
+class NerveNet(nn.Module):
+    """Node input, message passing, decoder.
+
+    Args:
+        config: settings.
+        spec: layout of the tokens.
+        num_outputs: numbers per token.
+
+    Shapes:
+        TokenBatch -> (B, L, num_outputs), zero in padding.
+
+    Source:
+        Wang et al. 2018, NerveNet, ICLR 2018. Choices are listed in
+        `baselines.nervenet.SPEC.deviations`.
+    """
+
+    def __init__(self, config: NerveNetConfig, spec: TokenSpec, num_outputs: int) -> None:
+        super().__init__()
+        self.num_layers = config.num_layers
+        gated, width = config.form == "gru", config.width
+        self.embedding = (
+            TypedEmbedding(spec, width)
+            if gated
+            else TokenEmbedding(spec, width, config.embedding_init)
+        )
+        layer = GatedLayer if gated else ResidualLayer
+        different = 1 if config.share_weights else config.num_layers
+        self.layers = nn.ModuleList(layer(width) for _ in range(different))
+        self.decoder = (
+            TanhDecoder(spec, width, num_outputs, config)
+            if gated
+            else LimbDecoder(
+                spec,
+                width,
+                num_outputs,
+                config.decoder_hidden,
+                config.decoder_init,
+                config.height_map_hidden,
+            )
+        )
+
+    def forward(self, tokens: TokenBatch) -> torch.Tensor:
+        """Return (B, L, num_outputs), zero in padding."""
+        edges = tokens.packed_edges
+        rows = self.embedding.packed(tokens)
+        for step in range(self.num_layers):
+            rows = self.layers[step % len(self.layers)](rows, edges)
+        outputs: torch.Tensor = self.decoder(rows, tokens)
+        return outputs
+
+
+def build(config: NerveNetConfig, spec: TokenSpec, num_outputs: int) -> NerveNet:
+    """Build one network (see `MethodSpec.builder`)."""
+    return NerveNet(config, spec, num_outputs)
+
+
+def _start_orthogonal(layers: Iterable[nn.Module]) -> None:
+    """Set the start values of the original's MLPs."""
+    for layer in layers:
+        assert isinstance(layer, nn.Linear)
+        nn.init.orthogonal_(layer.weight)
+        nn.init.constant_(layer.bias, _BIAS_START)

@@ -1,0 +1,37 @@
+"""SWAT: structure-aware transformer. This module is light; see `baselines.swat.model`."""
+
+from gmc_bench.methods import Capabilities, MethodSpec
+
+SPEC = MethodSpec(
+    id="swat",
+    title="SWAT",
+    paper="Hong et al., Structure-Aware Transformer Policy for Inhomogeneous Multi-Task "
+    "Reinforcement Learning, ICLR 2022, https://openreview.net/forum?id=fy_XRVHqly",
+    reference_code="https://github.com/MasterXiong/ModuMorph (d264006) and its descendant "
+    "https://github.com/MasterXiong/Universal-Morphology-Control (18c0516), which re-implement "
+    "https://github.com/sunghoonhong/SWAT (0b9e3d9)",
+    deviations=(
+        "Layers and sizes are those of the re-implementation in the ModuMorph repository: five "
+        "pre-norm layers with 1024 feed-forward channels and a relation bias of their own in every "
+        "layer, no norm at the end, a decoder that sees no raw features, linear action means, PPO; "
+        "the original has three post-norm layers with 256 channels, one relation bias in the first "
+        "layer, a norm at the end, a decoder that sees the features, tanh actions, TD3.",
+        "The relation bias of a body and head is added to the attention of that body and head; the "
+        "re-implementation mixes them up in batches of more than one body.",
+        "Both traversal embedding and relation bias are on; no position table and no dropout.",
+        "The in-order index follows the reference in visiting the right sibling of a limb without "
+        "children before the limb itself; a true in-order walk would visit it after.",
+        "A body of one limb, for which the reference defines no relations, has personalised "
+        "PageRank 1, Laplacian 0 and distance 0.",
+        "The height map, where a task has one, is encoded and appended before the decoder as in "
+        "the reference, but its encoder and the decoder's hidden layers are settings that all "
+        "methods of this benchmark share.",
+    ),
+    config="baselines.swat.config:SwatConfig",
+    presets={"paper": {}, "lite": {"width": 40, "feedforward": 320, "num_layers": 2}},
+    parameters={"paper": 3_315_667, "lite": 136_075},
+    builder="baselines.swat.model:build",
+    capabilities=Capabilities(uses_graph=True),
+)
+
+__all__ = ["SPEC"]

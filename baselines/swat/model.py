@@ -1,0 +1,137 @@
+"""The SWAT network: attention among limbs that knows the tree they form."""
+
+import copy
+
+import torch
+from torch import nn
+
+from baselines.swat.config import SwatConfig
+from baselines.swat.relations import NUM_RELATIONS, limb_relations, traversal_indices
+from gmc_bench.nn import (
+    AttentionLayer,
+    LimbDecoder,
+    PerBody,
+    TokenBatch,
+    TokenEmbedding,
+    TokenTable,
+    attention_mask,
+)
+from gmc_bench.nn.grouped_linear import take_rows
+from gmc_bench.nn.packing import uncompiled
+from gmc_bench.tokens.spec import TokenSpec
+
+
+class TreeEncoding(PerBody):
+    """What the network adds because of a body's tree: to limbs, and to attention logits.
+
+    e_i = [T1[pre_i] ; T2[in_i] ; T3[post_i]], one learned table per traversal
+    b_ij^l = W^l r_ij + c^l, a number per head, with r the relations of two limbs
+
+    The bias c^l is equal for all keys and so leaves attention as it is; the reference has it.
+
+    Args:
+        config: the settings.
+        spec: layout of the tokens.
+
+    Shapes:
+        TokenBatch -> `values` (U, L, width) and, once per layer, (U, H, L, L) with -inf where
+        the key is padding; `index` (B,) as in `PerBody`.
+
+    Source:
+        Hong et al. 2022 (SWAT), section 4; per layer as in MasterXiong/ModuMorph.
+    """
+
+    def __init__(self, config: SwatConfig, spec: TokenSpec) -> None:
+        super().__init__()
+        self.tables = nn.ModuleList(
+            nn.Embedding(spec.max_limbs, width) for width in config.traversal_widths
+        )
+        bias = nn.Linear(NUM_RELATIONS, config.num_heads)
+        # As in the reference, all layers start with the same weights.
+        self.relation_bias = nn.ModuleList(copy.deepcopy(bias) for _ in range(config.num_layers))
+        self._trees: tuple[TokenTable, torch.Tensor, torch.Tensor] | None = None
+
+    def compute(self, table: TokenTable, bodies: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return the embedding of traversals and one attention mask per layer (see `PerBody`)."""
+        traversals, relations = (values[bodies] for values in uncompiled(self._trees_of, table))
+        places = traversals.unbind(dim=-1)
+        embedded = torch.cat(
+            [part(place) for part, place in zip(self.tables, places, strict=True)], dim=-1
+        )
+        mask = attention_mask(table.limb_padding_mask[bodies])
+        relations = relations.to(embedded.dtype)
+        # (U, L, L, H) -> (U, H, L, L)
+        biases = [layer(relations).permute(0, 3, 1, 2) for layer in self.relation_bias]
+        return (embedded, *(mask + bias for bias in biases))
+
+    def _trees_of(self, table: TokenTable) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return traversals (M, L, 3) and relations (M, L, L, 3) of a table, kept for the next."""
+        if self._trees is None or self._trees[0] is not table:
+            graph, device = table.graph, table.parents.device
+            relations = limb_relations(
+                graph.adjacency.numpy(force=True),
+                graph.distance.numpy(force=True),
+                table.num_limbs.numpy(force=True),
+            )
+            traversals = traversal_indices(table.parents.numpy(force=True))
+            self._trees = (
+                table,
+                torch.from_numpy(traversals).to(device),
+                torch.from_numpy(relations).to(device),
+            )
+        return self._trees[1:]
+
+
+class Swat(nn.Module):
+    """Embedding, traversal embedding, pre-norm encoder layers with relation bias, decoder.
+
+    x_i^0 = sqrt(D) (W o_i + b) + e_i
+    x^l   = x^(l-1) + A(N1 x^(l-1), b^l) + feed-forward, see `AttentionLayer`; softmax(q k + b^l)
+    y_i   = decoder(x_i^n)
+
+    There is no norm after the last layer and no dropout.
+
+    Args:
+        config: the settings.
+        spec: layout of the tokens.
+        num_outputs: numbers per token.
+
+    Shapes:
+        TokenBatch -> (B, L, num_outputs), zero in padding.
+
+    Source:
+        Hong et al. 2022 (SWAT), section 4, in the form of MasterXiong/ModuMorph. Differences and
+        choices are listed in `baselines.swat.SPEC.deviations`.
+    """
+
+    def __init__(self, config: SwatConfig, spec: TokenSpec, num_outputs: int) -> None:
+        super().__init__()
+        self.embedding = TokenEmbedding(spec, config.width, config.embedding_init)
+        self.tree = TreeEncoding(config, spec)
+        layer = AttentionLayer(config.width, config.num_heads, config.feedforward)
+        # As in the reference, all layers start with the same weights.
+        self.layers = nn.ModuleList(copy.deepcopy(layer) for _ in range(config.num_layers))
+        self.decoder = LimbDecoder(
+            spec,
+            config.width,
+            num_outputs,
+            config.decoder_hidden,
+            config.decoder_init,
+            config.height_map_hidden,
+        )
+
+    def forward(self, tokens: TokenBatch) -> torch.Tensor:
+        """Return (B, L, num_outputs), zero in padding."""
+        packing, length = tokens.packing, tokens.spec.max_limbs
+        (places, *masks), index = self.tree(tokens)
+        place_rows = index[packing.bodies] * length + packing.positions
+        rows = self.embedding.packed(tokens) + take_rows(places.flatten(0, 1), place_rows)
+        for layer, mask in zip(self.layers, masks, strict=True):
+            rows = layer(rows, packing, take_rows(mask, index))
+        outputs: torch.Tensor = self.decoder(rows, tokens)
+        return outputs
+
+
+def build(config: SwatConfig, spec: TokenSpec, num_outputs: int) -> Swat:
+    """Build one network (see `MethodSpec.builder`)."""
+    return Swat(config, spec, num_outputs)

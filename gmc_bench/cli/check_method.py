@@ -1,0 +1,117 @@
+"""`gmc-bench check-method`: does a controller keep the benchmark's contract?"""
+
+import argparse
+import dataclasses
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from gmc_bench.cli.output import note, say, say_json, table
+from gmc_bench.cli.parser import add_verb
+from gmc_bench.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from gmc_bench.methods import MethodSpec
+    from gmc_bench.testing.check_method import CheckResult
+
+EXAMPLES = (
+    "gmc-bench check-method recmorph --preset lite",
+    "gmc-bench check-method examples/my_method.py:SPEC --backend none --json",
+)
+
+BACKENDS = ("inductor", "aot_eager", "none")
+DETAIL_WIDTH = 84
+"""Characters of a detail in the table; failures are printed in full below it."""
+
+
+def add_parser(verbs: Any) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "check-method",
+        "Check that a method keeps its contract; exit code 1 if not.",
+        EXAMPLES,
+    )
+    add = parser.add_argument
+    add("method", metavar="METHOD", help="a registered name, or FILE.py:SPEC")
+    add("--preset", metavar="P", help="only this preset (default: all)")
+    add(
+        "--backend",
+        choices=BACKENDS,
+        default="inductor",
+        help="how to compile: fully (minutes for a large network), traced only, or not at all "
+        "(default: inductor)",
+    )
+    add("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(execute=execute, parser=parser)
+
+
+def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
+    """Run the verb."""
+    parsed.parser.reject_unknown(unknown)
+    from gmc_bench.methods import METHODS
+
+    method = METHODS.load(parsed.method)
+    presets = _presets(method, parsed.preset)  # first, because loading the rest takes seconds
+    import torch
+
+    from gmc_bench.testing.check_method import check_method
+
+    torch.set_num_threads(1)  # the matrices are small: a second thread only waits
+    results: dict[str, list[CheckResult]] = {}
+    for preset in presets:
+        label = preset or "defaults"
+        note(f"checking {method.id} ({label})")
+        results[label] = check_method(method, preset, backend=parsed.backend)
+        if not parsed.json:
+            _show(results[label])
+    failed = [(label, r) for label, found in results.items() for r in found if not r.passed]
+    if parsed.json:
+        say_json(_document(method, parsed.backend, results))
+    if failed:
+        label, first = failed[0]
+        note(f"gmc-bench: {method.id} ({label}) fails {first.name!r}: {first.detail}")
+    return 1 if failed else 0
+
+
+def _presets(method: "MethodSpec", wanted: str | None) -> list[str | None]:
+    if wanted is None:
+        return list(method.presets) or [None]
+    if wanted not in method.presets:
+        hint = did_you_mean(wanted, method.presets)
+        raise ConfigError(f"method {method.id!r} has no preset {wanted!r}{hint}")
+    return [wanted]
+
+
+def _show(results: "list[CheckResult]") -> None:
+    """Print the table of one preset, and the failures in full below it."""
+    rows = [
+        (
+            result.name,
+            "yes" if result.passed else "NO",
+            textwrap.shorten(result.detail, DETAIL_WIDTH, placeholder="..."),
+        )
+        for result in results
+    ]
+    width = max(len(row[2]) for row in rows)  # padded, because tables align such columns right
+    cells = [(name, passed, detail.ljust(width)) for name, passed, detail in rows]
+    say(table(("check", "passed", "detail".ljust(width)), cells))
+    say()
+    for result in results:
+        if not result.passed:
+            say(f"{result.name}: {result.detail}")
+            say()
+
+
+def _document(
+    method: "MethodSpec", backend: str, results: "dict[str, list[CheckResult]]"
+) -> dict[str, Any]:
+    return {
+        "method": method.id,
+        "version": method.version,
+        "backend": backend,
+        "passed": all(result.passed for found in results.values() for result in found),
+        "presets": {
+            label: [dataclasses.asdict(result) for result in found]
+            for label, found in results.items()
+        },
+    }

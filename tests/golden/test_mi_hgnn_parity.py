@@ -1,0 +1,44 @@
+"""MI-HGNN against the public code's own outputs on real bodies."""
+
+import pytest
+import torch
+
+from baselines.mi_hgnn import SPEC
+from baselines.mi_hgnn.model import build
+from baselines.mi_hgnn.reference import from_reference
+from gmc_bench.testing.reference import read_reference, reference_files, reference_folder
+
+FILES = reference_files(["mi_hgnn"])
+TOLERANCE = 1e-5
+"""float32 sums of a few hundred terms in another order."""
+
+needs_files = pytest.mark.skipif(
+    not FILES, reason=f"no reference file mi_hgnn*.npz in {reference_folder()}"
+)
+each_file = pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+
+
+def network_of(case):
+    layers = {name.split(".")[1] for name in case.weights if name.startswith("convs.")}
+    width = case.weights["decoder.weight"].shape[1]
+    config = SPEC.make_config("paper", {"width": width, "num_layers": len(layers)})
+    network = build(config, case.tokens.spec, case.num_outputs)
+    network.load_state_dict(from_reference(case.weights))
+    return network
+
+
+@needs_files
+@each_file
+def test_outputs(path):
+    case = read_reference(path)
+    together, alone = case.largest_error(network_of(case))
+    assert max(together, alone) <= TOLERANCE, f"{together:.1e} in one batch, {alone:.1e} alone"
+
+
+@needs_files
+@each_file
+def test_limb_types(path):
+    case = read_reference(path)
+    real = ~case.tokens.limb_padding_mask
+    expected = torch.from_numpy(case.inputs["node_type"])
+    assert torch.equal(case.tokens.table.graph.limb_type[real], expected[real])

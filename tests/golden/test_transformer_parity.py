@@ -1,0 +1,75 @@
+"""MetaMorph, MetaMorph* and SWAT against stored outputs of their public implementations."""
+
+import numpy as np
+import pytest
+import torch
+
+from baselines import metamorph, metamorph_star, swat
+from baselines.metamorph import reference as metamorph_reference
+from baselines.metamorph_star import reference as metamorph_star_reference
+from baselines.swat import reference as swat_reference
+from baselines.swat.relations import limb_relations, traversal_indices
+from gmc_bench.testing.reference import read_reference, reference_files, reference_folder
+from gmc_bench.testing.tokens import select
+
+TOLERANCE = 1e-5  # float32: sums of some hundred terms in another order
+METHODS = {  # the longest prefix that fits counts
+    "metamorph_star": (metamorph_star.SPEC, metamorph_star_reference),
+    "metamorph": (metamorph.SPEC, metamorph_reference),
+    "swat": (swat.SPEC, swat_reference),
+}
+
+
+def _cases(*prefixes):
+    files = reference_files(prefixes)
+    if not files:
+        reason = f"no reference files of {prefixes} in {reference_folder()}; set GMC_REFERENCE_DIR"
+        return [pytest.param(None, marks=pytest.mark.skip(reason=reason))]
+    return [pytest.param(path, id=path.stem) for path in files]
+
+
+def _build(case):
+    spec, reference = next(
+        found for prefix, found in METHODS.items() if case.name.startswith(prefix)
+    )
+    settings = {"num_heads": case.num_heads, **reference.settings_from_reference(case.weights)}
+    config = spec.make_config("paper", settings)
+    network = spec.build(config, case.tokens.spec, case.num_outputs)
+    network.load_state_dict(reference.from_reference(case.weights))
+    return network
+
+
+@pytest.mark.parametrize("path", _cases("metamorph", "swat"))
+def test_outputs_are_those_of_the_public_implementation(path):
+    case = read_reference(path)
+    together, alone = case.largest_error(_build(case))
+    assert max(together, alone) <= TOLERANCE, (
+        f"{case.name}: outputs differ by {together:.1e} in one batch of all bodies, by {alone:.1e} "
+        f"with every body alone; at most {TOLERANCE:g} is rounding"
+    )
+
+
+@pytest.mark.parametrize("path", _cases("swat"))
+def test_traversals_and_relations_are_those_of_the_public_implementation(path):
+    case = read_reference(path)
+    graph = case.tokens.table.graph
+    traversals = traversal_indices(graph.parents.numpy())
+    np.testing.assert_array_equal(traversals, case.inputs["traversal_index"])
+    relations = limb_relations(
+        graph.adjacency.numpy(), graph.distance.numpy(), case.tokens.num_limbs.numpy()
+    )
+    np.testing.assert_allclose(relations, case.inputs["relation"], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("path", _cases("swat"))
+def test_relation_bias_goes_to_its_own_body_and_head(path):
+    """A network that mixes up bodies and heads would agree on bodies alone, not in a batch."""
+    case = read_reference(path)
+    network = _build(case)
+    with torch.no_grad():
+        for layer in network.tree.relation_bias:
+            layer.weight[0] *= 3.0
+        expected = network(case.tokens)
+        order = list(reversed(range(len(case.tokens))))
+        turned = select(case.tokens, order)
+        assert torch.allclose(network(turned), expected[order], rtol=0, atol=TOLERANCE)

@@ -1,0 +1,222 @@
+"""The Body Transformer against its equations in NumPy, limb by limb."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from baselines.bot import SPEC
+from baselines.bot.model import BodyTransformer, build
+from gmc_bench.errors import ConfigError
+from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.nn import TokenBatch
+from gmc_bench.testing.tokens import random_parents, random_tokens
+from gmc_bench.tokens import TokenSpec
+
+SLOTS = 7
+VARIANTS = [{}, {"masking": "hard"}, {"positions": True}]
+TREES = {
+    "single limb": [[-1]],
+    "chain": [[-1, 0, 1, 2, 3, 4, 5]],
+    "star": [[-1, 0, 0, 0, 0, 0]],
+    "mixture": [[-1], [-1, 0, 1, 2], [-1, 0, 0, 0], [-1, 0, 1, 1, 0, 4, 4], [-1, 0]],
+    "random": [random_parents(np.random.default_rng(seed), 3 + seed) for seed in range(5)],
+}
+
+
+def make_tokens(trees, slots=SLOTS):
+    """One environment per tree, and the first one again; features in float64."""
+    count = len(trees)
+    lengths = [len(tree) for tree in trees]
+    tokens = random_tokens(np.random.default_rng(0), TokenSpec(slots), lengths, count + 1)
+    parents = [tree + [-2] * (slots - len(tree)) for tree in trees]
+    table = dataclasses.replace(
+        tokens.table, parents=torch.tensor(parents), context=tokens.table.context.double()
+    )
+    index = torch.tensor([*range(count), 0])
+    return TokenBatch(table, index, tokens.dynamic.double())
+
+
+def make_network(changes, slots=SLOTS):
+    torch.manual_seed(0)
+    small = {"width": 6, "num_heads": 2, "feedforward": 5, "num_layers": 3, **changes}
+    config = SPEC.make_config("paper", small)
+    network = build(config, TokenSpec(slots), 2).double()
+    for parameter in network.parameters():
+        parameter.data += 0.3 * torch.randn_like(parameter)
+    return config, network
+
+
+def layer_norm(x, weight, bias):
+    centred = x - np.mean(x)
+    return weight * centred / np.sqrt(np.mean(centred**2) + 1e-5) + bias
+
+
+def attend(p, prefix, rows, allowed, num_heads):
+    """Attention of every limb i to the limbs `allowed[i]`."""
+    width = len(rows[0])
+    size = width // num_heads
+    weight, bias = p[f"{prefix}in_proj_weight"], p[f"{prefix}in_proj_bias"]
+    query, key, value = (
+        [weight[k * width : (k + 1) * width] @ x + bias[k * width : (k + 1) * width] for x in rows]
+        for k in range(3)
+    )
+    found = []
+    for i in range(len(rows)):
+        heads = []
+        for head in range(num_heads):
+            part = slice(head * size, (head + 1) * size)
+            scores = [np.exp(query[i][part] @ key[j][part] / np.sqrt(size)) for j in allowed[i]]
+            mixed = sum(s * value[j][part] for s, j in zip(scores, allowed[i], strict=True))
+            heads.append(mixed / sum(scores))
+        found.append(p[f"{prefix}out_proj.weight"] @ np.concatenate(heads))
+    return [x + p[f"{prefix}out_proj.bias"] for x in found]
+
+
+def encoder_layer(p, prefix, rows, allowed, num_heads):
+    def normed(name, x):
+        return layer_norm(x, p[f"{prefix}{name}.weight"], p[f"{prefix}{name}.bias"])
+
+    found = []
+    for x, mixed in zip(
+        rows, attend(p, f"{prefix}self_attn.", rows, allowed, num_heads), strict=True
+    ):
+        x = normed("norm1", x + mixed)
+        inner = np.maximum(p[f"{prefix}linear1.weight"] @ x + p[f"{prefix}linear1.bias"], 0)
+        x = normed("norm2", x + p[f"{prefix}linear2.weight"] @ inner + p[f"{prefix}linear2.bias"])
+        found.append(x)
+    return found
+
+
+def reference(p, features, parents, config):
+    """Outputs (num_limbs, num_outputs) of one body."""
+    limbs = range(len(parents))
+    everyone = [list(limbs) for _ in limbs]
+    neighbours = [[j for j in limbs if i == j or parents[i] == j or parents[j] == i] for i in limbs]
+    scale = np.sqrt(config.width)
+    rows = [scale * (p["embedding.weight"] @ o + p["embedding.bias"]) for o in features]
+    if config.positions:
+        rows = [x + p["positions"][slot] for slot, x in enumerate(rows)]
+    for index in range(config.num_layers):
+        masked = config.masking == "hard" or index % 2 == 0
+        allowed = neighbours if masked else everyone
+        rows = encoder_layer(p, f"layers.{index}.", rows, allowed, config.num_heads)
+    return np.stack([p["decoder.output.weight"] @ x + p["decoder.output.bias"] for x in rows])
+
+
+def as_numpy(network):
+    return {name: value.detach().numpy().copy() for name, value in network.named_parameters()}
+
+
+def bodies(tokens):
+    """Features and parents of the real limbs of every environment."""
+    for row, count in enumerate(tokens.num_limbs.tolist()):
+        yield row, tokens.features[row, :count].numpy(), tokens.parents[row, :count].tolist()
+
+
+@pytest.mark.parametrize("changes", VARIANTS)
+@pytest.mark.parametrize("trees", TREES.values(), ids=TREES)
+def test_forward_matches_the_equations(changes, trees):
+    config, network = make_network(changes)
+    tokens = make_tokens(trees)
+    found = network(tokens).detach().numpy()
+    for row, features, parents in bodies(tokens):
+        expected = reference(as_numpy(network), features, parents, config)
+        np.testing.assert_allclose(found[row, : len(parents)], expected, rtol=0, atol=1e-10)
+        assert not found[row, len(parents) :].any()
+
+
+@pytest.mark.parametrize("changes", VARIANTS)
+def test_gradients_match_finite_differences_of_the_equations(changes):
+    config, network = make_network({**changes, "num_layers": 2})
+    tokens = make_tokens([[-1], [-1, 0, 1, 0], [-1, 0]])
+    weights = torch.randn(len(tokens), SLOTS, 2, dtype=torch.float64)
+    (network(tokens) * weights).sum().backward()
+    parameters = as_numpy(network)
+
+    def loss():
+        return sum(
+            np.sum(weights[row, : len(tree)].numpy() * reference(parameters, o, tree, config))
+            for row, o, tree in bodies(tokens)
+        )
+
+    rng = np.random.default_rng(0)
+    for name, parameter in network.named_parameters():
+        array = parameters[name]
+        for index in rng.choice(array.size, size=min(5, array.size), replace=False):
+            start, sides = array.flat[index], []
+            for step in (1e-5, -1e-5):
+                array.flat[index] = start + step
+                sides.append(loss())
+            array.flat[index] = start
+            slope = (sides[0] - sides[1]) / 2e-5
+            found = float(parameter.grad.flatten()[index])
+            assert found == pytest.approx(slope, rel=1e-6, abs=1e-6), name
+
+
+@pytest.mark.parametrize(
+    ("masking", "reached"),
+    [
+        ("hard", {0, 1, 2}),  # two layers, one joint each
+        ("mixed", {0, 1, 2, 3, 4}),  # the second layer is open
+    ],
+)
+def test_masking_limits_what_the_torso_sees(masking, reached):
+    _, network = make_network({"masking": masking, "num_layers": 2})
+    tokens = make_tokens([[-1, 0, 1, 2, 3]])
+    dynamic = tokens.dynamic.requires_grad_()
+    network(tokens)[0, 0].sum().backward()
+    assert {limb for limb in range(SLOTS) if dynamic.grad[0, limb].any()} == reached
+
+
+@pytest.mark.parametrize("changes", VARIANTS)
+def test_short_bodies_in_many_slots_give_finite_gradients(changes):
+    _, network = make_network(changes, slots=40)
+    network(make_tokens([[-1], [-1, 0]], slots=40)).square().sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in network.parameters())
+
+
+@pytest.mark.parametrize(
+    ("preset", "expected"),
+    [
+        # 52 features and 2 actions: embedding 6,784; a layer 4 * 128^2 + 4 * 128 + 2 * 128 * 1024
+        # + 1024 + 128 + 4 * 128; decoders 258 and 129.
+        ("paper", 2 * (6_784 + 5 * 329_856) + 258 + 129),
+        ("paper-hard", 3_312_515),
+        ("paper-positions", 3_312_515 + 2 * 12 * 128),
+        # embedding 3,392; a layer 4 * 64^2 + 4 * 64 + 2 * 64 * 128 + 128 + 64 + 4 * 64.
+        ("lite", 2 * (3_392 + 2 * 33_472) + 130 + 65),
+        ("lite-hard", 140_867),
+    ],
+)
+def test_parameter_counts(preset, expected):
+    policy = ActorCritic(SPEC, SPEC.make_config(preset), TokenSpec(12))
+    assert policy.num_parameters() == expected == SPEC.parameters[preset]
+
+
+def test_only_slot_vectors_break_the_symmetry_of_limbs():
+    assert SPEC.capabilities_of("paper").permutation_equivariant
+    assert SPEC.capabilities_of("lite-hard").permutation_equivariant
+    assert not SPEC.capabilities_of("paper-positions").permutation_equivariant
+    assert all(SPEC.capabilities_of(preset).uses_graph for preset in SPEC.presets)
+
+
+def test_initialisation():
+    torch.manual_seed(0)
+    network = BodyTransformer(SPEC.make_config("paper-positions"), TokenSpec(12), 2)
+    state = network.state_dict()
+    assert 0.099 < state["embedding.weight"].abs().max() <= 0.1
+    assert 0.0095 < state["decoder.output.weight"].abs().max() <= 0.01
+    assert state["positions"].std().item() == pytest.approx(0.02, rel=0.05)
+    for name in ("self_attn.out_proj", "linear1", "linear2"):
+        assert state[f"layers.1.{name}.weight"].std().item() == pytest.approx(0.02, rel=0.05)
+        assert not state[f"layers.1.{name}.bias"].any()
+    limit = np.sqrt(6 / (4 * 128))  # xavier over the stacked query, key and value map
+    assert 0.99 * limit < state["layers.1.self_attn.in_proj_weight"].abs().max() <= limit
+    assert not state["layers.1.self_attn.in_proj_bias"].any()
+
+
+def test_heads_must_divide_the_width():
+    with pytest.raises(ConfigError, match="num_heads"):
+        SPEC.make_config("paper", {"num_heads": 3})
