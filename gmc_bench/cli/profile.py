@@ -3,11 +3,12 @@
 import argparse
 from typing import Any
 
-from gmc_bench.cli.output import note, say, say_json
+from gmc_bench.cli.output import note, say, say_json, table
 from gmc_bench.cli.parser import add_verb, integer, seconds
 
 EXAMPLES = (
     "gmc-bench profile sim",
+    "gmc-bench profile policy --method recmorph metamorph --seconds 30",
     "gmc-bench profile train --suite unimal --morphologies unimals_100 --json",
 )
 
@@ -22,14 +23,25 @@ def add_parser(verbs: Any) -> None:
     )
     add = parser.add_argument
     add("what", choices=("sim", "policy", "train"))
-    add("--method", metavar="M", default="recmorph", help="default: recmorph")
+    add(
+        "--method",
+        metavar="M",
+        nargs="+",
+        help="default: recmorph; for 'policy' all that are registered",
+    )
     add("--suite", metavar="S", default="unimal", help="default: unimal")
     add("--task", metavar="T", help="default: the suite's first")
     add("--protocol", metavar="P", help="settings of policy and training (default: lite)")
     add("--morphologies", metavar="SET", help="body set; SET:N for its first N train bodies")
     add("--num-envs", metavar="N", type=integer(1), default=256, help="default: 256")
     add("--threads", metavar="N", type=integer(1), help="default: all cores")
-    add("--seconds", metavar="S", type=seconds(zero=False), default=10.0, help="default: 10")
+    add(
+        "--seconds",
+        metavar="S",
+        type=seconds(zero=False),
+        default=10.0,
+        help="on each figure; for 'policy' on each method (default: 10)",
+    )
     add("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(execute=execute, parser=parser)
 
@@ -39,7 +51,6 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     parsed.parser.reject_unknown(unknown)
     from gmc_bench import profiling
     from gmc_bench.cli import plan
-    from gmc_bench.methods import METHODS
     from gmc_bench.suites import SUITES
     from gmc_bench.tasks import TASKS
 
@@ -52,7 +63,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         bodies_id=bodies.id,
         bodies_digest=bodies.digest,
         spec=plan.token_spec(suite, bodies),
-        method=METHODS.load(parsed.method),
+        methods=_methods(parsed),
         protocol=suite.protocol(parsed.protocol),
         num_envs=parsed.num_envs,
         threads=parsed.threads,
@@ -61,6 +72,18 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     figures = profiling.MEASURES[parsed.what](setting)
     if parsed.json:
         say_json(figures)
+    elif parsed.what == "policy":
+        for title, headings, rows in profiling.policy_tables(figures):
+            say(f"{title}\n\n{table(headings, rows)}\n")
+        say(profiling.machine(figures))
     else:
         say(profiling.render(figures))
     return 0
+
+
+def _methods(parsed: argparse.Namespace) -> tuple[Any, ...]:
+    from gmc_bench.methods import METHODS, MethodSpec
+
+    if parsed.method is None and parsed.what == "policy":
+        return tuple(found for _, found in METHODS.items() if isinstance(found, MethodSpec))
+    return tuple(METHODS.load(name) for name in parsed.method or ["recmorph"])

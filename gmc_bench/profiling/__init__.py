@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from gmc_bench.profiling.policy import profile_policy
-from gmc_bench.profiling.setting import Setting, render
+from gmc_bench.profiling.policy import policy_tables, profile_policy
+from gmc_bench.profiling.setting import Setting, machine, render
 from gmc_bench.profiling.simulation import profile_simulation
 from gmc_bench.profiling.training import profile_training
 
@@ -15,4 +15,4 @@ MEASURES: dict[str, Callable[[Setting], dict[str, Any]]] = {
 }
 """What can be measured, by name."""
 
-__all__ = ["MEASURES", "Setting", "render"]
+__all__ = ["MEASURES", "Setting", "machine", "policy_tables", "render"]

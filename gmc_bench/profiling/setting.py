@@ -22,7 +22,8 @@ class Setting:
     bodies_id: str
     bodies_digest: str
     spec: TokenSpec
-    method: MethodSpec
+    methods: Sequence[MethodSpec]
+    """What to measure; training is measured for the first."""
     protocol: Protocol
     num_envs: int
     threads: int | None
@@ -58,10 +59,12 @@ def render(figures: dict[str, Any]) -> str:
         if name in notes:
             shown = f"{value:.3f}" if name.startswith("ratio_") else f"{value:,.0f}"
             lines.append(f"{name:<36} {shown:>12}   {notes[name]}")
-    hardware = figures["setting"]["hardware"]
-    lines.append(
-        f"on {hardware['cpu']}, {figures['setting']['threads']} threads, "
-        f"{figures['setting']['morphologies']['bodies']} bodies of "
-        f"{figures['setting']['morphologies']['id']}"
-    )
+    bodies = figures["setting"]["morphologies"]
+    lines.append(f"{machine(figures)}, {bodies['bodies']} bodies of {bodies['id']}")
     return "\n".join(lines)
+
+
+def machine(figures: dict[str, Any]) -> str:
+    """Return what the figures were measured on."""
+    setting = figures["setting"]
+    return f"on {setting['hardware']['cpu']}, {setting['threads']} threads"

@@ -26,9 +26,10 @@ def profile_training(setting: Setting) -> dict[str, Any]:
         `env_steps_per_s`, the share of the total spent in simulation, policy, update and other
         as `ratio_..._to_total`, what each means, and the setting.
     """
+    method = setting.methods[0]
     config = RunConfig(
-        method=setting.method.id,
-        method_config=to_dict(setting.method.make_config(setting.protocol.preset)),
+        method=method.id,
+        method_config=to_dict(method.make_config(setting.protocol.preset)),
         suite="",
         task=setting.task.id,
         morphologies=setting.bodies_id,
@@ -41,9 +42,7 @@ def profile_training(setting: Setting) -> dict[str, Any]:
         tempfile.TemporaryDirectory() as temporary,
         RunFolder(Path(temporary) / "run", create=True) as folder,
     ):
-        trainer = Trainer(
-            config, setting.method, setting.task, tuple(setting.bodies), setting.spec, folder
-        )
+        trainer = Trainer(config, method, setting.task, tuple(setting.bodies), setting.spec, folder)
         first = replace(trainer.timers)
         steps = 0
 
@@ -65,7 +64,7 @@ def profile_training(setting: Setting) -> dict[str, Any]:
     parts["other"] = 1.0 - sum(parts.values())
     explained = {f"ratio_{name}_to_total": f"share of time in {name}" for name in parts}
     explained["ratio_other_to_total"] = "outside simulation, policy and update"
-    explained["env_steps_per_s"] = f"{setting.method.id}, protocol {setting.protocol.name}"
+    explained["env_steps_per_s"] = f"{method.id}, protocol {setting.protocol.name}"
     return {
         "env_steps_per_s": (trainer.env_steps - steps) / total,
         **{f"ratio_{name}_to_total": share for name, share in parts.items()},

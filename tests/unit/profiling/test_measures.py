@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gmc_bench.methods import METHODS
-from gmc_bench.profiling import MEASURES, Setting, render
+from gmc_bench.profiling import MEASURES, Setting, machine, policy, policy_tables, render
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.testing.morphologies import chain, star
@@ -16,7 +16,6 @@ from gmc_bench.tokens.spec import TokenSpec
 
 RATIOS = {
     "sim": {"ratio_env_to_bare_mj_step", "ratio_env_to_async_vector_env"},
-    "policy": {f"ratio_to_mlp_batch_{batch}" for batch in (1, 64, 1024)},
     "train": {
         f"ratio_{part}_to_total" for part in ("simulation", "policy", "update", "other")
     },
@@ -34,7 +33,7 @@ def setting():
         bodies_id="unit",
         bodies_digest="0" * 64,
         spec=TokenSpec(max_limbs=4, joints_per_limb=2),
-        method=METHODS.get("recmorph"),
+        methods=(METHODS.get("recmorph"), METHODS.get("smr"), METHODS.get("mlp")),
         protocol=replace(
             protocol,
             num_envs=4,
@@ -56,7 +55,7 @@ def measured(setting):
 
 
 def test_there_is_a_test_for_every_measure():
-    assert RATIOS.keys() == MEASURES.keys()
+    assert {*RATIOS, "policy"} == MEASURES.keys()
 
 
 @pytest.mark.parametrize("name", sorted(RATIOS))
@@ -70,16 +69,29 @@ def test_a_measure_gives_finite_ratios_and_explains_them(measured, name):
     assert all(figures[field] > 0 for field in numbers - {"ratio_other_to_total"})
     assert figures["setting"]["threads"] == 1
     assert figures["setting"]["morphologies"] == {"id": "unit", "digest": "0" * 64, "bodies": 2}
-    assert figures["setting"]["num_envs"] == {"sim": 2, "policy": 2, "train": 4}[name]
+    assert figures["setting"]["num_envs"] == {"sim": 2, "train": 4}[name]
     text = render(figures)
     assert all(field in text for field in numbers)
 
 
-def test_a_ratio_is_the_quotient_of_its_figures(measured):
-    figures = measured("policy")
-    for batch in (1, 64, 1024):
-        quotient = figures[f"actions_per_s_batch_{batch}"] / figures[f"mlp_per_s_batch_{batch}"]
-        assert figures[f"ratio_to_mlp_batch_{batch}"] == pytest.approx(quotient)
+def test_policies_are_measured_in_every_cell(setting, monkeypatch):
+    for name, value in {"TOKENS": (3, 4, 5), "BATCHES": (1, 7), "SCALING_TOKENS": (4, 8)}.items():
+        monkeypatch.setattr(policy, name, value)
+    figures = MEASURES["policy"](setting)
+    assert list(figures["methods"]) == ["recmorph", "smr", "mlp"]
+    for found in figures["methods"].values():
+        places = [(cell["tokens"], cell["batch"]) for cell in found["cells"]]
+        assert places == [(t, b) for t in (3, 4, 5) for b in (1, 7)]
+        for cell in found["cells"]:
+            assert cell["samples_per_s"] == pytest.approx(1e3 * cell["batch"] / cell["latency_ms"])
+            assert cell["ratio_to_mlp"] > 0
+            assert cell["peak_mib"] > 0
+        assert found["scaling"]["tokens"] == [4, 8]
+        assert math.isfinite(found["scaling"]["slope"])
+    titles = [title for title, headings, rows in policy_tables(figures) if len(rows) == 3]
+    assert [title.split(";")[0] for title in titles[:3]] == ["3 tokens", "4 tokens", "5 tokens"]
+    assert len(titles) == 4
+    assert figures["setting"]["hardware"]["cpu"] in machine(figures)
 
 
 def test_shares_of_training_time_add_up_to_one(measured):
@@ -88,8 +100,6 @@ def test_shares_of_training_time_add_up_to_one(measured):
 
 
 def test_the_reference_network_is_as_large_as_the_method():
-    from gmc_bench.profiling.policy import _per_token_mlp
-
     for size in (5_000, 70_000, 1_500_000):
-        network = _per_token_mlp(52, 2, size)
+        network = policy._per_token_mlp(52, 2, size)
         assert sum(p.numel() for p in network.parameters()) == pytest.approx(size, rel=0.03)
