@@ -9,10 +9,8 @@ import torch
 
 from gmc_bench.errors import ConfigError, GmcBenchError, did_you_mean
 from gmc_bench.methods.spec import MethodSpec
-from gmc_bench.testing.method_checks import CHECKS, QUICK_CHECKS
+from gmc_bench.testing.method_checks import CHECKS
 from gmc_bench.testing.method_subject import CheckFailedError, make_subject
-
-__all__ = ["BACKENDS", "QUICK_CHECKS", "CheckResult", "check_method"]
 
 T = TypeVar("T")
 
@@ -47,7 +45,7 @@ def check_method(
     Args:
         method: the controller.
         preset: which of its presets to build; `None` takes the defaults.
-        checks: names of the checks to run, e.g. `QUICK_CHECKS`; all by default.
+        checks: names of the checks to run; all by default.
         backend: how to compile, one of `BACKENDS`.
 
     Returns:

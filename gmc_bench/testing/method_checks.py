@@ -253,13 +253,3 @@ CHECKS: dict[str, Check] = {
     "torch.compile": check_compiled,
 }
 """Name to check, in the order of the report."""
-
-QUICK_CHECKS = (
-    "parameter counts",
-    "output shapes",
-    "finite outputs",
-    "padding ignored",
-    "bodies independent",
-    "gradients",
-)
-"""For further presets of a method whose smallest one has passed everything."""

@@ -60,11 +60,9 @@ def check_seed(subject: Subject) -> str:
 
 def check_repeatable(subject: Subject) -> str:
     """The same input gives the same bits, twice in a row."""
-    real = ~subject.scene.tokens.limb_padding_mask
     for name in NETWORKS:
         first, again = (outputs_of(subject.policy, name, subject.scene) for _ in range(2))
-        if not torch.equal(first[real], again[real]):
-            compare("calling it again", name, again, first, subject.scene.tokens, 0.0)
+        compare("calling it again", name, again, first, subject.scene.tokens, 0.0)
     return "bit for bit"
 
 

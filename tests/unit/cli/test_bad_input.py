@@ -60,7 +60,7 @@ SETTINGS = {
 
 CASES = [
     # verbs
-    ("nonsense", "unknown verb 'nonsense'; known: evaluate,"),
+    ("nonsense", "unknown verb 'nonsense'; known: check-method, evaluate,"),
     ("rnu", "unknown verb 'rnu'; did you mean 'run'?"),
     ("--nonsense", "unknown option '--nonsense'"),
     # names

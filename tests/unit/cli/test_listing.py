@@ -1,8 +1,12 @@
 """What there is to run, for people and for programs."""
 
 import json
+import subprocess
+import sys
 
 import pytest
+
+from gmc_bench.methods import METHODS, Capabilities, MethodSpec
 
 
 @pytest.mark.parametrize(
@@ -22,6 +26,61 @@ def test_lists(gmc, what, expected, fields):
     code, out, err = gmc("list", what)
     assert (code, err) == (0, "")
     assert any(line.startswith(expected) for line in out.splitlines())
+
+
+def many_words():
+    return MethodSpec(
+        id="wordy",
+        title="Wordy",
+        paper="A paper with a title of many words, " * 10,
+        reference_code="https://github.com/someone/something at 1234567",
+        licence="MIT",
+        deviations=("One.", "Two."),
+        config=dict,
+        builder="nowhere:build",
+        presets={"paper": {"widths": (1, 2)}, "lite": {}},
+        parameters={"paper": 1_234_567, "lite": 8_901},
+        training={"ppo": {"gamma": 0.9}},
+        capabilities=Capabilities(uses_graph=True, temporal=True),
+        preset_capabilities={"lite": Capabilities(per_body=True)},
+    )
+
+
+def test_the_list_of_methods_is_readable(gmc):
+    with METHODS.temporarily("wordy", many_words()):
+        code, out, _ = gmc("list", "methods")
+    assert code == 0
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 120
+    place = next(i for i, line in enumerate(lines) if line.startswith("wordy"))
+    assert lines[place].split(maxsplit=5)[1:] == ["1,234,567", "8,901", "2", "MIT", "tree, memory"]
+    assert lines[place + 1].startswith("    A paper with a title of many words, A paper")
+    assert lines[place + 1].endswith("...")
+    assert lines[place + 2] == "    code: someone/something at 1234567"
+
+
+def test_the_json_list_of_methods_has_everything(gmc):
+    with METHODS.temporarily("wordy", many_words()):
+        rows = {row["id"]: row for row in json.loads(gmc("list", "methods", "--json")[1])}
+    row = rows["wordy"]
+    assert row["presets"] == {"paper": {"widths": [1, 2]}, "lite": {}}
+    assert row["parameters"] == {"paper": 1_234_567, "lite": 8_901}
+    assert row["deviations"] == ["One.", "Two."]
+    assert row["training"] == {"ppo": {"gamma": 0.9}}
+    assert row["reference_code"] == "https://github.com/someone/something at 1234567"
+    claims = {"permutation_equivariant": False, "uses_graph": True, "temporal": True}
+    assert row["capabilities"] == {**claims, "per_body": False}
+    assert row["preset_capabilities"]["lite"]["per_body"]
+
+
+def test_listing_methods_does_not_import_torch():
+    code = (
+        "import sys; from gmc_bench.cli.main import main; "
+        "assert main(['list', 'methods']) == 0; assert 'torch' not in sys.modules"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert "recmorph" in found.stdout
 
 
 def test_the_list_of_bodies_says_what_is_at_hand(gmc):
