@@ -1,0 +1,50 @@
+"""Every registered method trains and is scored at the protocol `smoke`, as a user would do it."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from gmc_bench.cli.main import main
+from gmc_bench.methods import METHODS
+from gmc_bench.morphology.schema import MorphologySet
+from gmc_bench.morphology.store import DATA_VARIABLE, save_set
+from gmc_bench.testing.morphologies import biped, chain, star
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A folder of body sets that holds `tiny`: three bodies to train on, one to test."""
+    folder = tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(DATA_VARIABLE, str(folder))
+        splits = {"train": (chain(3), star(3), biped()), "test": (chain(4),)}
+        save_set(MorphologySet(id="tiny", splits=splits, source="made for tests", licence="MIT"))
+    return folder
+
+
+@pytest.mark.parametrize("name", METHODS.names())
+def test_smoke(name, data, tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv(DATA_VARIABLE, str(data))
+    monkeypatch.chdir(tmp_path)
+    threads = torch.get_num_threads()
+    command = ["run", "--method", name, "--suite", "unimal", "--protocol", "smoke"]
+    command += ["--morphologies", "tiny", "--threads", "1", "--out", "run"]
+    spec = METHODS.get(name)
+    if spec.env_steps_per_body:  # otherwise for hours
+        command += ["--env-steps", "8192"]
+    try:
+        assert main(command) == 0, capfd.readouterr().err
+    finally:
+        torch.set_num_threads(threads)
+    record = json.loads((tmp_path / "run" / "record.json").read_text())
+    assert record["status"] == "complete"
+    assert record["env_steps"] == 8192
+    assert record["official"] is (spec.env_steps_per_body is None)
+    bodies = 3 if spec.capabilities.per_body else 1
+    assert record["parameters"] == bodies * spec.parameters["lite"]
+    scored = {item["body"]: item["episodes"][0]["episode_return"] for item in record["returns"]}
+    assert len(scored) == (3 if spec.capabilities.per_body else 4)
+    assert all(math.isfinite(value) for value in scored.values())
+    assert len(record["learning_curve"]) == 8
