@@ -1,6 +1,9 @@
 """Proximal policy optimisation over token rollouts, on top of tianshou's PPO."""
 
 import math
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,6 +143,10 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         )
         # Not an attribute that torch registers: the parameters are the policy's and critic's.
         self._model = (model,)
+        self._optimizer: torch.optim.Optimizer = self.optim._optim
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="critic")
+        self._may_part = False
+        self._draws_nothing = False
         self.config = config
         self.generator = generator
 
@@ -200,19 +207,18 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         totals = torch.zeros(5)
         steps, kl, stopped = 0, 0.0, False
         size = batch_size or len(batch)
-        for _ in range(repeat):
-            for minibatch in batch.minibatches(size, self.generator):
-                log_ratio, entropy = self._log_ratio(minibatch)
-                kl = float(-log_ratio.detach().mean())
-                if self.config.target_kl is not None and kl > self.config.target_kl:
-                    stopped = True
+        with self._threads_shared_out(batch.dynamic.device):
+            for _ in range(repeat):
+                for minibatch in batch.minibatches(size, self.generator):
+                    parts, kl = self._gradients(minibatch)
+                    stopped = parts is None
+                    if parts is None:
+                        break
+                    self._step()
+                    totals += parts.cpu()
+                    steps += 1
+                if stopped:
                     break
-                loss, parts = self._loss(minibatch, log_ratio, entropy)
-                self.optim.step(loss)
-                totals += parts
-                steps += 1
-            if stopped:
-                break
         if not all(parameter.isfinite().all() for parameter in self.parameters()):
             raise TrainingDivergedError(
                 f"training diverged: a weight is no longer finite; start a new run with a lower "
@@ -232,28 +238,83 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
             stopped_early=stopped,
         )
 
-    def _log_ratio(self, minibatch: Minibatch) -> tuple[torch.Tensor, torch.Tensor]:
-        distribution = self.model.distribution(minibatch.obs, minibatch.history)
-        log_prob = distribution.log_prob(minibatch.act)
-        return log_prob - minibatch.logp_old, distribution.entropy()
+    def _gradients(self, minibatch: Minibatch) -> tuple[torch.Tensor | None, float]:
+        """Leave the gradients of a minibatch in the parameters.
 
-    def _loss(
-        self, minibatch: Minibatch, log_ratio: torch.Tensor, entropy: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        Returns:
+            Loss, surrogate, value loss, entropy and clip fraction, (5,), or `None` if the KL
+            estimate forbids this step; and that estimate.
+        """
+        self._optimizer.zero_grad()
+        if self._may_part and self._draws_nothing:
+            critic = self._thread.submit(self._critic_gradient, minibatch, torch.get_num_threads())
+            try:
+                actor, kl = self._actor_gradient(minibatch)
+            finally:
+                value_loss = critic.result()
+        else:
+            random = torch.get_rng_state()
+            actor, kl = self._actor_gradient(minibatch)
+            if actor is not None:
+                value_loss = self._critic_gradient(minibatch)
+            # Networks that draw random numbers (dropout) must do so in a fixed order.
+            self._draws_nothing = torch.equal(random, torch.get_rng_state())
+        if actor is None:
+            return None, kl
+        loss, surrogate, entropy, outside = actor
+        total = loss + self.vf_coef * value_loss
+        return torch.stack([total, surrogate, value_loss, entropy, outside]), kl
+
+    @contextmanager
+    def _threads_shared_out(self, device: torch.device) -> Iterator[None]:
+        """Give actor and critic half of the threads each.
+
+        They share nothing but the minibatch, so each can run from input to gradient in a thread of
+        its own: two networks side by side use two cores better than every product split in two,
+        and with two threads the numbers are those of one.
+        """
+        total = torch.get_num_threads()
+        self._may_part = device.type == "cpu" and total > 1
+        if self._may_part:
+            torch.set_num_threads(total // 2)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(total)
+
+    def _step(self) -> None:
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
+        self._optimizer.step()
+
+    def _actor_gradient(
+        self, minibatch: Minibatch
+    ) -> tuple[tuple[torch.Tensor, ...] | None, float]:
+        """Return (loss, surrogate, entropy, clip fraction) and the KL estimate."""
+        distribution = self.model.distribution(minibatch.obs, minibatch.history)
+        log_ratio = distribution.log_prob(minibatch.act) - minibatch.logp_old
+        kl = float(-log_ratio.detach().mean())
+        if self.config.target_kl is not None and kl > self.config.target_kl:
+            return None, kl
         ratio = log_ratio.exp()
         clipped = ratio.clamp(1.0 - self.eps_clip, 1.0 + self.eps_clip)
-        actor_loss = -torch.min(ratio * minibatch.adv, clipped * minibatch.adv).mean()
-        vf_loss = self._value_loss(minibatch)
-        mean_entropy = entropy.mean()
-        loss = actor_loss + self.vf_coef * vf_loss - self.ent_coef * mean_entropy
-        outside = ((ratio - 1.0).abs() > self.eps_clip).float().mean()
-        parts = torch.stack([loss, actor_loss, vf_loss, mean_entropy, outside]).detach().cpu()
-        return loss, parts
+        surrogate = -torch.min(ratio * minibatch.adv, clipped * minibatch.adv).mean()
+        entropy = distribution.entropy().mean()
+        loss = surrogate - self.ent_coef * entropy
+        loss.backward()
+        outside = ((ratio.detach() - 1.0).abs() > self.eps_clip).float().mean()
+        return (loss.detach(), surrogate.detach(), entropy.detach(), outside), kl
 
-    def _value_loss(self, minibatch: Minibatch) -> torch.Tensor:
+    def _critic_gradient(
+        self, minibatch: Minibatch, num_threads: int | None = None
+    ) -> torch.Tensor:
+        """Return the value loss 0.5 (V - R)^2, the larger of clipped and not."""
+        if num_threads:  # torch keeps the number per thread
+            torch.set_num_threads(num_threads)
         value = self.model.value(minibatch.obs, minibatch.history)
         error = (value - minibatch.returns).square()
         if self.value_clip:
             change = (value - minibatch.v_s).clamp(-self.eps_clip, self.eps_clip)
             error = torch.max(error, (minibatch.v_s + change - minibatch.returns).square())
-        return 0.5 * error.mean()
+        loss = 0.5 * error.mean()
+        (self.vf_coef * loss).backward()
+        return loss.detach()

@@ -139,24 +139,22 @@ def numpy_loss(trainer, batch):
 
 @pytest.mark.parametrize("value_clip", [True, False])
 def test_the_loss_is_that_of_an_independent_computation(rollout, value_clip):
-    trainer = rollout(value_clip=value_clip, ent_coef=0.01)
+    trainer = rollout(value_clip=value_clip, ent_coef=0.01, target_kl=None)
     with torch.no_grad():  # far enough from the policy that acted for both clips to matter
         for parameter in trainer.model.parameters():
             parameter += 0.3 * torch.randn(parameter.shape)
     batch = first_minibatch(trainer)
-    log_ratio, entropy = trainer.algorithm._log_ratio(batch)
-    loss, parts = trainer.algorithm._loss(batch, log_ratio, entropy)
+    parts, _ = trainer.algorithm._gradients(batch)
     expected = numpy_loss(trainer, batch)
     assert 0.2 < expected[4] < 1.0
     np.testing.assert_allclose(parts.numpy(), expected, rtol=2e-5)
-    assert float(loss.detach()) == pytest.approx(expected[0], rel=2e-5)
 
 
 def test_the_ratio_is_one_before_the_first_step(rollout):
     trainer = rollout()
     for batch in trainer.buffer.minibatches(24, torch.Generator().manual_seed(0)):
-        log_ratio, _ = trainer.algorithm._log_ratio(batch)
-        assert log_ratio.abs().max() < 1e-5
+        log_prob = trainer.model.distribution(batch.obs).log_prob(batch.act)
+        assert (log_prob - batch.logp_old).abs().max() < 1e-5
 
 
 # --- stopping -----------------------------------------------------------------------------------
@@ -188,8 +186,8 @@ def test_the_stop_ends_all_epochs_and_keeps_the_steps_before_it(make_trainer):
     algorithm = stepped.algorithm
     algorithm._preprocess_batch(stepped.buffer, stepped.buffer, None)
     batch = next(stepped.buffer.minibatches(24, stepped.shuffling))
-    loss, _ = algorithm._loss(batch, *algorithm._log_ratio(batch))
-    algorithm.optim.step(loss)
+    algorithm._gradients(batch)
+    algorithm._step()
     assert torch.equal(parameters(stopped), parameters(stepped))
 
 
@@ -205,11 +203,11 @@ def test_no_stop_without_or_below_the_limit(make_trainer, target_kl, shift):
 def test_the_gradients_of_actor_and_critic_are_clipped_together(rollout):
     trainer = rollout(max_grad_norm=0.5, vf_coef=10.0)
     algorithm, batch = trainer.algorithm, first_minibatch(trainer)
-    loss, _ = algorithm._loss(batch, *algorithm._log_ratio(batch))
+    algorithm._gradients(batch)
     trained = list(trainer.model.parameters())
-    free = torch.cat([g.flatten() for g in torch.autograd.grad(loss, trained, retain_graph=True)])
+    free = torch.cat([p.grad.flatten() for p in trained])
     assert free.norm() > 1.0
-    algorithm.optim.step(loss)
+    algorithm._step()
     clipped = torch.cat([p.grad.flatten() for p in trained])
     torch.testing.assert_close(clipped, 0.5 * free / free.norm())
 
@@ -271,3 +269,66 @@ def test_statistics_are_means_over_the_gradient_steps(make_trainer):
     expected = 1 - residual.var() / buffer.returns.numpy().var()
     assert stats.explained_variance == pytest.approx(expected, abs=1e-3)
     assert stats.clip_fraction == 0.0
+
+
+# --- threads ------------------------------------------------------------------------------------
+
+
+def test_the_gradient_is_that_of_the_whole_loss(rollout):
+    """The parts that actor and critic work out apart are the gradient of their sum."""
+    trainer = rollout(ent_coef=0.01)
+    algorithm, batch, model = trainer.algorithm, first_minibatch(trainer), trainer.model
+    algorithm._gradients(batch)
+    found = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    distribution = model.distribution(batch.obs)
+    ratio = (distribution.log_prob(batch.act) - batch.logp_old).exp()
+    surrogate = torch.min(ratio * batch.adv, ratio.clamp(0.8, 1.2) * batch.adv).mean()
+    value = model.value(batch.obs)
+    near = batch.v_s + (value - batch.v_s).clamp(-0.2, 0.2)
+    error = torch.max((value - batch.returns).square(), (near - batch.returns).square())
+    loss = -surrogate + 0.2 * 0.5 * error.mean() - 0.01 * distribution.entropy().mean()
+    loss.backward()
+    for parameter, grad in zip(model.parameters(), found, strict=True):
+        torch.testing.assert_close(grad, parameter.grad)
+
+
+@pytest.mark.parametrize("method", ["toy", "forgetful"])
+def test_two_threads_give_the_bits_of_one(make_trainer, method):
+    def trained(threads):
+        trainer = make_trainer(f"run{threads}", method=method)
+        for _ in range(3):
+            trainer.collector.collect(trainer.buffer)
+            torch.set_num_threads(threads)
+            update(trainer)
+            assert torch.get_num_threads() == threads
+        return trainer
+
+    one, two = trained(1), trained(2)
+    assert two.algorithm._may_part
+    assert not one.algorithm._may_part
+    assert torch.equal(parameters(one), parameters(two))
+
+
+def test_networks_that_draw_random_numbers_do_so_in_a_fixed_order(make_trainer):
+    torch.set_num_threads(2)
+    runs = []
+    for name in ("a", "b"):
+        trainer = make_trainer(name, dropout=0.5, target_kl=None)
+        trainer.collector.collect(trainer.buffer)
+        torch.set_num_threads(2)
+        update(trainer)
+        assert not trainer.algorithm._draws_nothing
+        runs.append(parameters(trainer))
+    assert torch.equal(*runs)
+
+
+def test_an_error_in_the_critic_is_not_lost(make_trainer):
+    trainer = make_trainer()
+    trainer.collector.collect(trainer.buffer)
+    torch.set_num_threads(2)
+    update(trainer)
+    trainer.model.critic.forward = lambda tokens: 1 / 0
+    trainer.algorithm._preprocess_batch = lambda batch, buffer, indices: batch
+    with pytest.raises(ZeroDivisionError):
+        update(trainer)
