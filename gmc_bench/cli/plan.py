@@ -153,7 +153,9 @@ def plan_run(
         morphologies_digest=bodies.digest,
         protocol=protocol,
         seed=seed,
-        unofficial_reasons=_reasons(choice, rules, protocol, method_config, seed),
+        precision=arguments.precision,
+        unofficial_reasons=_reasons(choice, rules, protocol, method_config, seed)
+        + ((f"the networks ran in {arguments.precision}",) * (arguments.precision != "float32")),
         device=check_device(arguments.device),
         threads=check_threads(arguments.threads),
         checkpoint_interval_s=arguments.checkpoint_interval,

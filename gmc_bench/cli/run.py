@@ -40,6 +40,12 @@ def add_options(parser: Parser) -> None:
     add("--env-steps", metavar="N", type=integer(1), help="train for another number of steps")
     add("--config", metavar="FILE", type=Path, help="YAML settings (method's under 'model')")
     add("--device", metavar="D", default="cpu", help="cpu or cuda (default: cpu)")
+    add(
+        "--precision",
+        choices=("float32", "bfloat16"),
+        default="float32",
+        help="of matrix products (default: float32; bfloat16 needs a CPU or GPU that has it)",
+    )
     add("--threads", metavar="N", type=integer(1), help="default: all cores")
     interval = seconds(zero=True)
     add("--checkpoint-interval", metavar="S", type=interval, default=10.0, help="default: 10")

@@ -85,6 +85,7 @@ def make_policy(session: Session) -> ActorCritic:
         session.spec,
         session.config.protocol.action_std,
         num_bodies=len(session.bodies.split("train")),
+        precision=session.config.precision,
     )
 
 

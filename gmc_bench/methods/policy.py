@@ -1,7 +1,7 @@
 """The trainable controller: a method's network as actor, and once more as critic."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -33,6 +33,8 @@ class ActorCritic(nn.Module):
         spec: layout of the tokens.
         action_std: standard deviation of every action; fixed, not trained.
         num_bodies: bodies to be trained on, for methods with separate weights per body.
+        precision: `bfloat16` runs the networks under torch's autocast; weights, outputs and states
+            stay float32.
 
     Raises:
         PluginError: the method's builder fails, or its network does not map a token batch to
@@ -52,9 +54,11 @@ class ActorCritic(nn.Module):
         spec: TokenSpec,
         action_std: float = 0.9,
         num_bodies: int = 1,
+        precision: Literal["float32", "bfloat16"] = "float32",
     ) -> None:
         super().__init__()
         self.spec = spec
+        self.precision = precision
         self.temporal = method.capabilities.temporal
         self.actor = build_network(method, config, spec, spec.actions_per_token, num_bodies)
         self.critic = build_network(method, config, spec, 1, num_bodies)
@@ -171,11 +175,16 @@ class ActorCritic(nn.Module):
         self, network: nn.Module, part: int, tokens: TokenBatch, history: History | None
     ) -> tuple[torch.Tensor, ...]:
         """Return a network's outputs (B, L, O), and its new state if it has a memory."""
-        if history is None:
-            return (network(tokens),)
-        own = torch.split(history.state, list(self._widths[:2]), dim=-1)[part]
-        outputs, state = network(tokens, replace(history, state=own))
-        return outputs, state
+        arguments: tuple[TokenBatch] | tuple[TokenBatch, History] = (tokens,)
+        if history is not None:
+            own = torch.split(history.state, list(self._widths[:2]), dim=-1)[part]
+            arguments = (tokens, replace(history, state=own))
+        if self.precision == "bfloat16":
+            with torch.autocast(tokens.dynamic.device.type, torch.bfloat16):
+                found = network(*arguments)
+            return tuple(value.float() for value in ((found,) if history is None else found))
+        found = network(*arguments)
+        return (found,) if history is None else found
 
 
 def build_network(

@@ -1,8 +1,8 @@
 """The resolved settings of one run: what `config.yaml` in a run folder holds."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -31,6 +31,8 @@ class RunConfig:
     """Rules of the run."""
     seed: int
     """Seed of every random stream."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Number format of the networks' matrix products; weights are float32 in both."""
     unofficial_reasons: tuple[str, ...] = field(default=())
     """Why the run does not follow the suite's rules; empty when it does."""
     device: str = "cpu"
@@ -80,7 +82,8 @@ def read_run_config(path: Path) -> RunConfig:
         ConfigError: it is missing or was changed into something that is not a run's settings.
     """
     content = load_yaml(path)
-    missing = [name for name in to_dict(_TEMPLATE) if name not in content]
+    required = [f.name for f in fields(RunConfig) if f.default is f.default_factory is MISSING]
+    missing = [name for name in required if name not in content]
     if missing:
         raise ConfigError(f"{path} lacks {missing[0]!r}; it is not the configuration of a run")
     protocol = content.pop("protocol")

@@ -21,6 +21,7 @@ from gmc_bench.morphology.schema import Morphology
 from gmc_bench.sim.batch import BatchState
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.training.allocator import keep_freed_memory
 from gmc_bench.training.buffer import RolloutBuffer
 from gmc_bench.training.checkpoint import Checkpoint, read_latest, write_checkpoint
 from gmc_bench.training.collector import Collector, Timers
@@ -69,6 +70,7 @@ class Trainer:
         folder: RunFolder,
     ) -> None:
         torch.set_num_threads(config.threads)
+        keep_freed_memory()
         self.config = config
         self.folder = folder
         self.protocol = protocol = config.protocol
@@ -85,7 +87,12 @@ class Trainer:
         )
         settings = method.make_config(changes=config.method_config)
         self.model = ActorCritic(
-            method, settings, token_spec, protocol.action_std, num_bodies=len(morphologies)
+            method,
+            settings,
+            token_spec,
+            protocol.action_std,
+            num_bodies=len(morphologies),
+            precision=config.precision,
         )
         self.model.to(config.device)
         self.normalizer = TokenNormalizer(self.env.table, protocol.normalization)

@@ -87,6 +87,7 @@ def make_trainer(tmp_path):
         interval=0.0,
         env_steps=320,
         rollout_length=16,
+        precision="float32",
         **ppo,
     ):
         protocol = Protocol(
@@ -108,6 +109,7 @@ def make_trainer(tmp_path):
             protocol=protocol,
             seed=seed,
             checkpoint_interval_s=interval,
+            precision=precision,
         )
         path = tmp_path / name
         folder = RunFolder(path, create=not path.exists())

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from gmc_bench.errors import CheckpointError
@@ -110,3 +111,23 @@ def test_the_parts_of_the_time_do_not_exceed_the_whole(make_trainer):
     trainer.train()
     timers = trainer.timers
     assert 0 < timers.simulation + timers.policy + timers.update <= timers.total
+
+
+def test_bfloat16_keeps_weights_and_actions_in_float32(make_trainer):
+    trainer = make_trainer("half", precision="bfloat16")
+    trainer._iterate()
+    assert {value.dtype for value in trainer.model.parameters()} == {torch.float32}
+    assert trainer.buffer.actions.dtype == torch.float32
+    exact = make_trainer("full")
+    exact._iterate()
+    found, expected = trainer.buffer.value, exact.buffer.value
+    assert not torch.equal(found, expected)
+    # The first rollouts differ by rounding only: eight bits of the mean action.
+    assert (trainer.buffer.actions[0] - exact.buffer.actions[0]).abs().max() < 0.05
+    assert (found[0] - expected[0]).abs().max() < 0.05
+
+
+def test_bfloat16_is_part_of_a_runs_identity(make_trainer):
+    half = make_trainer("half", precision="bfloat16").config
+    assert half.identity()["precision"] == "bfloat16"
+    assert half.identity() != make_trainer("full").config.identity()
