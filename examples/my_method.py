@@ -1,7 +1,8 @@
 """A complete controller in one file: an MLP per limb that also sees the mean over all limbs.
 
 Check it with `gmc-bench check-method examples/my_method.py:SPEC`, train it with
-`gmc-bench run --method examples/my_method.py:SPEC --suite unimal`.
+`gmc-bench run --method examples/my_method.py:SPEC --suite unimal`; `docs/add-your-method.md` leads
+from here to a comparison with other methods.
 """
 
 from dataclasses import dataclass
@@ -31,7 +32,14 @@ class MyNetwork(nn.Module):
         self.embedding = TokenEmbedding(spec, config.width, config.embedding_init)
         self.limb = nn.Linear(config.width, config.width)
         self.body = nn.Linear(config.width, config.width, bias=False)
-        self.decoder = LimbDecoder(spec, config.width, num_outputs)
+        self.decoder = LimbDecoder(
+            spec,
+            config.width,
+            num_outputs,
+            config.decoder_hidden,
+            config.decoder_init,
+            config.height_map_hidden,
+        )
 
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Map B environments to (B, L, num_outputs); P rows are all their real limbs."""

@@ -7,8 +7,8 @@ SPEC = MethodSpec(
     title="MetaMorph",
     paper="Gupta et al., MetaMorph: Learning Universal Controllers with Transformers, ICLR 2022, "
     "arXiv:2203.11931",
-    reference_code="https://github.com/agrimgupta92/metamorph (c656989); outputs checked against "
-    "its descendant https://github.com/MasterXiong/Universal-Morphology-Control (18c0516)",
+    reference_code="agrimgupta92/metamorph@c656989, "
+    "MasterXiong/Universal-Morphology-Control@18c0516",
     deviations=(
         "Position table and embedding dropout have a switch each; in the original repository the "
         "dropout is a part of the position table and goes with it.",

@@ -7,8 +7,8 @@ SPEC = MethodSpec(
     title="MetaMorph*",
     paper="Xiong et al., Universal Morphology Control via Contextual Modulation, ICML 2023, "
     "arXiv:2302.11070",
-    reference_code="https://github.com/MasterXiong/ModuMorph (d264006); outputs checked against "
-    "its descendant https://github.com/MasterXiong/Universal-Morphology-Control (18c0516)",
+    reference_code="MasterXiong/ModuMorph@d264006, "
+    "MasterXiong/Universal-Morphology-Control@18c0516",
     deviations=(
         "Papers describe MetaMorph* by the missing position table alone; the embedding dropout is "
         "missing too, as in the run recipe of the repository.",

@@ -7,7 +7,7 @@ SPEC = MethodSpec(
     title="MI-HGNN",
     paper="Butterfield, Garimella, Cheng, Gan 2025, MI-HGNN: Morphology-Informed Heterogeneous "
     "Graph Neural Network for Legged Robot Contact Perception, ICRA 2025, arXiv:2409.11146",
-    reference_code="https://github.com/lunarlab-gatech/Morphology-Informed-HGNN (commit 98e8768)",
+    reference_code="lunarlab-gatech/Morphology-Informed-HGNN@98e8768",
     deviations=(
         "The original perceives contacts; here the same network controls, trained with PPO.",
         "Nodes are limbs, not joints: the torso is a base, a limb with children a joint, a limb "

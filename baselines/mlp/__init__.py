@@ -9,8 +9,7 @@ SPEC = MethodSpec(
     title="Single-robot MLP",
     paper="Xiong et al. 2023, Universal Morphology Control via Contextual Modulation, ICML "
     "(single-robot reference)",
-    reference_code="MasterXiong/ModuMorph",
-    licence="unknown",
+    reference_code="MasterXiong/ModuMorph@d264006",
     deviations=(
         "All bodies are trained in one run: they share rollouts, the optimiser's schedule, the "
         "gradient-norm limit and the KL stop, where independent runs would have one each; weights "

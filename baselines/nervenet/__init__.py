@@ -7,7 +7,7 @@ SPEC = MethodSpec(
     title="NerveNet",
     paper="Wang, Liao, Ba, Fidler 2018, NerveNet: Learning Structured Policy with Graph Neural "
     "Networks, ICLR 2018",
-    reference_code="https://github.com/WilsonWangTHU/NerveNet (commit 9c4d0d7)",
+    reference_code="WilsonWangTHU/NerveNet@9c4d0d7",
     deviations=(
         "The default form is the residual operator in which the RecMorph paper writes NerveNet, "
         "not the gated one of the original; the original is the form `gru`.",

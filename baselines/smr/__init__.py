@@ -6,7 +6,6 @@ SPEC = MethodSpec(
     id="smr",
     title="SMR",
     paper="Engwegen, Brinks and Boehmer 2025, Shared Modular Recurrence, arXiv:2506.08630",
-    licence="no code published",
     deviations=(
         "The variant on MetaMorph (R-MeMo) with the backbone of MetaMorph*: no positions, no "
         "dropout; the variant on ModuMorph is not built.",

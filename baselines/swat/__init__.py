@@ -7,9 +7,9 @@ SPEC = MethodSpec(
     title="SWAT",
     paper="Hong et al., Structure-Aware Transformer Policy for Inhomogeneous Multi-Task "
     "Reinforcement Learning, ICLR 2022, https://openreview.net/forum?id=fy_XRVHqly",
-    reference_code="https://github.com/MasterXiong/ModuMorph (d264006) and its descendant "
-    "https://github.com/MasterXiong/Universal-Morphology-Control (18c0516), which re-implement "
-    "https://github.com/sunghoonhong/SWAT (0b9e3d9)",
+    reference_code="MasterXiong/ModuMorph@d264006, "
+    "MasterXiong/Universal-Morphology-Control@18c0516, "
+    "sunghoonhong/SWAT@0b9e3d9",
     deviations=(
         "Layers and sizes are those of the re-implementation in the ModuMorph repository: five "
         "pre-norm layers with 1024 feed-forward channels and a relation bias of their own in every "

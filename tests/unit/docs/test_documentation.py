@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,10 @@ from gmc_bench.tokens import TokenSpec
 from gmc_bench.tokens.documentation import feature_table
 
 ROOT = Path(__file__).parents[3]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "baselines/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 
 
 def test_token_table_is_up_to_date() -> None:
@@ -21,16 +26,57 @@ def test_token_table_is_up_to_date() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8"))
-    missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    links = re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8"))
+    missing = []
+    for link in links:
+        path, _, heading = link.partition("#")
+        target = page.parent / path if path else page
+        if "://" in link or (target.exists() and (not heading or heading in _anchors(target))):
+            continue
+        missing.append(link)
     assert missing == []
 
 
+def _anchors(page: Path) -> set[str]:
+    """Return the anchors that a page's headings get."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_baseline_is_in_the_list() -> None:
+    links = re.findall(r"\]\((\w+)/README.md\)", (ROOT / "baselines/README.md").read_text("utf-8"))
+    folders = [path.parent.name for path in (ROOT / "baselines").glob("*/__init__.py")]
+    assert sorted(links) == sorted(folders)
+
+
+def _blocks(page: Path) -> list[str]:
+    return re.findall(r"```bash\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+SHELL = [(page, block) for page in PAGES for block in _blocks(page)]
+
+
+@pytest.mark.parametrize(("page", "block"), SHELL, ids=lambda value: str(value)[-40:])
+def test_shell_blocks_are_sound(page: Path, block: str) -> None:
+    shell = shutil.which("bash")
+    if shell is None:
+        pytest.skip("there is no bash here")
+    found = subprocess.run([shell, "-n"], input=block, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr) == (0, "")
+
+
 def _commands(page: Path) -> list[str]:
+    """Return what is shown in blocks, and in running text where nothing is left out."""
     text = page.read_text(encoding="utf-8")
     blocks = re.findall(r"```(?:bash|text)\n(.*?)```", text, flags=re.DOTALL)
     lines = [line.split("#")[0].strip() for block in blocks for line in block.splitlines()]
-    return [line for line in lines if line.startswith("gmc-bench ")]
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    lines += [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", prose)]
+    return [
+        line.replace("$seed", "1")
+        for line in lines
+        if line.startswith("gmc-bench ") and "..." not in line
+    ]
 
 
 COMMANDS = [(page, command) for page in PAGES for command in _commands(page)]
@@ -44,4 +90,6 @@ def test_the_readme_shows_commands() -> None:
 def test_commands_shown_are_understood(page: Path, command: str) -> None:
     parsed, unknown = make_parser().parse_known_args(shlex.split(command)[1:])
     assert parsed.verb
+    if parsed.verb == "run":  # settings are options once the method is known
+        unknown = [] if unknown and re.match(r"--(ppo|model)\.", unknown[0]) else unknown
     assert unknown == []
