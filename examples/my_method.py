@@ -20,7 +20,7 @@ from gmc_bench.tokens import TokenSpec
 class MyConfig(NetworkConfig):
     """Settings; every field becomes a command-line flag."""
 
-    width: int = 64
+    width: int = 256
     """Channels of a limb's representation."""
 
 
@@ -58,8 +58,8 @@ SPEC = MethodSpec(
     paper="Zaheer et al. 2017, Deep Sets, arXiv:1703.06114",
     deviations=("The paper pools by a sum; the mean keeps its size for bodies of any size.",),
     config=MyConfig,
-    presets={"paper": {}, "lite": {"width": 32}},
-    parameters={"paper": 23_491, "lite": 7_651},
+    presets={"paper": {}, "lite": {"width": 174}},
+    parameters={"paper": 290_563, "lite": 140_421},
     builder=MyNetwork,
     capabilities=Capabilities(permutation_equivariant=True),
 )

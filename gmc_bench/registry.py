@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import re
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
@@ -20,10 +21,12 @@ from gmc_bench.errors import PluginError, UnknownNameError, did_you_mean
 T = TypeVar("T")
 
 _VERSIONED = re.compile(r"(?P<bare>.+)-v(?P<version>\d+)")
+_CALLERS = sys.stdlib_module_names | {"gmc_bench", "numpy", "torch", "torch_geometric"}
+"""Packages in which an error may surface whose cause is in the plug-in that called them."""
 
 
 def load_target(target: str) -> Any:
-    """Import `"package.module:attribute"` or `"path/to/file.py:attribute"`.
+    """Import `"package.module:ATTRIBUTE"` or `"path/to/FILE.py:ATTRIBUTE"`.
 
     Args:
         target: where the object lives; a file path ends in `.py` before the colon.
@@ -37,7 +40,7 @@ def load_target(target: str) -> Any:
     location, _, attribute = target.rpartition(":")
     if not location or not attribute:
         raise PluginError(
-            f"{target!r} is not of the form 'module:attribute' or 'file.py:attribute'"
+            f"{target!r} is not of the form 'MODULE:ATTRIBUTE' or 'FILE.py:ATTRIBUTE'"
         )
     try:
         module = (
@@ -49,7 +52,7 @@ def load_target(target: str) -> Any:
         raise
     except (Exception, SystemExit) as error:  # importing runs foreign code
         raise PluginError(
-            f"{location!r} could not be imported: {type(error).__name__}: {error}"
+            f"{location!r} could not be imported: {type(error).__name__}: {error}{raised_at(error)}"
         ) from error
     try:
         return getattr(module, attribute)
@@ -81,6 +84,37 @@ def _import_file(location: str) -> Any:
     return module
 
 
+def raised_at(error: BaseException) -> str:
+    """Return where a plug-in raised an error, as ` [my_method.py:42]` to end a sentence with.
+
+    That is the innermost frame outside the packages that plug-ins call; empty if there is none.
+    """
+    frames = [
+        (frame, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__")).partition(".")[0] not in _CALLERS
+    ]
+    if not frames:
+        return ""
+    frame, line = frames[-1]
+    return f" [{Path(frame.f_code.co_filename).name}:{line}]"
+
+
+def _is_location(name: str) -> bool:
+    """Return whether a name is that of a Python file or module, and not of something in it."""
+    if name.endswith(".py"):
+        return True
+    parts = name.split(".")
+    if not all(part.isidentifier() for part in parts):
+        return False
+    if len(parts) > 1:
+        return True  # looking for a module inside a package would import the package
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ValueError:  # `__main__`
+        return False
+
+
 class Registry(Generic[T]):
     """Named plug-ins of one kind, loaded on first use.
 
@@ -88,12 +122,14 @@ class Registry(Generic[T]):
         kind: what a plug-in is called in messages, e.g. `"method"`.
         group: entry-point group that is scanned.
         base: class every plug-in must be an instance of.
+        attribute: what modules call a plug-in, e.g. `"SPEC"`; default the kind in capitals.
     """
 
-    def __init__(self, kind: str, group: str, base: type[T]) -> None:
+    def __init__(self, kind: str, group: str, base: type[T], attribute: str | None = None) -> None:
         self._kind = kind
         self._group = group
         self._base = base
+        self._attribute = attribute or kind.upper()
         self._table: dict[str, T | EntryPoint] | None = None
 
     def _scan(self) -> dict[str, T | EntryPoint]:
@@ -155,10 +191,32 @@ class Registry(Generic[T]):
         return item
 
     def load(self, name: str) -> T:
-        """Return a plug-in by registered name or by `file.py:ATTRIBUTE` / `module:ATTRIBUTE`."""
+        """Return a plug-in by registered name, or by `FILE.py:SPEC` or `MODULE:SPEC`.
+
+        Raises:
+            UnknownNameError: the name is not registered.
+            PluginError: the plug-in fails to load or has the wrong type.
+        """
         if ":" in name:
             return self.check(load_target(name), name)
-        return self.get(name)
+        try:
+            return self.get(name)
+        except UnknownNameError:
+            if not _is_location(name):
+                raise
+        raise UnknownNameError(
+            f"{name!r} is not a registered {self._kind}; for the one that it defines give "
+            f"{name}:{self._attribute}"
+        )
+
+    def taken(self, name: str, item: T) -> bool:
+        """Return whether a name is registered, and for something else than `item`."""
+        if name not in self._scan():
+            return False
+        try:
+            return self.get(name) is not item
+        except PluginError:
+            return True
 
     def items(self) -> Iterator[tuple[str, T | PluginError]]:
         """Yield every name with its plug-in, or with the error that kept it from loading."""

@@ -1,5 +1,7 @@
 """The Body Transformer: every limb attends to itself and its neighbours in the limb graph."""
 
+import copy
+
 import torch
 from torch import nn
 
@@ -74,12 +76,10 @@ class BodyTransformer(nn.Module):
             else None
         )
         self.masks = BodyMasks(mixed=config.masking == "mixed")
-        self.layers = nn.ModuleList(
-            AttentionLayer(width, config.num_heads, config.feedforward, pre_norm=False)
-            for _ in range(config.num_layers)
-        )
-        for layer in self.layers:
-            layer.apply(lambda module: _initialise(module, config.encoder_init))
+        layer = AttentionLayer(width, config.num_heads, config.feedforward, pre_norm=False)
+        # As in the reference, layers are copies: their in-projections start with the same weights.
+        self.layers = nn.ModuleList(copy.deepcopy(layer) for _ in range(config.num_layers))
+        self.layers.apply(lambda module: _initialise(module, config.encoder_init))
         self.decoder = LimbDecoder(
             spec,
             width,

@@ -1,5 +1,6 @@
 """The ModuMorph network: the body generates embedding and decoder, and fixes the attention."""
 
+import copy
 import itertools
 import math
 from collections.abc import Iterable
@@ -126,10 +127,9 @@ class FixedAttention(PerBody):
         self.context = ContextEncoder(
             spec.num_context, config.width, config.attention_context_layers, config.context_init
         )
-        self.layers = nn.ModuleList(
-            FixedAttentionLayer(config.width, config.num_heads, config.feedforward)
-            for _ in range(config.num_layers)
-        )
+        layer = FixedAttentionLayer(config.width, config.num_heads, config.feedforward)
+        # As in the reference, all layers start with the same weights.
+        self.layers = nn.ModuleList(copy.deepcopy(layer) for _ in range(config.num_layers))
 
     def compute(self, table: TokenTable, bodies: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the attention probabilities of U bodies, layer by layer."""

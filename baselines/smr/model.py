@@ -1,5 +1,6 @@
 """The SMR network: a memory per limb, then attention among limbs."""
 
+import copy
 import math
 
 import torch
@@ -54,10 +55,9 @@ class SMR(nn.Module):
             self.embedding = TokenEmbedding(spec, width, config.embedding_init)
         inputs = spec.num_features if self.remembers_features else width
         self.memory = LimbMemory(inputs, spec.actions_per_token, width, config.cell)
-        self.layers = nn.ModuleList(
-            AttentionLayer(width, config.num_heads, config.feedforward)
-            for _ in range(config.num_layers)
-        )
+        layer = AttentionLayer(width, config.num_heads, config.feedforward)
+        # As in MetaMorph*, all layers start with the same weights.
+        self.layers = nn.ModuleList(copy.deepcopy(layer) for _ in range(config.num_layers))
         self.decoder = LimbDecoder(
             spec,
             width,

@@ -2,6 +2,9 @@
 
 import argparse
 import dataclasses
+import os
+import shutil
+import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +22,8 @@ EXAMPLES = (
 )
 
 BACKENDS = ("inductor", "aot_eager", "none")
+SHOWN = {True: "yes", False: "NO", None: "-"}
+"""What the table says of a check that passed, failed or was skipped."""
 DETAIL_WIDTH = 84
 """Characters of a detail in the table; failures are printed in full below it."""
 
@@ -37,9 +42,8 @@ def add_parser(verbs: Any) -> None:
     add(
         "--backend",
         choices=BACKENDS,
-        default="inductor",
         help="how to compile: fully (minutes for a large network), traced only, or not at all "
-        "(default: inductor)",
+        "(default: inductor, or aot_eager where there is no C++ compiler)",
     )
     add("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(execute=execute, parser=parser)
@@ -48,10 +52,11 @@ def add_parser(verbs: Any) -> None:
 def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     """Run the verb."""
     parsed.parser.reject_unknown(unknown)
-    from gmc_bench.methods import METHODS
+    from gmc_bench.cli.method import load_method
 
-    method = METHODS.load(parsed.method)
+    method = load_method(parsed.method)
     presets = _presets(method, parsed.preset)  # first, because loading the rest takes seconds
+    backend = _backend(parsed.backend)
     import torch
 
     from gmc_bench.testing.check_method import check_method
@@ -61,12 +66,12 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     for preset in presets:
         label = preset or "defaults"
         note(f"checking {method.id} ({label})")
-        results[label] = check_method(method, preset, backend=parsed.backend)
+        results[label] = check_method(method, preset, backend=backend)
         if not parsed.json:
             _show(results[label])
-    failed = [(label, r) for label, found in results.items() for r in found if not r.passed]
+    failed = [(label, r) for label, found in results.items() for r in found if r.passed is False]
     if parsed.json:
-        say_json(_document(method, parsed.backend, results))
+        say_json(_document(method, backend, results))
     if failed:
         label, first = failed[0]
         note(f"gmc-bench: {method.id} ({label}) fails {first.name!r}: {first.detail}")
@@ -82,12 +87,35 @@ def _presets(method: "MethodSpec", wanted: str | None) -> list[str | None]:
     return [wanted]
 
 
+def _backend(wanted: str | None) -> str:
+    """Return how to compile; in full by default, where that is possible.
+
+    Raises:
+        ConfigError: full compilation is asked for where there is no C++ compiler.
+    """
+    if wanted in ("aot_eager", "none"):
+        return wanted
+    # This is where torch looks for one.
+    compiler = os.environ.get("CXX") or {"darwin": "clang++", "win32": "cl"}.get(
+        sys.platform, "g++"
+    )
+    if shutil.which(compiler) is not None:
+        return "inductor"
+    if wanted is None:
+        note(f"no C++ compiler {compiler!r} found: compiling with aot_eager, which needs none")
+        return "aot_eager"
+    raise ConfigError(
+        f"--backend inductor needs a C++ compiler, but {compiler!r} was not found; install it, "
+        f"name another one in the variable CXX, or use --backend aot_eager"
+    )
+
+
 def _show(results: "list[CheckResult]") -> None:
     """Print the table of one preset, and the failures in full below it."""
     rows = [
         (
             result.name,
-            "yes" if result.passed else "NO",
+            SHOWN[result.passed],
             textwrap.shorten(result.detail, DETAIL_WIDTH, placeholder="..."),
         )
         for result in results
@@ -97,7 +125,7 @@ def _show(results: "list[CheckResult]") -> None:
     say(table(("check", "passed", "detail".ljust(width)), cells))
     say()
     for result in results:
-        if not result.passed:
+        if result.passed is False:
             say(f"{result.name}: {result.detail}")
             say()
 
@@ -109,7 +137,7 @@ def _document(
         "method": method.id,
         "version": method.version,
         "backend": backend,
-        "passed": all(result.passed for found in results.values() for result in found),
+        "passed": all(r.passed is not False for found in results.values() for r in found),
         "presets": {
             label: [dataclasses.asdict(result) for result in found]
             for label, found in results.items()

@@ -75,6 +75,7 @@ def _methods() -> tuple[Rows, tuple[str, ...]]:
                 "presets": {name: _plain(changes) for name, changes in spec.presets.items()},
                 "parameters": dict(spec.parameters),
                 "training": _plain(spec.training),
+                "env_steps_per_body": spec.env_steps_per_body,
                 "deviations": list(spec.deviations),
                 "capabilities": asdict(spec.capabilities),
                 "preset_capabilities": {
@@ -86,10 +87,12 @@ def _methods() -> tuple[Rows, tuple[str, ...]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return settings as JSON can hold them."""
+    """Return settings as JSON can hold them; what it cannot hold as text."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value if value is None or isinstance(value, (str, int, float)) else str(value)
 
 
 def _show_methods(rows: Rows) -> None:
@@ -123,8 +126,7 @@ def _method_cells(row: dict[str, Any]) -> list[str]:
 def _sources(row: dict[str, Any]) -> list[str]:
     if "error" in row:
         return [row["title"]]
-    code = row["reference_code"].removeprefix("https://").removeprefix("github.com/")
-    return [row["paper"] or row["title"], f"code: {code or 'none published'}"]
+    return [row["paper"] or row["title"], f"code: {row['reference_code'] or 'none published'}"]
 
 
 def _suites() -> tuple[Rows, tuple[str, ...]]:

@@ -119,4 +119,6 @@ def settings_given(arguments: argparse.Namespace, prefix: str) -> dict[str, Any]
 
 
 def _shown(value: Any) -> str:
+    if value is None or value == ():
+        return "none"
     return ",".join(str(item) for item in value) if isinstance(value, tuple) else str(value)

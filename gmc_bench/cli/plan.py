@@ -1,15 +1,15 @@
 """From what the user asked for to the resolved settings of a run."""
 
 import argparse
-import re
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
+from gmc_bench.cli.method import full_name, load_method, source_digest
 from gmc_bench.config import config_digest, load_yaml, nest, to_dict, with_overrides
-from gmc_bench.errors import ConfigError, PluginError
+from gmc_bench.errors import ConfigError
 from gmc_bench.library import load_morphologies, resolve_default
-from gmc_bench.methods import METHODS, MethodSpec
+from gmc_bench.methods import MethodSpec
+from gmc_bench.methods.spec import require_training
 from gmc_bench.morphology.schema import MorphologySet
 from gmc_bench.suites import SUITES, Protocol, Suite
 from gmc_bench.tokens.spec import TokenSpec
@@ -19,7 +19,6 @@ DEFAULT_PRESET = "default"
 """What stands for the preset of a method that has none."""
 LOCKED = {"name", "preset", "seeds"}
 """Protocol fields that have no option: they identify the protocol."""
-_ID = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
 @dataclass(frozen=True)
@@ -48,15 +47,10 @@ def choose(arguments: argparse.Namespace) -> Choice:
     Raises:
         UnknownNameError: a name is not registered.
         ConfigError: the suite has no such protocol, or the method no such preset.
-        PluginError: the method cannot be loaded, its id cannot stand in a record, or it changes
-            rules that are the suite's.
+        PluginError: the method cannot be loaded, has the id of another one, or changes rules that
+            are the suite's.
     """
-    method = METHODS.load(arguments.method)
-    if not _ID.fullmatch(method.id):  # it goes into records and folder names
-        raise PluginError(
-            f"the id of the method {arguments.method!r} must be lower-case letters, digits, '.', "
-            f"'_' and '-' only, got {method.id!r}"
-        )
+    method = load_method(arguments.method)
     suite = SUITES.load(arguments.suite)
     base = suite.protocol(arguments.protocol)
     protocol = with_method_training(base, method)
@@ -66,13 +60,8 @@ def choose(arguments: argparse.Namespace) -> Choice:
         asks = "" if arguments.preset else f", which the protocol {protocol.name!r} asks for"
         known = ", ".join(sorted(method.presets)) or "none"
         raise ConfigError(f"method {method.id!r} has no preset {preset!r}{asks}; known: {known}")
-    name = arguments.method
-    if ".py:" in name:  # a run folder must find its method again from any working folder
-        path, _, attribute = name.rpartition(":")
-        name = f"{Path(path).expanduser().resolve()}:{attribute}"
-    elif ":" not in name:
-        name = METHODS.resolve(name)
-    return Choice(name, method, suite, protocol, preset if method.presets else DEFAULT_PRESET, base)
+    name, preset = full_name(arguments.method), preset if method.presets else DEFAULT_PRESET
+    return Choice(name, method, suite, protocol, preset, base)
 
 
 def with_method_training(protocol: Protocol, method: MethodSpec) -> Protocol:
@@ -81,12 +70,7 @@ def with_method_training(protocol: Protocol, method: MethodSpec) -> Protocol:
     Raises:
         PluginError: the method would change another rule.
     """
-    foreign = [name for name in _flat(dict(method.training)) if name != "ppo.target_kl"]
-    if foreign:
-        raise PluginError(
-            f"the method {method.id!r} sets {foreign[0]!r} in 'training', but a method may bring "
-            f"along 'ppo.target_kl' only; everything else is the protocol's"
-        )
+    require_training(method)
     return with_overrides(protocol, method.training)
 
 
@@ -147,6 +131,7 @@ def plan_run(
     return RunConfig(
         method=choice.method_name,
         method_config=to_dict(method_config),
+        method_source_digest=source_digest(choice.method_name),
         suite=choice.suite.id,
         task=task,
         morphologies=bodies.id,

@@ -27,13 +27,20 @@ def add_parser(verbs: Any) -> None:
         "--method",
         metavar="M",
         nargs="+",
-        help="default: recmorph; for 'policy' all that are registered",
+        help="registered methods, or FILE.py:SPEC (default: recmorph; for 'policy' all that are "
+        "registered)",
     )
     add("--suite", metavar="S", default="unimal", help="default: unimal")
     add("--task", metavar="T", help="default: the suite's first")
     add("--protocol", metavar="P", help="settings of policy and training (default: lite)")
     add("--morphologies", metavar="SET", help="body set; SET:N for its first N train bodies")
-    add("--num-envs", metavar="N", type=integer(1), default=256, help="default: 256")
+    add(
+        "--num-envs",
+        metavar="N",
+        type=integer(1),
+        default=256,
+        help="for 'sim' only; 'train' takes the protocol's (default: 256)",
+    )
     add("--threads", metavar="N", type=integer(1), help="default: all cores")
     add(
         "--seconds",
@@ -82,8 +89,9 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 
 def _methods(parsed: argparse.Namespace) -> tuple[Any, ...]:
+    from gmc_bench.cli.method import load_method
     from gmc_bench.methods import METHODS, MethodSpec
 
     if parsed.method is None and parsed.what == "policy":
         return tuple(found for _, found in METHODS.items() if isinstance(found, MethodSpec))
-    return tuple(METHODS.load(name) for name in parsed.method or ["recmorph"])
+    return tuple(load_method(name) for name in parsed.method or ["recmorph"])

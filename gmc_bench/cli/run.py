@@ -30,11 +30,16 @@ def add_parser(verbs: Any) -> None:
 def add_options(parser: Parser) -> None:
     """Add the options that do not depend on method and suite."""
     add = parser.add_argument
-    add("--method", metavar="M", help="registered method, or file.py:SPEC")
+    add("--method", metavar="M", help="registered method, or FILE.py:SPEC")
     add("--suite", metavar="S", help="suite, with or without its version")
     add("--task", metavar="T", nargs="+", help="only these tasks of the suite")
     add("--protocol", metavar="P", help="smoke, lite or paper (default: the suite's, lite)")
-    add("--preset", metavar="P", help="variant of the method (default: the protocol's preset)")
+    add(
+        "--preset",
+        metavar="P",
+        help="variant of the method; any but the protocol's makes the run unofficial (default: the "
+        "protocol's)",
+    )
     add("--seed", metavar="N", type=integer(0, 2**32 - 1), help="default: the protocol's first")
     add("--morphologies", metavar="SET", help="body set; SET:N trains on its first N bodies only")
     add("--env-steps", metavar="N", type=integer(1), help="train for another number of steps")

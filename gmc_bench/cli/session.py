@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from tqdm import tqdm
 
+from gmc_bench.cli.method import source_digest
 from gmc_bench.cli.plan import token_spec
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.errors import CheckpointError, ConfigError
@@ -48,8 +49,9 @@ def open_session(config: RunConfig, bodies: MorphologySet | None = None) -> Sess
         bodies: the body set, if it is at hand; otherwise it is loaded and checked.
 
     Raises:
-        ConfigError: the body set is not the one the run used.
+        ConfigError: the body set, or the file of the method, is not the one the run used.
     """
+    _require_same_source(config)
     bodies = bodies or load_morphologies(config.morphologies)
     if bodies.digest != config.morphologies_digest:
         raise ConfigError(
@@ -67,14 +69,33 @@ def open_session(config: RunConfig, bodies: MorphologySet | None = None) -> Sess
     )
 
 
+def _require_same_source(config: RunConfig) -> None:
+    expected = config.method_source_digest
+    if expected is None:
+        return
+    found = source_digest(config.method)
+    if found != expected:
+        raise ConfigError(
+            f"the file of the method {config.method} has changed since the run was started (hash "
+            f"{str(found)[:12]}, expected {expected[:12]}); restore it, or start another run"
+        )
+
+
 def check_method(session: Session) -> None:
     """Build the method's networks once, so that a broken method is refused before it starts.
 
     Raises:
         PluginError: the networks cannot be built or do not map tokens to numbers of the right
             shape.
+        ConfigError: rollouts do not consist of whole sequences of the steps that the method's
+            training keeps together.
     """
-    make_policy(session)
+    steps, length = make_policy(session).sequence_length, session.config.protocol.rollout_length
+    if length % steps:
+        raise ConfigError(
+            f"the method {session.method.id!r} is trained on sequences of {steps} steps, so the "
+            f"protocol's 'rollout_length' must be a multiple of that, got {length}"
+        )
 
 
 def make_policy(session: Session) -> ActorCritic:

@@ -119,7 +119,7 @@ class _Actor:
             torch.from_numpy(core.morphology_index.copy()).to(self.table.context.device),
             torch.from_numpy(dynamic).to(self.table.context.device),
         )
-        distribution, state = self.model.step(tokens, self.state)
+        distribution, state = self.model.step(tokens, self.state, critic=False)
         actions = distribution.mode
         if self.noise is not None:
             step = np.minimum(core.episode_length, core.task.horizon - 1)
@@ -129,6 +129,10 @@ class _Actor:
         self.state = self.model.remember(state, actions)
         found: FloatArray = actions.cpu().numpy()
         return found
+
+    def forget(self, rows: IntArray) -> None:
+        """Start anew in some environments."""
+        self.state[torch.from_numpy(rows)] = 0.0
 
 
 def _noise(seed: int, episodes: IntArray, core: EnvironmentCore) -> FloatArray:
@@ -141,9 +145,7 @@ def _noise(seed: int, episodes: IntArray, core: EnvironmentCore) -> FloatArray:
     return np.stack([stream.standard_normal(shape, np.float32) for stream in streams])
 
 
-def _run_batch(
-    core: EnvironmentCore, act: Callable[[EnvironmentCore], FloatArray], body: IntArray
-) -> list[EpisodeResult]:
+def _run_batch(core: EnvironmentCore, act: _Actor, body: IntArray) -> list[EpisodeResult]:
     """Run one episode per row; rows that are done go on unnoticed until all are."""
     rows = np.arange(core.num_envs)
     core.reset(rows, body)
@@ -162,6 +164,7 @@ def _run_batch(
         broken = np.flatnonzero(step.diverged & ~running)
         if len(broken):
             core.reset(broken, body[broken])  # a broken state must not be stepped on
+            act.forget(broken)
     return [result for result in results if result is not None]
 
 

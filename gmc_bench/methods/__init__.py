@@ -3,7 +3,7 @@
 from gmc_bench.methods.spec import Capabilities, MethodSpec
 from gmc_bench.registry import Registry
 
-METHODS: Registry[MethodSpec] = Registry("method", "gmc_bench.methods", MethodSpec)
-"""All controllers: entry points of the group `gmc_bench.methods`, or `file.py:SPEC`."""
+METHODS: Registry[MethodSpec] = Registry("method", "gmc_bench.methods", MethodSpec, "SPEC")
+"""All controllers: entry points of the group `gmc_bench.methods`, or `FILE.py:SPEC`."""
 
 __all__ = ["METHODS", "Capabilities", "MethodSpec"]

@@ -11,6 +11,7 @@ from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.nn.history import History
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
+from gmc_bench.registry import raised_at
 from gmc_bench.tokens.spec import TokenSpec
 
 
@@ -114,12 +115,16 @@ class ActorCritic(nn.Module):
         mean: torch.Tensor = total / tokens.num_limbs
         return mean
 
-    def step(self, tokens: TokenBatch, state: torch.Tensor) -> tuple[MaskedGaussian, torch.Tensor]:
+    def step(
+        self, tokens: TokenBatch, state: torch.Tensor, *, critic: bool = True
+    ) -> tuple[MaskedGaussian, torch.Tensor]:
         """Look at one control step of N environments.
 
         Args:
             tokens: what they show.
             state: (N, L, S), from `initial_state` or the step before.
+            critic: also let the critic remember this step; not needed where no values are asked
+                for, and only a policy with a memory does any work for it.
 
         Returns:
             The action distributions, and the state after this step; `remember` adds the action.
@@ -128,9 +133,10 @@ class ActorCritic(nn.Module):
         outputs, *actor = self._run(self.actor, 0, tokens, history)
         if history is None:
             return self._distribution(tokens, outputs), state
-        _, *critic = self._run(self.critic, 1, tokens, history)
+        unchanged = history.state[..., self._widths[0] :]
+        behind = self._run(self.critic, 1, tokens, history)[1] if critic else unchanged
         previous = torch.zeros_like(history.previous_actions[0])
-        state = torch.cat((*actor, *critic, previous), dim=-1)
+        state = torch.cat((*actor, behind, previous), dim=-1)
         return self._distribution(tokens, outputs), state
 
     def one_step(self, state: torch.Tensor) -> History | None:
@@ -160,7 +166,7 @@ class ActorCritic(nn.Module):
             Actions (N, L, J), not limited to the actuators' range, zero where there is no
             actuator; and the state for the next step.
         """
-        distribution, state = self.step(tokens, state)
+        distribution, state = self.step(tokens, state, critic=False)
         actions = distribution.mode if generator is None else distribution.sample(generator)
         return actions, self.remember(state, actions)
 
@@ -209,7 +215,7 @@ def build_network(
     try:
         network = method.build(config, spec, num_outputs, num_bodies)
     except Exception as error:
-        raise _broken(method, f"builder failed with {type(error).__name__}: {error}") from error
+        raise _failed(method, "builder", error) from error
     if not isinstance(network, nn.Module):
         raise _broken(method, f"builder returned a {type(network).__name__}, not a torch.nn.Module")
     network.eval()  # dropout must not draw numbers here
@@ -217,7 +223,7 @@ def build_network(
         with torch.no_grad():
             output = _call(method, network, tokens)
     except Exception as error:
-        raise _broken(method, f"network failed with {type(error).__name__}: {error}") from error
+        raise _failed(method, "network", error) from error
     network.train()
     expected = (len(tokens), spec.max_limbs, num_outputs)
     if not isinstance(output, torch.Tensor):
@@ -233,7 +239,7 @@ def _call(method: MethodSpec, network: nn.Module, tokens: TokenBatch) -> Any:
     if not method.capabilities.temporal:
         return network(tokens)
     count, spec = len(tokens), tokens.spec
-    width = _number(network, "state_width")
+    width, _ = _number(network, "state_width"), _number(network, "sequence_length")
     output, state = network(
         tokens,
         History(
@@ -255,10 +261,14 @@ def _number(network: nn.Module, name: str) -> int:
     return value
 
 
-def _broken(method: MethodSpec, reason: str) -> PluginError:
+def _failed(method: MethodSpec, part: str, error: Exception) -> PluginError:
+    return _broken(method, f"{part} failed with {type(error).__name__}: {error}", raised_at(error))
+
+
+def _broken(method: MethodSpec, reason: str, place: str = "") -> PluginError:
     return PluginError(
         f"the method {method.id!r} cannot be used: its {reason}; its builder must return a module "
-        f"that maps a TokenBatch to (B, L, num_outputs)"
+        f"that maps a TokenBatch to (B, L, num_outputs){place}"
     )
 
 

@@ -1,5 +1,7 @@
 """The description of a controller: light to import, with its heavy parts named by string."""
 
+import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any
@@ -7,6 +9,10 @@ from typing import Any
 from gmc_bench.config import with_overrides
 from gmc_bench.errors import ConfigError, PluginError, did_you_mean
 from gmc_bench.registry import load_target
+
+REQUIRED_PRESETS = ("paper", "lite")
+"""Presets that every method of a comparison has."""
+_ID = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,17 +35,23 @@ class MethodSpec:
 
     Importing a spec must not import torch, so that listing methods stays instant: `config` and
     `builder` may be given as `"module:attribute"` and are then loaded on first use.
+
+    Raises:
+        PluginError: a field has the wrong type; whether the description is complete and keeps the
+            rules is for `require_description`.
     """
 
     id: str
-    """Lower-case name used on the command line."""
+    """Name used on the command line, in records and in folder names: lower-case letters, digits,
+    '.', '_' and '-'."""
     version: int = 1
     """Raised whenever a change can move the method's numbers."""
     title: str = ""
     paper: str = ""
     """Citation, with arXiv number or DOI."""
     reference_code: str = ""
-    """Public repository and commit the implementation was checked against; empty if none exists."""
+    """Public code the implementation was checked against, as `owner/name@commit`, several joined by
+    commas; empty if none exists."""
     licence: str = "unknown"
     """Licence of the reference code."""
     deviations: tuple[str, ...] = ()
@@ -68,6 +80,18 @@ class MethodSpec:
     """What the method claims, in every preset that `preset_capabilities` does not name."""
     preset_capabilities: Mapping[str, Capabilities] = field(default_factory=dict)
     """What presets claim whose settings change it."""
+
+    def __post_init__(self) -> None:
+        _require_types(self)
+        if not _ID.fullmatch(self.id):
+            raise PluginError(
+                f"the id of a method must be lower-case letters, digits, '.', '_' and '-' only, "
+                f"and start with a letter or digit, got {self.id!r}"
+            )
+        if self.version < 1:
+            raise PluginError(
+                f"'version' of the method {self.id!r} must be at least 1, got {self.version}"
+            )
 
     def config_class(self) -> type[Any]:
         """Return the class of the method's settings."""
@@ -108,3 +132,107 @@ class MethodSpec:
         if self.capabilities.per_body:
             return builder(config, spec, num_outputs, num_bodies)
         return builder(config, spec, num_outputs)
+
+
+def require_training(method: MethodSpec) -> None:
+    """Raise unless what a method brings along to training is what a method may bring along.
+
+    Raises:
+        PluginError: it would change a rule of the protocol, or sets a value out of range.
+    """
+    for group, held in method.training.items():
+        settings = dict(held) if isinstance(held, Mapping) else {}
+        threshold: Any = settings.pop("target_kl", None) if group == "ppo" else None
+        foreign = [f"{group}.{name}" for name in settings] or [group] * (threshold is None)
+        if foreign:
+            raise PluginError(
+                f"the method {method.id!r} sets {foreign[0]!r} in 'training', but a method may "
+                f"bring along 'ppo.target_kl' only; everything else is the protocol's"
+            )
+        if not (_is(threshold, (int, float)) and 0 < threshold < math.inf):
+            raise PluginError(
+                f"'training' of the method {method.id!r} must set 'ppo.target_kl' to a positive "
+                f"number, got {threshold!r}"
+            )
+    if method.env_steps_per_body is not None and method.env_steps_per_body < 1:
+        raise PluginError(
+            f"'env_steps_per_body' of the method {method.id!r} must be at least 1, "
+            f"got {method.env_steps_per_body}"
+        )
+
+
+def require_description(method: MethodSpec) -> None:
+    """Raise unless a method says all that a comparison needs, and keeps its rules.
+
+    Raises:
+        PluginError: a preset or a number of parameters is missing or of no preset, or see
+            `require_training`.
+    """
+    for name in REQUIRED_PRESETS:
+        if name not in method.presets:
+            raise PluginError(
+                f"the method {method.id!r} lacks the preset {name!r}; 'presets' must hold "
+                f"{' and '.join(map(repr, REQUIRED_PRESETS))}"
+            )
+    for name in method.presets:
+        if name not in method.parameters:
+            raise PluginError(
+                f"'parameters' of the method {method.id!r} states nothing for the preset {name!r}"
+            )
+    for field_name in ("parameters", "preset_capabilities"):
+        for name in getattr(method, field_name):
+            if name not in method.presets:
+                raise PluginError(
+                    f"{field_name!r} of the method {method.id!r} names {name!r}, which is none of "
+                    f"its presets{did_you_mean(name, method.presets)}"
+                )
+    require_training(method)
+
+
+_Kind = type[Any] | tuple[type[Any], ...]
+_TEXT: tuple[_Kind, str] = (str, "a string")
+_KINDS: dict[str, tuple[_Kind, str]] = {
+    "id": _TEXT,
+    "version": (int, "an integer"),
+    "title": _TEXT,
+    "paper": _TEXT,
+    "reference_code": _TEXT,
+    "licence": _TEXT,
+    "deviations": ((tuple, list), "a tuple of sentences"),
+    "presets": (Mapping, "a mapping of names to settings"),
+    "parameters": (Mapping, "a mapping of presets to numbers"),
+    "training": (Mapping, "a mapping of settings"),
+    "env_steps_per_body": ((int, type(None)), "an integer or None"),
+    "capabilities": (Capabilities, "Capabilities(...)"),
+    "preset_capabilities": (Mapping, "a mapping of presets to Capabilities(...)"),
+}
+"""What the fields of a specification hold."""
+_ITEMS: dict[str, tuple[_Kind, str]] = {
+    "deviations": _TEXT,
+    "presets": (Mapping, "a mapping of settings"),
+    "parameters": (int, "an integer"),
+    "preset_capabilities": (Capabilities, "Capabilities(...)"),
+}
+"""What is in the fields that hold several things."""
+
+
+def _require_types(method: MethodSpec) -> None:
+    for name, (kind, wanted) in _KINDS.items():
+        value: Any = getattr(method, name)
+        if not _is(value, kind):
+            owner = "a method" if name == "id" else f"the method {method.id!r}"
+            raise PluginError(f"{name!r} of {owner} must be {wanted}, got {value!r}")
+    for name, (kind, wanted) in _ITEMS.items():
+        items: Any = getattr(method, name)
+        places = items.items() if isinstance(items, Mapping) else enumerate(items)
+        for place, value in places:
+            if not _is(value, kind):
+                raise PluginError(
+                    f"{name!r} of the method {method.id!r} must hold {wanted} under {place!r}, "
+                    f"got {value!r}"
+                )
+
+
+def _is(value: Any, kind: _Kind) -> bool:
+    # `True` is an integer to Python, but no number of parameters.
+    return isinstance(value, kind) and not isinstance(value, bool)

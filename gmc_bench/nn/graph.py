@@ -44,16 +44,25 @@ class LimbGraph:
         0 on the diagonal; L (more than any path has) where there is no path, as from and to
         padding.
 
-        Source:
-            Floyd 1962, Algorithm 97: Shortest path.
+        A limb with a limbs from itself up to the torso and one with b, of which c are the same, are
+        a + b - 2 c joints apart.
         """
-        slots = self.parents.shape[1]
-        found = torch.full(self.adjacency.shape, slots, device=self.parents.device)
-        found[self.adjacency] = 1
-        found.diagonal(dim1=1, dim2=2).zero_()
-        for via in range(slots):
-            torch.minimum(found, found[:, :, via, None] + found[:, None, via, :], out=found)
-        return found
+        count, slots = self.parents.shape
+        nowhere = self.parents.new_full((count, 1), slots)  # beyond the torso there is slot L
+        above = torch.cat((self.parents.where(self.parents >= 0, slots), nowhere), dim=1)
+        limb = torch.arange(slots, device=above.device).expand(count, -1)
+        # float64, which autocast leaves alone: these are counts.
+        upwards = torch.zeros(
+            count, slots, slots + 1, dtype=torch.float64, device=self.parents.device
+        )
+        for _ in range(slots):
+            upwards.scatter_(2, limb.unsqueeze(2), 1.0)
+            limb = above.gather(1, limb)
+        upwards = upwards[..., :slots]
+        common = (upwards @ upwards.transpose(1, 2)).long()
+        own = common.diagonal(dim1=1, dim2=2)
+        found = own.unsqueeze(2) + own.unsqueeze(1) - 2 * common
+        return found.masked_fill(common == 0, slots)
 
     @cached_property
     def limb_type(self) -> torch.Tensor:

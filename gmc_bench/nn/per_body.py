@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import nn
@@ -29,7 +30,11 @@ class PerBody(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self._keep = False
-        self._kept: tuple[TokenTable, tuple[torch.Tensor, ...]] | None = None
+        self._kept: tuple[TokenTable, tuple[torch.Tensor, ...] | None] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what copies and files hold: not the kept results, which nobody would forget."""
+        return {**self.__dict__, "_keep": False, "_kept": None}
 
     @abstractmethod
     def compute(self, table: TokenTable, bodies: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -44,17 +49,22 @@ class PerBody(nn.Module):
         bodies, index = tokens.bodies
         return self.compute(tokens.table, bodies), index
 
+    @property
+    def keeps(self) -> bool:
+        """Whether results are kept."""
+        return self._keep
+
     def keep(self, on: bool) -> None:
         """Start or stop keeping results; stopping forgets them."""
         self._keep, self._kept = on, None
 
     def _of_table(self, table: TokenTable) -> tuple[torch.Tensor, ...] | None:
+        """Return the values of all bodies, kept for the next call; `None` if they are too many."""
         if self._kept is None or self._kept[0] is not table:
             rows = torch.arange(len(table), device=table.num_limbs.device)
             one = sum(value.nbytes for value in self.compute(table, rows[:1]))
-            if one * len(table) > MAX_KEPT_BYTES:
-                return None
-            self._kept = (table, self.compute(table, rows))
+            fits = one * len(table) <= MAX_KEPT_BYTES
+            self._kept = (table, self.compute(table, rows) if fits else None)
         return self._kept[1]
 
 
@@ -64,7 +74,9 @@ def fixed_weights(network: nn.Module) -> Iterator[None]:
 
     The weights must not change inside the block.
     """
-    parts = [module for module in network.modules() if isinstance(module, PerBody)]
+    parts = [
+        module for module in network.modules() if isinstance(module, PerBody) and not module.keeps
+    ]
     for part in parts:
         part.keep(True)
     try:

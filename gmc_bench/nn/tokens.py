@@ -76,7 +76,7 @@ class TokenBatch:
         context = self.table.context[self.morphology_index]
         features = self.dynamic.new_empty(*self.dynamic.shape[:2], self.spec.num_features)
         features[..., torch.from_numpy(self.spec.dynamic_indices)] = self.dynamic
-        features[..., torch.from_numpy(self.spec.context_indices)] = context
+        features[..., torch.from_numpy(self.spec.context_indices)] = context.to(features.dtype)
         return features
 
     @cached_property

@@ -8,14 +8,18 @@ from typing import TypeVar
 import torch
 
 from gmc_bench.errors import ConfigError, GmcBenchError, did_you_mean
-from gmc_bench.methods.spec import MethodSpec
+from gmc_bench.methods.spec import MethodSpec, require_description
+from gmc_bench.registry import raised_at
 from gmc_bench.testing.method_checks import CHECKS
+from gmc_bench.testing.method_execution import CheckSkippedError
 from gmc_bench.testing.method_subject import CheckFailedError, make_subject
 
 T = TypeVar("T")
 
 BACKENDS = ("inductor", "aot_eager", "none")
 """Ways to compile: fully, traced only (some seconds per network), not at all."""
+DESCRIPTION = "description"
+"""Name of the check of what the method says about itself, which needs no network."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,7 +27,8 @@ class CheckResult:
     """Outcome of one check."""
 
     name: str
-    passed: bool
+    passed: bool | None
+    """`None` if it was skipped."""
     detail: str = ""
     """What was found; when the check failed, the first counterexample and what was expected."""
 
@@ -38,9 +43,9 @@ def check_method(
     """Check that a controller keeps the benchmark's contract.
 
     Actor and critic are built for random bodies and run on a CPU; torch's random state is left as
-    it was. The checks and their order are those of `gmc_bench.testing.method_checks.CHECKS`; a
-    method with a memory and one with weights per body pass through the same ones, with a state
-    and with a body's table row that matter.
+    it was. The checks and their order are `DESCRIPTION`, of all presets together, and those of
+    `gmc_bench.testing.method_checks.CHECKS`; a method with a memory and one with weights per body
+    pass through the same ones, with a state and with a body's table row that matter.
 
     Args:
         method: the controller.
@@ -49,13 +54,14 @@ def check_method(
         backend: how to compile, one of `BACKENDS`.
 
     Returns:
-        The result of `build` and one per check; a single failed `build` when nothing can be
-        built. A check that raises is a failed check.
+        The result of `description`, of `build`, and one per check; none after a failed `build`,
+        because nothing can be built. A check that raises is a failed check.
 
     Raises:
         ConfigError: unknown check or backend.
     """
-    names = _known("check", CHECKS if checks is None else checks, CHECKS)
+    known = (DESCRIPTION, *CHECKS)
+    names = _known("check", known if checks is None else checks, known)
     _known("backend", [backend], BACKENDS)
     results: list[CheckResult] = []
 
@@ -64,8 +70,10 @@ def check_method(
             found = check()
         except (CheckFailedError, GmcBenchError) as failure:
             results.append(CheckResult(name=name, passed=False, detail=str(failure)))
+        except CheckSkippedError as reason:
+            results.append(CheckResult(name=name, passed=None, detail=str(reason)))
         except Exception as error:  # noqa: BLE001 - a plug-in may raise anything
-            detail = f"raised {type(error).__name__}: {error}"
+            detail = f"raised {type(error).__name__}: {error}{raised_at(error)}"
             results.append(CheckResult(name=name, passed=False, detail=detail))
         else:
             detail = found if isinstance(found, str) else ""
@@ -73,12 +81,21 @@ def check_method(
             return found
         return None
 
+    if DESCRIPTION in names:
+        run(DESCRIPTION, partial(_check_description, method))
+        names.remove(DESCRIPTION)
     with torch.random.fork_rng(devices=[]):
         subject = run("build", partial(make_subject, method, preset, backend))
         if subject is not None:
             for name in names:
                 run(name, partial(CHECKS[name], subject))
     return results
+
+
+def _check_description(method: MethodSpec) -> str:
+    """The method says all that a comparison needs, and keeps its rules."""
+    require_description(method)
+    return f"presets {', '.join(method.presets)}"
 
 
 def _known(what: str, names: Iterable[str], known: Iterable[str]) -> list[str]:

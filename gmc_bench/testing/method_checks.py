@@ -19,7 +19,14 @@ from gmc_bench.testing.method_execution import (
     check_fixed_weights,
     check_repeatable,
     check_seed,
+    check_sequence_length,
     check_state_dict,
+)
+from gmc_bench.testing.method_layouts import (
+    check_layouts,
+    require_finite_gradients,
+    require_finite_outputs,
+    require_shapes,
 )
 from gmc_bench.testing.method_subject import (
     NETWORKS,
@@ -32,7 +39,6 @@ from gmc_bench.testing.method_subject import (
     compare,
     difference,
     gradients_of,
-    locate,
     make_scene,
     outputs_of,
     perturb,
@@ -67,30 +73,13 @@ def _check_parameters(subject: Subject) -> str:
 def _check_shapes(subject: Subject) -> str:
     """Batches of 1 and 7 give (B, L, num_outputs)."""
     for size in (1, 7):
-        _require_shapes(subject.policy, subject.scene.select(range(size)))
+        require_shapes(subject.policy, subject.scene.select(range(size)))
     return "batches of 1 and 7"
-
-
-def _require_shapes(policy: ActorCritic, scene: Scene) -> None:
-    for name, width in zip(NETWORKS, (policy.spec.actions_per_token, 1), strict=True):
-        found = tuple(outputs_of(policy, name, scene).shape)
-        expected = (len(scene.tokens), policy.spec.max_limbs, width)
-        if found != expected:
-            raise CheckFailedError(f"the {name} returned shape {found}, expected {expected}")
 
 
 def _check_finite(subject: Subject) -> str:
     """Outputs of real limbs are finite."""
-    tokens = subject.scene.tokens
-    for name in NETWORKS:
-        found = outputs_of(subject.policy, name, subject.scene)
-        wrong = ~found.isfinite() & ~tokens.limb_padding_mask.unsqueeze(-1)
-        if wrong.any():
-            place = tuple(wrong.nonzero()[0].tolist())
-            raise CheckFailedError(
-                f"the {name}'s outputs must be finite: {locate(tokens, place)} is "
-                f"{float(found[place])}"
-            )
+    require_finite_outputs(subject.policy, subject.scene)
     return ""
 
 
@@ -184,7 +173,7 @@ def _require_gradients(policy: ActorCritic) -> int:
             scene = make_scene(policy, seed)
             outputs = call(policy, name, scene)[~scene.tokens.limb_padding_mask]
             gradients = gradients_of(network, outputs)
-            _require_finite(name, gradients)
+            require_finite_gradients(name, gradients)
             without -= {key for key, gradient in gradients.items() if gradient.any()}
             if not without:
                 break
@@ -197,20 +186,11 @@ def _require_gradients(policy: ActorCritic) -> int:
     return count
 
 
-def _require_finite(name: str, gradients: dict[str, torch.Tensor]) -> None:
-    for key, gradient in gradients.items():
-        if not gradient.isfinite().all():
-            raise CheckFailedError(
-                f"the gradient of the {name}'s {key!r} has {int((~gradient.isfinite()).sum())} "
-                f"numbers that are not finite"
-            )
-
-
 def _check_height_map(subject: Subject) -> str:
     """With a height map, outputs depend on it, and each environment's on its own alone."""
     policy = perturb(subject.build(TokenSpec(SPEC.max_limbs, num_heights=_NUM_HEIGHTS)))
     scene = make_scene(policy)
-    _require_shapes(policy, scene)
+    require_shapes(policy, scene)
     tokens = scene.tokens
     heights = tokens.height_map.clone()  # type: ignore[union-attr]  # the layout has one
     heights[0] = torch.randn(_NUM_HEIGHTS)
@@ -238,6 +218,7 @@ CHECKS: dict[str, Check] = {
     "padding ignored": _check_padding,
     "bodies independent": _check_batch,
     "more token slots": _check_slots,
+    "other layouts": check_layouts,
     "gradients": _check_gradients,
     "state dict": check_state_dict,
     "seeded build": check_seed,
@@ -245,6 +226,7 @@ CHECKS: dict[str, Check] = {
     "limb order": check_order,
     "limb tree": check_tree,
     "memory": check_memory,
+    "sequence length": check_sequence_length,
     "steps at once": check_sequences,
     "weights per body": check_body_weights,
     "height map": _check_height_map,

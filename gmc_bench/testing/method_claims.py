@@ -91,6 +91,7 @@ def check_tree(subject: Subject) -> str:
 
 def check_memory(subject: Subject) -> str:
     """A memory is in the state and nowhere else; without a memory, the past changes nothing."""
+    _require_no_writing(subject)
     if not subject.claims.temporal:
         return _check_no_memory(subject)
     policy, scene = subject.policy, subject.scene
@@ -111,6 +112,20 @@ def check_memory(subject: Subject) -> str:
     return f"{policy.state_width} numbers per token"
 
 
+def _require_no_writing(subject: Subject) -> None:
+    """Raise if running in training mode changes a number of the policy, as batch norms do."""
+    policy = subject.build().train()
+    before = {key: value.clone() for key, value in policy.state_dict().items()}
+    for name in NETWORKS:
+        outputs_of(policy, name, subject.scene)
+    for key, value in policy.state_dict().items():
+        if not torch.equal(value, before[key]):
+            raise CheckFailedError(
+                f"a forward pass in training mode changes {key!r}; what a network holds may change "
+                f"by the optimiser alone, or updates see another policy than rollouts"
+            )
+
+
 def _check_no_memory(subject: Subject) -> str:
     other = make_scene(subject.policy, seed=3)
     for name in NETWORKS:
@@ -128,13 +143,13 @@ def check_sequences(subject: Subject) -> str:
         return "no memory"
     policy, rng = subject.policy, np.random.default_rng(4)
     tokens, state = subject.scene.tokens, subject.scene.state
-    shown = [show_again(rng, tokens) for _ in range(_NUM_STEPS)]
-    actions = torch.stack([random_actions(rng, tokens) for _ in shown])
     starts = torch.zeros(_NUM_STEPS, len(tokens), dtype=torch.bool)
     starts[[0, 2, 1, 3], [1, 2, 3, 3]] = True  # environment 3 starts twice, 0 and 4 to 6 never
+    shown = _episodes(rng, tokens, starts)
+    actions = torch.stack([random_actions(rng, item) for item in shown])
     joined = TokenBatch(
         tokens.table,
-        tokens.morphology_index.repeat(_NUM_STEPS),
+        torch.cat([item.morphology_index for item in shown]),
         torch.cat([item.dynamic for item in shown]),
     )
     with torch.no_grad():
@@ -147,6 +162,18 @@ def check_sequences(subject: Subject) -> str:
     values, singly = (item.view(-1, 1, 1).expand(shape) for item in (found[1], expected[1]))
     largest = compare(cause, "critic", values, singly, joined)
     return f"{_NUM_STEPS} steps at once; largest difference {largest:.0e}"
+
+
+def _episodes(
+    rng: np.random.Generator, tokens: TokenBatch, starts: torch.Tensor
+) -> list[TokenBatch]:
+    """Return the tokens of T steps; with a new episode, `starts` (T, N), comes another body."""
+    shown = []
+    for started in starts:
+        body = torch.where(started, tokens.morphology_index + 1, tokens.morphology_index)
+        tokens = show_again(rng, replace(tokens, morphology_index=body % len(NUM_LIMBS)))
+        shown.append(tokens)
+    return shown
 
 
 def _single_steps(

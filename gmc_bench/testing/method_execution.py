@@ -1,11 +1,13 @@
-"""Checks that a network is the same however it is built and run: saved, compiled, reduced, ..."""
+"""Checks that a network is the same however built and run: saved, in parts, reduced, compiled."""
 
 import io
+import math
 from typing import Any
 
 import torch
 
 from gmc_bench.nn.per_body import fixed_weights
+from gmc_bench.suites.unimal import SUITE
 from gmc_bench.testing.method_subject import (
     NETWORKS,
     CheckFailedError,
@@ -17,6 +19,8 @@ from gmc_bench.testing.method_subject import (
     perturb,
 )
 
+_ROLLOUT = math.gcd(*(protocol.rollout_length for protocol in SUITE.protocols.values()))
+"""Control steps of which the rollouts of every shipped protocol are a multiple."""
 _REDUCED_TOLERANCE = 0.05
 """Relative to the largest output. bfloat16 keeps 8 bits: each layer rounds by up to 2^-9 = 0.2 %,
 and errors of some twenty layers in a row, with gains around one, add up to a few percent."""
@@ -24,6 +28,10 @@ _REDUCED_COSINE = 0.995
 """Random errors of 5 % of the outputs' size leave a cosine of 0.9987; a wrong sign far less."""
 _COMPILED_TOLERANCE = 1e-4
 """Relative to the largest number: compilers fuse and reorder float32 sums."""
+
+
+class CheckSkippedError(Exception):
+    """A check was not made; the text says why."""
 
 
 def check_state_dict(subject: Subject) -> str:
@@ -64,6 +72,17 @@ def check_repeatable(subject: Subject) -> str:
         first, again = (outputs_of(subject.policy, name, subject.scene) for _ in range(2))
         compare("calling it again", name, again, first, subject.scene.tokens, 0.0)
     return "bit for bit"
+
+
+def check_sequence_length(subject: Subject) -> str:
+    """The steps that training keeps together divide the rollouts of all protocols."""
+    steps = subject.policy.sequence_length
+    if _ROLLOUT % steps:
+        raise CheckFailedError(
+            f"'sequence_length' must divide {_ROLLOUT}, so that the rollouts of all protocols are "
+            f"whole sequences, got {steps}"
+        )
+    return f"{steps} steps" if subject.claims.temporal else "no memory"
 
 
 def check_fixed_weights(subject: Subject) -> str:
@@ -127,7 +146,7 @@ def check_compiled(subject: Subject) -> str:
     The critic is the same network with one output; compiling takes seconds.
     """
     if subject.backend == "none":
-        return "skipped"
+        raise CheckSkippedError("skipped, as asked for")
     network, tokens = subject.policy.actor, subject.scene.tokens
     parameters = [p for p in network.parameters() if p.requires_grad]
     torch.compiler.reset()

@@ -110,10 +110,12 @@ def perturb(policy: ActorCritic) -> ActorCritic:
 
 
 @torch.no_grad()
-def make_scene(policy: ActorCritic, seed: int = 0, steps: int = 2) -> Scene:
+def make_scene(
+    policy: ActorCritic, seed: int = 0, steps: int = 2, num_limbs: Sequence[int] = NUM_LIMBS
+) -> Scene:
     """Draw bodies and what they show; a policy with a memory has lived through `steps` before."""
     rng = np.random.default_rng(seed)
-    tokens = random_tokens(rng, policy.spec, NUM_LIMBS, BATCH_SIZE)
+    tokens = random_tokens(rng, policy.spec, num_limbs, BATCH_SIZE)
     state = policy.initial_state(len(tokens))
     for _ in range(steps if policy.temporal else 0):
         _, state = policy.step(show_again(rng, tokens), state)

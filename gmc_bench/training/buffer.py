@@ -118,7 +118,7 @@ class RolloutBuffer:
         Yields:
             The tokens of consecutive transitions (time-major), and what was remembered.
         """
-        if self.sequence_length > 1:
+        if self.state.shape[-1]:
             at_most = self.sequence_length * self.num_envs
         for start in range(0, len(self), at_most):
             rows = slice(start, min(start + at_most, len(self)))

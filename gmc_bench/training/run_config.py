@@ -16,7 +16,7 @@ class RunConfig:
     """Everything that decides the numbers of a run, and the machine settings it was given."""
 
     method: str
-    """Registered id, or `file.py:ATTRIBUTE`."""
+    """Registered id, or `FILE.py:SPEC`, or `MODULE:SPEC`."""
     method_config: dict[str, Any]
     """Settings of the method."""
     suite: str
@@ -31,6 +31,8 @@ class RunConfig:
     """Rules of the run."""
     seed: int
     """Seed of every random stream."""
+    method_source_digest: str | None = None
+    """SHA-256 of the file that the method was given as; none if it was not given as a file."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Number format of the networks' matrix products; weights are float32 in both."""
     unofficial_reasons: tuple[str, ...] = field(default=())
@@ -56,6 +58,8 @@ class RunConfig:
         plain = to_dict(self)
         for name in ("seed", "device", "threads", "checkpoint_interval_s", "unofficial_reasons"):
             del plain[name]
+        if self.method_source_digest is None:  # its identity is its id and version, as ever
+            del plain["method_source_digest"]
         return plain
 
     def to_yaml(self) -> str:

@@ -26,7 +26,7 @@ def _one_thread():
 
 def failed(name, preset, **options):
     results = check_method(METHODS.get(name), preset, **options)
-    return [(result.name, result.detail) for result in results if not result.passed]
+    return [(result.name, result.detail) for result in results if result.passed is False]
 
 
 NAMES = METHODS.names()

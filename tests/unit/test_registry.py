@@ -4,7 +4,7 @@ from importlib.metadata import entry_points
 import pytest
 
 from gmc_bench.errors import PluginError, UnknownNameError
-from gmc_bench.registry import Registry, load_target
+from gmc_bench.registry import Registry, load_target, raised_at
 
 GROUP = "test_gmc_bench.colours"
 
@@ -198,7 +198,7 @@ def test_a_file_that_failed_can_be_corrected_and_loaded_again(tmp_path):
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("no_colon", "is not of the form 'module:attribute' or 'file.py:attribute'"),
+        ("no_colon", "is not of the form 'MODULE:ATTRIBUTE' or 'FILE.py:ATTRIBUTE'"),
         ("gmc_bench.registry:", "is not of the form"),
         (":Registry", "is not of the form"),
         ("gmc_bench.nowhere:X", "could not be imported: ModuleNotFoundError"),
@@ -218,3 +218,76 @@ def test_load_takes_registered_names_and_targets(registry, tmp_path):
     path = plugin_file(tmp_path, "ITEM = 'not a colour'\n")
     with pytest.raises(PluginError, match=r"my_colour\.py:ITEM is a str, but a colour must be"):
         registry.load(f"{path}:ITEM")
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("mine.py", "mine.py:COLOUR"),
+        ("some/folder/mine.py", "some/folder/mine.py:COLOUR"),
+        ("no_such_package.colours", "no_such_package.colours:COLOUR"),
+        ("gmc_bench", "gmc_bench:COLOUR"),
+    ],
+)
+def test_a_file_or_module_without_its_plugin_is_told_how_to_go_on(registry, name, given):
+    message = f"{name!r} is not a registered colour; for the one that it defines give {given}"
+    with pytest.raises(UnknownNameError) as error:
+        registry.load(name)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize("name", ["no_such_package", "__main__", "no/such/folder", "a..b"])
+def test_other_unknown_names_are_just_unknown(registry, name):
+    with pytest.raises(UnknownNameError, match=f"^unknown colour '{name}'$"):
+        registry.load(name)
+
+
+def test_a_registered_name_wins_over_a_module(registry):
+    for name in ("gmc_bench", "red.velvet"):
+        registry.add(name, Colour(name))
+        assert registry.load(name).name == name
+
+
+def test_a_module_calls_a_plugin_as_its_registry_says():
+    with pytest.raises(UnknownNameError, match=r"give mine\.py:SPEC$"):
+        Registry("colour", GROUP, Colour, "SPEC").load("mine.py")
+
+
+def test_a_name_is_taken_by_anything_but_the_plugin_itself(distribution, registry):
+    distribution("bad", "1 / 0\n", {"broken": "bad:X"})
+    red = Colour("red")
+    registry.add("red", red)
+    assert not registry.taken("red", red)
+    assert registry.taken("red", Colour("red"))
+    assert registry.taken("broken", red)
+    assert not registry.taken("blue", red)
+
+
+# --- where an error was raised
+
+
+def test_an_error_on_import_names_its_line(tmp_path):
+    path = plugin_file(tmp_path, "\n\nITEM = int('x')\n")
+    with pytest.raises(PluginError, match=r"invalid literal.* \[my_colour\.py:3\]$"):
+        load_target(f"{path}:ITEM")
+
+
+def test_the_line_is_the_plugins_and_not_that_of_a_package_it_calls(tmp_path):
+    source = (
+        "import json\nimport torch\n"
+        "def inner(x):\n    return torch.nn.Linear(2, 3)(x)\n"
+        "def outer(x):\n    return inner(x)\n"
+        "def decode(x):\n    return json.loads(x)\n"
+    )
+    path = plugin_file(tmp_path, source)
+    for name, argument, line in (("outer", None, 4), ("decode", "{", 8)):
+        with pytest.raises((TypeError, ValueError)) as error:
+            load_target(f"{path}:{name}")(argument)
+        assert raised_at(error.value.with_traceback(error.tb.tb_next)) == f" [my_colour.py:{line}]"
+
+
+def test_an_error_outside_of_plugins_has_no_place():
+    with pytest.raises(PluginError) as error:
+        load_target("nowhere")
+    assert raised_at(error.value.with_traceback(error.tb.tb_next)) == ""
+    assert raised_at(ValueError("never raised")) == ""

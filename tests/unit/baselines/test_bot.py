@@ -215,6 +215,9 @@ def test_initialisation():
     limit = np.sqrt(6 / (4 * 128))  # xavier over the stacked query, key and value map
     assert 0.99 * limit < state["layers.1.self_attn.in_proj_weight"].abs().max() <= limit
     assert not state["layers.1.self_attn.in_proj_bias"].any()
+    # Layers are copies, of which the linear maps are drawn anew.
+    for name, same in (("self_attn.in_proj_weight", True), ("linear1.weight", False)):
+        assert torch.equal(state[f"layers.0.{name}"], state[f"layers.1.{name}"]) is same
 
 
 def test_heads_must_divide_the_width():

@@ -182,6 +182,13 @@ def test_initialisation():
     assert 0.99 * xavier < largest["attention.layers.0.self_attn.in_proj_weight"] <= xavier
 
 
+def test_all_layers_start_as_copies():
+    network = build(SPEC.make_config("lite"), TokenSpec(12), 2)
+    first, *others = (layer.state_dict() for layer in network.attention.layers)
+    for other in others:
+        assert all(torch.equal(value, other[name]) for name, value in first.items())
+
+
 def test_generated_map_by_hand():
     """One limb with context (1, 2): weight 3 * 1 + 2 and so on, entry by entry."""
     generator = LinearGenerator(2, inputs=1, outputs=2, init=0.1)

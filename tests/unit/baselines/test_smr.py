@@ -195,6 +195,12 @@ def test_the_unit_is_the_one_of_torch():
     assert not state[~real].any()
 
 
+def test_attention_layers_start_as_copies_as_in_the_backbone():
+    network = SPEC.build(SPEC.make_config("lite"), TOKENS, 2)
+    first, second = (layer.state_dict() for layer in network.layers)
+    assert all(torch.equal(value, second[name]) for name, value in first.items())
+
+
 @pytest.mark.parametrize("preset", sorted(SPEC.presets))
 def test_parameter_counts(preset):
     """GRU(128 + 2 -> 128) adds 99,840 to each network of MetaMorph* (3,312,515 in all)."""

@@ -15,7 +15,7 @@ METHOD_FILES = {
     "methods.py": """
 from dataclasses import dataclass
 import torch
-from gmc_bench.methods import MethodSpec
+from gmc_bench.methods import Capabilities, MethodSpec
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
@@ -43,8 +43,25 @@ NAN = MethodSpec(id="nan", config=Config, builder=NotFinite)
 TEXT = MethodSpec(id="text", config=Config, builder=not_a_module)
 RAISES = MethodSpec(id="raises", config=Config, builder=raising)
 NO_CONFIG = MethodSpec(id="no-config", config="nowhere:Config", builder=Wide)
-BAD_ID = MethodSpec(id="My Method/1", config=Config, builder=Wide)
 NO_PRESET = MethodSpec(id="no-preset", config=Config, builder=Wide, presets={"paper": {}})
+NEGATIVE = MethodSpec(id="negative", config=Config, builder=Wide, env_steps_per_body=-1)
+
+class Remembers(Wide):
+    state_width, sequence_length = 1, 24
+    def forward(self, tokens, history):
+        return tokens.features[..., : self.num_outputs], history.state
+
+TEMPORAL = MethodSpec(
+    id="temporal", config=Config, builder=Remembers, capabilities=Capabilities(temporal=True)
+)
+""",
+    "bad_id.py": """
+from gmc_bench.methods import MethodSpec
+SPEC = MethodSpec(id="My Method/1", config="nowhere:Config", builder="nowhere:build")
+""",
+    "copied.py": """
+from gmc_bench.methods import MethodSpec
+SPEC = MethodSpec(id="metamorph", config="nowhere:Config", builder="nowhere:build")
 """,
 }
 
@@ -96,15 +113,26 @@ CASES = [
     (f"{RUN} --device meta", "the device 'meta' is not supported; use --device cpu or cuda"),
     # method files
     (f"{RUN} --method absent.py:SPEC", "method file 'absent.py' does not exist"),
-    (f"{RUN} --method empty.py", "unknown method 'empty.py'"),
+    (f"{RUN} --method empty.py", "'empty.py' is not a registered method; for the one that it"),
+    (f"{RUN} --method empty.py", "give empty.py:SPEC"),
+    (f"{RUN} --method baselines.bot", "give baselines.bot:SPEC"),
+    ("check-method empty.py", "give empty.py:SPEC"),
+    ("profile train --morphologies tiny --method empty.py", "give empty.py:SPEC"),
+    (f"{RUN} --method copied.py:SPEC", "copied.py:SPEC has the id 'metamorph' of a registered"),
+    ("check-method copied.py:SPEC", "give it an id of its own, or name the registered one by"),
+    ("profile train --morphologies tiny --method copied.py:SPEC", "copied.py:SPEC has the id"),
     (f"{RUN} --method syntax.py:SPEC", "'syntax.py' could not be imported: SyntaxError"),
-    (f"{RUN} --method raises.py:SPEC", "could not be imported: RuntimeError: no luck"),
+    (
+        f"{RUN} --method raises.py:SPEC",
+        "could not be imported: RuntimeError: no luck [raises.py:1]",
+    ),
     (f"{RUN} --method exits.py:SPEC", "could not be imported: SystemExit"),
     (f"{RUN} --method empty.py:SPEC", "'empty.py' has no 'SPEC'"),
     (f"{RUN} --method number.py:SPEC", "a method must be a MethodSpec"),
     (f"{RUN} --method methods.py:NO_CONFIG", "'nowhere' could not be imported"),
     (f"{RUN} --method methods.py:NO_PRESET", "has no preset 'lite', which the protocol 'smoke'"),
-    (f"{RUN} --method methods.py:BAD_ID", "must be lower-case letters, digits"),
+    (f"{RUN} --method bad_id.py:SPEC", "must be lower-case letters, digits"),
+    (f"{RUN} --method methods.py:NEGATIVE", "'env_steps_per_body' of the method 'negative' must"),
     # files and folders
     (f"{RUN} --out full", "full already exists and is not empty; choose another --out"),
     (f"{RUN} --out full/note.txt", "already exists and is not empty"),
@@ -168,6 +196,8 @@ def test_bad_input(gmc, tmp_path, command, reason):
         ("NAN", "its network returned numbers that are not finite"),
         ("TEXT", "its builder returned a str, not a torch.nn.Module"),
         ("RAISES", "its builder failed with ValueError: width is odd"),
+        ("RAISES", "(B, L, num_outputs) [methods.py:25]"),
+        ("TEMPORAL", "trained on sequences of 24 steps, so the protocol's 'rollout_length' must"),
     ],
 )
 def test_a_builder_that_breaks_its_contract_leaves_no_folder(gmc, tmp_path, attribute, reason):

@@ -50,7 +50,9 @@ def test_a_sound_method_passes_in_all_presets(gmc):
     assert err == "checking linear (paper)\nchecking linear (lite)\n"
     lines = [line.split() for line in out.splitlines()]
     assert lines[0] == ["check", "passed", "detail"]
+    assert lines[2][:2] == ["description", "yes"]
     assert lines.count(["parameter", "counts", "yes", "159"]) == 2
+    assert lines.count(["torch.compile", "-", "skipped,", "as", "asked", "for"]) == 2
 
 
 def test_a_failed_check_is_named_with_its_counterexample(gmc):
@@ -64,8 +66,11 @@ def test_a_failed_check_is_named_with_its_counterexample(gmc):
 
 def test_a_method_without_presets_is_checked_with_its_defaults(gmc):
     code, out, err = gmc("check-method", "methods.py:PLAIN", "--backend", "none", "--json")
-    assert (code, err) == (0, "checking linear (defaults)\n")
-    assert list(json.loads(out)["presets"]) == ["defaults"]
+    assert code == 1
+    assert err.startswith("checking linear (defaults)\n")
+    ((label, results),) = json.loads(out)["presets"].items()
+    assert label == "defaults"
+    assert [r["name"] for r in results if r["passed"] is False] == ["description"]
 
 
 def test_json_has_every_result(gmc):
@@ -75,7 +80,8 @@ def test_json_has_every_result(gmc):
     assert (found["method"], found["backend"], found["passed"]) == ("linear", "none", False)
     assert list(found["presets"]) == ["paper", "lite"]
     for results in found["presets"].values():
-        assert [r["name"] for r in results if not r["passed"]] == ["more token slots"]
+        assert [r["name"] for r in results if r["passed"] is False] == ["more token slots"]
+        assert [r["name"] for r in results if r["passed"] is None] == ["torch.compile"]
         assert {"name": "parameter counts", "passed": True, "detail": "159"} in results
 
 
@@ -104,6 +110,32 @@ def test_bad_input_gives_one_sentence(gmc, words, sentence):
     assert (code, out) == (2, "")
     assert sentence in err
     assert err.count("\n") == 1
+
+
+@pytest.fixture
+def no_compiler(monkeypatch):
+    monkeypatch.setenv("CXX", "/nowhere/g++")
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_without_a_compiler_the_default_is_tracing_only(gmc):
+    code, out, err = gmc("check-method", "methods.py:SPEC", "--preset", "lite", "--json")
+    assert code == 0
+    assert json.loads(out)["backend"] == "aot_eager"
+    assert err.splitlines() == [
+        "no C++ compiler '/nowhere/g++' found: compiling with aot_eager, which needs none",
+        "checking linear (lite)",
+    ]
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_without_a_compiler_full_compilation_is_refused(gmc):
+    code, out, err = gmc("check-method", "methods.py:SPEC", "--backend", "inductor")
+    assert (code, out) == (2, "")
+    assert err == (
+        "gmc-bench: --backend inductor needs a C++ compiler, but '/nowhere/g++' was not found; "
+        "install it, name another one in the variable CXX, or use --backend aot_eager\n"
+    )
 
 
 def test_backends_are_those_of_the_kit():

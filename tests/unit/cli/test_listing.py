@@ -33,14 +33,15 @@ def many_words():
         id="wordy",
         title="Wordy",
         paper="A paper with a title of many words, " * 10,
-        reference_code="https://github.com/someone/something at 1234567",
+        reference_code="someone/something@1234567",
         licence="MIT",
         deviations=("One.", "Two."),
         config=dict,
         builder="nowhere:build",
-        presets={"paper": {"widths": (1, 2)}, "lite": {}},
+        presets={"paper": {"widths": (1, 2), "norm": NotImplemented}, "lite": {}},
         parameters={"paper": 1_234_567, "lite": 8_901},
-        training={"ppo": {"gamma": 0.9}},
+        training={"ppo": {"target_kl": 0.2}},
+        env_steps_per_body=1_000,
         capabilities=Capabilities(uses_graph=True, temporal=True),
         preset_capabilities={"lite": Capabilities(per_body=True)},
     )
@@ -56,18 +57,20 @@ def test_the_list_of_methods_is_readable(gmc):
     assert lines[place].split(maxsplit=5)[1:] == ["1,234,567", "8,901", "2", "MIT", "tree, memory"]
     assert lines[place + 1].startswith("    A paper with a title of many words, A paper")
     assert lines[place + 1].endswith("...")
-    assert lines[place + 2] == "    code: someone/something at 1234567"
+    assert lines[place + 2] == "    code: someone/something@1234567"
 
 
 def test_the_json_list_of_methods_has_everything(gmc):
     with METHODS.temporarily("wordy", many_words()):
         rows = {row["id"]: row for row in json.loads(gmc("list", "methods", "--json")[1])}
     row = rows["wordy"]
-    assert row["presets"] == {"paper": {"widths": [1, 2]}, "lite": {}}
+    assert row["presets"] == {"paper": {"widths": [1, 2], "norm": "NotImplemented"}, "lite": {}}
     assert row["parameters"] == {"paper": 1_234_567, "lite": 8_901}
     assert row["deviations"] == ["One.", "Two."]
-    assert row["training"] == {"ppo": {"gamma": 0.9}}
-    assert row["reference_code"] == "https://github.com/someone/something at 1234567"
+    assert row["training"] == {"ppo": {"target_kl": 0.2}}
+    assert row["env_steps_per_body"] == 1_000
+    assert row["reference_code"] == "someone/something@1234567"
+    assert rows["recmorph"]["env_steps_per_body"] is None
     claims = {"permutation_equivariant": False, "uses_graph": True, "temporal": True}
     assert row["capabilities"] == {**claims, "per_body": False}
     assert row["preset_capabilities"]["lite"]["per_body"]

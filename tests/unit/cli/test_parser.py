@@ -24,6 +24,10 @@ class Outer:
     """Environments."""
     splits: tuple[str, ...] = ("train", "test")
     """Parts."""
+    widths: tuple[int, ...] = ()
+    """Layers."""
+    limit: float | None = None
+    """Threshold."""
     ppo: Inner = field(default_factory=Inner)
 
 
@@ -40,6 +44,8 @@ def test_every_setting_is_an_option_with_its_help_and_default(parser):
     assert "--num-envs VALUE Environments. (default: 4)" in text
     assert "--ppo.learning-rate VALUE Step size in % of the gradient. (default: 0.5)" in text
     assert "--splits VALUE Parts. (default: train,test)" in text
+    assert "--widths VALUE Layers. (default: none)" in text
+    assert "--limit VALUE Threshold. (default: none)" in text
     assert "--name" not in text
 
 

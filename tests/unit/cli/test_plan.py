@@ -1,5 +1,6 @@
 """From the command line to the settings of a run: who wins, and what is official."""
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,6 +50,7 @@ def test_without_changes_a_run_follows_the_protocol(resolve):
     assert config["method_config"]["width"] == 64  # preset `lite`, which `smoke` asks for
     assert config["protocol"]["num_envs"] == SUITE.protocol("smoke").num_envs
     assert config["seed"] == 1
+    assert config["method_source_digest"] is None
     assert config["unofficial_reasons"] == []
     assert "8,192 env steps" in err
     assert "unofficial" not in err
@@ -110,11 +112,18 @@ def test_a_method_in_a_file_is_found_again_from_anywhere(resolve, tmp_path):
     (tmp_path / "mine.py").write_text(METHOD)
     config, err = resolve("--method", "mine.py:SPEC")
     assert config["method"] == f"{tmp_path}/mine.py:SPEC"
+    assert config["method_source_digest"] == hashlib.sha256(METHOD.encode()).hexdigest()
     assert config["method_config"] == {"width": 4}
     assert config["protocol"]["ppo"]["target_kl"] == 0.2  # what the method brings along
     assert config["protocol"]["env_steps"] == 10_000  # for two training bodies
     assert config["unofficial_reasons"] == []
     assert "method mine (preset default)" in err
+
+
+def test_a_registered_method_may_also_be_given_as_a_module(resolve):
+    config, _ = resolve("--method", "recmorph:SPEC")
+    assert config["method"] == "recmorph:SPEC"
+    assert config["method_source_digest"] is None
 
 
 def test_a_method_may_not_bring_along_other_rules(gmc, tmp_path):

@@ -7,6 +7,7 @@ import torch
 
 from gmc_bench.cli import plan
 from gmc_bench.cli import session as sessions
+from gmc_bench.cli.method import source_digest
 from gmc_bench.cli.report import summarize
 from gmc_bench.errors import ConfigError
 from gmc_bench.evaluation.evaluate import EpisodeResult
@@ -42,6 +43,28 @@ def test_other_bodies_under_the_same_name_are_refused(config):
     changed = RunConfig(**{**vars(config), "morphologies_digest": "f" * 64})
     with pytest.raises(ConfigError, match="'tiny' has changed since the run was started"):
         sessions.open_session(changed)
+
+
+def test_a_method_file_that_changed_is_refused(config, tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("from recmorph import SPEC\n")
+    name = f"{path}:SPEC"
+    config = replace(config, method=name, method_source_digest=source_digest(name))
+    assert sessions.open_session(config).method.id == "recmorph"
+    path.write_text("from recmorph import SPEC  # changed\n")
+    with pytest.raises(ConfigError, match=r"mine\.py:SPEC has changed since the run was started"):
+        sessions.open_session(config)
+    path.unlink()
+    with pytest.raises(ConfigError, match=r"cannot read the method file .*mine\.py: No such file"):
+        sessions.open_session(config)
+
+
+def test_rollouts_must_be_whole_sequences(config):
+    smr = replace(config, method="smr", protocol=replace(config.protocol, rollout_length=40))
+    session = sessions.open_session(smr)
+    with pytest.raises(ConfigError, match="'smr' is trained on sequences of 16 steps, so the"):
+        sessions.check_method(session)
+    sessions.check_method(sessions.open_session(replace(smr, protocol=config.protocol)))
 
 
 def test_the_parts_of_an_evaluation_share_no_random_numbers():

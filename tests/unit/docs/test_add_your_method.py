@@ -47,7 +47,7 @@ def example():
 def with_network(builder, **changes):
     """Return the example's specification with another network."""
     return dataclasses.replace(
-        example(), builder=builder, presets={"lite": {}}, parameters={}, **changes
+        example(), builder=builder, presets={"paper": {}, "lite": {}}, **changes
     )
 
 
@@ -64,7 +64,7 @@ def whole(text):
 
 def failures(method):
     results = check_method(method, "lite")
-    return {result.name: result.detail for result in results if not result.passed}
+    return {result.name: result.detail for result in results if result.passed is False}
 
 
 def test_the_network_with_a_memory_conforms():
@@ -98,6 +98,7 @@ def test_the_line_of_an_error_is_to_be_had(tmp_path, monkeypatch):
     frames = traceback.extract_tb(caught.value.__cause__.__traceback__)
     (found,) = [frame for frame in frames if frame.filename == str(tmp_path / "my_method.py")]
     assert "self.limb(rows[:, 1:])" in found.line
+    assert str(caught.value).endswith(f" [my_method.py:{found.lineno}]")
 
 
 def test_an_entry_point_makes_a_package_a_method(tmp_path, monkeypatch):
@@ -153,12 +154,10 @@ def test_the_size_named_is_that_of_the_others():
     center, low, high = map(whole, stated.groups())
     assert center == METHODS.get("recmorph").parameters["lite"]
     assert (low, high) == (math.ceil(center * 0.85), math.floor(center * 1.15))
-    width = int(re.search(r'`\{"width": (\d+)\}` brings it there', PAGE)[1])
-    method = dataclasses.replace(
-        example(), presets={"lite": {"width": width}}, parameters={"lite": 0}
-    )
-    detail = failures(method)["parameter counts"]
-    assert low < whole(re.search(r"has ([\d,]+) trainable", detail)[1]) < high
+    width, size = re.search(r'`\{"width": (\d+)\}` makes ([\d,]+)\.', PAGE).groups()
+    assert example().presets["lite"] == {"width": int(width)}
+    assert example().parameters["lite"] == whole(size)  # which the checks hold it to
+    assert low < whole(size) < high
 
 
 def test_the_seeds_shown_are_those_of_the_default_protocol():

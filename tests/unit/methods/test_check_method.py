@@ -141,6 +141,32 @@ class LooksUpTableRow(Sound):
         return super().forward(tokens) * (1 + tokens.morphology_index.view(-1, 1, 1))
 
 
+class HasTwoActuatorsPerLimb(Sound):
+    def forward(self, tokens):
+        first, second = (~tokens.action_padding_mask).unbind(dim=2)
+        return super().forward(tokens) * (1 + 0.1 * (first & second).unsqueeze(2))
+
+
+class DividesBySpread(Sound):
+    """The standard deviation of one number is not a number."""
+
+    def forward(self, tokens):
+        limbs = [f[:n] for f, n in zip(tokens.features, tokens.num_limbs, strict=True)]
+        spread = torch.stack([limb.mean(dim=1).std() for limb in limbs])
+        return super().forward(tokens) / (1 + spread.view(-1, 1, 1))
+
+
+class NormalisesBatch(Sound):
+    """Independent of other bodies in evaluation mode, but not while it is trained."""
+
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        self.norm = nn.BatchNorm1d(spec.num_features, affine=False)
+
+    def forward(self, tokens):
+        return self.linear(self.norm(tokens.packed_features), tokens)
+
+
 class IgnoresHeightMap(Sound):
     def __init__(self, config, spec, num_outputs):
         super().__init__(config, dataclasses.replace(spec, num_heights=0), num_outputs)
@@ -236,10 +262,23 @@ class SharesMemory(Remembers):
         return state.mean(dim=0, keepdim=True) + now
 
 
+class KeepsOddSequences(Remembers):
+    sequence_length = 24
+
+
 class IgnoresStarts(Remembers):
     def forward(self, tokens, history):
         no_starts = torch.zeros_like(history.starts)
         return super().forward(tokens, dataclasses.replace(history, starts=no_starts))
+
+
+class KeepsTheFirstBody(Remembers):
+    """Takes the limbs of the first step for those of all steps."""
+
+    def forward(self, tokens, history):
+        steps, envs = history.starts.shape
+        first = tokens.morphology_index[:envs].repeat(steps)
+        return super().forward(dataclasses.replace(tokens, morphology_index=first), history)
 
 
 class PerBodyWeights(nn.Module):
@@ -273,8 +312,8 @@ def spec(builder, *, count=COUNT, equivariant=True, **claims):
     return MethodSpec(
         id="fake",
         config=Config,
-        presets={"lite": {}},
-        parameters={"lite": count},
+        presets={"paper": {}, "lite": {}},
+        parameters={"paper": count, "lite": count},
         builder=builder,
         capabilities=Capabilities(permutation_equivariant=equivariant, **claims),
     )
@@ -286,18 +325,18 @@ TEMPORAL = spec(Remembers, temporal=True)
 
 def failures(method, backend="none", **options):
     results = check_method(method, backend=backend, **options)
-    return {result.name: result.detail for result in results if not result.passed}
+    return {result.name: result.detail for result in results if result.passed is False}
 
 
 @pytest.mark.parametrize("method", [spec(Sound), TEMPORAL, PER_BODY])
 def test_a_sound_method_passes_every_check(method):
     results = check_method(method, "lite")
     assert [result for result in results if not result.passed] == []
-    assert [result.name for result in results] == ["build", *CHECKS]
+    assert [result.name for result in results] == ["description", "build", *CHECKS]
 
 
 FAULTS = [
-    (spec(Sound, count=158), "parameter counts", "preset 'lite' has 159"),
+    (spec(Sound, count=158), "parameter counts", "preset 'paper' has 159"),
     (spec(NeedsTwoBodies), "output shapes", "batch norm needs two bodies"),
     (spec(Overflows), "finite outputs", "the actor's outputs must be finite: environment 0"),
     (spec(WritesInput), "inputs unchanged", "actor changed its input: tokens.features"),
@@ -305,6 +344,8 @@ FAULTS = [
     (spec(ReadsPadding), "padding ignored", "filling padding with 1e+06 changes the actor's"),
     (spec(MixesBodies), "bodies independent", "into one batch changes the actor's outputs"),
     (spec(CountsSlots), "more token slots", "adding token slots changes the actor's outputs"),
+    (spec(HasTwoActuatorsPerLimb), "other layouts", "not enough values to unpack"),
+    (spec(DividesBySpread), "other layouts", "with 1 limbs), slot 0, output 0 is nan"),
     (spec(HasDeadParameter, count=165), "gradients", "get no gradient in 4 random batches: unused"),
     (spec(HasNoGradient), "gradients", "2 of 2 parameter tensors of the actor get no gradient"),
     (spec(HasRootOfZero), "gradients", "'linear.output.bias' has 2 numbers that are not finite"),
@@ -316,9 +357,12 @@ FAULTS = [
     (spec(ReadsParents), "limb tree", "'uses_graph' is not claimed, but"),
     (spec(Sound, uses_graph=True), "limb tree", "but 'uses_graph' is claimed"),
     (spec(RemembersInside), "memory", "having seen other inputs before changes the actor's"),
+    (spec(NormalisesBatch), "memory", "in training mode changes 'actor.norm.running_mean'"),
     (spec(ForgetsAtOnce, temporal=True), "memory", "but 'temporal' is claimed"),
     (spec(SharesMemory, temporal=True), "memory", "zero state for environments [1, 4]"),
+    (spec(KeepsOddSequences, temporal=True), "sequence length", "must divide 32, so that the"),
     (spec(IgnoresStarts, temporal=True), "steps at once", "5 steps at once, in place of single"),
+    (spec(KeepsTheFirstBody, temporal=True), "steps at once", "5 steps at once, in place of"),
     (spec(LooksUpTableRow), "weights per body", "another order of the bodies in the table"),
     (spec(SharedBias, per_body=True), "weights per body", "bodies 0 and 1 share 1 numbers"),
     (spec(IgnoresHeightMap), "height map", "another height map changes the actor's outputs of"),
@@ -330,6 +374,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom is <= 0")
 @pytest.mark.parametrize(
     ("method", "check", "sentence"), FAULTS, ids=lambda item: getattr(item, "__name__", None)
 )
@@ -370,11 +415,12 @@ def test_the_first_counterexample_says_where_and_what():
 
 
 def test_a_method_that_cannot_be_built_gives_one_result():
-    (result,) = check_method(spec("no_such_module:build"))
+    described, result = check_method(spec("no_such_module:build"))
+    assert described.passed
     assert result.name == "build"
-    assert not result.passed
+    assert result.passed is False
     assert "no_such_module" in result.detail
-    (result,) = check_method(spec(Sound), "huge")
+    _, result = check_method(spec(Sound), "huge")
     assert "has no preset 'huge'" in result.detail
 
 
@@ -382,6 +428,39 @@ def test_a_preset_without_a_stated_count_fails():
     method = dataclasses.replace(spec(Sound), parameters={})
     detail = failures(method, preset="lite", checks=["parameter counts"])["parameter counts"]
     assert "states nothing" in detail
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"presets": {"lite": {}}}, "the method 'fake' lacks the preset 'paper'; 'presets' must"),
+        ({"parameters": {"lite": COUNT}}, "'parameters' of the method 'fake' states nothing for"),
+        ({"parameters": {"paper": 1, "lite": 1, "lit": 1}}, "'lit', which is none of its presets"),
+        ({"preset_capabilities": {"x": Capabilities()}}, "'preset_capabilities' of the method"),
+        ({"training": {"ppo": {"target_kl": 0.1, "lr": 1e-3}}}, "sets 'ppo.lr' in 'training', but"),
+        ({"training": {"env_steps": 1}}, "sets 'env_steps' in 'training'"),
+        ({"training": {"ppo.target_kl": 0.1}}, "sets 'ppo.target_kl' in 'training'"),
+        ({"training": {"ppo": {"target_kl": 0}}}, "to a positive number, got 0"),
+        ({"training": {"ppo": {"target_kl": "0.1"}}}, "to a positive number, got '0.1'"),
+        ({"env_steps_per_body": 0}, "'env_steps_per_body' of the method 'fake' must be at least 1"),
+    ],
+)
+def test_an_incomplete_description_fails(changes, sentence):
+    method = dataclasses.replace(spec(Sound), **changes)
+    assert sentence in failures(method, checks=["description"])["description"]
+
+
+def test_a_check_that_was_not_made_has_neither_passed_nor_failed():
+    _, result = check_method(spec(Sound), "lite", checks=["torch.compile"], backend="none")
+    assert (result.passed, result.detail) == (None, "skipped, as asked for")
+
+
+def test_an_error_in_a_check_names_the_line():
+    detail = failures(spec(NeedsTwoBodies), checks=["output shapes"])["output shapes"]
+    line = NeedsTwoBodies.forward.__code__.co_firstlineno + 2
+    assert detail == (
+        f"raised ValueError: batch norm needs two bodies [test_check_method.py:{line}]"
+    )
 
 
 def test_presets_may_claim_something_else_but_no_other_way_of_being_called():

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from gmc_bench.errors import PluginError
-from gmc_bench.methods import MethodSpec
+from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.testing.tokens import random_tokens
 from gmc_bench.tokens import TokenSpec
@@ -123,6 +123,31 @@ def fail(_):
 def test_a_method_that_breaks_its_contract_is_refused(builder, reason):
     with pytest.raises(PluginError, match=rf"^the method 'fake' cannot be used: its {reason}"):
         ActorCritic(method(builder), Config(), SPEC)
+
+
+@pytest.mark.parametrize(
+    ("builder", "raising"), [(failing_builder, failing_builder), (broken(fail), fail)]
+)
+def test_an_error_names_the_innermost_line_of_the_method(builder, raising):
+    line = raising.__code__.co_firstlineno + 1
+    with pytest.raises(PluginError) as error:
+        ActorCritic(method(builder), Config(), SPEC)
+    assert str(error.value).endswith(f"(B, L, num_outputs) [test_policy.py:{line}]")
+
+
+@pytest.mark.parametrize("lacking", ["state_width", "sequence_length"])
+def test_a_network_with_a_memory_must_say_how_much_and_how_long(lacking):
+    class Remembers(FirstFeature):
+        state_width = sequence_length = 1
+
+        def forward(self, tokens, history):
+            return super().forward(tokens), history.state
+
+    setattr(Remembers, lacking, None)
+    claims = Capabilities(temporal=True)
+    temporal = dataclasses.replace(method(Remembers), capabilities=claims)
+    with pytest.raises(PluginError, match=f"{lacking!r} must be an integer of at least 1"):
+        ActorCritic(temporal, Config(), SPEC)
 
 
 def test_construction_leaves_dropout_on_and_draws_nothing_for_its_check():

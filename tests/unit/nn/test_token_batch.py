@@ -36,3 +36,9 @@ def test_packing_is_made_once_for_all_networks():
     assert tokens.packing is tokens.packing
     assert tokens.packed_features is tokens.packed_features
     assert tokens.packing.shape == (3, 4)
+
+
+def test_features_have_the_type_of_what_varies():
+    tokens = random_tokens(np.random.default_rng(1), SPEC, (2, 4, 3), batch_size=4)
+    double = TokenBatch(tokens.table, tokens.morphology_index, tokens.dynamic.double())
+    assert torch.equal(double.features, tokens.features.double())

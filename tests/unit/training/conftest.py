@@ -70,7 +70,16 @@ FORGETFUL = MethodSpec(
     builder=ForgetfulNetwork,
     capabilities=Capabilities(temporal=True),
 )
-METHODS = {"toy": TOY, "forgetful": FORGETFUL}
+
+
+class ShortSighted(ForgetfulNetwork):
+    """The same, trained on single steps."""
+
+    sequence_length = 1
+
+
+SHORT_SIGHTED = replace(FORGETFUL, id="short-sighted", builder=ShortSighted)
+METHODS = {"toy": TOY, "forgetful": FORGETFUL, "short-sighted": SHORT_SIGHTED}
 
 
 @pytest.fixture

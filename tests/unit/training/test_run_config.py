@@ -51,6 +51,18 @@ def test_the_identity_is_what_decides_the_numbers(config):
     assert config_digest(config.identity()) != config_digest(other.identity())
 
 
+def test_the_source_of_a_method_file_is_part_of_the_identity_if_there_is_one(tmp_path, config):
+    first, other = (
+        dataclasses.replace(config, method_source_digest=digit * 64) for digit in ("1", "2")
+    )
+    assert "method_source_digest" not in config.identity()
+    assert first.identity()["method_source_digest"] == "1" * 64
+    assert config_digest(first.identity()) != config_digest(other.identity())
+    path = tmp_path / "config.yaml"
+    path.write_text(first.to_yaml())
+    assert read_run_config(path).method_source_digest == "1" * 64
+
+
 def test_a_file_that_lacks_a_setting_is_refused(tmp_path, config):
     content = to_dict(config)
     del content["seed"]

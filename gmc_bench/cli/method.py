@@ -1,0 +1,52 @@
+"""A method as it is named on the command line: by registered id, by file or by module."""
+
+import hashlib
+from pathlib import Path
+
+from gmc_bench.errors import ConfigError, PluginError
+from gmc_bench.methods import METHODS, MethodSpec
+
+
+def load_method(name: str) -> MethodSpec:
+    """Load a method by registered name, `FILE.py:SPEC` or `MODULE:SPEC`.
+
+    Raises:
+        UnknownNameError: the name is not registered.
+        PluginError: it cannot be loaded, or has the id of another, registered method, whose
+            results its own would be mixed with.
+    """
+    method = METHODS.load(name)
+    if ":" in name and METHODS.taken(method.id, method):
+        raise PluginError(
+            f"{name} has the id {method.id!r} of a registered method; give it an id of its own, or "
+            f"name the registered one by {method.id!r} alone"
+        )
+    return method
+
+
+def full_name(name: str) -> str:
+    """Return the name by which a run folder finds its method again from any working folder."""
+    if (file := _file(name)) is not None:
+        return f"{file}:{name.rpartition(':')[2]}"
+    return name if ":" in name else METHODS.resolve(name)
+
+
+def source_digest(name: str) -> str | None:
+    """Return the SHA-256 of the file of a method named as `FILE.py:SPEC`; else `None`.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    file = _file(name)
+    if file is None:
+        return None
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise ConfigError(f"cannot read the method file {file}: {error.strerror}") from error
+
+
+def _file(name: str) -> Path | None:
+    """Return the file of a method that is named as `FILE.py:SPEC`, without links; else `None`."""
+    path, _, _ = name.rpartition(":")
+    return Path(path).expanduser().resolve() if path.endswith(".py") else None
