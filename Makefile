@@ -6,12 +6,14 @@
 #   PIP_ARGS    extra options of every `pip install`
 #   RUN_ARGS    extra options of `gmc-bench run`                      (make run RUN_ARGS="--seed 1")
 #   PYTEST_ARGS extra options of pytest                               (make test PYTEST_ARGS="-k config")
+#   BENCH_ARGS  extra options of the benchmarks                       (make bench BENCH_ARGS="--seconds 60")
 
 PYTHON ?= python3
 VENV ?= .venv
 PIP_ARGS ?=
 RUN_ARGS ?=
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 BIN := $(VENV)/bin
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(PIP_ARGS)
@@ -26,7 +28,7 @@ READ_GROUPS := import tomllib; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run check lint types imports test test-all golden leaderboard clean distclean
+.PHONY: help install run check lint types imports test test-all golden bench leaderboard clean distclean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +65,9 @@ test-all: $(TOOLS) ## Every test, slow, golden and GPU ones too (those without t
 
 golden: $(TOOLS) ## Only the comparisons with stored reference data
 	$(BIN)/python -m pytest -m golden $(PYTEST_ARGS)
+
+bench: $(PACKAGE) ## Measure speed beside the alternatives; writes benchmarks.md (needs a quiet machine)
+	$(BIN)/python -m benchmarks.run_all --out benchmarks.md $(BENCH_ARGS)
 
 leaderboard: $(PACKAGE) ## Rebuild the leaderboard tables from the stored records
 	$(BIN)/gmc-bench leaderboard build --records leaderboards --out leaderboards

@@ -239,7 +239,8 @@ def _call(method: MethodSpec, network: nn.Module, tokens: TokenBatch) -> Any:
     if not method.capabilities.temporal:
         return network(tokens)
     count, spec = len(tokens), tokens.spec
-    width, _ = _number(network, "state_width"), _number(network, "sequence_length")
+    width = _number(network, "state_width")
+    _number(network, "sequence_length")  # which training will ask for
     output, state = network(
         tokens,
         History(

@@ -1,0 +1,95 @@
+"""RecMorph `lite` as one writes it without gmc-bench's machinery: padded slots and `torch.nn.RNN`.
+
+The same function as `recmorph`, for `benchmarks.plain_training`. Every slot is computed, padding
+too; only the order of the limbs of each body is turned around for the backward direction.
+"""
+
+import math
+
+import torch
+from torch import nn
+from torch.distributions import Normal
+from torch.nn.functional import silu
+
+from gmc_bench.tokens.spec import TokenSpec
+
+WIDTH, HIDDEN, BLOCKS, NORM_EPS = 64, 64, 2, 1e-6
+
+Batch = dict[str, torch.Tensor]
+"""Transitions by name. What networks see: `tokens` (B, L, F) float32, normalised; `limb_padding`
+(B, L) and `action_padding` (B, L, J) bool. In a rollout (T, N) stands for B."""
+
+
+class Block(nn.Module):
+    """One RecMorph block over padded slots, (B, L, width) -> (B, L, width)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.input_norm = nn.RMSNorm(WIDTH, NORM_EPS)
+        self.input_projection = nn.Linear(WIDTH, HIDDEN, bias=False)
+        self.gate_projection = nn.Linear(WIDTH, HIDDEN, bias=False)
+        self.ahead = nn.RNN(HIDDEN, HIDDEN, batch_first=True)
+        self.behind = nn.RNN(HIDDEN, HIDDEN, batch_first=True)
+        self.context_norm = nn.RMSNorm(2 * HIDDEN, NORM_EPS)
+        self.output_projection = nn.Linear(2 * HIDDEN, WIDTH, bias=False)
+        self.output_norm = nn.RMSNorm(WIDTH, NORM_EPS)
+
+    def forward(self, x: torch.Tensor, reverse: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        """Mix along the limbs; indexing with `reverse` turns every body's real limbs around."""
+        drive = silu(self.input_projection(self.input_norm(x)))
+        gate = silu(self.gate_projection(x))
+        ahead, behind = self.ahead(drive)[0], self.behind(drive[reverse])[0][reverse]
+        context = self.context_norm(torch.cat((ahead * gate, behind * gate), dim=-1))
+        mixed: torch.Tensor = self.output_norm(x + self.output_projection(context))
+        return mixed
+
+
+class Network(nn.Module):
+    """RecMorph: (B, L, F) -> (B, L, outputs), arbitrary in padding."""
+
+    def __init__(self, num_features: int, num_outputs: int) -> None:
+        super().__init__()
+        self.embedding = nn.Linear(num_features, WIDTH)
+        self.blocks = nn.ModuleList(Block() for _ in range(BLOCKS))
+        self.decoder = nn.Linear(WIDTH, num_outputs)
+        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+        nn.init.uniform_(self.decoder.weight, -0.01, 0.01)
+        nn.init.zeros_(self.decoder.bias)
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        """Compute every slot."""
+        length = (~batch["limb_padding"]).sum(dim=1, keepdim=True)
+        slot = torch.arange(batch["limb_padding"].shape[1])
+        source = torch.where(slot < length, length - 1 - slot, slot)
+        reverse = (torch.arange(len(length)).unsqueeze(1), source)
+        x = self.embedding(batch["tokens"]) * math.sqrt(WIDTH)
+        for block in self.blocks:
+            x = block(x, reverse)
+        outputs: torch.Tensor = self.decoder(x)
+        return outputs
+
+
+class Agent(nn.Module):
+    """Actor and critic."""
+
+    def __init__(self, spec: TokenSpec, std: float) -> None:
+        super().__init__()
+        self.actor = Network(spec.num_features, spec.actions_per_token)
+        self.critic = Network(spec.num_features, 1)
+        self.std = std
+
+    def distribution(self, batch: Batch) -> Normal:
+        """Return the distribution of every action, arbitrary where there is no actuator."""
+        return Normal(self.actor(batch), self.std, validate_args=False)
+
+    def value(self, batch: Batch) -> torch.Tensor:
+        """Return (B,), the mean over real limbs of the critic's output."""
+        real = ~batch["limb_padding"]
+        values = self.critic(batch).squeeze(-1) * real
+        mean: torch.Tensor = values.sum(dim=1) / real.sum(dim=1)
+        return mean
+
+
+def total(per_action: torch.Tensor, batch: Batch) -> torch.Tensor:
+    """Return (B,), the sum over the actuators that exist."""
+    return per_action.masked_fill(batch["action_padding"], 0.0).sum(dim=(1, 2))

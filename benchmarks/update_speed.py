@@ -1,0 +1,193 @@
+"""How long a gradient step takes, for every method, beside the same step in its first form.
+
+python -m benchmarks.update_speed --method recmorph metamorph --preset lite --batch-size 512
+
+"In sequence" is how this code ran at first: actor, then critic, every operation split over all
+threads, float32, and the C library's own handling of freed memory. For RecMorph there is also
+"plain": padded slots and `torch.nn.RNN` (see `plain_network`), run in sequence too. Each side runs
+in a process of its own, one after the other.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+
+import gymnasium
+import numpy as np
+import torch
+
+from benchmarks import plain_network
+from benchmarks.plain_network import Agent, Batch, total
+from benchmarks.report import ROOT, Report, describe_machine, make_parser, show
+from gmc_bench.methods import METHODS
+from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.nn import TokenBatch
+from gmc_bench.suites.protocol import PPOConfig
+from gmc_bench.testing.tokens import random_tokens
+from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.training.allocator import keep_freed_memory
+from gmc_bench.training.buffer import Minibatch
+from gmc_bench.training.ppo import MorphologyPPO
+
+SIDES = ("in sequence", "float32", "bfloat16")
+PLAIN = "plain"
+SPEC = TokenSpec(12)
+BODIES = 100
+"""Bodies of 6 to 12 limbs, nine on average as in the published set."""
+
+
+def make_tokens(batch_size: int) -> TokenBatch:
+    """Return a fixed random batch."""
+    rng = np.random.default_rng(0)
+    return random_tokens(rng, SPEC, rng.integers(6, 13, BODIES).tolist(), batch_size)
+
+
+def make_step(method: str, preset: str, batch_size: int, side: str) -> Callable[[], None]:
+    """Return a function that takes one gradient step of PPO on a fixed random minibatch."""
+    torch.manual_seed(0)
+    spec = METHODS.get(method)
+    model = ActorCritic(
+        spec,
+        spec.make_config(preset),
+        SPEC,
+        num_bodies=BODIES,
+        precision="bfloat16" if side == "bfloat16" else "float32",
+    )
+    config = PPOConfig(batch_size=batch_size, target_kl=None)
+    space = gymnasium.spaces.Box(-1.0, 1.0, (SPEC.max_limbs, SPEC.joints_per_limb))
+    algorithm = MorphologyPPO(model, space, config, 10, torch.Generator())
+    tokens = make_tokens(batch_size)
+    steps = (model.sequence_length, batch_size // model.sequence_length)
+    actions = torch.randn(tokens.action_padding_mask.shape)
+    actions = actions.masked_fill(tokens.action_padding_mask, 0.0)
+    zeros = torch.zeros(batch_size)
+
+    def take() -> None:
+        # The tokens are made anew: what they work out on demand is part of the step.
+        batch = TokenBatch(tokens.table, tokens.morphology_index, tokens.dynamic)
+        history = model.history(
+            model.initial_state(steps[1]),
+            torch.zeros(steps, dtype=torch.bool),
+            actions.view(*steps, *actions.shape[1:]),
+        )
+        algorithm._gradients(Minibatch(batch, history, actions, zeros, zeros, zeros, zeros))
+        algorithm._step()
+
+    def take_apart() -> None:
+        with algorithm._threads_shared_out(torch.device("cpu")):
+            take()
+
+    return take if side == "in sequence" else take_apart
+
+
+def make_plain_step(preset: str, batch_size: int) -> Callable[[], None]:
+    """Return the same for RecMorph on padded slots with `torch.nn.RNN`."""
+    config = METHODS.get("recmorph").make_config(preset)
+    plain_network.WIDTH, plain_network.HIDDEN = config.width, config.hidden
+    plain_network.BLOCKS = config.num_blocks
+    agent = Agent(SPEC, 0.9)
+    optimizer = torch.optim.Adam(agent.parameters(), lr=3e-4, eps=1e-5)
+    tokens = make_tokens(batch_size)
+    batch: Batch = {
+        "tokens": tokens.features,
+        "limb_padding": tokens.limb_padding_mask,
+        "action_padding": tokens.action_padding_mask,
+    }
+    actions = torch.randn(tokens.action_padding_mask.shape)
+
+    def take() -> None:
+        distribution = agent.distribution(batch)
+        log_prob = total(distribution.log_prob(actions), batch)  # type: ignore[no-untyped-call]
+        loss = log_prob.exp().clamp(0.8, 1.2).mean() + agent.value(batch).square().mean()
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(agent.parameters(), 0.5)
+        optimizer.step()
+
+    return take
+
+
+def measure(method: str, preset: str, batch_size: int, side: str, seconds: float) -> float:
+    """Return the median milliseconds of a gradient step."""
+    if side == PLAIN:
+        step = make_plain_step(preset, batch_size)
+    else:
+        if side != "in sequence":
+            keep_freed_memory()
+        step = make_step(method, preset, batch_size, side)
+    for _ in range(2):
+        step()
+    times: list[float] = []
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until or len(times) < 3:
+        started = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - started)
+    return 1e3 * median(times)
+
+
+def report(
+    methods: list[str], preset: str, batch_size: int, seconds: float, threads: int
+) -> Report:
+    """Measure every side of every method in processes of their own."""
+    figures: dict[str, dict[str, float]] = {}
+    for method in methods:
+        sides = (*SIDES, PLAIN) if method == "recmorph" else SIDES
+        for side in sides:
+            command = [sys.executable, "-m", "benchmarks.update_speed", "--method", method]
+            command += ["--preset", preset, "--batch-size", str(batch_size), "--side", side]
+            command += ["--seconds", str(seconds), "--threads", str(threads)]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+            figures.setdefault(method, {})[side] = float(done.stdout)
+    rows = []
+    for method, times in figures.items():
+        ratios = [times["in sequence"] / times[side] for side in SIDES[1:]]
+        plain = [times[PLAIN] / times[side] if PLAIN in times else None for side in SIDES[1:]]
+        rows.append(
+            [
+                method,
+                *(f"{times[side]:.1f}" for side in SIDES),
+                *(f"{ratio:.2f}" for ratio in ratios),
+                *("-" if ratio is None else f"{ratio:.2f}" for ratio in plain),
+            ]
+        )
+    return Report(
+        name="update_speed",
+        claim=f"Milliseconds per gradient step of actor and critic, preset `{preset}`, "
+        f"{batch_size} samples of 6 to 12 limbs; ratios are first form / now and plain / now.",
+        headings=[
+            "method",
+            *(f"{side}, ms" for side in SIDES),
+            *(f"first / {side}" for side in SIDES[1:]),
+            *(f"plain / {side}" for side in SIDES[1:]),
+        ],
+        rows=rows,
+        figures=figures,
+        machine=describe_machine(threads),
+    )
+
+
+def main() -> None:
+    """Run the benchmark from the command line."""
+    parser = make_parser("Measure gradient steps.")
+    parser.set_defaults(seconds=2.0)
+    parser.add_argument("--method", nargs="+", help="default: all that are registered")
+    parser.add_argument("--preset", default="lite")
+    parser.add_argument("--batch-size", type=int, default=512)
+    parser.add_argument("--side", choices=(*SIDES, PLAIN), help="only this, in this process")
+    options = parser.parse_args()
+    methods = options.method or [name for name in METHODS.names() if name != "mlp-10m"]
+    if options.side:
+        torch.set_num_threads(options.threads)
+        print(
+            measure(methods[0], options.preset, options.batch_size, options.side, options.seconds)
+        )
+        return
+    found = report(methods, options.preset, options.batch_size, options.seconds, options.threads)
+    show(found, as_json=options.json)
+
+
+if __name__ == "__main__":
+    main()

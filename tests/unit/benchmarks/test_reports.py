@@ -1,0 +1,138 @@
+"""Every script measures and reports; the figures are the machine's."""
+
+import importlib
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+
+from benchmarks import ant_envpool, run_all, training_throughput
+from benchmarks.report import Report, machine_markdown, markdown_table
+from benchmarks.turns import take_turns
+from gmc_bench.morphology.schema import MorphologySet
+from gmc_bench.suites.unimal import SUITE
+from gmc_bench.testing.morphologies import chain, star
+
+ANT_SIDES = ["gmc-bench", "bare mj_step", "gymnasium, one environment"]
+
+
+@pytest.fixture(scope="module")
+def ant():
+    return ant_envpool.measure(2, 1, 0.05, "/no/such/python")
+
+
+def test_a_table_is_aligned_markdown():
+    table = markdown_table(["side", "rate"], [["a", "1,000"], ["long name", "7"]])
+    assert table.splitlines() == [
+        "| side      |  rate |",
+        "| --------- | ----: |",
+        "| a         | 1,000 |",
+        "| long name |     7 |",
+    ]
+
+
+def test_a_report_survives_json(ant):
+    again = Report.from_json(ant.to_json())
+    assert again.to_markdown() == ant.to_markdown()
+    assert machine_markdown(again.machine) == machine_markdown(ant.machine)
+    assert "mujoco" in machine_markdown(ant.machine)
+
+
+def test_sides_take_turns_and_the_median_block_counts():
+    calls = []
+
+    def side(name, seconds):
+        def run(block):
+            calls.append((name, block))
+            return seconds[block], 10
+
+        return run
+
+    rates = take_turns(
+        {"a": side("a", [1.0, 2.0, 5.0]), "b": side("b", [0.5, 0.5, 0.5])}, seconds=4.5
+    )
+    assert rates == {"a": 5.0, "b": 20.0}
+    warm_up, rounds = calls[:2], calls[2:]
+    assert warm_up == [("a", 0), ("b", 0)]
+    assert rounds == [("b", 0), ("a", 0), ("a", 1), ("b", 1), ("b", 2), ("a", 2)]
+
+
+def test_ant_is_measured_without_envpool_and_says_so(ant):
+    rates = ant.figures["env_steps_per_s"]
+    assert list(rates) == ANT_SIDES
+    assert all(rate > 0 for rate in rates.values())
+    assert any("EnvPool was not measured: /no/such/python" in note for note in ant.notes)
+
+
+def test_an_interpreter_without_envpool_is_not_measured():
+    code = 'print(\'{"error": "No module named envpool"}\')'
+    with ant_envpool._envpool([sys.executable, "-c", code]) as (side, state):
+        assert side is None
+        assert "No module named envpool" in state
+
+
+def test_envpool_is_asked_for_every_block():
+    code = (
+        'import sys\nprint(\'{"version": "1.0"}\', flush=True)\n'
+        "for line in sys.stdin: print([0.5, 10 + int(line)], flush=True)"
+    )
+    with ant_envpool._envpool([sys.executable, "-c", code]) as (side, state):
+        assert "EnvPool 1.0" in state
+        assert [side(0), side(3)] == [(0.5, 10), (0.5, 13)]
+
+
+@pytest.mark.parametrize("slow", [1, 4])
+def test_the_opponent_keeps_the_faster_number_of_threads(slow):
+    class Plain:
+        threads = 4
+
+        def iterate(self):
+            time.sleep(0.1 if self.threads == slow else 0.0)
+
+    plain = Plain()
+    training_throughput._choose_threads(plain)
+    assert plain.threads == {1: 4, 4: 1}[slow]
+
+
+def test_both_trainings_take_turns():
+    threads = torch.get_num_threads()
+    lite = SUITE.protocol("lite")
+    protocol = replace(
+        lite,
+        num_envs=2,
+        rollout_length=16,
+        env_steps=32 * 1000,
+        ppo=replace(lite.ppo, batch_size=16, repeat=1),
+    )
+    bodies = MorphologySet(
+        id="unit", splits={"train": (chain(3), star(3)), "test": (star(3),)}, source="unit"
+    )
+    try:
+        report = training_throughput.measure(bodies, protocol, 1, 0.3)
+    finally:
+        torch.set_num_threads(threads)
+    ours, plain = report.figures["gmc-bench"], report.figures["plain"]
+    ratio = ours["env_steps_per_s"] / plain["env_steps_per_s"]
+    assert report.figures["ratio_to_plain"] == pytest.approx(ratio)
+    assert report.figures["iterations"] >= 1
+    for side in (ours, plain):
+        assert 0 < side["gradient_steps"] <= 2
+        assert sum(side["shares"].values()) == pytest.approx(1.0)
+        assert all(-0.01 < share < 1 for share in side["shares"].values())
+
+
+def test_a_document_names_what_failed(ant):
+    text = run_all.document({"ant_envpool": ant, "training_throughput": None}, threads=1)
+    assert text.startswith("# Benchmarks\n")
+    assert ant.to_markdown() in text
+    assert "## training_throughput\n\nFailed" in text
+
+
+@pytest.mark.parametrize("name", run_all.SCRIPTS)
+def test_every_script_that_is_run_reports_and_is_explained(name):
+    script = importlib.import_module(f"benchmarks.{name}")
+    assert callable(script.measure)
+    assert script.main.__doc__
+    assert f"benchmarks.{name}" in (run_all.ROOT / "benchmarks" / "README.md").read_text()
