@@ -93,5 +93,7 @@ def _methods(parsed: argparse.Namespace) -> tuple[Any, ...]:
     from gmc_bench.methods import METHODS, MethodSpec
 
     if parsed.method is None and parsed.what == "policy":
-        return tuple(found for _, found in METHODS.items() if isinstance(found, MethodSpec))
+        found = [spec for _, spec in METHODS.items() if isinstance(spec, MethodSpec)]
+        # A reference with a budget of its own has the network of another method.
+        return tuple(spec for spec in found if spec.env_steps_per_body is None)
     return tuple(load_method(name) for name in parsed.method or ["recmorph"])

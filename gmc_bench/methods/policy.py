@@ -63,6 +63,10 @@ class ActorCritic(nn.Module):
         self.temporal = method.capabilities.temporal
         self.actor = build_network(method, config, spec, spec.actions_per_token, num_bodies)
         self.critic = build_network(method, config, spec, 1, num_bodies)
+        self.draws_random_numbers = any(
+            _draws_random_numbers(method, part, spec) for part in (self.actor, self.critic)
+        )
+        """Whether a forward pass in training mode draws from torch's generator (dropout)."""
         self._widths = (0, 0, 0)
         if self.temporal:
             actor, critic = (_number(part, "state_width") for part in (self.actor, self.critic))
@@ -264,6 +268,15 @@ def _number(network: nn.Module, name: str) -> int:
 
 def _failed(method: MethodSpec, part: str, error: Exception) -> PluginError:
     return _broken(method, f"{part} failed with {type(error).__name__}: {error}", raised_at(error))
+
+
+def _draws_random_numbers(method: MethodSpec, network: nn.Module, spec: TokenSpec) -> bool:
+    state = torch.get_rng_state()
+    with torch.no_grad():
+        _call(method, network, _example(spec, 1))
+    drawn = not torch.equal(state, torch.get_rng_state())
+    torch.set_rng_state(state)
+    return drawn
 
 
 def _broken(method: MethodSpec, reason: str, place: str = "") -> PluginError:

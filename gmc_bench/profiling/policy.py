@@ -30,7 +30,7 @@ SCALING_TOKENS = (32, 64, 128, 256, 512, 1024)
 SCALING_BATCH = 8
 BODIES = 100
 """Different bodies in a table; a batch shows as many as it has room for."""
-ROUNDS = 4
+ROUNDS = 3
 """Turns in which both sides are timed alternately."""
 MAX_SCALING_BYTES = 4 * 2**30
 """A method whose intermediate results would exceed this is not run at so many tokens."""
@@ -40,7 +40,8 @@ def profile_policy(setting: Setting) -> dict[str, Any]:
     """Measure how fast methods choose actions.
 
     Returns:
-        `methods`: for each id its `preset`, `parameters` of the actor, `cells` (tokens, batch,
+        `methods`: for each id its `preset`, `parameters` of the actor (of one body's, where each
+        has its own), `cells` (tokens, batch,
         `latency_ms`, `samples_per_s`, `ratio_to_mlp`, `peak_mib`) and `scaling` (`tokens`,
         `latency_ms`, `slope`); `setting`: where it was measured.
     """
@@ -61,8 +62,10 @@ def _profile(method: MethodSpec, setting: Setting) -> dict[str, Any]:
     cells = []
     size = 0
     for tokens in TOKENS:
-        model = _policy(method, config, tokens)
+        model = _policy(method, config, tokens, BODIES)
         size = sum(parameter.numel() for parameter in model.actor.parameters())
+        if method.capabilities.per_body:
+            size //= BODIES
         mlp = _per_token_mlp(model.spec.num_features, model.spec.actions_per_token, size)
         cells += [_cell(model, mlp, batch, seconds) for batch in BATCHES]
     return {
@@ -94,7 +97,7 @@ def _scaling(method: MethodSpec, config: Any, seconds: float) -> dict[str, Any]:
     """Measure latency over token counts, and the slope of log time over log tokens."""
     counts, latencies = [], []
     for count in SCALING_TOKENS:
-        model = _policy(method, config, count)
+        model = _policy(method, config, count, SCALING_BATCH)
         act = _actor(model, _tokens(model.spec, SCALING_BATCH))
         with fixed_weights(model):
             act()
@@ -109,9 +112,9 @@ def _scaling(method: MethodSpec, config: Any, seconds: float) -> dict[str, Any]:
     return {"tokens": counts, "latency_ms": latencies, "slope": slope}
 
 
-def _policy(method: MethodSpec, config: Any, tokens: int) -> ActorCritic:
+def _policy(method: MethodSpec, config: Any, tokens: int, bodies: int) -> ActorCritic:
     torch.manual_seed(0)
-    return ActorCritic(method, config, TokenSpec(tokens), num_bodies=BODIES).eval()
+    return ActorCritic(method, config, TokenSpec(tokens), num_bodies=bodies).eval()
 
 
 def _tokens(spec: TokenSpec, batch: int) -> TokenBatch:

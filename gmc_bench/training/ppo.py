@@ -145,8 +145,7 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         self._model = (model,)
         self._optimizer: torch.optim.Optimizer = self.optim._optim
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="critic")
-        self._may_part = False
-        self._draws_nothing = False
+        self._apart = False
         self.config = config
         self.generator = generator
 
@@ -246,19 +245,16 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
             estimate forbids this step; and that estimate.
         """
         self._optimizer.zero_grad()
-        if self._may_part and self._draws_nothing:
+        if self._apart:
             critic = self._thread.submit(self._critic_gradient, minibatch, torch.get_num_threads())
             try:
                 actor, kl = self._actor_gradient(minibatch)
             finally:
                 value_loss = critic.result()
         else:
-            random = torch.get_rng_state()
             actor, kl = self._actor_gradient(minibatch)
             if actor is not None:
                 value_loss = self._critic_gradient(minibatch)
-            # Networks that draw random numbers (dropout) must do so in a fixed order.
-            self._draws_nothing = torch.equal(random, torch.get_rng_state())
         if actor is None:
             return None, kl
         loss, surrogate, entropy, outside = actor
@@ -271,16 +267,18 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
 
         They share nothing but the minibatch, so each can run from input to gradient in a thread of
         its own: two networks side by side use two cores better than every product split in two,
-        and with two threads the numbers are those of one.
+        and with two threads the numbers are those of one. Networks that draw random numbers must
+        do so in a fixed order, and keep all threads for one after the other.
         """
         total = torch.get_num_threads()
-        self._may_part = device.type == "cpu" and total > 1
-        if self._may_part:
+        self._apart = device.type == "cpu" and total > 1 and not self.model.draws_random_numbers
+        if self._apart:
             torch.set_num_threads(total // 2)
         try:
             yield
         finally:
             torch.set_num_threads(total)
+            self._apart = False
 
     def _step(self) -> None:
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)

@@ -161,3 +161,5 @@ def test_construction_leaves_dropout_on_and_draws_nothing_for_its_check():
     torch.manual_seed(0)
     assert torch.equal(drawn, torch.rand(1))
     assert policy.actor.training
+    assert policy.draws_random_numbers
+    assert not ActorCritic(method(), Config(), SPEC).draws_random_numbers

@@ -304,10 +304,7 @@ def test_two_threads_give_the_bits_of_one(make_trainer, method):
             assert torch.get_num_threads() == threads
         return trainer
 
-    one, two = trained(1), trained(2)
-    assert two.algorithm._may_part
-    assert not one.algorithm._may_part
-    assert torch.equal(parameters(one), parameters(two))
+    assert torch.equal(parameters(trained(1)), parameters(trained(2)))
 
 
 def test_networks_that_draw_random_numbers_do_so_in_a_fixed_order(make_trainer):
@@ -318,7 +315,7 @@ def test_networks_that_draw_random_numbers_do_so_in_a_fixed_order(make_trainer):
         trainer.collector.collect(trainer.buffer)
         torch.set_num_threads(2)
         update(trainer)
-        assert not trainer.algorithm._draws_nothing
+        assert trainer.model.draws_random_numbers
         runs.append(parameters(trainer))
     assert torch.equal(*runs)
 
