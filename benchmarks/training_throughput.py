@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 
@@ -154,7 +154,13 @@ class _Turns:
         return _Clock(self._seconds, parts, _gradient_steps(optimizer))
 
 
-def measure(bodies: MorphologySet, protocol: Protocol, threads: int, seconds: float) -> Report:
+def measure(
+    bodies: MorphologySet,
+    protocol: Protocol,
+    threads: int,
+    seconds: float,
+    precision: Literal["float32", "bfloat16"] = "float32",
+) -> Report:
     """Let both sides train in turns.
 
     Args:
@@ -162,6 +168,7 @@ def measure(bodies: MorphologySet, protocol: Protocol, threads: int, seconds: fl
         protocol: of both.
         threads: of simulation and networks.
         seconds: on each side, at least.
+        precision: of gmc-bench's networks; the opponent's are float32.
     """
     spec, train = token_spec(SUITE, bodies), bodies.split("train")
     config = RunConfig(
@@ -174,6 +181,7 @@ def measure(bodies: MorphologySet, protocol: Protocol, threads: int, seconds: fl
         protocol=protocol,
         seed=0,
         threads=threads,
+        precision=precision,
     )
     with (
         contextlib.closing(_Opponent(train, spec, protocol, threads)) as opponent,
@@ -184,7 +192,7 @@ def measure(bodies: MorphologySet, protocol: Protocol, threads: int, seconds: fl
         turns = _Turns(trainer, opponent, seconds)
         with contextlib.suppress(_Enough):
             trainer.train(turns)
-    return _report(turns, bodies, protocol, threads)
+    return _report(turns, bodies, config)
 
 
 def _use_cores(count: int) -> None:
@@ -193,7 +201,8 @@ def _use_cores(count: int) -> None:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
 
 
-def _report(turns: _Turns, bodies: MorphologySet, protocol: Protocol, threads: int) -> Report:
+def _report(turns: _Turns, bodies: MorphologySet, config: RunConfig) -> Report:
+    protocol, threads = config.protocol, config.threads
     steps = turns.iterations * protocol.steps_per_iteration
     clocks = dict(zip(("gmc-bench", "plain"), turns.result(), strict=True))
     rows, figures = [], {}
@@ -208,7 +217,8 @@ def _report(turns: _Turns, bodies: MorphologySet, protocol: Protocol, threads: i
     ratio = clocks["plain"].seconds / clocks["gmc-bench"].seconds
     return Report(
         name="training_throughput",
-        claim=f"Training RecMorph lite on FT: gmc-bench / plain = {ratio:.2f} in env steps/s.",
+        claim=f"Training RecMorph lite on FT: gmc-bench in {config.precision} / plain in float32 = "
+        f"{ratio:.2f} in env steps/s.",
         headings=["side", "env steps/s", "gradient steps/iteration", *TIMED, "other"],
         rows=rows,
         figures={**figures, "ratio_to_plain": ratio, "iterations": turns.iterations},
@@ -227,12 +237,19 @@ def main() -> None:
     """Measure and print."""
     parser = make_parser("Measure training beside a plain PPO.")
     parser.add_argument("--morphologies", help="body set; SET:N for its first N train bodies")
+    parser.add_argument(
+        "--precision",
+        choices=("float32", "bfloat16"),
+        default="float32",
+        help="of gmc-bench's networks (default: float32); the opponent's are float32",
+    )
     options = parser.parse_args()
     _use_cores(options.threads)
     bodies = load_morphologies(options.morphologies)
     # Long enough that the learning rate stays near its peak during the measurement.
     protocol = replace(SUITE.protocol("lite"), env_steps=100_000_000)
-    show(measure(bodies, protocol, options.threads, options.seconds), as_json=options.json)
+    rules = (protocol, options.threads, options.seconds, options.precision)
+    show(measure(bodies, *rules), as_json=options.json)
 
 
 if __name__ == "__main__":
