@@ -158,10 +158,12 @@ def _peak(run: Callable[[], object]) -> int:
     return found
 
 
-def _latencies(sides: Sequence[Callable[[], object]], seconds: float) -> list[float]:
+def _latencies(
+    sides: Sequence[Callable[[], object]], seconds: float, *, gradients: bool = False
+) -> list[float]:
     """Return the median seconds per call of each side, timed in turns."""
     spent: list[list[float]] = [[] for _ in sides]
-    with torch.no_grad():
+    with torch.set_grad_enabled(gradients):
         for side in sides:
             side()
         for _ in range(ROUNDS):

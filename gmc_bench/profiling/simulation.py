@@ -53,20 +53,8 @@ def profile_simulation(setting: Setting) -> dict[str, Any]:
         `env_steps_per_s`, `bare_steps_per_s` (control steps of four engine steps),
         `async_steps_per_s`, their `ratio_...` fields, what each means, and the setting.
     """
-    env = MorphologyVectorEnv(
-        setting.task,
-        setting.bodies,
-        setting.num_envs,
-        token_spec=setting.spec,
-        num_threads=setting.num_threads,
-        fixed=True,
-    )
-    env.reset(seed=0)
-    actions = _random_actions(env.action_space.shape)
-    whole, bare = _alternate(env, actions, setting.seconds)
+    env_rate, bare_rate = env_and_bare_rates(setting)
     pool = _async_rate(setting)
-    env_rate = BLOCK * setting.num_envs / statistics.median(whole)
-    bare_rate = BLOCK * setting.num_envs / statistics.median(bare)
     return {
         "env_steps_per_s": env_rate,
         "bare_steps_per_s": bare_rate,
@@ -82,6 +70,24 @@ def profile_simulation(setting: Setting) -> dict[str, Any]:
         },
         "setting": setting.describe(),
     }
+
+
+def env_and_bare_rates(setting: Setting) -> tuple[float, float]:
+    """Return env steps per second of the environment, and of nothing but `mj_step`."""
+    env = MorphologyVectorEnv(
+        setting.task,
+        setting.bodies,
+        setting.num_envs,
+        token_spec=setting.spec,
+        num_threads=setting.num_threads,
+        fixed=True,
+    )
+    env.reset(seed=0)
+    actions = _random_actions(env.action_space.shape)
+    whole, bare = _alternate(env, actions, setting.seconds)
+    env_rate = BLOCK * setting.num_envs / statistics.median(whole)
+    bare_rate = BLOCK * setting.num_envs / statistics.median(bare)
+    return env_rate, bare_rate
 
 
 def _random_actions(shape: tuple[int, ...] | None) -> list[FloatArray]:

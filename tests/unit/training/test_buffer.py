@@ -1,9 +1,17 @@
 """Storage of a rollout."""
 
+import numpy as np
 import pytest
 import torch
 
 from gmc_bench.evaluation.policy_file import token_table
+from gmc_bench.methods import METHODS
+from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.profiling.memory import PeakMemory
+from gmc_bench.suites.unimal import SUITE
+from gmc_bench.testing.tokens import random_table
+from gmc_bench.tokens import TokenSpec
+from gmc_bench.training.buffer import RolloutBuffer
 
 
 @pytest.fixture
@@ -69,3 +77,19 @@ def test_the_table_is_the_bodies_table(make_trainer):
     expected = token_table(trainer.env.table, trainer.normalizer)
     assert torch.equal(trainer.buffer.table.context, expected.context)
     assert trainer.buffer.table.num_limbs.tolist() == [3, 4]
+
+
+def test_a_paper_rollout_takes_little_more_than_its_numbers():
+    """Time-varying features, actions and scalars; what the bodies fix is stored once per body."""
+    protocol, spec = SUITE.protocol("paper"), TokenSpec(12)
+    method = METHODS.get("recmorph")
+    model = ActorCritic(method, method.make_config("lite"), spec)
+    table = random_table(np.random.default_rng(0), spec, [9] * 100)
+    length, envs = protocol.rollout_length, protocol.num_envs
+    with PeakMemory() as peak:
+        buffer = RolloutBuffer(table, length, envs, model)
+        for batch in buffer.minibatches(protocol.ppo.batch_size, torch.Generator()):
+            assert len(batch.obs) == 5120
+    scalars = 4 * 6 + 8 + 3  # log-probability, reward, values, targets; body; three kinds of end
+    needed = length * envs * (4 * 12 * 17 + 4 * 12 * 2 + scalars)
+    assert peak.nbytes / needed < 1.5

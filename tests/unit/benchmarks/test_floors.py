@@ -1,0 +1,81 @@
+"""Ratios, not seconds, must not fall below floors that are stored beside this file.
+
+The floors are well below what a quiet machine shows (docs/performance.md): they catch what became
+slow, not what is noise. A busy machine may show a low ratio by chance, so the best of three counts.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks import plain_network, update_speed
+from gmc_bench.methods import METHODS
+from gmc_bench.profiling import Setting, policy
+from gmc_bench.profiling.simulation import env_and_bare_rates
+from gmc_bench.suites.unimal import SUITE
+from gmc_bench.tasks.unimal_ft import TASK
+from gmc_bench.testing.morphologies import biped, chain, star
+from gmc_bench.tokens.spec import TokenSpec
+
+FLOORS = json.loads(Path(__file__).with_name("floors.json").read_text())
+TURNS = 3
+
+
+@pytest.fixture(autouse=True)
+def _one_thread(monkeypatch):
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    for name in ("WIDTH", "HIDDEN", "BLOCKS"):  # put back what the benchmark sets
+        monkeypatch.setattr(plain_network, name, getattr(plain_network, name))
+    yield
+    torch.set_num_threads(threads)
+
+
+def simulation() -> float:
+    setting = Setting(
+        task=TASK,
+        bodies=(chain(5), star(4), biped()),
+        bodies_id="unit",
+        bodies_digest="0" * 64,
+        spec=TokenSpec(12),
+        methods=(),
+        protocol=SUITE.protocol("smoke"),
+        num_envs=64,
+        threads=1,
+        seconds=0.5,
+    )
+    env, bare = env_and_bare_rates(setting)
+    return env / bare
+
+
+def acting() -> float:
+    method = METHODS.get("recmorph")
+    model = policy._policy(method, method.make_config("lite"), 12, 1)
+    size = sum(parameter.numel() for parameter in model.actor.parameters())
+    mlp = policy._per_token_mlp(52, 2, size)
+    return float(policy._cell(model, mlp, 64, 0.5)["ratio_to_mlp"])
+
+
+def updating() -> float:
+    ours = update_speed.make_step("recmorph", "lite", 256, "in sequence")
+    plain = update_speed.make_plain_step("lite", 256)
+    mine, theirs = policy._latencies((ours, plain), 1.0, gradients=True)
+    return theirs / mine
+
+
+MEASURES: dict[str, Callable[[], float]] = dict(
+    zip(FLOORS, (simulation, acting, updating), strict=True)
+)
+
+
+@pytest.mark.parametrize("name", FLOORS)
+def test_a_ratio_stays_above_its_floor(name):
+    found = []
+    for _ in range(TURNS):
+        found.append(MEASURES[name]())
+        if found[-1] >= FLOORS[name]:
+            return
+    pytest.fail(f"{name}: {found}, all below {FLOORS[name]}")
