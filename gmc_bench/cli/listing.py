@@ -8,9 +8,13 @@ from typing import Any
 
 from gmc_bench.cli.output import number, say, say_json, table
 from gmc_bench.cli.parser import add_verb
-from gmc_bench.errors import PluginError
+from gmc_bench.errors import PluginError, UnknownNameError, did_you_mean
 
-EXAMPLES = ("gmc-bench list methods", "gmc-bench list morphologies --json")
+EXAMPLES = (
+    "gmc-bench list methods",
+    "gmc-bench list methods recmorph swat",
+    "gmc-bench list morphologies --json",
+)
 
 MAX_WIDTH = 120
 """Characters of a line about a method."""
@@ -27,6 +31,8 @@ def add_parser(verbs: Any) -> None:
     """Add the verb."""
     parser = add_verb(verbs, "list", "List methods, suites, tasks or morphologies.", EXAMPLES)
     parser.add_argument("what", choices=tuple(_LISTS))
+    text = "only these; of methods with all presets and deviations"
+    parser.add_argument("names", metavar="NAME", nargs="*", help=text)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(execute=execute, parser=parser)
 
@@ -35,14 +41,27 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     """Run the verb."""
     parsed.parser.reject_unknown(unknown)
     rows, columns = _LISTS[parsed.what]()
+    if parsed.names:
+        rows = _chosen(rows, parsed.names, parsed.what)
     if parsed.json:
         say_json(rows)
+    elif parsed.what == "methods" and parsed.names:
+        for row in rows:
+            _show_method(row)
     elif parsed.what == "methods":
         _show_methods(rows)
     elif rows:
         cells = [[_cell(row.get(column)) for column in columns] for row in rows]
         say(table(columns, cells))
     return 0
+
+
+def _chosen(rows: "Rows", names: list[str], what: str) -> "Rows":
+    known = {row["id"]: row for row in rows}
+    for name in names:
+        if name not in known:
+            raise UnknownNameError(f"unknown name {name!r} of {what}{did_you_mean(name, known)}")
+    return [known[name] for name in names]
 
 
 def _cell(value: Any) -> str:
@@ -106,7 +125,37 @@ def _show_methods(rows: Rows) -> None:
         for text in _sources(row):
             say(f"    {textwrap.shorten(text, MAX_WIDTH - 4, placeholder='...')}")
     say()
-    say("Sizes are trainable parameters of actor and critic; --json has everything in full.")
+    say("Sizes are trainable parameters of actor and critic. Every preset and deviation of one:")
+    say("gmc-bench list methods NAME; of all: --json.")
+
+
+def _show_method(row: dict[str, Any]) -> None:
+    """Print everything about one method."""
+    say(f"{row['id']} (version {row.get('version', '-')}): {row['title']}")
+    if "error" in row:
+        return
+    claims = [text for key, text in CLAIMS.items() if row["capabilities"][key]]
+    facts = {
+        "paper": row["paper"],
+        "code": row["reference_code"] or "none published",
+        "licence": row["licence"],
+        "claims": ", ".join(claims) or "none",
+    }
+    for name, text in facts.items():
+        say(_wrapped(f"{name}: {text}", "  "))
+    say("  presets:")
+    for name, changes in row["presets"].items():
+        settings = ", ".join(f"{key}={_cell(value)}" for key, value in changes.items())
+        size = number(row["parameters"].get(name), 0)
+        say(_wrapped(f"- {name}: {size} parameters ({settings or 'the defaults'})", "    "))
+    say("  deviations from the source, and choices it leaves open:")
+    for text in row["deviations"]:
+        say(_wrapped(f"- {text}", "    "))
+    say()
+
+
+def _wrapped(text: str, indent: str) -> str:
+    return textwrap.fill(text, MAX_WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
 
 
 def _method_cells(row: dict[str, Any]) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from tqdm import tqdm
 
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.spec import MethodSpec
@@ -46,7 +47,8 @@ def profile_policy(setting: Setting) -> dict[str, Any]:
         `latency_ms`, `slope`); `setting`: where it was measured.
     """
     torch.set_num_threads(setting.num_threads)
-    found = {method.id: _profile(method, setting) for method in setting.methods}
+    with tqdm(setting.methods, unit="method", desc="profile") as methods:
+        found = {method.id: _profile(method, setting) for method in methods}
     return {
         "methods": found,
         "reference": "per-token MLP with as many parameters as the actor, same run",

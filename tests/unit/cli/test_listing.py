@@ -137,3 +137,29 @@ def test_without_a_verb_the_help_is_shown(gmc):
     code, out, err = gmc()
     assert (code, err) == (2, "")
     assert out.startswith("usage: gmc-bench")
+
+
+def test_a_named_method_is_shown_with_every_preset_and_deviation(gmc):
+    code, out, _ = gmc("list", "methods", "smr", "mlp")
+    assert code == 0
+    spec = METHODS.get("smr")
+    text = " ".join(out.split())
+    for preset, size in spec.parameters.items():
+        assert f"- {preset}: {size:,} parameters" in text
+    assert all(deviation in text for deviation in spec.deviations)
+    assert "claims: any order, memory" in text
+    assert "mlp (version 1)" in out
+    assert "recmorph" not in out
+    assert max(map(len, out.splitlines())) <= 120
+
+
+def test_an_unknown_name_is_refused_with_a_suggestion(gmc):
+    code, _, err = gmc("list", "methods", "recmorf")
+    assert code == 2
+    assert "unknown name 'recmorf' of methods; did you mean 'recmorph'?" in err
+
+
+def test_only_the_named_are_listed(gmc):
+    code, out, _ = gmc("list", "tasks", "unimal-ft-v1", "--json")
+    assert code == 0
+    assert [row["id"] for row in json.loads(out)] == ["unimal-ft-v1"]
