@@ -1,5 +1,6 @@
 """A run that is stopped and continued, inside one process."""
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -7,7 +8,14 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from gmc_bench.errors import CheckpointError
 from gmc_bench.evaluation.policy_file import policy_tensors
+from gmc_bench.methods import METHODS
+from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.suites.protocol import PPOConfig
+from gmc_bench.testing.tokens import random_tokens
+from gmc_bench.tokens import TokenSpec
+from gmc_bench.training.buffer import Minibatch
 from gmc_bench.training.checkpoint import encode_tensors, list_checkpoints
+from gmc_bench.training.ppo import MorphologyPPO
 
 
 class Stop(Exception):  # noqa: N818 - not an error, it stands for a killed process
@@ -131,3 +139,29 @@ def test_bfloat16_is_part_of_a_runs_identity(make_trainer):
     half = make_trainer("half", precision="bfloat16").config
     assert half.identity()["precision"] == "bfloat16"
     assert half.identity() != make_trainer("full").config.identity()
+
+
+@pytest.mark.parametrize("name", ["recmorph", "metamorph-star", "nervenet"])
+def test_losses_in_bfloat16_are_those_of_float32(name):
+    """To one in a hundred, with weights that have left their start."""
+    spec, method = TokenSpec(12), METHODS.get(name)
+    tokens = random_tokens(np.random.default_rng(0), spec, (12, 5, 9, 7), batch_size=64)
+    generator = torch.Generator().manual_seed(0)
+    actions = torch.randn(64, 12, 2, generator=generator)
+    numbers = torch.randn(4, 64, generator=generator)
+    losses = []
+    for precision in ("float32", "bfloat16"):
+        torch.manual_seed(0)
+        model = ActorCritic(method, method.make_config("lite"), spec, precision=precision)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.02 * torch.randn_like(parameter))
+        space = gymnasium.spaces.Box(-1.0, 1.0, (12, 2))
+        config = PPOConfig(target_kl=None)
+        algorithm = MorphologyPPO(model, space, config, 10, torch.Generator())
+        if not losses:
+            old = model.distribution(tokens).log_prob(actions).detach()
+        batch = Minibatch(tokens, None, actions, old + 0.1 * numbers[0], *numbers[1:])
+        parts, _ = algorithm._gradients(batch)
+        losses.append(parts[0])
+    torch.testing.assert_close(losses[1], losses[0], rtol=1e-2, atol=0)
