@@ -17,7 +17,7 @@ from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.tasks.spec import Task
-from gmc_bench.types import FloatArray, IntArray
+from gmc_bench.types import Array, FloatArray, IntArray
 
 Mode = Literal["deterministic", "stochastic"]
 
@@ -70,22 +70,17 @@ def evaluate_policy(
     """
     body = np.repeat(np.arange(len(morphologies)), episodes)
     streams = spawn_streams(seed, len(body))
-    found: list[EpisodeResult] = []
     rows = min(MAX_ROWS, len(body))
     core = EnvironmentCore(task, morphologies, rows, token_spec=model.spec, num_threads=num_threads)
     table = token_table(core.table, normalizer, device)
+    noise = None
+    if mode == "stochastic":
+        noise = np.empty(
+            (rows, task.horizon, *core.table.action_padding_mask.shape[1:]), np.float32
+        )
+    actor = _Actor(model, normalizer, table, model.initial_state(rows), noise, seed)
     with _evaluating(model):
-        for start in range(0, len(body), rows):
-            # The last batch is filled up with repeats, whose results are dropped.
-            chosen = np.arange(start, start + rows) % len(body)
-            core.simulator.streams[:] = streams[chosen]
-            noise = _noise(seed, chosen, core) if mode == "stochastic" else None
-            actor = _Actor(model, normalizer, table, noise, model.initial_state(rows))
-            results = _run_batch(core, actor, body[chosen])
-            kept = results[: len(body) - start]
-            found += kept
-            if on_progress:
-                on_progress(len(kept))
+        found = _run_episodes(core, actor, body, streams, on_progress)
     return [found[k * episodes : (k + 1) * episodes] for k in range(len(morphologies))]
 
 
@@ -106,10 +101,21 @@ class _Actor:
     model: ActorCritic
     normalizer: TokenNormalizer
     table: TokenTable
-    noise: FloatArray | None
-    """(B, horizon, L, J) float32, standard normal; `None` takes the most likely action."""
     state: torch.Tensor
     """(B, L, S), what the policy remembers."""
+    noise: FloatArray | None
+    """(B, horizon, L, J) float32, standard normal; `None` takes the most likely action."""
+    seed: int
+    """Of the noise."""
+
+    def start(self, rows: IntArray, episodes: IntArray) -> None:
+        """Begin episodes in some environments."""
+        self.state[torch.from_numpy(rows)] = 0.0
+        if self.noise is not None:
+            for row, episode in zip(rows.tolist(), episodes.tolist(), strict=True):
+                # Every episode has a stream of its own, wherever and whenever it is run.
+                key = np.random.SeedSequence(self.seed, spawn_key=(_NOISE, episode))
+                np.random.default_rng(key).standard_normal(dtype=np.float32, out=self.noise[row])
 
     def __call__(self, core: EnvironmentCore) -> FloatArray:
         padding = core.table.limb_padding_mask[core.morphology_index]
@@ -130,41 +136,57 @@ class _Actor:
         found: FloatArray = actions.cpu().numpy()
         return found
 
-    def forget(self, rows: IntArray) -> None:
-        """Start anew in some environments."""
-        self.state[torch.from_numpy(rows)] = 0.0
 
+def _run_episodes(
+    core: EnvironmentCore,
+    act: _Actor,
+    body: IntArray,
+    streams: Array,
+    on_progress: Callable[[int], None] | None,
+) -> list[EpisodeResult]:
+    """Run all episodes; a row whose episode has ended takes the next that waits.
 
-def _noise(seed: int, episodes: IntArray, core: EnvironmentCore) -> FloatArray:
-    """Return the action noise of whole episodes, each from a stream of its own."""
-    shape = (core.task.horizon, core.spec.max_limbs, core.spec.joints_per_limb)
-    streams = (
-        np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_NOISE, int(episode))))
-        for episode in episodes
-    )
-    return np.stack([stream.standard_normal(shape, np.float32) for stream in streams])
+    Args:
+        core: as many rows as there are episodes, or fewer.
+        act: the policy.
+        body: (K,) int64, body of each episode.
+        streams: (K, ...), source of each episode's start state.
+        on_progress: called with the number of episodes that have just ended.
 
-
-def _run_batch(core: EnvironmentCore, act: _Actor, body: IntArray) -> list[EpisodeResult]:
-    """Run one episode per row; rows that are done go on unnoticed until all are."""
-    rows = np.arange(core.num_envs)
-    core.reset(rows, body)
+    Returns:
+        The K episodes, in order.
+    """
+    results: list[EpisodeResult | None] = [None] * len(body)
+    episode = np.arange(core.num_envs)
+    waiting = core.num_envs
     total = np.zeros(core.num_envs)
-    results: list[EpisodeResult | None] = [None] * core.num_envs
     running = np.ones(core.num_envs, np.bool_)
+
+    def start(rows: IntArray) -> None:
+        core.simulator.streams[rows] = streams[episode[rows]]
+        core.reset(rows, body[episode[rows]])
+        act.start(rows, episode[rows])
+        total[rows] = 0.0
+
+    start(np.arange(core.num_envs))
     while running.any():
         step = core.step(act(core))
-        total += np.where(running, step.reward, 0.0)
-        done = (step.terminated | step.truncated) & running
-        for row in np.flatnonzero(done).tolist():
-            results[row] = EpisodeResult(
+        total += step.reward
+        done = np.flatnonzero((step.terminated | step.truncated) & running)
+        for row in done.tolist():
+            results[episode[row]] = EpisodeResult(
                 float(total[row]), int(core.episode_length[row]), _reason(step, row)
             )
-        running &= ~done
+        again = done[: len(body) - waiting]
+        episode[again] = np.arange(waiting, waiting + len(again))
+        waiting += len(again)
+        running[done[len(again) :]] = False
+        # Rows without work go on unnoticed, but a broken state must not be stepped on.
         broken = np.flatnonzero(step.diverged & ~running)
-        if len(broken):
-            core.reset(broken, body[broken])  # a broken state must not be stepped on
-            act.forget(broken)
+        if len(again) or len(broken):
+            start(np.union1d(again, broken))
+        if on_progress and len(done):
+            on_progress(len(done))
     return [result for result in results if result is not None]
 
 

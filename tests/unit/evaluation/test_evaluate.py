@@ -106,13 +106,36 @@ def test_the_statistics_and_the_mode_of_the_model_stay_as_they_are(trained):
 
 def test_batches_do_not_change_deterministic_scores(trained, monkeypatch):
     whole = score(trained, episodes=3)
-    monkeypatch.setattr(module, "MAX_ROWS", 4)  # 9 episodes: 4 + 4 + 1 and three repeats
+    monkeypatch.setattr(module, "MAX_ROWS", 4)  # of 9 episodes, five wait for a row
     finished = []
     parts = score(trained, episodes=3, on_progress=finished.append)
-    assert finished == [4, 4, 1]
+    assert sum(finished) == 9
     assert [len(items) for items in parts] == [3, 3, 3]
     for one, other in zip(flat(whole), flat(parts), strict=True):
         assert one[0] == pytest.approx(other[0], rel=1e-3)
+        assert one[1:] == other[1:]
+
+
+def test_a_row_takes_the_next_episode_as_soon_as_its_own_has_ended(make_trained, monkeypatch):
+    trained = make_trained(horizon=60)
+    monkeypatch.setattr(module, "MAX_ROWS", 3)
+    steps, step = [], module.EnvironmentCore.step
+    monkeypatch.setattr(
+        module.EnvironmentCore, "step", lambda core, a: steps.append(0) or step(core, a)
+    )
+    lengths = [length for _, length, _ in flat(score(trained, episodes=4))]
+    assert len(set(lengths)) > 2
+    in_batches = sum(max(lengths[k : k + 3]) for k in range(0, 12, 3))
+    assert sum(lengths) / 3 <= len(steps) < in_batches
+
+
+@pytest.mark.parametrize("mode", ["deterministic", "stochastic"])
+def test_every_episode_is_the_same_in_whatever_row_it_runs(make_trained, monkeypatch, mode):
+    trained = make_trained(horizon=60)
+    whole = flat(score(trained, episodes=4, mode=mode))
+    monkeypatch.setattr(module, "MAX_ROWS", 5)
+    for one, other in zip(whole, flat(score(trained, episodes=4, mode=mode)), strict=True):
+        assert one[0] == pytest.approx(other[0], rel=1e-3, abs=1e-3)
         assert one[1:] == other[1:]
 
 
