@@ -64,7 +64,8 @@ class ActorCritic(nn.Module):
         self.actor = build_network(method, config, spec, spec.actions_per_token, num_bodies)
         self.critic = build_network(method, config, spec, 1, num_bodies)
         self.draws_random_numbers = any(
-            _draws_random_numbers(method, part, spec) for part in (self.actor, self.critic)
+            _draws_random_numbers(method, part, _example_for(method, spec, num_bodies))
+            for part in (self.actor, self.critic)
         )
         """Whether a forward pass in training mode draws from torch's generator (dropout)."""
         self._widths = (0, 0, 0)
@@ -215,7 +216,7 @@ def build_network(
     Raises:
         PluginError: see `ActorCritic`.
     """
-    tokens = _example(spec, min(num_bodies, 2) if method.capabilities.per_body else 2)
+    tokens = _example_for(method, spec, num_bodies)
     try:
         network = method.build(config, spec, num_outputs, num_bodies)
     except Exception as error:
@@ -270,10 +271,10 @@ def _failed(method: MethodSpec, part: str, error: Exception) -> PluginError:
     return _broken(method, f"{part} failed with {type(error).__name__}: {error}", raised_at(error))
 
 
-def _draws_random_numbers(method: MethodSpec, network: nn.Module, spec: TokenSpec) -> bool:
+def _draws_random_numbers(method: MethodSpec, network: nn.Module, tokens: TokenBatch) -> bool:
     state = torch.get_rng_state()
     with torch.no_grad():
-        _call(method, network, _example(spec, 1))
+        _call(method, network, tokens)
     drawn = not torch.equal(state, torch.get_rng_state())
     torch.set_rng_state(state)
     return drawn
@@ -284,6 +285,10 @@ def _broken(method: MethodSpec, reason: str, place: str = "") -> PluginError:
         f"the method {method.id!r} cannot be used: its {reason}; its builder must return a module "
         f"that maps a TokenBatch to (B, L, num_outputs){place}"
     )
+
+
+def _example_for(method: MethodSpec, spec: TokenSpec, num_bodies: int) -> TokenBatch:
+    return _example(spec, min(num_bodies, 2) if method.capabilities.per_body else 2)
 
 
 def _example(spec: TokenSpec, count: int) -> TokenBatch:
