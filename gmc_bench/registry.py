@@ -109,10 +109,9 @@ def _is_location(name: str) -> bool:
         return False
     if len(parts) > 1:
         return True  # looking for a module inside a package would import the package
-    try:
-        return importlib.util.find_spec(name) is not None
-    except ValueError:  # `__main__`
+    if name == "__main__":  # whatever runs this process; nobody means that
         return False
+    return importlib.util.find_spec(name) is not None
 
 
 class Registry(Generic[T]):
