@@ -180,7 +180,7 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         self, batch: RolloutBuffer, buffer: RolloutBuffer, indices: torch.Tensor
     ) -> RolloutBuffer:
         """Add values, returns and advantages, normalised over the whole rollout."""
-        with fixed_weights(self.model):
+        with self._threads_shared_out(batch.dynamic.device), fixed_weights(self.model):
             batch.value.copy_(self._values(batch))
             batch.next_value.copy_(self._next_values(batch))
         no_error = batch.diverged
