@@ -229,8 +229,8 @@ def protocol_digest(protocol: Protocol, method: MethodSpec, suite: Suite) -> str
     The threshold of the KL stop that a method brings along does not make other rules: where the
     run has it, the suite's own threshold is hashed.
     """
-    own = _flat(dict(method.training)).get("ppo.target_kl", protocol.ppo.target_kl)
-    if method.training and own == protocol.ppo.target_kl and protocol.name in suite.protocols:
+    brought = bool(method.training) and with_method_training(protocol, method) == protocol
+    if brought and protocol.name in suite.protocols:
         shared = suite.protocols[protocol.name].ppo.target_kl
         protocol = replace(protocol, ppo=replace(protocol.ppo, target_kl=shared))
     return config_digest(protocol)
