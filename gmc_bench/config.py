@@ -186,6 +186,36 @@ def config_digest(config: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def definition_digest(definition: Any) -> str:
+    """Return the SHA-256 of a definition that may hold functions, 64 hex digits.
+
+    A function counts by its module, its name and the values it was made with (its closure), not by
+    its code: which code ran is the business of the commit.
+
+    Args:
+        definition: nested dataclasses, mappings, sequences, scalars and functions.
+
+    Raises:
+        TypeError: something else is inside.
+    """
+    return config_digest({"definition": _described(definition)})
+
+
+def _described(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {name: _described(getattr(value, name)) for name in fields_of(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _described(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_described(item) for item in value]
+    if inspect.isfunction(value):
+        captured = [_described(cell.cell_contents) for cell in value.__closure__ or ()]
+        return {"function": f"{value.__module__}.{value.__qualname__}", "captured": captured}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(f"a definition cannot hold a {type(value).__name__}")
+
+
 def _canonical(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _canonical(item) for key, item in value.items()}

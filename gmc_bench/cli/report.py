@@ -9,7 +9,7 @@ import torch
 from gmc_bench.cli.output import number, say, table
 from gmc_bench.cli.plan import protocol_digest
 from gmc_bench.cli.session import Session
-from gmc_bench.config import config_digest
+from gmc_bench.config import config_digest, definition_digest
 from gmc_bench.results.environment import collect_hardware, collect_versions, git_state
 from gmc_bench.results.schema import (
     BodyReturns,
@@ -43,9 +43,12 @@ def make_record(
         method=session.method.id,
         method_version=session.method.version,
         preset=config.protocol.preset,
+        controller="single_robot" if session.method.capabilities.per_body else "shared",
         parameters=trainer.model.num_parameters(),
         suite=config.suite,
+        suite_digest=definition_digest(SUITES.get(config.suite)),
         task=config.task,
+        task_digest=definition_digest(session.task),
         protocol=config.protocol.name,
         protocol_digest=protocol_digest(config.protocol, session.method, SUITES.get(config.suite)),
         protocol_seeds=config.protocol.seeds,

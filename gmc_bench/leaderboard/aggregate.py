@@ -7,12 +7,12 @@ each such group makes one table.
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gmc_bench.results.schema import Morphologies, RunRecord
-from gmc_bench.results.store import RefusedFile, StoredRecord, record_digest
+from gmc_bench.results.schema import Controller, Morphologies, RunRecord, Split
+from gmc_bench.results.store import RefusedFile, StoredRecord
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -62,9 +62,16 @@ class Row:
     parameters: int | None
     env_steps_per_s: Spread | None
     seed_scores: tuple[tuple[int, float | None], ...]
-    """Seed and test score of every run there is, so that an incomplete row still shows them."""
+    """Seed and test score (train score of a single-robot reference) of every run there is, so that
+    an incomplete row still shows them."""
     missing: tuple[str, ...]
     """Why the row is incomplete; empty when it is ranked."""
+    controller: Controller
+    """One policy for all bodies, or separate weights per body."""
+    runs: tuple[StoredRecord, ...]
+    """The records, by rising seed."""
+    verified: bool
+    """The episodes of every run have been run again with the same outcome."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +87,13 @@ class UnrankedRun:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """All comparable records: ranked and incomplete rows, and runs that are not ranked."""
+    """All comparable records: ranked and incomplete rows, references, runs that are not ranked."""
 
     key: ComparisonKey
     morphologies: Morphologies
     rows: tuple[Row, ...]
+    references: tuple[Row, ...]
+    """Single-robot controllers: they are scored on train bodies only and never ranked."""
     unranked: tuple[UnrankedRun, ...]
     torch_versions: tuple[str, ...]
 
@@ -102,7 +111,9 @@ def comparison_key(record: RunRecord) -> ComparisonKey:
     )
 
 
-def aggregate(stored: Iterable[StoredRecord]) -> tuple[list[Table], list[RefusedFile]]:
+def aggregate(
+    stored: Iterable[StoredRecord], verified: Set[str] = frozenset()
+) -> tuple[list[Table], list[RefusedFile]]:
     """Group records into tables.
 
     Two official records of one method, settings and seed are a contradiction: none of them is
@@ -110,6 +121,7 @@ def aggregate(stored: Iterable[StoredRecord]) -> tuple[list[Table], list[Refused
 
     Args:
         stored: valid records, in any order.
+        verified: digests of the records whose episodes were run again with the same outcome.
 
     Returns:
         Tables sorted by key, and the records that were refused as duplicates, sorted by path.
@@ -120,29 +132,31 @@ def aggregate(stored: Iterable[StoredRecord]) -> tuple[list[Table], list[Refused
     tables: list[Table] = []
     refused: list[RefusedFile] = []
     for key in sorted(groups):
-        table, duplicates = _make_table(key, groups[key])
+        table, duplicates = _make_table(key, groups[key], verified)
         tables.append(table)
         refused.extend(duplicates)
     return tables, sorted(refused)
 
 
 def _make_table(
-    key: ComparisonKey, stored: Sequence[StoredRecord]
+    key: ComparisonKey, stored: Sequence[StoredRecord], verified: Set[str]
 ) -> tuple[Table, list[RefusedFile]]:
     runs: dict[tuple[RowKey, int], list[StoredRecord]] = defaultdict(list)
     for item in stored:
         if item.record.official:
             runs[row_key(item.record), item.record.seed].append(item)
-    rows: dict[RowKey, list[RunRecord]] = defaultdict(list)
+    found: dict[RowKey, list[StoredRecord]] = defaultdict(list)
     refused: list[RefusedFile] = []
     for (owner, _), copies in runs.items():
         kept, duplicates = _resolve_duplicates(copies)
         refused.extend(duplicates)
-        rows[owner].extend(kept)
+        found[owner].extend(kept)
+    rows = sorted((_make_row(k, kept, verified) for k, kept in found.items() if kept), key=_rank)
     table = Table(
         key=key,
         morphologies=stored[0].record.morphologies,
-        rows=tuple(sorted((_make_row(k, found) for k, found in rows.items() if found), key=_rank)),
+        rows=tuple(row for row in rows if row.controller == "shared"),
+        references=tuple(row for row in rows if row.controller == "single_robot"),
         unranked=tuple(_make_unranked(item) for item in stored if not item.record.official),
         torch_versions=tuple(sorted({item.record.versions["torch"] for item in stored})),
     )
@@ -156,12 +170,12 @@ def row_key(record: RunRecord) -> RowKey:
 
 def _resolve_duplicates(
     copies: Sequence[StoredRecord],
-) -> tuple[list[RunRecord], list[RefusedFile]]:
+) -> tuple[list[StoredRecord], list[RefusedFile]]:
     first, *others = copies
     if not others:
-        return [first.record], []
-    if len({record_digest(item.record) for item in copies}) == 1:
-        return [first.record], [
+        return [first], []
+    if len({item.digest for item in copies}) == 1:
+        return [first], [
             RefusedFile(item.path, f"it is a copy of {first.path}; delete one of them")
             for item in others
         ]
@@ -170,8 +184,10 @@ def _resolve_duplicates(
     return [], [RefusedFile(item.path, reason) for item in copies]
 
 
-def _make_row(key: RowKey, records: Sequence[RunRecord]) -> Row:
-    ordered = sorted(records, key=lambda record: record.seed)
+def _make_row(key: RowKey, runs: Sequence[StoredRecord], verified: Set[str]) -> Row:
+    runs = sorted(runs, key=lambda item: item.record.seed)
+    ordered = [item.record for item in runs]
+    controller = ordered[0].controller
     seeds = tuple(record.seed for record in ordered)
     absent = tuple(seed for seed in sorted(ordered[0].protocol_seeds) if seed not in seeds)
     missing = [f"no run for seed {', '.join(map(str, absent))}"] if absent else []
@@ -188,17 +204,24 @@ def _make_row(key: RowKey, records: Sequence[RunRecord]) -> Row:
     sizes = {record.parameters for record in ordered}
     if len(sizes) > 1:
         missing.append("the number of parameters differs between seeds")
+    test_score = None
+    if controller == "shared":  # the others have no weights for test bodies
+        test_score = spread("test score", lambda record: record.score("test", "deterministic"))
+    split: Split = "test" if controller == "shared" else "train"
     return Row(
         key=key,
         seeds=seeds,
         absent_seeds=absent,
-        test_score=spread("test score", lambda record: record.score("test", "deterministic")),
+        test_score=test_score,
         train_score=spread("train score", lambda record: record.score("train", "deterministic")),
         training_return=spread("training return", lambda record: record.training_return),
         parameters=sizes.pop() if len(sizes) == 1 else None,
         env_steps_per_s=spread("throughput", lambda record: record.env_steps_per_s),
-        seed_scores=tuple((r.seed, r.score("test", "deterministic")) for r in ordered),
+        seed_scores=tuple((r.seed, r.score(split, "deterministic")) for r in ordered),
         missing=tuple(missing),
+        controller=controller,
+        runs=tuple(runs),
+        verified=all(item.digest in verified for item in runs),
     )
 
 
@@ -208,7 +231,8 @@ def _spread(values: Sequence[float]) -> Spread:
 
 
 def _rank(row: Row) -> tuple[bool, float, RowKey]:
-    return bool(row.missing), -row.test_score.mean if row.test_score else math.inf, row.key
+    score = row.test_score if row.controller == "shared" else row.train_score
+    return bool(row.missing), -score.mean if score else math.inf, row.key
 
 
 def _make_unranked(item: StoredRecord) -> UnrankedRun:

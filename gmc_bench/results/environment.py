@@ -11,6 +11,18 @@ import gmc_bench
 from gmc_bench.results.schema import REQUIRED_VERSIONS, Hardware
 
 GIT_TIMEOUT_S = 10.0
+INSTRUCTIONS = (
+    "avx2",
+    "fma",
+    "avx512f",
+    "avx512_bf16",
+    "amx_bf16",
+    "asimd",
+    "asimdhp",
+    "bf16",
+    "sve",
+)
+"""Instruction sets by which numerical libraries choose their code, named as Linux names them."""
 _GIB = 2**30  # bytes
 
 
@@ -53,6 +65,7 @@ def collect_hardware(threads: int, gpu: str | None = None) -> Hardware:
         threads=threads,
         memory_gib=_memory_gib(),
         gpu=gpu,
+        instructions=_instructions(Path("/proc/cpuinfo")),
         platform=f"{platform.system()} {platform.release()} {platform.machine()}",
     )
 
@@ -91,12 +104,22 @@ def _git(root: Path, *arguments: str) -> str | None:
 
 
 def _cpu_model(cpuinfo: Path) -> str:
+    named = _first_value(cpuinfo, "model name")
+    return named or platform.processor() or platform.machine() or "unknown"
+
+
+def _instructions(cpuinfo: Path) -> str | None:
+    flags = _first_value(cpuinfo, "flags") or _first_value(cpuinfo, "Features")  # x86, ARM
+    return " ".join(name for name in INSTRUCTIONS if name in flags.split()) or None
+
+
+def _first_value(cpuinfo: Path, key: str) -> str:
     try:
         lines = cpuinfo.read_text(encoding="utf-8").splitlines()
     except OSError:  # not Linux
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return next(filter(None, names), "") or platform.processor() or platform.machine() or "unknown"
+        return ""
+    values = [line.partition(":")[2].strip() for line in lines if line.startswith(key)]
+    return next(filter(None, values), "")
 
 
 def _usable_cores() -> int:

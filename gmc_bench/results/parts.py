@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Split = Literal["train", "test"]
 Mode = Literal["deterministic", "stochastic"]
+Controller = Literal["shared", "single_robot"]
 
 Count = Annotated[int, Field(strict=True, ge=0)]
 Positive = Annotated[int, Field(strict=True, ge=1)]
@@ -115,6 +116,10 @@ class Hardware(Part):
     threads: Positive = Field(description="Threads the run was given.")
     memory_gib: Amount | None = Field(description="Main memory, GiB; null when not known.")
     gpu: Text | None = Field(description="Device that ran the networks; null for the CPU.")
+    instructions: Text | None = Field(
+        description="Instruction sets of the processor that change the last bits of results, e.g. "
+        "`avx2 avx512f`; null when not known."
+    )
     platform: Text = Field(description="Operating system and architecture.")
 
 

@@ -16,6 +16,7 @@ from gmc_bench.config import config_digest
 from gmc_bench.results.parts import (
     Amount,
     BodyReturns,
+    Controller,
     Count,
     CurvePoint,
     Digest,
@@ -39,6 +40,7 @@ __all__ = [
     "REQUIRED_VERSIONS",
     "SCHEMA_VERSION",
     "BodyReturns",
+    "Controller",
     "CurvePoint",
     "Episode",
     "Hardware",
@@ -49,7 +51,7 @@ __all__ = [
     "WallClock",
 ]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 REQUIRED_VERSIONS = (
     "gmc-bench",
     "python",
@@ -70,7 +72,7 @@ Commit = Annotated[str, Field(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")]
 class RunRecord(Part):
     """Everything the leaderboard knows about one training run."""
 
-    schema_version: Literal[1] = Field(default=1, description="Version of this layout.")
+    schema_version: Literal[2] = Field(default=2, description="Version of this layout.")
     status: Literal["complete", "incomplete"] = Field(
         description="`complete`: all planned steps trained and evaluated; otherwise `incomplete`."
     )
@@ -79,10 +81,20 @@ class RunRecord(Part):
     method: Name = Field(description="Id of the controller.")
     method_version: Positive = Field(description="Version of the controller.")
     preset: Text = Field(description="Named settings of the controller.")
+    controller: Controller = Field(
+        description="`shared`: one policy drives all bodies; `single_robot`: separate weights for "
+        "each train body, so that only train bodies are scored and the run serves as a reference."
+    )
     parameters: Positive = Field(description="Trainable parameters of actor and critic together.")
 
     suite: VersionedName = Field(description="Full id of the suite, e.g. `unimal-v1`.")
+    suite_digest: Digest | None = Field(
+        description="Hash of the suite's definition; null in records older than schema 2."
+    )
     task: VersionedName = Field(description="Full id of the task, e.g. `unimal-ft-v1`.")
+    task_digest: Digest | None = Field(
+        description="Hash of the task's definition: scene, terms, weights, horizon; null likewise."
+    )
     protocol: Name = Field(description="Name of the suite's protocol, e.g. `smoke` or `lite`.")
     protocol_digest: Digest = Field(description="Hash of the protocol's rules.")
     protocol_seeds: tuple[Count, ...] = Field(
@@ -203,6 +215,8 @@ class RunRecord(Part):
                 yield f"returns gives {item.split} body {item.body!r} two body_digests"
             if item.body_digest in trained and not item.seen_in_train:
                 yield f"test body {item.body!r} is a train body but seen_in_train is false"
+        if self.controller == "single_robot" and any(i.split == "test" for i in self.returns):
+            yield "a single_robot run has no weights for test bodies but returns lists some"
         for split in ("train", "test"):
             listed = len({body for place, body in digests if place == split})
             if listed > self._num_bodies(split):

@@ -4,9 +4,11 @@ import hashlib
 import json
 import os
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import rfc8785
 from pydantic import ValidationError
 
 from gmc_bench.errors import RecordError, StorageError
@@ -14,6 +16,8 @@ from gmc_bench.results.schema import SCHEMA_VERSION, RunRecord
 
 RECORD_NAME = "record.json"
 RESULTS_FOLDER = "results"
+_WIDEST_INTEGER = 2**53 - 1
+"""Beyond it, integers are not all doubles, so canonical JSON has floats only."""
 
 
 class StoredRecord(NamedTuple):
@@ -21,6 +25,8 @@ class StoredRecord(NamedTuple):
 
     path: str
     record: RunRecord
+    digest: str
+    """What its file states: the SHA-256 of the content as it was written."""
 
 
 class RefusedFile(NamedTuple):
@@ -40,25 +46,28 @@ class RecordFiles(NamedTuple):
 def canonical_json(content: Any) -> bytes:
     """Return the one byte sequence that stands for a JSON value.
 
-    Keys are sorted, there is no white space, text is UTF-8, floats are the shortest digits that
-    read back to the same number, and the text ends with a newline.
-
     Raises:
-        ValueError: the value holds NaN, an infinity, or something JSON cannot hold.
+        ValueError: the value holds NaN, an infinity, an integer beyond 2^53, or something JSON
+            cannot hold.
 
     Source:
-        RFC 8785 in spirit; differs in the sort order of keys beyond the basic plane and in the
-        spelling of floats (`1.0`, `1e-05`), which follows Python's `repr`.
+        RFC 8785, JSON Canonicalization Scheme.
     """
-    text = json.dumps(
-        content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
-    return f"{text}\n".encode()
+    try:
+        return bytes(rfc8785.dumps(content))
+    except rfc8785.CanonicalizationError as error:
+        raise ValueError(f"no canonical JSON: {error}") from error
 
 
 def record_digest(record: RunRecord) -> str:
     """Return the SHA-256 of a record's canonical form, 64 hex digits."""
-    return _digest(record.model_dump(mode="json"))
+    return _sha256(canonical_json(record.model_dump(mode="json")))
+
+
+def record_bytes(record: RunRecord) -> bytes:
+    """Return the content of a record's file: canonical JSON with its digest, and a line end."""
+    content = record.model_dump(mode="json")
+    return canonical_json({**content, "digest": _sha256(canonical_json(content))}) + b"\n"
 
 
 def write_record(path: Path, record: RunRecord) -> None:
@@ -71,8 +80,7 @@ def write_record(path: Path, record: RunRecord) -> None:
     Raises:
         StorageError: the file could not be written; an earlier file is untouched.
     """
-    content = record.model_dump(mode="json")
-    write_atomic(path, canonical_json({**content, "digest": _digest(content)}))
+    write_atomic(path, record_bytes(record))
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -106,27 +114,43 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def read_record(path: Path) -> RunRecord:
-    """Read and check a record.
+    """Read and check a record of any released schema.
 
     Raises:
         RecordError: the file is missing, is not JSON, was changed after it was written, or a
             field is missing, unknown or invalid; the message names which.
     """
-    content = _load(path)
+    return read_stored_record(path).record
+
+
+def read_stored_record(path: Path, name: str | None = None) -> StoredRecord:
+    """Read and check a record and keep the digest that its file states.
+
+    Args:
+        path: the file.
+        name: what `StoredRecord.path` shall say; default the file's path.
+
+    Raises:
+        RecordError: as for `read_record`.
+    """
+    data, content = _load(path)
     version = content.get("schema_version")
-    if version != SCHEMA_VERSION:
+    if type(version) is not int or version not in _SCHEMAS:
+        known = ", ".join(map(str, _SCHEMAS))
         raise RecordError(
-            f"{path} has schema_version {version!r}, but this gmc-bench reads {SCHEMA_VERSION}; "
+            f"{path} has schema_version {version!r}, but this gmc-bench reads {known}; "
             "update gmc-bench or write the record again"
         )
-    _check_digest(path, content)
+    schema = _SCHEMAS[version]
+    digest = _check_digest(path, data, content, schema)
     try:
-        return RunRecord.model_validate(content)
+        record = RunRecord.model_validate(schema.upgrade(content))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(step) for step in first["loc"])
         where = f"field {field!r} is invalid" if field else "fields contradict each other"
         raise RecordError(f"{path} is not a valid record: {where}: {first['msg']}") from error
+    return StoredRecord(name or str(path), record, digest)
 
 
 def read_records(folder: Path) -> RecordFiles:
@@ -152,7 +176,7 @@ def read_records(folder: Path) -> RecordFiles:
             continue
         name = path.relative_to(folder).as_posix()
         try:
-            found.records.append(StoredRecord(name, read_record(path)))
+            found.records.append(read_stored_record(path, name))
         except RecordError as error:
             # Reports must not depend on where the folder lies.
             found.refused.append(RefusedFile(name, str(error).replace(str(path), "it")))
@@ -164,16 +188,29 @@ def _is_record_file(path: Path, folder: Path) -> bool:
     return path.is_file() and (path.name == RECORD_NAME or RESULTS_FOLDER in folders)
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _load(path: Path) -> tuple[bytes, dict[str, Any]]:
     try:
-        content = json.loads(path.read_bytes().decode(), object_pairs_hook=_unique_keys)
+        data = path.read_bytes()
+        content = _parse(data, _double)
+        if isinstance(content, dict) and content.get("schema_version") == 1:
+            content = _parse(data, int)  # Python spelled its floats so that they are told apart
     except OSError as error:
         raise RecordError(f"cannot read the record {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # JSON and Unicode errors are ValueErrors
         raise RecordError(f"{path} is not a JSON record: {error}") from error
     if not isinstance(content, dict):
         raise RecordError(f"{path} must hold a JSON object, got a {type(content).__name__}")
-    return content
+    return data, content
+
+
+def _parse(data: bytes, integer: Callable[[str], float]) -> Any:
+    return json.loads(data.decode(), object_pairs_hook=_unique_keys, parse_int=integer)
+
+
+def _double(digits: str) -> float:
+    """Read a number without a point: RFC 8785 spells floats of up to 21 digits like that."""
+    value = int(digits)
+    return value if abs(value) <= _WIDEST_INTEGER else float(digits)
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -184,20 +221,70 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def _check_digest(path: Path, content: dict[str, Any]) -> None:
-    stated = content.pop("digest", None)
+class _Schema(NamedTuple):
+    """How files of one schema version are checked and brought up to date."""
+
+    canonical: Callable[[Any], bytes]
+    """What their digests are taken from."""
+    line_end_counts: bool
+    """That byte sequence includes the line end of the file."""
+    upgrade: Callable[[dict[str, Any]], dict[str, Any]]
+    """From their fields to those of the present schema."""
+
+
+def _check_digest(path: Path, data: bytes, content: dict[str, Any], schema: _Schema) -> str:
+    """Take the digest out of a record's content and return it, if it fits file and content."""
+    end = b"" if schema.line_end_counts else b"\n"
+    try:
+        whole = schema.canonical(content) + end
+        stated = content.pop("digest", None)
+        actual = _sha256(schema.canonical(content))
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{path} holds a value that no record can hold: {error}") from error
     if stated is None:
         raise RecordError(f"{path} has no digest; records are written by gmc-bench, not by hand")
-    try:
-        actual = _digest(content)
-    except ValueError as error:
-        raise RecordError(f"{path} holds a value that no record can hold: {error}") from error
     if stated != actual:
         raise RecordError(
             f"{path} was changed after it was written: its digest is {str(stated)[:12]} but its "
             f"content has {actual[:12]}; restore the file or run again"
         )
+    if data != whole:
+        raise RecordError(
+            f"{path} was changed after it was written: it is not spelled the one way in which "
+            "records are written; restore the file"
+        )
+    return actual
 
 
-def _digest(content: dict[str, Any]) -> str:
-    return hashlib.sha256(canonical_json(content)).hexdigest()
+def _canonical_v1(content: Any) -> bytes:
+    """Return what schema 1 took digests from: like RFC 8785, but numbers as Python spells them."""
+    text = json.dumps(
+        content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+    return f"{text}\n".encode()
+
+
+def _upgrade_v1(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of schema 2: what schema 1 did not state is null or follows from it."""
+    upgraded = {**content, "schema_version": 2, "suite_digest": None, "task_digest": None}
+    if isinstance(content.get("hardware"), dict):
+        upgraded["hardware"] = {**content["hardware"], "instructions": None}
+    returns = content.get("returns")
+    splits = {
+        item.get("split")
+        for item in (returns if isinstance(returns, list) else ())
+        if isinstance(item, dict)
+    }
+    # Only methods with separate weights per body were scored on train bodies alone.
+    upgraded["controller"] = "single_robot" if splits == {"train"} else "shared"
+    return upgraded
+
+
+_SCHEMAS = {
+    1: _Schema(_canonical_v1, True, _upgrade_v1),
+    SCHEMA_VERSION: _Schema(canonical_json, False, dict),
+}
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -6,6 +6,7 @@ from typing import Any
 
 from gmc_bench.config import config_digest
 from gmc_bench.results.schema import REQUIRED_VERSIONS, BodyReturns, Mode, RunRecord, Split
+from gmc_bench.results.store import StoredRecord, record_digest
 
 Returns = Mapping[str, Sequence[float]]
 """Body name to the returns of its episodes."""
@@ -74,9 +75,12 @@ def make_record(**changes: Any) -> RunRecord:
         "method": "demo",
         "method_version": 1,
         "preset": "lite",
+        "controller": "shared",
         "parameters": 1000,
         "suite": "unimal-v1",
+        "suite_digest": digest_of("suite"),
         "task": "unimal-ft-v1",
+        "task_digest": digest_of("task"),
         "protocol": "lite",
         "protocol_digest": digest_of("protocol"),
         "morphologies": {
@@ -114,6 +118,7 @@ def make_record(**changes: Any) -> RunRecord:
             "threads": 2,
             "memory_gib": 8.0,
             "gpu": None,
+            "instructions": "avx2",
             "platform": "Linux x86_64",
         },
         "versions": dict.fromkeys(REQUIRED_VERSIONS, "1.2.3"),
@@ -124,3 +129,8 @@ def make_record(**changes: Any) -> RunRecord:
         "unofficial_reasons": (),
     }
     return RunRecord.model_validate({**fields, **changes})
+
+
+def make_stored(record: RunRecord, path: str = "results/record.json") -> StoredRecord:
+    """Return a record as if it had been read from a file that was never changed."""
+    return StoredRecord(path, record, record_digest(record))

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -6,6 +7,7 @@ import pytest
 from gmc_bench.config import (
     coerce,
     config_digest,
+    definition_digest,
     field_docs,
     fields_of,
     leaves,
@@ -303,3 +305,33 @@ def test_nest_leaves_its_input_alone():
 def test_nest_refuses_settings_that_contradict_each_other(flat, reason):
     with pytest.raises(ConfigError, match=reason):
         nest(flat)
+
+
+def _limit(height: float) -> Callable[[float], bool]:
+    def below(value: float) -> bool:
+        return value < height
+
+    return below
+
+
+@dataclass(frozen=True)
+class _Term:
+    function: Callable[[float], bool]
+    weight: float = 1.0
+
+
+def test_definition_digest_follows_numbers_names_and_what_functions_were_made_with() -> None:
+    digest = definition_digest({"a": (_Term(_limit(0.5)),)})
+    assert digest == definition_digest({"a": [_Term(_limit(0.5))]})
+    others = [
+        {"a": (_Term(_limit(0.6)),)},
+        {"a": (_Term(_limit(0.5), 2.0),)},
+        {"a": (_Term(lambda value: value < 0.5),)},
+        {"b": (_Term(_limit(0.5)),)},
+    ]
+    assert len({digest, *map(definition_digest, others)}) == 5
+
+
+def test_definition_digest_refuses_what_it_cannot_describe() -> None:
+    with pytest.raises(TypeError, match="cannot hold a set"):
+        definition_digest({"a": {1, 2}})

@@ -7,7 +7,7 @@ import pytest
 from gmc_bench.leaderboard.aggregate import Row, Spread, Table, aggregate
 from gmc_bench.results.schema import BodyReturns, RunRecord
 from gmc_bench.results.store import RefusedFile, StoredRecord
-from gmc_bench.testing.records import digest_of, make_record, make_returns
+from gmc_bench.testing.records import digest_of, make_record, make_returns, make_stored
 
 
 def _returns(test: float, train: float = 100.0) -> tuple[BodyReturns, ...]:
@@ -18,7 +18,7 @@ def _returns(test: float, train: float = 100.0) -> tuple[BodyReturns, ...]:
 
 
 def _store(*records: RunRecord) -> list[StoredRecord]:
-    return [StoredRecord(f"{place}.json", record) for place, record in enumerate(records)]
+    return [make_stored(record, f"{place}.json") for place, record in enumerate(records)]
 
 
 def _only_table(*records: RunRecord) -> Table:

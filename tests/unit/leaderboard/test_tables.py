@@ -9,8 +9,7 @@ import pandas as pd
 from gmc_bench.leaderboard.aggregate import Table, aggregate
 from gmc_bench.leaderboard.tables import CSV_COLUMNS, ranked, to_csv, to_latex, to_markdown
 from gmc_bench.results.schema import BodyReturns, RunRecord
-from gmc_bench.results.store import StoredRecord
-from gmc_bench.testing.records import digest_of, make_record, make_returns
+from gmc_bench.testing.records import digest_of, make_record, make_returns, make_stored
 
 SETTINGS = make_record().config_digest
 
@@ -22,7 +21,7 @@ def _returns(test: float) -> tuple[BodyReturns, ...]:
 
 
 def _table(*records: RunRecord) -> Table:
-    stored = [StoredRecord(f"{place}.json", record) for place, record in enumerate(records)]
+    stored = [make_stored(record, f"{place}.json") for place, record in enumerate(records)]
     (table,), _ = aggregate(stored)
     return table
 

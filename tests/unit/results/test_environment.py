@@ -103,3 +103,12 @@ def test_variables_of_a_git_hook_do_not_mislead(
     commit = _git(checkout, "rev-parse", "HEAD")
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
     assert git_state(checkout) == (commit, False)
+
+
+def test_instructions_are_read_from_the_kernel(tmp_path: Path) -> None:
+    path = tmp_path / "cpuinfo"
+    path.write_text("processor\t: 0\nflags\t\t: fpu avx2 avx512f avx512_bf16 fma\n")
+    assert environment._instructions(path) == "avx2 fma avx512f avx512_bf16"
+    path.write_text("Features\t: fp asimd sve\n")
+    assert environment._instructions(path) == "asimd sve"
+    assert environment._instructions(tmp_path / "absent") is None

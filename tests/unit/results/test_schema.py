@@ -82,7 +82,7 @@ CURVE = [item.model_dump() for item in make_record().learning_curve]
     [
         ({"score": 5.0}, "Extra inputs"),
         ({"hardware": {**HARDWARE, "fan": "loud"}}, "Extra inputs"),
-        ({"schema_version": 2}, "Input should be 1"),
+        ({"schema_version": 1}, "Input should be 2"),
         ({"method": "../escape"}, "method"),
         ({"method": ".hidden"}, "method"),
         ({"suite": "unimal"}, "suite"),

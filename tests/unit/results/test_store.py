@@ -4,43 +4,62 @@ import errno
 import hashlib
 import json
 import os
+import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gmc_bench.errors import RecordError, StorageError
+from gmc_bench.results import store
+from gmc_bench.results.schema import SCHEMA_VERSION
 from gmc_bench.results.store import (
     canonical_json,
     read_record,
     read_records,
+    read_stored_record,
     record_digest,
     write_atomic,
     write_record,
 )
 from gmc_bench.testing.records import make_record
 
+RECORDS = Path(__file__).parents[2] / "fixtures" / "records"
+FIXTURES = sorted(RECORDS.glob("*.json"))
+
 
 def _forge(path: Path, **changes: Any) -> Path:
     """Write a record with fields changed and a digest that fits the changed content."""
     content = {**make_record().model_dump(mode="json"), **changes}
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
-    content["digest"] = hashlib.sha256(text.encode()).hexdigest()
+    content["digest"] = hashlib.sha256(canonical_json(content)).hexdigest()
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content), encoding="utf-8")
+    path.write_bytes(canonical_json(content) + b"\n")
     return path
 
 
 def test_canonical_json_by_hand() -> None:
-    value = {"b": [1, 1.0, 0.1, 1e-7, True, None], "a": "é\n"}
-    assert canonical_json(value) == '{"a":"é\\n","b":[1,1.0,0.1,1e-07,true,null]}\n'.encode()
+    value = {
+        "b": [1, 1.0, 0.1, 1e-7, 1e21, -0.0, True, None],
+        "a": "é\n",
+        "\U0001f600": "",
+        "\uffff": "",
+    }
+    # Numbers as ECMAScript spells them; keys by UTF-16 code units, so an emoji precedes U+FFFF.
+    expected = '{"a":"é\\n","b":[1,1,0.1,1e-7,1e+21,0,true,null],"\U0001f600":"","\uffff":""}'
+    assert canonical_json(value) == expected.encode()
     assert canonical_json({"a": 1, "b": 2}) == canonical_json({"b": 2, "a": 1})
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_canonical_json_has_no_special_numbers(value: float) -> None:
-    with pytest.raises(ValueError, match="not JSON compliant"):
+    with pytest.raises(ValueError, match="no canonical JSON"):
         canonical_json({"x": value})
+
+
+def test_canonical_json_refuses_integers_that_other_readers_would_round() -> None:
+    with pytest.raises(ValueError, match="no canonical JSON"):
+        canonical_json({"x": 2**53 + 1})
 
 
 def test_round_trip(tmp_path: Path) -> None:
@@ -56,7 +75,7 @@ def test_the_file_is_canonical_and_its_digest_covers_the_rest(tmp_path: Path) ->
     write_record(path, make_record())
     data = path.read_bytes()
     content = json.loads(data)
-    assert data == canonical_json(content)
+    assert data == canonical_json(content) + b"\n"
     stated = content.pop("digest")
     assert stated == hashlib.sha256(canonical_json(content)).hexdigest()
     assert stated == record_digest(make_record())
@@ -72,17 +91,67 @@ def test_an_edited_number_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     write_record(path, make_record(training_return=90.0))
     text = path.read_text(encoding="utf-8")
-    assert text.count('"training_return":90.0') == 1
-    path.write_text(text.replace('"training_return":90.0', '"training_return":99.0'))
+    assert text.count('"training_return":90,') == 1
+    path.write_text(text.replace('"training_return":90,', '"training_return":99,'))
     with pytest.raises(RecordError, match="was changed after it was written"):
         read_record(path)
 
 
-def test_spacing_does_not_count_as_an_edit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.name)
+def test_another_spelling_of_the_same_content_is_an_edit(tmp_path: Path, fixture: Path) -> None:
     path = tmp_path / "record.json"
-    write_record(path, make_record())
-    path.write_text(json.dumps(json.loads(path.read_text()), indent=2))
-    assert read_record(path) == make_record()
+    path.write_text(json.dumps(json.loads(fixture.read_text()), indent=2))
+    with pytest.raises(RecordError, match="not spelled the one way"):
+        read_record(path)
+
+
+@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.name)
+def test_every_single_byte_edit_is_noticed(tmp_path: Path, fixture: Path) -> None:
+    original = fixture.read_bytes()
+    path = tmp_path / "record.json"
+    generator = np.random.default_rng(zlib.crc32(fixture.name.encode()))
+    for edit in range(10_000 // len(FIXTURES) + 1):
+        data = bytearray(original)
+        place = int(generator.integers(len(data)))
+        kind = edit % 3
+        if kind == 0:
+            data[place] ^= int(generator.integers(1, 256))
+        elif kind == 1:
+            del data[place]
+        else:
+            data.insert(place, int(generator.integers(256)))
+        path.write_bytes(data)
+        with pytest.raises(RecordError):
+            read_record(path)
+
+
+def test_the_fixtures_cover_every_schema() -> None:
+    versions = {json.loads(path.read_text())["schema_version"] for path in FIXTURES}
+    assert versions == set(range(1, SCHEMA_VERSION + 1))
+
+
+@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.name)
+def test_records_of_every_released_schema_load(fixture: Path) -> None:
+    stored = read_stored_record(fixture)
+    content = json.loads(fixture.read_text())
+    assert stored.digest == content["digest"]
+    assert stored.record.schema_version == SCHEMA_VERSION
+    assert stored.record.seed == content["seed"]
+    kept = stored.record.model_dump(mode="json")
+    changed = {"digest", "schema_version", "hardware"}
+    assert {name: kept[name] for name in content if name not in changed} == {
+        name: value for name, value in content.items() if name not in changed
+    }
+    if content["schema_version"] == 1:
+        assert stored.record.suite_digest is stored.record.task_digest is None
+        assert stored.record.hardware.instructions is None
+        assert stored.record.controller == "shared"
+
+
+def test_an_old_run_scored_on_train_bodies_alone_was_of_a_single_robot_controller() -> None:
+    content = json.loads((RECORDS / "v1-smoke.json").read_text())
+    content["returns"] = [item for item in content["returns"] if item["split"] == "train"]
+    assert store._upgrade_v1(content)["controller"] == "single_robot"
 
 
 @pytest.mark.parametrize(
@@ -94,11 +163,14 @@ def test_spacing_does_not_count_as_an_edit(tmp_path: Path) -> None:
         (b"[" * 100_000, "is not a JSON record"),
         (b'{"a": 1, "a": 2}', "a key is given twice"),
         (b"[1]", "must hold a JSON object, got a list"),
-        (b"{}", "has schema_version None, but this gmc-bench reads 1; update"),
-        (b'{"schema_version": 2}', "has schema_version 2, but this gmc-bench reads 1"),
+        (b"{}", "has schema_version None, but this gmc-bench reads 1, 2; update"),
+        (b'{"schema_version": 3}', "has schema_version 3, but this gmc-bench reads 1, 2"),
+        (b'{"schema_version": true}', "has schema_version True"),
+        (b'{"schema_version": [1]}', r"has schema_version \[1\]"),
         (b'{"schema_version": 1}', "has no digest"),
         (b'{"schema_version": 1, "digest": 5}', "its digest is 5 but"),
         (b'{"schema_version": 1, "digest": "0", "x": NaN}', "a value that no record can hold"),
+        (b'{"schema_version": 2, "x": 1' + b"0" * 400 + b"}", "a value that no record can hold"),
         (b'{"schema_version": 1, "digest": "0", "x": 1e999}', "a value that no record can hold"),
         (b'{"schema_version": 1, "digest": "0", "x": "\\ud800"}', "no record can hold"),
     ],
