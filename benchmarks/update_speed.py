@@ -45,7 +45,7 @@ def make_tokens(batch_size: int) -> TokenBatch:
 
 
 def make_step(method: str, preset: str, batch_size: int, side: str) -> Callable[[], None]:
-    """Return a function that takes one gradient step of PPO on a fixed random minibatch."""
+    """Return a function that takes one gradient step of PPO on a new random minibatch."""
     torch.manual_seed(0)
     spec = METHODS.get(method)
     model = ActorCritic(
@@ -60,13 +60,15 @@ def make_step(method: str, preset: str, batch_size: int, side: str) -> Callable[
     algorithm = MorphologyPPO(model, space, config, 10, torch.Generator())
     tokens = make_tokens(batch_size)
     steps = (model.sequence_length, batch_size // model.sequence_length)
-    actions = torch.randn(tokens.action_padding_mask.shape)
-    actions = actions.masked_fill(tokens.action_padding_mask, 0.0)
+    noise = torch.randn(tokens.action_padding_mask.shape)
     zeros = torch.zeros(batch_size)
+    rng = np.random.default_rng(1)
 
     def take() -> None:
-        # The tokens are made anew: what they work out on demand is part of the step.
-        batch = TokenBatch(tokens.table, tokens.morphology_index, tokens.dynamic)
+        # Other bodies every time: what depends on a minibatch's number of limbs is part of a step.
+        bodies = rng.integers(BODIES, size=steps[1]).repeat(steps[0]).reshape(steps[1], -1).T
+        batch = TokenBatch(tokens.table, torch.from_numpy(bodies.reshape(-1)), tokens.dynamic)
+        actions = noise.masked_fill(batch.action_padding_mask, 0.0)
         history = model.history(
             model.initial_state(steps[1]),
             torch.zeros(steps, dtype=torch.bool),

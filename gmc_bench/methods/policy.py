@@ -10,6 +10,7 @@ from gmc_bench.errors import PluginError
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.nn.history import History
+from gmc_bench.nn.row_blocks import use_row_blocks
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 from gmc_bench.registry import raised_at
 from gmc_bench.tokens.spec import TokenSpec
@@ -63,6 +64,8 @@ class ActorCritic(nn.Module):
         self.temporal = method.capabilities.temporal
         self.actor = build_network(method, config, spec, spec.actions_per_token, num_bodies)
         self.critic = build_network(method, config, spec, 1, num_bodies)
+        if precision == "bfloat16":
+            use_row_blocks(self)
         self.draws_random_numbers = any(
             _draws_random_numbers(method, part, _example_for(method, spec, num_bodies))
             for part in (self.actor, self.critic)

@@ -14,6 +14,8 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
+from gmc_bench.nn.row_blocks import filled, pays
+
 
 class RMSNorm(nn.Module):
     """Scale every row to unit root mean square, then by a learned factor per channel.
@@ -72,10 +74,11 @@ class NormLinear(nn.Module):
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         """Normalise and map every row."""
+        whole = filled(rows) if pays() else rows
         mapped: torch.Tensor = _NormLinear.apply(  # type: ignore[no-untyped-call]
-            rows, self.weight * self.scale, self.eps
+            whole, self.weight * self.scale, self.eps
         )
-        return mapped
+        return mapped[: rows.shape[0]]
 
 
 _WIDER = {torch.bfloat16: torch.float32, torch.float16: torch.float32}

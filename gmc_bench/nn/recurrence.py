@@ -11,6 +11,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence
 
 from gmc_bench.nn.packing import Packing, uncompiled
+from gmc_bench.nn.row_blocks import missing
 
 
 class BidirectionalRNN(nn.Module):
@@ -181,10 +182,9 @@ class _Recurrence(torch.autograd.Function):
         up, down = weight_reverse.to(states.dtype), weight.to(states.dtype)
         _sweep_down(d_ahead, down, steps, links, _through_tanh(d_ahead, ahead))
         _sweep_up(d_behind, up, steps, links, _through_tanh(d_behind, behind))
-        d_weight, d_reverse = torch.zeros_like(weight), torch.zeros_like(weight_reverse)
-        for lower, upper in links:
-            _add_product(d_weight, d_ahead[upper].t(), ahead[lower])
-            _add_product(d_reverse, d_behind[lower].t(), behind[upper])
+        uppers, lowers = [upper for _, upper in links], [lower for lower, _ in links]
+        d_weight = _sum_of_products(weight, d_ahead, uppers, ahead, lowers)
+        d_reverse = _sum_of_products(weight_reverse, d_behind, lowers, behind, uppers)
         return delta, d_weight, d_reverse, None
 
 
@@ -230,12 +230,30 @@ def _sweep_down(
         finish(step)
 
 
-def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
-    """Add left times right to a sum that may have a wider type."""
-    if total.dtype == left.dtype:
-        total.addmm_(left, right)
-    else:
-        total.add_(torch.mm(left, right))
+def _sum_of_products(
+    weight: torch.Tensor,
+    left: torch.Tensor,
+    left_rows: list[slice],
+    right: torch.Tensor,
+    right_rows: list[slice],
+) -> torch.Tensor:
+    """Return the sum over t of left[left_rows[t]]^T right[right_rows[t]], in the weight's type."""
+    total = torch.zeros_like(weight)
+    if left.dtype != torch.bfloat16 or left.device.type != "cpu":
+        for one, other in zip(left_rows, right_rows, strict=True):
+            if total.dtype == left.dtype:
+                total.addmm_(left[one].t(), right[other])
+            else:
+                total.add_(torch.mm(left[one].t(), right[other]))
+        return total
+    if not left_rows:
+        return total
+    # One product over whole blocks of rows (see `row_blocks`); the sweeps' products need no
+    # blocks, because all steps and layers share their few hundred shapes.
+    count = sum(rows.stop - rows.start for rows in left_rows)
+    empty = left.new_zeros(missing(count), left.shape[1])
+    whole = torch.cat([*(left[rows] for rows in left_rows), empty])
+    return total.copy_(torch.mm(whole.t(), torch.cat([*(right[r] for r in right_rows), empty])))
 
 
 def _through_tanh(delta: torch.Tensor, states: torch.Tensor) -> _Finish:
