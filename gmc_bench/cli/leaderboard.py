@@ -1,43 +1,98 @@
-"""`gmc-bench leaderboard`: tables from records."""
+"""`gmc-bench leaderboard`: from runs to records, tables and a site that others can check."""
 
 import argparse
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gmc_bench.cli.output import note, say
+from gmc_bench.cli.output import note, number, say
 from gmc_bench.cli.parser import Parser, add_verb
+from gmc_bench.errors import ConfigError
 
 EXAMPLES = (
     "gmc-bench leaderboard build",
-    "gmc-bench leaderboard build --records runs --out my_tables",
+    "gmc-bench leaderboard build --records leaderboards --out leaderboards --site",
+    "gmc-bench leaderboard add runs/recmorph_unimal-ft_lite_unimals_100_seed{1,2,3}",
+    "gmc-bench leaderboard verify --all --records leaderboards",
 )
 
 
 def add_parser(verbs: Any) -> None:
     """Add the verb with its actions."""
-    parser = add_verb(verbs, "leaderboard", "Make tables from records.", EXAMPLES)
+    parser = add_verb(verbs, "leaderboard", "Tables, site and checks of records.", EXAMPLES)
     actions = parser.add_subparsers(
         dest="action", metavar="ACTION", required=True, parser_class=Parser
     )
-    build = add_verb(actions, "build", "Write the tables of a folder of records.", EXAMPLES)
-    check = add_verb(
-        actions,
-        "check",
-        "Say whether the tables are what the records give; exit code 1 if not.",
-        (
-            "gmc-bench leaderboard check",
-            "gmc-bench leaderboard check --records runs --out my_tables",
-        ),
-    )
-    for action, function in ((build, _build), (check, _check)):
-        action.add_argument(
-            "--records", metavar="DIR", type=Path, default=Path("runs"), help="default: runs"
-        )
+    build = _action(actions, "build", "Write tables, figures and the site of a folder of records.",
+        _build,
+        "gmc-bench leaderboard build",
+        "gmc-bench leaderboard build --records runs --out my_tables --site",
+    )  # fmt: skip
+    check = _action(actions, "check", "Say whether tables are up to date; exit code 1 if not.",
+        _check,
+        "gmc-bench leaderboard check",
+        "gmc-bench leaderboard check --records runs --out my_tables",
+    )  # fmt: skip
+    for action in (build, check):
+        _records_option(action, "runs")
         action.add_argument(
             "--out", metavar="DIR", type=Path, default=None,
             help="where tables/ goes (default: RECORDS/leaderboard)",
         )  # fmt: skip
-        action.set_defaults(execute=function, parser=action)
+        action.add_argument(
+            "--readme", metavar="FILE", type=Path, default=None,
+            help="Markdown file whose part between the leaderboard marks is written, too",
+        )  # fmt: skip
+    build.add_argument("--site", action="store_true", help="write a static site to OUT/site, too")
+    build.add_argument(
+        "--media", metavar="DIR", type=Path, default=None,
+        help="pictures and videos for the site (see 'gmc-bench render')",
+    )  # fmt: skip
+    add = _action(actions, "add", "Add finished runs to a leaderboard, if they follow its rules.",
+        _add,
+        "gmc-bench leaderboard add runs/RUN_SEED_1 runs/RUN_SEED_2 runs/RUN_SEED_3",
+    )  # fmt: skip
+    add.add_argument("run_dirs", metavar="RUN_DIR", type=Path, nargs="+", help="finished runs")
+    _records_option(add, "leaderboards")
+    verify = _action(actions, "verify", "Run recorded episodes again from the weights and compare.",
+        _verify,
+        "gmc-bench leaderboard verify runs/recmorph_unimal-ft_lite_unimals_100_seed1",
+        "gmc-bench leaderboard verify --all --records leaderboards --runs runs",
+    )  # fmt: skip
+    verify.add_argument(
+        "record", metavar="RECORD", type=Path, nargs="?", help="a record, or a run folder"
+    )
+    verify.add_argument("--all", action="store_true", help="every record of the leaderboard")
+    _records_option(verify, "leaderboards")
+    verify.add_argument(
+        "--runs", metavar="DIR", type=Path, nargs="+", default=[Path("runs")],
+        help="where the weights are looked for (default: runs)",
+    )  # fmt: skip
+    verify.add_argument(
+        "--ranked-only", action="store_true",
+        help="only the episodes that decide a record's place in its table",
+    )  # fmt: skip
+    _action(actions, "schema", "Print the JSON Schema of records.", _schema,
+        "gmc-bench leaderboard schema > record.schema.json",
+    )  # fmt: skip
+
+
+def _action(
+    actions: Any,
+    name: str,
+    summary: str,
+    function: Callable[[argparse.Namespace, list[str], list[str]], int],
+    *examples: str,
+) -> Parser:
+    action = add_verb(actions, name, summary, examples)
+    action.set_defaults(execute=function, parser=action)
+    return action
+
+
+def _records_option(action: Parser, default: str) -> None:
+    action.add_argument(
+        "--records", metavar="DIR", type=Path, default=Path(default), help=f"default: {default}"
+    )
 
 
 def _target(parsed: argparse.Namespace) -> Path:
@@ -47,12 +102,19 @@ def _target(parsed: argparse.Namespace) -> Path:
 
 def _build(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     parsed.parser.reject_unknown(unknown)
-    from gmc_bench.leaderboard.build import build
+    if parsed.media is not None and not parsed.site:
+        raise ConfigError("--media is for the site; give --site as well")
+    from gmc_bench.leaderboard.build import build, build_site
 
-    for path in build(parsed.records, _target(parsed)):
+    for path in build(parsed.records, _target(parsed), parsed.readme):
         if path.suffix == ".md" and path.name != "README.md":
             say(path.read_text(encoding="utf-8"))
         note(f"wrote {path}")
+    if parsed.site:
+        from gmc_bench.cli.method_pages import method_pages
+
+        pages = build_site(parsed.records, _target(parsed), method_pages(), parsed.media)
+        note(f"wrote {len(pages)} files; open {_target(parsed) / 'site' / 'index.html'}")
     return 0
 
 
@@ -60,7 +122,109 @@ def _check(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> i
     parsed.parser.reject_unknown(unknown)
     from gmc_bench.leaderboard.build import check
 
-    outdated = check(parsed.records, _target(parsed))
+    outdated = check(parsed.records, _target(parsed), parsed.readme)
     for path in outdated:
         say(f"outdated  {path}")
     return 1 if outdated else 0
+
+
+def _add(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
+    parsed.parser.reject_unknown(unknown)
+    from gmc_bench.leaderboard.submission import Submission, add, open_run
+
+    runs = [(folder, open_run(folder)) for folder in parsed.run_dirs]
+    from gmc_bench.cli.rules import installed_rules
+
+    submissions = [
+        Submission(folder, stored, installed_rules(stored.record)) for folder, stored in runs
+    ]
+    for path in add(submissions, parsed.records):
+        say(f"added  {path}")
+    note(f"Now run: gmc-bench leaderboard verify --all --records {parsed.records}")
+    return 0
+
+
+def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
+    parsed.parser.reject_unknown(unknown)
+    if (parsed.record is None) != parsed.all:
+        raise ConfigError("give either one RECORD or --all")
+    from gmc_bench.leaderboard import submission
+    from gmc_bench.leaderboard.board import Board, read_board
+    from gmc_bench.results.store import StoredRecord, read_stored_record
+
+    board: Board | None = None
+    if parsed.records.is_dir():
+        board = read_board(parsed.records)
+    chosen: Sequence[StoredRecord]
+    folders = list(parsed.runs)
+    if parsed.record is None:
+        if board is None or not board.records:
+            raise ConfigError(
+                f"{parsed.records} holds no records; give another folder with --records"
+            )
+        chosen = board.records
+    elif parsed.record.is_dir():
+        chosen = [submission.open_run(parsed.record)]
+        folders.insert(0, parsed.record)
+    else:
+        chosen = [read_stored_record(parsed.record)]
+        folders.insert(0, parsed.record.parent)
+    failed = 0
+    for stored in chosen:
+        failed += not _verify_one(stored, folders, parsed, board)
+    return 1 if failed else 0
+
+
+def _verify_one(
+    stored: Any, folders: Sequence[Path], parsed: argparse.Namespace, board: Any
+) -> bool:
+    from gmc_bench.cli.verification import find_policy, verify
+    from gmc_bench.errors import CheckpointError
+    from gmc_bench.leaderboard.board import add_verification
+
+    policy = find_policy(stored.record, folders)
+    if policy is None:
+        problem = (
+            f"no {'policy.safetensors'} with the weights {str(stored.record.weights_digest)[:12]} "
+            f"of {stored.path} below {', '.join(map(str, folders))}"
+        )
+        if parsed.record is not None:
+            raise CheckpointError(f"{problem}; give the run's folder with --runs")
+        say(f"no weights  {stored.path}: {problem}")
+        return False
+    found = verify(stored, policy, ranked_only=parsed.ranked_only)
+    count = sum(part.episodes for part in found.parts)
+    if found.passed:
+        how = "equal" if found.comparison == "exact" else "equal within chance (another machine)"
+        say(f"verified  {stored.path}: {count} episodes {how}")
+    else:
+        say(f"FAILED  {stored.path}: {_failure(found)}")
+    if board is not None and any(item.digest == stored.digest for item in board.records):
+        path = add_verification(parsed.records, found)
+        note(f"wrote {path}")
+    return bool(found.passed)
+
+
+def _failure(found: Any) -> str:
+    part = next(part for part in found.parts if not part.passed)
+    count = f"{part.differing} of {part.episodes} episodes of {part.split}, {part.mode} differ"
+    if part.margin is not None:
+        count = (
+            f"mean return of {part.split}, {part.mode} is {number(part.mean_difference)} off, more "
+            f"than chance allows ({number(part.margin)})"
+        )
+    first = found.first_difference
+    return (
+        f"{count}; the first is episode {first.episode} of {first.split} body {first.body!r}, "
+        f"{first.mode}: recorded return {first.recorded.episode_return!r} after "
+        f"{first.recorded.length} steps ({first.recorded.ended}), found "
+        f"{first.found.episode_return!r} after {first.found.length} ({first.found.ended})"
+    )
+
+
+def _schema(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
+    parsed.parser.reject_unknown(unknown)
+    from gmc_bench.results.store import json_schema
+
+    say(json_schema().rstrip())
+    return 0

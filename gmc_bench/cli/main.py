@@ -17,12 +17,13 @@ from gmc_bench.cli import (
     listing,
     morphologies,
     profile,
+    render,
     run,
 )
 from gmc_bench.cli.parser import Parser
 from gmc_bench.errors import GmcBenchError
 
-VERBS = (run, evaluate, listing, check_method, morphologies, profile, leaderboard)
+VERBS = (run, evaluate, listing, check_method, morphologies, profile, render, leaderboard)
 
 
 def make_parser() -> Parser:

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from tqdm import tqdm
@@ -116,6 +117,7 @@ def score(
     normalizer: TokenNormalizer,
     *,
     splits: tuple[str, ...] | None = None,
+    modes: tuple[str, ...] | None = None,
     episodes: int | None = None,
 ) -> tuple[BodyReturns, ...]:
     """Evaluate a policy on the protocol's splits and modes.
@@ -126,6 +128,7 @@ def score(
         normalizer: its observation statistics.
         splits: only these; default the protocol's. A method with separate weights per body is
             scored on the bodies it was trained on only.
+        modes: only these; default the protocol's.
         episodes: per body and mode; default the protocol's.
 
     Raises:
@@ -135,7 +138,7 @@ def score(
     torch.set_num_threads(session.config.threads)
     rules = session.config.protocol.evaluation
     count = episodes or rules.episodes
-    chosen = splits or rules.splits
+    chosen, ways = splits or rules.splits, modes or rules.modes
     if session.method.capabilities.per_body:
         if splits and "test" in splits:
             raise ConfigError(
@@ -143,7 +146,7 @@ def score(
                 f"cannot be scored on the split 'test'; use --split train"
             )
         chosen = ("train",)
-    total = sum(len(session.bodies.split(split)) for split in chosen) * count * len(rules.modes)
+    total = sum(len(session.bodies.split(split)) for split in chosen) * count * len(ways)
     seen = {body.digest for body in session.bodies.split("train")}
     results: list[BodyReturns] = []
     with tqdm(total=total, unit="episode", desc="score") as bar:
@@ -153,14 +156,14 @@ def score(
 
         for split in chosen:
             bodies = session.bodies.split(split)
-            for mode in rules.modes:
+            for mode in ways:
                 found = evaluate_policy(
                     model,
                     normalizer,
                     session.task,
                     bodies,
                     episodes=count,
-                    mode=mode,
+                    mode=mode,  # type: ignore[arg-type]
                     seed=evaluation_seed(session.config.seed, split, mode),
                     num_threads=session.config.threads,
                     device=session.config.device,
@@ -169,7 +172,7 @@ def score(
                 results += [
                     BodyReturns(
                         split=split,  # type: ignore[arg-type]
-                        mode=mode,
+                        mode=mode,  # type: ignore[arg-type]
                         body=body.name,
                         body_digest=body.digest,
                         seen_in_train=body.digest in seen,
@@ -198,7 +201,6 @@ def load_trained(
     Raises:
         CheckpointError: the file is missing, damaged, or of another method.
     """
-    config = session.config
     try:
         data = folder.policy.read_bytes()
     except OSError as error:
@@ -211,10 +213,24 @@ def load_trained(
             f"{folder.policy} is damaged (its digest is not the one in the record); delete it and "
             f"{folder.record.name}, then run: gmc-bench run --resume {folder.path}"
         )
+    return load_policy(session, data, folder.policy)
+
+
+def load_policy(session: Session, data: bytes, origin: Path) -> tuple[ActorCritic, TokenNormalizer]:
+    """Rebuild a policy from the content of its file.
+
+    Args:
+        session: the run that made it.
+        data: the content.
+        origin: the file, for messages.
+
+    Raises:
+        CheckpointError: the content is damaged or of another method.
+    """
     model = make_policy(session)
     models = compile_models(session.bodies.split("train"), session.task.scene)
     table = build_table(models, session.spec)
-    normalizer = TokenNormalizer(table, config.protocol.normalization)
-    tensors = decode_tensors(data, folder.policy)
-    load_policy_tensors(tensors, model, normalizer, str(folder.policy))
-    return model.to(config.device), normalizer
+    normalizer = TokenNormalizer(table, session.config.protocol.normalization)
+    tensors = decode_tensors(data, origin)
+    load_policy_tensors(tensors, model, normalizer, str(origin))
+    return model.to(session.config.device), normalizer

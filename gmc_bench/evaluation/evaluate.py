@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
@@ -38,6 +38,28 @@ class EpisodeResult:
     """Name of the termination term, `time_limit` or `diverged`."""
 
 
+class Observer(Protocol):
+    """Looks at episodes while they are run; must not change anything it is given.
+
+    Episodes are counted body by body: episode k of body m has the number `m * episodes + k`.
+    """
+
+    def started(self, core: EnvironmentCore, rows: IntArray, numbers: IntArray) -> None:
+        """Take notice of new episodes: `numbers` (K,) int64 begin in `rows` (K,) int64."""
+
+    def stepped(
+        self, core: EnvironmentCore, numbers: IntArray, actions: FloatArray, step: StepResult
+    ) -> None:
+        """Take notice of one control step of all rows, before any of them is reset.
+
+        Args:
+            core: as the step left it.
+            numbers: (B,) int64, the episode of each row, -1 for a row that has none.
+            actions: (B, L, J) float32, what the policy asked for.
+            step: what happened.
+        """
+
+
 def evaluate_policy(
     model: ActorCritic,
     normalizer: TokenNormalizer,
@@ -50,6 +72,7 @@ def evaluate_policy(
     num_threads: int | None = None,
     device: torch.device | str = "cpu",
     on_progress: Callable[[int], None] | None = None,
+    observer: Observer | None = None,
 ) -> list[list[EpisodeResult]]:
     """Run complete episodes of every body.
 
@@ -64,6 +87,7 @@ def evaluate_policy(
         num_threads: threads that step; default all.
         device: where the networks run.
         on_progress: called with the number of bodies' episodes finished since the last call.
+        observer: sees every step; numbers do not depend on it.
 
     Returns:
         For every body, its E episodes.
@@ -80,7 +104,7 @@ def evaluate_policy(
         )
     actor = _Actor(model, normalizer, table, model.initial_state(rows), noise, seed)
     with _evaluating(model):
-        found = _run_episodes(core, actor, body, streams, on_progress)
+        found = _run_episodes(core, actor, body, streams, on_progress, observer)
     return [found[k * episodes : (k + 1) * episodes] for k in range(len(morphologies))]
 
 
@@ -143,6 +167,7 @@ def _run_episodes(
     body: IntArray,
     streams: Array,
     on_progress: Callable[[int], None] | None,
+    observer: Observer | None = None,
 ) -> list[EpisodeResult]:
     """Run all episodes; a row whose episode has ended takes the next that waits.
 
@@ -152,6 +177,7 @@ def _run_episodes(
         body: (K,) int64, body of each episode.
         streams: (K, ...), source of each episode's start state.
         on_progress: called with the number of episodes that have just ended.
+        observer: sees every step.
 
     Returns:
         The K episodes, in order.
@@ -167,10 +193,16 @@ def _run_episodes(
         core.reset(rows, body[episode[rows]])
         act.start(rows, episode[rows])
         total[rows] = 0.0
+        if observer:
+            counted = rows[running[rows]]
+            observer.started(core, counted, episode[counted])
 
     start(np.arange(core.num_envs))
     while running.any():
-        step = core.step(act(core))
+        actions = act(core)
+        step = core.step(actions)
+        if observer:
+            observer.stepped(core, np.where(running, episode, -1), actions, step)
         total += step.reward
         done = np.flatnonzero((step.terminated | step.truncated) & running)
         for row in done.tolist():

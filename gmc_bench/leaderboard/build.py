@@ -1,15 +1,21 @@
-"""Tables as files: built from a folder of records, or checked against it."""
+"""Tables, figures and the site as files: built from a folder of records, or checked against it."""
 
 import hashlib
 import logging
+import os
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import astuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path, PurePosixPath
 
 from gmc_bench.errors import RecordError, StorageError
-from gmc_bench.leaderboard.aggregate import ComparisonKey, Table, aggregate
+from gmc_bench.leaderboard.aggregate import ComparisonKey, aggregate
+from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
+from gmc_bench.leaderboard.board import Board, read_board
 from gmc_bench.leaderboard.escape import markdown
+from gmc_bench.leaderboard.figures import SVG_MARK, draw_figures
+from gmc_bench.leaderboard.site import MethodPage
+from gmc_bench.leaderboard.site import build_site as write_site
 from gmc_bench.leaderboard.tables import (
     CSV_COLUMNS,
     LATEX_MARK,
@@ -19,48 +25,71 @@ from gmc_bench.leaderboard.tables import (
     to_csv,
     to_latex,
     to_markdown,
+    to_readme,
 )
-from gmc_bench.results.store import RefusedFile, read_records, write_atomic
+from gmc_bench.results.store import RefusedFile, write_atomic
 
 TABLES_FOLDER = "tables"
+SITE_FOLDER = "site"
 INDEX_NAME = "README.md"
-_FORMATS = {".md": to_markdown, ".csv": to_csv, ".tex": to_latex}
+README_BEGIN = "<!-- leaderboard: begin, written by gmc-bench leaderboard build -->"
+README_END = "<!-- leaderboard: end -->"
+_SUFFIXES = (".md", ".csv", ".tex", ".svg")
 _FIRST_LINES = (MARKDOWN_MARK, LATEX_MARK, ",".join(CSV_COLUMNS))
 
 _log = logging.getLogger(__name__)
 
 
-def render(records_dir: Path) -> dict[str, str]:
-    """Return every generated file as text, without writing anything.
+@dataclass(frozen=True, eq=False)
+class Leaderboard:
+    """A folder of records, analysed."""
+
+    board: Board
+    analyses: tuple[TableAnalysis, ...]
+    refused: tuple[RefusedFile, ...]
+    """Files that are no valid record, and records that contradict each other."""
+
+
+def open_leaderboard(records_dir: Path) -> Leaderboard:
+    """Read and analyse a folder of records.
 
     Args:
-        records_dir: folder of records; see `gmc_bench.results.store.read_records`.
+        records_dir: a leaderboard, or any folder of runs; see `board.read_board`.
+
+    Raises:
+        RecordError: the folder is missing, damaged, or holds no valid record.
+    """
+    board = read_board(records_dir)
+    if not board.records:
+        raise RecordError(_no_records(records_dir, board.refused))
+    tables, duplicates = aggregate(board.records, board.verified)
+    refused = sorted([*board.refused, *duplicates])
+    for item in refused:
+        _log.warning("refused the record %s: %s", item.path, item.reason)
+    return Leaderboard(board, tuple(analyse(table) for table in tables), tuple(refused))
+
+
+def render(found: Leaderboard) -> dict[str, bytes]:
+    """Return every generated table and figure, without writing anything.
 
     Returns:
         Path below the tables folder, with `/`, to content; sorted by path.
-
-    Raises:
-        RecordError: the folder is missing or holds no valid record.
     """
-    found = read_records(records_dir)
-    if not found.records:
-        raise RecordError(_no_records(records_dir, found.refused))
-    tables, duplicates = aggregate(found.records)
-    refused = sorted([*found.refused, *duplicates])
-    for item in refused:
-        _log.warning("refused the record %s: %s", item.path, item.reason)
-    names = _file_names([table.key for table in tables])
-    files = {
-        f"{name}{suffix}": make(table)
-        for name, table in zip(names, tables, strict=True)
-        for suffix, make in _FORMATS.items()
-    }
-    files[INDEX_NAME] = _index(dict(zip(names, tables, strict=True)), refused)
+    names = _file_names([item.table.key for item in found.analyses])
+    files: dict[str, bytes] = {}
+    for name, analysis in zip(names, found.analyses, strict=True):
+        figures = {f"{name}-{kind}": data for kind, data in draw_figures(analysis).items()}
+        shown = {_caption(path, name): PurePosixPath(path).name for path in figures}
+        files |= figures
+        files[f"{name}.md"] = to_markdown(analysis, shown).encode()
+        files[f"{name}.csv"] = to_csv(analysis).encode()
+        files[f"{name}.tex"] = to_latex(analysis).encode()
+    files[INDEX_NAME] = _index(dict(zip(names, found.analyses, strict=True)), found).encode()
     return dict(sorted(files.items()))
 
 
-def build(records_dir: Path, out_dir: Path) -> list[Path]:
-    """Write all tables below `out_dir/tables` and remove generated ones that are out of date.
+def build(records_dir: Path, out_dir: Path, readme: Path | None = None) -> list[Path]:
+    """Write all tables and figures below `out_dir/tables`, and remove outdated ones.
 
     Building twice from the same records gives the same bytes. Files in the folder that were not
     generated, and everything outside it, are left alone.
@@ -68,34 +97,75 @@ def build(records_dir: Path, out_dir: Path) -> list[Path]:
     Args:
         records_dir: folder of records.
         out_dir: gets `tables/README.md` and
-            `tables/<suite>/<task>/<protocol>-<set>.{md,csv,tex}`.
+            `tables/<suite>/<task>/<protocol>-<set>.{md,csv,tex}` with figures beside them.
+        readme: a Markdown file; what is between its marks `README_BEGIN` and `README_END` is
+            replaced by short tables.
 
     Returns:
         The files written, sorted.
 
     Raises:
-        RecordError: the folder is missing or holds no valid record; nothing was changed.
+        RecordError: the folder is missing, damaged or holds no valid record, or the Markdown file
+            has no marks; nothing was changed.
         StorageError: a file could not be written or removed.
     """
-    files = render(records_dir)
+    found = open_leaderboard(records_dir)
     root = out_dir / TABLES_FOLDER
-    for name, text in files.items():
-        write_atomic(root / name, text.encode())
+    files = {root / name: data for name, data in render(found).items()}
+    if readme is not None:
+        files[readme] = _readme(readme, found, root)
+    for path, data in files.items():
+        write_atomic(path, data)
     for stale in _stale(root, files):
         _remove(stale, root)
-    return sorted(root / name for name in files)
+    return sorted(files)
 
 
-def check(records_dir: Path, out_dir: Path) -> list[Path]:
-    """Return the tables that `build` would write, change or remove; empty when up to date.
+def check(records_dir: Path, out_dir: Path, readme: Path | None = None) -> list[Path]:
+    """Return the files that `build` would write, change or remove; empty when up to date.
 
     Raises:
-        RecordError: the folder is missing or holds no valid record.
+        RecordError: as for `build`.
     """
+    found = open_leaderboard(records_dir)
     root = out_dir / TABLES_FOLDER
-    files = render(records_dir)
-    changed = [root / name for name, text in files.items() if _read(root / name) != text.encode()]
+    files = {root / name: data for name, data in render(found).items()}
+    if readme is not None:
+        files[readme] = _readme(readme, found, root)
+    changed = [path for path, data in files.items() if _read(path) != data]
     return sorted([*changed, *_stale(root, files)])
+
+
+def build_site(
+    records_dir: Path,
+    out_dir: Path,
+    methods: Mapping[str, MethodPage],
+    media: Path | None = None,
+) -> list[Path]:
+    """Write the site to `out_dir/site`.
+
+    Args:
+        records_dir: folder of records.
+        out_dir: gets the folder `site`.
+        methods: descriptions of methods by id.
+        media: pictures and videos; see `site.build_site`.
+
+    Returns:
+        The files of the site, sorted.
+
+    Raises:
+        RecordError: the folder is missing, damaged, or holds no valid record.
+        StorageError: a file could not be written or removed.
+    """
+    found = open_leaderboard(records_dir)
+    return write_site(
+        found.analyses,
+        found.board.records,
+        found.refused,
+        out_dir / SITE_FOLDER,
+        media=media,
+        methods=methods,
+    )
 
 
 def _no_records(folder: Path, refused: Sequence[RefusedFile]) -> str:
@@ -124,37 +194,72 @@ def _key_digest(key: ComparisonKey) -> str:
     return hashlib.sha256("\n".join(astuple(key)).encode()).hexdigest()[:SHORT_DIGEST]
 
 
-def _index(tables: dict[str, Table], refused: Sequence[RefusedFile]) -> str:
+def _caption(path: str, name: str) -> str:
+    words = path.removeprefix(f"{name}-").removesuffix(".svg").replace("-", " ")
+    return words[0].upper() + words[1:]
+
+
+def _index(named: dict[str, TableAnalysis], found: Leaderboard) -> str:
     lines = [MARKDOWN_MARK, "# Leaderboard tables", ""]
-    for name, table in tables.items():
-        complete = sum(not row.missing for row in table.rows)
-        files = ", ".join(f"[{suffix[1:]}]({name}{suffix})" for suffix in _FORMATS)
+    if found.board.length:
+        lines += [
+            f"The ledger has {found.board.length} lines; the last one's SHA-256 is "
+            f"`{found.board.head}`.",
+            "",
+        ]
+    for name, analysis in named.items():
+        table = analysis.table
+        files = ", ".join(f"[{suffix}]({name}.{suffix})" for suffix in ("md", "csv", "tex"))
+        counts = [
+            f"{len(analysis.rows)} ranked",
+            f"{sum(bool(row.missing) for row in table.rows)} incomplete",
+            f"{len(table.unranked)} not ranked",
+        ]
+        counts += [f"{len(table.references)} single-robot"] if table.references else []
         lines.append(
             f"- {markdown(title(table))}, MuJoCo {markdown(table.key.mujoco)}: {files}; "
-            f"{complete} ranked, {len(table.rows) - complete} incomplete, "
-            f"{len(table.unranked)} not ranked"
+            f"{', '.join(counts)}"
         )
-    if refused:
+    if found.refused:
         lines += ["", "## Refused files", ""]
-        lines += [f"- {markdown(item.path)}: {markdown(item.reason)}" for item in refused]
+        lines += [f"- {markdown(item.path)}: {markdown(item.reason)}" for item in found.refused]
     return "\n".join([*lines, ""])
 
 
-def _stale(root: Path, files: dict[str, str]) -> list[Path]:
-    return [
-        path
-        for path in sorted(root.rglob("*"))
-        if path.suffix in _FORMATS
-        and path.relative_to(root).as_posix() not in files
-        and _is_generated(path)
+def _readme(path: Path, found: Leaderboard, root: Path) -> bytes:
+    text = (_read(path) or b"").decode()
+    before, begin, rest = text.partition(README_BEGIN)
+    _, end, after = rest.partition(README_END)
+    if not begin or not end:
+        raise RecordError(
+            f"{path} has no place for tables; put the lines {README_BEGIN!r} and {README_END!r} "
+            f"where they shall go"
+        )
+    names = _file_names([item.table.key for item in found.analyses])
+    parts = [
+        to_readme(analysis, _relative(root / f"{name}.md", path))
+        for name, analysis in zip(names, found.analyses, strict=True)
     ]
+    return "\n".join([f"{before}{begin}", "", *parts, f"{end}{after}"]).encode()
+
+
+def _relative(target: Path, page: Path) -> str:
+    return Path(os.path.relpath(target.resolve(), page.resolve().parent)).as_posix()
+
+
+def _stale(root: Path, files: Mapping[Path, bytes]) -> Iterator[Path]:
+    for path in sorted(root.rglob("*")):
+        if path.suffix in _SUFFIXES and path not in files and _is_generated(path):
+            yield path
 
 
 def _is_generated(path: Path) -> bool:
     content = _read(path)
-    return content is not None and content.startswith(
-        tuple(f"{m}\n".encode() for m in _FIRST_LINES)
-    )
+    if content is None:
+        return False
+    if path.suffix == ".svg":
+        return f"{SVG_MARK}\n<svg ".encode() in content[:1000]
+    return content.startswith(tuple(f"{mark}\n".encode() for mark in _FIRST_LINES))
 
 
 def _read(path: Path) -> bytes | None:

@@ -69,6 +69,17 @@ RATE_TOLERANCE = 0.05
 Commit = Annotated[str, Field(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")]
 
 
+def utc_time(text: str) -> str:
+    """Return a text that is a UTC time in ISO 8601.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if datetime.fromisoformat(text).utcoffset() != timedelta(0):
+        raise ValueError(f"{text!r} is not a UTC time such as 2025-01-31T23:59:59Z")
+    return text
+
+
 class RunRecord(Part):
     """Everything the leaderboard knows about one training run."""
 
@@ -140,10 +151,7 @@ class RunRecord(Part):
     @field_validator("created")
     @classmethod
     def _created_is_utc(cls, value: str) -> str:
-        moment = datetime.fromisoformat(value)
-        if moment.utcoffset() != timedelta(0):
-            raise ValueError(f"{value!r} is not a UTC time such as 2025-01-31T23:59:59Z")
-        return value
+        return utc_time(value)
 
     @field_validator("config")
     @classmethod

@@ -66,8 +66,26 @@ def record_digest(record: RunRecord) -> str:
 
 def record_bytes(record: RunRecord) -> bytes:
     """Return the content of a record's file: canonical JSON with its digest, and a line end."""
-    content = record.model_dump(mode="json")
+    return sealed(record.model_dump(mode="json"))
+
+
+def sealed(content: dict[str, Any]) -> bytes:
+    """Return a JSON object's canonical form with its own SHA-256 under `digest`, and a line end.
+
+    Raises:
+        ValueError: see `canonical_json`.
+    """
     return canonical_json({**content, "digest": _sha256(canonical_json(content))}) + b"\n"
+
+
+def read_sealed(path: Path) -> tuple[dict[str, Any], str]:
+    """Read what `sealed` made: the object without its digest, and the digest.
+
+    Raises:
+        RecordError: the file is missing, is not JSON, or was changed after it was written.
+    """
+    data, content = _load(path)
+    return content, _check_digest(path, data, content, _SCHEMAS[SCHEMA_VERSION])
 
 
 def write_record(path: Path, record: RunRecord) -> None:
@@ -146,11 +164,30 @@ def read_stored_record(path: Path, name: str | None = None) -> StoredRecord:
     try:
         record = RunRecord.model_validate(schema.upgrade(content))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(step) for step in first["loc"])
-        where = f"field {field!r} is invalid" if field else "fields contradict each other"
-        raise RecordError(f"{path} is not a valid record: {where}: {first['msg']}") from error
+        raise RecordError(f"{path} is not a valid record: {first_problem(error)}") from error
     return StoredRecord(name or str(path), record, digest)
+
+
+def json_schema() -> str:
+    """Return the JSON Schema of a record's file, with its digest, as text."""
+    schema = RunRecord.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "gmc-bench run record"
+    schema["properties"]["digest"] = {
+        "description": "SHA-256 of the RFC 8785 form of everything else.",
+        "pattern": "^[0-9a-f]{64}$",
+        "type": "string",
+    }
+    schema["required"] = sorted([*schema["required"], "digest", "schema_version"])
+    return json.dumps(schema, indent=2, sort_keys=True) + "\n"
+
+
+def first_problem(error: ValidationError) -> str:
+    """Say in one line what is wrong with a record's fields."""
+    first = error.errors(include_url=False)[0]
+    field = ".".join(str(step) for step in first["loc"])
+    where = f"field {field!r} is invalid" if field else "fields contradict each other"
+    return f"{where}: {first['msg']}"
 
 
 def read_records(folder: Path) -> RecordFiles:

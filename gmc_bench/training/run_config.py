@@ -85,15 +85,28 @@ def read_run_config(path: Path) -> RunConfig:
     Raises:
         ConfigError: it is missing or was changed into something that is not a run's settings.
     """
-    content = load_yaml(path)
+    return run_config_of(load_yaml(path), str(path))
+
+
+def run_config_of(content: dict[str, Any], origin: str) -> RunConfig:
+    """Return the settings of a run from plain values.
+
+    Args:
+        content: fields of `RunConfig`, as `RunConfig.to_yaml` or a record has them.
+        origin: where they come from, for messages.
+
+    Raises:
+        ConfigError: a field is missing, unknown or invalid.
+    """
+    content = dict(content)
     required = [f.name for f in fields(RunConfig) if f.default is f.default_factory is MISSING]
     missing = [name for name in required if name not in content]
     if missing:
-        raise ConfigError(f"{path} lacks {missing[0]!r}; it is not the configuration of a run")
+        raise ConfigError(f"{origin} lacks {missing[0]!r}; it is not the configuration of a run")
     protocol = content.pop("protocol")
     method_config = content.pop("method_config")
     if not isinstance(protocol, dict) or not isinstance(method_config, dict):
-        raise ConfigError(f"{path} holds no settings under 'protocol' or 'method_config'")
+        raise ConfigError(f"{origin} holds no settings under 'protocol' or 'method_config'")
     # The nested fields depend on each other (steps, environments), so they are set in one go.
     config = with_overrides(_TEMPLATE, {**content, "protocol": protocol})
     return replace(config, method_config=method_config)

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from gmc_bench.errors import RecordError, StorageError
-from gmc_bench.leaderboard.build import build, check, render
+from gmc_bench.leaderboard.build import (
+    README_BEGIN,
+    README_END,
+    build,
+    check,
+    open_leaderboard,
+    render,
+)
 from gmc_bench.results.store import write_record
 from gmc_bench.testing.records import make_record
 
@@ -32,7 +39,11 @@ def _contents(folder: Path) -> dict[str, bytes]:
 def test_writes_three_formats_and_an_index(tmp_path: Path, records: Path) -> None:
     tables = tmp_path / "out" / "tables"
     written = build(records, tmp_path / "out")
-    names = ["README.md", f"{TABLE}.csv", f"{TABLE}.md", f"{TABLE}.tex"]
+    figures = ("bodies", "learning-curves", "performance-profiles", "scores")
+    names = [
+        *("README.md", *(f"{TABLE}-{figure}.svg" for figure in figures)),
+        *(f"{TABLE}.csv", f"{TABLE}.md", f"{TABLE}.tex"),
+    ]
     assert [path.relative_to(tables).as_posix() for path in written] == names
     assert sorted(_contents(tmp_path / "out")) == [f"tables/{name}" for name in names]
     index = (tables / "README.md").read_text(encoding="utf-8")
@@ -56,11 +67,12 @@ def test_twice_gives_the_same_bytes_wherever_the_records_lie(tmp_path: Path, rec
 def test_tables_that_would_share_a_name_are_told_apart(tmp_path: Path, records: Path) -> None:
     versions = {**make_record().versions, "mujoco": "9.9.9"}
     write_record(records / "new" / "0.json", make_record(versions=versions))
-    names = [name for name in render(records) if name.endswith(".md") and name != "README.md"]
+    files = render(open_leaderboard(records))
+    names = [name for name in files if name.endswith(".md") and name != "README.md"]
     assert len(names) == 2
     assert all(name.startswith(f"{TABLE}-") for name in names)
-    pages = [render(records)[name] for name in names]
-    assert sorted("MuJoCo 9.9.9" in page for page in pages) == [False, True]
+    pages = [files[name] for name in names]
+    assert sorted(b"MuJoCo 9.9.9" in page for page in pages) == [False, True]
 
 
 def test_removes_only_generated_files_that_are_out_of_date(tmp_path: Path, records: Path) -> None:
@@ -69,7 +81,9 @@ def test_removes_only_generated_files_that_are_out_of_date(tmp_path: Path, recor
     write_record(old, make_record(suite="old-v1", protocol="paper"))
     build(records, out)
     stale = out / "tables" / "old-v1" / "unimal-ft-v1"
-    assert sorted(path.suffix for path in stale.iterdir()) == [".csv", ".md", ".tex"]
+    assert {path.suffix for path in stale.iterdir()} == {".csv", ".md", ".tex", ".svg"}
+    drawing = out / "tables" / "unimal-v1" / "own.svg"
+    drawing.write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
     (out / "tables" / "unimal-v1" / "notes.md").write_text("by hand")
     (out / "tables" / "unimal-v1" / "own.csv").write_text("rank\n1\n")
     outside = out / "copy.md"
@@ -83,6 +97,7 @@ def test_removes_only_generated_files_that_are_out_of_date(tmp_path: Path, recor
     assert not (out / "tables" / "old-v1").exists()
     assert (out / "tables" / "unimal-v1" / "notes.md").read_text() == "by hand"
     assert (out / "tables" / "unimal-v1" / "own.csv").exists()
+    assert drawing.exists()
     assert outside.exists()
     assert link.is_symlink()
     assert (out / "tables" / f"{TABLE}.md").exists()
@@ -155,3 +170,28 @@ def test_importing_the_leaderboard_loads_no_engine_and_no_networks() -> None:
         env={**os.environ, "PYTHONPATH": str(root)},
     )
     assert done.stdout.strip() == "set()"
+
+
+def test_the_marked_part_of_a_page_is_written_and_checked(tmp_path: Path, records: Path) -> None:
+    page = tmp_path / "README.md"
+    page.write_text(f"before\n{README_BEGIN}\nold\n{README_END}\nafter\n")
+    assert page in check(records, tmp_path, page)
+    build(records, tmp_path, page)
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith(f"before\n{README_BEGIN}\n\n[unimal-v1, unimal-ft-v1")
+    assert f"](tables/{TABLE}.md)" in text
+    assert "| demo |" in text
+    assert text.endswith(f"{README_END}\nafter\n")
+    assert "old" not in text
+    assert check(records, tmp_path, page) == []
+
+
+def test_a_page_without_marks_is_refused_and_nothing_is_written(
+    tmp_path: Path, records: Path
+) -> None:
+    page = tmp_path / "README.md"
+    page.write_text("no marks\n")
+    with pytest.raises(RecordError, match="has no place for tables"):
+        build(records, tmp_path / "out", page)
+    assert page.read_text() == "no marks\n"
+    assert not (tmp_path / "out").exists()

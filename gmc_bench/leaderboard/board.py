@@ -1,0 +1,131 @@
+"""A folder of records as the leaderboard sees it: what counts, what is verified, what is refused.
+
+A folder with a ledger is a leaderboard: exactly the files that the ledger lists count. Any other
+folder is a collection of runs: every record below it counts and none is verified.
+"""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from gmc_bench.errors import RecordError
+from gmc_bench.leaderboard.ledger import BEGINNING, LEDGER_NAME, LedgerEntry, append, read_ledger
+from gmc_bench.results.schema import Mode, RunRecord, Split
+from gmc_bench.results.store import (
+    RecordFiles,
+    RefusedFile,
+    StoredRecord,
+    read_records,
+    read_stored_record,
+    write_atomic,
+)
+from gmc_bench.results.verification import (
+    Verification,
+    read_verification,
+    verification_bytes,
+)
+
+RESULTS = "results"
+VERIFICATIONS = "verifications"
+
+
+class StoredVerification(NamedTuple):
+    """A verification and where it was found, relative to the board's folder."""
+
+    path: str
+    verification: Verification
+    digest: str
+
+
+class Board(NamedTuple):
+    """What a folder holds."""
+
+    records: tuple[StoredRecord, ...]
+    refused: tuple[RefusedFile, ...]
+    verifications: tuple[StoredVerification, ...]
+    """In the order they were made."""
+    length: int
+    """Lines of the ledger; 0 without one."""
+    head: str
+    """SHA-256 of the ledger's last line; zeros without one."""
+
+    @property
+    def verified(self) -> frozenset[str]:
+        """Digests of the records whose ranked episodes came out the same when last run again."""
+        latest: dict[str, bool] = {}
+        by_digest = {item.digest: item.record for item in self.records}
+        for item in self.verifications:
+            found = item.verification
+            record = by_digest.get(found.record_digest)
+            if record is not None and found.covers(*ranked_part(record)):
+                latest[found.record_digest] = found.passed
+        return frozenset(digest for digest, passed in latest.items() if passed)
+
+
+def ranked_part(record: RunRecord) -> tuple[Split, Mode]:
+    """Return the split and mode that a record's place in a table depends on."""
+    return ("test" if record.controller == "shared" else "train"), "deterministic"
+
+
+def read_board(folder: Path) -> Board:
+    """Read a folder of records; with a ledger, check everything against it.
+
+    Raises:
+        RecordError: the folder does not exist, or the ledger's chain is broken, or a file that it
+            lists is missing or not the one that was added.
+    """
+    found = read_records(folder)
+    if not (folder / LEDGER_NAME).exists():
+        return Board(tuple(found.records), tuple(found.refused), (), 0, BEGINNING)
+    ledger = read_ledger(folder / LEDGER_NAME)
+    records: list[StoredRecord] = []
+    verifications: list[StoredVerification] = []
+    for entry in ledger.entries:
+        path = folder / entry.path
+        if not path.is_file():
+            raise RecordError(
+                f"the ledger {folder / LEDGER_NAME} lists {entry.path}, which is missing; restore "
+                f"the file"
+            )
+        if entry.kind == "record":
+            records.append(read_stored_record(path, entry.path))
+            _require_digest(folder, entry, records[-1].digest)
+        else:
+            verifications.append(StoredVerification(entry.path, *read_verification(path)))
+            _require_digest(folder, entry, verifications[-1].digest)
+    refused = _unlisted(found, {entry.path for entry in ledger.entries})
+    return Board(
+        tuple(records), tuple(refused), tuple(verifications), len(ledger.entries), ledger.head
+    )
+
+
+def add_verification(folder: Path, verification: Verification) -> Path:
+    """Add the outcome of a verification, passed or not, to a leaderboard.
+
+    Returns:
+        The file written.
+
+    Raises:
+        RecordError: the ledger's chain is broken.
+        StorageError: a file could not be written.
+    """
+    data = verification_bytes(verification)
+    digest = json.loads(data)["digest"]
+    name = f"{VERIFICATIONS}/{verification.record_digest[:16]}-{digest[:8]}.json"
+    write_atomic(folder / name, data)
+    append(folder / LEDGER_NAME, "verification", name, digest)
+    return folder / name
+
+
+def _require_digest(folder: Path, entry: LedgerEntry, digest: str) -> None:
+    if digest != entry.digest:
+        raise RecordError(
+            f"{folder / entry.path} is another file than the one that was added: the ledger "
+            f"expects the digest {entry.digest[:12]}, it has {digest[:12]}; restore the file"
+        )
+
+
+def _unlisted(found: RecordFiles, listed: set[str]) -> list[RefusedFile]:
+    reason = "it is not in the ledger; add runs with 'gmc-bench leaderboard add RUN_DIR'"
+    valid = [RefusedFile(item.path, reason) for item in found.records if item.path not in listed]
+    return sorted([*valid, *found.refused])

@@ -1,0 +1,217 @@
+"""Geometry of the small drawings in pages; the markup is in the templates.
+
+Colours come from classes in the style sheet, because pages forbid inline styles.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gmc_bench.leaderboard.statistics import Estimate
+from gmc_bench.leaderboard.tables import NONE
+from gmc_bench.types import DoubleArray, IntArray
+
+MAX_POINTS = 200  # of a line; more than a screen shows
+BAR_WIDTH = 120.0
+CHART_WIDTH = 640.0
+CHART_HEIGHT = 240.0
+LEFT, RIGHT, TOP, BOTTOM = 64.0, 24.0, 10.0, 30.0  # margins for the axes' labels
+HEAT_STEPS = 9
+LARGEST = 1e150  # larger numbers would overflow where a range is computed
+_SUFFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """An interval on an axis that all rows of a table share; x in units of the drawing."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A mark on an axis: place in units of the drawing, and label."""
+
+    place: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class CurveChart:
+    """A line with its axes; `band` is empty when there is no interval."""
+
+    line: str
+    band: str
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    last: str
+    """The last value, as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """One body of a strip: level from 0 (worst) to 8 (best), or -1 without a value."""
+
+    level: int
+    body: str
+    text: str
+
+
+def bars(estimates: Sequence[Estimate | None]) -> list[Bar | None]:
+    """Return one bar per estimate on a common axis.
+
+    The axis reaches beyond the values by their range at most: with three seeds intervals can be
+    so long that they would press all values into one point. Longer intervals are cut off.
+
+    Args:
+        estimates: `None` gives no bar.
+
+    Returns:
+        The bars, x from 0 to 120.
+    """
+    known = [item for item in estimates if item is not None and math.isfinite(item.value)]
+    if not known:
+        return [None] * len(estimates)
+    values = [item.value for item in known]
+    ends = [end for item in known for end in (item.low, item.high) if end is not None]
+    low, high = min(values + ends), max(values + ends)
+    reach = max(values) - min(values)
+    if reach > 0.0:
+        low, high = max(low, min(values) - reach), min(high, max(values) + reach)
+    scale = _Scale(low, high, 4.0, BAR_WIDTH - 4.0)
+
+    def bar(item: Estimate | None) -> Bar | None:
+        if item is None or not math.isfinite(item.value):
+            return None
+        if item.low is None or item.high is None:
+            return Bar(scale(item.value), None, None)
+        return Bar(scale(item.value), scale(max(item.low, low)), scale(min(item.high, high)))
+
+    return [bar(item) for item in estimates]
+
+
+def curve_chart(
+    env_steps: Sequence[float] | IntArray,
+    values: Sequence[float] | DoubleArray,
+    low: DoubleArray | None = None,
+    high: DoubleArray | None = None,
+) -> CurveChart | None:
+    """Return a learning curve as a drawing.
+
+    Args:
+        env_steps: (G,) rising.
+        values: (G,) mean training return.
+        low: (G,) lower end of the band; where it is not finite, the curve has no band.
+        high: (G,) upper end.
+
+    Returns:
+        The drawing with at most 200 points; `None` without any finite point.
+    """
+    steps, mean = np.asarray(env_steps, dtype=float), np.asarray(values, dtype=float)
+    kept = thin(np.flatnonzero(np.isfinite(mean)))
+    if not len(kept):
+        return None
+    steps, mean = steps[kept], mean[kept]
+    edges: list[DoubleArray] = [mean]
+    if low is not None and high is not None:
+        low, high = low[kept], high[kept]
+        if np.isfinite(low).all() and np.isfinite(high).all():
+            edges += [low, high]
+    x = _Scale(0.0, float(steps[-1]), LEFT, CHART_WIDTH - RIGHT)
+    y = _Scale(
+        min(0.0, *(float(edge.min()) for edge in edges)),
+        max(0.0, *(float(edge.max()) for edge in edges)),
+        CHART_HEIGHT - BOTTOM,
+        TOP,
+    )
+    band = ""
+    if len(edges) == 3:
+        there = _points(x, y, steps, edges[1])
+        back = _points(x, y, steps[::-1], edges[2][::-1])
+        band = f"{there} {back}"
+    return CurveChart(
+        line=_points(x, y, steps, mean),
+        band=band,
+        x_ticks=x.ticks(),
+        y_ticks=y.ticks(),
+        last=short(float(mean[-1])),
+    )
+
+
+def heat_strip(
+    bodies: Sequence[str], scores: DoubleArray, best: DoubleArray
+) -> tuple[HeatCell, ...]:
+    """Return one cell per body: the score as a share of the best method's.
+
+    Args:
+        bodies: B names.
+        scores: (B,) mean score of one method.
+        best: (B,) highest mean score of any method of the table.
+
+    Returns:
+        The cells in the order given; a body on which nobody scores above zero has no level.
+    """
+    cells = []
+    for body, score, top in zip(bodies, scores.tolist(), best.tolist(), strict=True):
+        if top > 0.0 and math.isfinite(score):
+            share = min(max(score / top, 0.0), 1.0)
+            level = min(int(share * HEAT_STEPS), HEAT_STEPS - 1)
+            cells.append(HeatCell(level, body, f"{short(score)}, {100.0 * share:.0f} % of best"))
+        else:
+            cells.append(HeatCell(-1, body, short(score)))
+    return tuple(cells)
+
+
+def thin(places: IntArray) -> IntArray:
+    """Return at most 200 of some array places, evenly spaced, with the first and the last."""
+    if len(places) <= MAX_POINTS:
+        return places
+    kept: IntArray = places[np.linspace(0, len(places) - 1, MAX_POINTS).round().astype(int)]
+    return kept
+
+
+def short(value: float) -> str:
+    """Return a number in few characters, e.g. `2.5M`; `—` when it is not finite."""
+    if not math.isfinite(value):
+        return NONE
+    for size, suffix in _SUFFIXES:
+        if abs(value) >= size:
+            return f"{value / size:.4g}{suffix}"
+    return f"{value:.4g}"
+
+
+class _Scale:
+    """A straight line from values to places of a drawing."""
+
+    def __init__(self, low: float, high: float, start: float, end: float) -> None:
+        low, high = _tame(low), _tame(high)
+        if not high > low:  # a single value lies in the middle
+            reach = max(1.0, abs(low))
+            low, high = low - reach, high + reach
+        self._low, self._high, self._start, self._end = low, high, start, end
+
+    def __call__(self, value: float) -> float:
+        share = (_tame(value) - self._low) / (self._high - self._low)
+        return round(self._start + share * (self._end - self._start), 1)
+
+    def ticks(self) -> tuple[Tick, ...]:
+        """Return two to seven round values inside the range."""
+        span = self._high - self._low
+        size: float = 10.0 ** math.floor(math.log10(span / 3.0))
+        step = next(size * factor for factor in (10, 5, 2, 1) if span / (size * factor) >= 2.5)
+        first, last = math.ceil(self._low / step), math.floor(self._high / step)
+        values = [place * step for place in range(first, last + 1)]
+        return tuple(Tick(self(value), short(value)) for value in values)
+
+
+def _tame(value: float) -> float:
+    return min(max(value, -LARGEST), LARGEST)
+
+
+def _points(x: _Scale, y: _Scale, steps: DoubleArray, values: DoubleArray) -> str:
+    pairs = zip(steps.tolist(), values.tolist(), strict=True)
+    return " ".join(f"{x(step):g},{y(value):g}" for step, value in pairs)

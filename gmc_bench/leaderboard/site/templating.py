@@ -1,0 +1,54 @@
+"""Jinja2 set up so that no text of a record can become markup."""
+
+import functools
+import json
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from gmc_bench.leaderboard.escape import one_line
+
+_JSON_ESCAPES = {
+    "<": r"\u003c",
+    ">": r"\u003e",
+    "&": r"\u0026",
+    "\u2028": r"\u2028",
+    "\u2029": r"\u2029",
+}
+
+
+def render(template: str, depth: int, **context: Any) -> bytes:
+    """Return a page.
+
+    Args:
+        template: file in `templates`.
+        depth: folders between the site's root and the page.
+        **context: what the template uses; a missing name is an error.
+    """
+    text = _environment().get_template(template).render(root="../" * depth, **context)
+    # File names may hold bytes that are no Unicode; they are shown as escapes.
+    return text.encode(errors="backslashreplace")
+
+
+def script_json(value: Any) -> Markup:
+    """Return a value as JSON that may stand inside a `<script>` element."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for character, escape in _JSON_ESCAPES.items():
+        text = text.replace(character, escape)
+    return Markup(text)  # no character that HTML reads is left
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("gmc_bench.leaderboard.site"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["plain"] = one_line
+    environment.filters["script_json"] = script_json
+    return environment

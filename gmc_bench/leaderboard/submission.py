@@ -1,0 +1,181 @@
+"""The rules that a run must satisfy to enter a leaderboard, each with a name.
+
+All runs of one submission are checked before anything is written.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gmc_bench.errors import GmcBenchError, RecordError
+from gmc_bench.leaderboard.aggregate import RowKey, comparison_key, row_key
+from gmc_bench.leaderboard.board import RESULTS, Board, read_board
+from gmc_bench.leaderboard.ledger import LEDGER_NAME, append
+from gmc_bench.results.schema import RunRecord
+from gmc_bench.results.store import StoredRecord, read_stored_record, write_atomic
+
+RECORD = "record.json"
+POLICY = "policy.safetensors"
+
+RULES = {
+    "complete": "all planned steps were trained and every body was scored",
+    "official": "nothing that the protocol fixes was changed",
+    "registered-method": "the method is registered, not a file of its own",
+    "clean-commit": "the checkout had no changes that the commit does not hold",
+    "current-rules": "suite, task and protocol are those of the installed version",
+    "weights": "the run folder holds the weights that the record was made with",
+    "duplicate": "no record of this method, settings and seed is there yet",
+    "missing-seeds": "together with what is there, every seed of the protocol is",
+}
+"""Name of each rule and what it asks for."""
+
+
+class SubmissionError(GmcBenchError):
+    """A run does not satisfy a rule of the leaderboard; nothing was written."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Digests of the rules as the installed version has them, for the task of one record."""
+
+    suite: str
+    task: str
+    protocol: str
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A finished run and the installed rules that it is measured against."""
+
+    folder: Path
+    stored: StoredRecord
+    rules: Rules | None
+    """`None` where suite, task or protocol are not installed."""
+
+    @property
+    def record(self) -> RunRecord:
+        """The run's record."""
+        return self.stored.record
+
+
+def open_run(folder: Path) -> StoredRecord:
+    """Read the record of a run folder.
+
+    Raises:
+        RecordError: the folder has no valid record.
+    """
+    if not (folder / RECORD).is_file():
+        raise RecordError(
+            f"{folder} is not the folder of a finished run (it has no {RECORD}); give the folder "
+            f"that 'gmc-bench run' printed, or finish it with: gmc-bench run --resume {folder}"
+        )
+    return read_stored_record(folder / RECORD)
+
+
+def add(submissions: Sequence[Submission], root: Path) -> list[Path]:
+    """Copy runs' records into a leaderboard and list them in its ledger.
+
+    Args:
+        submissions: the runs.
+        root: the leaderboard; made if it does not exist.
+
+    Returns:
+        The files written.
+
+    Raises:
+        SubmissionError: a rule is broken, the first one that is; nothing was written.
+        RecordError: the leaderboard is damaged.
+        StorageError: a file could not be written.
+    """
+    board = read_board(root) if root.exists() else Board((), (), (), 0, "")
+    problem = next(_violations(submissions, board), None)
+    if problem is not None:
+        raise SubmissionError(problem)
+    written = []
+    for item in submissions:
+        name = _file_name(item.record, item.stored.digest)
+        # First the file: without its line it is refused, a line without its file is damage.
+        write_atomic(root / name, (item.folder / RECORD).read_bytes())
+        append(root / LEDGER_NAME, "record", name, item.stored.digest)
+        written.append(root / name)
+    return written
+
+
+def _violations(submissions: Sequence[Submission], board: Board) -> Iterator[str]:
+    for item in submissions:
+        for rule, problem in _broken_alone(item):
+            yield _refusal(item, rule, problem)
+    there = {_place(stored.record): stored.path for stored in board.records}
+    for item in submissions:
+        place = _place(item.record)
+        if place in there:
+            yield _refusal(item, "duplicate", f"{there[place]} is of the same method and seed")
+        there[place] = str(item.folder)
+    for item in submissions:
+        key, row, _ = _place(item.record)
+        seeds = {seed for found, owner, seed in there if (found, owner) == (key, row)}
+        absent = sorted(set(item.record.protocol_seeds) - seeds)
+        if absent:
+            missing = ", ".join(map(str, absent))
+            yield _refusal(
+                item, "missing-seeds", f"no run for seed {missing}; give all seeds in one command"
+            )
+
+
+def _broken_alone(item: Submission) -> Iterator[tuple[str, str]]:
+    record = item.record
+    split = "test" if record.controller == "shared" else "train"
+    if record.status != "complete":
+        yield "complete", f"{record.env_steps} of {record.env_steps_planned} steps were trained"
+    elif record.score(split, "deterministic") is None:  # type: ignore[arg-type]
+        yield "complete", f"not every {split} body was scored"
+    if not record.official:
+        yield "official", "; ".join(record.unofficial_reasons)
+    if record.config.get("method_source_digest") is not None:
+        yield "registered-method", f"the method was given as {record.config.get('method')}"
+    if record.git_dirty:
+        yield "clean-commit", f"the checkout differed from commit {record.git_commit}"
+    if item.rules is None or (record.suite_digest, record.task_digest, record.protocol_digest) != (
+        item.rules.suite,
+        item.rules.task,
+        item.rules.protocol,
+    ):
+        yield "current-rules", _what_changed(record, item.rules)
+    if _digest_of(item.folder / POLICY) != record.weights_digest:
+        yield "weights", f"{item.folder / POLICY} is missing or has another digest"
+
+
+def _what_changed(record: RunRecord, rules: Rules | None) -> str:
+    if rules is None:
+        return f"{record.suite}, {record.task} or protocol {record.protocol} is not installed"
+    pairs = {
+        "suite": (record.suite_digest, rules.suite),
+        "task": (record.task_digest, rules.task),
+        "protocol": (record.protocol_digest, rules.protocol),
+    }
+    names = [name for name, (found, expected) in pairs.items() if found != expected]
+    return f"the {' and the '.join(names)} differ from the installed version's; run again"
+
+
+def _refusal(item: Submission, rule: str, problem: str) -> str:
+    return (
+        f"{item.folder} is refused by the rule '{rule}' ({RULES[rule]}): {problem}; nothing was "
+        f"added"
+    )
+
+
+def _place(record: RunRecord) -> tuple[object, RowKey, int]:
+    return comparison_key(record), row_key(record), record.seed
+
+
+def _digest_of(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def _file_name(record: RunRecord, digest: str) -> str:
+    name = f"{record.protocol}-{record.morphologies.id}-seed{record.seed}-{digest[:8]}.json"
+    return f"{RESULTS}/{record.suite}/{record.task}/{record.method}/{name}"

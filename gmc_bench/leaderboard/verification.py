@@ -1,0 +1,124 @@
+"""Compares the episodes of a record with the same episodes run again."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from gmc_bench.errors import RecordError
+from gmc_bench.results.parts import BodyReturns, Episode, Hardware, Mode, Split
+from gmc_bench.results.schema import RunRecord
+from gmc_bench.results.verification import Difference, VerifiedPart
+
+CONFIDENCE = 0.999
+"""Of the interval for the mean difference on another engine or hardware class: one honest record in
+a thousand fails."""
+MOVING_VERSIONS = ("gmc-bench", "mujoco", "torch", "numpy", "numba")
+"""Software that decides the last bits of an episode."""
+
+Comparison = Literal["exact", "interval"]
+
+
+def comparison_for(record: RunRecord, hardware: Hardware, versions: dict[str, str]) -> Comparison:
+    """Say how equal episodes must be.
+
+    Args:
+        record: what is verified.
+        hardware: this machine, with the threads that the episodes are run with.
+        versions: what is installed here.
+
+    Returns:
+        `exact` on the same versions of everything in `MOVING_VERSIONS` and the same processor,
+        instruction sets, threads and device, because then nothing may differ; else `interval`.
+    """
+
+    def machine(item: Hardware) -> tuple[object, ...]:
+        return item.cpu, item.instructions, item.threads, item.gpu
+
+    same = all(record.versions[name] == versions[name] for name in MOVING_VERSIONS)
+    known = record.hardware.instructions is not None
+    exact = same and known and machine(record.hardware) == machine(hardware)
+    return "exact" if exact else "interval"
+
+
+def compare(
+    recorded: Sequence[BodyReturns], found: Sequence[BodyReturns], comparison: Comparison
+) -> tuple[tuple[VerifiedPart, ...], Difference | None]:
+    """Compare episodes one by one, and their means.
+
+    On another engine or hardware class, chaos makes two runs of one episode drift apart: they are
+    two draws from the same distribution. Their differences d_i then have mean zero, and the mean
+    must lie within t s / sqrt(n), with the standard deviation s of the d_i and Student's t.
+
+    Args:
+        recorded: what the record says, of the splits and modes that were run again.
+        found: what came out, in any order.
+        comparison: how equal they must be.
+
+    Returns:
+        One entry per split and mode, and the first episode that differs.
+
+    Raises:
+        RecordError: they are not about the same bodies and numbers of episodes.
+    """
+    again = {(item.split, item.mode, item.body): item for item in found}
+    if len(again) != len(recorded) or any(_place(item) not in again for item in recorded):
+        raise RecordError("the record and the episodes run again are not about the same bodies")
+    parts: list[VerifiedPart] = []
+    first: Difference | None = None
+    for split, mode in dict.fromkeys((item.split, item.mode) for item in recorded):
+        items = [item for item in recorded if (item.split, item.mode) == (split, mode)]
+        pairs = [pair for item in items for pair in _pairs(item, again[_place(item)])]
+        different = [difference for difference in pairs if difference.recorded != difference.found]
+        first = first or next(iter(different), None)
+        gaps = [pair.found.episode_return - pair.recorded.episode_return for pair in pairs]
+        mean = math.fsum(gaps) / len(gaps)
+        margin = _margin(gaps) if comparison == "interval" else None
+        parts.append(
+            VerifiedPart(
+                split=split,
+                mode=mode,
+                episodes=len(pairs),
+                differing=len(different),
+                mean_difference=mean,
+                margin=margin,
+                passed=not different if margin is None else abs(mean) <= margin,
+            )
+        )
+    return tuple(parts), first
+
+
+def _place(item: BodyReturns) -> tuple[Split, Mode, str]:
+    return item.split, item.mode, item.body
+
+
+def _pairs(recorded: BodyReturns, found: BodyReturns) -> Iterator[Difference]:
+    if len(recorded.episodes) != len(found.episodes):
+        raise RecordError(
+            f"the record has {len(recorded.episodes)} episodes of {recorded.split} body "
+            f"{recorded.body!r}, the protocol asks for {len(found.episodes)}"
+        )
+    for number, (old, new) in enumerate(zip(recorded.episodes, found.episodes, strict=True), 1):
+        yield Difference(
+            split=recorded.split,
+            mode=recorded.mode,
+            body=recorded.body,
+            episode=number,
+            recorded=_plain(old),
+            found=_plain(new),
+        )
+
+
+def _plain(episode: Episode) -> Episode:
+    # A return that is a whole number is written without a point: -0.0 comes back as 0.
+    return episode.model_copy(update={"episode_return": episode.episode_return + 0.0})
+
+
+def _margin(gaps: Sequence[float]) -> float:
+    if len(gaps) < 2:
+        return 0.0
+    from scipy.stats import t
+
+    mean = math.fsum(gaps) / len(gaps)
+    variance = math.fsum((gap - mean) ** 2 for gap in gaps) / (len(gaps) - 1)
+    quantile = float(t.ppf(0.5 + CONFIDENCE / 2, len(gaps) - 1))
+    return quantile * math.sqrt(variance / len(gaps))

@@ -1,0 +1,1 @@
+"""Pictures of bodies and videos of evaluation episodes, drawn without a screen."""

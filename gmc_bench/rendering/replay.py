@@ -1,0 +1,182 @@
+"""One evaluation episode, played again as it was scored.
+
+The last bits of a network's output depend on what else is in its batch, and a walk on legs makes
+large differences of small ones. So an episode played alone is another episode. Here the whole
+evaluation of its split and mode is played again, up to the end of the one episode that is wanted.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gmc_bench.envs.core import EnvironmentCore, StepResult
+from gmc_bench.envs.normalization import TokenNormalizer
+from gmc_bench.evaluation.evaluate import Mode, evaluate_policy
+from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.morphology.schema import Morphology
+from gmc_bench.tasks.spec import Task
+from gmc_bench.types import DoubleArray, FloatArray, IntArray
+
+SPEED_WINDOW = 0.5
+"""s over which the speed is averaged."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """One episode of T control steps; time 0 is its start state."""
+
+    morphology: Morphology
+    states: DoubleArray
+    """(T + 1, nq) float64, positions as the engine holds them."""
+    activity: DoubleArray
+    """(T, limbs) float64, mean of |action| over the motors of a limb, 0 to 1; NaN without any."""
+    returns: DoubleArray
+    """(T + 1,) float64, sum of the rewards so far."""
+    ended: str | None
+    """Why the episode ended; `None` if it was left before."""
+    control_dt: float
+    """s."""
+
+    @property
+    def length(self) -> int:
+        """T, control steps."""
+        return len(self.states) - 1
+
+    @property
+    def episode_return(self) -> float:
+        """Sum of all rewards."""
+        return float(self.returns[-1])
+
+    def speed(self, step: int) -> float:
+        """Return the torso's mean speed along world x over the last half second, m/s."""
+        first = max(0, step - round(SPEED_WINDOW / self.control_dt))
+        if step == first:
+            return 0.0
+        moved = self.states[step, 0] - self.states[first, 0]
+        return float(moved / ((step - first) * self.control_dt))
+
+
+def replay_episode(
+    model: ActorCritic,
+    normalizer: TokenNormalizer,
+    task: Task,
+    morphologies: Sequence[Morphology],
+    *,
+    body: int,
+    episode: int,
+    episodes: int,
+    mode: Mode,
+    seed: int,
+    num_threads: int | None = None,
+    device: str = "cpu",
+    seconds: float | None = None,
+    on_step: Callable[[], None] | None = None,
+) -> Replay:
+    """Play an evaluation again and keep one episode of it.
+
+    With the policy, machine and library versions of the evaluation, and the same number of
+    threads of torch, the episode is the same to the last bit.
+
+    Args:
+        model: the policy.
+        normalizer: its observation statistics.
+        task: what to do.
+        morphologies: M bodies of the evaluation, all of them, in its order.
+        body: index of the one wanted, from 0 to M - 1.
+        episode: index of its episode, from 0 to `episodes` - 1.
+        episodes: per body, as in the evaluation.
+        mode: as in the evaluation.
+        seed: of the evaluation.
+        num_threads: threads that step; default all.
+        device: where the networks run.
+        seconds: simulated time after which the episode is left; default never.
+        on_step: called after each control step of the whole batch.
+
+    Returns:
+        The episode.
+    """
+    recorder = _Recorder(morphologies[body], body * episodes + episode, seconds, on_step)
+    try:
+        evaluate_policy(
+            model, normalizer, task, morphologies, episodes=episodes, mode=mode, seed=seed,
+            num_threads=num_threads, device=device, observer=recorder,
+        )  # fmt: skip
+    except _SeenError:
+        return recorder.replay()
+    raise AssertionError("the evaluation ended without the wanted episode")
+
+
+class _SeenError(Exception):
+    """The wanted episode is over: the rest of the evaluation is of no interest."""
+
+
+class _Recorder:
+    """Keeps one episode of an evaluation; see `gmc_bench.evaluation.evaluate.Observer`."""
+
+    def __init__(
+        self,
+        morphology: Morphology,
+        number: int,
+        seconds: float | None,
+        on_step: Callable[[], None] | None,
+    ) -> None:
+        self._morphology = morphology
+        self._number = number
+        self._seconds = seconds
+        self._on_step = on_step
+        self._row: int | None = None
+        self._states: list[DoubleArray] = []
+        self._activity: list[DoubleArray] = []
+        self._returns = [0.0]
+        self._ended: str | None = None
+        self._control_dt = 0.0
+
+    def started(self, core: EnvironmentCore, rows: IntArray, numbers: IntArray) -> None:
+        found = rows[numbers == self._number]
+        if len(found):
+            self._row = int(found[0])
+            self._control_dt = core.simulator.control_dt
+            self._keep(core)
+
+    def stepped(
+        self, core: EnvironmentCore, numbers: IntArray, actions: FloatArray, step: StepResult
+    ) -> None:
+        if self._on_step:
+            self._on_step()
+        row = self._row
+        if row is None:
+            return
+        self._keep(core)
+        self._activity.append(_activity(core, row, actions[row], self._morphology.num_limbs))
+        self._returns.append(self._returns[-1] + float(step.reward[row]))
+        if step.terminated[row] or step.truncated[row]:
+            self._ended = next(name for name, hit in step.events.items() if hit[row])
+            raise _SeenError
+        shown = len(self._activity) * self._control_dt
+        if self._seconds is not None and shown >= self._seconds - 1e-9:
+            raise _SeenError
+
+    def _keep(self, core: EnvironmentCore) -> None:
+        state = np.array(core.simulator.data(self._row or 0).qpos)
+        # A simulation that broke has no place to be drawn at.
+        self._states.append(state if np.isfinite(state).all() else self._states[-1])
+
+    def replay(self) -> Replay:
+        return Replay(
+            morphology=self._morphology,
+            states=np.stack(self._states),
+            activity=np.stack(self._activity),
+            returns=np.array(self._returns),
+            ended=self._ended,
+            control_dt=self._control_dt,
+        )
+
+
+def _activity(core: EnvironmentCore, row: int, actions: FloatArray, num_limbs: int) -> DoubleArray:
+    absent = core.table.action_padding_mask[core.morphology_index[row], :num_limbs]
+    size = np.minimum(np.abs(actions[:num_limbs].astype(np.float64)), 1.0)  # the engine clamps
+    total = np.where(absent, 0.0, size).sum(axis=1)
+    count = (~absent).sum(axis=1)
+    found: DoubleArray = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return found

@@ -1,0 +1,102 @@
+"""The model that is drawn: the simulated one with colours, light and a floor with squares."""
+
+import colorsys
+from typing import Any
+from xml.etree import ElementTree
+
+import mujoco
+import numpy as np
+
+from gmc_bench.morphology.engine_library import engine_library
+from gmc_bench.morphology.mjcf import emit_mjcf
+from gmc_bench.morphology.schema import Morphology
+from gmc_bench.sim.model import Scene
+
+Color = tuple[int, int, int]
+"""Red, green, blue, 0 to 255."""
+
+TORSO_COLOR: Color = (196, 196, 200)
+SQUARE = 0.5  # m, side of a square of the floor
+FIELD_OF_VIEW = 35.0  # degrees, vertical
+_GOLDEN = 0.61803398875  # of a turn: neighbours in a list get unlike hues
+_ASSETS = """
+<asset>
+  <texture name="gmc/sky" type="skybox" builtin="gradient" rgb1="0.93 0.95 0.98"
+    rgb2="0.62 0.74 0.88" width="128" height="128"/>
+  <texture name="gmc/floor" type="2d" builtin="checker" rgb1="0.80 0.82 0.84"
+    rgb2="0.64 0.68 0.72" width="256" height="256"/>
+  <material name="gmc/floor" texture="gmc/floor" texuniform="true" texrepeat="{repeat} {repeat}"
+    specular="0" shininess="0" reflectance="0"/>
+</asset>"""
+_VISUAL = """
+<visual>
+  <global fovy="{fovy}"/>
+  <headlight ambient="0.42 0.42 0.42" diffuse="0.30 0.30 0.30" specular="0 0 0"/>
+  <quality shadowsize="1024" offsamples="4"/>
+  <map znear="0.05" zfar="20" shadowclip="1.5" shadowscale="0.2" haze="0.4"/>
+  <rgba haze="0.93 0.95 0.98 1"/>
+</visual>"""
+# A spot high up: shadows of a directional light come out dotted with software OpenGL.
+_LIGHT = """
+<light mode="trackcom" directional="false" pos="-3 -4 10" dir="0.3 0.4 -1" cutoff="80"
+  exponent="0" castshadow="true" ambient="0 0 0" diffuse="0.6 0.6 0.6"
+  specular="0.15 0.15 0.15"/>"""
+
+
+def limb_colors(morphology: Morphology) -> tuple[Color, ...]:
+    """Return the colour of every limb: grey for the torso, a hue of its own for each other."""
+    colors = []
+    for index in range(morphology.num_limbs):
+        red, green, blue = colorsys.hsv_to_rgb((0.02 + index * _GOLDEN) % 1.0, 0.62, 0.88)
+        colors.append((round(255 * red), round(255 * green), round(255 * blue)))
+    return (TORSO_COLOR, *colors[1:])
+
+
+def drawing_model(morphology: Morphology, scene: Scene) -> Any:
+    """Compile a body for drawing.
+
+    Its positions mean what they mean in the simulated model, so that a simulated state can be put
+    into it. It must not be simulated.
+
+    Args:
+        morphology: the body.
+        scene: where it is simulated; the elements of the floor get squares.
+
+    Returns:
+        A `mujoco.MjModel`; body i + 1 is limb i.
+    """
+    engine_library()
+    root = ElementTree.fromstring(emit_mjcf(morphology, floor=scene.floor, spawn=scene.spawn))
+    # A texture holds two squares.
+    root.append(ElementTree.fromstring(_ASSETS.format(repeat=0.5 / SQUARE)))
+    root.append(ElementTree.fromstring(_VISUAL.format(fovy=FIELD_OF_VIEW)))
+    world = root.find("worldbody")
+    assert world is not None
+    for geom in world.findall("geom"):
+        geom.set("material", "gmc/floor")
+    torso = world.find("body")
+    assert torso is not None
+    torso.append(ElementTree.fromstring(_LIGHT))
+    model = mujoco.MjModel.from_xml_string(ElementTree.tostring(root, encoding="unicode"))
+    model.stat.extent = 2.0  # the unit of the clip distances above, m; a floor is no measure
+    for index, color in enumerate(limb_colors(morphology)):
+        model.geom_rgba[model.body_geomadr[index + 1]] = (*(part / 255 for part in color), 1.0)
+    assert model.nq == 7 + morphology.num_joints
+    return model
+
+
+def rest_state(model: Any) -> Any:
+    """Return a `mujoco.MjData` of a drawing model in its start pose, lowered onto z = 0.
+
+    Args:
+        model: from `drawing_model`.
+    """
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    limbs = model.geom_bodyid > 0
+    # A capsule's lowest point lies below the lower of its two ends.
+    half = np.where(model.geom_type == mujoco.mjtGeom.mjGEOM_CAPSULE, model.geom_size[:, 1], 0.0)
+    upright = np.abs(data.geom_xmat[:, 8])
+    lowest = data.geom_xpos[:, 2] - half * upright - model.geom_size[:, 0]
+    data.qpos[2] -= lowest[limbs].min()
+    return data

@@ -1,0 +1,304 @@
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gmc_bench.errors import RecordError
+from gmc_bench.leaderboard.aggregate import Table, aggregate
+from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis, analyse
+from gmc_bench.leaderboard.bootstrap import stratified_estimates
+from gmc_bench.leaderboard.statistics import iqm, mean, run_interval
+from gmc_bench.results.schema import RunRecord
+from gmc_bench.testing.leaderboards import synthetic_records
+from gmc_bench.testing.records import make_record, make_returns, make_stored
+
+RESAMPLES = 200
+T_2 = 4.302652729911275  # 97.5 % quantile of Student's t with 2 degrees of freedom
+
+
+def _table(records: Sequence[RunRecord]) -> Table:
+    (table,), refused = aggregate(
+        make_stored(record, f"{place}.json") for place, record in enumerate(records)
+    )
+    assert refused == []
+    return table
+
+
+def _analyse(records: Sequence[RunRecord]) -> TableAnalysis:
+    return analyse(_table(records), resamples=RESAMPLES)
+
+
+def _record(
+    train: Mapping[str, Sequence[float]],
+    test: Mapping[str, Sequence[float]] | None = None,
+    **changes: Any,
+) -> RunRecord:
+    """Return a record of train bodies `a`, `b` and test bodies `b` (seen), `c`, `d`."""
+    returns = make_returns("train", train)
+    if test is None:
+        changes["controller"] = "single_robot"
+    else:
+        returns += make_returns("test", {"b": [1e9], **test}, seen={"b"})
+        # Other ways to choose actions do not count.
+        returns += make_returns("test", {"c": [-1e9]}, mode="stochastic")
+    return make_record(returns=returns, **changes)
+
+
+def _shared(c: float, d: float, **changes: Any) -> RunRecord:
+    return _record({"b": [4.0], "a": [1.0, 3.0]}, {"d": [d], "c": [c - 1.0, c + 1.0]}, **changes)
+
+
+def test_scores_are_zero_shot_bodies_by_name_and_runs_by_seed() -> None:
+    (row,) = _analyse([_shared(30.0, 40.0, seed=7), _shared(10.0, 20.0, seed=3)]).rows
+    assert row.seeds == (3, 7)
+    assert row.bodies == ("c", "d")
+    assert row.scores.tolist() == [[10.0, 20.0], [30.0, 40.0]]
+    assert row.train_bodies == ("a", "b")
+    assert row.train_scores.tolist() == [[2.0, 4.0], [2.0, 4.0]]
+
+
+def test_statistics_of_a_row_by_hand() -> None:
+    records = [_shared(c, d, seed=s) for s, (c, d) in enumerate([(8, 12), (10, 14), (14, 20)])]
+    analysis = _analyse(records)
+    (row,) = analysis.rows
+    # Means of runs 10, 12, 17: mean 13, variance 13. Means of bodies 32 / 3 and 46 / 3.
+    half = T_2 * (13.0 / 3.0) ** 0.5
+    assert (row.mean.value, row.mean.low, row.mean.high) == pytest.approx(
+        (13.0, 13.0 - half, 13.0 + half)
+    )
+    assert row.median.value == pytest.approx(13.0)
+    assert row.iqm.value == 12.5  # 8 | 10 12 14 14 | 20
+    assert row.worst_decile.value == pytest.approx(32.0 / 3.0)
+    assert row.row.test_score is not None
+    assert row.mean.value == pytest.approx(row.row.test_score.mean, rel=1e-14)
+    assert row.iqm == run_interval(row.scores, iqm)
+    bootstrap = stratified_estimates(row.scores, resamples=RESAMPLES)
+    assert (row.mean_bootstrap, row.median_bootstrap, row.iqm_bootstrap) == bootstrap
+    assert row.group == "a"
+    # Only the second of the two points of the learning curve has a value.
+    assert row.curve is not None
+    assert (row.curve.env_steps.tolist(), row.curve.mean.tolist()) == ([2000], [90.0])
+    assert row.curve_area is None
+    assert (row.normalized_train, row.optimality_gap, analysis.reference) == (None, None, None)
+    assert analysis.comparisons == ()
+
+
+def test_rows_are_those_of_the_table_best_first() -> None:
+    records = synthetic_records(4, 3, 6)
+    table = _table(records)
+    rows = analyse(table, resamples=RESAMPLES).rows
+    assert [row.row for row in rows] == list(table.rows)
+    values = [row.mean.value for row in rows]
+    assert values == sorted(values, reverse=True)
+
+
+def test_incomplete_rows_are_left_out() -> None:
+    records = synthetic_records(3, 3, 4)
+    del records[1]  # a seed of the best method
+    analysis = _analyse(records)
+    assert [row.row.key.method for row in analysis.rows] == ["method-02", "method-03"]
+    assert [(c.first, c.second) for c in analysis.comparisons] == [(0, 1)]
+    assert analysis.profiles.shape[0] == 2
+
+
+def test_a_table_without_complete_rows_is_empty() -> None:
+    analysis = _analyse(synthetic_records(1, 3, 4)[:2])
+    assert (analysis.rows, analysis.comparisons) == ((), ())
+    assert analysis.profiles.shape == (0, len(analysis.profile_scores))
+
+
+def test_comparisons_by_hand() -> None:
+    records = [
+        _shared(mean + 1.0, mean - 1.0, seed=seed, method=method)
+        for method, means in {
+            "far": (1.0, 2.0, 3.0),
+            "near": (99.0, 100.0, 101.0),
+            "best": (99.5, 101.0, 102.5),
+        }.items()
+        for seed, mean in enumerate(means)
+    ]
+    analysis = _analyse(records)
+    assert [row.row.key.method for row in analysis.rows] == ["best", "near", "far"]
+    assert [row.group for row in analysis.rows] == ["a", "a", "b"]
+    pairs = {(item.first, item.second): item for item in analysis.comparisons}
+    assert list(pairs) == [(0, 1), (0, 2), (1, 2)]
+    assert {k: item.distinguishable for k, item in pairs.items()} == {
+        (0, 1): False,
+        (0, 2): True,
+        (1, 2): True,
+    }
+    # Equal variances, so four degrees of freedom: t = 2.7764; standard error sqrt(1 / 3 + 1 / 3).
+    half = 2.776445105 * (2.0 / 3.0) ** 0.5
+    difference = pairs[1, 2].difference
+    assert (difference.value, difference.low, difference.high) == pytest.approx(
+        (98.0, 98.0 - half, 98.0 + half)
+    )
+    # Wins of 99.5, 101, 102.5 over 99, 100, 101: 1, 2 1/2 and 3 of 9 pairs, on both bodies.
+    assert pairs[0, 1].probability_of_improvement.value == pytest.approx(6.5 / 9.0)
+    assert pairs[0, 2].probability_of_improvement == Estimate(1.0, None, None)
+
+
+def test_distinguishable_rows_share_no_letter() -> None:
+    analysis = _analyse(synthetic_records(8, 3, 10))
+    told_apart = [item.distinguishable for item in analysis.comparisons]
+    assert any(told_apart)
+    assert not all(told_apart)
+    for item in analysis.comparisons:
+        letters = [set(analysis.rows[place].group) for place in (item.first, item.second)]
+        assert bool(letters[0] & letters[1]) == (not item.distinguishable)
+
+
+def test_profiles_fall_from_one_to_zero() -> None:
+    analysis = _analyse(synthetic_records(3, 2, 5))
+    assert (analysis.profiles[:, 0] == 1.0).all()
+    assert (analysis.profiles[:, -1] == 0.0).all()
+    assert (np.diff(analysis.profiles) <= 0.0).all()
+    tau = analysis.profile_scores[80]
+    assert analysis.profiles[1, 80] == (analysis.rows[1].scores > tau).mean()
+
+
+def _with_references(*references: RunRecord) -> TableAnalysis:
+    return _analyse([_shared(1.0, 2.0), *references])
+
+
+def test_train_scores_are_divided_by_the_reference_body_by_body() -> None:
+    reference = _record({"a": [3.0, 5.0], "b": [2.0]}, method="mlp")
+    analysis = _with_references(reference)
+    assert analysis.reference is not None
+    assert analysis.reference.bodies == ("a", "b")
+    assert analysis.reference.scores.tolist() == [[4.0, 2.0]]
+    assert analysis.reference.mean == Estimate(3.0, None, None)
+    assert analysis.normalized_bodies == ("a", "b")
+    (row,) = analysis.rows  # train scores 2 and 4: shares 0.5 and 2
+    assert row.normalized_train == Estimate(1.25, None, None)
+    assert row.optimality_gap == Estimate(0.25, None, None)
+    assert analysis.table.references[0] is analysis.reference.row
+
+
+def test_the_reference_is_a_mean_over_runs_and_the_interval_is_over_the_rows_runs() -> None:
+    references = [
+        _record({"a": [score], "b": [1.0]}, method="mlp", seed=seed, protocol_seeds=(0, 1))
+        for seed, score in enumerate((1.0, 3.0))
+    ]
+    rows = [
+        _record({"a": [a], "b": [1.0]}, {"c": [1.0], "d": [1.0]}, seed=seed, protocol_seeds=(0, 1))
+        for seed, a in enumerate((2.0, 6.0))
+    ]
+    (row,) = _analyse([*references, *rows]).rows
+    # Shares 1 and 3 on `a`, 1 on `b`: means of runs 1 and 2, standard error 0.5.
+    assert row.normalized_train is not None
+    assert row.normalized_train.value == 1.5
+    assert row.normalized_train.high == pytest.approx(1.5 + 12.706204736432095 * 0.5)
+
+
+def test_bodies_on_which_the_reference_gains_nothing_are_not_normalised() -> None:
+    analysis = _with_references(_record({"a": [0.0], "b": [2.0]}, method="mlp"))
+    assert analysis.normalized_bodies == ("b",)
+    assert analysis.rows[0].normalized_train == Estimate(2.0, None, None)
+    nowhere = _with_references(_record({"a": [0.0], "b": [-2.0]}, method="mlp"))
+    assert nowhere.reference is not None
+    assert nowhere.normalized_bodies == ()
+    assert (nowhere.rows[0].normalized_train, nowhere.rows[0].optimality_gap) == (None, None)
+
+
+def test_choice_of_the_reference() -> None:
+    train = {"a": [1.0], "b": [1.0]}
+    better = {"a": [9.0], "b": [9.0]}
+
+    def chosen(*records: RunRecord) -> tuple[str, str]:
+        reference = _with_references(*records).reference
+        assert reference is not None
+        return reference.row.key.method, reference.row.key.preset
+
+    others = [_record(better, method="alone"), _record(better, method="solo")]
+    mlp = _record(train, method="mlp", preset="wide")
+    assert chosen(*others) == ("alone", "lite")
+    assert chosen(*others, mlp) == ("mlp", "wide")
+    # By key, not by score.
+    assert chosen(mlp, _record(better, method="mlp", preset="xl")) == ("mlp", "wide")
+    # An incomplete row is no reference.
+    unfinished = _record(train, method="mlp", protocol_seeds=(0, 1))
+    assert chosen(*others, unfinished) == ("alone", "lite")
+    assert _with_references(unfinished).reference is None
+
+
+def test_a_single_run_has_values_but_no_interval() -> None:
+    analysis = _analyse(synthetic_records(3, 1, 5, reference=True))
+    for row in analysis.rows:
+        for name in ("mean", "median", "iqm", "mean_bootstrap", "worst_decile", "curve_area"):
+            estimate = getattr(row, name)
+            assert (estimate.low, estimate.high) == (None, None)
+            assert np.isfinite(estimate.value)
+        assert row.curve is not None
+        assert row.curve.low is None
+        assert row.group == "a"
+    assert not any(item.distinguishable for item in analysis.comparisons)
+
+
+def test_equal_runs_give_no_nan() -> None:
+    records = [_shared(5.0, 5.0, seed=s, method=m) for m in ("one", "two") for s in range(3)]
+    analysis = _analyse(records)
+    for row in analysis.rows:
+        assert row.mean == Estimate(5.0, 5.0, 5.0)
+        assert row.iqm_bootstrap == Estimate(5.0, 5.0, 5.0)
+        assert row.group == "a"
+    (pair,) = analysis.comparisons
+    assert pair.difference == Estimate(0.0, 0.0, 0.0)
+    assert pair.probability_of_improvement == Estimate(0.5, None, None)
+    assert np.isfinite(analysis.profiles).all()
+    assert np.unique(analysis.profile_scores).size == analysis.profile_scores.size
+
+
+def _plain(row: RowAnalysis | None) -> dict[str, Any]:
+    assert row is not None
+    values = {field.name: getattr(row, field.name) for field in fields(row)}
+    del values["row"], values["curve"]  # one holds the paths, the other is tested below
+    return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in values.items()}
+
+
+def test_analysis_is_reproducible_and_ignores_the_order_of_records() -> None:
+    records = synthetic_records(3, 3, 5, reference=True)
+    first, second = _analyse(records), _analyse(records[::-1])
+    for one, other in zip(
+        [*first.rows, first.reference], [*second.rows, second.reference], strict=True
+    ):
+        assert _plain(one) == _plain(other)
+    for pair, again in zip(first.comparisons, second.comparisons, strict=True):
+        assert asdict(pair) == asdict(again)
+    assert first.profiles.tolist() == second.profiles.tolist()
+
+
+def test_runs_on_other_bodies_are_refused() -> None:
+    table = _table([_shared(1.0, 2.0), _record({"a": [1.0], "b": [1.0]}, method="mlp")])
+    row = table.rows[0]
+    other = make_stored(
+        _record({"a": [1.0], "b": [1.0]}, {"c": [1.0], "e": [1.0]}, seed=1), "other.json"
+    )
+    mixed = replace(table, rows=(replace(row, runs=(*row.runs, other), seeds=(0, 1)),))
+    with pytest.raises(RecordError, match=r"^other.json and 0.json list different test bodies"):
+        analyse(mixed)
+    with pytest.raises(RecordError, match=r"list different test bodies"):
+        analyse(replace(table, rows=(row, replace(row, runs=(other,)))))
+    moved = make_stored(_record({"a": [1.0], "x": [1.0]}, method="mlp"), "moved.json")
+    references = (replace(table.references[0], runs=(moved,)),)
+    with pytest.raises(RecordError, match=r"^moved.json and 0.json list different train bodies"):
+        analyse(replace(table, references=references))
+
+
+def test_the_learning_curve_is_the_mean_over_runs() -> None:
+    (row,) = _analyse(synthetic_records(1, 3, 2)).rows
+    assert row.curve is not None
+    assert row.curve_area is not None
+    curves = [
+        [point.mean_return for point in run.record.learning_curve if point.mean_return is not None]
+        for run in row.row.runs
+    ]
+    np.testing.assert_allclose(row.curve.mean, np.mean(curves, axis=0), rtol=1e-12)
+    # The points are equally spaced.
+    areas = np.array([(sum(c) - (c[0] + c[-1]) / 2.0) / (len(c) - 1) for c in curves])
+    expected = run_interval(areas[:, None], mean)
+    assert (row.curve_area.value, row.curve_area.low) == pytest.approx(
+        (expected.value, expected.low), rel=1e-9
+    )

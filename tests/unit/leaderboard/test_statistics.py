@@ -1,0 +1,145 @@
+import numpy as np
+import pytest
+
+from gmc_bench.leaderboard.statistics import (
+    Estimate,
+    Statistic,
+    iqm,
+    mean,
+    median,
+    optimality_gap,
+    performance_profile,
+    run_interval,
+    sample_sd,
+    t_quantile,
+    worst_decile,
+)
+from gmc_bench.types import DoubleArray
+
+
+def _scores(runs: int, bodies: int, step: int) -> DoubleArray:
+    run, body = np.mgrid[:runs, :bodies]
+    return ((run * step + body * 61 + run * body % 7) % 97) / 10.0
+
+
+def _shared_effect(rng: np.random.Generator, runs: int, bodies: int = 20) -> DoubleArray:
+    """Return scores whose runs are good or bad on all bodies at once; their mean is 0."""
+    difficulty = np.linspace(-3.0, 3.0, bodies)
+    noise = 0.3 * rng.standard_normal((runs, bodies))
+    scores: DoubleArray = difficulty + rng.standard_normal((runs, 1)) + noise
+    return scores
+
+
+def test_point_estimates_by_hand() -> None:
+    scores = np.array([[0.0, 2.0, 10.0, 4.0], [4.0, 2.0, 0.0, 2.0]])
+    assert mean(scores) == 3.0
+    # Means over runs: 2, 2, 5, 3. The median of all eight scores would be 2.
+    assert median(scores) == 2.5
+    # 0 0 | 2 2 2 4 | 4 10
+    assert iqm(scores) == 2.5
+    # 4, 2, 0, 0 and 0, 2, 4, 2 are lacking.
+    assert optimality_gap(scores, gamma=4.0) == 14.0 / 8.0
+    # Two runs with means 4 and 2.
+    assert sample_sd(scores) == pytest.approx(2.0**0.5, rel=1e-15)
+    assert sample_sd(scores[:1]) is None
+
+
+def test_whole_scores_are_trimmed() -> None:
+    # A quarter of seven scores is 1.75: one is cut at either end, not one and three quarters.
+    assert iqm(np.array([[-100.0, 1.0, 2.0, 3.0, 4.0, 10.0, 1000.0]])) == 4.0
+    assert iqm(np.array([[1.0], [5.0], [9.0]])) == 5.0  # nothing is cut
+
+
+def test_worst_decile_counts_a_tenth_of_the_bodies_rounded_up() -> None:
+    scores = np.arange(20.0)[None, :].repeat(2, axis=0)
+    assert worst_decile(scores) == 0.5
+    assert worst_decile(scores[:, :11]) == 0.5
+    assert worst_decile(scores[:, :10]) == 0.0
+    # Bodies are bad on average over runs, not in one unlucky run: means 5 and 1.
+    assert worst_decile(np.array([[0.0, 1.0], [10.0, 1.0]])) == 1.0
+
+
+def test_profile_does_not_count_scores_at_the_threshold() -> None:
+    scores = np.array([[1.0, 2.0], [2.0, 3.0]])
+    profile = performance_profile(scores, np.array([0.0, 1.0, 2.0, 2.5, 3.0]))
+    assert profile.tolist() == [1.0, 0.75, 0.25, 0.25, 0.0]
+
+
+# From rliable 1.2.0: mean, median, interquartile mean, optimality gap with gamma 4.
+RLIABLE = {
+    (3, 10, 37): (4.483333333333334, 4.233333333333333, 4.5375, 0.9800000000000009),
+    (5, 10, 53): (4.702, 4.67, 4.7, 0.8799999999999999),
+}
+
+
+@pytest.mark.parametrize(("shape", "expected"), RLIABLE.items())
+def test_point_estimates_equal_stored_ones_of_rliable(
+    shape: tuple[int, int, int], expected: tuple[float, ...]
+) -> None:
+    scores = _scores(*shape)
+    found = mean(scores), median(scores), iqm(scores), optimality_gap(scores, gamma=4.0)
+    assert found == pytest.approx(expected, rel=1e-14)
+
+
+def test_profile_equals_a_stored_one_of_rliable() -> None:
+    profile = performance_profile(_scores(3, 10, 37), np.array([0.0, 2.5, 5.1, 9.6]))
+    assert profile.tolist() == pytest.approx([0.9666666666666667, 0.7, 0.43333333333333335, 0.0])
+
+
+@pytest.mark.parametrize("runs", [1, 3, 10])
+@pytest.mark.parametrize("bodies", [1, 7, 20])
+def test_point_estimates_equal_those_of_rliable(runs: int, bodies: int) -> None:
+    metrics = pytest.importorskip("rliable.metrics", reason="rliable is not installed")
+    scores = np.random.default_rng(runs * bodies).normal(size=(runs, bodies))
+    assert mean(scores) == pytest.approx(metrics.aggregate_mean(scores), rel=1e-12)
+    assert median(scores) == pytest.approx(metrics.aggregate_median(scores), rel=1e-12)
+    assert iqm(scores) == pytest.approx(metrics.aggregate_iqm(scores), rel=1e-12)
+    gap = metrics.aggregate_optimality_gap(scores)
+    assert optimality_gap(scores) == pytest.approx(gap, rel=1e-12)
+
+
+def test_quantiles_of_students_t() -> None:
+    # Any printed table of the distribution.
+    assert t_quantile(1) == pytest.approx(12.706, abs=5e-4)
+    assert t_quantile(2) == pytest.approx(4.303, abs=5e-4)
+    assert t_quantile(9) == pytest.approx(2.262, abs=5e-4)
+    assert t_quantile(1e9) == pytest.approx(1.960, abs=5e-4)
+
+
+def test_interval_of_the_mean_is_the_t_interval_of_the_runs_means() -> None:
+    # Means 10, 12, 17; their mean is 13 and their variance (9 + 1 + 16) / 2 = 13.
+    scores = np.array([[5.0, 15.0], [12.0, 12.0], [0.0, 34.0]])
+    half = 4.302652729911275 * (13.0 / 3.0) ** 0.5
+    found = run_interval(scores, mean)
+    assert found.value == 13.0
+    assert (found.low, found.high) == pytest.approx((13.0 - half, 13.0 + half), rel=1e-9)
+
+
+def test_jackknife_by_hand() -> None:
+    # Medians of means: all runs (1, 2, 3) -> 2; without the first 2; without the second 1. Their
+    # mean is 1.5, the variance (1 / 2) * (0.25 + 0.25), the standard error 0.5.
+    found = run_interval(np.array([[0.0, 1.0, 5.0], [2.0, 3.0, 1.0]]), median)
+    half = 12.706204736432095 * 0.5
+    assert found.value == 2.0
+    assert (found.low, found.high) == pytest.approx((2.0 - half, 2.0 + half), rel=1e-9)
+
+
+@pytest.mark.parametrize("statistic", [mean, median, iqm, worst_decile, optimality_gap])
+def test_one_run_has_no_interval_and_equal_runs_have_one_of_no_width(statistic: Statistic) -> None:
+    scores = np.array([[0.25, 0.5, 1.5, 2.25]])
+    value = statistic(scores)
+    assert run_interval(scores, statistic) == Estimate(value, None, None)
+    equal = run_interval(scores.repeat(3, axis=0), statistic)
+    assert (equal.low, equal.high) == (equal.value, equal.value)
+
+
+@pytest.mark.parametrize("statistic", [mean, median, iqm])
+@pytest.mark.parametrize("runs", [3, 5, 10])
+def test_interval_over_runs_covers_when_a_run_is_good_on_all_bodies_at_once(
+    runs: int, statistic: Statistic
+) -> None:
+    rng = np.random.default_rng(runs)
+    found = [run_interval(_shared_effect(rng, runs), statistic) for _ in range(1000)]
+    # All three statistics of the symmetric distribution have the expectation 0.
+    covered = np.mean([e.low is not None and e.low <= 0.0 <= (e.high or 0.0) for e in found])
+    assert covered == pytest.approx(0.95, abs=0.02)

@@ -1,0 +1,83 @@
+"""A place to draw in, and an untrained policy on three small bodies."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from torch import nn
+
+from gmc_bench.envs.core import EnvironmentCore
+from gmc_bench.envs.normalization import TokenNormalizer
+from gmc_bench.errors import ConfigError
+from gmc_bench.evaluation.evaluate import evaluate_policy
+from gmc_bench.methods import MethodSpec
+from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.rendering.canvas import Canvas
+from gmc_bench.rendering.replay import replay_episode
+from gmc_bench.tasks.unimal_ft import TASK
+from gmc_bench.testing.morphologies import biped, chain, star
+from gmc_bench.tokens.spec import TokenSpec
+
+BODIES = (chain(3), star(4), biped())
+
+
+@pytest.fixture
+def drawing():
+    """Skip, with the reason, where no picture can be drawn."""
+    try:
+        Canvas(64, 64).close()
+    except ConfigError as error:
+        pytest.skip(str(error))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToyConfig:
+    width: int = 8
+    """Hidden channels."""
+
+
+class ToyNetwork(nn.Module):
+    def __init__(self, config, spec, num_outputs):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(spec.num_features, config.width),
+            nn.Tanh(),
+            nn.Linear(config.width, num_outputs),
+        )
+
+    def forward(self, tokens):
+        return self.layers(tokens.features)
+
+
+class Subject:
+    """A policy with random weights."""
+
+    def __init__(self):
+        torch.manual_seed(3)
+        spec = TokenSpec(max_limbs=6, joints_per_limb=2)
+        method = MethodSpec(id="toy", config=ToyConfig, builder=ToyNetwork)
+        self.model = ActorCritic(method, ToyConfig(), spec)
+        core = EnvironmentCore(TASK, BODIES, 1, token_spec=spec, num_threads=1)
+        self.normalizer = TokenNormalizer(core.table)
+        self.task = replace(TASK, horizon=60)
+        self.bodies = BODIES
+
+    def score(self, mode="deterministic", **options):
+        """Return the results of 3 episodes of every body."""
+        return evaluate_policy(
+            self.model, self.normalizer, self.task, self.bodies, episodes=3, mode=mode, seed=5,
+            num_threads=1, **options,
+        )  # fmt: skip
+
+    def replay(self, body, episode, mode="deterministic", **options):
+        """Return one of these episodes."""
+        return replay_episode(
+            self.model, self.normalizer, self.task, self.bodies, body=body, episode=episode,
+            episodes=3, mode=mode, seed=5, num_threads=1, **options,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def subject():
+    """The policy."""
+    return Subject()

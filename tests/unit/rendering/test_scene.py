@@ -1,0 +1,50 @@
+"""The model that is drawn takes the states of the one that is simulated."""
+
+import mujoco
+import numpy as np
+import pytest
+
+from gmc_bench.rendering.scene import TORSO_COLOR, drawing_model, limb_colors, rest_state
+from gmc_bench.rendering.stills import STUDIO
+from gmc_bench.sim.model import compile_model
+from gmc_bench.tasks.unimal_ft import TASK
+from gmc_bench.testing.morphologies import biped, chain, star
+
+BODIES = (chain(4), star(4), biped())
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: body.name)
+def test_a_simulated_state_has_the_same_meaning_in_both_models(body):
+    simulated, drawn = compile_model(body, TASK.scene).model, drawing_model(body, TASK.scene)
+    state = np.random.default_rng(0).normal(size=simulated.nq)
+    places = []
+    for model in (simulated, drawn):
+        data = mujoco.MjData(model)
+        data.qpos[:] = state
+        mujoco.mj_kinematics(model, data)
+        places.append((data.geom_xpos.copy(), data.geom_xmat.copy(), model.geom_size.copy()))
+    for first, second in zip(*places, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_every_limb_has_a_colour_of_its_own():
+    colors = limb_colors(star(4))
+    assert colors[0] == TORSO_COLOR
+    assert len(set(colors)) == len(colors) == star(4).num_limbs
+    model = drawing_model(star(4), TASK.scene)
+    shown = [tuple(np.round(255 * model.geom_rgba[model.body_geomadr[k + 1], :3])) for k in (0, 3)]
+    assert shown == [colors[0], colors[3]]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: body.name)
+def test_a_body_at_rest_touches_the_floor(body):
+    model = drawing_model(body, STUDIO)
+    data = rest_state(model)
+    mujoco.mj_kinematics(model, data)
+    floor = model.geom("floor/0").id
+    distances = [
+        mujoco.mj_geomDistance(model, data, floor, geom, 10.0, None)
+        for geom in range(model.ngeom)
+        if geom != floor
+    ]
+    assert min(distances) == pytest.approx(0.0, abs=1e-9)

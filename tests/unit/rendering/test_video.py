@@ -1,0 +1,95 @@
+"""Files that every player understands."""
+
+import numpy as np
+import pytest
+
+from gmc_bench.errors import ConfigError, StorageError
+from gmc_bench.rendering import video
+from gmc_bench.rendering.canvas import Canvas
+from gmc_bench.rendering.video import VideoSettings, draw_frames, frame_steps, write_video
+
+SMALL = VideoSettings(width=96, height=80, fps=20)
+
+
+def test_pictures_are_taken_at_the_speed_of_the_simulation():
+    # 0.02 s a step at 25 pictures a second: every second step; 5 steps are 0.1 s.
+    assert frame_steps(5, 0.02, 25)[:4].tolist() == [0, 2, 4, 5]
+    assert frame_steps(6, 0.02, 25)[:5].tolist() == [0, 2, 4, 6, 6]
+    assert frame_steps(3, 0.02, 100)[:8].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    for length, fps in ((1000, 25), (61, 30), (7, 3)):
+        steps = frame_steps(length, 0.02, fps)
+        assert steps[0] == 0
+        assert (np.diff(steps) >= 0).all()
+        assert (steps[-fps:] == length).all()
+        assert (steps[: -fps - 1] <= length).all()
+        assert (steps < length).sum() == pytest.approx(length * 0.02 * fps, abs=1)
+
+
+def test_odd_sizes_are_refused():
+    with pytest.raises(ConfigError, match="even width and height, got 321x240"):
+        VideoSettings(width=321, height=240)
+
+
+def test_a_missing_encoder_is_named(monkeypatch, subject, tmp_path):
+    def fail(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(video, "import_module", fail)
+    with pytest.raises(ConfigError, match=r"imageio-ffmpeg.*pip install 'gmc-bench\[video\]'"):
+        write_video(tmp_path / "a.mp4", subject.replay(0, 0), subject.task, "title", SMALL)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("drawing")
+def test_the_body_stays_in_view_and_the_end_is_written(subject):
+    replay = subject.replay(0, 0)
+    settings = VideoSettings(width=160, height=120, fps=10)
+    with Canvas(160, 120) as canvas:
+        frames = list(draw_frames(replay, subject.task, "title", settings, canvas))
+    assert len(frames) == len(frame_steps(replay.length, replay.control_dt, 10))
+    free = slice(30, 96)  # between what is written above and below
+    for frame in frames:
+        wide = frame.astype(int)[free]
+        colored = wide.max(axis=2) - wide.min(axis=2) > 90
+        assert colored.sum() > 50
+        assert not colored[:, :4].any()
+        assert not colored[:, -4:].any()
+    assert (frames[-1][28:50, 40:120] != frames[-12][28:50, 40:120]).any()
+    assert (frames[-1] == frames[-2]).all()
+
+
+@pytest.mark.usefixtures("drawing")
+def test_the_file_is_h264_that_starts_at_once(subject, tmp_path):
+    ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="the extra 'video' is not installed")
+    path, done = tmp_path / "made" / "a.mp4", []
+    replay = subject.replay(0, 0)
+    count = write_video(path, replay, subject.task, "title", SMALL, on_frame=lambda: done.append(1))
+    assert [item.name for item in path.parent.iterdir()] == ["a.mp4"]
+    data = path.read_bytes()
+    assert data.index(b"moov") < data.index(b"mdat")
+    frames = ffmpeg.read_frames(str(path))
+    meta = next(frames)
+    assert (meta["size"], meta["fps"], meta["codec"]) == ((96, 80), 20.0, "h264")
+    assert meta["pix_fmt"].startswith("yuv420p")
+    assert sum(1 for _ in frames) == count == len(done) == len(frame_steps(replay.length, 0.02, 20))
+
+
+@pytest.mark.usefixtures("drawing")
+def test_a_file_that_cannot_be_written_is_named(subject, tmp_path):
+    pytest.importorskip("imageio_ffmpeg", reason="the extra 'video' is not installed")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match=r"cannot write .*a.mp4"):
+        write_video(tmp_path / "file" / "a.mp4", subject.replay(0, 0), subject.task, "", SMALL)
+
+
+@pytest.mark.usefixtures("drawing")
+def test_an_interrupted_video_leaves_nothing(subject, tmp_path):
+    pytest.importorskip("imageio_ffmpeg", reason="the extra 'video' is not installed")
+
+    def stop():
+        raise KeyboardInterrupt
+
+    replay = subject.replay(0, 0)
+    with pytest.raises(KeyboardInterrupt):
+        write_video(tmp_path / "a.mp4", replay, subject.task, "", SMALL, on_frame=stop)
+    assert list(tmp_path.iterdir()) == []
