@@ -190,7 +190,8 @@ def definition_digest(definition: Any) -> str:
     """Return the SHA-256 of a definition that may hold functions, 64 hex digits.
 
     A function counts by its module, its name and the values it was made with (its closure), not by
-    its code: which code ran is the business of the commit.
+    its code: which code ran is the business of the commit. A field that has its default value does
+    not count, so that definitions keep their digest when a new optional field is introduced.
 
     Args:
         definition: nested dataclasses, mappings, sequences, scalars and functions.
@@ -203,7 +204,14 @@ def definition_digest(definition: Any) -> str:
 
 def _described(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: _described(getattr(value, name)) for name in fields_of(value)}
+        found = {
+            field.name: (getattr(value, field.name), field) for field in dataclasses.fields(value)
+        }
+        return {
+            name: _described(item)
+            for name, (item, field) in found.items()
+            if not _is_default(item, field)
+        }
     if isinstance(value, Mapping):
         return {str(key): _described(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -214,6 +222,12 @@ def _described(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise TypeError(f"a definition cannot hold a {type(value).__name__}")
+
+
+def _is_default(value: Any, field: "dataclasses.Field[Any]") -> bool:
+    if field.default_factory is not dataclasses.MISSING:
+        return bool(value == field.default_factory())
+    return field.default is not dataclasses.MISSING and bool(value == field.default)
 
 
 def _canonical(value: Any) -> Any:

@@ -1,5 +1,7 @@
 """The rules of the installed version, as digests that records can be compared with."""
 
+from dataclasses import replace
+
 from gmc_bench.cli.plan import protocol_digest, with_method_training
 from gmc_bench.config import definition_digest
 from gmc_bench.errors import GmcBenchError
@@ -11,7 +13,7 @@ from gmc_bench.tasks import TASKS
 
 
 def installed_rules(record: RunRecord) -> Rules | None:
-    """Return what suite, task and protocol of a record are here; `None` if one is not."""
+    """Return what task and protocol of a record are here; `None` if one is not."""
     try:
         suite, task = SUITES.get(record.suite), TASKS.get(record.task)
         method = METHODS.load(record.method)
@@ -19,12 +21,9 @@ def installed_rules(record: RunRecord) -> Rules | None:
     except GmcBenchError:
         return None
     if method.env_steps_per_body is not None:
-        from dataclasses import replace
-
         steps = method.env_steps_per_body * record.morphologies.num_train
         protocol = replace(protocol, env_steps=steps)
     return Rules(
-        suite=definition_digest(suite),
         task=definition_digest(task),
         protocol=protocol_digest(protocol, method, suite),
     )

@@ -26,6 +26,8 @@ class ComparisonKey:
     protocol_digest: str
     morphologies_digest: str
     mujoco: str
+    task_digest: str = ""
+    """Empty for records that do not state it (schema 1)."""
 
 
 class RowKey(NamedTuple):
@@ -108,6 +110,7 @@ def comparison_key(record: RunRecord) -> ComparisonKey:
         protocol_digest=record.protocol_digest,
         morphologies_digest=record.morphologies.digest,
         mujoco=record.versions["mujoco"],
+        task_digest=record.task_digest or "",
     )
 
 

@@ -23,7 +23,7 @@ RULES = {
     "official": "nothing that the protocol fixes was changed",
     "registered-method": "the method is registered, not a file of its own",
     "clean-commit": "the checkout had no changes that the commit does not hold",
-    "current-rules": "suite, task and protocol are those of the installed version",
+    "current-rules": "task and protocol are those of the installed version",
     "weights": "the run folder holds the weights that the record was made with",
     "duplicate": "no record of this method, settings and seed is there yet",
     "missing-seeds": "together with what is there, every seed of the protocol is",
@@ -39,7 +39,6 @@ class SubmissionError(GmcBenchError):
 class Rules:
     """Digests of the rules as the installed version has them, for the task of one record."""
 
-    suite: str
     task: str
     protocol: str
 
@@ -51,7 +50,7 @@ class Submission:
     folder: Path
     stored: StoredRecord
     rules: Rules | None
-    """`None` where suite, task or protocol are not installed."""
+    """`None` where task or protocol are not installed."""
 
     @property
     def record(self) -> RunRecord:
@@ -136,8 +135,7 @@ def _broken_alone(item: Submission) -> Iterator[tuple[str, str]]:
         yield "registered-method", f"the method was given as {record.config.get('method')}"
     if record.git_dirty:
         yield "clean-commit", f"the checkout differed from commit {record.git_commit}"
-    if item.rules is None or (record.suite_digest, record.task_digest, record.protocol_digest) != (
-        item.rules.suite,
+    if item.rules is None or (record.task_digest, record.protocol_digest) != (
         item.rules.task,
         item.rules.protocol,
     ):
@@ -148,9 +146,8 @@ def _broken_alone(item: Submission) -> Iterator[tuple[str, str]]:
 
 def _what_changed(record: RunRecord, rules: Rules | None) -> str:
     if rules is None:
-        return f"{record.suite}, {record.task} or protocol {record.protocol} is not installed"
+        return f"{record.task} or protocol {record.protocol} of {record.suite} is not installed"
     pairs = {
-        "suite": (record.suite_digest, rules.suite),
         "task": (record.task_digest, rules.task),
         "protocol": (record.protocol_digest, rules.protocol),
     }

@@ -335,3 +335,19 @@ def test_definition_digest_follows_numbers_names_and_what_functions_were_made_wi
 def test_definition_digest_refuses_what_it_cannot_describe() -> None:
     with pytest.raises(TypeError, match="cannot hold a set"):
         definition_digest({"a": {1, 2}})
+
+
+def test_a_new_optional_field_keeps_the_digest_of_a_definition() -> None:
+    @dataclass(frozen=True)
+    class Old:
+        height: float
+
+    @dataclass(frozen=True)
+    class New:
+        height: float
+        slope: float = 0.0
+        parts: tuple[int, ...] = field(default_factory=tuple)
+
+    assert definition_digest(New(1.0)) == definition_digest(Old(1.0))
+    assert definition_digest(New(1.0, slope=0.1)) != definition_digest(Old(1.0))
+    assert definition_digest(New(1.0, parts=(1,))) != definition_digest(Old(1.0))

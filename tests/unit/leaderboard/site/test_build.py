@@ -1,0 +1,341 @@
+"""The whole site: complete, escaped, the same bytes every time, and closed to the network."""
+
+import re
+from collections.abc import Callable, Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from gmc_bench.leaderboard.aggregate import aggregate
+from gmc_bench.leaderboard.analysis import analyse
+from gmc_bench.leaderboard.site import MethodPage, build_site
+from gmc_bench.results.schema import RunRecord
+from gmc_bench.results.store import RefusedFile, StoredRecord, record_digest
+from gmc_bench.testing.leaderboards import hostile_texts, synthetic_records
+from gmc_bench.testing.records import digest_of, make_record
+
+RESAMPLES = 10  # the site does not show bootstrap intervals
+Build = Callable[..., Path]
+
+
+def _store(records: Sequence[RunRecord]) -> list[StoredRecord]:
+    return [
+        StoredRecord(f"results/{place:03d}.json", record, record_digest(record))
+        for place, record in enumerate(records)
+    ]
+
+
+def _build(
+    stored: Sequence[StoredRecord],
+    out: Path,
+    refused: Sequence[RefusedFile] = (),
+    verified: Sequence[str] = (),
+    media: Path | None = None,
+    methods: dict[str, MethodPage] | None = None,
+) -> Path:
+    tables, duplicates = aggregate(stored, set(verified))
+    analyses = [analyse(table, resamples=RESAMPLES) for table in tables]
+    build_site(analyses, stored, [*refused, *duplicates], out, media=media, methods=methods)
+    return out
+
+
+def _records() -> list[RunRecord]:
+    *records, last = synthetic_records(3, 2, 6, reference=True)
+    # One method lacks a seed, and one run is not official.
+    unofficial = records.pop(3)
+    changes = {"official": False, "unofficial_reasons": ("env_steps was changed",)}
+    return [*records, last, unofficial.model_copy(update=changes)]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _build(_store(_records()), tmp_path_factory.mktemp("site"))
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def _page(site: Path, folder: str, start: str = "") -> str:
+    (path,) = (site / folder).glob(f"{start}*.html")
+    return path.read_text()
+
+
+class _Page(HTMLParser):
+    """What a browser would act on."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def _parsed(site: Path) -> dict[Path, _Page]:
+    return {path: _Page(path.read_text()) for path in site.rglob("*.html")}
+
+
+def test_every_kind_of_page_is_there(site: Path) -> None:
+    names = _contents(site)
+    counts = {
+        folder: sum(name.startswith(f"{folder}/") for name in names)
+        for folder in ("boards", "compare", "methods", "records", "bodies")
+    }
+    assert counts == {"boards": 1, "compare": 1, "methods": 4, "records": 8, "bodies": 1}
+    assert {"index.html", "about.html", "static/site.css", "static/site.js"} <= set(names)
+
+
+def test_building_twice_gives_the_same_bytes(tmp_path: Path, site: Path) -> None:
+    shuffled = _store(_records())[::-1]
+    assert _contents(_build(shuffled, tmp_path)) == _contents(site)
+
+
+def test_pages_that_are_gone_are_removed(tmp_path: Path) -> None:
+    _build(_store(_records()), tmp_path)
+    (tmp_path / "records" / "notes.html").write_text("mine")
+    _build(_store([make_record()]), tmp_path)
+    records = [path.name for path in (tmp_path / "records").iterdir()]
+    assert len(records) == 2
+    assert "notes.html" in records
+    assert len(list((tmp_path / "methods").iterdir())) == 1
+
+
+def test_every_link_leads_to_a_file_of_the_site(site: Path) -> None:
+    for path, page in _parsed(site).items():
+        for tag, attributes in page.tags:
+            for name in ("href", "src"):
+                target = urlsplit(attributes.get(name) or "")
+                assert not target.scheme, (path, tag, attributes)
+                if target.path:
+                    assert (path.parent / unquote(target.path)).is_file(), (path, attributes)
+
+
+def test_every_page_forbids_everything_but_its_own_files(site: Path) -> None:
+    for page in _parsed(site).values():
+        (policy,) = (
+            attributes["content"] or ""
+            for tag, attributes in page.tags
+            if tag == "meta" and attributes.get("http-equiv") == "Content-Security-Policy"
+        )
+        rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+        assert rules["default-src"] == "'none'"
+        assert rules["script-src"] == rules["style-src"] == "'self'"
+        assert "unsafe" not in policy
+
+
+def _assert_inert(page: _Page) -> None:
+    for tag, attributes in page.tags:
+        assert not [name for name in attributes if name.startswith("on")], attributes
+        assert "style" not in attributes
+        assert tag not in {"iframe", "object", "embed", "base", "form", "style", "template"}
+        if tag == "script":
+            own = re.fullmatch(r"(\.\./)*static/site\.js", attributes.get("src") or "")
+            assert own or attributes.get("type") == "application/json"
+
+
+def test_pages_have_no_inline_code_or_style(site: Path) -> None:
+    for page in _parsed(site).values():
+        _assert_inert(page)
+
+
+def test_tags_balance(site: Path) -> None:
+    for path in site.rglob("*.html"):
+        text = path.read_text()
+        for tag in ("table", "tr", "td", "div", "section", "figure", "svg", "ul", "dl", "bdi"):
+            opened = len(re.findall(rf"<{tag}[ >]", text))
+            assert opened == text.count(f"</{tag}>"), (path.name, tag)
+
+
+def test_board_shows_ranks_groups_and_what_is_incomplete(site: Path) -> None:
+    board = _page(site, "boards")
+    assert board.count("data-incomplete") == 1
+    assert "no run for seed 1" in board
+    assert "Single-robot references" in board
+    assert "env_steps was changed" in board
+    assert "Reported by the paper" in board
+    assert re.search(r"<svg class=\"bar\"", board)
+
+
+def test_verified_is_marked_only_when_all_runs_are(tmp_path: Path) -> None:
+    stored = _store(synthetic_records(2, 2, 3))
+    both = [item.digest for item in stored if item.record.method == "method-01"]
+    one = [item.digest for item in stored if item.record.method == "method-02"][:1]
+    board = _page(_build(stored, tmp_path, verified=[*both, *one]), "boards")
+    assert board.count("✓ verified") == 1
+
+
+def test_compare_holds_all_pairs_without_a_script(tmp_path: Path) -> None:
+    page = _page(_build(_store(synthetic_records(4, 2, 3)), tmp_path), "compare")
+    assert page.count("method-01 v1, lite</bdi></td><td") == 3
+    body = page.split('<table id="pairs"')[1]
+    assert body.count("<tr>") == 1 + 6
+
+
+def test_one_run_per_method_has_no_interval(tmp_path: Path) -> None:
+    one = _page(_build(_store(synthetic_records(2, 1, 3)), tmp_path / "one"), "boards")
+    two = _page(_build(_store(synthetic_records(2, 2, 3)), tmp_path / "two"), "boards")
+    for board, has_intervals in ((one, False), (two, True)):
+        details = re.findall(r'<span class="detail">([^<]*)</span>', board)
+        assert any(" to " in text for text in details) == has_intervals
+        assert ('class="reach"' in board) == has_intervals
+
+
+def test_method_page_shows_what_is_given(tmp_path: Path) -> None:
+    pages = {
+        "method-01": MethodPage(
+            title="A title",
+            paper="Doe 2024",
+            url="https://example.org/a?b=1&c=2",
+            deviations=("First difference.",),
+            parameters={"paper": 1_234_567},
+            capabilities=("reads the graph",),
+        ),
+        "method-02": MethodPage(url="javascript:window.hit=1"),
+    }
+    site = _build(_store(synthetic_records(2, 2, 3)), tmp_path, methods=pages)
+    first = _page(site, "methods", "method-01")
+    for text in ("A title", "Doe 2024", "First difference.", "1,234,567", "reads the graph"):
+        assert text in first
+    assert 'href="https://example.org/a?b=1&amp;c=2"' in first
+    assert "javascript:" not in _page(site, "methods", "method-02")
+
+
+def test_record_page_says_why_a_record_is_not_used(tmp_path: Path) -> None:
+    first, second = make_record(), make_record(parameters=2000)
+    site = _build(_store([first, second]), tmp_path)
+    for path in (site / "records").iterdir():
+        assert "one of 2 different records" in path.read_text()
+
+
+def test_copies_of_a_record_share_a_page(tmp_path: Path) -> None:
+    site = _build(_store([make_record(), make_record()]), tmp_path)
+    assert len(list((site / "records").iterdir())) == 1
+    assert "it is a copy of results/000.json" in (site / "index.html").read_text()
+    assert "No table uses" not in _page(site, "records")
+
+
+def test_pictures_of_bodies_are_shown(tmp_path: Path) -> None:
+    media = tmp_path / "media"
+    (media / "demo-set-v1").mkdir(parents=True)
+    (media / "demo-set-v1" / f"{digest_of('c')}.png").write_bytes(b"picture")
+    site = _build(_store([make_record()]), tmp_path / "site", media=media)
+    page = _page(site, "bodies")
+    (source,) = re.findall(r'<img src="\.\./([^"]+)"', page)
+    assert (site / source).read_bytes() == b"picture"
+
+
+def test_a_table_without_complete_rows_has_a_page(tmp_path: Path) -> None:
+    records = [make_record(protocol_seeds=(0, 1, 2))]
+    site = _build(_store(records), tmp_path)
+    assert "No complete row yet" in (site / "index.html").read_text()
+    assert "no run for seed 1, 2" in _page(site, "boards")
+    assert "fewer than two complete rows" in _page(site, "compare")
+
+
+def test_a_run_that_was_stopped_has_a_page(tmp_path: Path) -> None:
+    record = make_record(
+        status="incomplete",
+        env_steps=0,
+        env_steps_per_s=0.0,
+        returns=(),
+        learning_curve=(),
+        training_return=None,
+        weights_digest=None,
+        official=False,
+        unofficial_reasons=("the run was stopped",),
+    )
+    page = _page(_build(_store([record]), tmp_path), "records")
+    assert "the run was stopped" in page
+    assert "The run was not evaluated." in page
+    assert "No training return was recorded." in page
+
+
+def test_no_records_give_a_site_that_says_so(tmp_path: Path) -> None:
+    build_site([], [], [], tmp_path)
+    assert "There are no tables yet" in (tmp_path / "index.html").read_text()
+
+
+def test_hostile_text_stays_text(tmp_path: Path) -> None:
+    texts = hostile_texts()
+    bodies = {text: [1.0] for text in texts[:20]}
+    plain = make_record()
+    record = make_record(
+        preset=texts[0],
+        morphologies={
+            "id": "demo-set-v1",
+            "digest": digest_of("set"),
+            "source": texts[1],
+            "licence": texts[2],
+            "num_train": 20,
+            "num_test": 20,
+        },
+        returns=[
+            item.model_copy(update={"body": body})
+            for body, item in zip(bodies, [plain.returns[-1]] * 20, strict=True)
+        ],
+        config={text: text for text in texts},
+        versions=plain.versions | {text: text for text in texts} | {"mujoco": texts[3]},
+        hardware=plain.hardware.model_dump() | {"cpu": texts[4], "gpu": texts[5]},
+        official=False,
+        unofficial_reasons=texts,
+    )
+    stored = [StoredRecord(texts[6], record, record_digest(record))]
+    refused = [RefusedFile(text, text) for text in [*texts, "not \udcff unicode"]]
+    description = MethodPage(
+        title=texts[7],
+        paper=texts[8],
+        url="https://" + texts[9],
+        description=texts[10],
+        parameters={text: 1 for text in texts},
+        deviations=tuple(texts),
+        capabilities=tuple(texts),
+    )
+    site = _build(stored, tmp_path, refused, methods={"demo": description})
+    for page in _parsed(site).values():
+        _assert_inert(page)
+        assert {tag for tag, _ in page.tags} <= {
+            *("html", "head", "meta", "title", "link", "script", "body", "a", "header", "div"),
+            *("nav", "main", "h1", "h2", "h3", "h4", "p", "ul", "li", "dl", "dt", "dd", "span"),
+            *("strong", "code", "pre", "table", "caption", "thead", "tbody", "tr", "th", "td"),
+            *("label", "input", "bdi", "figure", "figcaption", "svg", "line", "text", "circle"),
+            *("polyline", "polygon", "rect", "details", "summary", "section", "footer"),
+            *("select", "option"),
+        }
+    index = (site / "index.html").read_text()
+    assert "&lt;script&gt;window.hit=0&lt;/script&gt;" in index
+
+
+def test_colours_of_text_have_enough_contrast(site: Path) -> None:
+    css = (site / "static" / "site.css").read_text()
+    light, dark = (
+        dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6});", block))
+        for block in re.findall(r":root \{(.*?)\n\s*\}", css, re.DOTALL)[:2]
+    )
+    for colours in (light, dark):
+        for text in ("ink", "muted", "accent", "good", "warn"):
+            for ground in ("paper", "panel"):
+                assert _contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
+
+
+def _contrast(first: str, second: str) -> float:
+    """WCAG 2.2 contrast ratio of two colours."""
+    dark, light = sorted((_luminance(first), _luminance(second)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (
+        value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
+        for value in channels
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

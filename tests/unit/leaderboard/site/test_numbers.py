@@ -1,0 +1,47 @@
+"""Numbers as text: no cell grows without bound, and nothing missing looks like a number."""
+
+import pytest
+
+from gmc_bench.leaderboard.aggregate import Spread
+from gmc_bench.leaderboard.site import numbers
+from gmc_bench.leaderboard.site.numbers import MISSING, Cell
+from gmc_bench.leaderboard.statistics import Estimate
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (1234.56, 1, "1,234.6"),
+        (-0.01, 1, "0.0"),
+        (None, 1, "—"),
+        (float("nan"), 1, "—"),
+        (float("inf"), 1, "—"),
+        (1e300, 1, "1.000e+300"),
+    ],
+)
+def test_number(value: float | None, digits: int, text: str) -> None:
+    assert numbers.number(value, digits) == text
+
+
+def test_estimate_shows_its_interval() -> None:
+    assert numbers.estimate(Estimate(10.0, 8.5, 11.5), 1) == Cell("10.0", "8.5 to 11.5", "10.0")
+    assert numbers.estimate(Estimate(10.0, None, None), 0) == Cell("10", "", "10.0")
+    assert numbers.estimate(Estimate(float("nan"), None, None), 0) is MISSING
+    assert numbers.estimate(None, 0) is MISSING
+
+
+def test_spread_of_one_seed_has_no_deviation() -> None:
+    assert numbers.spread(Spread(2.0, None), 1).detail == ""
+    assert numbers.spread(Spread(2.0, 0.25), 2).detail == "± 0.25"
+
+
+def test_digits_suit_the_largest_number() -> None:
+    assert numbers.digits_for([0.5, None]) == 3
+    assert numbers.digits_for([0.5, -20.0]) == 1
+    assert numbers.digits_for([0.5, 4000.0]) == 0
+    assert numbers.digits_for([]) == 3
+
+
+def test_a_huge_integer_stays_short() -> None:
+    assert numbers.count(10**400).text == "about 10^400"
+    assert numbers.count(1500) == Cell("1,500", "", "1500")

@@ -1,0 +1,64 @@
+"""The page of a record: commands that can be pasted, and every body once."""
+
+import shlex
+
+import pytest
+
+from gmc_bench.leaderboard.site.record import record_view, run_command
+from gmc_bench.results.schema import RunRecord
+from gmc_bench.results.store import StoredRecord, record_digest
+from gmc_bench.testing.records import make_record, make_returns
+
+
+def _view(record: RunRecord, path: str = "results/a.json") -> dict[str, object]:
+    return record_view(
+        StoredRecord(path, record, record_digest(record)),
+        verified=False,
+        refusal=None,
+        board=None,
+        method_page="methods/demo.html",
+        set_page=None,
+    )
+
+
+def test_command_repeats_the_run() -> None:
+    assert run_command(make_record(seed=7)) == (
+        "gmc-bench run --method demo --suite unimal-v1 --task unimal-ft-v1 --protocol lite "
+        "--morphologies demo-set-v1 --seed 7"
+    )
+
+
+@pytest.mark.parametrize("path", ["a; rm -rf ~.json", "$(x).json", "-rf", "it's.json"])
+def test_paths_are_quoted_for_the_shell(path: str) -> None:
+    command = str(_view(make_record(), path)["verify_command"])
+    assert shlex.split(command) == ["gmc-bench", "leaderboard", "verify", f"./{path}"]
+
+
+@pytest.mark.parametrize("path", ["a\nb.json", "a\u202eb.json", "a\x1bb.json"])
+def test_paths_with_invisible_characters_are_not_offered(path: str) -> None:
+    assert str(_view(make_record(), path)["verify_command"]).endswith("./record.json")
+
+
+def test_modes_share_the_line_of_a_body() -> None:
+    returns = make_record().returns + make_returns("test", {"c": [1.0, 3.0]}, mode="stochastic")
+    view = _view(make_record(returns=returns))
+    assert view["modes"] == ("deterministic", "stochastic")
+    bodies = view["bodies"]
+    assert isinstance(bodies, list)
+    assert [(row["split"], row["body"]) for row in bodies] == [
+        ("train", "a"),
+        ("train", "b"),
+        ("test", "b"),
+        ("test", "c"),
+        ("test", "d"),
+    ]
+    assert [text for text, _ in bodies[3]["means"]] == ["20.0", "2.0"]
+    assert [text for text, _ in bodies[4]["means"]] == ["40.0", "—"]
+    assert bodies[2]["seen"]
+
+
+def test_every_field_is_listed_or_shown_elsewhere() -> None:
+    view = _view(make_record())
+    listed = {name.split(".")[0] for name, _ in view["fields"]}  # type: ignore[attr-defined]
+    shown = {"returns", "learning_curve", "config", "unofficial_reasons"}
+    assert listed | shown == set(RunRecord.model_fields)
