@@ -28,7 +28,7 @@ READ_GROUPS := import tomllib; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run check lint types imports test test-all golden bench leaderboard clean distclean
+.PHONY: help install run check lint types imports test test-all golden bench leaderboard site clean distclean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,8 +69,11 @@ golden: $(TOOLS) ## Only the comparisons with stored reference data
 bench: $(PACKAGE) ## Measure speed beside the alternatives; writes benchmarks.md (needs a quiet machine)
 	$(BIN)/python -m benchmarks.run_all --out benchmarks.md $(BENCH_ARGS)
 
-leaderboard: $(PACKAGE) ## Rebuild the leaderboard tables from the stored records
-	$(BIN)/gmc-bench leaderboard build --records leaderboards --out leaderboards
+leaderboard: $(PACKAGE) ## Rebuild the leaderboard's tables and the README's from the stored records
+	$(BIN)/gmc-bench leaderboard build --records leaderboards --out leaderboards --readme README.md
+
+site: $(PACKAGE) ## Write the leaderboard as a static site to leaderboards/site
+	$(BIN)/gmc-bench leaderboard build --records leaderboards --out leaderboards --readme README.md --site
 
 clean: ## Remove caches and build output (never runs or records)
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -104,17 +104,24 @@ def _build(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> i
     parsed.parser.reject_unknown(unknown)
     if parsed.media is not None and not parsed.site:
         raise ConfigError("--media is for the site; give --site as well")
-    from gmc_bench.leaderboard.build import build, build_site
+    from gmc_bench.leaderboard.build import SITE_FOLDER, SiteOptions, build
 
-    for path in build(parsed.records, _target(parsed), parsed.readme):
-        if path.suffix == ".md" and path.name != "README.md":
-            say(path.read_text(encoding="utf-8"))
-        note(f"wrote {path}")
+    site: SiteOptions | None = None
     if parsed.site:
         from gmc_bench.cli.method_pages import method_pages
 
-        pages = build_site(parsed.records, _target(parsed), method_pages(), parsed.media)
-        note(f"wrote {len(pages)} files; open {_target(parsed) / 'site' / 'index.html'}")
+        site = SiteOptions(method_pages(), parsed.media)
+    target = _target(parsed)
+    pages = 0
+    for path in build(parsed.records, target, parsed.readme, site):
+        if (target / SITE_FOLDER) in path.parents:
+            pages += 1
+            continue
+        if path.suffix == ".md" and path.name != "README.md":
+            say(path.read_text(encoding="utf-8"))
+        note(f"wrote {path}")
+    if pages:
+        note(f"wrote {pages} files of the site; open {target / SITE_FOLDER / 'index.html'}")
     return 0
 
 

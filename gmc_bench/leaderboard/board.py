@@ -57,7 +57,7 @@ class Board(NamedTuple):
         for item in self.verifications:
             found = item.verification
             record = by_digest.get(found.record_digest)
-            if record is not None and found.covers(*ranked_part(record)):
+            if record is not None and _covers_rank(found, record):
                 latest[found.record_digest] = found.passed
         return frozenset(digest for digest, passed in latest.items() if passed)
 
@@ -65,6 +65,16 @@ class Board(NamedTuple):
 def ranked_part(record: RunRecord) -> tuple[Split, Mode]:
     """Return the split and mode that a record's place in a table depends on."""
     return ("test" if record.controller == "shared" else "train"), "deterministic"
+
+
+def _covers_rank(found: Verification, record: RunRecord) -> bool:
+    """Say whether a verification ran, from the record's weights, every episode that ranks it."""
+    split, mode = ranked_part(record)
+    ranked = [item for item in record.returns if (item.split, item.mode) == (split, mode)]
+    count = sum(len(item.episodes) for item in ranked)
+    return found.weights_digest == record.weights_digest and any(
+        (part.split, part.mode, part.episodes) == (split, mode, count) for part in found.parts
+    )
 
 
 def read_board(folder: Path) -> Board:
@@ -103,15 +113,24 @@ def add_verification(folder: Path, verification: Verification) -> Path:
     """Add the outcome of a verification, passed or not, to a leaderboard.
 
     Returns:
-        The file written.
+        The file written; if the very same outcome is there already, its file.
 
     Raises:
-        RecordError: the ledger's chain is broken.
+        RecordError: the ledger is missing or its chain is broken, or it does not list the record.
         StorageError: a file could not be written.
     """
     data = verification_bytes(verification)
     digest = json.loads(data)["digest"]
-    name = f"{VERIFICATIONS}/{verification.record_digest[:16]}-{digest[:8]}.json"
+    name = f"{VERIFICATIONS}/{verification.record_digest[:16]}-{digest[:16]}.json"
+    entries = read_ledger(folder / LEDGER_NAME).entries
+    if ("record", verification.record_digest) not in {(e.kind, e.digest) for e in entries}:
+        raise RecordError(
+            f"the ledger {folder / LEDGER_NAME} does not list the record "
+            f"{verification.record_digest[:12]} that was verified; add its run with 'gmc-bench "
+            f"leaderboard add RUN_DIR'"
+        )
+    if any(entry.path == name for entry in entries):
+        return folder / name
     write_atomic(folder / name, data)
     append(folder / LEDGER_NAME, "verification", name, digest)
     return folder / name

@@ -14,8 +14,7 @@ from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
 from gmc_bench.leaderboard.board import Board, read_board
 from gmc_bench.leaderboard.escape import markdown
 from gmc_bench.leaderboard.figures import SVG_MARK, draw_figures
-from gmc_bench.leaderboard.site import MethodPage
-from gmc_bench.leaderboard.site import build_site as write_site
+from gmc_bench.leaderboard.site import MethodPage, build_site
 from gmc_bench.leaderboard.tables import (
     CSV_COLUMNS,
     LATEX_MARK,
@@ -88,7 +87,22 @@ def render(found: Leaderboard) -> dict[str, bytes]:
     return dict(sorted(files.items()))
 
 
-def build(records_dir: Path, out_dir: Path, readme: Path | None = None) -> list[Path]:
+@dataclass(frozen=True)
+class SiteOptions:
+    """What the site shows beside records."""
+
+    methods: Mapping[str, MethodPage]
+    """Descriptions of methods by id."""
+    media: Path | None = None
+    """Pictures and videos; see `site.build_site`."""
+
+
+def build(
+    records_dir: Path,
+    out_dir: Path,
+    readme: Path | None = None,
+    site: SiteOptions | None = None,
+) -> list[Path]:
     """Write all tables and figures below `out_dir/tables`, and remove outdated ones.
 
     Building twice from the same records gives the same bytes. Files in the folder that were not
@@ -100,6 +114,7 @@ def build(records_dir: Path, out_dir: Path, readme: Path | None = None) -> list[
             `tables/<suite>/<task>/<protocol>-<set>.{md,csv,tex}` with figures beside them.
         readme: a Markdown file; what is between its marks `README_BEGIN` and `README_END` is
             replaced by short tables.
+        site: also write the static site to `out_dir/site`.
 
     Returns:
         The files written, sorted.
@@ -118,7 +133,17 @@ def build(records_dir: Path, out_dir: Path, readme: Path | None = None) -> list[
         write_atomic(path, data)
     for stale in _stale(root, files):
         _remove(stale, root)
-    return sorted(files)
+    pages: list[Path] = []
+    if site is not None:
+        pages = build_site(
+            found.analyses,
+            found.board.records,
+            found.refused,
+            out_dir / SITE_FOLDER,
+            media=site.media,
+            methods=site.methods,
+        )
+    return sorted([*files, *pages])
 
 
 def check(records_dir: Path, out_dir: Path, readme: Path | None = None) -> list[Path]:
@@ -134,38 +159,6 @@ def check(records_dir: Path, out_dir: Path, readme: Path | None = None) -> list[
         files[readme] = _readme(readme, found, root)
     changed = [path for path, data in files.items() if _read(path) != data]
     return sorted([*changed, *_stale(root, files)])
-
-
-def build_site(
-    records_dir: Path,
-    out_dir: Path,
-    methods: Mapping[str, MethodPage],
-    media: Path | None = None,
-) -> list[Path]:
-    """Write the site to `out_dir/site`.
-
-    Args:
-        records_dir: folder of records.
-        out_dir: gets the folder `site`.
-        methods: descriptions of methods by id.
-        media: pictures and videos; see `site.build_site`.
-
-    Returns:
-        The files of the site, sorted.
-
-    Raises:
-        RecordError: the folder is missing, damaged, or holds no valid record.
-        StorageError: a file could not be written or removed.
-    """
-    found = open_leaderboard(records_dir)
-    return write_site(
-        found.analyses,
-        found.board.records,
-        found.refused,
-        out_dir / SITE_FOLDER,
-        media=media,
-        methods=methods,
-    )
 
 
 def _no_records(folder: Path, refused: Sequence[RefusedFile]) -> str:

@@ -5,8 +5,10 @@ that a line that was removed, changed, repeated or moved breaks the chain behind
 can be cut off unnoticed; the tables state how long the ledger was and what its last line is.
 """
 
+import fcntl
 import hashlib
 import os
+from io import FileIO
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
@@ -48,12 +50,16 @@ def read_ledger(path: Path) -> Ledger:
         RecordError: it cannot be read, or a line is missing, changed, repeated or moved.
     """
     try:
-        lines = path.read_bytes().splitlines(keepends=True)
+        data = path.read_bytes()
     except OSError as error:
         raise RecordError(f"cannot read the ledger {path}: {error.strerror}") from error
+    return _follow(data, path)
+
+
+def _follow(data: bytes, path: Path) -> Ledger:
     entries: list[LedgerEntry] = []
     head = BEGINNING
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(data.splitlines(keepends=True), 1):
         where = f"line {number} of the ledger {path}"
         try:
             entry = LedgerEntry.model_validate_json(line)
@@ -78,7 +84,7 @@ def read_ledger(path: Path) -> Ledger:
 
 
 def append(path: Path, kind: Literal["record", "verification"], file: str, digest: str) -> None:
-    """Add a line.
+    """Add a line; two processes that do so at the same time wait for each other.
 
     Args:
         path: the ledger; made if it does not exist.
@@ -87,19 +93,39 @@ def append(path: Path, kind: Literal["record", "verification"], file: str, diges
         digest: what the file states as its digest.
 
     Raises:
-        RecordError: the chain does not hold.
-        StorageError: the line could not be written.
+        RecordError: the chain does not hold, or the ledger lists the file already.
+        StorageError: the line could not be written; the ledger is as before.
     """
-    entries, head = read_ledger(path) if path.exists() else Ledger((), BEGINNING)
-    entry = LedgerEntry(number=len(entries) + 1, kind=kind, path=file, digest=digest, previous=head)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as ledger:
-            ledger.write(_line(entry))
-            ledger.flush()
-            os.fsync(ledger.fileno())
+        with path.open("a+b", buffering=0) as ledger:
+            fcntl.flock(ledger, fcntl.LOCK_EX)
+            ledger.seek(0)
+            data = ledger.read()
+            entries, head = _follow(data, path)
+            if any(entry.path == file for entry in entries):
+                raise RecordError(
+                    f"the ledger {path} lists {file} already; a file is added once and never again"
+                )
+            entry = LedgerEntry(
+                number=len(entries) + 1, kind=kind, path=file, digest=digest, previous=head
+            )
+            _write_all(ledger, _line(entry), len(data))
     except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
+        raise StorageError(
+            f"cannot write {path}: {error.strerror or error}; free some space or choose a folder "
+            f"you may write to"
+        ) from error
+
+
+def _write_all(ledger: FileIO, line: bytes, size: int) -> None:
+    try:
+        if ledger.write(line) != len(line):
+            raise OSError("only a part of the line fitted")
+        os.fsync(ledger.fileno())
+    except OSError:
+        ledger.truncate(size)  # half a line would make the whole ledger unreadable
+        raise
 
 
 def _line(entry: LedgerEntry) -> bytes:

@@ -11,6 +11,7 @@ from gmc_bench.results.parts import (
     Count,
     Digest,
     Episode,
+    Flag,
     Hardware,
     Mode,
     Number,
@@ -46,7 +47,7 @@ class VerifiedPart(Part):
         description="Half width of the interval that mean_difference must lie in; null where "
         "episodes must be equal."
     )
-    passed: bool = Field(description="Equal, or inside the margin.")
+    passed: Flag = Field(description="Equal, or inside the margin.")
 
 
 class Verification(Part):
@@ -62,18 +63,22 @@ class Verification(Part):
     )
     parts: tuple[VerifiedPart, ...] = Field(min_length=1, description="What was run again.")
     first_difference: Difference | None = Field(description="The first episode that differs.")
-    passed: bool = Field(description="Every part passed.")
+    passed: Flag = Field(description="Every part passed.")
     hardware: Hardware = Field(description="The machine.")
     versions: dict[str, Text] = Field(description="Version of each package that moves numbers.")
     git_commit: Commit | None = Field(description="Commit of the checkout; null if none.")
-    git_dirty: bool | None = Field(description="The checkout had changes; null if none.")
+    git_dirty: Flag | None = Field(description="The checkout had changes; null if none.")
 
     @model_validator(mode="after")
     def _fields_agree(self) -> "Verification":
         utc_time(self.created)
         if self.passed != all(part.passed for part in self.parts):
             raise ValueError("passed is not whether all parts passed")
+        if len({(part.split, part.mode) for part in self.parts}) != len(self.parts):
+            raise ValueError("parts lists one split and mode twice")
         for part in self.parts:
+            if part.differing > part.episodes:
+                raise ValueError(f"more episodes of {part.split}, {part.mode} differ than there are")
             if (part.margin is None) != (self.comparison == "exact"):
                 raise ValueError("a margin belongs to an interval comparison and only there")
             exact = part.differing == 0 if part.margin is None else None

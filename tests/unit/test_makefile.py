@@ -140,7 +140,10 @@ def test_other_selections_of_tests(project, target, options):
 
 def test_tables_are_made_from_the_stored_records(project):
     _, calls = project.make("leaderboard")
-    assert calls[-1] == "gmc-bench leaderboard build --records leaderboards --out leaderboards"
+    build = "gmc-bench leaderboard build --records leaderboards --out leaderboards"
+    assert calls[-1] == f"{build} --readme README.md"
+    _, calls = project.make("site")
+    assert calls[-1] == f"{build} --readme README.md --site"
 
 
 def test_an_old_python_is_refused_by_name(project):
