@@ -25,7 +25,7 @@ from gmc_bench.profiling.setting import Setting
 from gmc_bench.testing.tokens import random_tokens
 from gmc_bench.tokens.spec import TokenSpec
 
-BATCHES = (1, 64, 1024)
+BATCHES = (1, 32, 512, 4096)
 TOKENS = (12, 30, 64)
 SCALING_TOKENS = (32, 64, 128, 256, 512, 1024)
 SCALING_BATCH = 8
