@@ -49,7 +49,7 @@ def add_parser(verbs: Any) -> None:
         default="deterministic",
         help="how actions are chosen (default: deterministic)",
     )
-    add("--episode", metavar="K", type=integer(0), default=0, help="from 0 (default: 0)")
+    add("--episode", metavar="K", type=integer(1), default=1, help="from 1 (default: 1)")
     add(
         "--seconds",
         metavar="S",
@@ -186,10 +186,10 @@ def _find_body(session: "Session", parsed: argparse.Namespace) -> tuple[str, int
 
 def _check_episode(session: "Session", episode: int) -> None:
     count = session.config.protocol.evaluation.episodes
-    if episode >= count:
+    if episode > count:
         raise ConfigError(
             f"--episode is {episode}, but the run is scored on {count} per body and mode; give a "
-            f"number from 0 to {count - 1}"
+            f"number from 1 to {count}"
         )
 
 
@@ -211,14 +211,14 @@ def _replay(
     torch.set_num_threads(config.threads)  # as for the score: the last bits depend on it
     episodes = config.protocol.evaluation.episodes
     # An episode that finds no free row waits for one.
-    rounds = (index * episodes + parsed.episode) // MAX_ROWS + 1
+    rounds = (index * episodes + parsed.episode - 1) // MAX_ROWS + 1
     with tqdm(total=session.task.horizon * rounds, unit="step", desc="replay") as bar:
         return replay_episode(
             *policy,
             session.task,
             session.bodies.split(split),
             body=index,
-            episode=parsed.episode,
+            episode=parsed.episode - 1,
             episodes=episodes,
             mode=parsed.mode,
             seed=evaluation_seed(config.seed, split, parsed.mode),
@@ -234,7 +234,7 @@ def _recorded(
 ) -> "Episode | None":
     for item in record.returns if record else ():
         if (item.split, item.mode, item.body) == (split, mode, body):
-            return item.episodes[episode] if episode < len(item.episodes) else None
+            return item.episodes[episode - 1] if episode <= len(item.episodes) else None
     return None
 
 

@@ -33,7 +33,7 @@ def test_the_recorded_episode_is_shown(here, finished_run, tmp_path, body, split
     size = ("--size", "64x64", "--fps", "5")
     done = here("render", finished_run.path, "--body", body, *size, "--out", path)
     steps, total = recorded["length"], recorded["episode_return"]
-    title = f"{body}, {split}, deterministic #0"
+    title = f"{body}, {split}, deterministic #1"
     assert f"{title}: {steps} steps, return {total!r}\n" in done.out
     assert "this is the recorded episode, to the last bit" in done.out
     assert path.stat().st_size > 1000
@@ -45,10 +45,10 @@ def test_another_mode_and_a_part_are_shown_without_a_record(here, finished_run, 
     shutil.copytree(finished_run.path, run)
     words = ("--body", "chain-3", "--split", "train", "--mode", "stochastic", "--fps", "5")
     done = here("render", run, *words, "--size", "64x64", "--seconds", "0.2")
-    assert "chain-3, train, stochastic #0: 10 steps" in done.out
+    assert "chain-3, train, stochastic #1: 10 steps" in done.out
     assert "goes on after the part that is shown" in done.err
     assert "to the last bit" not in done.out
-    assert (run / "videos" / "chain-3_train_stochastic_0.mp4").is_file()
+    assert (run / "videos" / "chain-3_train_stochastic_1.mp4").is_file()
 
 
 @pytest.mark.usefixtures("drawing")
@@ -88,7 +88,7 @@ def test_bad_input_is_refused_in_one_sentence(here, finished_run, words, complai
         (("--body", "bipod"), "did you mean 'biped'?"),
         (("--body", "biped", "--split", "train"), "the train bodies of tiny have none named"),
         (("--body", "zzz"), "none named 'zzz'; there are 4, such as 'biped'"),
-        (("--body", "biped", "--episode", "1"), "give a number from 0 to 0"),
+        (("--body", "biped", "--episode", "2"), "give a number from 1 to 1"),
     ],
 )
 def test_an_episode_that_does_not_exist_is_refused(here, finished_run, words, complaint):
