@@ -2,6 +2,7 @@
 
 import argparse
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from gmc_bench.cli.method import full_name, load_method, source_digest
@@ -11,6 +12,7 @@ from gmc_bench.library import load_morphologies, resolve_default
 from gmc_bench.methods import MethodSpec
 from gmc_bench.methods.spec import require_training
 from gmc_bench.morphology.schema import MorphologySet
+from gmc_bench.results.environment import GitState, git_state
 from gmc_bench.suites import SUITES, Protocol, Suite
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.run_config import RunConfig
@@ -144,6 +146,7 @@ def plan_run(
         device=check_device(arguments.device),
         threads=check_threads(arguments.threads),
         checkpoint_interval_s=arguments.checkpoint_interval,
+        git_commit=checkout().commit,
     )
 
 
@@ -178,6 +181,11 @@ def _flat(content: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[f"{prefix}{key}"] = value
     return flat
+
+
+def checkout() -> GitState:
+    """Return commit and cleanliness of the checkout that this package runs from."""
+    return git_state(Path(__file__).parents[2])
 
 
 def check_device(name: str) -> str:

@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 import torch
 
 from gmc_bench.cli.output import number, say, table
-from gmc_bench.cli.plan import protocol_digest
+from gmc_bench.cli.plan import checkout, protocol_digest
 from gmc_bench.cli.session import Session
 from gmc_bench.config import config_digest, definition_digest
-from gmc_bench.results.environment import collect_hardware, collect_versions, git_state
+from gmc_bench.results.environment import collect_hardware, collect_versions
 from gmc_bench.results.schema import (
     BodyReturns,
     CurvePoint,
@@ -34,7 +33,9 @@ def make_record(
     parts = {name: round(getattr(timers, name), 3) for name in ("simulation", "policy", "update")}
     total = round(timers.total, 3)
     other = round(max(0.0, total - sum(parts.values())), 3)
-    git = git_state(Path(__file__).parents[2])
+    git = checkout()
+    # Another commit than at the start: no single commit made these numbers.
+    moved = config.git_commit is not None and config.git_commit != git.commit
     gpu = torch.cuda.get_device_name(config.device) if config.device.startswith("cuda") else None
     identity = config.identity()
     return RunRecord(
@@ -75,7 +76,7 @@ def make_record(
         versions=collect_versions(),
         weights_digest=weights_digest,
         git_commit=git.commit,
-        git_dirty=git.dirty,
+        git_dirty=None if git.commit is None else bool(git.dirty or moved),
         official=not config.unofficial_reasons,
         unofficial_reasons=config.unofficial_reasons,
     )

@@ -43,6 +43,8 @@ class RunConfig:
     """Threads of simulation and networks."""
     checkpoint_interval_s: float = 10.0
     """Seconds between checkpoints."""
+    git_commit: str | None = None
+    """Commit of the checkout that the run was started from; none if there was none."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed < 2**32:
@@ -56,7 +58,7 @@ class RunConfig:
     def identity(self) -> dict[str, Any]:
         """Return the part that decides the numbers, without seed and machine settings."""
         plain = to_dict(self)
-        for name in ("seed", "device", "threads", "checkpoint_interval_s", "unofficial_reasons"):
+        for name in _NOT_IDENTITY:
             del plain[name]
         if self.method_source_digest is None:  # its identity is its id and version, as ever
             del plain["method_source_digest"]
@@ -67,6 +69,14 @@ class RunConfig:
         return yaml.safe_dump(to_dict(self), sort_keys=False)
 
 
+_NOT_IDENTITY = (
+    "seed",
+    "device",
+    "threads",
+    "checkpoint_interval_s",
+    "unofficial_reasons",
+    "git_commit",
+)
 _TEMPLATE = RunConfig(
     method="",
     method_config={},

@@ -200,3 +200,21 @@ def test_twenty_kills_of_the_smoke_protocol(gmc, tmp_path):
             command = ("run", "--resume", run)
         gmc(*command)
         assert same_policy(run, tmp_path / "whole")
+
+
+def test_a_run_over_two_commits_is_not_of_either(gmc, finished_run, tmp_path):
+    """The record's commit is the one at the end; another one at the start makes it dirty."""
+    if finished_run.record["git_commit"] is None:
+        pytest.skip("the tests do not run in a git checkout")
+    run = tmp_path / "run"
+    shutil.copytree(finished_run.path, run)
+    config = (run / "config.yaml").read_text(encoding="utf-8")
+    commit = finished_run.record["git_commit"]
+    assert f"git_commit: {commit}" in config
+    (run / "config.yaml").write_text(config.replace(commit, "a" * 40), encoding="utf-8")
+    (run / "record.json").unlink()
+    gmc("run", "--resume", run)
+    record = json.loads((run / "record.json").read_bytes())
+    assert record["git_commit"] == commit
+    assert record["git_dirty"] is True
+    assert record["config_digest"] == finished_run.record["config_digest"]
