@@ -6,6 +6,7 @@ from typing import Literal
 
 from gmc_bench.errors import MorphologySetError, UnknownNameError, did_you_mean
 from gmc_bench.generation.released import RELEASED, build_released, resolve_released
+from gmc_bench.generation.variations import build_variations
 from gmc_bench.morphology.importer import PUBLISHED
 from gmc_bench.morphology.schema import MorphologySet
 from gmc_bench.morphology.store import imported_sets, load_set
@@ -33,19 +34,34 @@ def load_morphologies(set_id: str | None = None) -> MorphologySet:
         set_id: id of a generated set, with or without its version, or of an imported set; None
             takes the default of `resolve_default`. `ID:N` (or `ID.firstN`, which is the id that
             records carry) keeps only the first N train bodies, and all test bodies.
+            `ID+VARIATION`, e.g. `unimals_100+damping-v1`, has variants of the train bodies as
+            its test split; see `gmc_bench.generation.variations`.
 
     Returns:
         The set, verified against its hash.
 
     Raises:
-        UnknownNameError: no set of this name is known.
-        MorphologySetError: the set is known but not imported, is damaged, or has fewer bodies.
+        UnknownNameError: no set or variation of this name is known.
+        MorphologySetError: the set is known but not imported, is damaged, has fewer bodies, or
+            cannot be varied.
     """
+    base, plus, variation = (set_id or "").rpartition("+")
+    if plus:
+        return _varied(base, variation)
     subset = _SUBSET.fullmatch(set_id) if set_id is not None else None
     if subset is not None:
         return _first_bodies(load_morphologies(subset["set"]), int(subset["count"]))
     resolved = resolve_set(set_id) if set_id is not None else resolve_default()[0]
     return build_released(resolved) if resolved in RELEASED else load_set(resolved)
+
+
+def _varied(base: str, variation: str) -> MorphologySet:
+    if "+" in base:
+        raise MorphologySetError(
+            f"the set {base!r} already holds variants, which cannot be varied again; vary "
+            f"{base.partition('+')[0]!r} instead"
+        )
+    return build_variations(load_morphologies(base), variation)
 
 
 _SUBSET = re.compile(r"(?P<set>.+)(?::|\.first)(?P<count>[0-9]+)")

@@ -53,6 +53,8 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     elif rows:
         cells = [[_cell(row.get(column)) for column in columns] for row in rows]
         say(table(columns, cells))
+        if parsed.what == "morphologies" and not parsed.names:
+            _show_variations()
     return 0
 
 
@@ -227,6 +229,16 @@ def _morphologies() -> tuple[Rows, tuple[str, ...]]:
 
     rows = [{"id": item.id, "status": item.status, "hint": item.hint} for item in list_sets()]
     return rows, ("id", "status", "hint")
+
+
+def _show_variations() -> None:
+    """Print how the variants of a set are named."""
+    from gmc_bench.generation.variations import VARIATIONS, VERSION
+
+    say()
+    say("Variants of the train bodies of any set, to evaluate a trained run on, are named")
+    names = ", ".join(f"SET+{name}-v{VERSION}" for name in VARIATIONS)
+    say(_wrapped(f"{names}.", ""))
 
 
 _LISTS: dict[str, Callable[[], tuple[Rows, tuple[str, ...]]]] = {

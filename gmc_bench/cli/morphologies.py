@@ -10,6 +10,7 @@ from gmc_bench.cli.parser import Parser, add_verb
 EXAMPLES = (
     "gmc-bench morphologies import unimals_100 ~/data/unimals_100",
     "gmc-bench morphologies describe gmc-unimal-mini --json",
+    "gmc-bench morphologies describe gmc-unimal-mini+damping-v1",
 )
 
 
@@ -32,7 +33,7 @@ def add_parser(verbs: Any) -> None:
         actions,
         "describe",
         "Show what a set of bodies holds.",
-        (EXAMPLES[1], "gmc-bench morphologies describe unimals_100"),
+        (*EXAMPLES[1:], "gmc-bench morphologies describe unimals_100"),
     )
     describe.add_argument("set", metavar="SET", help="name of the set")
     describe.add_argument("--json", action="store_true", help="print one JSON document")

@@ -82,6 +82,11 @@ def choose_morphologies(arguments: argparse.Namespace) -> tuple[MorphologySet, s
         set_id, why = resolve_default()
         return load_morphologies(set_id), why
     bodies = load_morphologies(arguments.morphologies)
+    if "+" in bodies.id:
+        raise ConfigError(
+            f"{bodies.id} holds variations for 'gmc-bench evaluate --morphologies'; train on "
+            f"{bodies.id.partition('+')[0]}"
+        )
     return bodies, f"Using {bodies.id}, as asked for."
 
 

@@ -11,6 +11,7 @@ from gmc_bench.cli.method import source_digest
 from gmc_bench.cli.plan import token_spec
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.errors import CheckpointError, ConfigError
+from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.evaluation.evaluate import EpisodeResult, evaluate_policy
 from gmc_bench.evaluation.policy_file import load_policy_tensors
 from gmc_bench.library import load_morphologies
@@ -119,6 +120,7 @@ def score(
     splits: tuple[str, ...] | None = None,
     modes: tuple[str, ...] | None = None,
     episodes: int | None = None,
+    sensor_dropout: bool = False,
 ) -> tuple[BodyReturns, ...]:
     """Evaluate a policy on the protocol's splits and modes.
 
@@ -130,6 +132,7 @@ def score(
             scored on the bodies it was trained on only.
         modes: only these; default the protocol's.
         episodes: per body and mode; default the protocol's.
+        sensor_dropout: one limb of every body, drawn from the run's seed, shows only zeros.
 
     Raises:
         ConfigError: a split was asked for whose bodies the method cannot control.
@@ -156,6 +159,7 @@ def score(
 
         for split in chosen:
             bodies = session.bodies.split(split)
+            silent = draw_silent_limbs(bodies, session.config.seed) if sensor_dropout else None
             for mode in ways:
                 found = evaluate_policy(
                     model,
@@ -168,6 +172,7 @@ def score(
                     num_threads=session.config.threads,
                     device=session.config.device,
                     on_progress=advance,
+                    silent_limbs=silent,
                 )
                 results += [
                     BodyReturns(

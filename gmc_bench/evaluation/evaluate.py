@@ -10,6 +10,7 @@ import torch
 
 from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.envs.normalization import TokenNormalizer
+from gmc_bench.evaluation.dropout import silence_context, silence_dynamic
 from gmc_bench.evaluation.policy_file import token_table
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.morphology.schema import Morphology
@@ -73,6 +74,7 @@ def evaluate_policy(
     device: torch.device | str = "cpu",
     on_progress: Callable[[int], None] | None = None,
     observer: Observer | None = None,
+    silent_limbs: IntArray | None = None,
 ) -> list[list[EpisodeResult]]:
     """Run complete episodes of every body.
 
@@ -88,6 +90,8 @@ def evaluate_policy(
         device: where the networks run.
         on_progress: called with the number of bodies' episodes finished since the last call.
         observer: sees every step; numbers do not depend on it.
+        silent_limbs: (M,) int64, a limb of each body whose features are zero for the policy, see
+            `dropout.draw_silent_limbs`; `None` shows all.
 
     Returns:
         For every body, its E episodes.
@@ -97,12 +101,15 @@ def evaluate_policy(
     rows = min(MAX_ROWS, len(body))
     core = EnvironmentCore(task, morphologies, rows, token_spec=model.spec, num_threads=num_threads)
     table = token_table(core.table, normalizer, device)
+    if silent_limbs is not None:
+        table = silence_context(table, silent_limbs)
     noise = None
     if mode == "stochastic":
         noise = np.empty(
             (rows, task.horizon, *core.table.action_padding_mask.shape[1:]), np.float32
         )
-    actor = _Actor(model, normalizer, table, model.initial_state(rows), noise, seed)
+    state = model.initial_state(rows)
+    actor = _Actor(model, normalizer, table, state, noise, seed, silent_limbs)
     with _evaluating(model):
         found = _run_episodes(core, actor, body, streams, on_progress, observer)
     return [found[k * episodes : (k + 1) * episodes] for k in range(len(morphologies))]
@@ -131,6 +138,8 @@ class _Actor:
     """(B, horizon, L, J) float32, standard normal; `None` takes the most likely action."""
     seed: int
     """Of the noise."""
+    silent_limbs: IntArray | None
+    """(M,) int64, a limb of each body that the policy does not see."""
 
     def start(self, rows: IntArray, episodes: IntArray) -> None:
         """Begin episodes in some environments."""
@@ -144,6 +153,8 @@ class _Actor:
     def __call__(self, core: EnvironmentCore) -> FloatArray:
         padding = core.table.limb_padding_mask[core.morphology_index]
         dynamic = self.normalizer.normalize(core.dynamic, padding)
+        if self.silent_limbs is not None:
+            silence_dynamic(dynamic, self.silent_limbs[core.morphology_index])
         tokens = TokenBatch(
             self.table,
             torch.from_numpy(core.morphology_index.copy()).to(self.table.context.device),

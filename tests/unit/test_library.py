@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -61,6 +62,38 @@ def test_default_is_the_published_set_once_it_is_imported():
     assert chosen == "unimals_100"
     assert "is imported" in reason
     assert load_morphologies().id == "unimals_100"
+
+
+@pytest.mark.parametrize("name", [f"{MINI}+gear-v1", "gmc-unimal-mini+gear"])
+def test_variants_of_a_generated_set_load_by_id(name):
+    bodies = load_morphologies(name)
+    assert bodies.id == f"{MINI}+gear-v1"
+    assert bodies.split("train") == build_released(MINI).split("train")
+    assert len(bodies.split("test")) == 80
+    assert load_morphologies(name).digest == bodies.digest
+
+
+def test_variants_of_imported_sets_and_of_parts_of_a_set_load_by_id():
+    _save("my-bodies")
+    assert len(load_morphologies("my-bodies+dynamics-v1").split("test")) == 320
+    few = load_morphologies(f"{MINI}:2+kinematics-v1")
+    assert few.id == f"{MINI}.first2+kinematics-v1"
+    assert len(few.split("test")) == 16
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        (f"{MINI}+armatur", "unknown variation 'armatur'; did you mean 'armature-v1'"),
+        (f"{MINI}+armature-v1+gear-v1", "cannot be varied again; vary 'gmc-unimal-mini-v1'"),
+        ("my-bodis+gear", "unknown morphology set 'my-bodis'; did you mean 'my-bodies'"),
+        ("unimals_100+gear", "morphologies import unimals_100 PATH"),
+    ],
+)
+def test_variants_of_unknown_names_are_refused_in_a_sentence(name, reason):
+    _save("my-bodies")
+    with pytest.raises((UnknownNameError, MorphologySetError), match=re.escape(reason)):
+        load_morphologies(name)
 
 
 def test_list_shows_generated_imported_and_importable_sets():

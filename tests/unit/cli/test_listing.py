@@ -28,6 +28,15 @@ def test_lists(gmc, what, expected, fields):
     assert any(line.startswith(expected) for line in out.splitlines())
 
 
+def test_the_list_of_bodies_says_how_variants_are_named(gmc):
+    code, out, _ = gmc("list", "morphologies")
+    assert code == 0
+    assert "SET+armature-v1" in out
+    assert "SET+kinematics-v1" in out
+    assert max(map(len, out.splitlines())) <= 120
+    assert "SET+" not in gmc("list", "morphologies", "tiny")[1]
+
+
 def many_words():
     return MethodSpec(
         id="wordy",

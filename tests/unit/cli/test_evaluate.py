@@ -1,0 +1,101 @@
+"""A finished run scored on other bodies and with an unseen limb."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from gmc_bench.evaluation.dropout import draw_silent_limbs
+from gmc_bench.library import load_morphologies
+from gmc_bench.morphology.store import save_set
+from gmc_bench.results.schema import REQUIRED_VERSIONS
+from gmc_bench.testing.morphologies import biped, chain, star
+
+RUN = (
+    "run", "--suite", "unimal", "--protocol", "smoke", "--seed", "1", "--morphologies", "tiny",
+    "--env-steps", "1024", "--threads", "1", "--out", "run",
+)  # fmt: skip
+
+
+@pytest.fixture
+def run(gmc):
+    code, _, err = gmc(*RUN, "--method", "recmorph", "--model.width", "16", "--model.hidden", "16")
+    assert code == 0, err
+
+
+def document(gmc, *options):
+    code, out, err = gmc("evaluate", "run", "--json", *options)
+    assert code == 0, err
+    return json.loads(out)
+
+
+def test_a_run_is_scored_on_variants_with_its_own_statistics(run, gmc, tmp_path):
+    record = json.loads((tmp_path / "run" / "record.json").read_text())
+    own = document(gmc)
+    assert own["returns"] == record["returns"]
+    assert own["weights_digest"] == record["weights_digest"]
+    assert own["silent_limbs"] is None
+    assert (own["protocol"], own["seed"]) == ("smoke", 1)
+    assert set(own["versions"]) == set(REQUIRED_VERSIONS)
+    assert own["hardware"]["threads"] == 1
+    assert own["trained_on"] == own["morphologies"]
+
+    variants = load_morphologies("tiny+damping-v1")
+    found = document(gmc, "--morphologies", "tiny+damping")
+    assert found["trained_on"] == own["morphologies"]
+    assert found["morphologies"] == {"id": "tiny+damping-v1", "digest": variants.digest}
+    assert [item["body"] for item in found["returns"]] == [b.name for b in variants.split("test")]
+    assert not any(item["seen_in_train"] for item in found["returns"])
+
+    # The train split of the variants is the run's own, so frozen statistics give its numbers.
+    trained_on = document(gmc, "--morphologies", "tiny+damping", "--split", "train")
+    assert trained_on["returns"] == [r for r in record["returns"] if r["split"] == "train"]
+
+
+def test_bodies_count_as_seen_by_what_the_run_was_trained_on(run, gmc, tiny_set):
+    save_set(replace(tiny_set, id="swapped", splits={"train": (biped(),), "test": (chain(3),)}))
+    found = document(gmc, "--morphologies", "swapped")
+    assert [(r["body"], r["seen_in_train"]) for r in found["returns"]] == [("chain-3", True)]
+    found = document(gmc, "--morphologies", "swapped", "--split", "train")
+    assert [(r["body"], r["seen_in_train"]) for r in found["returns"]] == [("biped", False)]
+
+
+def test_the_unseen_limb_is_named_and_changes_the_returns(run, gmc, tiny_set):
+    own, found = document(gmc), document(gmc, "--sensor-dropout")
+    for split in ("train", "test"):
+        bodies = tiny_set.split(split)
+        limbs = draw_silent_limbs(bodies, 1)
+        assert found["silent_limbs"][split] == {
+            body.name: body.limbs[limb].name for body, limb in zip(bodies, limbs, strict=True)
+        }
+    labels = [(r["split"], r["mode"], r["body"], r["seen_in_train"]) for r in found["returns"]]
+    assert labels == [
+        (r["split"], r["mode"], r["body"], r["seen_in_train"]) for r in own["returns"]
+    ]
+    for before, after in zip(own["returns"], found["returns"], strict=True):
+        assert before["episodes"] != after["episodes"]
+    code, out, _ = gmc("evaluate", "run", "--sensor-dropout", "--split", "test")
+    assert code == 0
+    assert "unseen limb" in out
+    assert found["silent_limbs"]["test"]["biped"] in out
+
+
+def test_bodies_that_do_not_fit_are_refused_in_a_sentence(run, gmc, tiny_set):
+    save_set(replace(tiny_set, id="large", splits={"train": (chain(13),), "test": (star(3),)}))
+    code, out, err = gmc("evaluate", "run", "--morphologies", "large")
+    assert (code, out) == (2, "")
+    assert "bodies of up to 13 limbs" in err
+    assert "token layout has 12 slots" in err
+    assert err.count("\n") == 1
+
+
+def test_methods_with_a_policy_per_body_are_refused(gmc):
+    code, _, err = gmc(*RUN, "--method", "mlp", "--model.hidden", "8")
+    assert code == 0, err
+    code, _, err = gmc("evaluate", "run", "--morphologies", "tiny+gear-v1")
+    assert code == 2
+    assert "'mlp' has one policy for each training body" in err
+    assert document(gmc, "--sensor-dropout")["silent_limbs"].keys() == {"train"}
+    code, _, err = gmc("evaluate", "run", "--sensor-dropout", "--split", "test")
+    assert code == 2
+    assert "cannot be scored on the split 'test'" in err
