@@ -7,7 +7,7 @@ from typing import Any
 
 from gmc_bench.cli.output import note, number, say
 from gmc_bench.cli.parser import Parser, add_verb
-from gmc_bench.errors import ConfigError
+from gmc_bench.errors import ConfigError, GmcBenchError
 
 EXAMPLES = (
     "gmc-bench leaderboard build",
@@ -170,6 +170,7 @@ def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
                 f"{parsed.records} holds no records; give another folder with --records"
             )
         chosen = board.records
+        folders.append(parsed.records)  # of a folder of runs, it is where the weights are
     elif parsed.record.is_dir():
         chosen = [submission.open_run(parsed.record)]
         folders.insert(0, parsed.record)
@@ -178,7 +179,13 @@ def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         folders.insert(0, parsed.record.parent)
     failed = 0
     for stored in chosen:
-        failed += not _verify_one(stored, folders, parsed, board)
+        try:
+            failed += not _verify_one(stored, folders, parsed, board)
+        except GmcBenchError as error:
+            if parsed.record is not None:
+                raise
+            failed += 1  # the other records can be verified all the same
+            say(f"not verified  {stored.path}: {error}")
     return 1 if failed else 0
 
 
@@ -187,18 +194,19 @@ def _verify_one(
 ) -> bool:
     from gmc_bench.cli.verification import find_policy, verify
     from gmc_bench.errors import CheckpointError
+    from gmc_bench.leaderboard import submission
     from gmc_bench.leaderboard.board import add_verification
 
-    policy = find_policy(stored.record, folders)
+    policy = parsed.record / submission.POLICY if parsed.record is not None else None
+    # What is swapped inside a run folder must be noticed, even if a copy lies somewhere else.
+    if policy is None or not policy.is_file():
+        policy = find_policy(stored.record, folders)
     if policy is None:
-        problem = (
-            f"no {'policy.safetensors'} with the weights {str(stored.record.weights_digest)[:12]} "
-            f"of {stored.path} below {', '.join(map(str, folders))}"
+        raise CheckpointError(
+            f"no {submission.POLICY} with the weights {str(stored.record.weights_digest)[:12]} of "
+            f"{stored.path} is below {', '.join(map(str, folders))}; give the run's folder with "
+            f"--runs"
         )
-        if parsed.record is not None:
-            raise CheckpointError(f"{problem}; give the run's folder with --runs")
-        say(f"no weights  {stored.path}: {problem}")
-        return False
     found = verify(stored, policy, ranked_only=parsed.ranked_only)
     count = sum(part.episodes for part in found.parts)
     if found.passed:
@@ -206,7 +214,8 @@ def _verify_one(
         say(f"verified  {stored.path}: {count} episodes {how}")
     else:
         say(f"FAILED  {stored.path}: {_failure(found)}")
-    if board is not None and any(item.digest == stored.digest for item in board.records):
+    listed = board is not None and board.length  # a folder of runs has no ledger to write to
+    if listed and any(item.digest == stored.digest for item in board.records):
         path = add_verification(parsed.records, found)
         note(f"wrote {path}")
     return bool(found.passed)

@@ -1,29 +1,59 @@
-"""The rules of the installed version, as digests that records can be compared with."""
+"""The rules of the installed version, in the form that records can be compared with."""
 
 from dataclasses import replace
 
-from gmc_bench.cli.plan import protocol_digest, with_method_training
-from gmc_bench.config import definition_digest
+from gmc_bench.cli.plan import DEFAULT_PRESET, protocol_digest, with_method_training
+from gmc_bench.config import definition_digest, to_dict
 from gmc_bench.errors import GmcBenchError
 from gmc_bench.leaderboard.submission import Rules
 from gmc_bench.methods import METHODS
 from gmc_bench.results.schema import RunRecord
 from gmc_bench.suites import SUITES
 from gmc_bench.tasks import TASKS
+from gmc_bench.training.run_config import RunConfig
 
 
 def installed_rules(record: RunRecord) -> Rules | None:
-    """Return what task and protocol of a record are here; `None` if one is not."""
+    """Return what an official run of a record's kind is here.
+
+    Returns:
+        The rules for the record's method, suite, task, protocol and bodies; `None` where one of
+        the first four is not installed.
+    """
     try:
         suite, task = SUITES.get(record.suite), TASKS.get(record.task)
         method = METHODS.load(record.method)
         protocol = with_method_training(suite.protocol(record.protocol), method)
+        preset = protocol.preset if method.presets else DEFAULT_PRESET
+        settings = method.make_config(None if preset == DEFAULT_PRESET else preset)
     except GmcBenchError:
         return None
     if method.env_steps_per_body is not None:
         steps = method.env_steps_per_body * record.morphologies.num_train
         protocol = replace(protocol, env_steps=steps)
+    official = RunConfig(
+        method=record.method,
+        method_config=to_dict(settings),
+        suite=record.suite,
+        task=record.task,
+        morphologies=record.morphologies.id,
+        morphologies_digest=record.morphologies.digest,
+        protocol=protocol,
+        seed=record.seed,
+    )
+    per_body = method.capabilities.per_body
     return Rules(
         task=definition_digest(task),
         protocol=protocol_digest(protocol, method, suite),
+        method_version=method.version,
+        controller="single_robot" if per_body else "shared",
+        config=official.identity(),
+        seeds=protocol.seeds,
+        env_steps=protocol.num_iterations * protocol.steps_per_iteration,
+        episodes=protocol.evaluation.episodes,
+        parts=tuple(
+            (split, mode)
+            for split in (("train",) if per_body else protocol.evaluation.splits)
+            for mode in protocol.evaluation.modes
+        ),
     )

@@ -7,21 +7,28 @@ from pathlib import Path
 
 from gmc_bench.cli import plan
 from gmc_bench.cli import session as sessions
-from gmc_bench.errors import CheckpointError
+from gmc_bench.cli.plan import protocol_digest
+from gmc_bench.config import definition_digest
+from gmc_bench.errors import CheckpointError, ConfigError, RecordError
 from gmc_bench.leaderboard.board import ranked_part
 from gmc_bench.leaderboard.submission import POLICY
 from gmc_bench.leaderboard.verification import compare, comparison_for
-from gmc_bench.results.environment import collect_hardware, collect_versions, git_state
+from gmc_bench.results.environment import collect_hardware, collect_versions
 from gmc_bench.results.schema import RunRecord
 from gmc_bench.results.store import StoredRecord
 from gmc_bench.results.verification import Verification
+from gmc_bench.suites import SUITES
 from gmc_bench.training.run_config import RunConfig, run_config_of
 
 
 def find_policy(record: RunRecord, folders: Sequence[Path]) -> Path | None:
     """Return the policy file with a record's weights below some folders, or `None`."""
     for path in _policies(folders):
-        if hashlib.sha256(path.read_bytes()).hexdigest() == record.weights_digest:
+        try:
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError:  # a folder of that name, or a file of somebody else
+            continue
+        if digest == record.weights_digest:
             return path
     return None
 
@@ -36,8 +43,57 @@ def config_of(record: RunRecord) -> RunConfig:
     """Return the settings a record was made with, on as many threads if this machine has them."""
     threads = min(record.hardware.threads, plan.check_threads(None))
     return run_config_of(
-        {**record.config, "seed": record.seed, "threads": threads}, "the record's config"
+        {**record.config, "seed": record.seed, "threads": threads, "device": "cpu"},
+        "the record's config",
     )
+
+
+def _require_agreement(stored: StoredRecord, session: sessions.Session) -> None:
+    """Raise unless a record's place in the tables is that of the run its settings describe.
+
+    Tables are made from a record's own fields, its episodes are run again from `config`.
+    """
+    record, config = stored.record, session.config
+    suite = SUITES.get(config.suite)
+    per_body = session.method.capabilities.per_body
+    stated: dict[str, tuple[object, object]] = {
+        "method": (record.method, session.method.id),
+        "controller": (record.controller, "single_robot" if per_body else "shared"),
+        "suite": (record.suite, config.suite),
+        "task": (record.task, config.task),
+        "protocol": (record.protocol, config.protocol.name),
+        "preset": (record.preset, config.protocol.preset),
+        "protocol_seeds": (record.protocol_seeds, config.protocol.seeds),
+        "morphologies.id": (record.morphologies.id, config.morphologies),
+        "morphologies.digest": (record.morphologies.digest, config.morphologies_digest),
+        "morphologies.num_train": (
+            record.morphologies.num_train,
+            len(session.bodies.split("train")),
+        ),
+        "morphologies.num_test": (record.morphologies.num_test, len(session.bodies.split("test"))),
+    }
+    for name, (found, expected) in stated.items():
+        if found != expected:
+            raise RecordError(
+                f"{stored.path} states {name} {found!r}, but its settings are those of a run with "
+                f"{expected!r}; it does not describe the run that was made"
+            )
+    if record.method_version != session.method.version:
+        raise ConfigError(
+            f"{stored.path} is of version {record.method_version} of the method {record.method}, "
+            f"version {session.method.version} is installed; verify it with gmc-bench "
+            f"{record.versions['gmc-bench']}"
+        )
+    here = {"protocol": protocol_digest(config.protocol, session.method, suite)}
+    there = {"protocol": record.protocol_digest}
+    if record.task_digest is not None:  # older records do not state it
+        here["task"], there["task"] = definition_digest(session.task), record.task_digest
+    for name, digest in there.items():
+        if digest != here[name]:
+            raise ConfigError(
+                f"the {name} of {stored.path} is another one here (hash {here[name][:12]}, "
+                f"expected {digest[:12]}); verify it with gmc-bench {record.versions['gmc-bench']}"
+            )
 
 
 def verify(stored: StoredRecord, policy: Path, *, ranked_only: bool = False) -> Verification:
@@ -49,23 +105,43 @@ def verify(stored: StoredRecord, policy: Path, *, ranked_only: bool = False) -> 
         ranked_only: run only the split and mode that the place in a table depends on.
 
     Raises:
-        CheckpointError: the file does not hold the record's weights.
-        ConfigError: the body set is not here, or is another one.
+        CheckpointError: the file cannot be read or does not hold the record's weights.
+        ConfigError: the record's settings are not those of a run, or the method's version, the body
+            set, the task or the protocol is another one here.
+        MorphologySetError: the body set is not here.
+        RecordError: the record contradicts its own settings, weights or body set.
+        UnknownNameError: the method, the suite or the body set is not known here.
     """
     record = stored.record
-    data = policy.read_bytes()
+    try:
+        data = policy.read_bytes()
+    except OSError as error:
+        raise CheckpointError(
+            f"cannot read {policy}: {error.strerror}; give a run folder that you may read"
+        ) from error
     digest = hashlib.sha256(data).hexdigest()
     if digest != record.weights_digest:
         raise CheckpointError(
             f"{policy} has the digest {digest[:12]}, but {stored.path} was made with the weights "
-            f"{str(record.weights_digest)[:12]}; give the run folder of that record with --runs"
+            f"{str(record.weights_digest)[:12]}; restore the file"
         )
     session = sessions.open_session(config_of(record))
+    _require_agreement(stored, session)
     model, normalizer = sessions.load_policy(session, data, policy)
+    if model.num_parameters() != record.parameters:
+        raise RecordError(
+            f"{stored.path} states {record.parameters} parameters, but its weights are "
+            f"{model.num_parameters()}; it does not describe the run that was made"
+        )
     chosen = [ranked_part(record)] if ranked_only else None
     wanted = [
         item for item in record.returns if chosen is None or (item.split, item.mode) in chosen
     ]
+    if not wanted:
+        raise RecordError(
+            f"{stored.path} holds no episodes that could be run again; give the record of a "
+            f"finished run"
+        )
     found = sessions.score(
         session,
         model,
@@ -76,7 +152,7 @@ def verify(stored: StoredRecord, policy: Path, *, ranked_only: bool = False) -> 
     hardware, versions = collect_hardware(session.config.threads), collect_versions()
     comparison = comparison_for(record, hardware, versions)
     parts, difference = compare(wanted, found, comparison)
-    git = git_state(Path(__file__).parents[2])
+    git = plan.checkout()
     return Verification(
         record_digest=stored.digest,
         weights_digest=digest,

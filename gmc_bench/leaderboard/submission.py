@@ -4,31 +4,35 @@ All runs of one submission are checked before anything is written.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gmc_bench.errors import GmcBenchError, RecordError
 from gmc_bench.leaderboard.aggregate import RowKey, comparison_key, row_key
-from gmc_bench.leaderboard.board import RESULTS, Board, read_board
-from gmc_bench.leaderboard.ledger import LEDGER_NAME, append
-from gmc_bench.results.schema import RunRecord
+from gmc_bench.leaderboard.board import RESULTS, Board, ranked_part, read_board
+from gmc_bench.leaderboard.ledger import BEGINNING, LEDGER_NAME, append
+from gmc_bench.results.schema import Controller, Mode, RunRecord, Split
 from gmc_bench.results.store import StoredRecord, read_stored_record, write_atomic
 
 RECORD = "record.json"
 POLICY = "policy.safetensors"
 
 RULES = {
-    "complete": "all planned steps were trained and every body was scored",
+    "complete": "all planned steps were trained and every body was scored in every episode",
     "official": "nothing that the protocol fixes was changed",
-    "registered-method": "the method is registered, not a file of its own",
+    "registered-method": "the method is registered, in the installed version, not a file",
     "clean-commit": "the checkout had no changes that the commit does not hold",
     "current-rules": "task and protocol are those of the installed version",
     "weights": "the run folder holds the weights that the record was made with",
-    "duplicate": "no record of this method, settings and seed is there yet",
+    "duplicate": "no record of this method, settings and seed, or of these weights, is there yet",
     "missing-seeds": "together with what is there, every seed of the protocol is",
 }
 """Name of each rule and what it asks for."""
+
+
+_ABSENT = object()
 
 
 class SubmissionError(GmcBenchError):
@@ -37,10 +41,26 @@ class SubmissionError(GmcBenchError):
 
 @dataclass(frozen=True)
 class Rules:
-    """Digests of the rules as the installed version has them, for the task of one record."""
+    """What the installed version asks of a record's method, suite, task, protocol and bodies.
+
+    A record states itself that it is official; these are the numbers that say whether it can be.
+    """
 
     task: str
+    """Digest of the task."""
     protocol: str
+    """Digest of the protocol."""
+    method_version: int
+    controller: Controller
+    config: Mapping[str, Any]
+    """Settings of an official run, as its record has them."""
+    seeds: tuple[int, ...]
+    env_steps: int
+    """Control steps in whole iterations."""
+    episodes: int
+    """Per body and mode."""
+    parts: tuple[tuple[Split, Mode], ...]
+    """What is scored."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +70,7 @@ class Submission:
     folder: Path
     stored: StoredRecord
     rules: Rules | None
-    """`None` where task or protocol are not installed."""
+    """`None` where method, suite, task or protocol is not installed."""
 
     @property
     def record(self) -> RunRecord:
@@ -84,10 +104,15 @@ def add(submissions: Sequence[Submission], root: Path) -> list[Path]:
 
     Raises:
         SubmissionError: a rule is broken, the first one that is; nothing was written.
-        RecordError: the leaderboard is damaged.
+        RecordError: the leaderboard is damaged, or the folder holds records but no ledger.
         StorageError: a file could not be written.
     """
-    board = read_board(root) if root.exists() else Board((), (), (), 0, "")
+    board = read_board(root) if root.exists() else Board((), (), (), 0, BEGINNING)
+    if board.records and not board.length:
+        raise RecordError(
+            f"{root} holds records that no ledger lists ({board.records[0].path} is one), so it is "
+            f"no leaderboard; restore its {LEDGER_NAME}, or give a new folder with --records"
+        )
     problem = next(_violations(submissions, board), None)
     if problem is not None:
         raise SubmissionError(problem)
@@ -106,11 +131,16 @@ def _violations(submissions: Sequence[Submission], board: Board) -> Iterator[str
         for rule, problem in _broken_alone(item):
             yield _refusal(item, rule, problem)
     there = {_place(stored.record): stored.path for stored in board.records}
+    weights = {stored.record.weights_digest: stored.path for stored in board.records}
     for item in submissions:
         place = _place(item.record)
         if place in there:
             yield _refusal(item, "duplicate", f"{there[place]} is of the same method and seed")
-        there[place] = str(item.folder)
+        # One training under several seeds would look like several.
+        if item.record.weights_digest in weights:
+            twin = weights[item.record.weights_digest]
+            yield _refusal(item, "duplicate", f"{twin} has the same weights")
+        there[place] = weights[item.record.weights_digest] = str(item.folder)
     for item in submissions:
         key, row, _ = _place(item.record)
         seeds = {seed for found, owner, seed in there if (found, owner) == (key, row)}
@@ -124,11 +154,10 @@ def _violations(submissions: Sequence[Submission], board: Board) -> Iterator[str
 
 def _broken_alone(item: Submission) -> Iterator[tuple[str, str]]:
     record = item.record
-    split = "test" if record.controller == "shared" else "train"
     if record.status != "complete":
         yield "complete", f"{record.env_steps} of {record.env_steps_planned} steps were trained"
-    elif record.score(split, "deterministic") is None:  # type: ignore[arg-type]
-        yield "complete", f"not every {split} body was scored"
+    elif record.score(*ranked_part(record)) is None:
+        yield "complete", f"not every {ranked_part(record)[0]} body was scored"
     if not record.official:
         yield "official", "; ".join(record.unofficial_reasons)
     if record.config.get("method_source_digest") is not None:
@@ -140,19 +169,72 @@ def _broken_alone(item: Submission) -> Iterator[tuple[str, str]]:
         item.rules.protocol,
     ):
         yield "current-rules", _what_changed(record, item.rules)
+    else:
+        yield from _unlike_official(record, item.rules)
     if _digest_of(item.folder / POLICY) != record.weights_digest:
         yield "weights", f"{item.folder / POLICY} is missing or has another digest"
 
 
+def _unlike_official(record: RunRecord, rules: Rules) -> Iterator[tuple[str, str]]:
+    """Find what a record that calls itself official would have different if it were."""
+    if record.method_version != rules.method_version:
+        yield (
+            "registered-method",
+            f"version {record.method_version} of it was run, {rules.method_version} is installed",
+        )
+    if record.controller != rules.controller:
+        yield "registered-method", f"it is {rules.controller}, the record says {record.controller}"
+    stated = {
+        "protocol_seeds": (record.protocol_seeds, rules.seeds),
+        "env_steps": (record.env_steps, rules.env_steps),
+        "env_steps_planned": (record.env_steps_planned, rules.env_steps),
+    }
+    names = [name for name, (found, expected) in stated.items() if found != expected]
+    names += [f"config.{name}" for name in _different(record.config, rules.config)]
+    if names:
+        yield "official", f"{', '.join(names)} differ from an official run's"
+    yield from (("complete", problem) for problem in _unlike_scored(record, rules))
+
+
+def _unlike_scored(record: RunRecord, rules: Rules) -> Iterator[str]:
+    bodies = {"train": record.morphologies.num_train, "test": record.morphologies.num_test}
+    trained = {item.body_digest for item in record.returns if item.split == "train"}
+    for split, mode in rules.parts:
+        items = [item for item in record.returns if (item.split, item.mode) == (split, mode)]
+        if len(items) != bodies[split]:
+            yield f"{len(items)} of {bodies[split]} bodies were scored in {split}, {mode}"
+        for item in items:
+            if len(item.episodes) != rules.episodes:
+                yield (
+                    f"{len(item.episodes)} of {rules.episodes} episodes of {split} body "
+                    f"{item.body!r} are there"
+                )
+            if item.seen_in_train != (item.body_digest in trained):
+                yield f"seen_in_train of {split} body {item.body!r} contradicts its body_digest"
+
+
+def _different(found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[str]:
+    """Name the settings, with dots, that are not equal."""
+    for name in sorted({*found, *expected}):
+        old, new = found.get(name, _ABSENT), expected.get(name, _ABSENT)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            yield from (f"{name}.{inner}" for inner in _different(old, new))
+        elif old != new:
+            yield name
+
+
 def _what_changed(record: RunRecord, rules: Rules | None) -> str:
     if rules is None:
-        return f"{record.task} or protocol {record.protocol} of {record.suite} is not installed"
+        return (
+            f"the method {record.method}, {record.task} or protocol {record.protocol} of "
+            f"{record.suite} is not installed"
+        )
     pairs = {
         "task": (record.task_digest, rules.task),
         "protocol": (record.protocol_digest, rules.protocol),
     }
     names = [name for name, (found, expected) in pairs.items() if found != expected]
-    return f"the {' and the '.join(names)} differ from the installed version's; run again"
+    return f"the installed version has another {' and another '.join(names)}; run again"
 
 
 def _refusal(item: Submission, rule: str, problem: str) -> str:
@@ -174,5 +256,5 @@ def _digest_of(path: Path) -> str | None:
 
 
 def _file_name(record: RunRecord, digest: str) -> str:
-    name = f"{record.protocol}-{record.morphologies.id}-seed{record.seed}-{digest[:8]}.json"
+    name = f"{record.protocol}-{record.morphologies.id}-seed{record.seed}-{digest[:16]}.json"
     return f"{RESULTS}/{record.suite}/{record.task}/{record.method}/{name}"

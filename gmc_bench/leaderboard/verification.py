@@ -10,8 +10,8 @@ from gmc_bench.results.schema import RunRecord
 from gmc_bench.results.verification import Difference, VerifiedPart
 
 CONFIDENCE = 0.999
-"""Of the interval for the mean difference on another engine or hardware class: one honest record in
-a thousand fails."""
+"""Of both limits of the mean difference together, on another engine or hardware class: one honest
+record in a thousand fails."""
 MOVING_VERSIONS = ("gmc-bench", "mujoco", "torch", "numpy", "numba")
 """Software that decides the last bits of an episode."""
 
@@ -49,6 +49,13 @@ def compare(
     two draws from the same distribution. Their differences d_i then have mean zero, and the mean
     must lie within t s / sqrt(n), with the standard deviation s of the d_i and Student's t.
 
+    The record has a share in s: one absurd episode in it raises the mean and s alike, so that this
+    limit alone would let any score pass. A record that is better than what was found must therefore
+    also keep to t sqrt(2 V), with the variance V of the found mean from the spread of found
+    episodes around their bodies' means, or around the mean of all where bodies have one each.
+    Both limits share the false alarms. Episodes that rarely and by far succeed break the second
+    limit more often; such a record can be verified on the class of machine that made it.
+
     Args:
         recorded: what the record says, of the splits and modes that were run again.
         found: what came out, in any order.
@@ -58,11 +65,28 @@ def compare(
         One entry per split and mode, and the first episode that differs.
 
     Raises:
-        RecordError: they are not about the same bodies and numbers of episodes.
+        RecordError: they are not about the same bodies and numbers of episodes, or hold returns too
+            large to compare.
     """
+    try:
+        return _compare(recorded, found, comparison)
+    except OverflowError as error:
+        raise RecordError("the record holds returns that are too large to compare") from error
+
+
+def _compare(
+    recorded: Sequence[BodyReturns], found: Sequence[BodyReturns], comparison: Comparison
+) -> tuple[tuple[VerifiedPart, ...], Difference | None]:
     again = {(item.split, item.mode, item.body): item for item in found}
     if len(again) != len(recorded) or any(_place(item) not in again for item in recorded):
         raise RecordError("the record and the episodes run again are not about the same bodies")
+    for item in recorded:
+        other = again[_place(item)]
+        if (item.body_digest, item.seen_in_train) != (other.body_digest, other.seen_in_train):
+            raise RecordError(
+                f"the {item.split} body {item.body!r} of the record is another one, or differs in "
+                f"whether it was trained on"
+            )
     parts: list[VerifiedPart] = []
     first: Difference | None = None
     for split, mode in dict.fromkeys((item.split, item.mode) for item in recorded):
@@ -72,7 +96,9 @@ def compare(
         first = first or next(iter(different), None)
         gaps = [pair.found.episode_return - pair.recorded.episode_return for pair in pairs]
         mean = math.fsum(gaps) / len(gaps)
-        margin = _margin(gaps) if comparison == "interval" else None
+        margin = None
+        if comparison == "interval":
+            margin = _margin(gaps, [again[_place(item)] for item in items])
         parts.append(
             VerifiedPart(
                 split=split,
@@ -113,12 +139,44 @@ def _plain(episode: Episode) -> Episode:
     return episode.model_copy(update={"episode_return": episode.episode_return + 0.0})
 
 
-def _margin(gaps: Sequence[float]) -> float:
+def _margin(gaps: Sequence[float], found: Sequence[BodyReturns]) -> float:
     if len(gaps) < 2:
         return 0.0
+    false_alarms = (1.0 - CONFIDENCE) / 2  # for each of the two limits
+    mean = math.fsum(gaps) / len(gaps)
+    variance = math.fsum((gap - mean) ** 2 for gap in gaps) / (len(gaps) - 1) / len(gaps)
+    limit = _quantile(false_alarms / 2, len(gaps) - 1) * math.sqrt(variance)
+    if mean >= 0.0:
+        return limit
+    variance, freedom = _variance_of_mean(found)
+    return min(limit, _quantile(false_alarms, freedom) * math.sqrt(2.0 * variance))
+
+
+def _variance_of_mean(found: Sequence[BodyReturns]) -> tuple[float, float]:
+    """Return the variance of the mean over episodes, and its degrees of freedom.
+
+    Source:
+        Welch 1947, Biometrika 34, 28-35, for groups of unequal variance.
+    """
+    groups = [[episode.episode_return for episode in item.episodes] for item in found]
+    if min(map(len, groups)) < 2:
+        groups = [[value for group in groups for value in group]]
+    count = sum(map(len, groups))
+    shares = []
+    for group in groups:
+        mean = math.fsum(group) / len(group)
+        squares = math.fsum((value - mean) ** 2 for value in group)
+        shares.append(len(group) * squares / (len(group) - 1) / count**2)
+    total = math.fsum(shares)
+    if total == 0.0:
+        return 0.0, float(count - len(groups))
+    # Relative to the total, because squares of variances leave the range of floats early.
+    weights = [share / total for share in shares]
+    pairs = zip(weights, groups, strict=True)
+    return total, 1.0 / math.fsum(weight**2 / (len(group) - 1) for weight, group in pairs)
+
+
+def _quantile(tail: float, freedom: float) -> float:
     from scipy.stats import t
 
-    mean = math.fsum(gaps) / len(gaps)
-    variance = math.fsum((gap - mean) ** 2 for gap in gaps) / (len(gaps) - 1)
-    quantile = float(t.ppf(0.5 + CONFIDENCE / 2, len(gaps) - 1))
-    return quantile * math.sqrt(variance / len(gaps))
+    return float(t.isf(tail, freedom))

@@ -78,7 +78,7 @@ class Verification(Part):
             raise ValueError("parts lists one split and mode twice")
         for part in self.parts:
             if part.differing > part.episodes:
-                raise ValueError(f"more episodes of {part.split}, {part.mode} differ than there are")
+                raise ValueError(f"more episodes differ in {part.split}, {part.mode} than were run")
             if (part.margin is None) != (self.comparison == "exact"):
                 raise ValueError("a margin belongs to an interval comparison and only there")
             exact = part.differing == 0 if part.margin is None else None
@@ -88,10 +88,6 @@ class Verification(Part):
         if (self.first_difference is not None) != any(part.differing for part in self.parts):
             raise ValueError("first_difference must be given exactly when an episode differs")
         return self
-
-    def covers(self, split: Split, mode: Mode) -> bool:
-        """Say whether the episodes of a split and mode were run again."""
-        return any((part.split, part.mode) == (split, mode) for part in self.parts)
 
 
 def write_verification(path: Path, verification: Verification) -> None:

@@ -1,0 +1,261 @@
+"""From a run to a verified row of a leaderboard, and the ways to get there by cheating."""
+
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gmc_bench.leaderboard.board import read_board
+from gmc_bench.leaderboard.ledger import LEDGER_NAME, read_ledger
+from gmc_bench.leaderboard.verification import MOVING_VERSIONS
+from gmc_bench.morphology.store import DATA_VARIABLE
+from gmc_bench.results.schema import RunRecord
+from gmc_bench.results.store import read_record, write_record
+
+MODES = [("train", "deterministic"), ("test", "deterministic")]
+
+
+@pytest.fixture(scope="session")
+def official_run(gmc, tmp_path_factory):
+    """Make a run that follows the protocol `smoke`; tests must not change its folder."""
+    path = tmp_path_factory.mktemp("official") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        # Without git there is no checkout, whose changes would keep the run out.
+        patch.setenv("PATH", "")
+        gmc(
+            "run", "--method", "recmorph", "--suite", "unimal", "--protocol", "smoke",
+            "--morphologies", "tiny", "--threads", "1", "--checkpoint-interval", "60",
+            "--out", path,
+        )  # fmt: skip
+    record = read_record(path / "record.json")
+    assert (record.official, record.git_commit) == (True, None)
+    return path
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A leaderboard and runs of its own."""
+
+    root: Path
+    here: Any
+
+    @property
+    def run(self) -> Path:
+        return self.root / "run"
+
+    @property
+    def board(self) -> Path:
+        return self.root / "board"
+
+    def __call__(self, *words, code=0):
+        return self.here("leaderboard", *words, "--records", self.board, code=code)
+
+    def verify(self, *words, code=0):
+        return self("verify", *words, "--runs", self.run, code=code).out
+
+    def reseal(self, record: RunRecord) -> None:
+        """Put a record with a digest that fits in place of the run's own."""
+        write_record(self.run / "record.json", record)
+
+    @property
+    def verified(self) -> list[int]:
+        found = read_board(self.board)
+        return [item.record.seed for item in found.records if item.digest in found.verified]
+
+
+@pytest.fixture
+def desk(here, official_run, tmp_path):
+    shutil.copytree(official_run, tmp_path / "run")
+    return Desk(tmp_path, here)
+
+
+def _raised(record: RunRecord, share: float, splits: tuple[str, ...] = ("train", "test")) -> Any:
+    returns = []
+    for item in record.returns:
+        better = [
+            episode.model_copy(
+                update={"episode_return": episode.episode_return + share * abs(item.mean_return)}
+            )
+            for episode in item.episodes
+        ]
+        changes = {"episodes": tuple(better)} if item.split in splits else {}
+        returns.append(item.model_copy(update=changes))
+    return record.model_copy(update={"returns": tuple(returns)})
+
+
+def test_from_a_run_to_a_verified_row(desk, tmp_path):
+    folders = ("--out", tmp_path / "out")
+    assert desk("add", desk.run).out.startswith("added  ")
+    desk("build", *folders)
+    page = next((tmp_path / "out").rglob("smoke-tiny.md"))
+    before = page.read_text()
+
+    out = desk.verify("--all")
+    name = read_ledger(desk.board / LEDGER_NAME).entries[0].path
+    assert out == f"verified  {name}: 4 episodes equal\n"
+    assert desk.verified == [1]
+    found = read_board(desk.board).verifications[0].verification
+    assert [(part.split, part.mode) for part in found.parts] == MODES
+    assert (found.comparison, found.first_difference) == ("exact", None)
+
+    assert str(page) in desk("check", *folders, code=1).out
+    desk("build", *folders)
+    assert page.read_text() != before
+    assert desk("check", *folders).out == ""
+    index = tmp_path / "out" / "tables" / "README.md"
+    ledger = read_ledger(desk.board / LEDGER_NAME)
+    assert f"The ledger has 2 lines; the last one's SHA-256 is `{ledger.head}`." in (
+        index.read_text()
+    )
+
+    # Without its last line the row would be what it was before.
+    path = desk.board / LEDGER_NAME
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+    outdated = desk("check", *folders, code=1).out
+    assert {str(index), str(page)} <= {line.split()[-1] for line in outdated.splitlines()}
+
+
+def test_only_what_the_rank_depends_on(desk):
+    desk("add", desk.run)
+    assert ": 2 episodes equal" in desk.verify("--all", "--ranked-only")
+    assert desk.verified == [1]
+    parts = read_board(desk.board).verifications[0].verification.parts
+    assert [(part.split, part.mode) for part in parts] == MODES[1:]
+
+
+@pytest.mark.parametrize("words", [("--all",), ("--all", "--ranked-only")])
+def test_a_raised_return_is_found_and_named(desk, words):
+    honest = read_record(desk.run / "record.json")
+    forged = _raised(honest, 0.05, splits=("test",))
+    desk.reseal(forged)
+    desk("add", desk.run)
+    out = desk.verify(*words, code=1)
+    name = read_ledger(desk.board / LEDGER_NAME).entries[0].path
+    assert out.startswith(f"FAILED  {name}: 2 of 2 episodes of test, deterministic differ; the fi")
+    old, new = (
+        next(item for item in record.returns if item.split == "test").episodes[0]
+        for record in (forged, honest)
+    )
+    assert "the first is episode 1 of test body 'biped', deterministic: recorded return " in out
+    assert f"{old.episode_return!r} after {old.length} steps ({old.ended}), found " in out
+    assert out.endswith(f"found {new.episode_return!r} after {new.length} ({new.ended})\n")
+    assert desk.verified == []
+    # It stays on the record that it failed.
+    verification = read_board(desk.board).verifications[0].verification
+    assert not verification.passed
+    assert verification.first_difference is not None
+    assert verification.first_difference.found == new
+    assert desk.verify(desk.run, code=1).startswith("FAILED  ")
+    assert desk.verified == []
+
+
+def test_one_changed_train_episode_is_found(desk):
+    honest = read_record(desk.run / "record.json")
+    desk.reseal(_raised(honest, 1e-12, splits=("train",)))
+    out = desk.verify(desk.run, code=1)
+    assert "2 of 2 episodes of train, deterministic differ; the first is episode 1 of train" in out
+    assert not desk.board.exists()
+    assert ": 2 episodes equal" in desk.verify(desk.run, "--ranked-only")
+
+
+def test_a_folder_of_runs_is_verified_without_becoming_a_leaderboard(desk, tmp_path):
+    before = sorted(tmp_path.rglob("*"))
+    out = desk.here("leaderboard", "verify", "--all", "--records", tmp_path).out
+    assert out == "verified  run/record.json: 4 episodes equal\n"
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_weights_of_another_run(desk, finished_run):
+    shutil.copy(finished_run.path / "policy.safetensors", desk.run / "policy.safetensors")
+    shown = desk("verify", desk.run, "--runs", finished_run.path, code=2)
+    assert shown.out == ""
+    assert "policy.safetensors has the digest" in shown.err
+    assert shown.err.count("\n") == 1
+    shown = desk("add", desk.run, code=2)
+    assert "is refused by the rule 'weights'" in shown.err
+    assert not desk.board.exists()
+
+    # Nor is another run's file taken from elsewhere.
+    shutil.rmtree(desk.run / "checkpoints")
+    (desk.run / "policy.safetensors").rename(desk.root / "policy.safetensors")
+    shown = desk("verify", desk.run, "--runs", desk.root, finished_run.path, code=2)
+    assert "no policy.safetensors with the weights" in shown.err
+    (desk.root / "policy.safetensors").rename(desk.run / "policy.safetensors")
+
+    # With a digest that fits the file, the weights do not fit the settings.
+    digest = hashlib.sha256((desk.run / "policy.safetensors").read_bytes()).hexdigest()
+    record = read_record(desk.run / "record.json")
+    desk.reseal(record.model_copy(update={"weights_digest": digest}))
+    shown = desk("verify", desk.run, code=2)
+    assert "holds the weights of another method or other settings" in shown.err
+
+
+def test_an_untrained_policy_under_a_trained_ones_record(desk):
+    from safetensors.numpy import load_file, save_file
+
+    path = desk.run / "policy.safetensors"
+    tensors = load_file(path)
+    changed = next(name for name in sorted(tensors) if name.startswith("model.actor"))
+    save_file({**tensors, changed: tensors[changed] + 0.01}, path)
+    record = read_record(desk.run / "record.json")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    desk.reseal(record.model_copy(update={"weights_digest": digest}))
+    assert desk.verify(desk.run, code=1).startswith("FAILED  ")
+
+
+def test_fewer_parameters_than_there_are(desk):
+    record = read_record(desk.run / "record.json")
+    desk.reseal(record.model_copy(update={"parameters": 10}))
+    shown = desk("verify", desk.run, code=2)
+    assert f"states 10 parameters, but its weights are {record.parameters}" in shown.err
+
+
+def test_bodies_that_are_not_there(desk, tmp_path, monkeypatch):
+    desk("add", desk.run)
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "nowhere"))
+    shown = desk("verify", desk.run, code=2)
+    assert shown.out == ""
+    assert shown.err.startswith("gmc-bench: unknown morphology set 'tiny'")
+    assert shown.err.count("\n") == 1
+    assert desk.verify("--all", code=1).startswith("not verified  results/")
+    assert read_board(desk.board).verifications == ()
+
+
+def test_another_engine_version_is_compared_by_its_mean(desk):
+    record = read_record(desk.run / "record.json")
+    for name in MOVING_VERSIONS:
+        desk.reseal(record.model_copy(update={"versions": {**record.versions, name: "0.0.1"}}))
+        assert "4 episodes equal within chance (another machine)" in desk.verify(desk.run)
+
+
+def test_a_record_of_schema_1(desk):
+    content = json.loads((desk.run / "record.json").read_bytes())
+    for name in ("controller", "suite_digest", "task_digest", "digest"):
+        del content[name]
+    del content["hardware"]["instructions"]
+    content["schema_version"] = 1
+    content["env_steps_per_s"] = float(content["env_steps_per_s"])
+
+    def spell(value):
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return f"{text}\n".encode()
+
+    content["digest"] = hashlib.sha256(spell(content)).hexdigest()
+    (desk.run / "record.json").write_bytes(spell(content))
+    assert "4 episodes equal within chance (another machine)" in desk.verify(desk.run)
+    assert "is refused by the rule 'current-rules'" in desk("add", desk.run, code=2).err
+
+
+def test_an_unofficial_run_is_refused_but_can_be_verified(here, finished_run, tmp_path):
+    board = ("--records", tmp_path / "board")
+    shown = here("leaderboard", "add", finished_run.path, *board, code=2)
+    assert "is refused by the rule 'official'" in shown.err
+    assert "the protocol's env_steps was changed" in shown.err
+    assert shown.err.count("\n") == 1
+    shown = here("leaderboard", "verify", finished_run.path, *board)
+    assert ": 4 episodes equal\n" in shown.out
+    assert not (tmp_path / "board").exists()

@@ -1,0 +1,362 @@
+"""`gmc-bench leaderboard add|verify|check|schema`: refusals, in one sentence each."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gmc_bench.cli.plan import protocol_digest
+from gmc_bench.cli.rules import installed_rules
+from gmc_bench.config import config_digest
+from gmc_bench.leaderboard.board import read_board
+from gmc_bench.leaderboard.ledger import LEDGER_NAME, append, read_ledger
+from gmc_bench.leaderboard.submission import POLICY, RECORD
+from gmc_bench.methods import METHODS
+from gmc_bench.results.schema import RunRecord
+from gmc_bench.results.store import read_stored_record, write_record
+from gmc_bench.suites import SUITES
+from gmc_bench.testing.records import digest_of, make_record, make_returns, make_stored
+from gmc_bench.training.run_config import run_config_of
+
+ROOT = Path(__file__).parents[3]
+FIXTURES = ROOT / "tests" / "fixtures" / "records"
+SCHEMA = ROOT / "leaderboards" / "record-v2.schema.json"
+
+
+def _official(tiny: Any, seed: int = 1, protocol: str = "smoke", **changes: Any) -> RunRecord:
+    """Return what a run of RecMorph on the set `tiny` would state, with made-up returns."""
+    bodies = {
+        "id": tiny.id,
+        "digest": tiny.digest,
+        "source": tiny.source,
+        "licence": tiny.licence,
+        "num_train": 2,
+        "num_test": 2,
+    }
+    named = make_record(
+        method="recmorph", protocol=protocol, morphologies=bodies, seed=seed, returns=()
+    )
+    rules = installed_rules(named)
+    assert rules is not None
+    returns = []
+    for split, mode in rules.parts:
+        items = [(body.name, body.digest) for body in tiny.split(split)]
+        made = make_returns(
+            split,
+            {name: [10.0 + seed] * rules.episodes for name, _ in items},
+            mode,
+            seen={"chain-3"},
+        )
+        returns += [
+            item.model_copy(update={"body_digest": digest})
+            for item, (_, digest) in zip(made, items, strict=True)
+        ]
+    fields = {
+        **named.model_dump(),
+        "task_digest": rules.task,
+        "protocol_digest": rules.protocol,
+        "protocol_seeds": rules.seeds,
+        "config": rules.config,
+        "config_digest": config_digest(rules.config),
+        "env_steps": rules.env_steps,
+        "env_steps_planned": rules.env_steps,
+        "env_steps_per_s": rules.env_steps / 10.0,
+        "learning_curve": (),
+        "returns": returns,
+        "weights_digest": digest_of(f"weights {seed}"),
+    }
+    return make_record(**{**fields, **changes})
+
+
+def _write_run(folder: Path, record: RunRecord) -> Path:
+    write_record(folder / RECORD, record)
+    (folder / POLICY).write_text(f"weights {record.seed}")
+    return folder
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+@pytest.fixture
+def refused(gmc, tmp_path):
+    """Run a command that must end with code 2, one sentence, and every file as it was."""
+
+    def run(*words: object) -> str:
+        before = _contents(tmp_path)
+        code, out, err = gmc("leaderboard", *words)
+        assert (code, out) == (2, "")
+        assert err.startswith("gmc-bench: ")
+        assert err.count("\n") == 1
+        assert "Traceback" not in err
+        assert _contents(tmp_path) == before
+        return err
+
+    return run
+
+
+@pytest.fixture
+def run_dir(tmp_path, tiny_set):
+    return _write_run(tmp_path / "runs" / "one", _official(tiny_set))
+
+
+def test_add_writes_record_and_line(gmc, run_dir):
+    code, out, err = gmc("leaderboard", "add", run_dir)
+    assert code == 0
+    digest = read_stored_record(run_dir / RECORD).digest
+    name = f"results/unimal-v1/unimal-ft-v1/recmorph/smoke-tiny-seed1-{digest[:16]}.json"
+    assert out == f"added  leaderboards/{name}\n"
+    assert "gmc-bench leaderboard verify --all --records leaderboards" in err
+    assert [entry.path for entry in read_ledger(Path("leaderboards", LEDGER_NAME)).entries] == [
+        name
+    ]
+    assert Path("leaderboards", name).read_bytes() == (run_dir / RECORD).read_bytes()
+
+
+def test_add_takes_all_seeds_of_a_protocol_at_once(gmc, refused, tmp_path, tiny_set):
+    runs = [
+        _write_run(tmp_path / str(seed), _official(tiny_set, seed, "lite")) for seed in (1, 2, 3)
+    ]
+    assert "'missing-seeds'" in refused("add", *runs[:2])
+    assert "'duplicate'" in refused("add", *runs, runs[1])
+    assert gmc("leaderboard", "add", *runs)[0] == 0
+    assert [item.record.seed for item in read_board(Path("leaderboards")).records] == [1, 2, 3]
+    assert "'duplicate'" in refused("add", *runs)
+    assert "'duplicate'" in refused("add", runs[2])
+
+
+CHANGED = {
+    "complete": {"returns": ()},
+    "official": {
+        "official": False,
+        "unofficial_reasons": ("the protocol's env_steps was changed",),
+    },
+    "registered-method": {"method_version": 99},
+    "clean-commit": {"git_commit": "a" * 40, "git_dirty": True},
+    "current-rules": {"task_digest": digest_of("old task")},
+    "weights": {"weights_digest": digest_of("other weights")},
+}
+
+
+@pytest.mark.parametrize("rule", CHANGED)
+def test_add_names_the_broken_rule(refused, tmp_path, tiny_set, run_dir, rule):
+    assert not Path("leaderboards").exists()
+    bad = _write_run(tmp_path / "bad", _official(tiny_set, **CHANGED[rule]))
+    assert f"bad is refused by the rule '{rule}' (" in refused("add", bad)
+    assert not Path("leaderboards").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "name"),
+    [
+        ({"protocol": {"env_steps": 81_920}}, "config.protocol.env_steps"),
+        ({"protocol": {"evaluation": {"episodes": 9}}}, "config.protocol.evaluation.episodes"),
+        ({"method_config": {"width": 256}}, "config.method_config.width"),
+        ({"morphologies_digest": "0" * 64}, "config.morphologies_digest"),
+        ({"morphologies": "gmc-unimal-mini-v1.first2"}, "config.morphologies"),
+        ({"task": "another-v1"}, "config.task"),
+        ({"precision": "bfloat16"}, "config.precision"),
+    ],
+)
+def test_add_does_not_believe_that_other_settings_are_official(
+    refused, tmp_path, tiny_set, setting, name
+):
+    config = json.loads(json.dumps(_official(tiny_set).config))
+    group = config
+    for part in name.split(".")[1:-1]:
+        group, setting = group[part], setting[part]
+    group |= setting
+    record = _official(tiny_set, config=config, config_digest=config_digest(config))
+    sentence = refused("add", _write_run(tmp_path / "bad", record))
+    assert "refused by the rule 'official' (" in sentence
+    assert f": {name} differ from an official run's; nothing was added" in sentence
+
+
+def test_add_refuses_a_method_that_is_not_installed(refused, tmp_path, tiny_set):
+    record = _official(tiny_set).model_copy(update={"method": "mine"})
+    sentence = refused("add", _write_run(tmp_path / "bad", record))
+    assert "'current-rules'" in sentence
+    assert "the method mine" in sentence
+
+
+@pytest.mark.parametrize("protocol", ["smoke", "lite", "paper"])
+@pytest.mark.parametrize("method", METHODS.names())
+def test_what_an_official_run_is_agrees_with_what_run_plans(gmc, tiny_set, method, protocol):
+    words = ("--suite", "unimal", "--morphologies", "tiny", "--protocol", protocol)
+    code, out, err = gmc("run", "--method", method, *words, "--dry-run")
+    assert code == 0, err
+    planned = run_config_of(yaml.safe_load(out), "the plan")
+    assert planned.unofficial_reasons == ()
+    record = _official(tiny_set).model_copy(update={"method": method, "protocol": protocol})
+    rules = installed_rules(record)
+    assert rules is not None
+    assert rules.config == planned.identity()
+    spec = METHODS.load(method)
+    assert rules.protocol == protocol_digest(planned.protocol, spec, SUITES.get("unimal-v1"))
+    assert rules.protocol[:12] in err
+    assert f"{rules.env_steps:,} env steps" in err
+
+
+def test_old_records_are_refused_by_name_of_the_rule(refused, tmp_path):
+    run = tmp_path / "old"
+    run.mkdir()
+    shutil.copy(FIXTURES / "v1-unicode.json", run / RECORD)
+    (run / POLICY).write_text("weights")
+    assert "'current-rules'" in refused("add", run)
+
+
+WORDS = [
+    (("add", "absent"), "absent is not the folder of a finished run"),
+    (("add",), "the following arguments are required: RUN_DIR"),
+    (("verify",), "give either one RECORD or --all"),
+    (("verify", "runs/one", "--all"), "give either one RECORD or --all"),
+    (("verify", "--all"), "leaderboards holds no records; give another folder with --records"),
+    (("verify", "absent.json"), "cannot read the record absent.json"),
+    (("verify", "runs"), "runs is not the folder of a finished run"),
+    (("verify", "runs/one", "--runs", "absent", "--ranked"), "unknown option '--ranked'"),
+    (("check", "--records", "absent"), "the records folder absent does not exist"),
+    (("schema", "more"), "unknown argument 'more'"),
+]
+
+
+@pytest.mark.parametrize(("words", "reason"), WORDS, ids=[" ".join(case[0]) for case in WORDS])
+def test_bad_input(refused, run_dir, words, reason):
+    assert reason in refused(*words)
+
+
+def test_weights_that_are_not_there(refused, run_dir, tiny_set):
+    digest = digest_of("weights 1")[:12]
+    (run_dir / POLICY).write_text("weights of another run")
+    sentence = refused("verify", run_dir)
+    assert sentence.endswith(f"was made with the weights {digest}; restore the file\n")
+    sentence = refused("verify", run_dir / RECORD)
+    assert f"no policy.safetensors with the weights {digest} of {run_dir}/record.json" in sentence
+    assert sentence.endswith("; give the run's folder with --runs\n")
+    (run_dir / POLICY).unlink()
+    (run_dir / POLICY).mkdir()
+    assert "no policy.safetensors with the weights" in refused("verify", run_dir)
+
+
+def test_weights_that_are_no_weights(refused, run_dir):
+    # The digest fits, the content is a text.
+    assert "policy.safetensors" in refused("verify", run_dir)
+
+
+def test_verify_stops_at_damage(refused, gmc, run_dir):
+    assert gmc("leaderboard", "add", run_dir)[0] == 0
+    ledger = Path("leaderboards", LEDGER_NAME)
+    ledger.write_bytes(ledger.read_bytes().replace(b'"number":1', b'"number":2'))
+    for words in (("verify", run_dir), ("verify", "--all"), ("check", "--records", "leaderboards")):
+        assert "line 1 of the ledger leaderboards/ledger.jsonl" in refused(*words)
+
+
+def test_verify_all_goes_on_after_a_record_that_it_cannot_verify(gmc, tmp_path, tiny_set):
+    for name, weights in (("a", "x"), ("b", "weights 1")):
+        record = _official(tiny_set, weights_digest=digest_of(weights), preset=f"lite-{name}")
+        write_record(tmp_path / "leaderboards" / "results" / f"{name}.json", record)
+        append(
+            tmp_path / "leaderboards" / LEDGER_NAME,
+            "record",
+            f"results/{name}.json",
+            make_stored(record).digest,
+        )
+    _write_run(tmp_path / "runs" / "b", _official(tiny_set))
+    code, out, _ = gmc("leaderboard", "verify", "--all")
+    assert code == 1
+    first, second = out.splitlines()
+    assert first.startswith("not verified  results/a.json: no policy.safetensors with the weights")
+    assert second.startswith("not verified  results/b.json: results/b.json states preset 'lite-b'")
+    assert read_board(tmp_path / "leaderboards").length == 2
+
+
+STATED: list[tuple[dict[str, Any], str]] = [
+    ({"task": "another-v1"}, "states task 'another-v1', but its settings are those of a run with"),
+    ({"protocol": "lite"}, "states protocol 'lite', but its settings are those of a run with 'sm"),
+    ({"preset": "paper"}, "states preset 'paper'"),
+    ({"method": "bot"}, "states method 'bot', but its settings are those of a run with 'recmorph'"),
+    ({"protocol_seeds": ()}, "states protocol_seeds ()"),
+    ({"controller": "single_robot"}, "states controller 'single_robot'"),
+    ({"morphologies": {"digest": "0" * 64}}, "states morphologies.digest '000000"),
+    ({"morphologies": {"num_test": 1}}, "states morphologies.num_test 1"),
+    ({"protocol_digest": "0" * 64}, "the protocol of runs/bad/record.json is another one here"),
+    ({"task_digest": "0" * 64}, "verify it with gmc-bench 1.2.3"),
+    ({"method_version": 99}, "is of version 99 of the method recmorph, version 1 is installed"),
+    ({"config": {"method": "x"}}, "the record's config lacks 'method_config'"),
+    ({"config": {}}, "the record's config lacks 'method'; it is not the configuration of a run"),
+]
+
+
+@pytest.mark.parametrize(("changes", "reason"), STATED, ids=[case[1] for case in STATED])
+def test_verify_refuses_a_record_that_is_filed_as_something_else(
+    refused, tmp_path, tiny_set, changes, reason
+):
+    # Its episodes could well come out the same; they would stand in a table where they do not
+    # belong.
+    honest = _official(tiny_set)
+    fields = dict(changes)
+    if "morphologies" in fields:
+        fields["morphologies"] = {**honest.morphologies.model_dump(), **fields["morphologies"]}
+    if "config" in fields:
+        fields["config_digest"] = config_digest(fields["config"])
+    if changes.get("controller") or "num_test" in changes.get("morphologies", {}):
+        fields["returns"] = [item for item in honest.returns if item.split == "train"]
+    _write_run(tmp_path / "runs" / "bad", make_record(**{**honest.model_dump(), **fields}))
+    assert reason in refused("verify", "runs/bad")
+
+
+def test_old_records_whose_settings_are_not_there(refused, tmp_path):
+    run = tmp_path / "old"
+    run.mkdir()
+    shutil.copy(FIXTURES / "v1-unicode.json", run / RECORD)
+    (run / POLICY).write_text("weights")
+    assert "the record's config lacks 'method'; it is not the conf" in refused("verify", run)
+
+
+def test_an_old_record_of_a_set_that_is_here(refused, tmp_path):
+    run = tmp_path / "old"
+    run.mkdir()
+    shutil.copy(FIXTURES / "v1-smoke.json", run / RECORD)
+    assert "no policy.safetensors with the weights" in refused("verify", run)
+
+
+def test_the_published_schema_is_up_to_date(gmc):
+    code, out, err = gmc("leaderboard", "schema")
+    assert (code, err) == (0, "")
+    assert SCHEMA.read_text() == out, f"gmc-bench leaderboard schema > {SCHEMA}"
+
+
+def test_records_satisfy_the_published_schema(tiny_set, tmp_path):
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads(SCHEMA.read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    fixtures = sorted(FIXTURES.glob("v2-*.json"))
+    assert len(fixtures) >= 2
+    for path in (*fixtures, _write_run(tmp_path / "run", _official(tiny_set)) / RECORD):
+        validator.validate(json.loads(path.read_bytes()))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"digest": None},
+        {"digest": "abc"},
+        {"status": "done"},
+        {"parameters": 0},
+        {"reviewer": "me"},
+        {"schema_version": 1},
+        {"returns": [{}]},
+        {"method": "No Id"},
+    ],
+)
+def test_the_published_schema_refuses(change):
+    jsonschema = pytest.importorskip("jsonschema")
+    validator = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
+    content = {**json.loads((FIXTURES / "v2-smoke.json").read_bytes()), **change}
+    assert not validator.is_valid(content)
+    del content["digest"]
+    assert not validator.is_valid(content)

@@ -1,0 +1,330 @@
+"""The rules of a leaderboard: each refuses under its name, and then nothing is written."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gmc_bench.errors import RecordError
+from gmc_bench.leaderboard.board import read_board
+from gmc_bench.leaderboard.ledger import LEDGER_NAME, read_ledger
+from gmc_bench.leaderboard.submission import (
+    POLICY,
+    RECORD,
+    RULES,
+    Rules,
+    Submission,
+    SubmissionError,
+    add,
+    open_run,
+)
+from gmc_bench.results.store import read_record, write_record
+from gmc_bench.testing.records import digest_of, make_record, make_returns
+
+SEEDS = (1, 2, 3)
+CONFIG: dict[str, Any] = {
+    "method": "demo",
+    "protocol": {"env_steps": 2000, "seeds": list(SEEDS)},
+    "suite": "unimal-v1",
+}
+TRAIN = make_returns("train", {"a": [50.0, 150.0], "b": [200.0, 210.0]})
+TEST = make_returns("test", {"b": [180.0, 1.0], "c": [10.0, 30.0], "d": [40.0, 2.0]}, seen={"b"})
+INSTALLED = Rules(
+    task=digest_of("task"),
+    protocol=digest_of("protocol"),
+    method_version=1,
+    controller="shared",
+    config=CONFIG,
+    seeds=SEEDS,
+    env_steps=2000,
+    episodes=2,
+    parts=(("train", "deterministic"), ("test", "deterministic")),
+)
+
+
+def _run(folder: Path, seed: int, rules: Rules | None = INSTALLED, **changes: Any) -> Submission:
+    """Make a run folder; its weights are a text that depends on method and seed."""
+    weights = f"weights {changes.get('method', 'demo')} {seed}"
+    fields = {
+        "seed": seed,
+        "protocol_seeds": SEEDS,
+        "config": CONFIG,
+        "returns": TRAIN + TEST,
+        "weights_digest": digest_of(weights),
+    }
+    write_record(folder / RECORD, make_record(**{**fields, **changes}))
+    (folder / POLICY).write_text(weights)
+    return Submission(folder, open_run(folder), rules)
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Submission]:
+    return [_run(tmp_path / "runs" / str(seed), seed) for seed in SEEDS]
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Path:
+    """Return a leaderboard with a row of another method."""
+    root = tmp_path / "board"
+    add([_run(tmp_path / "old" / str(s), s, method="old") for s in SEEDS], root)
+    return root
+
+
+def _refuse(submissions: list[Submission], root: Path, rule: str, *words: str) -> str:
+    """Add runs, which must be refused, and return the sentence."""
+    before = _contents(root)
+    with pytest.raises(SubmissionError) as caught:
+        add(submissions, root)
+    assert _contents(root) == before
+    sentence = str(caught.value)
+    assert f"is refused by the rule '{rule}' ({RULES[rule]}): " in sentence
+    assert sentence.endswith("; nothing was added")
+    assert "\n" not in sentence
+    for word in words:
+        assert word in sentence
+    assert caught.value.exit_code == 2
+    return sentence
+
+
+def test_all_seeds_in_one_command(board: Path, runs: list[Submission]) -> None:
+    written = add(runs, board)
+    assert [path.read_bytes() for path in written] == [
+        (item.folder / RECORD).read_bytes() for item in runs
+    ]
+    entries = read_ledger(board / LEDGER_NAME).entries
+    assert [board / entry.path for entry in entries[3:]] == written
+    assert [entry.digest for entry in entries[3:]] == [item.stored.digest for item in runs]
+    assert {entry.kind for entry in entries} == {"record"}
+    found = read_board(board)
+    assert [item.record.method for item in found.records] == ["old"] * 3 + ["demo"] * 3
+    assert (found.refused, found.verified) == ((), frozenset())
+
+
+def test_a_new_leaderboard_is_made(tmp_path: Path, runs: list[Submission]) -> None:
+    root = tmp_path / "new" / "board"
+    assert len(add(runs, root)) == 3
+    assert read_board(root).length == 3
+
+
+def test_further_seeds_of_a_complete_row(tmp_path: Path) -> None:
+    root = tmp_path / "board"
+    # A protocol that leaves its seeds open asks for those that are given.
+    open_seeds = {"protocol_seeds": (), "rules": _with(seeds=())}
+    add([_run(tmp_path / "7", 7, method="open", **open_seeds)], root)
+    add([_run(tmp_path / "8", 8, method="open", **open_seeds)], root)
+    assert [item.record.seed for item in read_board(root).records] == [7, 8]
+
+
+def _with(**changes: Any) -> Rules:
+    return Rules(**{**vars(INSTALLED), **changes})
+
+
+def test_what_was_left_out_of_an_interrupted_command_can_be_added(
+    board: Path, runs: list[Submission]
+) -> None:
+    add(runs, board)
+    # As if the command had been killed after its first line; the second file was written.
+    ledger = board / LEDGER_NAME
+    ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:4]))
+    _refuse(runs, board, "duplicate")
+    assert len(add(runs[1:], board)) == 2
+    assert read_board(board).refused == ()
+
+
+def test_adding_again_is_refused(board: Path, runs: list[Submission]) -> None:
+    add(runs, board)
+    for again in (runs, runs[1:2]):
+        _refuse(again, board, "duplicate", "is of the same method and seed")
+
+
+def test_a_better_run_of_the_same_seed_is_refused(
+    tmp_path: Path, board: Path, runs: list[Submission]
+) -> None:
+    add(runs, board)
+    better = make_returns("test", {"b": [1e4] * 2, "c": [1e4] * 2, "d": [1e4] * 2}, seen={"b"})
+    other = _run(tmp_path / "better", 2, returns=TRAIN + better)
+    _refuse([other], board, "duplicate", "is of the same method and seed")
+
+
+def test_two_runs_of_one_seed_in_one_command(
+    tmp_path: Path, board: Path, runs: list[Submission]
+) -> None:
+    twin = _run(tmp_path / "twin", 2, created="2025-02-01T00:00:00Z")
+    _refuse([*runs, twin], board, "duplicate", "twin", "is of the same method and seed")
+    _refuse([*runs, runs[0]], board, "duplicate", "is of the same method and seed")
+
+
+def test_one_training_under_several_seeds(
+    tmp_path: Path, board: Path, runs: list[Submission]
+) -> None:
+    best = _run(tmp_path / "best", 3, weights_digest=digest_of("weights demo 1"))
+    (best.folder / POLICY).write_text("weights demo 1")
+    _refuse([*runs[:2], best], board, "duplicate", "has the same weights")
+    stolen = _run(tmp_path / "stolen", 3, weights_digest=digest_of("weights old 1"))
+    (stolen.folder / POLICY).write_text("weights old 1")
+    _refuse([*runs[:2], stolen], board, "duplicate", "has the same weights")
+
+
+def test_missing_seeds_are_named(board: Path, runs: list[Submission]) -> None:
+    _refuse(runs[:1], board, "missing-seeds", "no run for seed 2, 3; give all seeds in one comm")
+    _refuse(runs[:2], board, "missing-seeds", "no run for seed 3;")
+
+
+def test_other_settings_or_bodies_do_not_fill_a_row(
+    tmp_path: Path, board: Path, runs: list[Submission]
+) -> None:
+    config = {**CONFIG, "suite": "other"}
+    other = _run(tmp_path / "other", 3, config=config, rules=_with(config=config))
+    _refuse([*runs[:2], other], board, "missing-seeds", "no run for seed 3")
+    bodies = {**make_record().morphologies.model_dump(), "digest": digest_of("other set")}
+    other = _run(tmp_path / "bodies", 3, morphologies=bodies)
+    _refuse([*runs[:2], other], board, "missing-seeds", "no run for seed 3")
+
+
+INCOMPLETE = {"status": "incomplete", "env_steps": 1000, "env_steps_per_s": 100.0}
+UNOFFICIAL = {"official": False, "unofficial_reasons": ("the protocol's env_steps was changed",)}
+COMMIT = "a" * 40
+HARD_BODY_SEEN = make_returns(
+    "test", {"b": [180.0] * 2, "c": [10.0] * 2, "d": [40.0] * 2}, seen={"b", "c"}
+)
+LONGER = {**CONFIG, "protocol": {**CONFIG["protocol"], "env_steps": 9000}}
+
+BROKEN: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "complete",
+        {**INCOMPLETE, **UNOFFICIAL, "learning_curve": ()},
+        "1000 of 2000 steps were trained",
+    ),
+    ("complete", {"returns": TRAIN + TEST[:2]}, "not every test body was scored"),
+    ("complete", {"returns": TRAIN[:1] + TEST}, "1 of 2 bodies were scored in train"),
+    (
+        "complete",
+        {"returns": (*TRAIN, *TEST[:2], *make_returns("test", {"d": [40.0]}))},
+        "1 of 2 episodes of test body 'd' are there",
+    ),
+    (
+        "complete",
+        {"returns": (*TRAIN, *TEST[:2], *make_returns("test", {"d": [40.0] * 9}))},
+        "9 of 2 episodes of test body 'd' are there",
+    ),
+    (
+        "complete",
+        {"returns": TRAIN + HARD_BODY_SEEN},
+        "seen_in_train of test body 'c' contradicts its body_digest",
+    ),
+    ("official", UNOFFICIAL, "the protocol's env_steps was changed"),
+    ("official", {"config": LONGER}, "config.protocol.env_steps differ from an official run's"),
+    ("official", {"config": {**CONFIG, "lr": 1}}, "config.lr differ from an official run's"),
+    ("official", {"protocol_seeds": (1,)}, "protocol_seeds differ from an official run's"),
+    ("official", {"protocol_seeds": ()}, "protocol_seeds differ from an official run's"),
+    ("official", {"env_steps_planned": 1000}, "env_steps_planned differ from an official run's"),
+    (
+        "official",
+        {"env_steps": 3000, "env_steps_per_s": 300.0},
+        "env_steps differ from an official run's",
+    ),
+    (
+        "registered-method",
+        {"config": {**CONFIG, "method": "mine.py:SPEC", "method_source_digest": "f" * 64}},
+        "the method was given as mine.py:SPEC",
+    ),
+    ("registered-method", {"method_version": 2}, "version 2 of it was run, 1 is installed"),
+    (
+        "registered-method",
+        {"controller": "single_robot", "returns": TRAIN},
+        "it is shared, the record says single_robot",
+    ),
+    ("clean-commit", {"git_commit": COMMIT, "git_dirty": True}, f"differed from commit {COMMIT}"),
+    ("current-rules", {"task_digest": None}, "the installed version has another task; run again"),
+    ("current-rules", {"task_digest": digest_of("old")}, "has another task; run again"),
+    ("current-rules", {"protocol_digest": digest_of("old")}, "has another protocol; run again"),
+    ("current-rules", {"rules": None}, "protocol lite of unimal-v1 is not installed"),
+    ("weights", {"weights_digest": digest_of("swapped")}, "is missing or has another digest"),
+]
+
+
+@pytest.mark.parametrize(("rule", "changes", "reason"), BROKEN, ids=[case[2] for case in BROKEN])
+def test_a_broken_rule(
+    tmp_path: Path,
+    board: Path,
+    runs: list[Submission],
+    rule: str,
+    changes: dict[str, Any],
+    reason: str,
+) -> None:
+    bad = _run(tmp_path / "bad", 1, **changes)
+    assert str(bad.folder) in _refuse([*runs[1:], bad], board, rule, reason)
+
+
+def test_every_rule_was_broken_here() -> None:
+    # The last two need several runs and have tests of their own above.
+    assert [*dict.fromkeys(case[0] for case in BROKEN)] == [*RULES][:-2]
+    assert [*RULES][-2:] == ["duplicate", "missing-seeds"]
+
+
+@pytest.mark.parametrize("change", [Path.unlink, lambda path: path.write_text("weights demo 2")])
+def test_a_checkpoint_that_is_gone_or_of_another_run(
+    board: Path, runs: list[Submission], change: Callable[[Path], Any]
+) -> None:
+    change(runs[0].folder / POLICY)
+    _refuse(runs, board, "weights", str(runs[0].folder / POLICY))
+
+
+def test_a_clean_checkout_and_none_are_both_accepted(tmp_path: Path, board: Path) -> None:
+    clean = {"git_commit": COMMIT, "git_dirty": False}
+    mixed = [_run(tmp_path / "1", 1, **clean), *(_run(tmp_path / str(s), s) for s in (2, 3))]
+    assert len(add(mixed, board)) == 3
+
+
+def test_a_single_robot_reference(tmp_path: Path, board: Path) -> None:
+    rules = _with(controller="single_robot", parts=(("train", "deterministic"),))
+    changes = {"method": "mlp", "controller": "single_robot", "returns": TRAIN, "rules": rules}
+    assert len(add([_run(tmp_path / str(seed), seed, **changes) for seed in SEEDS], board)) == 3
+
+
+def test_a_folder_of_runs_is_not_made_a_leaderboard(tmp_path: Path, runs: list[Submission]) -> None:
+    before = _contents(tmp_path / "runs")
+    # Its runs would no longer count, because no ledger lists them.
+    with pytest.raises(RecordError, match="holds records that no ledger lists"):
+        add(runs, tmp_path / "runs")
+    assert _contents(tmp_path / "runs") == before
+
+
+def test_a_leaderboard_without_its_ledger_is_not_started_again(
+    board: Path, runs: list[Submission]
+) -> None:
+    (board / LEDGER_NAME).unlink()
+    with pytest.raises(RecordError, match=r"restore its ledger\.jsonl"):
+        add(runs, board)
+    assert not (board / LEDGER_NAME).exists()
+
+
+def test_a_damaged_leaderboard_takes_nothing(board: Path, runs: list[Submission]) -> None:
+    victim = board / read_ledger(board / LEDGER_NAME).entries[0].path
+    victim.unlink()
+    before = _contents(board)
+    with pytest.raises(RecordError, match=re.escape("which is missing; restore the file")):
+        add(runs, board)
+    assert _contents(board) == before
+
+
+def test_a_folder_without_a_record(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"is not the folder of a finished run .*--resume"):
+        open_run(tmp_path)
+    with pytest.raises(RecordError, match="is not the folder of a finished run"):
+        open_run(tmp_path / "absent")
+
+
+def test_an_edited_record(tmp_path: Path, runs: list[Submission]) -> None:
+    path = runs[0].folder / RECORD
+    path.write_bytes(path.read_bytes().replace(b'"episode_return":40', b'"episode_return":90'))
+    with pytest.raises(RecordError, match="was changed after it was written"):
+        open_run(runs[0].folder)
+    assert read_record(runs[1].folder / RECORD).seed == 2

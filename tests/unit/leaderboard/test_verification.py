@@ -1,0 +1,232 @@
+"""Recorded episodes against episodes run again: who passes, who does not, and how often."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from scipy.stats import t
+
+from gmc_bench.errors import RecordError
+from gmc_bench.leaderboard.verification import (
+    CONFIDENCE,
+    MOVING_VERSIONS,
+    compare,
+    comparison_for,
+)
+from gmc_bench.results.schema import BodyReturns, Episode
+from gmc_bench.testing.records import make_record, make_returns
+from gmc_bench.types import DoubleArray
+
+NUM_BODIES, NUM_EPISODES = 20, 4
+BODIES = [f"body-{place}" for place in range(NUM_BODIES)]
+
+
+def _test_split(values: DoubleArray) -> tuple[BodyReturns, ...]:
+    """Return results of the test split; `values` is (bodies, episodes)."""
+    return make_returns("test", dict(zip(BODIES, values.tolist(), strict=False)))
+
+
+def _draw(rng: np.random.Generator, noise: float, episodes: int = NUM_EPISODES) -> DoubleArray:
+    """Draw returns of 500 to 3000 with a relative noise of their own, (bodies, episodes)."""
+    level = np.linspace(500.0, 3000.0, NUM_BODIES)[:, None]
+    return level * (1.0 + noise * rng.standard_normal((NUM_BODIES, episodes)))
+
+
+def _passes(recorded: DoubleArray, found: DoubleArray) -> bool:
+    parts, _ = compare(_test_split(recorded), _test_split(found), "interval")
+    return parts[0].passed
+
+
+def _replace(
+    items: Sequence[BodyReturns], body: str, number: int, **changes: object
+) -> tuple[BodyReturns, ...]:
+    result = []
+    for item in items:
+        episodes = list(item.episodes)
+        if item.body == body:
+            episodes[number] = episodes[number].model_copy(update=changes)
+        result.append(item.model_copy(update={"episodes": tuple(episodes)}))
+    return tuple(result)
+
+
+RETURNS: Mapping[str, Sequence[float]] = {"a": [1.0, 2.0, 3.0], "b": [4.0, 5.0, 6.0]}
+
+
+def test_equal_episodes_pass_exactly_in_any_order() -> None:
+    recorded = make_returns("train", RETURNS) + make_returns("test", {"c": [7.0]})
+    parts, first = compare(recorded, recorded[::-1], "exact")
+    assert first is None
+    assert [(p.split, p.episodes, p.differing, p.margin, p.passed) for p in parts] == [
+        ("train", 6, 0, None, True),
+        ("test", 1, 0, None, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"episode_return": math.nextafter(5.0, 6.0)}, {"length": 999}, {"ended": "fell"}],
+)
+def test_the_smallest_difference_fails_exactly_and_is_named(change: dict[str, object]) -> None:
+    recorded = make_returns("train", RETURNS) + make_returns("test", RETURNS, seen={"a", "b"})
+    found = recorded[:2] + _replace(recorded[2:], "b", 1, **change)
+    parts, first = compare(recorded, found, "exact")
+    assert [part.passed for part in parts] == [True, False]
+    assert parts[1].differing == 1
+    assert first is not None
+    assert (first.split, first.mode, first.body, first.episode) == ("test", "deterministic", "b", 2)
+    assert first.recorded == Episode(episode_return=5.0, length=1000, ended="time_limit")
+    assert first.found == first.recorded.model_copy(update=change)
+
+
+def test_a_negative_zero_is_the_zero_that_a_file_holds() -> None:
+    recorded, found = make_returns("train", {"a": [0.0]}), make_returns("train", {"a": [-0.0]})
+    parts, first = compare(recorded, found, "exact")
+    assert parts[0].passed
+    assert first is None
+
+
+def test_the_interval_by_hand() -> None:
+    found = np.array([[10.0, 12.0], [20.0, 26.0]])
+    gaps = np.array([[3.0, 1.0], [2.0, 6.0]])
+    share = (1.0 - CONFIDENCE) / 2
+    parts, _ = compare(_test_split(found - gaps), _test_split(found), "interval")
+    # Mean 3; squares 0 + 4 + 1 + 9 = 14; standard error sqrt(14 / 3 / 4).
+    assert parts[0].mean_difference == pytest.approx(3.0)
+    assert parts[0].margin == pytest.approx(t.isf(share / 2, 3) * math.sqrt(14 / 12))
+
+    # The other way round the record is better than what was found, and the spread of the found
+    # episodes counts: variances 2 and 18, so the mean has (2 * 2 + 2 * 18) / 16 = 2.5 with
+    # 1 / (0.1^2 + 0.9^2) degrees of freedom. A far outlier in the record cannot widen it.
+    parts, _ = compare(_test_split(found + 1e6 * gaps), _test_split(found), "interval")
+    assert parts[0].mean_difference == pytest.approx(-3e6)
+    assert parts[0].margin == pytest.approx(t.isf(share, 1 / 0.82) * math.sqrt(2 * 2.5))
+    assert not parts[0].passed
+
+    # With one episode per body there is the spread over bodies only: 10 and 20 have variance 50.
+    one = found[:, :1]
+    parts, _ = compare(_test_split(one + np.array([[1e6], [3e6]])), _test_split(one), "interval")
+    assert parts[0].margin == pytest.approx(t.isf(share, 1) * math.sqrt(2 * 50 / 2))
+
+
+@pytest.mark.parametrize("episodes", [1, NUM_EPISODES])
+def test_an_honest_record_fails_once_in_a_thousand(episodes: int) -> None:
+    rng = np.random.default_rng(7)
+    failed = sum(
+        not _passes(_draw(rng, 0.1, episodes), _draw(rng, 0.1, episodes)) for _ in range(1000)
+    )
+    # One is expected at most; 7 or more have a probability below 1e-4.
+    assert failed < 7
+
+
+def test_the_false_alarm_rate_over_many_uneven_records() -> None:
+    # The same arithmetic as `compare`, for many records at once.
+    rng = np.random.default_rng(3)
+    tries = 40_000
+    shape = (tries, NUM_BODIES, NUM_EPISODES)
+    # Bodies differ in their noise, and a tenth of all episodes end early.
+    noise = np.geomspace(20.0, 500.0, NUM_BODIES)[:, None]
+
+    def draw() -> DoubleArray:
+        values = 2000.0 + noise * rng.standard_normal(shape)
+        return np.where(rng.random(shape) < 0.1, 100.0, values)
+
+    recorded, found = draw(), draw()
+    gaps = (found - recorded).reshape(tries, -1)
+    mean, count = gaps.mean(1), gaps.shape[1]
+    share = (1.0 - CONFIDENCE) / 2
+    limit = t.isf(share / 2, count - 1) * gaps.std(1, ddof=1) / math.sqrt(count)
+    shares = found.var(2, ddof=1) * NUM_EPISODES / count**2
+    freedom = shares.sum(1) ** 2 / (shares**2 / (NUM_EPISODES - 1)).sum(1)
+    spread = t.isf(share, freedom) * np.sqrt(2 * shares.sum(1))
+    margin = np.where(mean < 0, np.minimum(limit, spread), limit)
+    for place in range(0, tries, 4000):  # what is simulated is what is done
+        parts, _ = compare(_test_split(recorded[place]), _test_split(found[place]), "interval")
+        assert parts[0].margin == pytest.approx(margin[place])
+    assert CONFIDENCE == 0.999
+    # 40 are expected at most; 65 or more have a probability below 1e-4.
+    assert np.count_nonzero(np.abs(mean) > margin) < 65
+
+
+@pytest.mark.parametrize("episodes", [NUM_EPISODES, 16])
+def test_returns_raised_by_five_percent_fail_when_episodes_are_alike(episodes: int) -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        honest, found = _draw(rng, 0.02, episodes), _draw(rng, 0.02, episodes)
+        assert _passes(honest, found)
+        assert not _passes(1.05 * honest, found)
+        assert not _passes(0.95 * honest, found)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize("episodes", [1, NUM_EPISODES])
+def test_a_few_absurd_episodes_do_not_hide_behind_their_own_spread(
+    count: int, episodes: int
+) -> None:
+    rng = np.random.default_rng(11)
+    found = _draw(rng, 0.05, episodes)
+    recorded = _draw(rng, 0.05, episodes)
+    recorded.flat[:count] += 1e6
+    gaps = (found - recorded).ravel()
+    assert abs(gaps.mean()) < 3.5 * gaps.std(ddof=1) / math.sqrt(gaps.size)  # a plain t test
+    assert not _passes(recorded, found)
+
+
+def test_an_interval_without_any_difference_passes() -> None:
+    recorded = make_returns("train", RETURNS)
+    parts, first = compare(recorded, recorded, "interval")
+    assert (parts[0].margin, parts[0].passed, first) == (0.0, True, None)
+
+
+def test_other_bodies_or_numbers_of_episodes_are_refused() -> None:
+    recorded = make_returns("train", RETURNS)
+    renamed = make_returns("train", {"a": RETURNS["a"], "x": RETURNS["b"]})
+    shorter = make_returns("train", {"a": RETURNS["a"][:2], "b": RETURNS["b"]})
+    for found in (recorded[:1], renamed, recorded + make_returns("test", {"c": [1.0]})):
+        with pytest.raises(RecordError, match="are not about the same bodies"):
+            compare(recorded, found, "exact")
+    with pytest.raises(RecordError, match="has 3 episodes of train body 'a', the protocol asks fo"):
+        compare(recorded, shorter, "exact")
+
+
+def test_a_body_that_is_passed_off_as_trained_on_is_refused() -> None:
+    found = make_returns("test", {"a": [100.0], "hard": [1.0]})
+    recorded = make_returns("test", {"a": [100.0], "hard": [1.0]}, seen={"hard"})
+    with pytest.raises(RecordError, match="the test body 'hard' of the record is another one, or"):
+        compare(recorded, found, "exact")
+    other = recorded[1].model_copy(update={"seen_in_train": False, "body_digest": "0" * 64})
+    with pytest.raises(RecordError, match="the test body 'hard' of the record is another one, or"):
+        compare((recorded[0], other), found, "exact")
+
+
+def test_returns_too_large_to_compare() -> None:
+    with pytest.raises(RecordError, match="too large to compare"):
+        compare(
+            make_returns("train", {"a": [1.7e308, 1.7e308]}),
+            make_returns("train", {"a": [-1.7e308, -1.7e308]}),
+            "interval",
+        )
+    with pytest.raises(RecordError, match="too large to compare"):
+        compare(
+            make_returns("train", {"a": [1e200, 1.0]}),
+            make_returns("train", {"a": [1.0, 1.0]}),
+            "interval",
+        )
+
+
+def test_exact_on_the_same_software_and_machine_only() -> None:
+    record = make_record()
+    hardware, versions = record.hardware, record.versions
+    assert comparison_for(record, hardware, versions) == "exact"
+    for name in MOVING_VERSIONS:
+        assert comparison_for(record, hardware, {**versions, name: "9"}) == "interval"
+    assert comparison_for(record, hardware, {**versions, "python": "9"}) == "exact"
+    for name, value in {"cpu": "x", "instructions": "avx2 fma", "threads": 1, "gpu": "G"}.items():
+        other = hardware.model_copy(update={name: value})
+        assert comparison_for(record, other, versions) == "interval"
+    for name in ("memory_gib", "platform", "cores"):
+        other = hardware.model_copy(update={name: hardware.memory_gib})
+        assert comparison_for(record, other, versions) == "exact"
+    unknown = hardware.model_copy(update={"instructions": None})
+    old = record.model_copy(update={"hardware": unknown})
+    assert comparison_for(old, unknown, versions) == "interval"
