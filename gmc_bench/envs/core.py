@@ -1,18 +1,19 @@
 """One task for B bodies at a time: the part that every kind of environment shares."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from gmc_bench.errors import ConfigError
 from gmc_bench.morphology.schema import Morphology
 from gmc_bench.sim.batch import BatchSimulator, BatchState
+from gmc_bench.sim.ground_kernels import visit_cells
 from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.spec import Task, Transition
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import build_table
-from gmc_bench.types import BoolArray, DoubleArray, FloatArray, IntArray
+from gmc_bench.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 
 TIME_LIMIT = "time_limit"
 DIVERGED = "diverged"
@@ -29,6 +30,7 @@ class StepResult:
         truncated: (B,) bool, time limit or diverged simulation.
         diverged: (B,) bool, the simulation broke; its observation is the last valid one.
         events: name -> (B,) bool, every reason to end an episode.
+        metrics: name -> (B,) float64, the task's metrics after this step.
     """
 
     reward: DoubleArray
@@ -37,15 +39,22 @@ class StepResult:
     truncated: BoolArray
     diverged: BoolArray
     events: dict[str, BoolArray]
+    metrics: dict[str, DoubleArray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class CoreState:
-    """Everything that continues an environment core to the same bits."""
+    """Everything that continues an environment core to the same bits.
+
+    Shapes of what only some tasks have: `height_map` (B, G) float32, and `visited` (B, X, Y)
+    uint8, 1 = visited.
+    """
 
     batch: BatchState
     dynamic: FloatArray
     episode_length: IntArray
+    height_map: FloatArray | None = None
+    visited: Array | None = None
 
 
 class EnvironmentCore:
@@ -59,6 +68,7 @@ class EnvironmentCore:
         num_threads: threads that step; default all.
 
     Raises:
+        ConfigError: no bodies, or a layout with another height map than the task's.
         MorphologyError: a body does not compile.
         TokenOverflowError: a body does not fit the layout.
     """
@@ -78,7 +88,13 @@ class EnvironmentCore:
         self.spec = token_spec or TokenSpec(
             max_limbs=max(body.num_limbs for body in morphologies),
             joints_per_limb=max(body.joints_per_limb for body in morphologies),
+            num_heights=task.num_heights,
         )
+        if self.spec.num_heights != task.num_heights:
+            raise ConfigError(
+                f"the token layout has {self.spec.num_heights} heights, but the task {task.id!r} "
+                f"has {task.num_heights}; use a TokenSpec with num_heights={task.num_heights}"
+            )
         models = compile_models(morphologies, task.scene)
         self.table = build_table(models, self.spec)
         self.simulator = BatchSimulator(models, num_envs, self.table.layout, num_threads)
@@ -92,6 +108,18 @@ class EnvironmentCore:
         self._spare: FloatArray = np.zeros(shape, np.float32)
         self.episode_length: IntArray = np.zeros(num_envs, np.int64)
         """(B,) int64, control steps since the last reset."""
+        self._all_rows = np.arange(num_envs)
+        self.height_map: FloatArray | None = None
+        """(B, G) float32, m, heights around the torso relative to the ground under it, turned to
+        its heading, see `read_maps_alone`; `None` for tasks without random terrain."""
+        self._spare_map: FloatArray | None = None
+        if task.num_heights:
+            self.height_map = np.zeros((num_envs, task.num_heights), np.float32)
+            self._spare_map = np.zeros((num_envs, task.num_heights), np.float32)
+        self._ground = np.full(num_envs, task.ground_height)
+        self._visited: Array | None = None
+        if task.grid:
+            self._visited = np.zeros((num_envs, *task.grid.shape), np.uint8)
 
     @property
     def morphology_index(self) -> IntArray:
@@ -108,6 +136,10 @@ class EnvironmentCore:
         self.simulator.assign(rows, morphology_index)
         self.simulator.reset(rows, self.task.reset_noise, self.dynamic)
         self.episode_length[rows] = 0
+        if self.height_map is not None:
+            self.simulator.read_ground(rows, self.height_map, self._ground)
+        if self._visited is not None:
+            self._visited[rows] = 0
 
     def step(self, actions: FloatArray) -> StepResult:
         """Apply one action to every row.
@@ -128,13 +160,19 @@ class EnvironmentCore:
         flat = np.ascontiguousarray(actions, np.float32).reshape(self.num_envs, -1)
         simulator.step(flat, self.dynamic)
         self.episode_length += 1
+        if self.height_map is not None and self._spare_map is not None:
+            self.height_map, self._spare_map = self._spare_map, self.height_map
+            simulator.read_ground(self._all_rows, self.height_map, self._ground)
         diverged = self._contain_divergence()
+        new_cells, num_cells = self._visit(diverged)
         transition = Transition(
             torso_before=before,
             torso_after=simulator.torso_position,
             standing_height=self._standing_height[simulator.model_index],
-            ground_height=self.task.ground_height,
+            ground_height=self._ground_height(),
             control_dt=simulator.control_dt,
+            new_cells=new_cells,
+            num_cells=num_cells,
         )
         return self._judge(transition, diverged)
 
@@ -142,7 +180,29 @@ class EnvironmentCore:
         diverged = self.simulator.diverged.copy()
         if diverged.any():
             self.dynamic[diverged] = self._spare[diverged]
+            if self.height_map is not None and self._spare_map is not None:
+                self.height_map[diverged] = self._spare_map[diverged]
         return diverged
+
+    def _visit(self, diverged: BoolArray) -> tuple[DoubleArray | float, DoubleArray | float]:
+        """Return the cells each row has entered in this step, and since its episode began."""
+        grid = self.task.grid
+        if grid is None or self._visited is None:
+            return 0.0, 0.0
+        new_cells = np.zeros(self.num_envs)
+        visit_cells(
+            self.simulator.torso_position, np.array(grid.low), grid.cell_size, diverged,
+            self._visited, new_cells,
+        )  # fmt: skip
+        return new_cells, self._visited.sum(axis=(1, 2), dtype=np.float64)
+
+    def _ground_height(self) -> DoubleArray | float:
+        task = self.task
+        if self.height_map is not None:
+            return self._ground
+        if task.slope:
+            return task.slope.height(self.simulator.torso_position, task.ground_height)
+        return task.ground_height
 
     def _judge(self, transition: Transition, diverged: BoolArray) -> StepResult:
         terms = {
@@ -152,21 +212,41 @@ class EnvironmentCore:
         events = {
             term.name: term.function(transition) & ~diverged for term in self.task.terminations
         }
+        metrics = {term.name: term.function(transition) for term in self.task.metrics}
         nobody = np.zeros(self.num_envs, np.bool_)
         terminated = np.logical_or.reduce([nobody, *events.values()])
         time_up = (self.episode_length >= self.task.horizon) & ~terminated & ~diverged
         events |= {TIME_LIMIT: time_up, DIVERGED: diverged}
         reward = np.sum([np.zeros(self.num_envs), *terms.values()], axis=0)
-        return StepResult(reward, terms, terminated, time_up | diverged, diverged, events)
+        truncated = time_up | diverged
+        return StepResult(reward, terms, terminated, truncated, diverged, events, metrics)
 
     def get_state(self) -> CoreState:
         """Return a copy of everything that continues the rows to the same bits."""
         return CoreState(
-            self.simulator.get_state(), self.dynamic.copy(), self.episode_length.copy()
+            self.simulator.get_state(),
+            self.dynamic.copy(),
+            self.episode_length.copy(),
+            None if self.height_map is None else self.height_map.copy(),
+            None if self._visited is None else self._visited.copy(),
         )
 
     def set_state(self, state: CoreState) -> None:
-        """Continue from a state of `get_state` of a core with the same task and bodies."""
+        """Continue from a state of `get_state` of a core with the same task and bodies.
+
+        Raises:
+            ConfigError: the state lacks what this task needs.
+        """
+        if (self.height_map is None) != (state.height_map is None) or (self._visited is None) != (
+            state.visited is None
+        ):
+            raise ConfigError(
+                f"this state belongs to another task than {self.task.id!r}; use one of this task"
+            )
         self.simulator.set_state(state.batch)
         self.dynamic[:] = state.dynamic
         self.episode_length[:] = state.episode_length
+        if self.height_map is not None and state.height_map is not None:
+            self.height_map[:] = state.height_map
+        if self._visited is not None and state.visited is not None:
+            self._visited[:] = state.visited

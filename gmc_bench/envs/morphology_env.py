@@ -7,7 +7,11 @@ import gymnasium
 import numpy as np
 
 from gmc_bench.envs.core import EnvironmentCore
-from gmc_bench.envs.morphology_vector_env import Observation, action_space_of
+from gmc_bench.envs.morphology_vector_env import (
+    Observation,
+    action_space_of,
+    height_map_space,
+)
 from gmc_bench.errors import ConfigError
 from gmc_bench.morphology.schema import Morphology
 from gmc_bench.tasks.spec import Task
@@ -20,7 +24,8 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
 
     Observation: `tokens` (L, F) float32, all features in the documented order, raw units;
     `limb_padding_mask` (L,) int8 and `action_padding_mask` (L, J) int8, 1 = padding;
-    `parents` (L,) int64, slot of each limb's parent, -1 torso, -2 padding. Action: (L, J)
+    `parents` (L,) int64, slot of each limb's parent, -1 torso, -2 padding; tasks with random
+    terrain add `height_map` (G,) float32, heights around the torso in m. Action: (L, J)
     float32 in [-1, 1].
 
     Args:
@@ -44,14 +49,15 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
         spec = self.core.spec
         limbs, slots = spec.max_limbs, spec.joints_per_limb
         box, binary = gymnasium.spaces.Box, gymnasium.spaces.MultiBinary
-        self.observation_space = gymnasium.spaces.Dict(
-            {
-                "tokens": box(-np.inf, np.inf, (limbs, spec.num_features), np.float32),
-                "limb_padding_mask": binary(limbs),
-                "action_padding_mask": binary((limbs, slots)),
-                "parents": box(-2, limbs - 1, (limbs,), np.int64),
-            }
-        )
+        spaces: dict[str, gymnasium.Space[Any]] = {
+            "tokens": box(-np.inf, np.inf, (limbs, spec.num_features), np.float32),
+            "limb_padding_mask": binary(limbs),
+            "action_padding_mask": binary((limbs, slots)),
+            "parents": box(-2, limbs - 1, (limbs,), np.int64),
+        }
+        if spec.num_heights:
+            spaces["height_map"] = height_map_space(spec)
+        self.observation_space = gymnasium.spaces.Dict(spaces)
         self.action_space = action_space_of(spec)
 
     def reset(
@@ -85,11 +91,12 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
         return self._observe(), {"morphology": table.names[index]}
 
     def step(self, action: FloatArray) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Advance by one control step; `info` holds the reward terms and why an episode ended."""
+        """Advance by one control step; `info` holds reward terms, metrics and what ended."""
         result = self.core.step(np.asarray(action)[None])
         info: dict[str, Any] = {
             f"reward/{name}": float(value[0]) for name, value in result.reward_terms.items()
         }
+        info |= {f"metric/{name}": float(value[0]) for name, value in result.metrics.items()}
         ended = [name for name, hit in result.events.items() if hit[0]]
         if ended:
             info["ended"] = ended[0]
@@ -107,9 +114,12 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
         tokens = np.zeros((core.spec.max_limbs, core.spec.num_features), np.float32)
         tokens[:, core.spec.dynamic_indices] = core.dynamic[0]
         tokens[:, core.spec.context_indices] = core.table.context[index]
-        return {
+        found = {
             "tokens": tokens,
             "limb_padding_mask": core.table.limb_padding_mask[index].astype(np.int8),
             "action_padding_mask": core.table.action_padding_mask[index].astype(np.int8),
             "parents": core.table.parents[index].copy(),
         }
+        if core.height_map is not None:
+            found["height_map"] = core.height_map[0].copy()
+        return found

@@ -25,6 +25,11 @@ def action_space_of(spec: TokenSpec) -> gymnasium.Space[Any]:
     return gymnasium.spaces.Box(-1.0, 1.0, (spec.max_limbs, spec.joints_per_limb), np.float32)
 
 
+def height_map_space(spec: TokenSpec) -> gymnasium.Space[Any]:
+    """Return the height map of one environment: (G,) float32, m."""
+    return gymnasium.spaces.Box(-np.inf, np.inf, (spec.num_heights,), np.float32)
+
+
 @dataclass(frozen=True)
 class VectorEnvState:
     """Everything that continues the environments to the same bits."""
@@ -39,8 +44,9 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
 
     Observation: `dynamic` (B, L, Fd) float32, the time-varying token features, and
     `morphology_index` (B,) int64, the row of `table` with everything fixed by the body
-    (features, masks, parents). Action: (B, L, J) float32, clamped to [-1, 1]; entries without an
-    actuator are ignored.
+    (features, masks, parents); tasks with random terrain add `height_map` (B, G) float32, heights
+    around the torso in m (see `EnvironmentCore.height_map`). Action: (B, L, J) float32, clamped to
+    [-1, 1]; entries without an actuator are ignored.
 
     An episode that ends is reset within the same step (`AutoresetMode.SAME_STEP`): the step
     returns the first observation of the next episode, and `info` holds
@@ -50,7 +56,8 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
       of the termination term, `time_limit` or `diverged`) of ended episodes, (B,) each;
     - `_final_obs`, `_final_info`: (B,) bool, which entries are valid.
 
-    `info["reward/<term>"]` (B,) holds each weighted reward term.
+    `info["reward/<term>"]` (B,) holds each weighted reward term, `info["metric/<name>"]` (B,) each
+    metric of the task after the step.
 
     Args:
         task: what to do.
@@ -79,14 +86,15 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         self.num_envs = num_envs
         self.render_mode = None
         spec = self.core.spec
-        self.single_observation_space = gymnasium.spaces.Dict(
-            {
-                "dynamic": gymnasium.spaces.Box(
-                    -np.inf, np.inf, (spec.max_limbs, spec.num_dynamic), np.float32
-                ),
-                "morphology_index": gymnasium.spaces.Discrete(len(morphologies)),
-            }
-        )
+        spaces: dict[str, gymnasium.Space[Any]] = {
+            "dynamic": gymnasium.spaces.Box(
+                -np.inf, np.inf, (spec.max_limbs, spec.num_dynamic), np.float32
+            ),
+            "morphology_index": gymnasium.spaces.Discrete(len(morphologies)),
+        }
+        if spec.num_heights:
+            spaces["height_map"] = height_map_space(spec)
+        self.single_observation_space = gymnasium.spaces.Dict(spaces)
         self.single_action_space = action_space_of(spec)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -172,6 +180,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         info: dict[str, Any] = {
             f"reward/{name}": value for name, value in result.reward_terms.items()
         }
+        info |= {f"metric/{name}": value for name, value in result.metrics.items()}
         done = result.terminated | result.truncated
         if done.any():
             info |= self._finish(done, result)
@@ -186,6 +195,8 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
                 "dynamic": core.dynamic[row].copy(),
                 "morphology_index": core.morphology_index[row],
             }
+            if core.height_map is not None:
+                final_obs[row]["height_map"] = core.height_map[row].copy()
         ended = np.full(self.num_envs, "", dtype=object)
         for name, hit in result.events.items():
             ended[hit & (ended == "")] = name
@@ -219,10 +230,13 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         return np.searchsorted(self._cumulative, self.core.simulator.draw_uniform(rows), "right")
 
     def _observe(self) -> Observation:
-        return {
+        found = {
             "dynamic": self.core.dynamic.copy(),
             "morphology_index": self.core.morphology_index.copy(),
         }
+        if self.core.height_map is not None:
+            found["height_map"] = self.core.height_map.copy()
+        return found
 
     def get_state(self) -> VectorEnvState:
         """Return a copy of everything that continues the environments to the same bits."""

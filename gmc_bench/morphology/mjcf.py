@@ -57,7 +57,9 @@ def read_mjcf(path: Path) -> Morphology:
     return parse_mjcf(text, path.stem)
 
 
-def emit_mjcf(morphology: Morphology, *, floor: str = "", spawn: Vec3 = (0.0, 0.0, 0.0)) -> str:
+def emit_mjcf(
+    morphology: Morphology, *, floor: str = "", spawn: Vec3 = (0.0, 0.0, 0.0), assets: str = ""
+) -> str:
     """Write a complete model of one body.
 
     The text depends on the arguments alone, and its numbers read back exactly. Contacts between
@@ -70,6 +72,7 @@ def emit_mjcf(morphology: Morphology, *, floor: str = "", spawn: Vec3 = (0.0, 0.
         morphology: the body.
         floor: MJCF elements put into the worldbody before the torso, taken as they are.
         spawn: added to the torso's position, world frame, m.
+        assets: MJCF elements of the asset section that the floor refers to, taken as they are.
 
     Returns:
         A MJCF document; bodies and geoms carry the limb names, motors the joint names.
@@ -93,6 +96,7 @@ def emit_mjcf(morphology: Morphology, *, floor: str = "", spawn: Vec3 = (0.0, 0.
         f'    <joint type="hinge" limited="true" solimplimit="{_LIMIT_SOFTNESS}"/>',
         '    <motor ctrlrange="-1 1" ctrllimited="true"/>',
         "  </default>",
+        *(["  <asset>", assets, "  </asset>"] if assets else []),
         "  <worldbody>",
     ]
     if floor:

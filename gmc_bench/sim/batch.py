@@ -1,5 +1,6 @@
 """Many simulations of unlike bodies, advanced by one call on all cores."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from gmc_bench.errors import ConfigError
 from gmc_bench.sim import kernels
 from gmc_bench.sim.engine import engine_functions
+from gmc_bench.sim.ground import RandomGround
 from gmc_bench.sim.layout import Layout
 from gmc_bench.sim.model import CompiledModel
 from gmc_bench.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
@@ -40,13 +42,15 @@ class BatchState:
     """Everything that continues a batch to the same bits.
 
     Shapes: `model_index` (B,) int64; `physics` (sum of the rows' state sizes,) float64, MuJoCo's
-    integration states one after the other; `streams` (B, 4) uint64; `torso_position` (B, 3).
+    integration states one after the other; `streams` (B, 4) uint64; `torso_position` (B, 3);
+    `terrain_streams` (B, 4) uint64, what the rows' terrain was drawn from, where it is random.
     """
 
     model_index: IntArray
     physics: DoubleArray
     streams: Array
     torso_position: DoubleArray
+    terrain_streams: Array | None = None
 
 
 class BatchSimulator:
@@ -99,6 +103,9 @@ class BatchSimulator:
         )
         self._functions = engine_functions()
         self._sizes = np.array([[m.model.nu, m.model.nq, m.model.nv] for m in models], np.int64)
+        terrain = models[0].scene.terrain
+        self.ground = RandomGround(terrain, num_envs, models[0].model) if terrain else None
+        """What is drawn at resets, `None` where the ground is always the same."""
         self._pool: list[list[_Data]] = [[] for _ in models]
         self._data: list[_Data | None] = [None] * num_envs
         self.addresses = np.zeros((num_envs, kernels.NUM_ADDRESSES), np.int64)
@@ -142,16 +149,31 @@ class BatchSimulator:
             if old is not None:
                 if old.index == index:
                     continue
-                self._pool[old.index].append(old)
-            free = self._pool[index]
-            new = free.pop() if free else _Data(self.models[index].model, index)
+                self._give_back(old)
+            new = self._take(index)
             self._data[row] = new
+            if self.ground:
+                self.ground.attach(row, new.model)
             self.addresses[row] = new.addresses
             self.model_index[row] = index
             self._num_ctrl[row], self._nq[row], self._nv[row] = self._sizes[index]
 
+    def _take(self, index: int) -> "_Data":
+        free = self._pool[index]
+        if free:
+            return free.pop()
+        model = self.models[index].model
+        # Random terrain is drawn into the model, so that a row needs one of its own.
+        return _Data(copy.copy(model) if self.ground else model, index)
+
+    def _give_back(self, old: "_Data") -> None:
+        self._pool[old.index].append(old)
+        # Models with terrain are large: one idle model per row is enough.
+        if self.ground and sum(map(len, self._pool)) > self.num_envs:
+            max(self._pool, key=len).pop(0)
+
     def reset(self, rows: IntArray, noise: float, readings: FloatArray) -> None:
-        """Put rows into their start pose.
+        """Put rows into their start pose, on new terrain where that is random.
 
         Args:
             rows: (K,) int64, without repeats.
@@ -163,6 +185,8 @@ class BatchSimulator:
         """
         self._check_hosts(self.addresses[rows])
         self._use_threads()
+        if self.ground:
+            self.ground.draw(rows, self.streams, alone=self.num_threads == 1 or len(rows) == 1)
         alone = self.num_threads == 1 or len(rows) <= FEW_ROWS
         reset = kernels.reset_rows_alone if alone else kernels.reset_rows
         reset(
@@ -191,6 +215,25 @@ class BatchSimulator:
             readings, self.diverged,
         )  # fmt: skip
 
+    def read_ground(self, rows: IntArray, maps: FloatArray, heights: DoubleArray) -> None:
+        """Read the ground around the torsos; only where terrain is random.
+
+        Args:
+            rows: (K,) int64, without repeats; those that diverged are left as they are.
+            maps: (B, G) float32, m, height maps, written; see `height_map_offsets`.
+            heights: (B,) float64, m, height of the ground under the torso, not below 0, written.
+
+        Raises:
+            ConfigError: the ground is not random.
+        """
+        if self.ground is None:
+            raise ConfigError("only scenes with random terrain have a height map, got another one")
+        self._use_threads()
+        alone = self.num_threads == 1 or len(rows) <= FEW_ROWS
+        self.ground.read(
+            self.addresses, rows, self.torso_position, self.diverged, maps, heights, alone=alone
+        )
+
     @staticmethod
     def _check_hosts(addresses: IntArray) -> None:
         # The compiled loops follow these addresses blindly: a zero would crash the process.
@@ -199,16 +242,27 @@ class BatchSimulator:
 
     def data(self, row: int) -> Any:
         """Return the live `mujoco.MjData` of one row (for rendering and tests)."""
+        return self._hosted(row).data
+
+    def model(self, row: int) -> Any:
+        """Return the live `mujoco.MjModel` of one row (for rendering and tests).
+
+        Rows that host one body share its model, unless terrain is random: then each row has its
+        own, and every reset changes it in place (a renderer must upload height fields again).
+        """
+        return self._hosted(row).model
+
+    def _hosted(self, row: int) -> "_Data":
         found = self._data[row]
         if found is None:
             raise ConfigError(f"row {row} hosts no model yet; call assign and reset first")
-        return found.data
+        return found
 
     def get_state(self) -> BatchState:
         """Return a copy of everything that continues the batch to the same bits."""
         rows = []
         for row in range(self.num_envs):
-            model = self.models[self.model_index[row]].model
+            model = self.model(row)
             buffer = np.empty(mujoco.mj_stateSize(model, _STATE))
             mujoco.mj_getState(model, self.data(row), buffer, _STATE)
             rows.append(buffer)
@@ -217,14 +271,27 @@ class BatchSimulator:
             np.concatenate(rows),
             self.streams.copy(),
             self.torso_position.copy(),
+            self.ground.streams.copy() if self.ground else None,
         )
 
     def set_state(self, state: BatchState) -> None:
-        """Continue from a state of `get_state` of a batch with the same models."""
+        """Continue from a state of `get_state` of a batch with the same models.
+
+        Raises:
+            ConfigError: terrain is random, and the state holds none.
+        """
         self.assign(np.arange(self.num_envs), state.model_index)
+        if self.ground:
+            if state.terrain_streams is None:
+                raise ConfigError(
+                    "this state holds no terrain, but the scene's terrain is random; use a state "
+                    "of the same task"
+                )
+            self._use_threads()
+            self.ground.draw_again(state.terrain_streams, alone=self.num_threads == 1)
         offset = 0
         for row in range(self.num_envs):
-            model, data = self.models[self.model_index[row]].model, self.data(row)
+            model, data = self.model(row), self.data(row)
             size = mujoco.mj_stateSize(model, _STATE)
             mujoco.mj_resetData(model, data)
             mujoco.mj_setState(model, data, state.physics[offset : offset + size], _STATE)

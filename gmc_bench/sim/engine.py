@@ -6,8 +6,9 @@ crashes the process: only `gmc_bench.sim` handles addresses, and only of objects
 """
 
 import ctypes
+from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numba
 from llvmlite import ir
@@ -15,6 +16,14 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from gmc_bench.morphology.engine_library import engine_library
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def compiled(**options: Any) -> Callable[[_Function], _Function]:
+    """Return `numba.njit` with a cache on disk and without the interpreter's lock, but typed."""
+    decorator: Callable[[_Function], _Function] = numba.njit(cache=True, nogil=True, **options)
+    return decorator
 
 
 class EngineFunctions(NamedTuple):
@@ -117,5 +126,16 @@ def store_double(typingctx, address, index, value):
         base = builder.inttoptr(args[0], ir.DoubleType().as_pointer())
         builder.store(args[2], cgutils.gep(builder, base, args[1]))
         return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic
+def pointer(typingctx, address):
+    """Make a pointer of an address, for `numba.carray`."""
+    signature = types.voidptr(types.int64)
+
+    def codegen(context, builder, signature, args):
+        return builder.inttoptr(args[0], context.get_value_type(types.voidptr))
 
     return signature, codegen

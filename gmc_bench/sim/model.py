@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import mujoco
+import numpy as np
 
 from gmc_bench.errors import MorphologyError
 from gmc_bench.morphology.engine_library import engine_library
 from gmc_bench.morphology.mjcf import emit_mjcf
-from gmc_bench.morphology.schema import Morphology
-from gmc_bench.types import Vec3
+from gmc_bench.morphology.schema import IDENTITY, Morphology
+from gmc_bench.sim.terrain import Terrain
+from gmc_bench.types import Quat, Vec3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +26,17 @@ class Scene:
     """Offset added to the torso's start position, m, world frame."""
     num_substeps: int = 4
     """Engine steps per control step."""
+    assets: str = ""
+    """MJCF elements placed in `asset`, for what the ground refers to."""
+    start_offset: Vec3 = (0.0, 0.0, 0.0)
+    """Added to the torso's position at the start of an episode, on top of `spawn`, m, world frame.
+
+    It changes the start state (`qpos0`) and not the torso's `body_pos`, so that the place where a
+    body starts is not a feature of the body."""
+    start_orientation: Quat = IDENTITY
+    """Turns the torso at the start of an episode; a change of the start state, too."""
+    terrain: Terrain | None = None
+    """What is drawn anew at each reset; `floor` and `assets` hold its parts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +66,7 @@ def compile_model(morphology: Morphology, scene: Scene) -> CompiledModel:
         MorphologyError: MuJoCo refuses the body; the message carries its reason.
     """
     engine_library()  # before MuJoCo has anything to log
-    text = emit_mjcf(morphology, floor=scene.floor, spawn=scene.spawn)
+    text = emit_mjcf(morphology, floor=scene.floor, spawn=scene.spawn, assets=scene.assets)
     try:
         model = mujoco.MjModel.from_xml_string(text)
     except ValueError as error:
@@ -61,7 +74,17 @@ def compile_model(morphology: Morphology, scene: Scene) -> CompiledModel:
         raise MorphologyError(
             f"MuJoCo cannot compile the body {morphology.name!r}: {reason}"
         ) from error
+    _move_start(model, scene)
     return CompiledModel(morphology=morphology, scene=scene, model=model)
+
+
+def _move_start(model: Any, scene: Scene) -> None:
+    # The torso's joint is free: its place in the model is nothing but its start.
+    if scene.start_orientation != IDENTITY:
+        compiled = model.qpos0[3:7].copy()
+        mujoco.mju_mulQuat(model.qpos0[3:7], np.array(scene.start_orientation), compiled)
+    if any(scene.start_offset):
+        model.qpos0[:3] += scene.start_offset
 
 
 def compile_models(morphologies: Sequence[Morphology], scene: Scene) -> list[CompiledModel]:

@@ -20,3 +20,13 @@ def fallen(ratio: float) -> Callable[[Transition], BoolArray]:
         return low
 
     return term
+
+
+def beside_track(half_width: float) -> Callable[[Transition], BoolArray]:
+    """Return a term that is true when the torso is `half_width` m or more beside the x axis."""
+
+    def term(transition: Transition) -> BoolArray:
+        outside: BoolArray = np.abs(transition.torso_after[:, 1]) >= half_width
+        return outside
+
+    return term

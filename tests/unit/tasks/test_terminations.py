@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from gmc_bench.tasks.spec import Transition
-from gmc_bench.tasks.terminations import fallen
+from gmc_bench.tasks.terminations import beside_track, fallen
 
 
 def _transition(heights, standing):
@@ -40,3 +42,16 @@ def test_fallen_judges_every_body_by_its_own_height_and_the_given_ratio():
     assert fallen(0.5)(transition).tolist() == [False, True, True]
     assert fallen(0.3)(transition).tolist() == [False, False, True]
     assert fallen(0.9)(transition).tolist() == [True, True, True]
+
+
+def test_fallen_judges_every_body_by_the_ground_under_it():
+    transition = replace(
+        _transition([1.3, 1.3, -9.5], [0.4, 0.4, 0.4]), ground_height=np.array([1.0, 1.2, -10.0])
+    )
+    assert fallen(0.5)(transition).tolist() == [False, True, False]
+
+
+def test_beside_the_track_counts_from_its_edge_on_to_both_sides():
+    transition = _transition([1.0] * 5, [1.0] * 5)
+    transition.torso_after[:, 1] = [-19.01, -19.0, -18.99, 18.99, 19.0]
+    assert beside_track(19.0)(transition).tolist() == [True, True, False, False, True]

@@ -1,0 +1,278 @@
+"""Random ground: what is drawn at a reset, and the MJCF elements it is drawn into.
+
+Terrain changes between episodes without compiling a model again: the model is compiled once with
+as many boxes and height fields as any draw can need, and a draw moves and resizes them. What a
+draw leaves over is parked under the ground, where nothing collides with it.
+
+Every length is a multiple of a cell of 0.1 m.
+
+Source:
+    Gupta et al. 2021 (DERL), arXiv:2102.02202, and Gupta et al. 2022 (MetaMorph),
+    arXiv:2203.11931. Differs: geoms are moved instead of compiled anew.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+
+from gmc_bench.types import Array, DoubleArray, IntArray, Vec3
+
+CELLS_PER_METRE = 10
+SURFACE = 1.0  # m, height of flat ground
+BEYOND = -10.0  # m, height of what lies beyond a field
+WALL_THICKNESS = 1.0  # m
+WALL_TOP = 3.0  # m
+DEPTH = 0.1  # m, of a height field below z = 0
+MAX_HEIGHT = 2.5  # m, of a height field; only the compiler asks
+
+
+def box(name: str, center: Vec3, half_size: Vec3) -> str:
+    """Return a static box, MJCF; friction and contact dimension are the model's defaults."""
+    return (
+        f'    <geom name="{name}" type="box" pos="{_text(center)}" size="{_text(half_size)}" '
+        f'friction="0.7 0.1 0.1"/>'
+    )
+
+
+def walls(low: float, high: float, half_width: float) -> str:
+    """Return four walls around the field [low, high] x [-half_width, half_width], MJCF.
+
+    They stand outside the field, 1 m thick, from z = -1 m to 3 m. Those along x cover the corners.
+    """
+    thick = WALL_THICKNESS / 2
+    middle, half_length = (low + high) / 2, (high - low) / 2
+    center, half_height = (WALL_TOP - 1.0) / 2, (WALL_TOP + 1.0) / 2
+    across, along = (
+        (thick, half_width, half_height),
+        (half_length + 2 * thick, thick, half_height),
+    )
+    return "\n".join(
+        [
+            box("wall/0", (low - thick, 0.0, center), across),
+            box("wall/1", (high + thick, 0.0, center), across),
+            box("wall/2", (middle, -half_width - thick, center), along),
+            box("wall/3", (middle, half_width + thick, center), along),
+        ]
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """A rectangle of ground around the x axis, in cells."""
+
+    start: float
+    """x of its low end, m."""
+    length: float
+    """Along x, m."""
+    half_width: float
+    """Along y to either side, m."""
+    walled: bool
+    """Whether walls 1 m thick stand around it."""
+
+    @property
+    def end(self) -> float:
+        """Return x of its high end, m."""
+        return self.start + self.length
+
+    @property
+    def first_column(self) -> int:
+        """Return the number of the first column; cell (0, 0) begins at the origin."""
+        return _cells(self.start)
+
+    @property
+    def num_columns(self) -> int:
+        """Return the number of cells along x."""
+        return _cells(self.length)
+
+    @property
+    def num_rows(self) -> int:
+        """Return the number of cells along y."""
+        return 2 * _cells(self.half_width)
+
+    @property
+    def wall_cells(self) -> int:
+        """Return the thickness of its walls in cells, 0 without walls."""
+        return _cells(WALL_THICKNESS) if self.walled else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObstacleField(Field):
+    """Boxes at random places of a flat field.
+
+    Each box draws its half length and its half width, then up to `num_tries` places until it does
+    not overlap an earlier box; without such a place it is left out. Boxes float 0.1 m above the
+    ground and are 4 m high.
+    """
+
+    num_boxes: int
+    half_sizes: tuple[float, ...]
+    """Of a box along x and along y, m; whole multiples of a cell."""
+    clearance: float
+    """Free ground at both ends of the field, m."""
+    flats: tuple[float, ...]
+    """Half lengths of the flat pieces of the ground, m; the last one is repeated and cut."""
+    num_tries: int
+
+    @property
+    def floor(self) -> str:
+        """Return the ground, the walls and all boxes, MJCF."""
+        lines: list[str] = []
+        x, pieces = self.start, list(self.flats)
+        while x < self.end:
+            half = min(pieces[0], (self.end - x) / 2)
+            center = (x + half, 0.0, 0.0)
+            lines.append(box(f"floor/{len(lines)}", center, (half, self.half_width, SURFACE)))
+            x += 2 * half
+            pieces = pieces[1:] or pieces
+        lines.append(walls(self.start, self.end, self.half_width))
+        # Spread along x, so that the compiler's tree of bounding boxes suits boxes sorted by x.
+        step = self.length / (self.num_boxes + 1)
+        for index in range(self.num_boxes):
+            center = (self.start + (index + 1) * step, 0.0, BOX_CENTER)
+            lines.append(box(f"box/{index}", center, (0.5, 0.5, BOX_HALF_HEIGHT)))
+        return "\n".join(lines)
+
+    @property
+    def assets(self) -> str:
+        """Return nothing: boxes need no assets."""
+        return ""
+
+    @property
+    def num_fixed(self) -> int:
+        """Return the number of geoms before the first box."""
+        return self.floor.count("<geom") - self.num_boxes
+
+    @property
+    def tables(self) -> tuple[int, int, int, IntArray, int]:
+        """Return what the compiled loop needs: see `terrain_kernels.place_boxes`."""
+        return (
+            self.num_fixed,
+            self.num_boxes,
+            self.num_tries,
+            np.array([_cells(half) for half in self.half_sizes], np.int64),
+            _cells(self.clearance),
+        )
+
+
+BOX_CENTER = 3.1  # m, height of a box's middle
+BOX_HALF_HEIGHT = 2.0  # m
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corridor(Field):
+    """Flat pieces and patches of slopes, steps and rugged ground in turn along x.
+
+    After a first flat piece, a flat piece and a patch of a random kind follow each other; a patch
+    that does not fit is left out, and the last flat piece is cut to end with the field. Every
+    number is drawn uniformly from the values listed here.
+
+    - slope: height `h sin(pi s)`, s from 0 to 1 along x;
+    - steps: equal parts along x with the heights of `step_profile`;
+    - rugged: strips across y of a random number of cells; in each strip a triangle wave along x
+      from 0 to 2 m with f / 2 periods, cut off above a height.
+    """
+
+    first_flat: float
+    """Half length, m."""
+    flats: tuple[float, ...]
+    """Half lengths, m."""
+    slopes: tuple[float, ...]
+    """Half lengths, m."""
+    slope_heights: tuple[float, ...]
+    """m above the flat ground."""
+    steps: tuple[float, ...]
+    """Half lengths, m."""
+    step_profile: tuple[float, ...]
+    """m above the flat ground."""
+    rugged: tuple[float, ...]
+    """Half lengths, m."""
+    strip_cells: tuple[int, int]
+    """Least and greatest width of a strip, cells."""
+    frequencies: tuple[int, ...]
+    """f, half periods per patch."""
+    clip_heights: tuple[float, ...]
+    """m above the flat ground."""
+
+    @cached_property
+    def capacity(self) -> tuple[int, int, int]:
+        """Most flat pieces, most patches, and most columns of patches that a draw can need."""
+        flats = [2 * _cells(half) for half in self.flats]
+        patches = [2 * _cells(half) for half in (*self.slopes, *self.steps, *self.rugged)]
+
+        @cache
+        def most(left: int) -> tuple[int, int, int]:
+            found = (0, 0, 0)
+            for flat in flats if left > 0 else ():
+                rest = left - min(flat, left)
+                options = [(0, 0, rest)] if any(size > rest for size in patches) else []
+                options += [(1, size, rest - size) for size in patches if size <= rest]
+                for count, columns, remaining in options:
+                    deeper = most(remaining)
+                    found = (
+                        max(found[0], 1 + deeper[0]),
+                        max(found[1], count + deeper[1]),
+                        max(found[2], columns + deeper[2]),
+                    )
+            return found
+
+        num_flats, num_patches, columns = most(self.num_columns - 2 * _cells(self.first_flat))
+        return num_flats + 1, num_patches, columns
+
+    @property
+    def floor(self) -> str:
+        """Return all flat pieces, then all patches, MJCF."""
+        num_flats, num_patches, _ = self.capacity
+        size = (1.0, self.half_width, SURFACE)
+        places = np.linspace(self.start + 1.0, self.end - 1.0, num_flats)
+        lines = [box(f"floor/{i}", (float(x), 0.0, 0.0), size) for i, x in enumerate(places)]
+        places = np.linspace(self.start + 5.0, self.end - 5.0, num_patches)
+        lines += [
+            f'    <geom name="patch/{i}" type="hfield" hfield="patch/{i}" '
+            f'pos="{_text((float(x), 0.0, 0.0))}" friction="0.7 0.1 0.1"/>'
+            for i, x in enumerate(places)
+        ]
+        return "\n".join(lines)
+
+    @property
+    def assets(self) -> str:
+        """Return one height field per patch, MJCF; together they hold the most columns."""
+        _, num_patches, columns = self.capacity
+        each = math.ceil(columns / num_patches)
+        size = _text((1.0, self.half_width, MAX_HEIGHT))
+        return "\n".join(
+            f'    <hfield name="patch/{i}" nrow="{self.num_rows}" ncol="{each}" '
+            f'size="{size} {DEPTH!r}"/>'
+            for i in range(num_patches)
+        )
+
+    @property
+    def tables(self) -> tuple[Array | int, ...]:
+        """Return what the compiled loop needs: see `terrain_kernels.lay_corridor`."""
+        num_flats, num_patches, _ = self.capacity
+
+        def lengths(halves: tuple[float, ...]) -> IntArray:
+            return np.array([2 * _cells(half) for half in halves], np.int64)
+
+        def heights(values: tuple[float, ...]) -> DoubleArray:
+            return np.array(values, np.float64)
+
+        return (
+            num_flats, num_patches, 2 * _cells(self.first_flat), lengths(self.flats),
+            lengths(self.slopes), heights(self.slope_heights),
+            lengths(self.steps), heights(self.step_profile),
+            lengths(self.rugged), np.array(self.strip_cells, np.int64),
+            np.array(self.frequencies, np.int64), heights(self.clip_heights),
+        )  # fmt: skip
+
+
+Terrain = ObstacleField | Corridor
+
+
+def _cells(length: float) -> int:
+    return round(length * CELLS_PER_METRE)
+
+
+def _text(numbers: tuple[float, ...]) -> str:
+    return " ".join(repr(float(number)) for number in numbers)

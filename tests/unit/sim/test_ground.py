@@ -1,0 +1,253 @@
+"""Random terrain in the models of a batch, beside models that are compiled with it."""
+
+import mujoco
+import numpy as np
+import pytest
+
+from gmc_bench.errors import ConfigError
+from gmc_bench.morphology.mjcf import emit_mjcf
+from gmc_bench.sim.batch import BatchSimulator, available_threads
+from gmc_bench.sim.model import compile_models
+from gmc_bench.sim.terrain import box
+from gmc_bench.tasks import unimal_obstacles, unimal_vt
+from gmc_bench.testing.morphologies import biped, chain, star
+from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.tokens.table import build_table
+
+BODIES = [chain(4), star(3), biped()]
+ALL = np.arange(3)
+NUM_HEIGHTS = 1410
+
+
+@pytest.fixture(scope="module", params=[unimal_obstacles, unimal_vt], ids=["obstacles", "vt"])
+def task(request):
+    return request.param.TASK
+
+
+@pytest.fixture(scope="module")
+def models(task):
+    return compile_models(BODIES, task.scene)
+
+
+@pytest.fixture
+def make_batch(models):
+    """Build a batch that hosts the bodies in turn, and readings for it."""
+    layout = build_table(models, TokenSpec(5)).layout
+
+    def make(num_envs=3, num_threads=1, seed=0):
+        batch = BatchSimulator(models, num_envs, layout, num_threads)
+        batch.assign(np.arange(num_envs), np.arange(num_envs) % 3)
+        batch.seed(seed)
+        return batch, np.zeros((num_envs, 5, 17), np.float32)
+
+    return make
+
+
+def compiled_anew(model, body, scene):
+    """Write what stands in a row's model as MJCF and compile it; without parked geoms."""
+    floor, assets, heights = [], [], []
+    for geom in range(model.body_geomnum[0]):
+        name, place = model.geom(geom).name, tuple(model.geom_pos[geom].tolist())
+        if model.geom_contype[geom] == 0:
+            continue
+        if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_BOX:
+            floor.append(box(name, place, tuple(model.geom_size[geom].tolist())))
+            continue
+        field = model.geom_dataid[geom]
+        rows, columns = model.hfield_nrow[field], model.hfield_ncol[field]
+        size = " ".join(map(repr, model.hfield_size[field].tolist()))
+        floor.append(f'<geom type="hfield" hfield="{name}" pos="{place[0]!r} 0 0"/>')
+        assets.append(f'<hfield name="{name}" nrow="{rows}" ncol="{columns}" size="{size}"/>')
+        first = model.hfield_adr[field]
+        heights.append(model.hfield_data[first : first + rows * columns])
+    text = emit_mjcf(body, floor="\n".join(floor), spawn=scene.spawn, assets="\n".join(assets))
+    fresh = mujoco.MjModel.from_xml_string(text)
+    if heights:
+        fresh.hfield_data[:] = np.concatenate(heights)
+    return fresh
+
+
+def throw_onto_terrain(batch, row, random):
+    """Put a body above a box or a patch, falling forward."""
+    model, data = batch.model(row), batch.data(row)
+    terrain = [
+        geom for geom in range(model.body_geomnum[0])
+        if model.geom_contype[geom] and model.geom(geom).name.startswith(("box", "patch"))
+    ]  # fmt: skip
+    geom = terrain[random.integers(len(terrain))]
+    data.qpos[:2] = model.geom_pos[geom, :2]
+    data.qpos[2] += 0.2 if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_HFIELD else 4.2
+    data.qvel[0], data.qvel[2] = 2.0, -2.0
+    mujoco.mj_forward(model, data)
+
+
+def test_a_draw_into_a_compiled_model_equals_a_model_compiled_with_it(task, make_batch):
+    batch, readings = make_batch()
+    for _ in range(3):  # the last of several draws: nothing is left of the earlier ones
+        batch.reset(ALL, 0.005, readings)
+    random = np.random.default_rng(0)
+    twins = []
+    for row in range(3):
+        throw_onto_terrain(batch, row, random)
+        fresh = compiled_anew(batch.model(row), BODIES[row], task.scene)
+        data = mujoco.MjData(fresh)
+        data.qpos[:], data.qvel[:] = batch.data(row).qpos, batch.data(row).qvel
+        mujoco.mj_forward(fresh, data)
+        twins.append((fresh, data))
+    touched = np.zeros(3, np.int64)
+    for _ in range(200):
+        actions = random.normal(0.0, 0.9, (3, 10)).astype(np.float32)
+        batch.step(actions, readings)
+        for row, (fresh, data) in enumerate(twins):
+            data.ctrl[:] = actions[row, batch.layout.actuator_slot[row, : fresh.nu]]
+            mujoco.mj_step(fresh, data, 4)
+            assert data.ncon == batch.data(row).ncon
+            np.testing.assert_array_equal(data.qpos, batch.data(row).qpos)
+            model = batch.model(row)
+            geoms = batch.data(row).contact.geom.ravel()
+            touched[row] += any(
+                model.geom(int(geom)).name.startswith(("box", "patch")) for geom in geoms
+            )
+    assert (touched > 3).all()
+
+
+def test_the_draw_fits_what_the_compiler_makes_of_it(task, make_batch):
+    batch, readings = make_batch()
+    batch.reset(ALL, 0.005, readings)
+    model = batch.model(0)
+    fresh = compiled_anew(model, BODIES[0], task.scene)
+    kept = [geom for geom in range(model.body_geomnum[0]) if model.geom_contype[geom]]
+    assert len(kept) == fresh.body_geomnum[0]
+    for name in ("geom_pos", "geom_size", "geom_rbound", "geom_aabb"):
+        np.testing.assert_array_equal(getattr(model, name)[kept], getattr(fresh, name)[: len(kept)])
+    # Every node of the tree of bounding boxes encloses its children.
+    bounds, child = model.bvh_aabb, model.bvh_child
+    for node in range(model.body_bvhnum[0]):
+        for below in child[node][child[node] >= 0]:
+            low = bounds[node, :3] - bounds[node, 3:] - 1e-9
+            high = bounds[node, :3] + bounds[node, 3:] + 1e-9
+            assert (low <= bounds[below, :3] - bounds[below, 3:]).all()
+            assert (high >= bounds[below, :3] + bounds[below, 3:]).all()
+
+
+def test_what_is_left_over_is_parked_out_of_reach(make_batch):
+    batch, readings = make_batch()
+    batch.reset(ALL, 0.005, readings)
+    for row in range(3):
+        model = batch.model(row)
+        parked = np.flatnonzero(model.geom_contype[: model.body_geomnum[0]] == 0)
+        assert (model.geom_conaffinity[parked] == 0).all()
+        assert (model.geom_pos[parked, 2] + model.geom_rbound[parked] < -5.0).all()
+        # Under ground, where no ray from above meets them.
+        data = mujoco.MjData(model)
+        mujoco.mj_kinematics(model, data)
+        found = np.zeros(1, np.int32)
+        for geom in parked:
+            start = np.array([*model.geom_pos[geom, :2], 50.0])
+            mujoco.mj_ray(model, data, start, np.array([0.0, 0.0, -1.0]), None, 1, -1, found)
+            assert found[0] not in parked
+
+
+def test_cells_hold_the_heights_of_the_model(make_batch):
+    batch, readings = make_batch()
+    batch.reset(ALL, 0.005, readings)
+    model, cells = batch.model(0), batch.ground.cells[0]
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    random, found = np.random.default_rng(0), np.zeros(1, np.int32)
+    compared = 0
+    for _ in range(400):
+        row, column = random.integers(cells.shape[0]), random.integers(cells.shape[1])
+        x, y = (column - 30 + 0.5) / 10, (row - 200 + 0.5) / 10
+        heights = []
+        for dx in (-0.049, 0.0, 0.049):
+            for dy in (-0.049, 0.0, 0.049):
+                start = np.array([x + dx, y + dy, 50.0])
+                down = np.array([0.0, 0.0, -1.0])
+                heights.append(50.0 - mujoco.mj_ray(model, data, start, down, None, 1, -1, found))
+        if max(heights) - min(heights) > 1e-6:
+            continue
+        compared += 1
+        if heights[0] > 4.0:  # a box counts as 2 m high
+            heights[0] = 3.0
+        assert cells[row, column] / 1000 == pytest.approx(heights[0], abs=5e-4)
+    assert compared > 200
+
+
+def test_each_row_has_a_model_of_its_own_and_another_terrain_at_each_reset(models, make_batch):
+    batch, readings = make_batch(num_envs=6)
+    rows = np.arange(6)
+    batch.reset(rows, 0.005, readings)
+    addresses = {batch.model(row)._address for row in rows}
+    assert len(addresses) == 6
+    assert not addresses & {compiled.model._address for compiled in models}
+    first = batch.ground.cells.copy()
+    assert len({cells.tobytes() for cells in first}) == 6
+    batch.reset(rows[:1], 0.005, readings)
+    assert (batch.ground.cells[0] != first[0]).any()
+    np.testing.assert_array_equal(batch.ground.cells[1:], first[1:])
+
+
+def test_terrain_follows_from_the_stream_and_not_from_body_or_thread(make_batch):
+    if available_threads() < 2:
+        pytest.skip("needs two cores")
+    found = []
+    for threads, bodies in ((1, [0, 1, 2]), (2, [2, 2, 0])):
+        batch, readings = make_batch(num_threads=threads, seed=4)
+        batch.assign(ALL, np.array(bodies))
+        batch.reset(ALL, 0.005, readings)
+        found.append((batch.ground.cells.tobytes(), batch.model(1).geom_pos[:10].tobytes()))
+    assert found[0] == found[1]
+
+
+def test_a_fresh_batch_continues_on_the_same_terrain(make_batch):
+    batch, readings = make_batch()
+    batch.reset(ALL, 0.005, readings)
+    batch.reset(ALL, 0.005, readings)
+    random = np.random.default_rng(0)
+    for row in range(3):
+        throw_onto_terrain(batch, row, random)
+    actions = random.normal(size=(40, 3, 10)).astype(np.float32)
+    for action in actions[:20]:
+        batch.step(action, readings)
+    state = batch.get_state()
+    twin, other = make_batch(seed=9)
+    twin.assign(ALL, np.array([2, 1, 0]))
+    twin.reset(ALL, 0.005, other)
+    twin.set_state(state)
+    np.testing.assert_array_equal(twin.ground.cells, batch.ground.cells)
+    for action in actions[20:]:
+        batch.step(action, readings)
+        twin.step(action, other)
+        np.testing.assert_array_equal(readings, other)
+    assert twin.get_state().terrain_streams.tobytes() == state.terrain_streams.tobytes()
+
+
+def test_a_state_without_terrain_is_refused(make_batch):
+    batch, readings = make_batch()
+    batch.reset(ALL, 0.005, readings)
+    state = batch.get_state()
+    bare = type(state)(state.model_index, state.physics, state.streams, state.torso_position)
+    with pytest.raises(ConfigError, match="holds no terrain"):
+        batch.set_state(bare)
+
+
+def test_few_idle_models_are_kept(models, make_batch):
+    batch, readings = make_batch(num_envs=2)
+    rows = np.arange(2)
+    for index in (0, 1, 2, 0, 1, 2, 0):
+        batch.assign(rows, np.full(2, index))
+        batch.reset(rows, 0.005, readings)
+        assert sum(map(len, batch._pool)) <= 2
+
+
+def test_height_maps_leave_broken_rows_alone(make_batch):
+    batch, readings = make_batch()
+    batch.reset(ALL, 0.005, readings)
+    maps, heights = np.full((3, NUM_HEIGHTS), 7.0, np.float32), np.full(3, 7.0)
+    batch.diverged[1] = True
+    batch.torso_position[1] = np.nan
+    batch.read_ground(ALL, maps, heights)
+    assert (maps[1] == 7.0).all()
+    assert heights.tolist() == [1.0, 7.0, 1.0]
+    assert (maps[0] != 7.0).all()

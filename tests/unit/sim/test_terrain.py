@@ -1,0 +1,99 @@
+import itertools
+from dataclasses import replace
+
+import mujoco
+import numpy as np
+import pytest
+
+from gmc_bench.sim.model import compile_model
+from gmc_bench.sim.terrain import walls
+from gmc_bench.tasks import unimal_obstacles, unimal_vt
+from gmc_bench.testing.morphologies import chain
+
+FIELD = unimal_obstacles.TERRAIN
+CORRIDOR = unimal_vt.TERRAIN
+
+
+@pytest.mark.parametrize(("terrain", "columns", "wall"), [(FIELD, 1000, 10), (CORRIDOR, 1100, 0)])
+def test_a_field_counts_its_cells(terrain, columns, wall):
+    assert terrain.first_column == -30
+    assert (terrain.num_columns, terrain.num_rows) == (columns, 400)
+    assert terrain.wall_cells == wall
+
+
+def test_a_corridor_has_room_for_every_draw():
+    assert CORRIDOR.capacity == (24, 10, 960)
+    # 11 m after the first piece, flat pieces of 2, 4 or 6 m, patches of 6 or 8 m. By hand: most
+    # flat pieces are 4 m and a patch of 8 m that does not fit, then 2, 2, 2 and 1 m.
+    small = replace(CORRIDOR, length=17.0, slopes=(3.0,), steps=(4.0,), rugged=(4.0,))
+    assert small.capacity == (6, 1, 80)
+
+
+def test_the_room_of_a_corridor_is_not_exceeded_by_the_longest_rows_of_pieces():
+    flats, patches = (20, 40, 60), (80, 160, 240, 320)
+
+    def lay(choices):
+        left, num_flats, num_patches, columns = 1040, 1, 0, 0
+        for flat, patch in choices:
+            if left <= 0:
+                break
+            left -= min(flat, left)
+            num_flats += 1
+            if patch <= left and left > 0:
+                left -= patch
+                num_patches += 1
+                columns += patch
+        return num_flats, num_patches, columns
+
+    # A pair for some time, another one once, and a third one for the rest.
+    pairs = list(itertools.product(flats, patches))
+    found = [
+        lay([*[one] * count, middle, *[other] * 60])
+        for one, middle, other in itertools.product(pairs, repeat=3)
+        for count in range(12)
+    ]
+    assert tuple(max(numbers) for numbers in zip(*found, strict=True)) == CORRIDOR.capacity
+
+
+def test_walls_surround_a_field_without_gaps():
+    model = mujoco.MjModel.from_xml_string(
+        f"<mujoco><worldbody>{walls(-3.0, 97.0, 20.0)}</worldbody></mujoco>"
+    )
+    low, high = model.geom_pos - model.geom_size, model.geom_pos + model.geom_size
+    assert (low[:, 2] == -1.0).all()
+    assert (high[:, 2] == 3.0).all()
+
+    def inside(x, y):
+        return ((low[:, :2] <= (x, y)) & ((x, y) <= high[:, :2])).all(axis=1).any()
+
+    for x in np.linspace(-4.0, 98.0, 103):
+        assert inside(x, -20.5)
+        assert inside(x, 20.5)
+    for y in np.linspace(-21.0, 21.0, 43):
+        assert inside(-3.5, y)
+        assert inside(97.5, y)
+    assert not inside(-2.99, 0.0)
+    assert not inside(96.99, 19.99)
+    assert not inside(-4.01, 0.0)
+
+
+def test_the_parts_of_a_terrain_come_first_in_every_model():
+    for task in (unimal_obstacles.TASK, unimal_vt.TASK):
+        names = []
+        for body in (chain(2), chain(5)):
+            model = compile_model(body, task.scene).model
+            names.append([model.geom(i).name for i in range(model.body_geomnum[0])])
+            assert model.body_bvhadr[0] == 0
+        assert names[0] == names[1]
+    assert len(names[0]) == 24 + 10
+
+
+def test_the_flat_pieces_under_obstacles_follow_each_other():
+    model = compile_model(chain(2), unimal_obstacles.TASK.scene).model
+    floors = [i for i in range(model.ngeom) if model.geom(i).name.startswith("floor/")]
+    edges = [
+        (model.geom_pos[i, 0] - model.geom_size[i, 0], model.geom_pos[i, 0] + model.geom_size[i, 0])
+        for i in floors
+    ]
+    np.testing.assert_allclose(edges, [(-3, 3), (3, 43), (43, 83), (83, 97)])
+    assert FIELD.num_fixed == len(floors) + 4
