@@ -313,7 +313,7 @@ def main() -> None:
     options = parser.parse_args()
     protocol = replace(SUITE.protocol("lite"), env_steps=options.env_steps)
     bodies = load_morphologies(options.morphologies)
-    spec = token_spec(SUITE, bodies)
+    spec = token_spec(SUITE, bodies, TASK)
     settings = {"seed": options.seed, "threads": options.threads}
     training = PlainTraining(bodies.split("train"), spec, protocol, **settings)
     started = time.perf_counter()

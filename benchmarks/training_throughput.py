@@ -170,7 +170,7 @@ def measure(
         seconds: on each side, at least.
         precision: of gmc-bench's networks; the opponent's are float32.
     """
-    spec, train = token_spec(SUITE, bodies), bodies.split("train")
+    spec, train = token_spec(SUITE, bodies, TASK), bodies.split("train")
     config = RunConfig(
         method=SPEC.id,
         method_config=to_dict(SPEC.make_config("lite")),

@@ -14,6 +14,7 @@ from gmc_bench.methods.spec import require_training
 from gmc_bench.morphology.schema import MorphologySet
 from gmc_bench.results.environment import GitState, git_state
 from gmc_bench.suites import SUITES, Protocol, Suite
+from gmc_bench.tasks import Task
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.run_config import RunConfig
 
@@ -228,11 +229,12 @@ def check_threads(count: int | None) -> int:
     return count or available
 
 
-def token_spec(suite: Suite, bodies: MorphologySet) -> TokenSpec:
-    """Return the token layout of a suite on a body set; train and test share it."""
+def token_spec(suite: Suite, bodies: MorphologySet, task: Task) -> TokenSpec:
+    """Return the token layout of a suite's task on a body set; train and test share it."""
     return TokenSpec(
         max_limbs=max(suite.min_token_slots, bodies.max_limbs),
         joints_per_limb=bodies.joints_per_limb,
+        num_heights=task.num_heights,
     )
 
 

@@ -64,12 +64,13 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     suite = SUITES.load(parsed.suite)
     bodies, why = plan.choose_morphologies(parsed)
     note(why)
+    task = TASKS.get(suite.task(parsed.task) if parsed.task else suite.tasks[0])
     setting = profiling.Setting(
-        task=TASKS.get(suite.task(parsed.task) if parsed.task else suite.tasks[0]),
+        task=task,
         bodies=bodies.split("train"),
         bodies_id=bodies.id,
         bodies_digest=bodies.digest,
-        spec=plan.token_spec(suite, bodies),
+        spec=plan.token_spec(suite, bodies, task),
         methods=_methods(parsed),
         protocol=suite.protocol(parsed.protocol),
         num_envs=parsed.num_envs,

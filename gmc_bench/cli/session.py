@@ -61,13 +61,13 @@ def open_session(config: RunConfig, bodies: MorphologySet | None = None) -> Sess
             f"(hash {bodies.digest[:12]}, expected {config.morphologies_digest[:12]}); import the "
             f"version the run used"
         )
-    suite = SUITES.get(config.suite)
+    suite, task = SUITES.get(config.suite), TASKS.get(config.task)
     return Session(
         config,
         METHODS.load(config.method),
-        TASKS.get(config.task),
+        task,
         bodies,
-        token_spec(suite, bodies),
+        token_spec(suite, bodies, task),
     )
 
 

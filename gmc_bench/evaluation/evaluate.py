@@ -155,11 +155,12 @@ class _Actor:
         dynamic = self.normalizer.normalize(core.dynamic, padding)
         if self.silent_limbs is not None:
             silence_dynamic(dynamic, self.silent_limbs[core.morphology_index])
-        tokens = TokenBatch(
-            self.table,
-            torch.from_numpy(core.morphology_index.copy()).to(self.table.context.device),
-            torch.from_numpy(dynamic).to(self.table.context.device),
-        )
+        device = self.table.context.device
+        heights = None
+        if core.height_map is not None:
+            heights = torch.from_numpy(core.height_map.copy()).to(device)
+        index = torch.from_numpy(core.morphology_index.copy()).to(device)
+        tokens = TokenBatch(self.table, index, torch.from_numpy(dynamic).to(device), heights)
         distribution, state = self.model.step(tokens, self.state, critic=False)
         actions = distribution.mode
         if self.noise is not None:

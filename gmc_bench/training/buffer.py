@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -30,6 +31,19 @@ class Minibatch:
     v_s: torch.Tensor
 
 
+class CutOff(NamedTuple):
+    """The end of an episode that a time limit cut off."""
+
+    t: int
+    n: int
+    dynamic: torch.Tensor
+    """(L, Fd), the last observation."""
+    height_map: torch.Tensor
+    """(G,), its height map."""
+    state: torch.Tensor
+    """(L, S), what the policy remembered."""
+
+
 class RolloutBuffer:
     """One rollout, written in place and learned from once.
 
@@ -45,7 +59,8 @@ class RolloutBuffer:
         device: where the tensors live.
 
     Shapes:
-        `dynamic` (T, N, L, Fd), `actions` (T, N, L, J), `log_prob`, `reward`, `value`,
+        `dynamic` (T, N, L, Fd), `height_map` (T, N, G), G being 0 where the layout has no height
+        map, `actions` (T, N, L, J), `log_prob`, `reward`, `value`,
         `next_value`, `advantage`, `returns` (T, N) float32; `morphology_index` (T, N) int64;
         `terminated`, `truncated`, `diverged` (T, N) bool; `state` (T / C, N, L, S) float32.
 
@@ -77,6 +92,7 @@ class RolloutBuffer:
             return torch.zeros(length, num_envs, *shape, dtype=dtype, device=device)
 
         self.dynamic = zeros(spec.max_limbs, spec.num_dynamic)
+        self.height_map = zeros(spec.num_heights)
         self.actions = zeros(spec.max_limbs, spec.joints_per_limb)
         self.morphology_index = zeros(dtype=torch.int64)
         self.log_prob = zeros()
@@ -94,14 +110,28 @@ class RolloutBuffer:
         )
         self.last_dynamic = torch.zeros_like(self.dynamic[0])
         """(N, L, Fd), the observation after the last step."""
+        self.last_height_map = torch.zeros_like(self.height_map[0])
         self.last_morphology_index = torch.zeros_like(self.morphology_index[0])
         self.last_state = torch.zeros_like(self.state[0])
         """(N, L, S), what the policy remembers after the last step."""
-        self.cut_off: list[tuple[int, int, torch.Tensor, torch.Tensor]] = []
-        """(t, n, (L, Fd), (L, S)): last observation and state of episodes a time limit ended."""
+        self.cut_off: list[CutOff] = []
+        """Episodes that a time limit ended."""
 
     def __len__(self) -> int:
         return self.length * self.num_envs
+
+    def tokens(
+        self, morphology_index: torch.Tensor, dynamic: torch.Tensor, height_map: torch.Tensor
+    ) -> TokenBatch:
+        """Return what networks see of B observations.
+
+        Args:
+            morphology_index: (B,) int64.
+            dynamic: (B, L, Fd).
+            height_map: (B, G).
+        """
+        heights = height_map if height_map.shape[-1] else None
+        return TokenBatch(self.table, morphology_index, dynamic, heights)
 
     def sample(self, batch_size: int | None) -> tuple["RolloutBuffer", torch.Tensor]:
         """Return the whole rollout (tianshou asks so for on-policy updates)."""
@@ -122,8 +152,10 @@ class RolloutBuffer:
             at_most = self.sequence_length * self.num_envs
         for start in range(0, len(self), at_most):
             rows = slice(start, min(start + at_most, len(self)))
-            tokens = TokenBatch(
-                self.table, self.morphology_index.flatten()[rows], self.dynamic.flatten(0, 1)[rows]
+            tokens = self.tokens(
+                self.morphology_index.flatten()[rows],
+                self.dynamic.flatten(0, 1)[rows],
+                self.height_map.flatten(0, 1)[rows],
             )
             history = None
             if self.state.shape[-1]:
@@ -163,8 +195,8 @@ class RolloutBuffer:
         flat = {
             name: getattr(self, name).flatten(0, 1)
             for name in (
-                "morphology_index", "dynamic", "actions", "log_prob", "advantage", "returns",
-                "value", "_starts", "state",
+                "morphology_index", "dynamic", "height_map", "actions", "log_prob", "advantage",
+                "returns", "value", "_starts", "state",
             )
         }  # fmt: skip
         states = flat.pop("state")
@@ -175,7 +207,7 @@ class RolloutBuffer:
             part = {name: values[rows] for name, values in flat.items()}
             actions = part["actions"]
             yield Minibatch(
-                obs=TokenBatch(self.table, part["morphology_index"], part["dynamic"]),
+                obs=self.tokens(part["morphology_index"], part["dynamic"], part["height_map"]),
                 history=self._history(
                     states[chosen],
                     part["_starts"].view(steps, size),

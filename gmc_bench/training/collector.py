@@ -1,7 +1,9 @@
 """Fills a rollout buffer: policy, environments, normalisation and episode statistics."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,8 +13,7 @@ from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.envs.normalization import RewardNormalizer, TokenNormalizer
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.per_body import fixed_weights
-from gmc_bench.nn.tokens import TokenBatch
-from gmc_bench.training.buffer import RolloutBuffer
+from gmc_bench.training.buffer import CutOff, RolloutBuffer
 from gmc_bench.training.sampler import BalancedSampler, ReturnTracker
 from gmc_bench.types import BoolArray, FloatArray, IntArray
 
@@ -69,10 +70,19 @@ class Collector:
         """(N, L, S), what the policy remembers of the running episodes."""
         self._raw: FloatArray = env.core.dynamic
         self._index: IntArray = env.core.morphology_index
+        self._heights: FloatArray = self._heights_of({})
 
-    def observe(self, raw: FloatArray, index: IntArray) -> None:
+    def observe(self, observation: Mapping[str, Any]) -> None:
         """Take over the observation that the next action answers."""
-        self._raw, self._index = raw, index
+        self._raw = observation["dynamic"]
+        self._index = observation["morphology_index"]
+        self._heights = self._heights_of(observation)
+
+    def _heights_of(self, observation: Mapping[str, Any]) -> FloatArray:
+        """Return (N, G), with G = 0 for tasks without a height map."""
+        nothing = np.zeros((self.env.num_envs, 0), np.float32)
+        found: FloatArray = observation.get("height_map", nothing)
+        return found
 
     def collect(self, buffer: RolloutBuffer) -> None:
         """Fill the buffer with one rollout."""
@@ -89,8 +99,9 @@ class Collector:
             self.normalizer.update(self._raw, padding)
             dynamic = torch.from_numpy(self.normalizer.normalize(self._raw, padding)).to(device)
             index = torch.from_numpy(self._index).to(device)
+            heights = torch.from_numpy(self._heights).to(device)
             acting = time.perf_counter()
-            tokens = TokenBatch(buffer.table, index, dynamic)
+            tokens = buffer.tokens(index, dynamic, heights)
             distribution, state = self.model.step(tokens, self.state)
             actions = distribution.sample(self.generator)
             self.state = self.model.remember(state, actions)
@@ -98,12 +109,12 @@ class Collector:
             chosen = actions.cpu().numpy()
             acted = time.perf_counter()
             buffer.dynamic[t], buffer.morphology_index[t] = dynamic, index
+            buffer.height_map[t] = heights
             buffer.actions[t] = actions
             stepping = time.perf_counter()
             observation, reward, terminated, truncated, info = self.env.step(chosen)
             stepped = time.perf_counter()
-            self._raw = observation["dynamic"]
-            self._index = observation["morphology_index"]
+            self.observe(observation)
             done = terminated | truncated
             scaled = self.reward_normalizer(reward, done)
             buffer.reward[t] = torch.from_numpy(scaled)
@@ -117,6 +128,7 @@ class Collector:
         padding = self.env.table.limb_padding_mask[self._index]
         last = self.normalizer.normalize(self._raw, padding)
         buffer.last_dynamic.copy_(torch.from_numpy(last))
+        buffer.last_height_map.copy_(torch.from_numpy(self._heights))
         buffer.last_morphology_index.copy_(torch.from_numpy(self._index))
         buffer.last_state.copy_(self.state)
 
@@ -138,6 +150,14 @@ class Collector:
         for row, body in zip(rows[ended == TIME_LIMIT], index[ended == TIME_LIMIT], strict=True):
             padding = self.env.table.limb_padding_mask[body][None]
             normal = self.normalizer.normalize(final_obs[row]["dynamic"][None], padding)[0]
-            place = torch.from_numpy(normal).to(buffer.dynamic.device)
-            buffer.cut_off.append((t, int(row), place, self.state[row].clone()))
+            heights = final_obs[row].get("height_map", np.zeros(0, np.float32))
+            buffer.cut_off.append(
+                CutOff(
+                    t,
+                    int(row),
+                    torch.from_numpy(normal).to(buffer.dynamic.device),
+                    torch.from_numpy(heights).to(buffer.dynamic.device),
+                    self.state[row].clone(),
+                )
+            )
         self.state[torch.from_numpy(rows)] = 0.0

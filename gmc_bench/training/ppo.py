@@ -18,7 +18,6 @@ from torch.optim.lr_scheduler import LambdaLR
 from gmc_bench.errors import GmcBenchError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.per_body import fixed_weights
-from gmc_bench.nn.tokens import TokenBatch
 from gmc_bench.suites.protocol import PPOConfig
 from gmc_bench.training.buffer import Minibatch, RolloutBuffer
 from gmc_bench.training.gae import generalized_advantages
@@ -164,14 +163,16 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         return torch.cat(values).view(buffer.length, buffer.num_envs)
 
     def _next_values(self, buffer: RolloutBuffer) -> torch.Tensor:
-        last = TokenBatch(buffer.table, buffer.last_morphology_index, buffer.last_dynamic)
+        last = buffer.tokens(
+            buffer.last_morphology_index, buffer.last_dynamic, buffer.last_height_map
+        )
         final = self.model.value(last, self.model.one_step(buffer.last_state))
         following = torch.cat([buffer.value[1:], final[None]])
         following[buffer.terminated | buffer.truncated] = 0.0
         if buffer.cut_off and self.config.time_limit == "bootstrap":
-            t, n, dynamic, state = zip(*buffer.cut_off, strict=True)
+            t, n, dynamic, heights, state = zip(*buffer.cut_off, strict=True)
             index = buffer.morphology_index[list(t), list(n)]
-            ends = TokenBatch(buffer.table, index, torch.stack(dynamic))
+            ends = buffer.tokens(index, torch.stack(dynamic), torch.stack(heights))
             history = self.model.one_step(torch.stack(state))
             following[list(t), list(n)] = self.model.value(ends, history)
         return following

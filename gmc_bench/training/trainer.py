@@ -135,7 +135,7 @@ class Trainer:
     def _start(self, seed: int) -> None:
         checkpoint = read_latest(self.folder.checkpoints, self._digest)
         observation, _ = self.env.reset(seed=seed)
-        self.collector.observe(observation["dynamic"], observation["morphology_index"])
+        self.collector.observe(observation)
         if checkpoint is not None:
             self._restore(checkpoint)
 
@@ -260,7 +260,13 @@ class Trainer:
         self._restore_schedule(state["schedule"])
         env = _unflatten_env(tensors["environment"])
         self.env.set_state(env)
-        self.collector.observe(env.core.dynamic.copy(), env.core.batch.model_index.copy())
+        seen: dict[str, Array] = {
+            "dynamic": env.core.dynamic,
+            "morphology_index": env.core.batch.model_index,
+        }
+        if env.core.height_map is not None:
+            seen["height_map"] = env.core.height_map
+        self.collector.observe({name: value.copy() for name, value in seen.items()})
         statistics = tensors["statistics"]
         for prefix, part in self._parts().items():
             part.load_state_dict(
@@ -308,22 +314,36 @@ def _unflatten_adam(tensors: dict[str, Array], groups: list[dict[str, Any]]) -> 
 
 
 def _flatten_env(state: VectorEnvState) -> dict[str, Array]:
-    batch = state.core.batch
-    return {
+    batch, core = state.core.batch, state.core
+    found = {
         "model_index": batch.model_index,
         "physics": batch.physics,
         "streams": batch.streams,
         "torso_position": batch.torso_position,
-        "dynamic": state.core.dynamic,
-        "episode_length": state.core.episode_length,
+        "terrain_streams": batch.terrain_streams,
+        "dynamic": core.dynamic,
+        "episode_length": core.episode_length,
+        "height_map": core.height_map,
+        "visited": core.visited,
         "episode_return": state.episode_return,
         "sampling": state.sampling,
     }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _unflatten_env(tensors: dict[str, Array]) -> VectorEnvState:
     batch = BatchState(
-        tensors["model_index"], tensors["physics"], tensors["streams"], tensors["torso_position"]
+        tensors["model_index"],
+        tensors["physics"],
+        tensors["streams"],
+        tensors["torso_position"],
+        tensors.get("terrain_streams"),
     )
-    core = CoreState(batch, tensors["dynamic"], tensors["episode_length"])
+    core = CoreState(
+        batch,
+        tensors["dynamic"],
+        tensors["episode_length"],
+        tensors.get("height_map"),
+        tensors.get("visited"),
+    )
     return VectorEnvState(core, tensors["episode_return"], tensors["sampling"])

@@ -10,6 +10,7 @@ import yaml
 from gmc_bench.cli import plan
 from gmc_bench.methods import MethodSpec
 from gmc_bench.suites.unimal import SUITE
+from gmc_bench.tasks.unimal_ft import TASK
 
 RUN = ("run", "--method", "recmorph", "--suite", "unimal", "--protocol", "smoke")
 
@@ -164,7 +165,7 @@ def test_an_unknown_preset_is_refused(gmc):
 
 
 def test_train_and_test_share_a_token_layout(tiny_set):
-    spec = plan.token_spec(SUITE, tiny_set)
+    spec = plan.token_spec(SUITE, tiny_set, TASK)
     assert (spec.max_limbs, spec.joints_per_limb) == (12, 2)
 
 

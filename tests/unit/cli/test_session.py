@@ -13,6 +13,7 @@ from gmc_bench.errors import ConfigError
 from gmc_bench.evaluation.evaluate import EpisodeResult
 from gmc_bench.suites import EvaluationConfig
 from gmc_bench.suites.unimal import SUITE
+from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.testing.records import make_returns
 from gmc_bench.training.run_config import RunConfig
 
@@ -36,7 +37,7 @@ def test_a_session_resolves_every_name(config, tiny_set):
     assert session.method.id == "recmorph"
     assert session.task.id == "unimal-ft-v1"
     assert session.bodies.digest == tiny_set.digest
-    assert session.spec == plan.token_spec(SUITE, tiny_set)
+    assert session.spec == plan.token_spec(SUITE, tiny_set, TASK)
 
 
 def test_other_bodies_under_the_same_name_are_refused(config):

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from gmc_bench.envs.normalization import RewardNormalizer
-from gmc_bench.training.ppo import TokenBatch
+from gmc_bench.nn.tokens import TokenBatch
 
 
 def collected(make_trainer, **changes):
@@ -50,7 +50,7 @@ def test_every_time_limit_leaves_its_last_observation(make_trainer):
     trainer = collected(make_trainer)
     buffer = trainer.buffer
     cut = torch.zeros_like(buffer.truncated)
-    for t, row, dynamic, _ in buffer.cut_off:
+    for t, row, dynamic, _, _ in buffer.cut_off:
         cut[t, row] = True
         assert dynamic.shape == buffer.dynamic[0, 0].shape
         following = buffer.dynamic[t + 1, row] if t + 1 < buffer.length else None

@@ -7,6 +7,7 @@ import pytest
 import torch
 from tianshou.utils.torch_utils import policy_within_training_step
 
+from gmc_bench.training.buffer import CutOff
 from gmc_bench.training.ppo import ADVANTAGE_EPSILON, TrainingDivergedError, WarmupCosine
 
 
@@ -60,7 +61,8 @@ def hand_made_targets(make_trainer, time_limit):
     buffer.terminated[1, 1] = True
     buffer.truncated[1, 2:] = True
     buffer.diverged[1, 3] = True
-    buffer.cut_off.append((1, 2, torch.full_like(buffer.dynamic[0, 0], 8.0), buffer.state[0, 2]))
+    last = torch.full_like(buffer.dynamic[0, 0], 8.0)
+    buffer.cut_off.append(CutOff(1, 2, last, buffer.height_map[0, 2], buffer.state[0, 2]))
     trainer.model.value = lambda tokens, history: tokens.dynamic[:, 0, 0]
     trainer.algorithm._preprocess_batch(buffer, buffer, None)
     return buffer

@@ -1,0 +1,116 @@
+"""Training on tasks whose terrain changes: height maps reach the networks, states are complete."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from gmc_bench.config import to_dict
+from gmc_bench.evaluation.evaluate import evaluate_policy
+from gmc_bench.methods import METHODS
+from gmc_bench.suites.protocol import PPOConfig, Protocol
+from gmc_bench.tasks import TASKS
+from gmc_bench.testing.morphologies import biped, chain
+from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.training.run_config import RunConfig
+from gmc_bench.training.run_folder import RunFolder
+from gmc_bench.training.trainer import Trainer
+
+BODIES = (biped(), chain(4))
+NAMES = ("unimal-incline-v1", "unimal-exploration-v1", "unimal-obstacles-v1", "unimal-vt-v1")
+
+
+@pytest.fixture
+def make(tmp_path):
+    def build(task_id, name):
+        task = replace(TASKS.get(task_id), horizon=12)  # so that time limits are met
+        method = METHODS.get("recmorph")
+        small = {"width": 8, "hidden": 8}
+        protocol = Protocol(
+            name="unit",
+            preset="lite",
+            env_steps=192,
+            num_envs=4,
+            rollout_length=16,
+            ppo=PPOConfig(repeat=2, batch_size=24, lr=1e-2),
+            sampling_warmup_iterations=1,
+        )
+        config = RunConfig(
+            method="recmorph",
+            method_config=to_dict(method.make_config("lite", small)),
+            suite="unit-v1",
+            task=task.id,
+            morphologies="unit",
+            morphologies_digest="0" * 64,
+            protocol=protocol,
+            seed=0,
+            checkpoint_interval_s=0.0,
+        )
+        path = tmp_path / name
+        folder = RunFolder(path, create=not path.exists())
+        folder.config.touch()
+        spec = TokenSpec(6, num_heights=task.num_heights)
+        return Trainer(config, method, task, BODIES, spec, folder)
+
+    return build
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("task_id", NAMES)
+def test_a_continued_run_ends_in_the_same_bits(make, task_id):
+    whole = make(task_id, "whole")
+    whole.train(lambda progress: None)
+
+    def stop(progress):
+        if progress.env_steps == 128:
+            raise Stop
+
+    with pytest.raises(Stop):
+        make(task_id, "parts").train(stop)
+    parts = make(task_id, "parts")
+    assert parts.env_steps == 128
+    parts.train(lambda progress: None)
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(parts.model.state_dict()[name], value), name
+    assert parts.curve == whole.curve
+    assert torch.equal(parts.buffer.height_map, whole.buffer.height_map)
+
+
+@pytest.mark.parametrize("task_id", NAMES[2:])
+def test_height_maps_reach_rollout_networks_and_evaluation(make, task_id):
+    trainer = make(task_id, "run")
+    trainer.train(lambda progress: None)
+    heights = trainer.buffer.height_map
+    assert heights.shape == (16, 4, 1410)
+    assert heights.std(dim=-1).max() > 0.0
+    encoder = trainer.model.actor.decoder.height_map
+    before = make(task_id, "fresh").model.actor.decoder.height_map
+    changed = [
+        not torch.equal(new, old)
+        for new, old in zip(encoder.parameters(), before.parameters(), strict=True)
+    ]
+    assert all(changed)
+
+    def returns():
+        found = evaluate_policy(
+            trainer.model,
+            trainer.normalizer,
+            trainer.env.core.task,
+            BODIES,
+            episodes=2,
+            mode="deterministic",
+            seed=3,
+            num_threads=1,
+        )
+        return np.array([[episode.episode_return for episode in body] for body in found])
+
+    first = returns()
+    np.testing.assert_array_equal(returns(), first)
+    with torch.no_grad():
+        for parameter in encoder.parameters():
+            parameter.add_(1.0)
+    assert (returns() != first).any()
