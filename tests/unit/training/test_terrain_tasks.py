@@ -56,7 +56,7 @@ def make(tmp_path):
     return build
 
 
-class Stop(Exception):
+class StopEarlyError(Exception):
     pass
 
 
@@ -67,9 +67,9 @@ def test_a_continued_run_ends_in_the_same_bits(make, task_id):
 
     def stop(progress):
         if progress.env_steps == 128:
-            raise Stop
+            raise StopEarlyError
 
-    with pytest.raises(Stop):
+    with pytest.raises(StopEarlyError):
         make(task_id, "parts").train(stop)
     parts = make(task_id, "parts")
     assert parts.env_steps == 128
