@@ -14,6 +14,7 @@ from gmc_bench.morphology.schema import Morphology, MorphologySet
 if TYPE_CHECKING:
     from gmc_bench.cli.session import Session
     from gmc_bench.results.schema import BodyReturns
+    from gmc_bench.training.run_config import RunConfig
 
 EXAMPLES = (
     "gmc-bench evaluate runs/recmorph_unimal-ft_lite_gmc-unimal-mini-v1_seed1",
@@ -61,7 +62,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     from gmc_bench.results.store import read_record
     from gmc_bench.training.run_config import read_run_config
 
-    trained = sessions.open_session(read_run_config(folder.config))
+    trained = sessions.open_session(_on_threads_here(read_run_config(folder.config)))
     session, splits = trained, (parsed.split,) if parsed.split else None
     if parsed.morphologies is not None:
         session = _on_other_bodies(trained, parsed.morphologies)
@@ -85,6 +86,19 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     else:
         _show(scores)
     return 0
+
+
+def _on_threads_here(config: "RunConfig") -> "RunConfig":
+    """Return a run's settings with no more threads than this machine has."""
+    from gmc_bench.cli.plan import check_threads
+
+    threads = min(config.threads, check_threads(None))
+    if threads < config.threads:
+        note(
+            f"Scoring on {threads} thread(s), the run had {config.threads}: the last bits may "
+            f"differ."
+        )
+    return replace(config, threads=threads)
 
 
 def _on_other_bodies(trained: "Session", set_id: str) -> "Session":

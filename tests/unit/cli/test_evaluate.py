@@ -99,3 +99,14 @@ def test_methods_with_a_policy_per_body_are_refused(gmc):
     code, _, err = gmc("evaluate", "run", "--sensor-dropout", "--split", "test")
     assert code == 2
     assert "cannot be scored on the split 'test'" in err
+
+
+def test_a_run_with_more_threads_than_there_are_is_scored_on_those_there_are(run, gmc, tmp_path):
+    config = tmp_path / "run" / "config.yaml"
+    text = config.read_text(encoding="utf-8")
+    assert "\nthreads: 1\n" in text
+    config.write_text(text.replace("\nthreads: 1\n", "\nthreads: 4096\n"), encoding="utf-8")
+    code, out, err = gmc("evaluate", "run", "--json", "--split", "train")
+    assert code == 0, err
+    assert "the run had 4096: the last bits may differ" in err
+    assert json.loads(out)["hardware"]["threads"] < 4096
