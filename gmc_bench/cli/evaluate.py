@@ -90,9 +90,9 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 def _on_threads_here(config: "RunConfig") -> "RunConfig":
     """Return a run's settings with no more threads than this machine has."""
-    from gmc_bench.cli.plan import check_threads
+    from gmc_bench.cli.plan import threads_here
 
-    threads = min(config.threads, check_threads(None))
+    threads = threads_here(config.threads)
     if threads < config.threads:
         note(
             f"Scoring on {threads} thread(s), the run had {config.threads}: the last bits may "

@@ -77,6 +77,13 @@ def with_method_training(protocol: Protocol, method: MethodSpec) -> Protocol:
     return with_overrides(protocol, method.training)
 
 
+def with_method_budget(protocol: Protocol, method: MethodSpec, num_train: int) -> Protocol:
+    """Return a protocol with the env steps of a reference that has a budget for every body."""
+    if method.env_steps_per_body is None:
+        return protocol
+    return replace(protocol, env_steps=method.env_steps_per_body * num_train)
+
+
 def choose_morphologies(arguments: argparse.Namespace) -> tuple[MorphologySet, str]:
     """Return the bodies to use, and one sentence that says which and why."""
     if arguments.morphologies is None:
@@ -129,10 +136,7 @@ def plan_run(
             raise ConfigError(
                 f"the protocol's {name!r} cannot be changed; choose another --protocol"
             )
-    rules = choice.protocol
-    if choice.method.env_steps_per_body is not None:
-        total = choice.method.env_steps_per_body * len(bodies.split("train"))
-        rules = replace(rules, env_steps=total)
+    rules = with_method_budget(choice.protocol, choice.method, len(bodies.split("train")))
     protocol = with_overrides(rules, nest(protocol_changes))
     method_config = with_overrides(choice.method_config, nest(method_changes))
     seed = arguments.seed if arguments.seed is not None else protocol.seeds[0]
@@ -227,6 +231,11 @@ def check_threads(count: int | None) -> int:
     if count is not None and count > available:
         raise ConfigError(f"--threads must be at most {available} here, got {count}")
     return count or available
+
+
+def threads_here(count: int) -> int:
+    """Return how many of a run's threads this machine has."""
+    return min(count, check_threads(None))
 
 
 def token_spec(suite: Suite, bodies: MorphologySet, task: Task) -> TokenSpec:

@@ -1,8 +1,6 @@
 """The rules of the installed version, in the form that records can be compared with."""
 
-from dataclasses import replace
-
-from gmc_bench.cli.plan import DEFAULT_PRESET, protocol_digest, with_method_training
+from gmc_bench.cli.plan import protocol_digest, with_method_budget, with_method_training
 from gmc_bench.config import definition_digest, to_dict
 from gmc_bench.errors import GmcBenchError
 from gmc_bench.leaderboard.submission import Rules
@@ -24,13 +22,10 @@ def installed_rules(record: RunRecord) -> Rules | None:
         suite, task = SUITES.get(record.suite), TASKS.get(record.task)
         method = METHODS.load(record.method)
         protocol = with_method_training(suite.protocol(record.protocol), method)
-        preset = protocol.preset if method.presets else DEFAULT_PRESET
-        settings = method.make_config(None if preset == DEFAULT_PRESET else preset)
+        settings = method.make_config(protocol.preset if method.presets else None)
     except GmcBenchError:
         return None
-    if method.env_steps_per_body is not None:
-        steps = method.env_steps_per_body * record.morphologies.num_train
-        protocol = replace(protocol, env_steps=steps)
+    protocol = with_method_budget(protocol, method, record.morphologies.num_train)
     official = RunConfig(
         method=record.method,
         method_config=to_dict(settings),

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from gmc_bench.cli import plan
@@ -25,12 +26,19 @@ def find_policy(record: RunRecord, folders: Sequence[Path]) -> Path | None:
     """Return the policy file with a record's weights below some folders, or `None`."""
     for path in _policies(folders):
         try:
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            state = path.stat()
+            digest = _digest(path, state.st_mtime_ns, state.st_size)
         except OSError:  # a folder of that name, or a file of somebody else
             continue
         if digest == record.weights_digest:
             return path
     return None
+
+
+@cache
+def _digest(path: Path, modified: int, size: int) -> str:
+    # Of many records to verify, each looks through the same files.
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _policies(folders: Sequence[Path]) -> Iterator[Path]:
@@ -41,7 +49,7 @@ def _policies(folders: Sequence[Path]) -> Iterator[Path]:
 
 def config_of(record: RunRecord) -> RunConfig:
     """Return the settings a record was made with, on as many threads if this machine has them."""
-    threads = min(record.hardware.threads, plan.check_threads(None))
+    threads = plan.threads_here(record.hardware.threads)
     return run_config_of(
         {**record.config, "seed": record.seed, "threads": threads, "device": "cpu"},
         "the record's config",

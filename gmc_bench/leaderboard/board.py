@@ -88,6 +88,7 @@ def read_board(folder: Path) -> Board:
     if not (folder / LEDGER_NAME).exists():
         return Board(tuple(found.records), tuple(found.refused), (), 0, BEGINNING)
     ledger = read_ledger(folder / LEDGER_NAME)
+    valid = {item.path: item for item in found.records}
     records: list[StoredRecord] = []
     verifications: list[StoredVerification] = []
     for entry in ledger.entries:
@@ -98,7 +99,7 @@ def read_board(folder: Path) -> Board:
                 f"the file"
             )
         if entry.kind == "record":
-            records.append(read_stored_record(path, entry.path))
+            records.append(valid.get(entry.path) or read_stored_record(path, entry.path))
             _require_digest(folder, entry, records[-1].digest)
         else:
             verifications.append(StoredVerification(entry.path, *read_verification(path)))

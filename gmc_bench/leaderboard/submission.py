@@ -14,9 +14,13 @@ from gmc_bench.leaderboard.aggregate import RowKey, comparison_key, row_key
 from gmc_bench.leaderboard.board import RESULTS, Board, ranked_part, read_board
 from gmc_bench.leaderboard.ledger import BEGINNING, LEDGER_NAME, append
 from gmc_bench.results.schema import Controller, Mode, RunRecord, Split
-from gmc_bench.results.store import StoredRecord, read_stored_record, write_atomic
+from gmc_bench.results.store import (
+    RECORD_NAME,
+    StoredRecord,
+    read_stored_record,
+    write_atomic,
+)
 
-RECORD = "record.json"
 POLICY = "policy.safetensors"
 
 RULES = {
@@ -84,12 +88,13 @@ def open_run(folder: Path) -> StoredRecord:
     Raises:
         RecordError: the folder has no valid record.
     """
-    if not (folder / RECORD).is_file():
+    if not (folder / RECORD_NAME).is_file():
         raise RecordError(
-            f"{folder} is not the folder of a finished run (it has no {RECORD}); give the folder "
-            f"that 'gmc-bench run' printed, or finish it with: gmc-bench run --resume {folder}"
+            f"{folder} is not the folder of a finished run (it has no {RECORD_NAME}); give the "
+            f"folder that 'gmc-bench run' printed, or finish it with: gmc-bench run --resume "
+            f"{folder}"
         )
-    return read_stored_record(folder / RECORD)
+    return read_stored_record(folder / RECORD_NAME)
 
 
 def add(submissions: Sequence[Submission], root: Path) -> list[Path]:
@@ -120,7 +125,7 @@ def add(submissions: Sequence[Submission], root: Path) -> list[Path]:
     for item in submissions:
         name = _file_name(item.record, item.stored.digest)
         # First the file: without its line it is refused, a line without its file is damage.
-        write_atomic(root / name, (item.folder / RECORD).read_bytes())
+        write_atomic(root / name, (item.folder / RECORD_NAME).read_bytes())
         append(root / LEDGER_NAME, "record", name, item.stored.digest)
         written.append(root / name)
     return written

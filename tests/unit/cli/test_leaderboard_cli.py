@@ -13,10 +13,10 @@ from gmc_bench.cli.rules import installed_rules
 from gmc_bench.config import config_digest
 from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.ledger import LEDGER_NAME, append, read_ledger
-from gmc_bench.leaderboard.submission import POLICY, RECORD
+from gmc_bench.leaderboard.submission import POLICY
 from gmc_bench.methods import METHODS
 from gmc_bench.results.schema import RunRecord
-from gmc_bench.results.store import read_stored_record, write_record
+from gmc_bench.results.store import RECORD_NAME, read_stored_record, write_record
 from gmc_bench.suites import SUITES
 from gmc_bench.testing.records import digest_of, make_record, make_returns, make_stored
 from gmc_bench.training.run_config import run_config_of
@@ -72,7 +72,7 @@ def _official(tiny: Any, seed: int = 1, protocol: str = "smoke", **changes: Any)
 
 
 def _write_run(folder: Path, record: RunRecord) -> Path:
-    write_record(folder / RECORD, record)
+    write_record(folder / RECORD_NAME, record)
     (folder / POLICY).write_text(f"weights {record.seed}")
     return folder
 
@@ -107,14 +107,14 @@ def run_dir(tmp_path, tiny_set):
 def test_add_writes_record_and_line(gmc, run_dir):
     code, out, err = gmc("leaderboard", "add", run_dir)
     assert code == 0
-    digest = read_stored_record(run_dir / RECORD).digest
+    digest = read_stored_record(run_dir / RECORD_NAME).digest
     name = f"results/unimal-v1/unimal-ft-v1/recmorph/smoke-tiny-seed1-{digest[:16]}.json"
     assert out == f"added  leaderboards/{name}\n"
     assert "gmc-bench leaderboard verify --all --records leaderboards" in err
     assert [entry.path for entry in read_ledger(Path("leaderboards", LEDGER_NAME)).entries] == [
         name
     ]
-    assert Path("leaderboards", name).read_bytes() == (run_dir / RECORD).read_bytes()
+    assert Path("leaderboards", name).read_bytes() == (run_dir / RECORD_NAME).read_bytes()
 
 
 def test_add_takes_all_seeds_of_a_protocol_at_once(gmc, refused, tmp_path, tiny_set):
@@ -204,7 +204,7 @@ def test_what_an_official_run_is_agrees_with_what_run_plans(gmc, tiny_set, metho
 def test_old_records_are_refused_by_name_of_the_rule(refused, tmp_path):
     run = tmp_path / "old"
     run.mkdir()
-    shutil.copy(FIXTURES / "v1-unicode.json", run / RECORD)
+    shutil.copy(FIXTURES / "v1-unicode.json", run / RECORD_NAME)
     (run / POLICY).write_text("weights")
     assert "'current-rules'" in refused("add", run)
 
@@ -233,7 +233,7 @@ def test_weights_that_are_not_there(refused, run_dir, tiny_set):
     (run_dir / POLICY).write_text("weights of another run")
     sentence = refused("verify", run_dir)
     assert sentence.endswith(f"was made with the weights {digest}; restore the file\n")
-    sentence = refused("verify", run_dir / RECORD)
+    sentence = refused("verify", run_dir / RECORD_NAME)
     assert f"no policy.safetensors with the weights {digest} of {run_dir}/record.json" in sentence
     assert sentence.endswith("; give the run's folder with --runs\n")
     (run_dir / POLICY).unlink()
@@ -311,7 +311,7 @@ def test_verify_refuses_a_record_that_is_filed_as_something_else(
 def test_old_records_whose_settings_are_not_there(refused, tmp_path):
     run = tmp_path / "old"
     run.mkdir()
-    shutil.copy(FIXTURES / "v1-unicode.json", run / RECORD)
+    shutil.copy(FIXTURES / "v1-unicode.json", run / RECORD_NAME)
     (run / POLICY).write_text("weights")
     assert "the record's config lacks 'method'; it is not the conf" in refused("verify", run)
 
@@ -319,7 +319,7 @@ def test_old_records_whose_settings_are_not_there(refused, tmp_path):
 def test_an_old_record_of_a_set_that_is_here(refused, tmp_path):
     run = tmp_path / "old"
     run.mkdir()
-    shutil.copy(FIXTURES / "v1-smoke.json", run / RECORD)
+    shutil.copy(FIXTURES / "v1-smoke.json", run / RECORD_NAME)
     assert "no policy.safetensors with the weights" in refused("verify", run)
 
 
@@ -336,7 +336,7 @@ def test_records_satisfy_the_published_schema(tiny_set, tmp_path):
     validator = jsonschema.Draft202012Validator(schema)
     fixtures = sorted(FIXTURES.glob("v2-*.json"))
     assert len(fixtures) >= 2
-    for path in (*fixtures, _write_run(tmp_path / "run", _official(tiny_set)) / RECORD):
+    for path in (*fixtures, _write_run(tmp_path / "run", _official(tiny_set)) / RECORD_NAME):
         validator.validate(json.loads(path.read_bytes()))
 
 

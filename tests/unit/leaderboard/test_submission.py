@@ -12,7 +12,6 @@ from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.ledger import LEDGER_NAME, read_ledger
 from gmc_bench.leaderboard.submission import (
     POLICY,
-    RECORD,
     RULES,
     Rules,
     Submission,
@@ -20,7 +19,7 @@ from gmc_bench.leaderboard.submission import (
     add,
     open_run,
 )
-from gmc_bench.results.store import read_record, write_record
+from gmc_bench.results.store import RECORD_NAME, read_record, write_record
 from gmc_bench.testing.records import digest_of, make_record, make_returns
 
 SEEDS = (1, 2, 3)
@@ -54,7 +53,7 @@ def _run(folder: Path, seed: int, rules: Rules | None = INSTALLED, **changes: An
         "returns": TRAIN + TEST,
         "weights_digest": digest_of(weights),
     }
-    write_record(folder / RECORD, make_record(**{**fields, **changes}))
+    write_record(folder / RECORD_NAME, make_record(**{**fields, **changes}))
     (folder / POLICY).write_text(weights)
     return Submission(folder, open_run(folder), rules)
 
@@ -96,7 +95,7 @@ def _refuse(submissions: list[Submission], root: Path, rule: str, *words: str) -
 def test_all_seeds_in_one_command(board: Path, runs: list[Submission]) -> None:
     written = add(runs, board)
     assert [path.read_bytes() for path in written] == [
-        (item.folder / RECORD).read_bytes() for item in runs
+        (item.folder / RECORD_NAME).read_bytes() for item in runs
     ]
     entries = read_ledger(board / LEDGER_NAME).entries
     assert [board / entry.path for entry in entries[3:]] == written
@@ -323,8 +322,8 @@ def test_a_folder_without_a_record(tmp_path: Path) -> None:
 
 
 def test_an_edited_record(tmp_path: Path, runs: list[Submission]) -> None:
-    path = runs[0].folder / RECORD
+    path = runs[0].folder / RECORD_NAME
     path.write_bytes(path.read_bytes().replace(b'"episode_return":40', b'"episode_return":90'))
     with pytest.raises(RecordError, match="was changed after it was written"):
         open_run(runs[0].folder)
-    assert read_record(runs[1].folder / RECORD).seed == 2
+    assert read_record(runs[1].folder / RECORD_NAME).seed == 2
