@@ -35,8 +35,8 @@ help: ## Show this list
 
 install: $(PACKAGE) ## Make the virtual environment and install the package
 
-run: $(PACKAGE) ## Train and score RecMorph on the unimal suite
-	$(BIN)/gmc-bench run --method recmorph --suite unimal $(RUN_ARGS)
+run: $(PACKAGE) ## Train and score RecMorph on flat terrain of the unimal suite
+	$(BIN)/gmc-bench run --method recmorph --suite unimal --task ft $(RUN_ARGS)
 
 check: $(TOOLS) ## Lint, types and dependency rules; runs all of them, fails if any fails
 	@$(MAKE) --no-print-directory --keep-going lint types imports

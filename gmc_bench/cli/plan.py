@@ -26,7 +26,7 @@ LOCKED = {"name", "preset", "seeds"}
 
 @dataclass(frozen=True)
 class Choice:
-    """Method, suite and protocol as first read from the command line."""
+    """Method, suite and protocol as first read from the command line, for no task yet."""
 
     method_name: str
     method: MethodSpec
@@ -35,13 +35,20 @@ class Choice:
     preset: str
     """Preset of the method's settings."""
 
-    base: Protocol
-    """The suite's protocol, before what the method brings along."""
-
     @property
     def method_config(self) -> Any:
         """The method's settings before any change."""
         return self.method.make_config(None if self.preset == DEFAULT_PRESET else self.preset)
+
+    def rules(self, task: str) -> Protocol:
+        """Return the protocol of a run on a task, before any change."""
+        protocol = self.suite.protocol(self.protocol.name, task)
+        protocol = with_method_training(protocol, self.method, task)
+        return replace(protocol, preset=self.protocol.preset)
+
+    def settings(self, task: str) -> Any:
+        """Return the method's settings on a task, before any change."""
+        return with_task_decoder(self.method_config, self.method, self.suite, task)
 
 
 def choose(arguments: argparse.Namespace) -> Choice:
@@ -57,24 +64,46 @@ def choose(arguments: argparse.Namespace) -> Choice:
     suite = SUITES.load(arguments.suite)
     base = suite.protocol(arguments.protocol)
     protocol = with_method_training(base, method)
-    protocol = replace(protocol, preset=arguments.preset or protocol.preset)
-    preset = protocol.preset
+    preset = arguments.preset or base.preset
     if preset not in method.presets and (method.presets or arguments.preset):
         asks = "" if arguments.preset else f", which the protocol {protocol.name!r} asks for"
         known = ", ".join(sorted(method.presets)) or "none"
         raise ConfigError(f"method {method.id!r} has no preset {preset!r}{asks}; known: {known}")
-    name, preset = full_name(arguments.method), preset if method.presets else DEFAULT_PRESET
-    return Choice(name, method, suite, protocol, preset, base)
+    name = full_name(arguments.method)
+    protocol = replace(protocol, preset=preset)
+    return Choice(name, method, suite, protocol, preset if method.presets else DEFAULT_PRESET)
 
 
-def with_method_training(protocol: Protocol, method: MethodSpec) -> Protocol:
+def with_method_training(
+    protocol: Protocol, method: MethodSpec, task: str | None = None
+) -> Protocol:
     """Return a suite's protocol with the threshold of the KL stop that a method brings along.
+
+    Args:
+        protocol: as it is on the task.
+        method: the controller.
+        task: full id, for thresholds of single tasks; `None` leaves those out.
 
     Raises:
         PluginError: the method would change another rule.
     """
     require_training(method)
-    return with_overrides(protocol, method.training)
+    protocol = with_overrides(protocol, method.training)
+    if task is not None and task in method.task_target_kl:
+        return with_overrides(protocol, {"ppo": {"target_kl": method.task_target_kl[task]}})
+    return protocol
+
+
+def with_task_decoder(settings: Any, method: MethodSpec, suite: Suite, task: str) -> Any:
+    """Return a method's settings with the decoder that a suite has on a task.
+
+    Methods without a decoder per limb, and settings with a hidden layer of their own, stay as
+    they are.
+    """
+    hidden = suite.rules(task).decoder_hidden
+    if method.capabilities.per_body or getattr(settings, "decoder_hidden", None) != ():
+        return settings
+    return replace(settings, decoder_hidden=hidden)
 
 
 def with_method_budget(protocol: Protocol, method: MethodSpec, num_train: int) -> Protocol:
@@ -136,9 +165,10 @@ def plan_run(
             raise ConfigError(
                 f"the protocol's {name!r} cannot be changed; choose another --protocol"
             )
-    rules = with_method_budget(choice.protocol, choice.method, len(bodies.split("train")))
+    rules = with_method_budget(choice.rules(task), choice.method, len(bodies.split("train")))
     protocol = with_overrides(rules, nest(protocol_changes))
-    method_config = with_overrides(choice.method_config, nest(method_changes))
+    settings = choice.settings(task)
+    method_config = with_overrides(settings, nest(method_changes))
     seed = arguments.seed if arguments.seed is not None else protocol.seeds[0]
     return RunConfig(
         method=choice.method_name,
@@ -151,7 +181,7 @@ def plan_run(
         protocol=protocol,
         seed=seed,
         precision=arguments.precision,
-        unofficial_reasons=_reasons(choice, rules, protocol, method_config, seed)
+        unofficial_reasons=_reasons(choice, (rules, protocol), (settings, method_config), seed)
         + ((f"the networks ran in {arguments.precision}",) * (arguments.precision != "float32")),
         device=check_device(arguments.device),
         threads=check_threads(arguments.threads),
@@ -161,16 +191,17 @@ def plan_run(
 
 
 def _reasons(
-    choice: Choice, rules: Protocol, protocol: Protocol, method_config: Any, seed: int
+    choice: Choice,
+    protocols: tuple[Protocol, Protocol],
+    settings: tuple[Any, Any],
+    seed: int,
 ) -> tuple[str, ...]:
-    reasons = [f"the protocol's {name} was changed" for name in changed(rules, protocol)]
-    if protocol.preset != choice.base.preset:
-        reasons.append(
-            f"the method's preset is {protocol.preset!r}, not the protocol's {choice.base.preset!r}"
-        )
-    reasons += [
-        f"the method's {name} was changed" for name in changed(choice.method_config, method_config)
-    ]
+    """Return why a run is unofficial; protocols and settings before and after the changes."""
+    reasons = [f"the protocol's {name} was changed" for name in changed(*protocols)]
+    protocol, usual = protocols[1], choice.suite.protocol(choice.protocol.name).preset
+    if protocol.preset != usual:
+        reasons.append(f"the method's preset is {protocol.preset!r}, not the protocol's {usual!r}")
+    reasons += [f"the method's {name} was changed" for name in changed(*settings)]
     if seed not in protocol.seeds:
         seeds = ", ".join(str(s) for s in protocol.seeds)
         reasons.append(f"seed {seed} is not one of the protocol's seeds ({seeds})")
@@ -247,15 +278,16 @@ def token_spec(suite: Suite, bodies: MorphologySet, task: Task) -> TokenSpec:
     )
 
 
-def protocol_digest(protocol: Protocol, method: MethodSpec, suite: Suite) -> str:
-    """Return the hash of the rules of a run.
+def protocol_digest(protocol: Protocol, method: MethodSpec, suite: Suite, task: str) -> str:
+    """Return the hash of the rules of a run on a task, given by its full id.
 
     The threshold of the KL stop that a method brings along does not make other rules: where the
     run has it, the suite's own threshold is hashed.
     """
-    brought = bool(method.training) and with_method_training(protocol, method) == protocol
+    brings = bool(method.training) or task in method.task_target_kl
+    brought = brings and with_method_training(protocol, method, task) == protocol
     if brought and protocol.name in suite.protocols:
-        shared = suite.protocols[protocol.name].ppo.target_kl
+        shared = suite.protocol(protocol.name, task).ppo.target_kl
         protocol = replace(protocol, ppo=replace(protocol.ppo, target_kl=shared))
     return config_digest(protocol)
 

@@ -37,7 +37,7 @@ def make_record(
     # Another commit than at the start: no single commit made these numbers.
     moved = config.git_commit is not None and config.git_commit != git.commit
     gpu = torch.cuda.get_device_name(config.device) if config.device.startswith("cuda") else None
-    identity = config.identity()
+    identity, suite = config.identity(), SUITES.get(config.suite)
     return RunRecord(
         status="complete",
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -47,11 +47,11 @@ def make_record(
         controller="single_robot" if session.method.capabilities.per_body else "shared",
         parameters=trainer.model.num_parameters(),
         suite=config.suite,
-        suite_digest=definition_digest(SUITES.get(config.suite)),
+        suite_digest=definition_digest(suite.only(config.task)),
         task=config.task,
         task_digest=definition_digest(session.task),
         protocol=config.protocol.name,
-        protocol_digest=protocol_digest(config.protocol, session.method, SUITES.get(config.suite)),
+        protocol_digest=protocol_digest(config.protocol, session.method, suite, config.task),
         protocol_seeds=config.protocol.seeds,
         morphologies=Morphologies(
             id=session.bodies.id,

@@ -1,6 +1,11 @@
 """The rules of the installed version, in the form that records can be compared with."""
 
-from gmc_bench.cli.plan import protocol_digest, with_method_budget, with_method_training
+from gmc_bench.cli.plan import (
+    protocol_digest,
+    with_method_budget,
+    with_method_training,
+    with_task_decoder,
+)
 from gmc_bench.config import definition_digest, to_dict
 from gmc_bench.errors import GmcBenchError
 from gmc_bench.leaderboard.submission import Rules
@@ -21,8 +26,10 @@ def installed_rules(record: RunRecord) -> Rules | None:
     try:
         suite, task = SUITES.get(record.suite), TASKS.get(record.task)
         method = METHODS.load(record.method)
-        protocol = with_method_training(suite.protocol(record.protocol), method)
+        protocol = suite.protocol(record.protocol, record.task)
+        protocol = with_method_training(protocol, method, record.task)
         settings = method.make_config(protocol.preset if method.presets else None)
+        settings = with_task_decoder(settings, method, suite, record.task)
     except GmcBenchError:
         return None
     protocol = with_method_budget(protocol, method, record.morphologies.num_train)
@@ -39,7 +46,7 @@ def installed_rules(record: RunRecord) -> Rules | None:
     per_body = method.capabilities.per_body
     return Rules(
         task=definition_digest(task),
-        protocol=protocol_digest(protocol, method, suite),
+        protocol=protocol_digest(protocol, method, suite, record.task),
         method_version=method.version,
         controller="single_robot" if per_body else "shared",
         config=official.identity(),

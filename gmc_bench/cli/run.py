@@ -165,7 +165,7 @@ def _announce(config: Any, choice: Any, path: Path | None) -> None:
     from gmc_bench.cli.plan import protocol_digest
 
     protocol = config.protocol
-    digest = protocol_digest(protocol, choice.method, choice.suite)
+    digest = protocol_digest(protocol, choice.method, choice.suite, config.task)
     steps = protocol.num_iterations * protocol.steps_per_iteration
     note(
         f"method {choice.method.id} (preset {choice.preset}), suite {config.suite}, "

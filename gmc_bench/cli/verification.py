@@ -92,7 +92,7 @@ def _require_agreement(stored: StoredRecord, session: sessions.Session) -> None:
             f"version {session.method.version} is installed; verify it with gmc-bench "
             f"{record.versions['gmc-bench']}"
         )
-    here = {"protocol": protocol_digest(config.protocol, session.method, suite)}
+    here = {"protocol": protocol_digest(config.protocol, session.method, suite, config.task)}
     there = {"protocol": record.protocol_digest}
     if record.task_digest is not None:  # older records do not state it
         here["task"], there["task"] = definition_digest(session.task), record.task_digest

@@ -73,6 +73,8 @@ class MethodSpec:
     training: Mapping[str, Any] = field(default_factory=dict)
     """The setting a method may bring along: `{"ppo": {"target_kl": ...}}`, the threshold of the
     KL stop, which papers tune per method. Runs with it keep the suite's protocol."""
+    task_target_kl: Mapping[str, float] = field(default_factory=dict)
+    """The same threshold for single tasks, by full id, where a paper tunes it per task."""
     env_steps_per_body: int | None = None
     """Control steps for every training body in place of the protocol's total, for references with
     a budget of their own; such a run has a protocol of its own."""
@@ -154,6 +156,12 @@ def require_training(method: MethodSpec) -> None:
                 f"'training' of the method {method.id!r} must set 'ppo.target_kl' to a positive "
                 f"number, got {threshold!r}"
             )
+    for task, threshold in method.task_target_kl.items():
+        if not (_is(threshold, (int, float)) and 0 < threshold < math.inf):
+            raise PluginError(
+                f"'task_target_kl' of the method {method.id!r} must give {task!r} a positive "
+                f"number, got {threshold!r}"
+            )
     if method.env_steps_per_body is not None and method.env_steps_per_body < 1:
         raise PluginError(
             f"'env_steps_per_body' of the method {method.id!r} must be at least 1, "
@@ -202,6 +210,7 @@ _KINDS: dict[str, tuple[_Kind, str]] = {
     "presets": (Mapping, "a mapping of names to settings"),
     "parameters": (Mapping, "a mapping of presets to numbers"),
     "training": (Mapping, "a mapping of settings"),
+    "task_target_kl": (Mapping, "a mapping of tasks to numbers"),
     "env_steps_per_body": ((int, type(None)), "an integer or None"),
     "capabilities": (Capabilities, "Capabilities(...)"),
     "preset_capabilities": (Mapping, "a mapping of presets to Capabilities(...)"),

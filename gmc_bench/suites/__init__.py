@@ -2,9 +2,9 @@
 
 from gmc_bench.registry import Registry
 from gmc_bench.suites.protocol import EvaluationConfig, PPOConfig, Protocol
-from gmc_bench.suites.schema import Suite
+from gmc_bench.suites.schema import Suite, TaskRules
 
 SUITES: Registry[Suite] = Registry("suite", "gmc_bench.suites", Suite)
 """All suites: entry points of the group `gmc_bench.suites`."""
 
-__all__ = ["SUITES", "EvaluationConfig", "PPOConfig", "Protocol", "Suite"]
+__all__ = ["SUITES", "EvaluationConfig", "PPOConfig", "Protocol", "Suite", "TaskRules"]

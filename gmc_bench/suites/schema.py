@@ -1,10 +1,20 @@
 """A suite: tasks x bodies x protocols. Tasks and body sets are named by id, not imported."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from gmc_bench.errors import ConfigError, did_you_mean
 from gmc_bench.suites.protocol import Protocol
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskRules:
+    """What a suite does otherwise on one of its tasks, for all methods alike."""
+
+    target_kl: float | None = None
+    """Threshold of the KL stop in place of the protocol's; `None` keeps that."""
+    decoder_hidden: tuple[int, ...] = ()
+    """Widths of hidden decoder layers, for methods whose preset has none of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +33,8 @@ class Suite:
     """Token slots per body, at least; more where a body needs them."""
     protocols: Mapping[str, Protocol]
     default_protocol: str
+    task_rules: Mapping[str, TaskRules] = field(default_factory=dict)
+    """By full task id; tasks that are not in it follow the protocol alone."""
 
     def __post_init__(self) -> None:
         for name, protocol in self.protocols.items():
@@ -32,9 +44,16 @@ class Suite:
                 )
         if self.default_protocol not in self.protocols:
             raise ConfigError(f"suite {self.id!r} has no protocol {self.default_protocol!r}")
+        for task in self.task_rules:
+            if task not in self.tasks:
+                raise ConfigError(f"suite {self.id!r} has rules for {task!r}, not a task of it")
 
-    def protocol(self, name: str | None) -> Protocol:
-        """Return a protocol by name; `None` is the default.
+    def protocol(self, name: str | None, task: str | None = None) -> Protocol:
+        """Return a protocol by name, as it is on a task.
+
+        Args:
+            name: `None` is the default.
+            task: full id; `None` leaves out what only single tasks have.
 
         Raises:
             ConfigError: unknown name.
@@ -44,7 +63,23 @@ class Suite:
             raise ConfigError(
                 f"suite {self.id!r} has no protocol {name!r}{did_you_mean(name, self.protocols)}"
             )
-        return self.protocols[name]
+        protocol = self.protocols[name]
+        target_kl = self.rules(task).target_kl if task else None
+        if target_kl is None:
+            return protocol
+        return replace(protocol, ppo=replace(protocol.ppo, target_kl=target_kl))
+
+    def rules(self, task: str) -> TaskRules:
+        """Return what is special to a task, given by its full id."""
+        return self.task_rules.get(task, TaskRules())
+
+    def only(self, task: str) -> "Suite":
+        """Return the suite as far as it concerns one task.
+
+        The definition of that part stays the same when other tasks join the suite.
+        """
+        rules = {name: rule for name, rule in self.task_rules.items() if name == task}
+        return replace(self, tasks=(task,), task_rules=rules)
 
     def task(self, name: str) -> str:
         """Return the full id of a task given as `unimal-ft-v1`, `unimal-ft` or `ft`.

@@ -1,7 +1,7 @@
 """The UNIMAL suite: locomotion of evolved bodies of up to 12 limbs."""
 
 from gmc_bench.suites.protocol import EvaluationConfig, PPOConfig, Protocol
-from gmc_bench.suites.schema import Suite
+from gmc_bench.suites.schema import Suite, TaskRules
 
 _SMOKE = Protocol(
     name="smoke",
@@ -45,9 +45,22 @@ SUITE = Suite(
         "One policy for 100 evolved bodies of 5 to 11 limbs (or a generated set where the "
         "published bodies were not imported), scored on bodies it has never seen."
     ),
-    tasks=("unimal-ft-v1",),
+    tasks=(
+        "unimal-ft-v1",
+        "unimal-incline-v1",
+        "unimal-exploration-v1",
+        "unimal-obstacles-v1",
+        "unimal-vt-v1",
+    ),
     default_morphologies=("unimals_100", "gmc-unimal-mini-v1"),
     min_token_slots=12,
     protocols={protocol.name: protocol for protocol in (_SMOKE, _LITE, _PAPER)},
     default_protocol="lite",
+    # Thresholds of the KL stop: the RecMorph paper's table, which has 0.05 where none is given
+    # here. Decoders: the public MetaMorph code, the same for all methods.
+    task_rules={
+        "unimal-exploration-v1": TaskRules(target_kl=0.03),
+        "unimal-obstacles-v1": TaskRules(target_kl=0.03, decoder_hidden=(64, 64)),
+        "unimal-vt-v1": TaskRules(target_kl=0.03, decoder_hidden=(64,)),
+    },
 )

@@ -18,7 +18,8 @@ from gmc_bench.morphology.store import DATA_VARIABLE, save_set
 from gmc_bench.testing.morphologies import biped, chain, star
 
 SETTINGS = (
-    "--suite", "unimal", "--protocol", "smoke", "--morphologies", "tiny", "--threads", "1",
+    "--suite", "unimal", "--task", "ft", "--protocol", "smoke", "--morphologies", "tiny",
+    "--threads", "1",
     "--num-envs", "4", "--rollout-length", "32", "--env-steps", "3072", "--ppo.batch-size", "64",
     "--checkpoint-interval", "0",
 )  # fmt: skip

@@ -29,7 +29,7 @@ def test_smoke(name, data, tmp_path, monkeypatch, capfd):
     monkeypatch.setenv(DATA_VARIABLE, str(data))
     monkeypatch.chdir(tmp_path)
     threads = torch.get_num_threads()
-    command = ["run", "--method", name, "--suite", "unimal", "--protocol", "smoke"]
+    command = ["run", "--method", name, "--suite", "unimal", "--task", "ft", "--protocol", "smoke"]
     command += ["--morphologies", "tiny", "--threads", "1", "--out", "run"]
     spec = METHODS.get(name)
     if spec.env_steps_per_body:  # otherwise for hours

@@ -179,7 +179,8 @@ def test_a_damaged_policy_is_not_scored(here, finished_run, tmp_path):
 def test_twenty_kills_of_the_smoke_protocol(gmc, tmp_path):
     """Five runs of the real command, each killed four times at random moments of training."""
     options = (
-        "--method", "recmorph", "--suite", "unimal", "--protocol", "smoke", "--seed", "1",
+        "--method", "recmorph", "--suite", "unimal", "--task", "ft", "--protocol", "smoke",
+        "--seed", "1",
         "--morphologies", "gmc-unimal-mini", "--threads", "1", "--checkpoint-interval", "0",
     )  # fmt: skip
     gmc("run", *options, "--out", tmp_path / "whole")

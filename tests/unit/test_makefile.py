@@ -70,7 +70,7 @@ PIP = "python -m pip install --quiet --disable-pip-version-check -c constraints.
 def test_run_installs_the_package_once_and_runs(project):
     done, calls = project.make("run", "RUN_ARGS=--seed 2")
     assert done.returncode == 0
-    command = "gmc-bench run --method recmorph --suite unimal --seed 2"
+    command = "gmc-bench run --method recmorph --suite unimal --task ft --seed 2"
     assert calls == [f"{PIP} torch", f"{PIP} --editable .", command]
     _, calls = project.make("run", "RUN_ARGS=--seed 2")
     assert calls == [command]

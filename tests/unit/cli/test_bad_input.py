@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-RUN = "run --method recmorph --suite unimal --protocol smoke --morphologies tiny"
+RUN = "run --method recmorph --suite unimal --task ft --protocol smoke --morphologies tiny"
 
 METHOD_FILES = {
     "syntax.py": "def broken(:\n",
@@ -85,7 +85,10 @@ CASES = [
     ("run --method recmorph", "--suite is missing"),
     ("run --method recmorf --suite unimal", "unknown method 'recmorf'; did you mean 'recmorph'?"),
     ("run --method recmorph --suite unimol", "unknown suite 'unimol'; did you mean 'unimal'?"),
-    (f"{RUN} --task hill", "suite 'unimal-v1' has no task 'hill'; known: ft"),
+    (
+        f"{RUN} --task hill",
+        "suite 'unimal-v1' has no task 'hill'; known: exploration, ft, incline, obstacles, vt",
+    ),
     (f"{RUN} --protocol smoek", "has no protocol 'smoek'; did you mean 'smoke'?"),
     (f"{RUN} --morphologies tony", "unknown morphology set 'tony'; did you mean 'tiny'?"),
     # options and settings

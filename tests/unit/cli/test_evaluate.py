@@ -12,7 +12,8 @@ from gmc_bench.results.schema import REQUIRED_VERSIONS
 from gmc_bench.testing.morphologies import biped, chain, star
 
 RUN = (
-    "run", "--suite", "unimal", "--protocol", "smoke", "--seed", "1", "--morphologies", "tiny",
+    "run", "--suite", "unimal", "--task", "ft", "--protocol", "smoke", "--seed", "1",
+    "--morphologies", "tiny",
     "--env-steps", "1024", "--threads", "1", "--out", "run",
 )  # fmt: skip
 

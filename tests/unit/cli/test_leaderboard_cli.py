@@ -186,7 +186,7 @@ def test_add_refuses_a_method_that_is_not_installed(refused, tmp_path, tiny_set)
 @pytest.mark.parametrize("protocol", ["smoke", "lite", "paper"])
 @pytest.mark.parametrize("method", METHODS.names())
 def test_what_an_official_run_is_agrees_with_what_run_plans(gmc, tiny_set, method, protocol):
-    words = ("--suite", "unimal", "--morphologies", "tiny", "--protocol", protocol)
+    words = ("--suite", "unimal", "--task", "ft", "--morphologies", "tiny", "--protocol", protocol)
     code, out, err = gmc("run", "--method", method, *words, "--dry-run")
     assert code == 0, err
     planned = run_config_of(yaml.safe_load(out), "the plan")
@@ -196,7 +196,9 @@ def test_what_an_official_run_is_agrees_with_what_run_plans(gmc, tiny_set, metho
     assert rules is not None
     assert rules.config == planned.identity()
     spec = METHODS.load(method)
-    assert rules.protocol == protocol_digest(planned.protocol, spec, SUITES.get("unimal-v1"))
+    assert rules.protocol == protocol_digest(
+        planned.protocol, spec, SUITES.get("unimal-v1"), "unimal-ft-v1"
+    )
     assert rules.protocol[:12] in err
     assert f"{rules.env_steps:,} env steps" in err
 

@@ -2,7 +2,10 @@
 
 import json
 
-RUN = ("run", "--method", "mlp", "--suite", "unimal", "--protocol", "smoke", "--seed", "1")
+RUN = (
+    "run", "--method", "mlp", "--suite", "unimal", "--task", "ft", "--protocol", "smoke",
+    "--seed", "1",
+)  # fmt: skip
 SMALL = ("--env-steps", "1024", "--model.hidden", "8", "--threads", "1", "--out", "run")
 
 

@@ -12,7 +12,8 @@ from gmc_bench.methods import MethodSpec
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks.unimal_ft import TASK
 
-RUN = ("run", "--method", "recmorph", "--suite", "unimal", "--protocol", "smoke")
+FT = "unimal-ft-v1"
+RUN = ("run", "--method", "recmorph", "--suite", "unimal", "--task", "ft", "--protocol", "smoke")
 
 METHOD = """
 from dataclasses import dataclass
@@ -140,11 +141,61 @@ def test_the_threshold_a_method_brings_along_keeps_the_protocol():
         MethodSpec(id="x", config="x:y", builder="x:y", training=training)
         for training in ({}, {"ppo": {"target_kl": 0.2}})
     )
-    expected = plan.protocol_digest(smoke, plain, SUITE)
-    assert plan.protocol_digest(plan.with_method_training(smoke, own), own, SUITE) == expected
+    expected = plan.protocol_digest(smoke, plain, SUITE, FT)
+    assert plan.protocol_digest(plan.with_method_training(smoke, own), own, SUITE, FT) == expected
     changed = replace(smoke, ppo=replace(smoke.ppo, target_kl=0.3))
-    assert plan.protocol_digest(changed, own, SUITE) != expected
-    assert plan.protocol_digest(changed, plain, SUITE) != expected
+    assert plan.protocol_digest(changed, own, SUITE, FT) != expected
+    assert plan.protocol_digest(changed, plain, SUITE, FT) != expected
+
+
+@pytest.mark.parametrize(
+    ("method", "task", "target_kl", "decoder"),
+    [
+        ("recmorph", "ft", 0.05, []),
+        ("recmorph", "incline", 0.05, []),
+        ("metamorph-star", "incline", 0.03, []),
+        ("recmorph", "exploration", 0.03, []),
+        ("recmorph", "obstacles", 0.03, [64, 64]),
+        ("recmorph", "vt", 0.03, [64]),
+        ("metamorph", "vt", 0.2, [64]),
+        ("mlp", "vt", 0.03, []),
+    ],
+)
+def test_rules_of_single_tasks_are_official(resolve, method, task, target_kl, decoder):
+    base = (*RUN[:2], method, *RUN[3:5], "--task", task, *RUN[7:])
+    config, _ = resolve(base=base)
+    assert config["protocol"]["ppo"]["target_kl"] == target_kl
+    assert config["method_config"]["decoder_hidden"] == decoder
+    assert config["unofficial_reasons"] == []
+
+
+def test_a_decoder_of_ones_own_stays(resolve):
+    base = (*RUN[:2], "nervenet", *RUN[3:5], "--task", "vt", *RUN[7:])
+    config, _ = resolve("--preset", "lite-gru", base=base)
+    assert config["method_config"]["decoder_hidden"] == [80, 80]
+
+
+def test_a_change_on_one_task_is_compared_with_the_rules_of_that_task(resolve):
+    base = (*RUN[:5], "--task", "vt", *RUN[7:])
+    config, _ = resolve("--ppo.target-kl", "0.03", base=base)
+    assert config["unofficial_reasons"] == []
+    config, _ = resolve("--ppo.target-kl", "0.05", base=base)
+    assert config["unofficial_reasons"] == ["the protocol's ppo.target_kl was changed"]
+    config, _ = resolve("--model.decoder-hidden", "", base=base)
+    assert config["unofficial_reasons"] == ["the method's decoder_hidden was changed"]
+
+
+def test_the_threshold_of_a_method_on_one_task_keeps_the_protocol():
+    task = "unimal-incline-v1"
+    plain = MethodSpec(id="x", config="x:y", builder="x:y")
+    own = replace(plain, task_target_kl={task: 0.03})
+    smoke = SUITE.protocol("smoke", task)
+    tuned = plan.with_method_training(smoke, own, task)
+    assert tuned.ppo.target_kl == 0.03
+    assert plan.with_method_training(smoke, own, FT) == smoke
+    expected = plan.protocol_digest(smoke, plain, SUITE, task)
+    assert plan.protocol_digest(tuned, own, SUITE, task) == expected
+    assert plan.protocol_digest(tuned, plain, SUITE, task) != expected
 
 
 def test_another_preset_is_unofficial(resolve):

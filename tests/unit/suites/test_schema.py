@@ -1,8 +1,9 @@
 import pytest
 
+from gmc_bench.config import definition_digest
 from gmc_bench.errors import ConfigError
 from gmc_bench.suites.protocol import Protocol
-from gmc_bench.suites.schema import Suite
+from gmc_bench.suites.schema import Suite, TaskRules
 
 FAST = Protocol(name="fast", preset="lite", env_steps=100, num_envs=1, rollout_length=10)
 SLOW = Protocol(name="slow", preset="lite", env_steps=900, num_envs=1, rollout_length=10)
@@ -72,3 +73,27 @@ def test_protocols_must_be_listed_under_their_own_names():
 def test_the_default_protocol_must_exist():
     with pytest.raises(ConfigError, match="suite 'demo-v1' has no protocol 'medium'"):
         _suite(default_protocol="medium")
+
+
+def test_rules_of_one_task_leave_the_others_alone():
+    suite = _suite(task_rules={"demo-ft-v1": TaskRules(target_kl=0.01, decoder_hidden=(4,))})
+    assert suite.protocol("slow", "demo-ft-v1").ppo.target_kl == 0.01
+    assert suite.protocol("slow", "demo-hill-climb-v2") == SLOW == suite.protocol("slow")
+    assert suite.rules("demo-ft-v1").decoder_hidden == (4,)
+    assert suite.rules("demo-hill-climb-v2") == TaskRules()
+
+
+def test_a_part_of_a_suite_does_not_change_when_tasks_join():
+    rules = {"demo-hill-climb-v2": TaskRules(target_kl=0.01)}
+    small, large = _suite(tasks=("demo-ft-v1",)), _suite(task_rules=rules)
+    digest = definition_digest(small)
+    assert definition_digest(small.only("demo-ft-v1")) == digest
+    assert definition_digest(large.only("demo-ft-v1")) == digest
+    assert definition_digest(large) != digest
+    hill = _suite().only("demo-hill-climb-v2")
+    assert definition_digest(large.only("demo-hill-climb-v2")) != definition_digest(hill)
+
+
+def test_rules_must_be_those_of_a_task_of_the_suite():
+    with pytest.raises(ConfigError, match="suite 'demo-v1' has rules for 'x-v1', not a task of it"):
+        _suite(task_rules={"x-v1": TaskRules()})
