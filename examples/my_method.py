@@ -12,7 +12,7 @@ from torch import nn
 
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.methods.config import NetworkConfig
-from gmc_bench.nn import LimbDecoder, TokenBatch, TokenEmbedding
+from gmc_bench.nn import LimbDecoder, Tap, TokenBatch, TokenEmbedding
 from gmc_bench.tokens import TokenSpec
 
 
@@ -32,6 +32,8 @@ class MyNetwork(nn.Module):
         self.embedding = TokenEmbedding(spec, config.width, config.embedding_init)
         self.limb = nn.Linear(config.width, config.width)
         self.body = nn.Linear(config.width, config.width, bias=False)
+        # Optional: where studies look at limbs before and after they exchange information.
+        self.before_communication, self.after_communication = Tap(), Tap()
         self.decoder = LimbDecoder(
             spec,
             config.width,
@@ -44,10 +46,12 @@ class MyNetwork(nn.Module):
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Map B environments to (B, L, num_outputs); P rows are all their real limbs."""
         rows = nn.functional.relu(self.embedding.packed(tokens))  # (P, width)
+        rows = self.before_communication(rows)
         bodies = tokens.packing.bodies  # (P,): which environment a row belongs to
         total = rows.new_zeros(len(tokens), rows.shape[1]).index_add(0, bodies, rows)
         mean = self.body(total / tokens.num_limbs.unsqueeze(1))  # (B, width)
         rows = nn.functional.relu(self.limb(rows) + mean.index_select(0, bodies))
+        rows = self.after_communication(rows)
         outputs: torch.Tensor = self.decoder(rows, tokens)
         return outputs
 

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from gmc_bench.nn import TokenBatch
+from gmc_bench.nn import Tap, TokenBatch
 from gmc_bench.nn.decoder import LimbDecoder
 from gmc_bench.nn.embedding import TokenEmbedding
 from gmc_bench.nn.norm import NormLinear, RMSNorm
@@ -78,6 +78,7 @@ class RecMorph(nn.Module):
         super().__init__()
         self.embedding = TokenEmbedding(spec, config.width, config.embedding_init)
         self.blocks = nn.ModuleList(RecurrentBlock(config) for _ in range(config.num_blocks))
+        self.before_communication, self.after_communication = Tap(), Tap()
         self.decoder = LimbDecoder(
             spec,
             config.width,
@@ -90,9 +91,10 @@ class RecMorph(nn.Module):
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Return (B, L, num_outputs), zero in padding."""
         packing = tokens.packing
-        rows = self.embedding.packed(tokens)
+        rows = self.before_communication(self.embedding.packed(tokens))
         for block in self.blocks:
             rows = block(rows, packing)
+        rows = self.after_communication(rows)
         outputs: torch.Tensor = self.decoder(rows, tokens)
         return outputs
 

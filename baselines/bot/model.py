@@ -10,6 +10,7 @@ from gmc_bench.nn import (
     AttentionLayer,
     LimbDecoder,
     PerBody,
+    Tap,
     TokenBatch,
     TokenEmbedding,
     TokenTable,
@@ -80,6 +81,7 @@ class BodyTransformer(nn.Module):
         # As in the reference, layers are copies: their in-projections start with the same weights.
         self.layers = nn.ModuleList(copy.deepcopy(layer) for _ in range(config.num_layers))
         self.layers.apply(lambda module: _initialise(module, config.encoder_init))
+        self.before_communication, self.after_communication = Tap(), Tap()
         self.decoder = LimbDecoder(
             spec,
             width,
@@ -95,10 +97,12 @@ class BodyTransformer(nn.Module):
         rows = self.embedding.packed(tokens)
         if self.positions is not None:
             rows = rows + take_rows(self.positions, packing.positions)
+        rows = self.before_communication(rows)
         of_bodies, index = self.masks(tokens)
         masks = [mask.index_select(0, index) for mask in of_bodies]
         for number, layer in enumerate(self.layers):
             rows = layer(rows, packing, masks[number % len(masks)])
+        rows = self.after_communication(rows)
         outputs: torch.Tensor = self.decoder(rows, tokens)
         return outputs
 

@@ -9,7 +9,7 @@ from torch_geometric.nn import GCNConv
 
 from baselines.gcnt.config import GcntConfig
 from baselines.gcnt.wl import colour_histogram
-from gmc_bench.nn import LimbDecoder, PerBody, TokenBatch, TokenEmbedding, TokenTable
+from gmc_bench.nn import LimbDecoder, PerBody, Tap, TokenBatch, TokenEmbedding, TokenTable
 from gmc_bench.nn.fixed_attention import FixedAttentionLayer
 from gmc_bench.nn.graph import INNER, LEAF, TORSO
 from gmc_bench.nn.grouped_linear import take_rows
@@ -165,6 +165,7 @@ class GCNT(nn.Module):
         super().__init__()
         self.embedding = TokenEmbedding(spec, config.width, config.embedding_init)
         self.attention = GraphAttention(config)
+        self.before_communication, self.after_communication = Tap(), Tap()
         self.decoder = LimbDecoder(
             spec,
             config.width,
@@ -177,10 +178,11 @@ class GCNT(nn.Module):
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Return (B, L, num_outputs), zero in padding."""
         packing = tokens.packing
-        rows = self.embedding.packed(tokens)
+        rows = self.before_communication(self.embedding.packed(tokens))
         of_layers, index = self.attention(tokens)
         for layer, of_bodies in zip(self.attention.layers, of_layers, strict=True):
             rows = layer(rows, packing, take_rows(of_bodies, index))
+        rows = self.after_communication(rows)
         outputs: torch.Tensor = self.decoder(rows, tokens)
         return outputs
 

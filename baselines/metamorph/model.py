@@ -6,7 +6,14 @@ import torch
 from torch import nn
 
 from baselines.metamorph.config import MetaMorphConfig
-from gmc_bench.nn import AttentionLayer, LimbDecoder, TokenBatch, TokenEmbedding, attention_mask
+from gmc_bench.nn import (
+    AttentionLayer,
+    LimbDecoder,
+    Tap,
+    TokenBatch,
+    TokenEmbedding,
+    attention_mask,
+)
 from gmc_bench.nn.grouped_linear import take_rows
 from gmc_bench.tokens.spec import TokenSpec
 
@@ -43,6 +50,7 @@ class MetaMorph(nn.Module):
         layer = AttentionLayer(config.width, config.num_heads, config.feedforward)
         # As in the reference, all layers start with the same weights.
         self.layers = nn.ModuleList(copy.deepcopy(layer) for _ in range(config.num_layers))
+        self.before_communication, self.after_communication = Tap(), Tap()
         self.decoder = LimbDecoder(
             spec,
             config.width,
@@ -59,9 +67,10 @@ class MetaMorph(nn.Module):
         rows = self.embedding.packed(tokens)
         if self.positions is not None:
             rows = rows + take_rows(self.positions, packing.positions)
-        rows = self.dropout(rows)
+        rows = self.before_communication(self.dropout(rows))
         for layer in self.layers:
             rows = layer(rows, packing, mask)
+        rows = self.after_communication(rows)
         outputs: torch.Tensor = self.decoder(rows, tokens)
         return outputs
 

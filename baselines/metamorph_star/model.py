@@ -6,7 +6,14 @@ import torch
 from torch import nn
 
 from baselines.metamorph_star.config import MetaMorphStarConfig
-from gmc_bench.nn import AttentionLayer, LimbDecoder, TokenBatch, TokenEmbedding, attention_mask
+from gmc_bench.nn import (
+    AttentionLayer,
+    LimbDecoder,
+    Tap,
+    TokenBatch,
+    TokenEmbedding,
+    attention_mask,
+)
 from gmc_bench.tokens.spec import TokenSpec
 
 
@@ -38,6 +45,7 @@ class MetaMorphStar(nn.Module):
         layer = AttentionLayer(config.width, config.num_heads, config.feedforward)
         # As in the reference, all layers start with the same weights.
         self.layers = nn.ModuleList(copy.deepcopy(layer) for _ in range(config.num_layers))
+        self.before_communication, self.after_communication = Tap(), Tap()
         self.decoder = LimbDecoder(
             spec,
             config.width,
@@ -50,9 +58,10 @@ class MetaMorphStar(nn.Module):
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Return (B, L, num_outputs), zero in padding."""
         mask = attention_mask(tokens.limb_padding_mask)
-        rows = self.embedding.packed(tokens)
+        rows = self.before_communication(self.embedding.packed(tokens))
         for layer in self.layers:
             rows = layer(rows, tokens.packing, mask)
+        rows = self.after_communication(rows)
         outputs: torch.Tensor = self.decoder(rows, tokens)
         return outputs
 

@@ -8,7 +8,7 @@ from torch import nn
 from torch_geometric.nn import GraphConv, HeteroConv, HeteroDictLinear
 
 from baselines.mi_hgnn.config import MIHGNNConfig
-from gmc_bench.nn import LimbDecoder, TokenBatch
+from gmc_bench.nn import LimbDecoder, Tap, TokenBatch
 from gmc_bench.nn.graph import INNER, LEAF, TORSO
 from gmc_bench.tokens.spec import TokenSpec
 
@@ -105,6 +105,7 @@ class MIHGNN(nn.Module):
             HeteroConv({r: GraphConv(width, width, aggr="add") for r in RELATIONS}, aggr="sum")
             for _ in range(config.num_layers)
         )
+        self.before_communication, self.after_communication = Tap(), Tap()
         self.decoder = LimbDecoder(
             spec,
             width,
@@ -118,9 +119,11 @@ class MIHGNN(nn.Module):
         """Return (B, L, num_outputs), zero in padding."""
         limbs = typed_limbs(tokens)
         parts = _relu(self.encoder(limbs.split(tokens.packed_features)))
+        parts = limbs.split(self.before_communication(limbs.join(parts)))
         for conv in self.convs:
             parts = _relu(conv(parts, limbs.edges))
-        outputs: torch.Tensor = self.decoder(limbs.join(parts), tokens)
+        rows = self.after_communication(limbs.join(parts))
+        outputs: torch.Tensor = self.decoder(rows, tokens)
         return outputs
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from baselines.modumorph.config import ModuMorphConfig
-from gmc_bench.nn import HeightMapEncoder, PerBody, TokenBatch, TokenTable
+from gmc_bench.nn import HeightMapEncoder, PerBody, Tap, TokenBatch, TokenTable
 from gmc_bench.nn.decoder import append_height_map
 from gmc_bench.nn.fixed_attention import FixedAttentionLayer
 from gmc_bench.nn.grouped_linear import grouped_linear, plan_groups, take_rows
@@ -173,6 +173,7 @@ class ModuMorph(nn.Module):
         decoder_input = config.width + (self.height_map.width if self.height_map else 0)
         self.maps = LimbMaps(config, spec, (decoder_input, *config.decoder_hidden, num_outputs))
         self.attention = FixedAttention(config, spec)
+        self.before_communication, self.after_communication = Tap(), Tap()
 
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Return (B, L, num_outputs), zero in padding."""
@@ -184,8 +185,8 @@ class ModuMorph(nn.Module):
         (embedding, *decoder) = zip(maps[::2], maps[1::2], strict=True)
 
         rows = self.scale * grouped_linear(tokens.packed_features, groups, *embedding, plan)
-        rows = self._attend(rows, tokens)
-        rows = append_height_map(self.height_map, rows, tokens)
+        rows = self._attend(self.before_communication(rows), tokens)
+        rows = append_height_map(self.height_map, self.after_communication(rows), tokens)
         rows = grouped_linear(rows, groups, *decoder[0], plan)
         for layer in decoder[1:]:
             rows = grouped_linear(nn.functional.relu(rows), groups, *layer, plan)

@@ -7,7 +7,7 @@ from torch import nn
 from torch_geometric.nn import MessagePassing
 
 from baselines.nervenet.config import NerveNetConfig
-from gmc_bench.nn import LimbDecoder, TokenBatch, TokenEmbedding
+from gmc_bench.nn import LimbDecoder, Tap, TokenBatch, TokenEmbedding
 from gmc_bench.nn.decoder import append_height_map
 from gmc_bench.tokens.spec import TokenSpec
 
@@ -189,6 +189,7 @@ class NerveNet(nn.Module):
         layer = GatedLayer if gated else ResidualLayer
         different = 1 if config.share_weights else config.num_layers
         self.layers = nn.ModuleList(layer(width) for _ in range(different))
+        self.before_communication, self.after_communication = Tap(), Tap()
         self.decoder = (
             TanhDecoder(spec, width, num_outputs, config)
             if gated
@@ -205,9 +206,10 @@ class NerveNet(nn.Module):
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Return (B, L, num_outputs), zero in padding."""
         edges = tokens.packed_edges
-        rows = self.embedding.packed(tokens)
+        rows = self.before_communication(self.embedding.packed(tokens))
         for step in range(self.num_layers):
             rows = self.layers[step % len(self.layers)](rows, edges)
+        rows = self.after_communication(rows)
         outputs: torch.Tensor = self.decoder(rows, tokens)
         return outputs
 

@@ -12,6 +12,7 @@ from gmc_bench.nn import (
     AttentionLayer,
     History,
     LimbDecoder,
+    Tap,
     TokenBatch,
     TokenEmbedding,
     attention_mask,
@@ -58,6 +59,7 @@ class SMR(nn.Module):
         layer = AttentionLayer(width, config.num_heads, config.feedforward)
         # As in MetaMorph*, all layers start with the same weights.
         self.layers = nn.ModuleList(copy.deepcopy(layer) for _ in range(config.num_layers))
+        self.before_communication, self.after_communication = Tap(), Tap()
         self.decoder = LimbDecoder(
             spec,
             width,
@@ -79,10 +81,11 @@ class SMR(nn.Module):
         else:
             rows, state = self.memory(tokens.packed_features, tokens, history)
             rows = self.scale * self.embedding(rows)
+        rows = self.before_communication(rows)
         mask = attention_mask(tokens.limb_padding_mask)
         for layer in self.layers:
             rows = layer(rows, tokens.packing, mask)
-        return self.decoder(rows, tokens), state
+        return self.decoder(self.after_communication(rows), tokens), state
 
 
 def build(config: SMRConfig, spec: TokenSpec, num_outputs: int) -> SMR:

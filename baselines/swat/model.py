@@ -11,6 +11,7 @@ from gmc_bench.nn import (
     AttentionLayer,
     LimbDecoder,
     PerBody,
+    Tap,
     TokenBatch,
     TokenEmbedding,
     TokenTable,
@@ -111,6 +112,7 @@ class Swat(nn.Module):
         layer = AttentionLayer(config.width, config.num_heads, config.feedforward)
         # As in the reference, all layers start with the same weights.
         self.layers = nn.ModuleList(copy.deepcopy(layer) for _ in range(config.num_layers))
+        self.before_communication, self.after_communication = Tap(), Tap()
         self.decoder = LimbDecoder(
             spec,
             config.width,
@@ -126,8 +128,10 @@ class Swat(nn.Module):
         (places, *masks), index = self.tree(tokens)
         place_rows = index[packing.bodies] * length + packing.positions
         rows = self.embedding.packed(tokens) + take_rows(places.flatten(0, 1), place_rows)
+        rows = self.before_communication(rows)
         for layer, mask in zip(self.layers, masks, strict=True):
             rows = layer(rows, packing, take_rows(mask, index))
+        rows = self.after_communication(rows)
         outputs: torch.Tensor = self.decoder(rows, tokens)
         return outputs
 

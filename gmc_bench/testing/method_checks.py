@@ -28,6 +28,7 @@ from gmc_bench.testing.method_layouts import (
     require_finite_outputs,
     require_shapes,
 )
+from gmc_bench.testing.method_representations import check_representations
 from gmc_bench.testing.method_subject import (
     NETWORKS,
     SPEC,
@@ -230,6 +231,7 @@ CHECKS: dict[str, Check] = {
     "steps at once": check_sequences,
     "weights per body": check_body_weights,
     "height map": _check_height_map,
+    "representations": check_representations,
     "fixed weights": check_fixed_weights,
     "bfloat16": check_bfloat16,
     "torch.compile": check_compiled,

@@ -9,7 +9,7 @@ from torch import nn
 
 from gmc_bench.errors import ConfigError
 from gmc_bench.methods import METHODS, Capabilities, MethodSpec
-from gmc_bench.nn import HeightMapEncoder, LimbDecoder, PerBody
+from gmc_bench.nn import HeightMapEncoder, LimbDecoder, PerBody, Tap
 from gmc_bench.testing.check_method import check_method
 from gmc_bench.testing.method_checks import CHECKS
 
@@ -281,6 +281,29 @@ class KeepsTheFirstBody(Remembers):
         return super().forward(dataclasses.replace(tokens, morphology_index=first), history)
 
 
+class Shows(Sound):
+    """Adds the mean of the body to every limb, with taps before and after."""
+
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        self.before_communication, self.after_communication = Tap(), Tap()
+
+    def mixed(self, rows, tokens):
+        packing = tokens.packing
+        total = rows.new_zeros(len(tokens), rows.shape[1]).index_add(0, packing.bodies, rows)
+        return rows + (total / tokens.num_limbs.unsqueeze(1))[packing.bodies]
+
+    def forward(self, tokens):
+        rows = self.mixed(self.before_communication(tokens.packed_features), tokens)
+        return self.linear(self.after_communication(rows), tokens)
+
+
+class ShowsMixedLimbs(Shows):
+    def forward(self, tokens):
+        rows = self.before_communication(self.mixed(tokens.packed_features, tokens))
+        return self.linear(self.after_communication(self.mixed(rows, tokens)), tokens)
+
+
 class PerBodyWeights(nn.Module):
     """A linear map for each body."""
 
@@ -328,7 +351,7 @@ def failures(method, backend="none", **options):
     return {result.name: result.detail for result in results if result.passed is False}
 
 
-@pytest.mark.parametrize("method", [spec(Sound), TEMPORAL, PER_BODY])
+@pytest.mark.parametrize("method", [spec(Sound), spec(Shows), TEMPORAL, PER_BODY])
 def test_a_sound_method_passes_every_check(method):
     results = check_method(method, "lite")
     assert [result for result in results if not result.passed] == []
@@ -367,6 +390,7 @@ FAULTS = [
     (spec(SharedBias, per_body=True), "weights per body", "bodies 0 and 1 share 1 numbers"),
     (spec(IgnoresHeightMap), "height map", "another height map changes the actor's outputs of"),
     (spec(SharesHeightMap), "height map", "another height map of environment 0 changes"),
+    (spec(ShowsMixedLimbs), "representations", "move 'before_communication' of the actor for"),
     (spec(KeepsStaleResults), "fixed weights", "having run with other weights before changes"),
     (spec(KeepsWrongResults), "fixed weights", "calling it within `fixed_weights` changes"),
     (spec(CancelsDigits), "bfloat16", "under bfloat16 autocast changes the actor's outputs"),
