@@ -6,17 +6,19 @@ from gmc_bench.methods import Capabilities, MethodSpec
 
 SPEC = MethodSpec(
     id="mlp",
+    version=2,
     title="Single-robot MLP",
     paper="Xiong et al. 2023, Universal Morphology Control via Contextual Modulation, ICML "
     "(single-robot reference)",
     reference_code="MasterXiong/ModuMorph@d264006",
     deviations=(
-        "All bodies are trained in one run: they share rollouts, the optimiser's schedule, the "
-        "gradient-norm limit and the KL stop, where independent runs would have one each; weights "
-        "are separate.",
+        "All bodies are trained in one batched run, each as if it were alone: weights, "
+        "environments, statistics, gradient-norm limit, KL stop and Adam's moments are its own.",
         "Initialisation is not published: torch's for hidden layers, U(-0.01, 0.01) with zero "
         "bias for the last one, as in the other controllers.",
-        "The budget is the protocol's, drawn so that bodies get equal shares of the steps.",
+        "The budget is the protocol's, cut into equal shares. Rollouts and minibatches of a body "
+        "are not published: its share of the environments, at least one; at least 256 transitions "
+        "per iteration, in as many minibatches as the protocol's.",
     ),
     config="baselines.mlp.config:MLPConfig",
     presets={"paper": {}, "lite": {"hidden": (88, 88, 88)}},
@@ -31,6 +33,7 @@ LONG = replace(
     title="Single-robot MLP, 10 M steps per body",
     deviations=(
         *SPEC.deviations[:2],
+        "Rollouts and minibatches of a body are those of the method `mlp`.",
         "Every body gets 10,000,000 steps, far more than any shared policy: a reference, not a "
         "competitor. Its records have a protocol of their own.",
     ),

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import nn
@@ -15,6 +16,8 @@ from gmc_bench.tokens.spec import TokenSpec
 
 class LinearBank(nn.Module):
     """As many linear layers as there are bodies, each with torch's default initialisation.
+
+    Where every body has equally many rows, and in order, the weights are used where they lie.
 
     Args:
         num_bodies: M.
@@ -38,9 +41,12 @@ class LinearBank(nn.Module):
         self.bias = nn.Parameter(bias.uniform_(-bound, bound) if init is None else bias)
 
     def forward(
-        self, rows: torch.Tensor, body: torch.Tensor, plan: GroupPlan | None
+        self, rows: torch.Tensor, body: torch.Tensor, plan: GroupPlan | Literal["in_order"] | None
     ) -> torch.Tensor:
         """Map every row by the layer of its body."""
+        if plan == "in_order":
+            blocks = rows.view(len(self.weight), -1, rows.shape[1])
+            return torch.baddbmm(self.bias.unsqueeze(1), blocks, self.weight).flatten(0, 1)
         return grouped_linear(rows, body, self.weight, self.bias, plan)
 
 
@@ -85,10 +91,15 @@ class MLPBank(nn.Module):
     def _stack(num_bodies: int, widths: Sequence[int]) -> nn.ModuleList:
         return nn.ModuleList(LinearBank(num_bodies, a, b) for a, b in itertools.pairwise(widths))
 
+    def _plan(self, body: torch.Tensor) -> GroupPlan | Literal["in_order"] | None:
+        bodies = len(self.output.weight)
+        order = torch.arange(bodies, device=body.device).repeat_interleave(len(body) // bodies)
+        return "in_order" if torch.equal(body, order) else plan_groups(body, bodies)
+
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Return (B, L, num_outputs), zero in padding."""
         body, padding = tokens.morphology_index, tokens.limb_padding_mask.unsqueeze(-1)
-        plan = plan_groups(body, self.output.weight.shape[0])
+        plan = self._plan(body)
         rows = tokens.features.masked_fill(padding, 0.0).flatten(1)  # (B, L, F) -> (B, L * F)
         for layer in self.hidden:
             rows = nn.functional.relu(layer(rows, body, plan))

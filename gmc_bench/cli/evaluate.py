@@ -13,6 +13,8 @@ from gmc_bench.morphology.schema import Morphology, MorphologySet
 
 if TYPE_CHECKING:
     from gmc_bench.cli.session import Session
+    from gmc_bench.envs.normalization import TokenNormalizer
+    from gmc_bench.methods.policy import ActorCritic
     from gmc_bench.results.schema import BodyReturns
     from gmc_bench.training.run_config import RunConfig
 
@@ -22,6 +24,7 @@ EXAMPLES = (
     "--split test --episodes 16 --json",
     "gmc-bench evaluate runs/recmorph_unimal-ft_lite_gmc-unimal-mini-v1_seed1 "
     "--morphologies gmc-unimal-mini+damping-v1",
+    "gmc-bench evaluate runs/recmorph_unimal-ft_lite_gmc-unimal-mini-v1_seed1 --untrained",
     "gmc-bench evaluate runs/recmorph_unimal-ft_lite_gmc-unimal-mini-v1_seed1 --sensor-dropout",
 )
 
@@ -40,6 +43,7 @@ def add_parser(verbs: Any) -> None:
     add("--morphologies", metavar="SET", help=text)
     text = "one limb of every body, which follows from the run's seed, shows the policy only zeros"
     add("--sensor-dropout", action="store_true", help=text)
+    add("--untrained", action="store_true", help="score the weights that training started from")
     add("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(execute=execute, parser=parser)
 
@@ -67,8 +71,11 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     if parsed.morphologies is not None:
         session = _on_other_bodies(trained, parsed.morphologies)
         splits = splits or ("test",)
-    digest = read_record(folder.record).weights_digest if folder.record.exists() else None
-    model, normalizer = sessions.load_trained(trained, folder, digest)
+    if parsed.untrained:
+        digest, (model, normalizer) = None, _untrained(trained)
+    else:
+        digest = read_record(folder.record).weights_digest if folder.record.exists() else None
+        model, normalizer = sessions.load_trained(trained, folder, digest)
     returns = sessions.score(
         session,
         model,
@@ -86,6 +93,25 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     else:
         _show(scores)
     return 0
+
+
+def _untrained(session: "Session") -> "tuple[ActorCritic, TokenNormalizer]":
+    """Return the policy and observation statistics that a run started from."""
+    import tempfile
+
+    from gmc_bench.training.independent_trainer import make_trainer
+    from gmc_bench.training.run_folder import RunFolder
+
+    with tempfile.TemporaryDirectory() as nothing:
+        trainer = make_trainer(
+            session.config,
+            session.method,
+            session.task,
+            session.bodies.split("train"),
+            session.spec,
+            RunFolder(Path(nothing) / "run", create=True),
+        )
+    return trainer.model, trainer.normalizer
 
 
 def _on_threads_here(config: "RunConfig") -> "RunConfig":

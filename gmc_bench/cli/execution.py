@@ -1,9 +1,11 @@
 """One run from start to record: train, score, write down, show."""
 
 import hashlib
+import time
 
 from tqdm import tqdm
 
+from gmc_bench.cli.outlook import Outlook
 from gmc_bench.cli.output import note, number
 from gmc_bench.cli.report import make_record, show
 from gmc_bench.cli.session import Session, score
@@ -12,13 +14,24 @@ from gmc_bench.results.curve import plot_learning_curve
 from gmc_bench.results.schema import RunRecord
 from gmc_bench.results.store import write_atomic, write_record
 from gmc_bench.training.checkpoint import encode_tensors
+from gmc_bench.training.independent_trainer import make_trainer
 from gmc_bench.training.run_folder import RunFolder
 from gmc_bench.training.trainer import Progress, Trainer
 
+TASK_BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt}{postfix}"
+"""Of a task of several: its speed makes way for the time left for all, to fit 80 columns."""
 
-def execute(session: Session, folder: RunFolder) -> RunRecord:
-    """Train what is left to train, score the policy, write the record and show the result."""
-    trainer = Trainer(
+
+def execute(session: Session, folder: RunFolder, outlook: Outlook | None = None) -> RunRecord:
+    """Train what is left to train, score the policy, write the record and show the result.
+
+    Args:
+        session: the run.
+        folder: its folder, locked.
+        outlook: where the run's speed is noted, and what the progress bar says, if the run is one
+            of several.
+    """
+    trainer = make_trainer(
         session.config,
         session.method,
         session.task,
@@ -26,27 +39,43 @@ def execute(session: Session, folder: RunFolder) -> RunRecord:
         session.spec,
         folder,
     )
-    _train(trainer)
+    _train(trainer, outlook)
     policy = encode_tensors(policy_tensors(trainer.model, trainer.normalizer))
     write_atomic(folder.policy, policy)
+    started = time.perf_counter()
     returns = score(session, trainer.model, trainer.normalizer)
+    if outlook is not None:
+        outlook.scored(time.perf_counter() - started)
     record = make_record(session, trainer, returns, hashlib.sha256(policy).hexdigest())
     title = (
         f"{session.method.title or session.method.id} - {session.task.title}, seed {record.seed}"
     )
     plot_learning_curve(record.learning_curve, folder.curve, title)
     write_record(folder.record, record)  # last: a folder that holds it is finished
-    show(record, folder)
+    if outlook is None:  # of several runs, the table at the end tells
+        show(record, folder)
     return record
 
 
-def _train(trainer: Trainer) -> None:
+def _train(trainer: Trainer, outlook: Outlook | None) -> None:
     total, start = trainer.env_steps_planned, trainer.env_steps
     if start:
         note(f"Continuing at {start:,} of {total:,} env steps.")
-    with tqdm(total=total, initial=start, unit="step", unit_scale=True, desc="train") as bar:
+    if outlook is not None:
+        outlook.resume(start)
+    with tqdm(
+        total=total,
+        initial=start,
+        unit="step",
+        unit_scale=True,
+        desc=outlook.headline() if outlook else "train",
+        bar_format=TASK_BAR if outlook else None,
+    ) as bar:
 
         def advance(progress: Progress) -> None:
+            if outlook is not None:
+                outlook.advance(progress.env_steps)
+                bar.set_description_str(outlook.headline(), refresh=False)
             bar.set_postfix_str(f"return {number(progress.mean_return)}", refresh=False)
             bar.update(progress.env_steps - bar.n)
 

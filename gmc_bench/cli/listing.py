@@ -51,7 +51,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     elif parsed.what == "methods":
         _show_methods(rows)
     elif rows:
-        cells = [[_cell(row.get(column)) for column in columns] for row in rows]
+        cells = [[_cell(_shown(row, column)) for column in columns] for row in rows]
         say(table(columns, cells))
         if parsed.what == "morphologies" and not parsed.names:
             _show_variations()
@@ -64,6 +64,14 @@ def _chosen(rows: "Rows", names: list[str], what: str) -> "Rows":
         if name not in known:
             raise UnknownNameError(f"unknown name {name!r} of {what}{did_you_mean(name, known)}")
     return [known[name] for name in names]
+
+
+def _shown(row: dict[str, Any], column: str) -> Any:
+    if column != "metrics":
+        return row.get(column)
+    return [
+        name if unit == "1" else f"{name} ({unit})" for name, unit in row.get(column, {}).items()
+    ]
 
 
 def _cell(value: Any) -> str:
@@ -217,11 +225,12 @@ def _tasks() -> tuple[Rows, tuple[str, ...]]:
                 "description": task.description,
                 "rewards": {term.name: term.weight for term in task.rewards},
                 "terminations": [term.name for term in task.terminations],
+                "metrics": {term.name: term.unit for term in task.metrics},
                 "horizon": task.horizon,
                 "source": task.source,
             }
         )
-    return rows, ("id", "horizon", "rewards", "terminations", "title")
+    return rows, ("id", "horizon", "rewards", "terminations", "metrics", "title")
 
 
 def _morphologies() -> tuple[Rows, tuple[str, ...]]:

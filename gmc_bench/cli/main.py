@@ -19,11 +19,14 @@ from gmc_bench.cli import (
     profile,
     render,
     run,
+    study,
 )
 from gmc_bench.cli.parser import Parser
 from gmc_bench.errors import GmcBenchError
 
-VERBS = (run, evaluate, listing, check_method, morphologies, profile, render, leaderboard)
+VERBS = (
+    run, evaluate, study, listing, check_method, morphologies, profile, render, leaderboard,
+)  # fmt: skip
 
 
 def make_parser() -> Parser:

@@ -15,6 +15,7 @@ from gmc_bench.morphology.schema import MorphologySet
 from gmc_bench.results.environment import GitState, git_state
 from gmc_bench.suites import SUITES, Protocol, Suite
 from gmc_bench.tasks import Task
+from gmc_bench.tokens.config import TokenConfig
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.run_config import RunConfig
 
@@ -134,6 +135,7 @@ def plan_run(
     arguments: argparse.Namespace,
     protocol_changes: dict[str, Any],
     method_changes: dict[str, Any],
+    token_changes: dict[str, Any],
 ) -> RunConfig:
     """Return the resolved settings of one run.
 
@@ -144,6 +146,7 @@ def plan_run(
         arguments: the common options.
         protocol_changes: dotted names to values, from `--config` and options.
         method_changes: the same for the method's settings.
+        token_changes: the same for how bodies are shown.
 
     Raises:
         ConfigError: a change does not fit.
@@ -151,11 +154,16 @@ def plan_run(
     protocol_changes, method_changes = dict(protocol_changes), dict(method_changes)
     if arguments.config is not None:
         content = load_yaml(arguments.config)
-        model = content.pop("model", {})
+        model, shown = content.pop("model", {}), content.pop("tokens", {})
         if not isinstance(model, dict):
             raise ConfigError(
                 f"'model' in {arguments.config} must hold the method's settings, got {model!r}"
             )
+        if not isinstance(shown, dict):
+            raise ConfigError(
+                f"'tokens' in {arguments.config} must hold how bodies are shown, got {shown!r}"
+            )
+        token_changes = {**shown, **token_changes}
         method_changes = {**_flat(model), **method_changes}
         protocol_changes = {**_flat(content), **protocol_changes}
     if arguments.env_steps is not None:
@@ -169,6 +177,7 @@ def plan_run(
     protocol = with_overrides(rules, nest(protocol_changes))
     settings = choice.settings(task)
     method_config = with_overrides(settings, nest(method_changes))
+    tokens = with_overrides(TokenConfig(), token_changes)
     seed = arguments.seed if arguments.seed is not None else protocol.seeds[0]
     return RunConfig(
         method=choice.method_name,
@@ -180,8 +189,10 @@ def plan_run(
         morphologies_digest=bodies.digest,
         protocol=protocol,
         seed=seed,
+        tokens=tokens,
         precision=arguments.precision,
         unofficial_reasons=_reasons(choice, (rules, protocol), (settings, method_config), seed)
+        + tuple(f"the tokens' {name} was changed" for name in changed(TokenConfig(), tokens))
         + ((f"the networks ran in {arguments.precision}",) * (arguments.precision != "float32")),
         device=check_device(arguments.device),
         threads=check_threads(arguments.threads),
@@ -269,12 +280,15 @@ def threads_here(count: int) -> int:
     return min(count, check_threads(None))
 
 
-def token_spec(suite: Suite, bodies: MorphologySet, task: Task) -> TokenSpec:
+def token_spec(
+    suite: Suite, bodies: MorphologySet, task: Task, tokens: TokenConfig | None = None
+) -> TokenSpec:
     """Return the token layout of a suite's task on a body set; train and test share it."""
     return TokenSpec(
         max_limbs=max(suite.min_token_slots, bodies.max_limbs),
         joints_per_limb=bodies.joints_per_limb,
         num_heights=task.num_heights,
+        without=(tokens or TokenConfig()).without,
     )
 
 

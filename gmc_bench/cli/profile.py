@@ -8,6 +8,7 @@ from gmc_bench.cli.parser import add_verb, integer, seconds
 
 EXAMPLES = (
     "gmc-bench profile sim",
+    "gmc-bench profile sim --task vt --seconds 4",
     "gmc-bench profile policy --method recmorph metamorph --seconds 30",
     "gmc-bench profile train --suite unimal --morphologies unimals_100 --json",
 )
@@ -31,7 +32,12 @@ def add_parser(verbs: Any) -> None:
         "registered)",
     )
     add("--suite", metavar="S", default="unimal", help="default: unimal")
-    add("--task", metavar="T", help="default: the suite's first")
+    add(
+        "--task",
+        metavar="T",
+        help="default: for 'sim' all tasks of the suite, without gymnasium's process pool; "
+        "otherwise the suite's first",
+    )
     add("--protocol", metavar="P", help="settings of policy and training (default: lite)")
     add("--morphologies", metavar="SET", help="body set; SET:N for its first N train bodies")
     add(
@@ -64,24 +70,33 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     suite = SUITES.load(parsed.suite)
     bodies, why = plan.choose_morphologies(parsed)
     note(why)
-    task = TASKS.get(suite.task(parsed.task) if parsed.task else suite.tasks[0])
-    setting = profiling.Setting(
-        task=task,
-        bodies=bodies.split("train"),
-        bodies_id=bodies.id,
-        bodies_digest=bodies.digest,
-        spec=plan.token_spec(suite, bodies, task),
-        methods=_methods(parsed),
-        protocol=suite.protocol(parsed.protocol),
-        num_envs=parsed.num_envs,
-        threads=parsed.threads,
-        seconds=parsed.seconds,
-    )
-    figures = profiling.MEASURES[parsed.what](setting)
+    methods = _methods(parsed)
+    all_tasks = parsed.what == "sim" and not parsed.task
+    names = [suite.task(parsed.task)] if parsed.task else suite.tasks[: None if all_tasks else 1]
+    settings = [
+        profiling.Setting(
+            task=task,
+            bodies=bodies.split("train"),
+            bodies_id=bodies.id,
+            bodies_digest=bodies.digest,
+            spec=plan.token_spec(suite, bodies, task),
+            methods=methods,
+            protocol=suite.protocol(parsed.protocol, task.id),
+            num_envs=parsed.num_envs,
+            threads=parsed.threads,
+            seconds=parsed.seconds,
+        )
+        for task in map(TASKS.get, names)
+    ]
+    if all_tasks:
+        figures = profiling.profile_tasks(settings)
+    else:
+        figures = profiling.MEASURES[parsed.what](settings[0])
     if parsed.json:
         say_json(figures)
-    elif parsed.what == "policy":
-        for title, headings, rows in profiling.policy_tables(figures):
+    elif all_tasks or parsed.what == "policy":
+        tables = profiling.task_tables if all_tasks else profiling.policy_tables
+        for title, headings, rows in tables(figures):
             say(f"{title}\n\n{table(headings, rows)}\n")
         say(profiling.machine(figures))
     else:

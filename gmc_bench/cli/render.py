@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "gmc-bench render runs/recmorph_unimal-ft_lite_gmc-unimal-mini-v1_seed1 --body grown-00001",
     "gmc-bench render --stills gmc-unimal-mini",
+    "gmc-bench render --stills gmc-unimal-mini --task unimal-vt --size 640x360",
 )
 
 VIDEO_SIZE = (320, 240)  # pixels
@@ -36,7 +38,7 @@ def add_parser(verbs: Any) -> None:
     )
     add = parser.add_argument
     add("run_dir", metavar="RUN_DIR", type=Path, nargs="?", help="folder of a finished run")
-    add("--body", metavar="ID", help="which body the episode is of")
+    add("--body", metavar="ID", help="which body the episode is of; with --stills draw only this")
     add(
         "--split",
         choices=("train", "test"),
@@ -57,6 +59,14 @@ def add_parser(verbs: Any) -> None:
         help="show only the first S seconds of the episode (default: all of it)",
     )
     add("--stills", metavar="SET", help="draw every body of a set in its rest pose")
+    add("--task", metavar="TASK", help="with --stills: draw the bodies at the start of a task")
+    add(
+        "--seed",
+        metavar="N",
+        type=integer(0),
+        default=1,
+        help="with --task: of random terrain (default: 1)",
+    )
     add(
         "--size",
         metavar="WxH",
@@ -68,7 +78,8 @@ def add_parser(verbs: Any) -> None:
         "--out",
         metavar="PATH",
         type=Path,
-        help="FILE.mp4 (default: in RUN_DIR/videos); with --stills a folder (default: media/SET)",
+        help="FILE.mp4 (default: in RUN_DIR/videos); with --stills a folder (default: media/SET, "
+        "with --task media/SET/TASK)",
     )
     parser.set_defaults(execute=execute, parser=parser)
 
@@ -92,32 +103,54 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     if (parsed.run_dir is None) == (parsed.stills is None):
         got = "neither" if parsed.stills is None else "both"
         raise ConfigError(f"expected RUN_DIR or --stills SET, got {got}; give one of them")
-    from gmc_bench.rendering.backend import import_engine
-
-    import_engine()
-    return _stills(parsed) if parsed.run_dir is None else _video(parsed)
+    if parsed.task is not None and parsed.stills is None:
+        raise ConfigError("--task was given with RUN_DIR, which has a task; leave it out")
+    return _stills(parsed) if parsed.run_dir is None else show_episode(parsed)
 
 
 def _stills(parsed: argparse.Namespace) -> int:
+    from gmc_bench.rendering.backend import import_engine
+
+    import_engine()
     from tqdm import tqdm
 
     from gmc_bench.library import load_morphologies
     from gmc_bench.rendering.stills import write_stills
+    from gmc_bench.tasks import TASKS
 
+    task = TASKS.get(parsed.task) if parsed.task else None
     bodies = load_morphologies(parsed.stills)
     splits = (parsed.split,) if parsed.split else ("train", "test")
     chosen = [body for split in splits for body in bodies.split(split)]
-    folder = parsed.out or Path("media") / bodies.id
+    if parsed.body is not None:
+        names = [body.name for body in chosen]
+        if parsed.body not in names:
+            raise _no_such_body(parsed.body, splits, bodies.id, names)
+        chosen = [body for body in chosen if body.name == parsed.body]
+    folder = parsed.out or Path("media", bodies.id, *([task.id] if task else []))
     with tqdm(total=len(chosen), unit="body", desc="stills") as bar:
         report = write_stills(
-            chosen, folder, parsed.size or STILL_SIZE, on_body=lambda: _advance(bar)
+            chosen,
+            folder,
+            parsed.size or STILL_SIZE,
+            task=task,
+            seed=parsed.seed,
+            on_body=lambda: _advance(bar),
         )
     say(f"{report.drawn} drawn, {report.kept} kept, in  {report.folder}")
     say(f"contact sheet  {report.sheet}")
     return 0
 
 
-def _video(parsed: argparse.Namespace) -> int:
+def show_episode(parsed: argparse.Namespace) -> int:
+    """Write the video that the options of a run's folder ask for; return the exit code.
+
+    Raises:
+        GmcBenchError: there is no such run or episode, or pictures cannot be drawn here.
+    """
+    from gmc_bench.rendering.backend import import_engine
+
+    import_engine()
     if parsed.body is None:
         raise ConfigError("an episode was asked for without its body; add --body ID")
     from gmc_bench.training.run_folder import RunFolder
@@ -175,12 +208,17 @@ def _find_body(session: "Session", parsed: argparse.Namespace) -> tuple[str, int
         if parsed.body in names:
             return split, names.index(parsed.body)
         known += names
-    close = did_you_mean(parsed.body, known)
+    raise _no_such_body(parsed.body, splits, session.bodies.id, known)
+
+
+def _no_such_body(
+    name: str, splits: Sequence[str], bodies: str, known: Sequence[str]
+) -> UnknownNameError:
+    close = did_you_mean(name, known)
     if "did you mean" not in close:  # there may be hundreds
         close = f"; there are {len(known)}, such as {known[0]!r}"
-    raise UnknownNameError(
-        f"the {' and '.join(splits)} bodies of {session.bodies.id} have none named "
-        f"{parsed.body!r}{close}"
+    return UnknownNameError(
+        f"the {' and '.join(splits)} bodies of {bodies} have none named {name!r}{close}"
     )
 
 
@@ -222,6 +260,7 @@ def _replay(
             episodes=episodes,
             mode=parsed.mode,
             seed=evaluation_seed(config.seed, split, parsed.mode),
+            order=config.tokens.test_order,
             num_threads=config.threads,
             device=config.device,
             seconds=parsed.seconds,

@@ -95,6 +95,16 @@ def summarize(returns: Sequence[BodyReturns]) -> list[list[str]]:
     return rows
 
 
+def scored(returns: Sequence[BodyReturns], split: str) -> list[BodyReturns]:
+    """Return what counts as a split's score: deterministic, and on `test` unseen bodies only."""
+    return [
+        item
+        for item in returns
+        if (item.split, item.mode) == (split, "deterministic")
+        and not (split == "test" and item.seen_in_train)
+    ]
+
+
 def _summary_row(label: str, items: list[BodyReturns]) -> list[str]:
     means = [item.mean_return for item in items]
     episodes = [episode for item in items for episode in item.episodes]

@@ -13,6 +13,7 @@ from gmc_bench.methods import METHODS
 from gmc_bench.results.schema import RunRecord
 from gmc_bench.suites import SUITES
 from gmc_bench.tasks import TASKS
+from gmc_bench.training.independent import planned_steps
 from gmc_bench.training.run_config import RunConfig
 
 
@@ -51,7 +52,7 @@ def installed_rules(record: RunRecord) -> Rules | None:
         controller="single_robot" if per_body else "shared",
         config=official.identity(),
         seeds=protocol.seeds,
-        env_steps=protocol.num_iterations * protocol.steps_per_iteration,
+        env_steps=planned_steps(protocol, record.morphologies.num_train, per_body=per_body),
         episodes=protocol.evaluation.episodes,
         parts=tuple(
             (split, mode)

@@ -10,6 +10,7 @@ from tqdm import tqdm
 from gmc_bench.cli.method import source_digest
 from gmc_bench.cli.plan import token_spec
 from gmc_bench.envs.normalization import TokenNormalizer
+from gmc_bench.envs.separate_normalization import make_normalizer
 from gmc_bench.errors import CheckpointError, ConfigError
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.evaluation.evaluate import EpisodeResult, evaluate_policy
@@ -67,7 +68,7 @@ def open_session(config: RunConfig, bodies: MorphologySet | None = None) -> Sess
         METHODS.load(config.method),
         task,
         bodies,
-        token_spec(suite, bodies, task),
+        token_spec(suite, bodies, task, config.tokens),
     )
 
 
@@ -89,9 +90,14 @@ def check_method(session: Session) -> None:
     Raises:
         PluginError: the networks cannot be built or do not map tokens to numbers of the right
             shape.
-        ConfigError: rollouts do not consist of whole sequences of the steps that the method's
-            training keeps together.
+        ConfigError: separate weights per body meet several token orders per body, or rollouts do
+            not consist of whole sequences of the steps that the method's training keeps together.
     """
+    if session.method.capabilities.per_body and session.config.tokens.order == "siblings":
+        raise ConfigError(
+            f"the method {session.method.id!r} has separate weights per body and cannot be trained "
+            f"on several token orders of each; choose another --tokens.order than 'siblings'"
+        )
     steps, length = make_policy(session).sequence_length, session.config.protocol.rollout_length
     if length % steps:
         raise ConfigError(
@@ -173,6 +179,7 @@ def score(
                     device=session.config.device,
                     on_progress=advance,
                     silent_limbs=silent,
+                    order=session.config.tokens.test_order,
                 )
                 results += [
                     BodyReturns(
@@ -235,7 +242,8 @@ def load_policy(session: Session, data: bytes, origin: Path) -> tuple[ActorCriti
     model = make_policy(session)
     models = compile_models(session.bodies.split("train"), session.task.scene)
     table = build_table(models, session.spec)
-    normalizer = TokenNormalizer(table, session.config.protocol.normalization)
+    mode, separate = session.config.protocol.normalization, session.method.capabilities.per_body
+    normalizer = make_normalizer(table, mode, separate=separate)
     tensors = decode_tensors(data, origin)
     load_policy_tensors(tensors, model, normalizer, str(origin))
     return model.to(session.config.device), normalizer

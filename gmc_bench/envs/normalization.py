@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from gmc_bench.tokens.table import MorphologyTable
-from gmc_bench.types import Array, BoolArray, DoubleArray, FloatArray
+from gmc_bench.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 
 CLIP = 10.0
 EPSILON = 1e-8
@@ -75,12 +75,16 @@ class TokenNormalizer:
         real = context[~table.limb_padding_mask]
         self.context_low, self.context_high = real.min(axis=0), real.max(axis=0)
 
-    def update(self, dynamic: FloatArray, padding: BoolArray) -> None:
+    def update(
+        self, dynamic: FloatArray, padding: BoolArray, morphology_index: IntArray | None = None
+    ) -> None:
         """Merge the features of a batch into the running statistics.
 
         Args:
             dynamic: (B, L, Fd) float32, raw.
             padding: (B, L) bool, True = padding.
+            morphology_index: (B,) int64, the body of each row; not needed where bodies share
+                statistics.
         """
         if self._slots:
             values = np.where(padding[..., None], 0.0, dynamic.astype(np.float64))
@@ -91,9 +95,17 @@ class TokenNormalizer:
             count = np.full(real.shape[1:], float(len(real)))
             self.dynamic.merge(real.mean(axis=0), real.var(axis=0), count)
 
-    def normalize(self, dynamic: FloatArray, padding: BoolArray) -> FloatArray:
-        """Return normalised time-varying features, (B, L, Fd) float32, 0 in padding."""
-        return _apply(dynamic, self.dynamic.mean, self.dynamic.variance, padding)
+    def normalize(
+        self, dynamic: FloatArray, padding: BoolArray, morphology_index: IntArray | None = None
+    ) -> FloatArray:
+        """Return normalised time-varying features, (B, L, Fd) float32, 0 in padding.
+
+        Args:
+            dynamic: (B, L, Fd) float32, raw.
+            padding: (B, L) bool, True = padding.
+            morphology_index: (B,) int64, see `update`.
+        """
+        return standardize(dynamic, self.dynamic.mean, self.dynamic.variance, padding)
 
     def normalize_context(self, table: MorphologyTable) -> FloatArray:
         """Return the normalised context of a table of bodies, (M, L, Fc) float32, 0 in padding.
@@ -101,7 +113,7 @@ class TokenNormalizer:
         The bodies may be others than the ones the normaliser was made with. With `per_slot` the
         table must have the same number of slots.
         """
-        return _apply(
+        return standardize(
             table.context, self.context_mean, self.context_variance, table.limb_padding_mask
         )
 
@@ -121,13 +133,7 @@ class TokenNormalizer:
             MasterXiong/ModuMorph scales by fixed ranges; there a feature that never varied in
             training is multiplied by 2e8 on a body where it differs.
         """
-        span = self.context_high - self.context_low
-        varies = span > CONSTANT * np.maximum(np.abs(self.context_high), 1.0)
-        scaled = 2.0 * (table.context - self.context_low) / np.where(varies, span, 1.0) - 1.0
-        scaled = np.where(varies, np.clip(scaled, -3.0, 3.0), 0.0)
-        scaled[table.limb_padding_mask] = 0.0
-        found: FloatArray = scaled.astype(np.float32)
-        return found
+        return scale(table, self.context_low, self.context_high)
 
     def state_dict(self) -> dict[str, Array]:
         """Return all statistics as float64 arrays."""
@@ -154,14 +160,42 @@ class TokenNormalizer:
         self.context_high = state["context_high"].copy()
 
 
-def _apply(
+def standardize(
     values: FloatArray, mean: DoubleArray, variance: DoubleArray, padding: BoolArray
 ) -> FloatArray:
+    """Return (values - mean) / sqrt(variance + 1e-8), clipped to [-10, 10].
+
+    Args:
+        values: (B, L, F) float32, raw.
+        mean: broadcastable to `values`.
+        variance: likewise.
+        padding: (B, L) bool, True = padding.
+
+    Returns:
+        (B, L, F) float32, 0 in padding.
+    """
     scale = (1.0 / np.sqrt(variance + EPSILON)).astype(np.float32)
     shifted = (values - mean.astype(np.float32)) * scale
     np.clip(shifted, -CLIP, CLIP, out=shifted)
     shifted[padding] = 0.0
     return shifted
+
+
+def scale(table: MorphologyTable, low: DoubleArray, high: DoubleArray) -> FloatArray:
+    """Return the context of a table scaled by a range, see `TokenNormalizer.scale_context`.
+
+    Args:
+        table: M bodies.
+        low: least value of each feature, broadcastable to (M, L, Fc).
+        high: its largest value, likewise.
+    """
+    span = high - low
+    varies = span > CONSTANT * np.maximum(np.abs(high), 1.0)
+    scaled = 2.0 * (table.context - low) / np.where(varies, span, 1.0) - 1.0
+    scaled = np.where(varies, np.clip(scaled, -3.0, 3.0), 0.0)
+    scaled[table.limb_padding_mask] = 0.0
+    found: FloatArray = scaled.astype(np.float32)
+    return found
 
 
 class RewardNormalizer:

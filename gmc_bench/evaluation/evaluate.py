@@ -10,6 +10,7 @@ import torch
 
 from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.envs.normalization import TokenNormalizer
+from gmc_bench.errors import ConfigError
 from gmc_bench.evaluation.dropout import silence_context, silence_dynamic
 from gmc_bench.evaluation.policy_file import token_table
 from gmc_bench.methods.policy import ActorCritic
@@ -18,6 +19,8 @@ from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.tasks.spec import Task
+from gmc_bench.tokens.config import Order
+from gmc_bench.tokens.serialization import Serialization, make_serialization
 from gmc_bench.types import Array, FloatArray, IntArray
 
 Mode = Literal["deterministic", "stochastic"]
@@ -75,6 +78,8 @@ def evaluate_policy(
     on_progress: Callable[[int], None] | None = None,
     observer: Observer | None = None,
     silent_limbs: IntArray | None = None,
+    order: Order = "dfs",
+    serialization: Serialization | None = None,
 ) -> list[list[EpisodeResult]]:
     """Run complete episodes of every body.
 
@@ -92,14 +97,26 @@ def evaluate_policy(
         observer: sees every step; numbers do not depend on it.
         silent_limbs: (M,) int64, a limb of each body whose features are zero for the policy, see
             `dropout.draw_silent_limbs`; `None` shows all.
+        order: in which order policies see the limbs of a body.
+        serialization: several sequences for each body instead of one in that order; every
+            sequence is then scored like a body of its own.
 
     Returns:
-        For every body, its E episodes.
+        For every body, or for every sequence of tokens, its E episodes.
+
+    Raises:
+        ConfigError: a method with separate weights per body is asked for several sequences.
     """
-    body = np.repeat(np.arange(len(morphologies)), episodes)
-    streams = spawn_streams(seed, len(body))
-    rows = min(MAX_ROWS, len(body))
+    if serialization is not None and model.per_body and len(serialization) > len(morphologies):
+        raise ConfigError(
+            "a method with separate weights per body was to be scored on several token orders of "
+            "a body, which its weights do not follow; choose a method with shared weights"
+        )
+    count = episodes * len(serialization or morphologies)
+    streams = spawn_streams(seed, count)
+    rows = min(MAX_ROWS, count)
     core = EnvironmentCore(task, morphologies, rows, token_spec=model.spec, num_threads=num_threads)
+    serialization = serialization or make_serialization(order, core.table)
     table = token_table(core.table, normalizer, device)
     if silent_limbs is not None:
         table = silence_context(table, silent_limbs)
@@ -109,10 +126,22 @@ def evaluate_policy(
             (rows, task.horizon, *core.table.action_padding_mask.shape[1:]), np.float32
         )
     state = model.initial_state(rows)
-    actor = _Actor(model, normalizer, table, state, noise, seed, silent_limbs)
+    shown = np.repeat(np.arange(len(serialization)), episodes)
+    actor = _Actor(
+        model,
+        normalizer,
+        table.serialized(serialization),
+        state,
+        noise,
+        seed,
+        silent_limbs,
+        serialization,
+        shown,
+    )
+    body = serialization.body[shown]
     with _evaluating(model):
         found = _run_episodes(core, actor, body, streams, on_progress, observer)
-    return [found[k * episodes : (k + 1) * episodes] for k in range(len(morphologies))]
+    return [found[k * episodes : (k + 1) * episodes] for k in range(len(serialization))]
 
 
 @contextmanager
@@ -140,10 +169,18 @@ class _Actor:
     """Of the noise."""
     silent_limbs: IntArray | None
     """(M,) int64, a limb of each body that the policy does not see."""
+    serialization: Serialization
+    shown: IntArray
+    """(K,) int64, the sequence of tokens that each episode shows."""
+
+    def __post_init__(self) -> None:
+        self.sequences: IntArray = np.zeros(len(self.state), np.int64)
+        """(B,) int64, the sequence of tokens that shows each environment's body."""
 
     def start(self, rows: IntArray, episodes: IntArray) -> None:
         """Begin episodes in some environments."""
         self.state[torch.from_numpy(rows)] = 0.0
+        self.sequences[rows] = self.shown[episodes]
         if self.noise is not None:
             for row, episode in zip(rows.tolist(), episodes.tolist(), strict=True):
                 # Every episode has a stream of its own, wherever and whenever it is run.
@@ -152,14 +189,15 @@ class _Actor:
 
     def __call__(self, core: EnvironmentCore) -> FloatArray:
         padding = core.table.limb_padding_mask[core.morphology_index]
-        dynamic = self.normalizer.normalize(core.dynamic, padding)
+        dynamic = self.normalizer.normalize(core.dynamic, padding, core.morphology_index)
         if self.silent_limbs is not None:
             silence_dynamic(dynamic, self.silent_limbs[core.morphology_index])
+        dynamic = self.serialization.arrange(dynamic, self.sequences)
         device = self.table.context.device
         heights = None
         if core.height_map is not None:
             heights = torch.from_numpy(core.height_map.copy()).to(device)
-        index = torch.from_numpy(core.morphology_index.copy()).to(device)
+        index = torch.from_numpy(self.sequences.copy()).to(device)
         tokens = TokenBatch(self.table, index, torch.from_numpy(dynamic).to(device), heights)
         distribution, state = self.model.step(tokens, self.state, critic=False)
         actions = distribution.mode
@@ -169,7 +207,7 @@ class _Actor:
             noisy = actions + self.model.action_std * drawn.to(actions.device)
             actions = noisy.masked_fill(tokens.action_padding_mask, 0.0)
         self.state = self.model.remember(state, actions)
-        found: FloatArray = actions.cpu().numpy()
+        found: FloatArray = self.serialization.restore(actions.cpu().numpy(), self.sequences)
         return found
 
 

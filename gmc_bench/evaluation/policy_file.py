@@ -14,7 +14,10 @@ _NORMALIZER = "normalizer."
 
 
 def policy_tensors(model: ActorCritic, normalizer: TokenNormalizer) -> dict[str, Array]:
-    """Return weights and statistics as named arrays."""
+    """Return weights and statistics as named arrays.
+
+    Statistics of separate bodies have a first dimension over bodies, as their weights have.
+    """
     tensors = {
         f"{_MODEL}{name}": value.detach().cpu().numpy()
         for name, value in model.state_dict().items()
@@ -31,10 +34,16 @@ def load_policy_tensors(
     Raises:
         CheckpointError: names or shapes are those of another method; `origin` is named.
     """
-    expected = policy_tensors(model, normalizer)
-    if {name: value.shape for name, value in expected.items()} != {
-        name: value.shape for name, value in tensors.items()
-    }:
+    expected = {name: value.shape for name, value in policy_tensors(model, normalizer).items()}
+    found = {name: value.shape for name, value in tensors.items()}
+    if found != expected:
+        differ = [name for name in expected | found if found.get(name) != expected.get(name)]
+        if all(name.startswith(_NORMALIZER) and name in found for name in differ):
+            raise CheckpointError(
+                f"{origin} holds observation statistics of the shape {found[differ[0]]}, expected "
+                f"{expected.get(differ[0])}; evaluate it with the version of the method that made "
+                f"it"
+            )
         raise CheckpointError(
             f"{origin} holds the weights of another method or other settings; use the folder of "
             f"the run that made them"

@@ -164,8 +164,17 @@ def analyse(table: Table, *, resamples: int = RESAMPLES) -> TableAnalysis:
 
 def _reference(candidates: Iterable[Row], resamples: int) -> RowAnalysis | None:
     complete = (row for row in candidates if not row.missing and row.train_score is not None)
-    # The key decides between two presets, not the score, which would favour lucky seeds.
-    ordered = sorted(complete, key=lambda row: (row.key.method != REFERENCE_METHOD, row.key))
+    # The key decides between two presets, not the score, which would favour lucky seeds; of two
+    # versions of a method, the newer one counts.
+    ordered = sorted(
+        complete,
+        key=lambda row: (
+            row.key.method != REFERENCE_METHOD,
+            row.key.method,
+            -row.key.method_version,
+            row.key,
+        ),
+    )
     return _analyse_row(ordered[0], {}, resamples) if ordered else None
 
 

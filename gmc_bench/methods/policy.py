@@ -62,6 +62,7 @@ class ActorCritic(nn.Module):
         self.spec = spec
         self.precision = precision
         self.temporal = method.capabilities.temporal
+        self.per_body = method.capabilities.per_body
         self.actor = build_network(method, config, spec, spec.actions_per_token, num_bodies)
         self.critic = build_network(method, config, spec, 1, num_bodies)
         if precision == "bfloat16":

@@ -8,6 +8,7 @@ import torch
 
 from gmc_bench.nn.graph import LimbGraph
 from gmc_bench.nn.packing import Packing, make_packing
+from gmc_bench.tokens.serialization import Serialization
 from gmc_bench.tokens.spec import TokenSpec
 
 
@@ -38,6 +39,28 @@ class TokenTable:
     def graph(self) -> LimbGraph:
         """The limb graph of every body."""
         return LimbGraph(self.parents, self.limb_padding_mask)
+
+    def serialized(self, serialization: Serialization) -> "TokenTable":
+        """Return a table with a row for every sequence of tokens, rearranged."""
+        if serialization.canonical:
+            return self
+        body = torch.from_numpy(serialization.body).to(self.num_limbs.device)
+        limbs = torch.from_numpy(serialization.limbs).to(body.device)
+
+        def arranged(values: torch.Tensor) -> torch.Tensor:
+            index = limbs.view(*limbs.shape, *(1,) * (values.ndim - 2))
+            return values[body].gather(1, index.expand(-1, -1, *values.shape[2:]))
+
+        parents = serialization.parents(self.parents.numpy(force=True))
+        return TokenTable(
+            spec=self.spec,
+            context=arranged(self.context),
+            scaled_context=arranged(self.scaled_context),
+            limb_padding_mask=self.limb_padding_mask[body],
+            action_padding_mask=arranged(self.action_padding_mask),
+            parents=torch.from_numpy(parents).to(body.device),
+            num_limbs=self.num_limbs[body],
+        )
 
     def to(self, device: torch.device | str) -> "TokenTable":
         """Return the table on another device."""

@@ -3,7 +3,7 @@
 import multiprocessing
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -70,6 +70,54 @@ def profile_simulation(setting: Setting) -> dict[str, Any]:
         },
         "setting": setting.describe(),
     }
+
+
+def profile_tasks(settings: Sequence[Setting]) -> dict[str, Any]:
+    """Measure several tasks' environments, each beside `mj_step` on its own models.
+
+    A step holds everything that its task needs: observation, height map, reward, termination,
+    metrics, and resets on new terrain. The bare loop steps the same terrain and bodies.
+
+    Args:
+        settings: one per task, otherwise alike; at least one.
+
+    Returns:
+        `tasks`: by id `env_steps_per_s`, `bare_steps_per_s`, `ratio_env_to_bare_mj_step`, as in
+        `profile_simulation`; `setting`, with the ids of all tasks as `task`.
+    """
+    tasks = {}
+    for setting in settings:
+        env_rate, bare_rate = env_and_bare_rates(setting)
+        tasks[setting.task.id] = {
+            "env_steps_per_s": env_rate,
+            "bare_steps_per_s": bare_rate,
+            "ratio_env_to_bare_mj_step": env_rate / bare_rate,
+        }
+    return {"tasks": tasks, "setting": {**settings[0].describe(), "task": list(tasks)}}
+
+
+def task_tables(figures: dict[str, Any]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Yield the table of `profile_tasks`: title, headings, rows."""
+    setting = figures["setting"]
+    bodies = setting["morphologies"]
+    title = (
+        f"{setting['num_envs']} environments, {bodies['bodies']} bodies of {bodies['id']}; whole "
+        "control steps beside mj_step alone on the same models, states, controls and threads"
+    )
+    headings = ["task", "env steps/s", "bare mj_step/s", "env / bare"]
+    yield (
+        title,
+        headings,
+        [
+            [
+                name,
+                f"{found['env_steps_per_s']:,.0f}",
+                f"{found['bare_steps_per_s']:,.0f}",
+                f"{found['ratio_env_to_bare_mj_step']:.3f}",
+            ]
+            for name, found in figures["tasks"].items()
+        ],
+    )
 
 
 def env_and_bare_rates(setting: Setting) -> tuple[float, float]:

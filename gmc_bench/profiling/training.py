@@ -8,9 +8,9 @@ from typing import Any
 
 from gmc_bench.config import to_dict
 from gmc_bench.profiling.setting import Setting
+from gmc_bench.training.independent_trainer import make_trainer
 from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.run_folder import RunFolder
-from gmc_bench.training.trainer import Trainer
 
 
 class _Enough(Exception):  # noqa: N818 - not an error, it ends a measurement
@@ -42,7 +42,9 @@ def profile_training(setting: Setting) -> dict[str, Any]:
         tempfile.TemporaryDirectory() as temporary,
         RunFolder(Path(temporary) / "run", create=True) as folder,
     ):
-        trainer = Trainer(config, method, setting.task, tuple(setting.bodies), setting.spec, folder)
+        trainer = make_trainer(
+            config, method, setting.task, tuple(setting.bodies), setting.spec, folder
+        )
         first = replace(trainer.timers)
         steps = 0
 

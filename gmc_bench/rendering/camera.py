@@ -60,14 +60,15 @@ def outline(model: Any, states: DoubleArray) -> tuple[DoubleArray, DoubleArray]:
     return centers.reshape(len(states), -1, 3), np.concatenate([radii, radii])
 
 
-def follow(torso: DoubleArray, middle: float, dt: float) -> DoubleArray:
-    """Return the points a camera looks at: the torso's path along the floor, smoothed.
+def follow(torso: DoubleArray, middle: float | DoubleArray, dt: float) -> DoubleArray:
+    """Return the points a camera looks at: the torso's path along the ground, smoothed.
 
     The window is centred, because the whole path is known: the camera does not lag behind.
 
     Args:
         torso: (T, 3) float64, torso positions, m, world.
-        middle: height of all the points, m, world.
+        middle: height of all the points, m, world; or (T,) float64, one height for each torso
+            position, which is smoothed, too.
         dt: s between two positions.
 
     Returns:
@@ -76,9 +77,11 @@ def follow(torso: DoubleArray, middle: float, dt: float) -> DoubleArray:
     reach = max(1, round(3 * SMOOTHING / dt))
     weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) * dt / SMOOTHING) ** 2)
     weights /= weights.sum()
-    points = np.full_like(torso, middle)
-    for axis in (0, 1):
-        padded = np.pad(torso[:, axis], reach, mode="edge")
+    points = torso.copy()
+    points[:, 2] = middle
+    # A height that never changes is kept to the last bit.
+    for axis in (0, 1) if np.ptp(points[:, 2]) == 0.0 else (0, 1, 2):
+        padded = np.pad(points[:, axis], reach, mode="edge")
         points[:, axis] = np.convolve(padded, weights, mode="valid")
     return points
 

@@ -8,7 +8,12 @@ import numpy as np
 
 from gmc_bench.rendering.backend import open_context
 from gmc_bench.rendering.camera import View
+from gmc_bench.rendering.sight import Tiles
 from gmc_bench.types import Array, DoubleArray
+
+_TILE = np.array([0.97, 0.80, 0.45, 1.0], np.float32)  # red, green, blue, opacity
+_TILE_HEIGHT = 0.004  # m
+_MAX_TILES = 1000
 
 
 class Canvas:
@@ -42,17 +47,25 @@ class Canvas:
         """Draw this model from now on.
 
         Args:
-            model: from `drawing_model`; its picture size is set.
+            model: from `drawing_model`, with its terrain: height fields are taken over here. Its
+                picture size is set.
         """
         self._release()
         model.vis.global_.offwidth, model.vis.global_.offheight = self.width, self.height
         self._gl.make_current()
         self._model = model
-        self._scene = mujoco.MjvScene(model, maxgeom=model.ngeom + 16)
+        self._scene = mujoco.MjvScene(model, maxgeom=model.ngeom + 16 + _MAX_TILES)
         self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._context)
 
-    def draw(self, data: Any, point: DoubleArray, distance: float, view: View) -> Array:
+    def draw(
+        self,
+        data: Any,
+        point: DoubleArray,
+        distance: float,
+        view: View,
+        tiles: Tiles | None = None,
+    ) -> Array:
         """Draw one picture.
 
         Args:
@@ -61,6 +74,7 @@ class Canvas:
             point: (3,) float64, what the camera looks at, m, world.
             distance: of the camera from it, m.
             view: direction.
+            tiles: squares to colour on the ground, at most 1000 of them are.
 
         Returns:
             (height, width, 3) uint8, red, green, blue, top row first.
@@ -75,10 +89,20 @@ class Canvas:
             self._model, data, self._option, None, self._camera,
             mujoco.mjtCatBit.mjCAT_ALL.value, self._scene,
         )  # fmt: skip
+        if tiles is not None:
+            self._lay(tiles)
         pixels = np.empty((self.height, self.width, 3), np.uint8)
         mujoco.mjr_render(self._rect, self._scene, self._context)
         mujoco.mjr_readPixels(pixels, None, self._rect, self._context)
         return np.ascontiguousarray(pixels[::-1])  # OpenGL starts with the bottom row
+
+    def _lay(self, tiles: Tiles) -> None:
+        size = np.array([tiles.half_side, tiles.half_side, _TILE_HEIGHT])
+        for center in tiles.centers[:_MAX_TILES]:
+            geom = self._scene.geoms[self._scene.ngeom]
+            box = mujoco.mjtGeom.mjGEOM_BOX.value
+            mujoco.mjv_initGeom(geom, box, size, center, np.eye(3).ravel(), _TILE)
+            self._scene.ngeom += 1
 
     def close(self) -> None:
         """Free the buffer; drawing is over."""

@@ -15,7 +15,9 @@ from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.evaluation.evaluate import Mode, evaluate_policy
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.morphology.schema import Morphology
+from gmc_bench.rendering.ground import TerrainCopy, copy_terrain, ground_height
 from gmc_bench.tasks.spec import Task
+from gmc_bench.tokens.config import Order
 from gmc_bench.types import DoubleArray, FloatArray, IntArray
 
 SPEED_WINDOW = 0.5
@@ -37,6 +39,10 @@ class Replay:
     """Why the episode ended; `None` if it was left before."""
     control_dt: float
     """s."""
+    terrain: TerrainCopy
+    """What was drawn at the reset; empty where the ground is always the same."""
+    ground: DoubleArray
+    """(T + 1,) float64, height of the ground under the torso, m, world."""
 
     @property
     def length(self) -> int:
@@ -68,6 +74,7 @@ def replay_episode(
     episodes: int,
     mode: Mode,
     seed: int,
+    order: Order = "dfs",
     num_threads: int | None = None,
     device: str = "cpu",
     seconds: float | None = None,
@@ -88,6 +95,7 @@ def replay_episode(
         episodes: per body, as in the evaluation.
         mode: as in the evaluation.
         seed: of the evaluation.
+        order: in which the policy sees limbs, as in the evaluation.
         num_threads: threads that step; default all.
         device: where the networks run.
         seconds: simulated time after which the episode is left; default never.
@@ -100,7 +108,7 @@ def replay_episode(
     try:
         evaluate_policy(
             model, normalizer, task, morphologies, episodes=episodes, mode=mode, seed=seed,
-            num_threads=num_threads, device=device, observer=recorder,
+            num_threads=num_threads, device=device, observer=recorder, order=order,
         )  # fmt: skip
     except _SeenError:
         return recorder.replay()
@@ -131,12 +139,15 @@ class _Recorder:
         self._returns = [0.0]
         self._ended: str | None = None
         self._control_dt = 0.0
+        self._terrain: TerrainCopy = {}
+        self._ground: list[float] = []
 
     def started(self, core: EnvironmentCore, rows: IntArray, numbers: IntArray) -> None:
         found = rows[numbers == self._number]
         if len(found):
             self._row = int(found[0])
             self._control_dt = core.simulator.control_dt
+            self._terrain = copy_terrain(core, self._row)
             self._keep(core)
 
     def stepped(
@@ -158,9 +169,12 @@ class _Recorder:
             raise _SeenError
 
     def _keep(self, core: EnvironmentCore) -> None:
-        state = np.array(core.simulator.data(self._row or 0).qpos)
+        row = self._row or 0
+        state = np.array(core.simulator.data(row).qpos)
         # A simulation that broke has no place to be drawn at.
-        self._states.append(state if np.isfinite(state).all() else self._states[-1])
+        valid = bool(np.isfinite(state).all())
+        self._states.append(state if valid else self._states[-1])
+        self._ground.append(ground_height(core, row) if valid else self._ground[-1])
 
     def replay(self) -> Replay:
         return Replay(
@@ -170,6 +184,8 @@ class _Recorder:
             returns=np.array(self._returns),
             ended=self._ended,
             control_dt=self._control_dt,
+            terrain=self._terrain,
+            ground=np.array(self._ground),
         )
 
 

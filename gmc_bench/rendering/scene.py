@@ -1,4 +1,4 @@
-"""The model that is drawn: the simulated one with colours, light and a floor with squares."""
+"""The model that is drawn: the simulated one with colours, light and ground with squares."""
 
 import colorsys
 from typing import Any
@@ -11,12 +11,13 @@ from gmc_bench.morphology.engine_library import engine_library
 from gmc_bench.morphology.mjcf import emit_mjcf
 from gmc_bench.morphology.schema import Morphology
 from gmc_bench.sim.model import Scene
+from gmc_bench.types import DoubleArray
 
 Color = tuple[int, int, int]
 """Red, green, blue, 0 to 255."""
 
 TORSO_COLOR: Color = (196, 196, 200)
-SQUARE = 0.5  # m, side of a square of the floor
+SQUARE = 0.5  # m, side of a square of the ground
 FIELD_OF_VIEW = 35.0  # degrees, vertical
 _GOLDEN = 0.61803398875  # of a turn: neighbours in a list get unlike hues
 _ASSETS = """
@@ -25,22 +26,32 @@ _ASSETS = """
     rgb2="0.62 0.74 0.88" width="128" height="128"/>
   <texture name="gmc/floor" type="2d" builtin="checker" rgb1="0.80 0.82 0.84"
     rgb2="0.64 0.68 0.72" width="256" height="256"/>
+  <texture name="gmc/patch" type="2d" builtin="checker" rgb1="0.79 0.83 0.72"
+    rgb2="0.62 0.70 0.58" width="256" height="256"/>
   <material name="gmc/floor" texture="gmc/floor" texuniform="true" texrepeat="{repeat} {repeat}"
     specular="0" shininess="0" reflectance="0"/>
+  <material name="gmc/patch" texture="gmc/patch" texuniform="true" texrepeat="{repeat} {repeat}"
+    specular="0" shininess="0" reflectance="0"/>
 </asset>"""
+_COLORS = {"wall": "0.74 0.68 0.58 1", "box": "0.58 0.64 0.74 1"}
+"""Of upright things, by the first word of their name."""
 _VISUAL = """
 <visual>
   <global fovy="{fovy}"/>
   <headlight ambient="0.42 0.42 0.42" diffuse="0.30 0.30 0.30" specular="0 0 0"/>
   <quality shadowsize="1024" offsamples="4"/>
-  <map znear="0.05" zfar="20" shadowclip="1.5" shadowscale="0.2" haze="0.4"/>
+  <map znear="0.05" zfar="80" shadowclip="1.5" shadowscale="0.2" haze="0.4"/>
   <rgba haze="0.93 0.95 0.98 1"/>
 </visual>"""
 # A spot high up: shadows of a directional light come out dotted with software OpenGL.
 _LIGHT = """
 <light mode="trackcom" directional="false" pos="-3 -4 10" dir="0.3 0.4 -1" cutoff="80"
-  exponent="0" castshadow="true" ambient="0 0 0" diffuse="0.6 0.6 0.6"
+  exponent="0" castshadow="true" ambient="0 0 0" diffuse="0.4 0.4 0.4"
   specular="0.15 0.15 0.15"/>"""
+# Lights what is too far for the spot, and the slopes of the ground unlike.
+_SUN = """
+<light directional="true" dir="0.5 0.35 -1" castshadow="false" ambient="0 0 0"
+  diffuse="0.28 0.28 0.28" specular="0 0 0"/>"""
 
 
 def limb_colors(morphology: Morphology) -> tuple[Color, ...]:
@@ -52,7 +63,7 @@ def limb_colors(morphology: Morphology) -> tuple[Color, ...]:
     return (TORSO_COLOR, *colors[1:])
 
 
-def drawing_model(morphology: Morphology, scene: Scene) -> Any:
+def drawing_model(morphology: Morphology, scene: Scene, *, square: float = SQUARE) -> Any:
     """Compile a body for drawing.
 
     Its positions mean what they mean in the simulated model, so that a simulated state can be put
@@ -60,20 +71,29 @@ def drawing_model(morphology: Morphology, scene: Scene) -> Any:
 
     Args:
         morphology: the body.
-        scene: where it is simulated; the elements of the floor get squares.
+        scene: where it is simulated. Its ground gets squares; random terrain is as compiled, see
+            `ground.put_terrain`.
+        square: side of a square of the ground, m.
 
     Returns:
         A `mujoco.MjModel`; body i + 1 is limb i.
     """
     engine_library()
-    root = ElementTree.fromstring(emit_mjcf(morphology, floor=scene.floor, spawn=scene.spawn))
-    # A texture holds two squares.
-    root.append(ElementTree.fromstring(_ASSETS.format(repeat=0.5 / SQUARE)))
+    root = ElementTree.fromstring(
+        emit_mjcf(morphology, floor=scene.floor, spawn=scene.spawn, assets=scene.assets)
+    )
+    # A texture holds two squares, and is repeated every two metres for a repetition of 1.
+    root.append(ElementTree.fromstring(_ASSETS.format(repeat=1 / square)))
     root.append(ElementTree.fromstring(_VISUAL.format(fovy=FIELD_OF_VIEW)))
     world = root.find("worldbody")
     assert world is not None
     for geom in world.findall("geom"):
-        geom.set("material", "gmc/floor")
+        kind = geom.get("name", "").partition("/")[0]
+        if kind in _COLORS:
+            geom.set("rgba", _COLORS[kind])
+        else:
+            geom.set("material", "gmc/patch" if geom.get("type") == "hfield" else "gmc/floor")
+    world.append(ElementTree.fromstring(_SUN))
     torso = world.find("body")
     assert torso is not None
     torso.append(ElementTree.fromstring(_LIGHT))
@@ -92,11 +112,23 @@ def rest_state(model: Any) -> Any:
         model: from `drawing_model`.
     """
     data = mujoco.MjData(model)
+    lower(model, data, np.zeros(3), np.array([0.0, 0.0, 1.0]))
+    return data
+
+
+def lower(model: Any, data: Any, place: DoubleArray, upward: DoubleArray) -> None:
+    """Move a body straight down, or up, until it touches a plane.
+
+    Args:
+        model: from `drawing_model`.
+        data: its `mujoco.MjData`; positions are changed.
+        place: (3,) float64, a point of the plane, m, world.
+        upward: (3,) float64, the plane's upper side, unit vector.
+    """
     mujoco.mj_kinematics(model, data)
     limbs = model.geom_bodyid > 0
     # A capsule's lowest point lies below the lower of its two ends.
     half = np.where(model.geom_type == mujoco.mjtGeom.mjGEOM_CAPSULE, model.geom_size[:, 1], 0.0)
-    upright = np.abs(data.geom_xmat[:, 8])
-    lowest = data.geom_xpos[:, 2] - half * upright - model.geom_size[:, 0]
-    data.qpos[2] -= lowest[limbs].min()
-    return data
+    upright = np.abs(data.geom_xmat[:, 2::3] @ upward)
+    lowest = (data.geom_xpos - place) @ upward - half * upright - model.geom_size[:, 0]
+    data.qpos[:3] -= lowest[limbs].min() * upward

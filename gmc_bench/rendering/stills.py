@@ -2,25 +2,35 @@
 
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import mujoco
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, UnidentifiedImageError
 
+from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.errors import StorageError
 from gmc_bench.morphology.schema import Morphology
 from gmc_bench.rendering.camera import View, fit_distance, outline
 from gmc_bench.rendering.canvas import Canvas
-from gmc_bench.rendering.scene import FIELD_OF_VIEW, drawing_model, rest_state
+from gmc_bench.rendering.ground import copy_terrain, ground_height, put_terrain
+from gmc_bench.rendering.scene import FIELD_OF_VIEW, SQUARE, drawing_model, lower, rest_state
+from gmc_bench.rendering.sight import Trace
 from gmc_bench.results.store import write_atomic
 from gmc_bench.sim.model import Scene
+from gmc_bench.tasks.spec import Task
 from gmc_bench.types import Array
 
 SHEET = "contact_sheet.png"
 STUDIO = Scene(floor='<geom name="floor/0" type="plane" size="0 0 1"/>')
 """An endless floor at z = 0."""
 VIEW = View(azimuth=125.0, elevation=-18.0, share_x=0.86, share_y=0.86)
+TASK_VIEW = View(azimuth=56.0, elevation=-15.0)
+SIDE_VIEW = View(azimuth=80.0, elevation=-15.0)
+"""A slope is known by its side."""
+TASK_DISTANCE = 9.5  # m
+TASK_AHEAD = 2.6  # m before the body, what the camera looks at
 
 _THUMBNAIL = 128  # pixels, longer side on the sheet
 _LABEL = 11  # pixels, text on the sheet
@@ -57,38 +67,78 @@ def draw_still(morphology: Morphology, canvas: Canvas) -> Array:
     return canvas.draw(data, point, distance, VIEW)
 
 
+def draw_start(morphology: Morphology, task: Task, seed: int, canvas: Canvas) -> Array:
+    """Draw a body where an episode of a task begins, and the ground before it.
+
+    Args:
+        morphology: the body, in its rest pose and without the noise of a start state.
+        task: whose ground it stands on.
+        seed: of random terrain.
+        canvas: gives the size.
+
+    Returns:
+        (height, width, 3) uint8.
+    """
+    core = EnvironmentCore(replace(task, reset_noise=0.0), [morphology], 1, num_threads=1)
+    core.simulator.seed(seed)
+    core.reset(np.array([0]), np.array([0]))
+    grid, slope = task.grid, task.slope
+    model = drawing_model(morphology, task.scene, square=grid.cell_size if grid else SQUARE)
+    put_terrain(model, copy_terrain(core, 0))
+    # A wide picture has more ground in it than a video.
+    model.vis.quality.shadowsize, model.vis.map.shadowscale = 4096, 0.4
+    data = mujoco.MjData(model)
+    data.qpos[:] = core.simulator.data(0).qpos
+    ahead = np.array([1.0, 0.0, slope.rise if slope else 0.0])
+    ahead /= np.linalg.norm(ahead)
+    ground = np.array([data.qpos[0], data.qpos[1], ground_height(core, 0)])
+    lower(model, data, ground, np.array([-ahead[2], 0.0, ahead[0]]))
+    tiles = Trace(grid, data.qpos[None, :3], task.ground_height).until(0) if grid else None
+    canvas.show(model)
+    view = SIDE_VIEW if slope else TASK_VIEW
+    return canvas.draw(data, ground + TASK_AHEAD * ahead, TASK_DISTANCE, view, tiles)
+
+
 def write_stills(
     bodies: Sequence[Morphology],
     folder: Path,
     size: tuple[int, int],
     *,
+    task: Task | None = None,
+    seed: int = 1,
     on_body: Callable[[], None] | None = None,
 ) -> StillsReport:
-    """Write `<digest>.png` for every body that has none yet, and the sheet of all.
+    """Write a picture of every body that has none yet, and the sheet of all.
 
-    The same bodies give the same bytes on one machine.
+    They are named `<digest>.png`, or `<digest>_<task>_<seed>.png`. The same bodies give the same
+    bytes on one machine.
 
     Args:
         bodies: in the order of the sheet; equal bodies share a file.
         folder: made if it is missing.
         size: width and height, pixels. A file of another size is drawn again.
+        task: draw the bodies where its episodes begin; by default on a bare floor.
+        seed: of the task's random terrain.
         on_body: called after each body.
 
     Raises:
         ConfigError: nothing can be drawn on this machine.
+        MorphologyError: a body cannot be simulated.
         StorageError: a file cannot be written.
     """
     drawn = 0
+    suffix = f"_{task.id}_{seed}" if task else ""
+    paths = [folder / f"{body.digest}{suffix}.png" for body in bodies]
     with Canvas(*size) as canvas:
-        for body in bodies:
-            path = folder / f"{body.digest}.png"
+        for body, path in zip(bodies, paths, strict=True):
             if _size(path) != size:
-                write_atomic(path, _png(Image.fromarray(draw_still(body, canvas))))
+                found = draw_start(body, task, seed, canvas) if task else draw_still(body, canvas)
+                write_atomic(path, _png(Image.fromarray(found)))
                 drawn += 1
             if on_body:
                 on_body()
     sheet = folder / SHEET
-    write_atomic(sheet, _png(_contact_sheet(bodies, folder, size)))
+    write_atomic(sheet, _png(_contact_sheet(bodies, paths, size)))
     return StillsReport(folder, drawn, len(bodies) - drawn, sheet)
 
 
@@ -111,7 +161,7 @@ def _png(image: Image.Image) -> bytes:
 
 
 def _contact_sheet(
-    bodies: Sequence[Morphology], folder: Path, size: tuple[int, int]
+    bodies: Sequence[Morphology], paths: Sequence[Path], size: tuple[int, int]
 ) -> Image.Image:
     scale = _THUMBNAIL / max(size)
     wide, tall = (max(1, round(side * scale)) for side in size)
@@ -121,14 +171,14 @@ def _contact_sheet(
     sheet = Image.new("RGB", (columns * step_x + _GAP, rows * step_y + _GAP), "white")
     pen = ImageDraw.Draw(sheet)
     font = ImageFont.load_default(_LABEL)
-    for index, body in enumerate(bodies):
+    for index, (body, path) in enumerate(zip(bodies, paths, strict=True)):
         left = _GAP + (index % columns) * step_x
         top = _GAP + (index // columns) * step_y
         try:
-            with Image.open(folder / f"{body.digest}.png") as image:
+            with Image.open(path) as image:
                 small = image.convert("RGB").resize((wide, tall), Image.Resampling.LANCZOS)
         except OSError as error:
-            raise StorageError(f"cannot read {folder}/{body.digest}.png; run again") from error
+            raise StorageError(f"cannot read {path}; run again") from error
         sheet.paste(small, (left, top))
         name, line = body.name, 0
         while name and line < 2:  # names differ at their ends, so what does not fit goes below

@@ -14,9 +14,11 @@ import numpy as np
 from gmc_bench.errors import ConfigError, StorageError
 from gmc_bench.rendering.camera import View, fit_distance, follow, outline
 from gmc_bench.rendering.canvas import Canvas
+from gmc_bench.rendering.ground import put_terrain
 from gmc_bench.rendering.overlay import Overlay
 from gmc_bench.rendering.replay import Replay
-from gmc_bench.rendering.scene import FIELD_OF_VIEW, drawing_model, limb_colors
+from gmc_bench.rendering.scene import FIELD_OF_VIEW, SQUARE, drawing_model, limb_colors
+from gmc_bench.rendering.sight import Sight, Trace
 from gmc_bench.tasks.spec import Task
 from gmc_bench.types import Array, IntArray
 
@@ -90,20 +92,27 @@ def draw_frames(
     Yields:
         (height, width, 3) uint8, one for each of `frame_steps`.
     """
-    model = drawing_model(replay.morphology, task.scene)
+    grid = task.grid
+    square = grid.cell_size if grid else SQUARE
+    model = drawing_model(replay.morphology, task.scene, square=square)
+    put_terrain(model, replay.terrain)
+    trace = Trace(grid, replay.states[:, :3], task.ground_height) if grid else None
     view = View()
     centers, radii = outline(model, replay.states)
-    low = (centers[..., 2] - radii).min()
-    high = np.quantile((centers[..., 2] + radii).max(axis=1), 0.9)
-    middle = float(min(low, task.ground_height) + high) / 2
-    points = follow(replay.states[:, :3], middle, replay.control_dt)
+    above = centers[..., 2] - replay.ground[:, None]
+    low = min(float(np.quantile((above - radii).min(axis=1), 0.1)), 0.0)
+    high = np.quantile((above + radii).max(axis=1), 0.9)
+    points = follow(replay.states[:, :3], replay.ground + (low + high) / 2, replay.control_dt)
     distance = fit_distance(centers, radii, points, view, FIELD_OF_VIEW, canvas.aspect)
     overlay = Overlay(canvas.width, canvas.height, title, limb_colors(replay.morphology))
     data = mujoco.MjData(model)
     canvas.show(model)
+    sight = Sight(model)
     for step in frame_steps(replay.length, replay.control_dt, settings.fps).tolist():
         data.qpos[:] = replay.states[step]
-        pixels = canvas.draw(data, points[step], distance, view)
+        sight.look(points[step], distance, view, canvas.aspect)
+        tiles = trace.until(step) if trace else None
+        pixels = canvas.draw(data, points[step], distance, view, tiles)
         activity = replay.activity[max(0, step - 1)]
         note = _note(replay) if step == replay.length and replay.ended else ""
         yield overlay.draw(pixels, _numbers(replay, step), activity, note)

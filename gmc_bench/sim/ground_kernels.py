@@ -28,6 +28,48 @@ def _cell_height(cells: Array, row: int, column: int, wall_cells: int) -> int:
 
 
 @compiled()
+def _find_cells(
+    shape: tuple[int, int],
+    row: np.int32,
+    column: np.int32,
+    wall_cells: int,
+    along: Array,
+    less: float,
+    across: Array,
+    more: float,
+    place: Array,
+    beyond: Array,
+) -> None:
+    """Find the cells of one line of a map, without a branch, so that they are found side by side.
+
+    Args:
+        shape: Y and X.
+        row: of the torso's cell.
+        column: int32, likewise.
+        wall_cells: thickness of the walls.
+        along: (N,) float64, offsets along x, of which `less` is taken away.
+        less: see `along`.
+        across: (N,) float64, offsets along y, to which `more` is added.
+        more: see `across`.
+        place: (N,) int32, number of the cell in the flat field, or 0 beyond the field, written.
+        beyond: (N,) int32, mm, height beyond the field, or 0 inside, written.
+    """
+    num_rows, num_columns = shape
+    for i in range(place.shape[0]):
+        c = column + np.int32(np.rint(along[i] - less))
+        r = row + np.int32(np.rint(across[i] + more))
+        inside = (r >= 0) & (r < num_rows) & (c >= 0) & (c < num_columns)
+        in_wall = (
+            (r >= -wall_cells)
+            & (r < num_rows + wall_cells)
+            & (c >= -wall_cells)
+            & (c < num_columns + wall_cells)
+        )
+        place[i] = r * num_columns + c if inside else 0
+        beyond[i] = 0 if inside else WALL_MM if in_wall else OUTSIDE_MM
+
+
+@compiled()
 def _read_map(
     address: IntArray,
     torso: DoubleArray,
@@ -51,13 +93,20 @@ def _read_map(
     row = int(min(max(math.floor(CELLS_PER_METRE * torso[1]), -far), far))
     row += cells.shape[0] // 2 - 1
     base = _cell_height(cells, row, column, ground.wall_cells)
+    count = front.shape[0]
+    along, across = cos * front, sin * front
+    place, beyond = np.empty(count, np.int32), np.empty(count, np.int32)
+    flat = cells.ravel()
     at = 0
     for to_left in left:
-        for to_front in front:
-            c = column + int(np.rint(cos * to_front - sin * to_left))
-            r = row + int(np.rint(sin * to_front + cos * to_left))
-            out[at] = (_cell_height(cells, r, c, ground.wall_cells) - base) / 1000.0
-            at += 1
+        _find_cells(
+            cells.shape, np.int32(row), np.int32(column), ground.wall_cells,
+            along, sin * to_left, across, cos * to_left, place, beyond,
+        )  # fmt: skip
+        for i in range(count):
+            height = beyond[i] if beyond[i] != 0 else np.int32(flat[np.uint32(place[i])])
+            out[at + i] = (height - base) / 1000.0
+        at += count
     return max(base, 0) / 1000.0
 
 

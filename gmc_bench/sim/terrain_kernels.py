@@ -240,16 +240,14 @@ def _triangle_wave(profile: DoubleArray, frequency: int, clip: float) -> None:
 
 
 @compiled()
-def _write_strip(
-    profile: DoubleArray, data: FloatArray, cells: Array, start: int, stop: int
-) -> None:
-    """Write one profile along x to the rows [start, stop) of a patch; `data` stays in m."""
+def _write_row(profile: DoubleArray, data: FloatArray, cells: Array, row: int) -> float:
+    """Write a profile along x to one row of a patch, in m; return its greatest height."""
+    highest = 0.0
     for c in range(profile.shape[0]):
-        data[start, c] = SURFACE + profile[c]
-        cells[start, c] = int(np.rint(1000.0 * (SURFACE + profile[c])))
-    for r in range(start + 1, stop):
-        data[r] = data[start]
-        cells[r] = cells[start]
+        data[row, c] = SURFACE + profile[c]
+        cells[row, c] = int(np.rint(1000.0 * (SURFACE + profile[c])))
+        highest = max(highest, float(data[row, c]))
+    return highest
 
 
 @compiled()
@@ -258,26 +256,37 @@ def _lay_patch(stream: Array, kind: int, tables: Any, data: FloatArray, cells: A
     slope_heights, step_profile, strip_cells, frequencies, clips = tables
     num_rows, num_columns = data.shape
     profile = np.empty(num_columns)
+    starts = np.empty(num_rows + 1, np.int64)  # of the strips of equal rows, and the end
+    starts[0] = 0
+    num_strips, highest = 1, 0.0
     if kind == 0:
         _slope(profile, _draw_height(stream, slope_heights))
-        _write_strip(profile, data, cells, 0, num_rows)
+        highest = _write_row(profile, data, cells, 0)
+        starts[1] = num_rows
     elif kind == 1:
         _steps(profile, step_profile)
-        _write_strip(profile, data, cells, 0, num_rows)
+        highest = _write_row(profile, data, cells, 0)
+        starts[1] = num_rows
     else:
-        start = 0
-        while start < num_rows:
+        num_strips = 0
+        while starts[num_strips] < num_rows:
+            start = starts[num_strips]
             width = strip_cells[0] + _draw_index(stream, strip_cells[1] - strip_cells[0] + 1)
-            stop = min(start + width, num_rows)
             frequency = _draw_length(stream, frequencies)
             _triangle_wave(profile, frequency, _draw_height(stream, clips))
-            _write_strip(profile, data, cells, start, stop)
-            start = stop
-    highest = float(np.rint(100.0 * data.max()) / 100.0)
-    for r in range(num_rows):
+            highest = max(highest, _write_row(profile, data, cells, start))
+            num_strips += 1
+            starts[num_strips] = min(start + width, num_rows)
+    scale = float(np.rint(100.0 * highest) / 100.0)
+    for strip in range(num_strips):
+        start = starts[strip]
         for c in range(num_columns):
-            data[r, c] /= highest
-    return highest
+            data[start, c] /= scale
+        # Only a strip's first row is computed: the others take most of the time even so.
+        for r in range(start + 1, starts[strip + 1]):
+            data[r] = data[start]
+            cells[r] = cells[start]
+    return scale
 
 
 @compiled()

@@ -94,6 +94,11 @@ class Suite:
         raise ConfigError(f"suite {self.id!r} has no task {name!r}{did_you_mean(name, known)}")
 
 
+def short_name(task: str) -> str:
+    """Return a task's name without suite and version, e.g. `ft` for `unimal-ft-v1`."""
+    return _names(task)[-1]
+
+
 def _names(task: str) -> tuple[str, str, str]:
     bare = task.rpartition("-v")[0]
     return task, bare, bare.partition("-")[2] or bare

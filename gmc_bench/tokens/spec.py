@@ -68,11 +68,14 @@ class TokenSpec:
         joints_per_limb: J, joint slots and so actions per token.
         num_heights: G, numbers of the height map that comes with the tokens of an environment; 0
             for tasks on even ground.
+        without: groups of context features that are left out, e.g. `body_pos`; a joint's group is
+            named without its slot and left out of all of them.
     """
 
     max_limbs: int
     joints_per_limb: int = 2
     num_heights: int = 0
+    without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.max_limbs < 1 or self.joints_per_limb < 1 or self.num_heights < 0:
@@ -81,6 +84,12 @@ class TokenSpec:
                 f"number of heights, got {self.max_limbs}, {self.joints_per_limb} and "
                 f"{self.num_heights}"
             )
+        context = [row[0] for row in (*_LIMB, *_JOINT) if row[4] == "context"]
+        for name in self.without:
+            if name not in context:
+                raise ConfigError(
+                    f"{name!r} is no group of context features{did_you_mean(name, context)}"
+                )
 
     @cached_property
     def slices(self) -> tuple[FeatureSlice, ...]:
@@ -91,6 +100,8 @@ class TokenSpec:
         found: list[FeatureSlice] = []
         start = 0
         for name, width, unit, frame, kind in rows:
+            if name.partition("/")[0] in self.without:
+                continue
             found.append(FeatureSlice(name, start, width, unit, frame, kind))
             start += width
         return tuple(found)

@@ -129,9 +129,7 @@ def _fill_limb(token: DoubleArray, spec: TokenSpec, model: Any, body: int) -> No
         "body_mass": model.body_mass[body],
         "body_shape": model.geom_size[geom, :2],
     }
-    for name, value in values.items():
-        group = spec.slice(name)
-        token[group.start : group.stop] = value
+    _write(token, spec, values)
 
 
 def _fill_joint(
@@ -143,6 +141,11 @@ def _fill_joint(
         "joint_axis": model.jnt_axis[joint],
         "gear": gear,
     }
+    _write(token, spec, {f"{name}/{slot}": value for name, value in values.items()})
+
+
+def _write(token: DoubleArray, spec: TokenSpec, values: dict[str, Any]) -> None:
     for name, value in values.items():
-        group = spec.slice(f"{name}/{slot}")
-        token[group.start : group.stop] = value
+        if name.partition("/")[0] not in spec.without:
+            group = spec.slice(name)
+            token[group.start : group.stop] = value

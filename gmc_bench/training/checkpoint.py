@@ -15,7 +15,7 @@ from safetensors.numpy import save as save_tensors
 from gmc_bench.errors import CheckpointError, StorageError
 from gmc_bench.types import Array
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MANIFEST = "checkpoint.json"
 KEEP = 2
 """Checkpoints kept; the older one is there in case the newer is damaged."""

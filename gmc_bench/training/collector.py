@@ -12,7 +12,9 @@ from gmc_bench.envs.core import DIVERGED, TIME_LIMIT
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.envs.normalization import RewardNormalizer, TokenNormalizer
 from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.nn.per_body import fixed_weights
+from gmc_bench.tokens.serialization import Serialization
 from gmc_bench.training.buffer import CutOff, RolloutBuffer
 from gmc_bench.training.sampler import BalancedSampler, ReturnTracker
 from gmc_bench.types import BoolArray, FloatArray, IntArray
@@ -43,6 +45,9 @@ class Collector:
         tracker: takes note of returns.
         generator: source of action noise, on the device of the model.
         timers: seconds are added to `simulation` and `policy`.
+        serialization: order of the limbs; where a body has several sequences, every episode draws
+            one.
+        drawing: source of those draws.
     """
 
     def __init__(
@@ -55,6 +60,8 @@ class Collector:
         tracker: ReturnTracker,
         generator: torch.Generator,
         timers: Timers,
+        serialization: Serialization,
+        drawing: torch.Generator,
     ) -> None:
         self.env = env
         self.model = model
@@ -64,6 +71,8 @@ class Collector:
         self.tracker = tracker
         self.generator = generator
         self.timers = timers
+        self.serialization = serialization
+        self.drawing = drawing
         self.episodes = 0
         self.diverged_episodes = 0
         self.state = model.initial_state(env.num_envs)
@@ -71,6 +80,21 @@ class Collector:
         self._raw: FloatArray = env.core.dynamic
         self._index: IntArray = env.core.morphology_index
         self._heights: FloatArray = self._heights_of({})
+        self.sequences: IntArray = serialization.first[self._index]
+        """(N,) int64, the sequence of tokens that shows each environment's body."""
+
+    def start(self, observation: Mapping[str, Any]) -> None:
+        """Take over the first observation of new episodes in all environments."""
+        self.observe(observation)
+        self._draw_sequences(np.arange(self.env.num_envs))
+
+    def _draw_sequences(self, rows: IntArray) -> None:
+        body = self._index[rows]
+        if len(self.serialization) == len(self.serialization.count):  # there is no choice
+            self.sequences[rows] = body
+            return
+        drawn = torch.rand(len(rows), generator=self.drawing, dtype=torch.float64).numpy()
+        self.sequences[rows] = self.serialization.choose(body, drawn)
 
     def observe(self, observation: Mapping[str, Any]) -> None:
         """Take over the observation that the next action answers."""
@@ -96,17 +120,17 @@ class Collector:
             if t % buffer.sequence_length == 0:
                 buffer.state[t // buffer.sequence_length] = self.state
             padding = self.env.table.limb_padding_mask[self._index]
-            self.normalizer.update(self._raw, padding)
-            dynamic = torch.from_numpy(self.normalizer.normalize(self._raw, padding)).to(device)
-            index = torch.from_numpy(self._index).to(device)
+            self.normalizer.update(self._raw, padding, self._index)
+            dynamic = torch.from_numpy(self._arranged()).to(device)
+            index = torch.from_numpy(self.sequences.copy()).to(device)
             heights = torch.from_numpy(self._heights).to(device)
             acting = time.perf_counter()
             tokens = buffer.tokens(index, dynamic, heights)
             distribution, state = self.model.step(tokens, self.state)
-            actions = distribution.sample(self.generator)
+            actions = self._sample(distribution, t)
             self.state = self.model.remember(state, actions)
             buffer.log_prob[t] = distribution.log_prob(actions)
-            chosen = actions.cpu().numpy()
+            chosen = self.serialization.restore(actions.cpu().numpy(), self.sequences)
             acted = time.perf_counter()
             buffer.dynamic[t], buffer.morphology_index[t] = dynamic, index
             buffer.height_map[t] = heights
@@ -125,12 +149,20 @@ class Collector:
                 self._finish(buffer, t, done, info)
             self.timers.policy += acted - acting
             self.timers.simulation += stepped - stepping
-        padding = self.env.table.limb_padding_mask[self._index]
-        last = self.normalizer.normalize(self._raw, padding)
-        buffer.last_dynamic.copy_(torch.from_numpy(last))
+        buffer.last_dynamic.copy_(torch.from_numpy(self._arranged()))
         buffer.last_height_map.copy_(torch.from_numpy(self._heights))
-        buffer.last_morphology_index.copy_(torch.from_numpy(self._index))
+        buffer.last_morphology_index.copy_(torch.from_numpy(self.sequences))
         buffer.last_state.copy_(self.state)
+
+    def _sample(self, distribution: MaskedGaussian, t: int) -> torch.Tensor:
+        """Return the actions (N, L, J) of step t of the rollout."""
+        return distribution.sample(self.generator)
+
+    def _arranged(self) -> FloatArray:
+        """Return (N, L, Fd) float32, what the policy sees of the environments' newest state."""
+        padding = self.env.table.limb_padding_mask[self._index]
+        normal = self.normalizer.normalize(self._raw, padding, self._index)
+        return self.serialization.arrange(normal, self.sequences)
 
     def _finish(
         self, buffer: RolloutBuffer, t: int, done: BoolArray, info: dict[str, object]
@@ -149,7 +181,9 @@ class Collector:
         final_obs: np.ndarray = info["final_obs"]  # type: ignore[assignment]
         for row, body in zip(rows[ended == TIME_LIMIT], index[ended == TIME_LIMIT], strict=True):
             padding = self.env.table.limb_padding_mask[body][None]
-            normal = self.normalizer.normalize(final_obs[row]["dynamic"][None], padding)[0]
+            shown = final_obs[row]["dynamic"][None]
+            normal = self.normalizer.normalize(shown, padding, np.array([body]))
+            normal = self.serialization.arrange(normal, self.sequences[row : row + 1])[0]
             heights = final_obs[row].get("height_map", np.zeros(0, np.float32))
             buffer.cut_off.append(
                 CutOff(
@@ -161,3 +195,4 @@ class Collector:
                 )
             )
         self.state[torch.from_numpy(rows)] = 0.0
+        self._draw_sequences(rows)

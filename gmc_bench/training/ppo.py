@@ -12,7 +12,7 @@ import torch
 from tianshou.algorithm import PPO
 from tianshou.algorithm.algorithm_base import TrainingStats
 from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
-from tianshou.algorithm.optim import AdamOptimizerFactory, LRSchedulerFactory
+from tianshou.algorithm.optim import AdamOptimizerFactory, LRSchedulerFactory, OptimizerFactory
 from torch.optim.lr_scheduler import LambdaLR
 
 from gmc_bench.errors import GmcBenchError
@@ -93,8 +93,9 @@ class PPOStats(TrainingStats):  # type: ignore[misc]
     """Share of ratios outside the clipping interval."""
     explained_variance: float
     """1 - Var(R - V) / Var(R) of the rollout, before the updates."""
-    gradient_steps: int
-    stopped_early: bool
+    gradient_steps: float
+    stopped_early: float
+    """Whether the KL stop ended the updates; of separate bodies, the share that it stopped."""
 
 
 class MorphologyPPO(PPO):  # type: ignore[misc]
@@ -115,6 +116,8 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         Schulman et al. 2017, arXiv:1707.06347; loss and stop as in agrimgupta92/metamorph.
     """
 
+    optimizer_factory: type[OptimizerFactory] = AdamOptimizerFactory
+
     def __init__(
         self,
         model: ActorCritic,
@@ -123,7 +126,7 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         num_iterations: int,
         generator: torch.Generator,
     ) -> None:
-        optim = AdamOptimizerFactory(lr=config.lr, eps=config.adam_eps)
+        optim = self.optimizer_factory(lr=config.lr, eps=config.adam_eps)
         optim.with_lr_scheduler_factory(
             WarmupCosine(num_iterations, config.warmup_iterations, config.warmup_start)
         )
@@ -197,15 +200,19 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
             gae_lambda=self.gae_lambda,
         )
         batch.returns.copy_(advantage + batch.value)
-        spread = advantage.std() + ADVANTAGE_EPSILON
-        batch.advantage.copy_((advantage - advantage.mean()) / spread)
+        batch.advantage.copy_(self._standardize(advantage))
         return batch
+
+    def _standardize(self, advantage: torch.Tensor) -> torch.Tensor:
+        """Return the advantages (T, N) of a rollout with mean 0 and standard deviation 1."""
+        spread = advantage.std() + ADVANTAGE_EPSILON
+        return (advantage - advantage.mean()) / spread
 
     def _update_with_batch(
         self, batch: RolloutBuffer, batch_size: int | None, repeat: int
     ) -> PPOStats:
         totals = torch.zeros(5)
-        steps, kl, stopped = 0, 0.0, False
+        steps, kl, stopped = 0, torch.zeros(()), False
         size = batch_size or len(batch)
         with self._threads_shared_out(batch.dynamic.device):
             for _ in range(repeat):
@@ -219,11 +226,7 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
                     steps += 1
                 if stopped:
                     break
-        if not all(parameter.isfinite().all() for parameter in self.parameters()):
-            raise TrainingDivergedError(
-                f"training diverged: a weight is no longer finite; start a new run with a lower "
-                f"--ppo.lr than {self.config.lr:g}, or with other settings of the method"
-            )
+        self._require_finite()
         mean = (totals / max(steps, 1)).tolist()
         residual = batch.returns - batch.value
         return PPOStats(
@@ -232,13 +235,20 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
             vf_loss=mean[2],
             entropy=mean[3],
             clip_fraction=mean[4],
-            approx_kl=kl,
+            approx_kl=float(kl),
             explained_variance=float(1.0 - residual.var() / (batch.returns.var() + 1e-8)),
             gradient_steps=steps,
             stopped_early=stopped,
         )
 
-    def _gradients(self, minibatch: Minibatch) -> tuple[torch.Tensor | None, float]:
+    def _require_finite(self) -> None:
+        if not all(parameter.isfinite().all() for parameter in self.parameters()):
+            raise TrainingDivergedError(
+                f"training diverged: a weight is no longer finite; start a new run with a lower "
+                f"--ppo.lr than {self.config.lr:g}, or with other settings of the method"
+            )
+
+    def _gradients(self, minibatch: Minibatch) -> tuple[torch.Tensor | None, torch.Tensor]:
         """Leave the gradients of a minibatch in the parameters.
 
         Returns:
@@ -287,21 +297,29 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
 
     def _actor_gradient(
         self, minibatch: Minibatch
-    ) -> tuple[tuple[torch.Tensor, ...] | None, float]:
+    ) -> tuple[tuple[torch.Tensor, ...] | None, torch.Tensor]:
         """Return (loss, surrogate, entropy, clip fraction) and the KL estimate."""
         distribution = self.model.distribution(minibatch.obs, minibatch.history)
         log_ratio = distribution.log_prob(minibatch.act) - minibatch.logp_old
-        kl = float(-log_ratio.detach().mean())
-        if self.config.target_kl is not None and kl > self.config.target_kl:
+        kl = -self._mean(log_ratio.detach())
+        if not self._may_step(kl):
             return None, kl
         ratio = log_ratio.exp()
         clipped = ratio.clamp(1.0 - self.eps_clip, 1.0 + self.eps_clip)
-        surrogate = -torch.min(ratio * minibatch.adv, clipped * minibatch.adv).mean()
-        entropy = distribution.entropy().mean()
+        surrogate = -self._mean(torch.min(ratio * minibatch.adv, clipped * minibatch.adv))
+        entropy = self._mean(distribution.entropy())
         loss = surrogate - self.ent_coef * entropy
-        loss.backward()
-        outside = ((ratio.detach() - 1.0).abs() > self.eps_clip).float().mean()
+        loss.sum().backward()
+        outside = self._mean(((ratio.detach() - 1.0).abs() > self.eps_clip).float())
         return (loss.detach(), surrogate.detach(), entropy.detach(), outside), kl
+
+    def _may_step(self, kl: torch.Tensor) -> bool:
+        """Return whether the KL estimate of a minibatch allows a step."""
+        return not (self.config.target_kl is not None and float(kl) > self.config.target_kl)
+
+    def _mean(self, values: torch.Tensor) -> torch.Tensor:
+        """Return the mean over a minibatch of (B,) numbers, for each policy that is trained."""
+        return values.mean()
 
     def _critic_gradient(
         self, minibatch: Minibatch, num_threads: int | None = None
@@ -314,6 +332,6 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         if self.value_clip:
             change = (value - minibatch.v_s).clamp(-self.eps_clip, self.eps_clip)
             error = torch.max(error, (minibatch.v_s + change - minibatch.returns).square())
-        loss = 0.5 * error.mean()
-        (self.vf_coef * loss).backward()
+        loss = 0.5 * self._mean(error)
+        (self.vf_coef * loss).sum().backward()
         return loss.detach()

@@ -9,6 +9,7 @@ import yaml
 from gmc_bench.config import load_yaml, to_dict, with_overrides
 from gmc_bench.errors import ConfigError
 from gmc_bench.suites.protocol import Protocol
+from gmc_bench.tokens.config import TokenConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,8 @@ class RunConfig:
     """Rules of the run."""
     seed: int
     """Seed of every random stream."""
+    tokens: TokenConfig = field(default_factory=TokenConfig)
+    """How bodies are shown to the policy."""
     method_source_digest: str | None = None
     """SHA-256 of the file that the method was given as; none if it was not given as a file."""
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -62,6 +65,8 @@ class RunConfig:
             del plain[name]
         if self.method_source_digest is None:  # its identity is its id and version, as ever
             del plain["method_source_digest"]
+        if self.tokens == TokenConfig():  # likewise
+            del plain["tokens"]
         return plain
 
     def to_yaml(self) -> str:

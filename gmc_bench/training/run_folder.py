@@ -3,7 +3,7 @@
 import fcntl
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, ClassVar, Self
 
 from gmc_bench.errors import RunFolderError, StorageError
 
@@ -13,45 +13,63 @@ POLICY = "policy.safetensors"
 CURVE = "learning_curve.png"
 CHECKPOINTS = "checkpoints"
 LOGS = "tensorboard"
+PLAN = "plan.yaml"
+"""Marks the folder of several runs; see `gmc_bench.training.plan_folder`."""
+LOCK = ".lock"
+LEFTOVER = ".*.tmp"
+"""Files that were being written when their process was killed."""
 
 
-class RunFolder:
-    """The folder of one run, locked while open.
+class LockedFolder:
+    """A folder that one process at a time writes to, locked while open.
 
     Args:
         path: the folder.
-        create: make it; it must be absent or empty. Otherwise it must hold a run.
+        create: make it; it must be absent or empty. What a process leaves behind that is killed
+            before it writes the marker counts as empty. Otherwise the folder must hold the marker.
 
     Raises:
-        RunFolderError: it is in use, not empty, or not a run folder.
+        RunFolderError: it is in use, not empty, or not such a folder.
         StorageError: it cannot be created.
     """
 
+    marker: ClassVar[str]
+    """File without which nothing was started in the folder."""
+
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.path = path
+        self._create = create
         self._lock: IO[str] | None = None
         if create:
-            self._create()
-        elif not (path / CONFIG).is_file():
-            raise RunFolderError(
-                f"{path} is not a run folder (it has no {CONFIG}); give the folder that "
-                f"'gmc-bench run' printed"
-            )
+            self._require_unused()
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StorageError(f"cannot create {self.path}: {error.strerror}") from error
+        elif not (path / self.marker).is_file():
+            raise RunFolderError(self._why_not())
 
-    def _create(self) -> None:
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+    def _require_unused(self) -> None:
+        if self.path.exists() and not is_unused(self.path):
             raise RunFolderError(
                 f"{self.path} already exists and is not empty; choose another --out, or continue "
                 f"the run in it with: gmc-bench run --resume {self.path}"
             )
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(f"cannot create {self.path}: {error.strerror}") from error
+
+    def _why_not(self) -> str:
+        if (self.path / LOCK).is_file() and is_unused(self.path):
+            return (
+                f"{self.path} holds no run yet (it was stopped before it had written its "
+                f"{self.marker}); give the command that started it again, with --out {self.path}"
+            )
+        return (
+            f"{self.path} is not a run folder (it has no {self.marker}); give the folder that "
+            f"'gmc-bench run' printed"
+        )
 
     def __enter__(self) -> Self:
         try:
-            self._lock = (self.path / ".lock").open("w")
+            self._lock = (self.path / LOCK).open("w")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise RunFolderError(
@@ -59,6 +77,14 @@ class RunFolder:
             ) from error
         except OSError as error:
             raise StorageError(f"cannot lock {self.path}: {error.strerror}") from error
+        if self._create:
+            try:
+                self._require_unused()  # again: another process may have come first
+            except RunFolderError:
+                self._lock.close()
+                raise
+            for path in self.path.glob(LEFTOVER):
+                path.unlink(missing_ok=True)
         return self
 
     def __exit__(
@@ -70,6 +96,21 @@ class RunFolder:
         if self._lock is not None:
             self._lock.close()  # also releases the lock
             self._lock = None
+
+
+class RunFolder(LockedFolder):
+    """The folder of one run, locked while open; see `LockedFolder`."""
+
+    marker = CONFIG
+
+    def _why_not(self) -> str:
+        if not (self.path / PLAN).is_file():
+            return super()._why_not()
+        names = ", ".join(sorted(path.parent.name for path in self.path.glob(f"*/{CONFIG}")))
+        return (
+            f"{self.path} holds the runs of several tasks, one was expected; give the folder of "
+            f"one of them below it ({names or 'none was begun'})"
+        )
 
     @property
     def config(self) -> Path:
@@ -100,6 +141,13 @@ class RunFolder:
     def logs(self) -> Path:
         """Folder of TensorBoard events."""
         return self.path / LOGS
+
+
+def is_unused(path: Path) -> bool:
+    """Return whether a folder is empty but for what a killed process may leave at its start."""
+    return path.is_dir() and all(
+        item.name == LOCK or item.match(LEFTOVER) for item in path.iterdir()
+    )
 
 
 def new_folder(base: Path, name: str) -> Path:

@@ -12,14 +12,16 @@ from tianshou.utils.torch_utils import policy_within_training_step
 
 from gmc_bench.config import config_digest
 from gmc_bench.envs.core import CoreState
-from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv, VectorEnvState
+from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv, Observation, VectorEnvState
 from gmc_bench.envs.normalization import RewardNormalizer, TokenNormalizer
 from gmc_bench.evaluation.policy_file import load_policy_tensors, policy_tensors, token_table
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.morphology.schema import Morphology
 from gmc_bench.sim.batch import BatchState
+from gmc_bench.suites.protocol import Protocol
 from gmc_bench.tasks.spec import Task
+from gmc_bench.tokens.serialization import make_serialization
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.allocator import keep_freed_memory
 from gmc_bench.training.buffer import RolloutBuffer
@@ -60,6 +62,9 @@ class Trainer:
         CheckpointError: the folder's latest checkpoint is damaged or of another run.
     """
 
+    fixed_bodies = False
+    """Whether every environment hosts the same body for the whole run."""
+
     def __init__(
         self,
         config: RunConfig,
@@ -73,17 +78,19 @@ class Trainer:
         keep_freed_memory()
         self.config = config
         self.folder = folder
-        self.protocol = protocol = config.protocol
+        self.protocol = protocol = self._rules(len(morphologies))
         seeds = np.random.SeedSequence(config.seed).generate_state(4, np.uint32).tolist()
         torch.manual_seed(seeds[0])
         self.shuffling = torch.Generator().manual_seed(seeds[1])
         self.acting = torch.Generator(config.device).manual_seed(seeds[2])
+        self.drawing = torch.Generator().manual_seed(seeds[3])
         self.env = MorphologyVectorEnv(
             task,
             morphologies,
             protocol.num_envs,
             token_spec=token_spec,
             num_threads=config.threads,
+            fixed=self.fixed_bodies,
         )
         settings = method.make_config(changes=config.method_config)
         self.model = ActorCritic(
@@ -94,9 +101,9 @@ class Trainer:
             num_bodies=len(morphologies),
             precision=config.precision,
         )
+        self._initialize(method, settings, token_spec)
         self.model.to(config.device)
-        self.normalizer = TokenNormalizer(self.env.table, protocol.normalization)
-        self.reward_normalizer = RewardNormalizer(protocol.num_envs, protocol.ppo.gamma)
+        self.normalizer, self.reward_normalizer = self._make_statistics()
         self.sampler = BalancedSampler(
             len(morphologies),
             task.horizon,
@@ -105,14 +112,9 @@ class Trainer:
         )
         self.tracker = ReturnTracker(len(morphologies))
         self.timers = Timers()
-        self.algorithm = MorphologyPPO(
-            self.model,
-            self.env.single_action_space,
-            protocol.ppo,
-            protocol.num_iterations,
-            self.shuffling,
-        )
-        self.collector = Collector(
+        self.algorithm = self._make_algorithm()
+        serialization = make_serialization(config.tokens.order, self.env.table)
+        self.collector = self._make_collector(
             self.env,
             self.model,
             self.normalizer,
@@ -121,10 +123,16 @@ class Trainer:
             self.tracker,
             self.acting,
             self.timers,
+            serialization,
+            self.drawing,
         )
         table = token_table(self.env.table, self.normalizer, config.device)
         self.buffer = RolloutBuffer(
-            table, protocol.rollout_length, protocol.num_envs, self.model, config.device
+            table.serialized(serialization),
+            protocol.rollout_length,
+            protocol.num_envs,
+            self.model,
+            config.device,
         )
         self.iteration = 0
         self.curve: list[dict[str, Any]] = []
@@ -132,10 +140,39 @@ class Trainer:
         self._digest = config_digest({**config.identity(), "seed": config.seed})
         self._start(seeds[3])
 
+    def _rules(self, num_bodies: int) -> Protocol:
+        """Return the protocol that training follows."""
+        return self.config.protocol
+
+    def _initialize(self, method: MethodSpec, settings: Any, token_spec: TokenSpec) -> None:
+        """Give the new policy its first weights; those that it was built with stay."""
+
+    def _make_statistics(self) -> tuple[TokenNormalizer, RewardNormalizer]:
+        protocol = self.protocol
+        return (
+            TokenNormalizer(self.env.table, protocol.normalization),
+            RewardNormalizer(protocol.num_envs, protocol.ppo.gamma),
+        )
+
+    def _make_algorithm(self) -> MorphologyPPO:
+        return MorphologyPPO(
+            self.model,
+            self.env.single_action_space,
+            self.protocol.ppo,
+            self.protocol.num_iterations,
+            self.shuffling,
+        )
+
+    def _make_collector(self, *parts: Any) -> Collector:
+        return Collector(*parts)
+
+    def _reset(self, seed: int) -> Observation:
+        """Start an episode in every environment."""
+        return self.env.reset(seed=seed)[0]
+
     def _start(self, seed: int) -> None:
         checkpoint = read_latest(self.folder.checkpoints, self._digest)
-        observation, _ = self.env.reset(seed=seed)
-        self.collector.observe(observation)
+        self.collector.start(self._reset(seed))
         if checkpoint is not None:
             self._restore(checkpoint)
 
@@ -238,7 +275,9 @@ class Trainer:
             "random/shuffling": self.shuffling.get_state().numpy(),
             "random/acting": self.acting.get_state().numpy(),
             "random/torch": torch.get_rng_state().numpy(),
+            "random/drawing": self.drawing.get_state().numpy(),
             "policy/state": self.collector.state.cpu().numpy(),
+            "policy/sequences": self.collector.sequences,
         }
         for prefix, part in self._parts().items():
             tensors |= {f"{prefix}/{name}": value for name, value in part.state_dict().items()}
@@ -279,7 +318,9 @@ class Trainer:
         self.shuffling.set_state(torch.from_numpy(statistics["random/shuffling"].copy()))
         self.acting.set_state(torch.from_numpy(statistics["random/acting"].copy()))
         torch.set_rng_state(torch.from_numpy(statistics["random/torch"].copy()))
+        self.drawing.set_state(torch.from_numpy(statistics["random/drawing"].copy()))
         self.collector.state.copy_(torch.from_numpy(statistics["policy/state"]))
+        self.collector.sequences = statistics["policy/sequences"].copy()
         self.collector.episodes = state["episodes"]
         self.collector.diverged_episodes = state["diverged_episodes"]
         for name, value in state["timers"].items():

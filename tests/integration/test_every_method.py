@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from gmc_bench.cli.main import main
+from gmc_bench.cli.rules import installed_rules
 from gmc_bench.methods import METHODS
 from gmc_bench.morphology.schema import MorphologySet
 from gmc_bench.morphology.store import DATA_VARIABLE, save_set
+from gmc_bench.results.store import read_record
 from gmc_bench.testing.morphologies import biped, chain, star
 
 
@@ -40,7 +42,8 @@ def test_smoke(name, data, tmp_path, monkeypatch, capfd):
         torch.set_num_threads(threads)
     record = json.loads((tmp_path / "run" / "record.json").read_text())
     assert record["status"] == "complete"
-    assert record["env_steps"] == 8192
+    # Separate bodies have whole iterations of their own: 3 x 8 of 5 environments x 64 steps.
+    assert record["env_steps"] == (7680 if spec.capabilities.per_body else 8192)
     assert record["official"] is (spec.env_steps_per_body is None)
     bodies = 3 if spec.capabilities.per_body else 1
     assert record["parameters"] == bodies * spec.parameters["lite"]
@@ -48,3 +51,6 @@ def test_smoke(name, data, tmp_path, monkeypatch, capfd):
     assert len(scored) == (3 if spec.capabilities.per_body else 4)
     assert all(math.isfinite(value) for value in scored.values())
     assert len(record["learning_curve"]) == 8
+    if record["official"]:
+        rules = installed_rules(read_record(tmp_path / "run" / "record.json"))
+        assert (rules.env_steps, rules.method_version) == (record["env_steps"], spec.version)

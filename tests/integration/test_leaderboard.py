@@ -27,8 +27,9 @@ def official_run(gmc, tmp_path_factory):
         # Without git there is no checkout, whose changes would keep the run out.
         patch.setenv("PATH", "")
         gmc(
-            "run", "--method", "recmorph", "--suite", "unimal", "--task", "ft", "--protocol", "smoke",
-            "--morphologies", "tiny", "--threads", "1", "--checkpoint-interval", "60",
+            "run", "--method", "recmorph", "--suite", "unimal", "--task", "ft",
+            "--protocol", "smoke", "--morphologies", "tiny", "--threads", "1",
+            "--checkpoint-interval", "60",
             "--out", path,
         )  # fmt: skip
     record = read_record(path / "record.json")

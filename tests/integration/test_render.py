@@ -59,12 +59,36 @@ def test_bodies_of_a_set_are_drawn_once(here, tmp_path):
     assert (tmp_path / "contact_sheet.png").is_file()
 
 
+@pytest.mark.usefixtures("drawing")
+def test_a_body_is_drawn_at_the_start_of_a_task(here, tmp_path):
+    words = ("--stills", "tiny", "--task", "unimal-vt", "--body", "biped", "--size", "64x64")
+    done = here("render", *words, "--seed", "4")
+    assert "1 drawn, 0 kept" in done.out
+    folder = Path("media", "tiny", "unimal-vt-v1")
+    (picture,) = folder.glob("*_unimal-vt-v1_4.png")
+    assert picture.stat().st_size > 500
+    assert "did you mean 'biped'?" in here("render", *words[:4], "--body", "bipod", code=2).err
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("drawing")
+@pytest.mark.parametrize("task", ["incline", "exploration", "obstacles", "vt"])
+def test_the_recorded_episode_is_shown_on_every_task(gmc, here, tmp_path, task):
+    words = ("--task", f"unimal-{task}", "--env-steps", "256", "--out", tmp_path / "run")
+    gmc("run", *gmc.small, *words)
+    size = ("--size", "64x64", "--fps", "2")
+    done = here("render", tmp_path / "run", "--body", "biped", *size)
+    assert "this is the recorded episode, to the last bit" in done.out
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
         ((), "expected RUN_DIR or --stills SET, got neither"),
         (("RUN", "--stills", "tiny"), "expected RUN_DIR or --stills SET, got both"),
         (("RUN",), "add --body ID"),
+        (("RUN", "--task", "unimal-vt"), "--task was given with RUN_DIR, which has a task"),
+        (("--stills", "tiny", "--task", "unimal-vx"), "unknown task 'unimal-vx'"),
         (("/nowhere", "--body", "biped"), "is not a run folder"),
         (("--stills", "tinny"), "did you mean 'tiny'?"),
         (("--stills", "tiny", "--size", "65x64"), "must be two even numbers, got '65x64'"),

@@ -53,6 +53,26 @@ def test_every_environment_gets_the_policy_of_its_body(spec, batch_size):
         assert not found[row, count:].any()
 
 
+@pytest.mark.parametrize("spec", [TOKENS, TokenSpec(4, num_heights=7)])
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_rows_in_order_need_no_plan(spec, count):
+    network, tokens = make(spec, batch_size=3 * count)
+    index = torch.arange(3).repeat_interleave(count)
+    assert network._plan(index) == "in_order"
+    shuffled = torch.randperm(3 * count, generator=torch.Generator().manual_seed(1))
+    if count > 1:
+        assert network._plan(index[shuffled]) != "in_order"
+    gradients = []
+    for order in (torch.arange(3 * count), shuffled):
+        heights = None if tokens.height_map is None else tokens.height_map[order]
+        outputs = network(TokenBatch(tokens.table, index[order], tokens.dynamic[order], heights))
+        network.zero_grad()
+        outputs.square().sum().backward()
+        gradients.append((outputs, [p.grad.clone() for p in network.parameters()]))
+    torch.testing.assert_close(gradients[1][0], gradients[0][0][shuffled])
+    torch.testing.assert_close(gradients[1][1], gradients[0][1])
+
+
 def test_a_body_trains_its_own_weights_only():
     network, tokens = make()
     own = TokenBatch(tokens.table, torch.tensor([1, 1]), tokens.dynamic[:2])

@@ -16,6 +16,7 @@ from gmc_bench.methods import METHODS
 from gmc_bench.profiling import Setting, policy
 from gmc_bench.profiling.simulation import env_and_bare_rates
 from gmc_bench.suites.unimal import SUITE
+from gmc_bench.tasks import Task, unimal_vt
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.testing.morphologies import biped, chain, star
 from gmc_bench.tokens.spec import TokenSpec
@@ -34,13 +35,13 @@ def _one_thread(monkeypatch):
     torch.set_num_threads(threads)
 
 
-def simulation() -> float:
+def simulation(task: Task = TASK) -> float:
     setting = Setting(
-        task=TASK,
+        task=task,
         bodies=(chain(5), star(4), biped()),
         bodies_id="unit",
         bodies_digest="0" * 64,
-        spec=TokenSpec(12),
+        spec=TokenSpec(12, num_heights=task.num_heights),
         methods=(),
         protocol=SUITE.protocol("smoke"),
         num_envs=64,
@@ -49,6 +50,10 @@ def simulation() -> float:
     )
     env, bare = env_and_bare_rates(setting)
     return env / bare
+
+
+def rugged() -> float:
+    return simulation(unimal_vt.TASK)
 
 
 def acting() -> float:
@@ -67,7 +72,7 @@ def updating() -> float:
 
 
 MEASURES: dict[str, Callable[[], float]] = dict(
-    zip(FLOORS, (simulation, acting, updating), strict=True)
+    zip(FLOORS, (simulation, rugged, acting, updating), strict=True)
 )
 
 

@@ -14,7 +14,7 @@ from gmc_bench.methods import METHODS, Capabilities, MethodSpec
     [
         ("methods", "recmorph", {"version", "paper", "presets", "parameters", "deviations"}),
         ("suites", "unimal-v1", {"tasks", "protocols", "default_protocol"}),
-        ("tasks", "unimal-ft-v1", {"rewards", "terminations", "horizon", "source"}),
+        ("tasks", "unimal-ft-v1", {"rewards", "terminations", "metrics", "horizon", "source"}),
         ("morphologies", "tiny", {"status", "hint"}),
     ],
 )
@@ -26,6 +26,17 @@ def test_lists(gmc, what, expected, fields):
     code, out, err = gmc("list", what)
     assert (code, err) == (0, "")
     assert any(line.startswith(expected) for line in out.splitlines())
+
+
+def test_the_list_of_tasks_shows_metrics_with_their_units(gmc):
+    lines = gmc("list", "tasks")[1].splitlines()
+    shown = {line.split()[0]: line for line in lines}
+    assert " distance (m) " in shown["unimal-incline-v1"]
+    assert " cells " in shown["unimal-exploration-v1"]
+    assert max(map(len, lines)) <= 120
+    rows = {row["id"]: row for row in json.loads(gmc("list", "tasks", "--json")[1])}
+    assert rows["unimal-vt-v1"]["metrics"] == {"x": "m"}
+    assert rows["unimal-ft-v1"]["metrics"] == {}
 
 
 def test_the_list_of_bodies_says_how_variants_are_named(gmc):
@@ -157,7 +168,7 @@ def test_a_named_method_is_shown_with_every_preset_and_deviation(gmc):
         assert f"- {preset}: {size:,} parameters" in text
     assert all(deviation in text for deviation in spec.deviations)
     assert "claims: any order, memory" in text
-    assert "mlp (version 1)" in out
+    assert "mlp (version 2)" in out
     assert "recmorph" not in out
     assert max(map(len, out.splitlines())) <= 120
 

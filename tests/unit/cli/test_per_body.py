@@ -22,3 +22,10 @@ def test_the_test_split_is_left_out_and_refused(gmc, tmp_path):
     assert "'mlp' has one policy for each training body and cannot be scored on the split" in err
     code, _, err = gmc("evaluate", "run", "--split", "train", "--episodes", "1")
     assert code == 0, err
+
+
+def test_several_token_orders_per_body_are_refused(gmc, tmp_path):
+    code, _, err = gmc(*RUN, *SMALL, "--morphologies", "tiny", "--tokens.order", "siblings")
+    assert code == 2
+    assert "cannot be trained on several token orders of each" in err.splitlines()[-1]
+    assert not (tmp_path / "run").exists()

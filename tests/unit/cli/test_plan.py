@@ -59,7 +59,7 @@ def test_without_changes_a_run_follows_the_protocol(resolve):
 
 
 def test_the_default_protocol_is_the_suites(resolve):
-    config, _ = resolve(base=RUN[:5])
+    config, _ = resolve(base=RUN[:7])
     assert config["protocol"]["name"] == "lite"
 
 

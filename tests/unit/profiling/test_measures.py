@@ -8,8 +8,18 @@ import pytest
 import torch
 
 from gmc_bench.methods import METHODS
-from gmc_bench.profiling import MEASURES, Setting, machine, policy, policy_tables, render
+from gmc_bench.profiling import (
+    MEASURES,
+    Setting,
+    machine,
+    policy,
+    policy_tables,
+    profile_tasks,
+    render,
+    task_tables,
+)
 from gmc_bench.suites.unimal import SUITE
+from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.testing.morphologies import chain, star
 from gmc_bench.tokens.spec import TokenSpec
@@ -72,6 +82,26 @@ def test_a_measure_gives_finite_ratios_and_explains_them(measured, name):
     assert figures["setting"]["num_envs"] == {"sim": 2, "train": 4}[name]
     text = render(figures)
     assert all(field in text for field in numbers)
+
+
+def test_all_tasks_are_measured_beside_their_own_models(setting):
+    settings = [
+        replace(setting, task=task, spec=replace(setting.spec, num_heights=task.num_heights))
+        for task in map(TASKS.get, SUITE.tasks)
+    ]
+    figures = profile_tasks(settings)
+    assert figures["setting"]["task"] == list(figures["tasks"]) == list(SUITE.tasks)
+    for found in figures["tasks"].values():
+        env, bare, ratio = found.values()
+        assert 0 < env / bare == ratio < math.inf
+    ((title, headings, rows),) = task_tables(figures)
+    assert "2 bodies of unit" in title
+    assert [row[0] for row in rows] == list(SUITE.tasks)
+    assert [row[-1] for row in rows] == [
+        f"{found['ratio_env_to_bare_mj_step']:.3f}" for found in figures["tasks"].values()
+    ]
+    assert {len(row) for row in rows} == {len(headings)}
+    assert figures["setting"]["hardware"]["cpu"] in machine(figures)
 
 
 def test_policies_are_measured_in_every_cell(setting, monkeypatch):

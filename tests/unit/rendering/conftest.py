@@ -14,6 +14,7 @@ from gmc_bench.methods import MethodSpec
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.rendering.canvas import Canvas
 from gmc_bench.rendering.replay import replay_episode
+from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.testing.morphologies import biped, chain, star
 from gmc_bench.tokens.spec import TokenSpec
@@ -52,14 +53,14 @@ class ToyNetwork(nn.Module):
 class Subject:
     """A policy with random weights."""
 
-    def __init__(self):
+    def __init__(self, task=TASK):
         torch.manual_seed(3)
-        spec = TokenSpec(max_limbs=6, joints_per_limb=2)
+        spec = TokenSpec(max_limbs=6, joints_per_limb=2, num_heights=task.num_heights)
         method = MethodSpec(id="toy", config=ToyConfig, builder=ToyNetwork)
         self.model = ActorCritic(method, ToyConfig(), spec)
-        core = EnvironmentCore(TASK, BODIES, 1, token_spec=spec, num_threads=1)
+        core = EnvironmentCore(task, BODIES, 1, token_spec=spec, num_threads=1)
         self.normalizer = TokenNormalizer(core.table)
-        self.task = replace(TASK, horizon=60)
+        self.task = replace(task, horizon=60)
         self.bodies = BODIES
 
     def score(self, mode="deterministic", **options):
@@ -75,6 +76,12 @@ class Subject:
             self.model, self.normalizer, self.task, self.bodies, body=body, episode=episode,
             episodes=3, mode=mode, seed=5, num_threads=1, **options,
         )  # fmt: skip
+
+
+@pytest.fixture(params=["incline", "exploration", "obstacles", "vt"])
+def ground_subject(request):
+    """The policy on each of the tasks that are not flat and empty."""
+    return Subject(TASKS.get(f"unimal-{request.param}-v1"))
 
 
 @pytest.fixture

@@ -45,6 +45,20 @@ def test_the_camera_follows_without_lag_and_without_shaking():
     assert follow(torso[:1], 0.7, dt).shape == (1, 3)
 
 
+def test_the_camera_climbs_with_the_ground_and_does_not_jump_at_a_step():
+    dt = 0.02
+    torso = np.zeros((400, 3))
+    rising = 0.5 + 0.01 * np.arange(400)
+    inner = slice(round(3 * SMOOTHING / dt), -round(3 * SMOOTHING / dt))
+    np.testing.assert_allclose(follow(torso, rising, dt)[inner, 2], rising[inner], atol=1e-9)
+    step = np.where(np.arange(400) < 200, 1.0, 1.2)
+    heights = follow(torso, step, dt)[:, 2]
+    assert heights[0] == pytest.approx(1.0)
+    assert heights[-1] == pytest.approx(1.2)
+    assert heights[199:201].mean() == pytest.approx(1.1)
+    assert 0 < np.diff(heights).max() < 0.005
+
+
 def test_the_outline_covers_the_ends_of_every_limb():
     model = drawing_model(biped(), TASK.scene)
     data = mujoco.MjData(model)

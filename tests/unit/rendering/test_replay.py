@@ -24,6 +24,18 @@ def test_returns_are_those_of_the_evaluation(subject, monkeypatch, mode, rows):
         assert replay.morphology is subject.bodies[body]
 
 
+def test_returns_are_those_of_the_evaluation_on_every_ground(ground_subject):
+    results = ground_subject.score()
+    for body, episode in ((0, 2), (2, 1)):
+        replay, scored = ground_subject.replay(body, episode), results[body][episode]
+        found = replay.episode_return, replay.length, replay.ended
+        assert found == (scored.episode_return, scored.length, scored.ended)
+        assert bool(replay.terrain) == bool(ground_subject.task.scene.terrain)
+        # A body stands on the ground, neither above nor below it.
+        assert replay.ground.shape == (replay.length + 1,)
+        assert (np.abs(replay.states[:, 2] - replay.ground - 0.4) < 0.5).all()
+
+
 def test_watching_changes_nothing(subject):
     class Watcher:
         steps = 0

@@ -4,9 +4,19 @@ import mujoco
 import numpy as np
 import pytest
 
-from gmc_bench.rendering.scene import TORSO_COLOR, drawing_model, limb_colors, rest_state
+from gmc_bench.rendering.camera import View
+from gmc_bench.rendering.canvas import Canvas
+from gmc_bench.rendering.scene import (
+    FIELD_OF_VIEW,
+    TORSO_COLOR,
+    drawing_model,
+    limb_colors,
+    lower,
+    rest_state,
+)
 from gmc_bench.rendering.stills import STUDIO
 from gmc_bench.sim.model import compile_model
+from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.testing.morphologies import biped, chain, star
 
@@ -48,3 +58,37 @@ def test_a_body_at_rest_touches_the_floor(body):
         if geom != floor
     ]
     assert min(distances) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_body_is_lowered_onto_a_slope():
+    scene = TASKS.get("unimal-incline-v1").scene
+    model = drawing_model(biped(), scene)
+    data = mujoco.MjData(model)
+    data.qpos[:3] = -5.0, 0.0, 3.0
+    angle = np.radians(10.0)
+    upward = np.array([-np.sin(angle), 0.0, np.cos(angle)])
+    lower(model, data, upward, upward)  # the surface of a box 1 m thick above the origin
+    mujoco.mj_kinematics(model, data)
+    distances = [
+        mujoco.mj_geomDistance(model, data, 0, geom, 10.0, None) for geom in range(1, model.ngeom)
+    ]
+    assert min(distances) == pytest.approx(0.0, abs=1e-6)
+    assert data.qpos[0] < -4.0
+
+
+@pytest.mark.parametrize("name", ["unimal-ft-v1", "unimal-exploration-v1"])
+@pytest.mark.parametrize("square", [0.5, 1.0])
+@pytest.mark.usefixtures("drawing")
+def test_squares_have_the_size_that_is_promised(name, square):
+    model = drawing_model(biped(), TASKS.get(name).scene, square=square)
+    model.light_castshadow[:] = 0
+    data = mujoco.MjData(model)
+    data.qpos[:2] = 70.0  # out of the picture
+    above = View(azimuth=90.0, elevation=-90.0)
+    distance = 2.0 / np.tan(np.radians(FIELD_OF_VIEW / 2))  # 4 m are 200 pixels
+    with Canvas(200, 200) as canvas:
+        canvas.show(model)
+        picture = canvas.draw(data, np.array([30.0, 0.3 * square, 1.0]), distance, above)
+    edges = np.flatnonzero(np.abs(np.diff(picture.astype(int).sum(axis=2)[100])) > 40)
+    assert np.diff(edges) == pytest.approx(50 * square, abs=1)
+    assert len(edges) >= 3

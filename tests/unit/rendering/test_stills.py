@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from gmc_bench.rendering.stills import SHEET, write_stills
+from gmc_bench.tasks import TASKS
 from gmc_bench.testing.morphologies import biped, chain, star
 
 pytestmark = pytest.mark.usefixtures("drawing")
@@ -47,3 +48,29 @@ def test_what_is_there_is_kept_unless_it_is_broken_or_of_another_size(tmp_path):
     assert (report.drawn, report.kept) == (1, 2)
     assert [path.read_bytes() for path in paths] == [own, *good[1:]]
     assert write_stills(bodies, tmp_path, (66, 66)).drawn == 3
+
+
+@pytest.mark.parametrize("task", ["ft", "incline", "exploration", "obstacles", "vt"])
+def test_a_body_is_drawn_where_a_task_begins(task, tmp_path):
+    found = TASKS.get(f"unimal-{task}-v1")
+    size = (160, 90)
+    report = write_stills((biped(),), tmp_path, size, task=found, seed=2)
+    path = tmp_path / f"{biped().digest}_{found.id}_2.png"
+    assert {item.name for item in tmp_path.iterdir()} == {path.name, SHEET}
+    with Image.open(path) as image:
+        picture = np.asarray(image).astype(int)
+    limbs = picture.max(axis=2) - picture.min(axis=2) > 90
+    assert 10 < limbs.sum() < 1000
+    rows, columns = np.nonzero(limbs)
+    assert 10 < columns.mean() < 80  # with room for the ground before it
+    assert 20 < rows.mean() < 80
+    assert (report.drawn, report.kept) == (1, 0)
+
+
+def test_another_seed_is_another_ground(tmp_path):
+    task = TASKS.get("unimal-obstacles-v1")
+    for seed in (2, 3, 3):
+        report = write_stills((biped(),), tmp_path, (160, 90), task=task, seed=seed)
+    assert (report.drawn, report.kept) == (0, 1)
+    first, second = ((tmp_path / f"{biped().digest}_{task.id}_{seed}.png") for seed in (2, 3))
+    assert first.read_bytes() != second.read_bytes()

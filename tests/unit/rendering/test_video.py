@@ -59,6 +59,18 @@ def test_the_body_stays_in_view_and_the_end_is_written(subject):
 
 
 @pytest.mark.usefixtures("drawing")
+def test_the_body_stays_in_view_on_every_ground(ground_subject):
+    replay = ground_subject.replay(2, 0, seconds=0.4)
+    with Canvas(160, 120) as canvas:
+        settings = VideoSettings(width=160, height=120, fps=4)
+        *_, frame = draw_frames(replay, ground_subject.task, "title", settings, canvas)
+    wide = frame.astype(int)[30:96]
+    colored = wide.max(axis=2) - wide.min(axis=2) > 90
+    assert colored.sum() > 50
+    assert not colored[:, [0, -1]].any()
+
+
+@pytest.mark.usefixtures("drawing")
 def test_the_file_is_h264_that_starts_at_once(subject, tmp_path):
     ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="the extra 'video' is not installed")
     path, done = tmp_path / "made" / "a.mp4", []

@@ -7,16 +7,20 @@ import torch
 from torch import nn
 
 from gmc_bench.config import to_dict
+from gmc_bench.methods import METHODS as REGISTERED
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import chain, star
+from gmc_bench.testing.morphologies import biped, chain, star
+from gmc_bench.tokens.config import TokenConfig
 from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.training.independent_trainer import make_trainer as trainer_of
 from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.run_folder import RunFolder
 from gmc_bench.training.trainer import Trainer
 
 BODIES = (chain(3), star(3))
+THREE_BODIES = (*BODIES, biped())
 SPEC = TokenSpec(max_limbs=4, joints_per_limb=2)
 
 
@@ -97,6 +101,7 @@ def make_trainer(tmp_path):
         env_steps=320,
         rollout_length=16,
         precision="float32",
+        order="dfs",
         **ppo,
     ):
         protocol = Protocol(
@@ -119,6 +124,7 @@ def make_trainer(tmp_path):
             seed=seed,
             checkpoint_interval_s=interval,
             precision=precision,
+            tokens=TokenConfig(order=order),
         )
         path = tmp_path / name
         folder = RunFolder(path, create=not path.exists())
@@ -127,3 +133,50 @@ def make_trainer(tmp_path):
 
     yield make
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def make_bank_trainer(tmp_path):
+    """Build a trainer of separate MLPs: 8 environments x 32 steps per body, 5 iterations."""
+
+    def make(
+        name="run",
+        *,
+        bodies=THREE_BODIES,
+        envs=8,
+        interval=1e6,
+        method=None,
+        seed=0,
+        normalization="per_feature",
+        order="dfs",
+        **ppo,
+    ):
+        count = len(bodies)
+        protocol = Protocol(
+            name="unit",
+            preset="lite",
+            env_steps=1280 * count,
+            num_envs=envs * count,
+            rollout_length=16,
+            normalization=normalization,
+            ppo=PPOConfig(**{"repeat": 2, "batch_size": 4 * envs * count, "lr": 1e-2, **ppo}),
+        )
+        config = RunConfig(
+            method="mlp",
+            method_config={} if method else {"hidden": [8, 6]},
+            suite="unit-v1",
+            task="unit-v1",
+            morphologies="unit",
+            morphologies_digest="0" * 64,
+            protocol=protocol,
+            seed=seed,
+            checkpoint_interval_s=interval,
+            tokens=TokenConfig(order=order),
+        )
+        path = tmp_path / name
+        folder = RunFolder(path, create=not path.exists())
+        folder.config.touch()
+        task, spec = replace(TASK, horizon=10), TokenSpec(max_limbs=6, joints_per_limb=2)
+        return trainer_of(config, method or REGISTERED.get("mlp"), task, bodies, spec, folder)
+
+    return make

@@ -144,10 +144,10 @@ def test_a_missing_file_is_noticed(tmp_path, name):
 
 
 def test_another_layout_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("gmc_bench.training.checkpoint.SCHEMA_VERSION", 2)
+    monkeypatch.setattr("gmc_bench.training.checkpoint.SCHEMA_VERSION", 3)
     path = write_checkpoint(tmp_path, checkpoint())
     monkeypatch.undo()
-    with pytest.raises(CheckpointError, match=r"has layout 2, but this version .* reads layout 1"):
+    with pytest.raises(CheckpointError, match=r"has layout 3, but this version .* reads layout 2"):
         read_checkpoint(path, RUN)
 
 

@@ -42,6 +42,27 @@ def test_a_folder_without_settings_is_no_run(tmp_path, name):
         RunFolder(tmp_path / name)
 
 
+def test_what_a_process_leaves_that_was_killed_at_its_start_is_no_obstacle(tmp_path):
+    (tmp_path / ".lock").write_text("")
+    (tmp_path / ".config.yaml.0f.tmp").write_text("meth")
+    with pytest.raises(RunFolderError, match=r"holds no run yet .* give the command .* again"):
+        RunFolder(tmp_path)
+    with RunFolder(tmp_path, create=True) as folder:
+        assert [path.name for path in folder.path.iterdir()] == [".lock"]
+
+
+def test_who_comes_second_to_a_new_folder_is_refused(tmp_path):
+    second = RunFolder(tmp_path, create=True)
+    with RunFolder(tmp_path, create=True) as first:
+        with pytest.raises(RunFolderError, match="in use"), second:
+            pass
+        first.config.write_text("")
+    with pytest.raises(RunFolderError, match="is not empty"), second:
+        pass
+    with RunFolder(tmp_path):  # the one that was refused holds no lock
+        pass
+
+
 def test_two_writers_are_kept_apart_and_the_lock_is_given_back(tmp_path):
     (tmp_path / "config.yaml").write_text("")
     with (

@@ -1,0 +1,136 @@
+"""How long the rest of a plan takes, from nothing but what was measured in its own runs."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass
+class _Training:
+    """The task that is being trained."""
+
+    env_steps: int
+    started_at: tuple[int, float] | None = None
+    """Env steps and time after its first iteration, which also compiles; what follows counts."""
+    now: float = 0.0
+
+    def measured(self) -> tuple[int, float]:
+        """Return env steps and the seconds they took, both 0 before anything was measured."""
+        if self.started_at is None:
+            return 0, 0.0
+        return self.env_steps - self.started_at[0], self.now - self.started_at[1]
+
+
+class Outlook:
+    """Keeps account of a plan's tasks and estimates the time left.
+
+    The rest of the present task is estimated from its own speed, later tasks from that of all
+    tasks measured, scoring from the tasks scored by this process.
+
+    Args:
+        env_steps: planned control steps of each task, in order.
+        clock: seconds, for tests.
+    """
+
+    def __init__(
+        self, env_steps: Sequence[int], clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._planned = tuple(env_steps)
+        self._clock = clock
+        self._open = set(range(len(self._planned)))
+        self._task = 0
+        self._training: _Training | None = None
+        self._measured: list[tuple[int, float]] = []
+        self._scoring: list[float] = []
+
+    def settle(self, task: int, env_steps: int = 0, seconds: float = 0.0) -> None:
+        """Take a task, by its index, off the list: finished, or failed.
+
+        Args:
+            task: which.
+            env_steps: control steps of its training, if their time is known.
+            seconds: that time.
+        """
+        self._open.discard(task)
+        self._training = None
+        if env_steps and seconds > 0:
+            self._measured.append((env_steps, seconds))
+
+    def begin(self, task: int) -> None:
+        """Note that a task is begun."""
+        self._task = task
+        self._training = _Training(0)
+
+    def resume(self, env_steps: int) -> None:
+        """Note that training the present task goes on after so many control steps."""
+        self._training = _Training(env_steps)
+
+    def advance(self, env_steps: int) -> None:
+        """Note how far the training of the present task is."""
+        training = self._training or _Training(env_steps)
+        training.env_steps, training.now = env_steps, self._clock()
+        training.started_at = training.started_at or (env_steps, training.now)
+        self._training = training
+
+    def scored(self, seconds: float) -> None:
+        """Note how long scoring the present task took."""
+        self._scoring.append(seconds)
+
+    @property
+    def position(self) -> str:
+        """Which task it is, e.g. `task 2 of 5`."""
+        return f"task {self._task + 1} of {len(self._planned)}"
+
+    def time_of(self, task: int) -> str:
+        """Return how long a whole task takes, training and scoring."""
+        speed = self._speed()
+        return self._told(None if speed is None else self._planned[task] / speed, 1)
+
+    def time_left(self) -> str:
+        """Return how long everything that is left takes, e.g. `about 31 min`."""
+        speed = self._speed()
+        if not self._open:
+            return self._told(0.0, 0)
+        if speed is None:
+            return "unknown"
+        left = sum(self._planned[task] for task in self._open) / speed
+        training = self._training
+        if training is not None and self._task in self._open:
+            steps, seconds = training.measured()
+            own = steps / seconds if steps and seconds > 0 else speed
+            rest = max(0, self._planned[self._task] - training.env_steps)
+            left += rest / own - self._planned[self._task] / speed
+        return self._told(left, len(self._open))
+
+    def headline(self) -> str:
+        """Return what a progress bar says, e.g. `task 2 of 5, about 31 min left for all`."""
+        left = self.time_left()
+        return f"{self.position}, " + (
+            "time left unknown" if left == "unknown" else f"{left} left for all"
+        )
+
+    def _speed(self) -> float | None:
+        """Return the control steps per second of all tasks measured, `None` before that."""
+        found = list(self._measured)
+        if self._training is not None:
+            found.append(self._training.measured())
+        steps, seconds = sum(item[0] for item in found), sum(item[1] for item in found)
+        return steps / seconds if steps and seconds > 0 else None
+
+    def _told(self, training: float | None, tasks: int) -> str:
+        """Return a duration in words: seconds of training and a number of tasks to score."""
+        if training is None:
+            return "unknown"
+        if not self._scoring and tasks:
+            return f"at least {duration(training)}"
+        mean = sum(self._scoring) / len(self._scoring) if self._scoring else 0.0
+        return f"about {duration(training + tasks * mean)}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time span for readers, e.g. `40 s`, `31 min`, `2.5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

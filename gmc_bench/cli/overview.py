@@ -1,0 +1,136 @@
+"""What a run of several tasks shows: its plan at the start, one table at the end."""
+
+from collections.abc import Mapping, Sequence
+
+from gmc_bench.cli.outlook import Outlook
+from gmc_bench.cli.output import number, table
+from gmc_bench.cli.plan import protocol_digest
+from gmc_bench.cli.report import scored
+from gmc_bench.methods import METHODS
+from gmc_bench.results.schema import BodyReturns, RunRecord
+from gmc_bench.suites import SUITES
+from gmc_bench.training.plan_folder import Plan, PlannedRun
+from gmc_bench.training.run_config import RunConfig
+
+HEADINGS = (
+    "task",
+    "training return",
+    "train",
+    "test",
+    "length",
+    "ended early",
+    "env steps/s",
+    "seconds",
+)
+
+
+def describe_plan(plan: Plan, states: Sequence[str], outlook: Outlook) -> str:
+    """Return a plan as text: one line for all, one per task, and why runs are unofficial.
+
+    Args:
+        plan: the runs.
+        states: of each run, e.g. `to do`.
+        outlook: knows the times.
+    """
+    steps = sum(run.env_steps for run in plan.runs)
+    shared = ", ".join(_shared([run.config for run in plan.runs]))
+    lines = [f"{len(plan.runs)} runs: {shared}, {steps:,} env steps"]
+    rows = [
+        [
+            run.name,
+            _digest(run.config)[:12],
+            f"{run.env_steps:,}",
+            state,
+            "-" if state in ("finished", "failed") else outlook.time_of(index),
+        ]
+        for index, (run, state) in enumerate(zip(plan.runs, states, strict=True))
+    ]
+    lines.append(table(("run", "protocol", "env steps", "state", "time"), rows))
+    return "\n".join([*lines, *_unofficial(plan)])
+
+
+def _shared(configs: Sequence[RunConfig]) -> list[str]:
+    """Return what all runs have in common, in words."""
+    values = [
+        (f"method {METHODS.load(config.method).id}", f"preset {config.protocol.preset}",
+         f"suite {config.suite}", f"protocol {config.protocol.name}",
+         f"bodies {config.morphologies}", f"seed {config.seed}")
+        for config in configs
+    ]  # fmt: skip
+    return [names[0] for names in zip(*values, strict=True) if len(set(names)) == 1]
+
+
+def _digest(config: RunConfig) -> str:
+    method, suite = METHODS.load(config.method), SUITES.get(config.suite)
+    return protocol_digest(config.protocol, method, suite, config.task)
+
+
+def _unofficial(plan: Plan) -> list[str]:
+    """Return why runs are unofficial, one line per reason, with its tasks unless it is all."""
+    tasks: dict[str, list[str]] = {}
+    for run in plan.runs:
+        for reason in run.config.unofficial_reasons:
+            tasks.setdefault(reason, []).append(run.name)
+    return [
+        f"unofficial: {reason}" + ("" if len(names) == len(plan.runs) else f" ({', '.join(names)})")
+        for reason, names in tasks.items()
+    ]
+
+
+def summary_line(record: RunRecord) -> str:
+    """Return the result of one task in a line."""
+    parts = [f"training return {number(record.training_return)}"]
+    for split in ("train", "test"):
+        items = scored(record.returns, split)
+        parts += [f"{split} {number(_mean_return(items))}"] if items else []
+    return ", ".join(parts)
+
+
+def describe_results(
+    plan: Plan, records: Mapping[str, RunRecord], failures: Mapping[str, str]
+) -> str:
+    """Return the table of a plan: numbers where a task is finished, else only a word.
+
+    Args:
+        plan: the runs.
+        records: of the finished ones, by name.
+        failures: why others failed, by name.
+    """
+    rows = [_row(run, records.get(run.name), run.name in failures) for run in plan.runs]
+    tested = any(scored(record.returns, "test") for record in records.values())
+    lines = [table(HEADINGS, rows), ""]
+    if records:
+        lines += [
+            "train, test: mean return of the deterministic policy; test counts bodies that were "
+            "not trained on.",
+            f"length, ended early: of the {'test' if tested else 'train'} episodes. seconds: of "
+            f"training, without scoring.",
+        ]
+    lines.append("Returns of different tasks measure different things and are not averaged.")
+    lines += [f"failed: {name}: {reason}" for name, reason in failures.items()]
+    return "\n".join(lines)
+
+
+def _row(run: PlannedRun, record: RunRecord | None, failed: bool) -> list[str]:
+    if record is None:
+        rest = len(HEADINGS) - 2
+        return [run.name, "failed" if failed else "incomplete", *["-"] * rest]
+    train, test = scored(record.returns, "train"), scored(record.returns, "test")
+    shown = test or train
+    episodes = [episode for item in shown for episode in item.episodes]
+    early = [episode for episode in episodes if episode.ended != "time_limit"]
+    return [
+        run.name,
+        number(record.training_return),
+        number(_mean_return(train)),
+        number(_mean_return(test)),
+        number(sum(item.length for item in episodes) / len(episodes) if episodes else None, 0),
+        f"{100 * len(early) / len(episodes):.0f} %" if episodes else "-",
+        number(record.env_steps_per_s, 0),
+        number(record.wall_clock_s.total, 0),
+    ]
+
+
+def _mean_return(items: Sequence[BodyReturns]) -> float | None:
+    """Return the mean over bodies, `None` without any."""
+    return sum(item.mean_return for item in items) / len(items) if items else None

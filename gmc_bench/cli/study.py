@@ -1,0 +1,164 @@
+"""`gmc-bench study`: train and measure what answers one question, as a table and a picture."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gmc_bench.cli.output import note, say, table
+from gmc_bench.cli.parser import add_verb, integer
+from gmc_bench.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gmc_bench.cli.study_plan import PlannedArm, Request
+    from gmc_bench.training.plan_folder import PlanFolder
+
+EXAMPLES = (
+    "gmc-bench study components",
+    "gmc-bench study siblings --method recmorph --seeds 1 2",
+    "gmc-bench study attributes --method modumorph --task ft incline --protocol smoke --dry-run",
+    "gmc-bench study representation --method recmorph --morphologies unimals_100",
+    "gmc-bench study gait --method recmorph --against metamorph-star",
+    "gmc-bench study --resume studies/components_recmorph_lite_gmc-unimal-mini-v1",
+)
+_OURS = ("--seed", "--preset", "--config", "--tokens.order", "--tokens.attributes")
+
+
+def add_parser(verbs: Any) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "study",
+        "Train and measure what answers one question; without a name, list the questions.",
+        EXAMPLES,
+    )
+    add = parser.add_argument
+    add("name", metavar="NAME", nargs="?", help="see 'gmc-bench study' for the list")
+    add("--method", metavar="M", help="registered method, or FILE.py:SPEC (default: recmorph)")
+    add("--against", metavar="M", help="gait: the method to compare with (default: metamorph-star)")
+    add("--suite", metavar="S", default="unimal", help="default: unimal")
+    add("--task", metavar="T", nargs="+", default=(), help="default: the study's")
+    add("--protocol", metavar="P", help="smoke, lite or paper (default: the suite's, lite)")
+    add(
+        "--seeds",
+        metavar="N",
+        nargs="+",
+        type=integer(0, 2**32 - 1),
+        default=(),
+        help="default: the protocol's",
+    )
+    add("--body", metavar="ID", help="gait: which train body (default: where all walk best)")
+    add("--out", metavar="DIR", type=Path, help="default: a new folder under studies/")
+    add("--dry-run", action="store_true", help="show the runs and stop")
+    add("--resume", metavar="DIR", type=Path, help="continue a stopped study")
+    parser.epilog = (
+        "Further options are those of 'gmc-bench run', e.g. --morphologies, --env-steps, "
+        f"--threads, and hold for every run.\n\n{parser.epilog}"
+    )
+    parser.set_defaults(execute=execute, parser=parser)
+
+
+def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
+    """Run the verb."""
+    if parsed.resume is not None:
+        return _resume(parsed, unknown, argv)
+    from gmc_bench.studies.catalogue import STUDIES
+
+    if parsed.name is None:
+        parsed.parser.reject_unknown(unknown)
+        say(table(("study", "question"), [[s.id, s.question] for s in STUDIES.values()]))
+        return 0
+    request = _request(parsed, unknown)
+    from gmc_bench.cli.study_plan import STUDY, as_plan, plan_study
+
+    planned, bodies = plan_study(request)
+    plan = as_plan(planned)
+    from gmc_bench.cli import campaign
+
+    if parsed.dry_run:
+        campaign.preview_plan(plan)
+        return 0
+    from gmc_bench.cli.study_results import require_measurable
+    from gmc_bench.results.store import write_atomic
+    from gmc_bench.training.plan_folder import PlanFolder
+    from gmc_bench.training.run_folder import new_folder
+
+    require_measurable(request, planned, bodies)
+    path = parsed.out or new_folder(Path("studies"), _folder_name(request, planned))
+    with PlanFolder(path, create=True) as folder:
+        write_atomic(folder.path / STUDY, request.to_yaml().encode())
+        folder.write(plan)  # last: a folder that holds it can be continued
+        return _run(request, planned, folder)
+
+
+def _request(parsed: argparse.Namespace, words: list[str]) -> "Request":
+    from gmc_bench.cli.method import load_method
+    from gmc_bench.cli.study_plan import Request
+    from gmc_bench.studies.catalogue import get_study
+
+    study = get_study(parsed.name)
+    for word in words:
+        name = word.partition("=")[0]
+        if name in _OURS or name.startswith("--model."):
+            raise ConfigError(
+                f"a study decides {name!r} itself, so that its variants differ in nothing else; "
+                f"leave it out" + ("; use --seeds" if name == "--seed" else "")
+            )
+    method = parsed.method or (study.methods[0] if study.methods else "recmorph")
+    study.require_method(load_method(method).id)
+    for option, wanted in (("against", "gait"), ("body", "gait")):
+        if getattr(parsed, option) is not None and study.measure != wanted:
+            raise ConfigError(f"--{option} is for the study {wanted!r}, got it for {study.id!r}")
+    return Request(
+        study=study,
+        method=method,
+        against=parsed.against,
+        suite=parsed.suite,
+        protocol=parsed.protocol,
+        tasks=tuple(parsed.task),
+        seeds=tuple(dict.fromkeys(parsed.seeds)),
+        body=parsed.body,
+        words=tuple(words),
+    )
+
+
+def _folder_name(request: "Request", planned: "list[PlannedArm]") -> str:
+    from gmc_bench.cli.method import load_method
+
+    config = planned[0].run.config
+    method = load_method(request.method).id
+    return f"{request.study.id}_{method}_{config.protocol.name}_{config.morphologies}"
+
+
+def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
+    others = [word for word in argv[1:] if word.startswith("-") and not word.startswith("--resume")]
+    if others or unknown or parsed.name:
+        extra = (others or unknown or [parsed.name])[0]
+        raise ConfigError(
+            f"--resume takes no other options, got {extra!r}; a study continues with what is in "
+            f"its folder"
+        )
+    from gmc_bench.training.plan_folder import PlanFolder, read_plan
+
+    with PlanFolder(parsed.resume) as folder:
+        from gmc_bench.cli.study_plan import STUDY, match, read_request
+
+        request = read_request(folder.path / STUDY)
+        return _run(request, match(request, read_plan(folder.plan)), folder)
+
+
+def _run(request: "Request", planned: "list[PlannedArm]", folder: "PlanFolder") -> int:
+    from gmc_bench.cli import study_results
+    from gmc_bench.cli.campaign import Campaign
+    from gmc_bench.cli.study_plan import as_plan
+    from gmc_bench.library import load_morphologies
+
+    bodies = load_morphologies(planned[0].run.config.morphologies)
+    again = f"gmc-bench study --resume {folder.path}"
+    campaign = Campaign(folder, as_plan(planned), bodies, again=again)
+    code = campaign.run(table=False)
+    try:
+        study_results.finish(request, planned, campaign.records, folder)
+    except KeyboardInterrupt:
+        note(f"\nStopped. Continue with: {again}")
+        raise
+    return code

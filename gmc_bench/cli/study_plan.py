@@ -1,0 +1,191 @@
+"""What a study was asked for, and the runs that follow from it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gmc_bench.cli.method import load_method
+from gmc_bench.cli.run import resolve
+from gmc_bench.config import load_yaml
+from gmc_bench.errors import ConfigError
+from gmc_bench.morphology.schema import MorphologySet
+from gmc_bench.studies.catalogue import get_study
+from gmc_bench.studies.schema import Arm, Study
+from gmc_bench.suites import SUITES
+from gmc_bench.suites.schema import short_name
+from gmc_bench.training.plan_folder import Plan, PlannedRun
+from gmc_bench.training.run_config import RunConfig
+
+STUDY = "study.yaml"
+"""What was asked for, in the folder of a study."""
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A study with everything that decides its runs and measurements."""
+
+    study: Study
+    method: str
+    """Registered id, or FILE.py:SPEC."""
+    against: str | None = None
+    """The other method of a comparison."""
+    suite: str
+    protocol: str | None = None
+    tasks: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+    body: str | None = None
+    """For studies of one body; `None` takes the one that walks best."""
+    words: tuple[str, ...] = ()
+    """Further options of `gmc-bench run`."""
+
+    def to_yaml(self) -> str:
+        """Return what `read_request` reads back."""
+        content = {
+            "format": FORMAT,
+            "study": self.study.id,
+            "method": self.method,
+            "against": self.against,
+            "suite": self.suite,
+            "protocol": self.protocol,
+            "tasks": list(self.tasks),
+            "seeds": list(self.seeds),
+            "body": self.body,
+            "words": list(self.words),
+        }
+        return yaml.safe_dump(content, sort_keys=False)
+
+    def method_of(self, arm: Arm) -> str:
+        """Return the method of a variant."""
+        if arm.method is None:
+            return self.method
+        return self.against or arm.method
+
+
+def read_request(path: Path) -> Request:
+    """Read what a study was asked for.
+
+    Raises:
+        ConfigError: the file is missing or was changed into something else.
+    """
+    content = load_yaml(path)
+    fields = {"format", "study", "method", "against", "suite", "protocol", "tasks", "seeds"}
+    if set(content) != fields | {"body", "words"} or content["format"] != FORMAT:
+        raise ConfigError(
+            f"{path} is not what a study of this version of gmc-bench was asked for; restore it"
+        )
+    del content["format"]
+    try:
+        return Request(
+            **{
+                **content,
+                "study": get_study(content["study"]),
+                "tasks": tuple(content["tasks"]),
+                "seeds": tuple(int(seed) for seed in content["seeds"]),
+                "words": tuple(content["words"]),
+            }
+        )
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{path} holds a value that does not fit ({error}); restore it") from None
+
+
+@dataclass(frozen=True)
+class PlannedArm:
+    """One run of a study."""
+
+    arm: Arm
+    task: str
+    seed: int
+    run: PlannedRun
+
+
+def plan_study(request: Request) -> tuple[list[PlannedArm], MorphologySet]:
+    """Return the runs of a study, task by task, seed by seed, and the body set of all.
+
+    Raises:
+        GmcBenchError: a variant does not fit the method, or an option is wrong.
+    """
+    study = request.study
+    suite = SUITES.load(request.suite)
+    protocol = suite.protocol(request.protocol)
+    tasks = [suite.task(name) for name in request.tasks or study.tasks] or list(suite.tasks)
+    seeds = request.seeds or protocol.seeds
+    configs: dict[tuple[str, str, int], RunConfig] = {}
+    bodies: MorphologySet | None = None
+    for arm in study.arms:
+        for seed in seeds:
+            resolved = resolve(
+                [
+                    "--method", request.method_of(arm), "--suite", request.suite,
+                    "--task", *tasks, "--seed", str(seed), *_protocol(request),
+                    *_preset(request, arm, protocol.preset),
+                    *(f"--model.{name.replace('_', '-')}={value}"
+                      for name, value in arm.settings.items()),
+                    *(f"--tokens.{name}={value}" for name, value in arm.token_changes.items()),
+                    *request.words,
+                ],
+                bodies,
+            )  # fmt: skip
+            bodies = resolved.bodies
+            for config in resolved.configs:
+                configs[arm.name, config.task, seed] = config
+    assert bodies is not None
+    planned = [
+        PlannedArm(
+            arm, task, seed, PlannedRun(_name(arm, task, seed), configs[arm.name, task, seed])
+        )
+        for task in dict.fromkeys(tasks)
+        for seed in seeds
+        for arm in study.arms
+    ]
+    return planned, bodies
+
+
+def _protocol(request: Request) -> Sequence[str]:
+    return ("--protocol", request.protocol) if request.protocol else ()
+
+
+def _preset(request: Request, arm: Arm, preset: str) -> Sequence[str]:
+    if not arm.preset_suffix:
+        return ()
+    wanted = f"{preset}{arm.preset_suffix}"
+    method = load_method(request.method_of(arm))
+    if wanted not in method.presets:
+        raise ConfigError(
+            f"the study {request.study.id!r} needs the preset {wanted!r} of {method.id!r}, which "
+            f"it does not have; choose a --protocol whose preset is one of "
+            f"{', '.join(sorted(method.presets))} without its last part"
+        )
+    return ("--preset", wanted)
+
+
+def _name(arm: Arm, task: str, seed: int) -> str:
+    return f"{arm.name}_{short_name(task)}_seed{seed}"
+
+
+def as_plan(planned: Sequence[PlannedArm]) -> Plan:
+    """Return the runs as a plan that can be run and continued."""
+    return Plan(tuple(item.run for item in planned))
+
+
+def match(request: Request, plan: Plan) -> list[PlannedArm]:
+    """Return the runs of a stored plan with the variants they belong to.
+
+    Raises:
+        ConfigError: a run belongs to no variant of the study.
+    """
+    arms = {arm.name: arm for arm in request.study.arms}
+    found: list[PlannedArm] = []
+    for run in plan.runs:
+        name: Any = run.name.partition("_")[0]
+        config = run.config
+        if name not in arms or run.name != _name(arms[name], config.task, config.seed):
+            raise ConfigError(
+                f"the plan has a run {run.name!r}, which is no variant of the study "
+                f"{request.study.id!r}; restore the plan"
+            )
+        found.append(PlannedArm(arms[name], config.task, config.seed, run))
+    return found

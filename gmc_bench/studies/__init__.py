@@ -1,0 +1,1 @@
+"""Studies of trained policies that go beyond returns."""

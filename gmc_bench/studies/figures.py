@@ -1,0 +1,146 @@
+"""Pictures of a study's table, as PNG files; the same outcomes always give the same bytes."""
+
+import io
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gmc_bench.leaderboard.figures import COLOURS
+from gmc_bench.leaderboard.learning_curve import common_curves, mean_curve
+from gmc_bench.studies import outcome as read
+from gmc_bench.studies.outcome import Number, Outcome, summarize
+from gmc_bench.studies.schema import Study
+from gmc_bench.studies.table import PROBES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_PANEL_INCHES = (5.6, 3.8)
+_MAX_COLUMNS = 3
+_DOTS_PER_INCH = 100
+_STYLE: Any = {
+    "font.family": "DejaVu Sans",  # the font that matplotlib brings along
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "grid.color": "#E4E4E4",
+    "text.parse_math": False,
+}
+
+
+def draw_curves(study: Study, outcomes: Sequence[Outcome]) -> bytes:
+    """Draw learning curves, a panel per task and a line per arm, mean and 95 % interval."""
+    tasks = list(dict.fromkeys(outcome.task for outcome in outcomes))
+
+    def draw(axes: "Axes", task: str) -> None:
+        for arm, colour in zip(study.arms, COLOURS.values(), strict=False):
+            runs = [item for item in outcomes if (item.task, item.arm.name) == (task, arm.name)]
+            records = [run.record for run in runs if run.record is not None]
+            if not records or len(records) < len(runs):
+                continue
+            curve = mean_curve(*common_curves([record.learning_curve for record in records]))
+            if curve is None:
+                continue
+            axes.plot(curve.env_steps, curve.mean, color=colour, label=arm.label, linewidth=1.6)
+            if curve.low is not None and curve.high is not None:
+                axes.fill_between(curve.env_steps, curve.low, curve.high, color=colour, alpha=0.15)
+        axes.set(title=task, xlabel="Env steps", ylabel="Training return")
+        if axes.lines:
+            axes.legend(frameon=False)
+
+    return _panels(study.title, tasks, draw)
+
+
+def draw_siblings(study: Study, outcomes: Sequence[Outcome]) -> bytes:
+    """Draw canonical, permuted and worst-decile returns of every arm, a panel per task."""
+    names = (("canonical", "canonical"), ("permuted", "permuted"), ("tail", "worst decile"))
+    groups = [(label, read.measured(name)) for name, label in names]
+
+    def draw(axes: "Axes", task: str) -> None:
+        here = [item for item in outcomes if item.task == task]
+        arms = [
+            (arm.parts["Trained on"], [item for item in here if item.arm.name == arm.name])
+            for arm in study.arms
+        ]
+        _bars(axes, arms, groups)
+        axes.set(title=task, ylabel="Return")
+
+    return _panels(study.title, list(dict.fromkeys(item.task for item in outcomes)), draw)
+
+
+def draw_probes(study: Study, outcomes: Sequence[Outcome]) -> bytes:
+    """Draw every probe before and after communication, a panel per probe."""
+
+    def draw(axes: "Axes", label: str) -> None:
+        name, factor = next((item[1], item[4]) for item in PROBES if item[0] == label)
+        stages = [
+            (stage, _times(read.measured(f"{name}_{stage}"), factor))
+            for stage in ("before", "after")
+        ]
+        tasks = list(dict.fromkeys(item.task for item in outcomes))
+        _bars(axes, [(t, [i for i in outcomes if i.task == t]) for t in tasks], stages)
+        axes.set(title=label)
+
+    return _panels(study.title, [probe[0] for probe in PROBES], draw)
+
+
+def _times(number: Number, factor: float) -> Number:
+    def scaled(outcome: Outcome) -> float | None:
+        value = number(outcome)
+        return None if value is None else factor * value
+
+    return scaled
+
+
+def _bars(
+    axes: "Axes",
+    arms: Sequence[tuple[str, Sequence[Outcome]]],
+    groups: Sequence[tuple[str, Number]],
+) -> None:
+    """Draw a bar per arm in every group: the mean over runs, with a dot per run."""
+    width = 0.8 / max(len(arms), 1)
+    for index, ((label, runs), colour) in enumerate(zip(arms, COLOURS.values(), strict=False)):
+        places = np.arange(len(groups)) + (index - (len(arms) - 1) / 2) * width
+        means = [summarize(runs, number) for _, number in groups]
+        heights = [found.mean if found else 0.0 for found in means]
+        axes.bar(places, heights, width * 0.92, color=colour, alpha=0.6, label=label)
+        for place, (_, number) in zip(places, groups, strict=True):
+            dots = [value for run in runs if (value := number(run)) is not None]
+            axes.plot([place] * len(dots), dots, "o", color=colour, markersize=4)
+    axes.set_xticks(range(len(groups)), [name for name, _ in groups])
+    axes.axhline(0.0, color="#4D4D4D", linewidth=0.8)
+    axes.legend(frameon=False)
+
+
+def _panels(title: str, names: Sequence[str], draw: Callable[["Axes", str], None]) -> bytes:
+    import seaborn as sns
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    columns = min(len(names), _MAX_COLUMNS)
+    rows = -(-len(names) // columns)
+    with sns.axes_style("whitegrid"), rc_context(_STYLE):
+        size = (_PANEL_INCHES[0] * columns, _PANEL_INCHES[1] * rows)
+        figure = Figure(figsize=size, dpi=_DOTS_PER_INCH, layout="constrained")
+        figure.suptitle(title)
+        panels = figure.subplots(rows, columns, squeeze=False).flatten()
+        for axes, name in zip(panels, names, strict=False):
+            draw(axes, name)
+        for axes in panels[len(names) :]:
+            axes.set_visible(False)
+        return _png(figure)
+
+
+def _png(figure: "Figure") -> bytes:
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", metadata={"Software": None})
+    return picture.getvalue()
+
+
+FIGURES: dict[str, Callable[[Study, Sequence[Outcome]], bytes]] = {
+    "training": draw_curves,
+    "siblings": draw_siblings,
+    "representation": draw_probes,
+}
+"""By what a study measures."""

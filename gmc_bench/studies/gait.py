@@ -1,0 +1,284 @@
+"""How a policy walks: which limbs touch the ground, and the angles of the joints, at every step."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from gmc_bench.envs.core import EnvironmentCore, StepResult
+from gmc_bench.envs.normalization import TokenNormalizer
+from gmc_bench.errors import ConfigError
+from gmc_bench.evaluation.evaluate import Mode, evaluate_policy
+from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.morphology.schema import Morphology
+from gmc_bench.studies.gait_signals import autocorrelation, joint_phases, stride_lag
+from gmc_bench.tasks.spec import Task
+from gmc_bench.tokens.config import Order
+from gmc_bench.types import BoolArray, DoubleArray, FloatArray, IntArray
+
+SETTLING = 1.0
+"""s at the start of an episode that the numbers leave out: a body starts in the air."""
+LONGEST_STRIDE = 2.0
+"""s; see `stride_lag`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gait:
+    """One episode of T control steps of a body with L limbs and J joints."""
+
+    body: str
+    limbs: tuple[str, ...]
+    """Names; the first is the torso."""
+    joints: tuple[str, ...]
+    """Names, in the order of the engine's positions."""
+    contact: BoolArray
+    """(T, L) bool, whether a limb touches the world: the ground, a wall or a box."""
+    force: DoubleArray
+    """(T, L) float64, N, sum of the normal forces between a limb and the world."""
+    angles: DoubleArray
+    """(T, J) float64, rad."""
+    speed: DoubleArray
+    """(T,) float64, m/s, of the torso along world x."""
+    episode_return: float
+    """Sum of the rewards so far."""
+    ended: str | None
+    """Why the episode ended; `None` if it was left before."""
+    control_dt: float
+    """s."""
+
+    @property
+    def length(self) -> int:
+        """T, control steps."""
+        return len(self.angles)
+
+    @property
+    def phases(self) -> DoubleArray:
+        """(T, J) float64, rad, see `joint_phases`."""
+        return joint_phases(self.angles)
+
+    def part(self, start: float, stop: float = np.inf) -> "Gait":
+        """Return the steps from `start` to `stop`, both in s since the start of the episode."""
+        time = (np.arange(self.length) + 1) * self.control_dt
+        kept = (time > start + 1e-9) & (time <= stop + 1e-9)
+        return Gait(
+            body=self.body, limbs=self.limbs, joints=self.joints, contact=self.contact[kept],
+            force=self.force[kept], angles=self.angles[kept], speed=self.speed[kept],
+            episode_return=self.episode_return, ended=self.ended, control_dt=self.control_dt,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaitMetrics:
+    """What sums up a gait of T steps after its settling time; NaN where nothing can be said."""
+
+    feet: tuple[int, ...]
+    """Limbs that touch the world at least once."""
+    duty_factors: DoubleArray
+    """(L,) float64; D_l = (number of steps in which limb l touches the world) / T."""
+    stride_frequency: float
+    """Hz, see `stride_lag`: 1 / (lag x control step)."""
+    regularity: float
+    """0 to 1; max(0, R(k)), R of all joint angles as in `autocorrelation`, k the stride's lag
+    rounded to steps. 1 for joints that repeat their motion exactly."""
+    phase_coherence: DoubleArray
+    """(J, J) float64, 0 to 1; C_ij = |(1 / T) sum_t exp(i (p_ti - p_tj))|, p the phases. 1 for two
+    joints that keep their phase difference, near 0 for two that do not follow each other."""
+    mean_phase_coherence: float
+    """Mean of C_ij over all pairs i < j of joints that move."""
+    mean_speed: float
+    """m/s along world x."""
+
+
+def gait_metrics(gait: Gait, *, settling: float = SETTLING) -> GaitMetrics:
+    """Sum up a gait.
+
+    Args:
+        gait: what was recorded.
+        settling: s at its start to leave out.
+
+    Raises:
+        ConfigError: the episode is not longer than that.
+    """
+    part = gait.part(settling)
+    if part.length < 2:
+        raise ConfigError(
+            f"the episode of {gait.body!r} has {gait.length} steps, of which none is left after a "
+            f"settling time of {settling} s; choose a shorter one or a longer episode"
+        )
+    duty: DoubleArray = part.contact.mean(axis=0)
+    lag = stride_lag(part.angles, LONGEST_STRIDE / gait.control_dt + 1e-9)
+    regularity = np.nan
+    if np.isfinite(lag):
+        regularity = max(0.0, float(autocorrelation(part.angles)[round(lag)]))
+    phases = part.phases
+    moving = np.isfinite(phases).all(axis=0)
+    turns = np.exp(1j * phases)
+    coherence: DoubleArray = np.abs(turns.T @ turns.conj() / part.length)
+    pairs = coherence[np.ix_(moving, moving)][np.triu_indices(int(moving.sum()), 1)]
+    return GaitMetrics(
+        feet=tuple(np.flatnonzero(duty > 0.0).tolist()),
+        duty_factors=duty,
+        stride_frequency=float(1.0 / (lag * gait.control_dt)),
+        regularity=regularity,
+        phase_coherence=coherence,
+        mean_phase_coherence=float(pairs.mean()) if len(pairs) else np.nan,
+        mean_speed=float(part.speed.mean()),
+    )
+
+
+def record_gait(
+    model: ActorCritic,
+    normalizer: TokenNormalizer,
+    task: Task,
+    morphologies: Sequence[Morphology],
+    *,
+    body: int,
+    episode: int,
+    episodes: int,
+    mode: Mode,
+    seed: int,
+    order: Order = "dfs",
+    num_threads: int | None = None,
+    device: str = "cpu",
+    seconds: float | None = None,
+    on_step: Callable[[], None] | None = None,
+) -> Gait:
+    """Play an evaluation again and record one episode of it.
+
+    With the settings of a scored evaluation the episode is the scored one, and the one that
+    `gmc_bench.rendering.replay.replay_episode` shows. Contacts and forces are those of the last
+    engine step of each control step, 5 ms before the angles.
+
+    Args:
+        model: the policy.
+        normalizer: its observation statistics.
+        task: what to do.
+        morphologies: M bodies of the evaluation, all of them, in its order.
+        body: index of the one wanted, from 0 to M - 1.
+        episode: index of its episode, from 0 to `episodes` - 1.
+        episodes: per body, as in the evaluation.
+        mode: as in the evaluation.
+        seed: of the evaluation.
+        order: in which the policy sees limbs, as in the evaluation.
+        num_threads: threads that step; default all.
+        device: where the networks run.
+        seconds: simulated time after which the episode is left; default never.
+        on_step: called after each control step of the whole batch.
+
+    Raises:
+        ConfigError: the simulation diverged in the first step.
+    """
+    recorder = GaitRecorder(morphologies[body], body * episodes + episode, seconds, on_step)
+    try:
+        evaluate_policy(
+            model, normalizer, task, morphologies, episodes=episodes, mode=mode, seed=seed,
+            num_threads=num_threads, device=device, observer=recorder, order=order,
+        )  # fmt: skip
+    except _SeenError:
+        return recorder.gait()
+    raise AssertionError("the evaluation ended without the wanted episode")
+
+
+class _SeenError(Exception):
+    """The wanted episode is over: the rest of the evaluation is of no interest."""
+
+
+class GaitRecorder:
+    """Records one episode; see `gmc_bench.evaluation.evaluate.Observer`.
+
+    Args:
+        morphology: the body.
+        number: of the episode.
+        seconds: simulated time after which it is left; `None` for never.
+        on_step: called after each control step.
+    """
+
+    def __init__(
+        self,
+        morphology: Morphology,
+        number: int,
+        seconds: float | None = None,
+        on_step: Callable[[], None] | None = None,
+    ) -> None:
+        self._morphology = morphology
+        self._number = number
+        self._seconds = np.inf if seconds is None else seconds
+        self._on_step = on_step
+        self._row: int | None = None
+        self._control_dt = 0.0
+        self._contact: list[BoolArray] = []
+        self._force: list[DoubleArray] = []
+        self._angles: list[DoubleArray] = []
+        self._speed: list[float] = []
+        self._return = 0.0
+        self._ended: str | None = None
+
+    def started(self, core: EnvironmentCore, rows: IntArray, numbers: IntArray) -> None:
+        """Take notice of new episodes."""
+        found = rows[numbers == self._number]
+        if len(found):
+            self._row = int(found[0])
+            self._control_dt = core.simulator.control_dt
+
+    def stepped(
+        self, core: EnvironmentCore, numbers: IntArray, actions: FloatArray, step: StepResult
+    ) -> None:
+        """Take notice of one control step; ends the evaluation after the wanted episode."""
+        if self._on_step:
+            self._on_step()
+        row = self._row
+        if row is None:
+            return
+        if not step.diverged[row]:  # a broken state says nothing
+            model, data = core.simulator.model(row), core.simulator.data(row)
+            touching, force = _touching(model, data, self._morphology.num_limbs)
+            self._contact.append(touching)
+            self._force.append(force)
+            self._angles.append(np.array(data.qpos[7:]))
+            self._speed.append(float(data.qvel[0]))
+        self._return += float(step.reward[row])
+        if step.terminated[row] or step.truncated[row]:
+            self._ended = next(name for name, hit in step.events.items() if hit[row])
+            raise _SeenError
+        if len(self._angles) * self._control_dt >= self._seconds - 1e-9:
+            raise _SeenError
+
+    def gait(self) -> Gait:
+        """Return what was recorded.
+
+        Raises:
+            ConfigError: nothing was.
+        """
+        body = self._morphology
+        if not self._angles:
+            raise ConfigError(
+                f"the simulation of {body.name!r} broke in the first step of the episode; choose "
+                f"another one"
+            )
+        return Gait(
+            body=body.name,
+            limbs=tuple(limb.name for limb in body.limbs),
+            joints=tuple(joint.name for limb in body.limbs for joint in limb.joints),
+            contact=np.stack(self._contact),
+            force=np.stack(self._force),
+            angles=np.stack(self._angles),
+            speed=np.array(self._speed),
+            episode_return=self._return,
+            ended=self._ended,
+            control_dt=self._control_dt,
+        )
+
+
+def _touching(model: Any, data: Any, num_limbs: int) -> tuple[BoolArray, DoubleArray]:
+    """Return which limbs touch the world, (L,) bool, and with which normal force, (L,) float64."""
+    pairs = model.geom_bodyid[data.contact.geom].reshape(-1, 2)
+    contact, force = np.zeros(num_limbs, np.bool_), np.zeros(num_limbs)
+    wrench = np.zeros(6)
+    for index in np.flatnonzero((pairs == 0).any(axis=1)).tolist():
+        limb = int(pairs[index].max()) - 1
+        mujoco.mj_contactForce(model, data, index, wrench)
+        contact[limb] = True
+        force[limb] += wrench[0]  # the normal of a contact is its first axis
+    return contact, force

@@ -1,0 +1,101 @@
+"""What came out of the runs of a study."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gmc_bench.leaderboard.learning_curve import common_curves, curve_area
+from gmc_bench.results.schema import RunRecord
+from gmc_bench.studies.schema import Arm
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run of a study."""
+
+    arm: Arm
+    task: str
+    """Full task id."""
+    seed: int
+    record: RunRecord | None
+    """`None` where the run is not finished."""
+    measured: dict[str, Any] = field(default_factory=dict)
+    """What was measured on the policy beyond its record; empty where it was not."""
+
+
+Number = Callable[[Outcome], float | None]
+"""Reads one number from a run; `None` where there is none."""
+
+
+def training_return(outcome: Outcome) -> float | None:
+    """Return the final online training return."""
+    return outcome.record.training_return if outcome.record else None
+
+
+def train_score(outcome: Outcome) -> float | None:
+    """Return the score on the training bodies, with the protocol's first mode."""
+    return _score(outcome, "train")
+
+
+def test_score(outcome: Outcome) -> float | None:
+    """Return the zero-shot score: test bodies that were not trained on."""
+    return _score(outcome, "test")
+
+
+def _score(outcome: Outcome, split: Any) -> float | None:
+    return outcome.record.score(split, "deterministic") if outcome.record else None
+
+
+def area(outcome: Outcome) -> float | None:
+    """Return the mean training return over all of training."""
+    if outcome.record is None:
+        return None
+    found = curve_area(*common_curves([outcome.record.learning_curve]))
+    return None if found is None else found.value
+
+
+def measured(name: str) -> Number:
+    """Return what reads a measured number by its name."""
+
+    def read(outcome: Outcome) -> float | None:
+        value = outcome.measured.get(name)
+        return None if value is None else float(value)
+
+    return read
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A number over the seeds of an arm."""
+
+    mean: float
+    sd: float | None
+    """Sample standard deviation; `None` for a single run."""
+    count: int
+
+    def text(self, digits: int = 1) -> str:
+        """Return mean and deviation as a table shows them."""
+        if self.sd is None:
+            return f"{self.mean:,.{digits}f}"
+        return f"{self.mean:,.{digits}f} ± {self.sd:,.{digits}f}"
+
+
+def summarize(outcomes: Sequence[Outcome], number: Number) -> Summary | None:
+    """Return mean and deviation over runs.
+
+    Args:
+        outcomes: the runs of one arm on one task.
+        number: what is averaged.
+
+    Returns:
+        `None` as soon as one run lacks the number: what happens to be there is never averaged.
+    """
+    values = [number(outcome) for outcome in outcomes]
+    there = [value for value in values if value is not None and math.isfinite(value)]
+    if not values or len(there) < len(values):
+        return None
+    sd = float(np.std(there, ddof=1)) if len(there) > 1 else None
+    return Summary(float(np.mean(there)), sd, len(there))

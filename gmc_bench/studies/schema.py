@@ -1,0 +1,72 @@
+"""A study: variants of a run that answer one question, and what is measured on them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from gmc_bench.config import to_dict
+from gmc_bench.errors import ConfigError, did_you_mean
+from gmc_bench.tokens.config import TokenConfig
+
+Measure = Literal["training", "siblings", "representation", "gait"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """One variant."""
+
+    name: str
+    """Short, lower-case; part of folder names."""
+    label: str
+    """As tables and pictures show it."""
+    method: str | None = None
+    """Registered id; `None` is the method that the study is asked for."""
+    preset_suffix: str = ""
+    """Added to the name of the protocol's preset, e.g. `-plain`."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the method that differ from the preset."""
+    tokens: TokenConfig = field(default_factory=TokenConfig)
+    """How bodies are shown."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """What sets the variant apart, by column; for readers."""
+
+    @property
+    def token_changes(self) -> dict[str, Any]:
+        """Settings of `tokens` that are not the benchmark's."""
+        usual = to_dict(TokenConfig())
+        return {name: value for name, value in to_dict(self.tokens).items() if value != usual[name]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """One study; the same for every suite that has its tasks."""
+
+    id: str
+    """Lower-case id, as on the command line."""
+    title: str
+    question: str
+    """One sentence."""
+    arms: tuple[Arm, ...]
+    tasks: tuple[str, ...] = ("ft",)
+    """Short names of the tasks it runs on unless asked otherwise; empty for all of the suite."""
+    methods: tuple[str, ...] = ()
+    """Methods it can be asked for; empty for any, the first is the default."""
+    measure: Measure = "training"
+    """What is done with the trained policies."""
+    published_label: str = ""
+    """LaTeX label of the paper's table of the same question; empty where numbers were not
+    printed."""
+    source: str = ""
+    """Where the question comes from, and what was decided here."""
+
+    def require_method(self, method: str) -> None:
+        """Raise unless the study can be asked for a method.
+
+        Raises:
+            ConfigError: it cannot.
+        """
+        if self.methods and method not in self.methods:
+            raise ConfigError(
+                f"the study {self.id!r} is about {' and '.join(self.methods)}, got --method "
+                f"{method!r}{did_you_mean(method, self.methods)}"
+            )

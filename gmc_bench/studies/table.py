@@ -1,0 +1,258 @@
+"""The table of a study: our numbers, and the paper's in columns of their own."""
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gmc_bench.leaderboard import escape
+from gmc_bench.leaderboard.published import PublishedScore, published_scores
+from gmc_bench.studies import outcome as read
+from gmc_bench.studies.outcome import Number, Outcome, summarize
+from gmc_bench.studies.schema import Arm, Study
+
+INCOMPLETE = "incomplete"
+NONE = "-"
+PUBLISHED = "Published"
+"""Begins the heading of every column that is not ours."""
+
+SIBLING_CONDITIONS = {"canonical": "canonical order", "permuted": "permuted orders"}
+
+
+@dataclass(frozen=True)
+class StudyTable:
+    """Cells as text; the last columns may hold what a paper printed."""
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.headings):
+                raise ValueError(f"{len(row)} cells for {len(self.headings)} columns: {row}")
+
+    def to_markdown(self, title: str) -> str:
+        """Return the table as a Markdown page."""
+        lines = [f"# {title}", "", _line(self.headings), _line(["---"] * len(self.headings))]
+        lines += [_line([escape.markdown(cell) for cell in row]) for row in self.rows]
+        for note in self.notes:
+            lines += ["", note]
+        return "\n".join(lines) + "\n"
+
+    def to_csv(self) -> str:
+        """Return the table as CSV with one line of headings."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.headings)
+        writer.writerows([escape.csv_text(cell) for cell in row] for row in self.rows)
+        return text.getvalue()
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def training_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
+    """Return a row per task and arm: returns, scores, and the difference to the first arm."""
+    tasks = list(dict.fromkeys(outcome.task for outcome in outcomes))
+    parts = list(dict.fromkeys(part for arm in study.arms for part in arm.parts))
+    printed = _published_returns(study)
+    numbers: tuple[tuple[str, Number, int], ...] = (
+        ("Training return", read.training_return, 1),
+        ("Train score", read.train_score, 1),
+        ("Test score", read.test_score, 1),
+        ("Mean return over training", read.area, 1),
+    )
+    first = study.arms[0]
+    headings = (
+        "Task", "Variant", *parts, "Runs", "Parameters", *(name for name, _, _ in numbers),
+        f"Training return against {first.label}",
+        *((f"{PUBLISHED}: training return",) if printed else ()),
+    )  # fmt: skip
+    rows = []
+    for task in tasks:
+        base = _of(outcomes, task, first)
+        for arm in study.arms:
+            runs = _of(outcomes, task, arm)
+            if not runs:
+                continue
+            rows.append(
+                (
+                    task, arm.label, *(arm.parts.get(part, NONE) for part in parts), _count(runs),
+                    _parameters(runs),
+                    *(_cell(runs, number, digits) for _, number, digits in numbers),
+                    _difference(runs, base, read.training_return),
+                    *((printed.get(arm.name, NONE),) if printed else ()),
+                )
+            )  # fmt: skip
+    return StudyTable(headings, tuple(rows), _notes(study))
+
+
+def sibling_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
+    """Return a row per run, as in the paper, and the paper's runs of the same arm beside it."""
+    printed = {
+        arm.name: [
+            score
+            for score in _published(study)
+            if SIBLING_CONDITIONS.get(arm.name, "?") in score.condition
+        ]
+        for arm in study.arms
+    }
+    names = ("Return, canonical order", "Return, permuted order", "Drop",
+             "Return, worst decile, permuted order")  # fmt: skip
+    ours: tuple[tuple[str, str, int], ...] = (
+        ("C test", "canonical", 1),
+        ("P test", "permuted", 1),
+        ("Drop (%)", "drop", 1),
+        ("Tail", "tail", 1),
+        ("P test, all orders", "permuted_all", 1),
+        ("Bodies", "num_bodies", 0),
+        ("Unseen orders", "num_unseen", 0),
+        ("All orders", "num_orders", 0),
+    )
+    headings = (
+        "Task", "Train / seed", *(name for name, _, _ in ours),
+        *(f"{PUBLISHED}: {name}" for name in ("C test", "P test", "drop (%)", "tail")),
+    )  # fmt: skip
+    rows = [
+        (
+            outcome.task, f"{outcome.arm.label} / {outcome.seed}",
+            *(_cell([outcome], read.measured(key), digits) for _, key, digits in ours),
+            *(_joined(printed[outcome.arm.name], name) for name in names),
+        )
+        for outcome in outcomes
+    ]  # fmt: skip
+    return StudyTable(headings, tuple(rows), _notes(study))
+
+
+PROBES = (
+    ("Robot-ID acc. (%)", "robot_id", "Robot-ID balanced accuracy", 2, 100.0),
+    ("Limb-ID acc. (%)", "limb_id", "Limb-ID balanced accuracy", 2, 100.0),
+    ("Action R2", "action_r2", "Action R2", 3, 1.0),
+    ("Action NRMSE", "action_nrmse", "Action NRMSE", 3, 1.0),
+    ("Calinski-Harabasz index", "ch", "", 1, 1.0),
+)
+"""Row of the table, name in `measured`, name among the published numbers, digits, factor."""
+
+
+def probe_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
+    """Return a row per probe: before, after and their difference, the paper's beside them."""
+    printed = _published(study)
+    headings = (
+        "Task", "Probe", "Runs", "Pre", "Post", "Difference",
+        *(f"{PUBLISHED}: {stage}" for stage in ("pre", "post", "difference")),
+    )  # fmt: skip
+    rows = []
+    for task in dict.fromkeys(outcome.task for outcome in outcomes):
+        runs = [outcome for outcome in outcomes if outcome.task == task]
+        for label, name, metric, digits, factor in PROBES:
+            before = _scaled(f"{name}_before", factor)
+            after = _scaled(f"{name}_after", factor)
+            stages = [
+                _joined([s for s in printed if s.condition == condition], metric)
+                for condition in ("before recurrence", "after recurrence", "after minus before")
+            ]
+            cells = [_cell(runs, number, digits) for number in (before, after)]
+            change = _cell(runs, _minus(after, before), digits)
+            rows.append((task, label, _count(runs), *cells, change, *stages))
+    return StudyTable(headings, tuple(rows), _notes(study))
+
+
+def _scaled(name: str, factor: float) -> Number:
+    number = read.measured(name)
+
+    def scaled(outcome: Outcome) -> float | None:
+        value = number(outcome)
+        return None if value is None else factor * value
+
+    return scaled
+
+
+def _minus(first: Number, second: Number) -> Number:
+    def difference(outcome: Outcome) -> float | None:
+        values = first(outcome), second(outcome)
+        return None if values[0] is None or values[1] is None else values[0] - values[1]
+
+    return difference
+
+
+def _of(outcomes: Sequence[Outcome], task: str, arm: Arm) -> list[Outcome]:
+    return [item for item in outcomes if (item.task, item.arm.name) == (task, arm.name)]
+
+
+def _count(runs: Sequence[Outcome]) -> str:
+    done = sum(outcome.record is not None for outcome in runs)
+    return str(done) if done == len(runs) else f"{done} of {len(runs)}"
+
+
+def _parameters(runs: Sequence[Outcome]) -> str:
+    """Return the parameters of actor and critic together, which all seeds share."""
+    found = {run.record.parameters for run in runs if run.record}
+    return ", ".join(f"{number:,}" for number in sorted(found)) or INCOMPLETE
+
+
+def _cell(runs: Sequence[Outcome], number: Number, digits: int) -> str:
+    found = summarize(runs, number)
+    if found is not None:
+        return found.text(digits)
+    return INCOMPLETE if any(outcome.record is None for outcome in runs) else NONE
+
+
+def _difference(runs: Sequence[Outcome], base: Sequence[Outcome], number: Number) -> str:
+    """Return the mean difference over the seeds that both arms share."""
+    if not base or runs[0].arm.name == base[0].arm.name:
+        return NONE
+    usual = {outcome.seed: number(outcome) for outcome in base}
+    pairs = [(number(outcome), usual.get(outcome.seed)) for outcome in runs]
+    gains = [a - b for a, b in pairs if a is not None and b is not None]
+    if len(gains) < len(runs):
+        return INCOMPLETE if any(run.record is None for run in [*runs, *base]) else NONE
+    text = f"{np.mean(gains):+,.1f}"
+    return text if len(gains) < 2 else f"{text} ± {np.std(gains, ddof=1):,.1f}"
+
+
+def _published(study: Study) -> list[PublishedScore]:
+    if not study.published_label:
+        return []
+    return [score for score in published_scores() if score.label == study.published_label]
+
+
+def _published_returns(study: Study) -> dict[str, str]:
+    presets = {f"paper{arm.preset_suffix}": arm.name for arm in study.arms}
+    return {
+        presets[score.preset]: score.printed
+        for score in _published(study)
+        if score.metric == "Training return" and score.preset in presets
+    }
+
+
+def _joined(scores: Sequence[PublishedScore], metric: str) -> str:
+    return " / ".join(score.printed for score in scores if score.metric == metric) or NONE
+
+
+def _notes(study: Study) -> tuple[str, ...]:
+    notes = [
+        f"{study.question} {study.source}",
+        "Mean ± sample standard deviation over runs, which differ in their seed. Scores are those "
+        "of mean actions; the test score counts bodies that were not trained on.",
+    ]
+    published = _published(study)
+    if published:
+        first = published[0]
+        notes.append(
+            f"Columns headed '{PUBLISHED}' hold what a paper printed ({first.source}; "
+            f"{first.protocol}). They were measured under other rules, with other code and far "
+            f"longer training, and must not be compared with ours number by number. {first.note}"
+        )
+    return tuple(notes)
+
+
+TABLES: dict[str, Callable[[Study, Sequence[Outcome]], StudyTable]] = {
+    "training": training_table,
+    "siblings": sibling_table,
+    "representation": probe_table,
+}
+"""By what a study measures."""

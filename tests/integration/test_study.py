@@ -1,0 +1,173 @@
+"""Every study from the command line, on runs of a few seconds."""
+
+import csv
+import json
+import signal
+import time
+
+import pytest
+
+from gmc_bench.results.store import read_record, read_sealed, record_digest
+from gmc_bench.studies.catalogue import STUDIES
+
+TINY = (
+    "--protocol", "smoke", "--morphologies", "tiny", "--threads", "1", "--num-envs", "4",
+    "--rollout-length", "32", "--env-steps", "256", "--ppo.batch-size", "64",
+    "--checkpoint-interval", "0",
+)  # fmt: skip
+
+
+def rows_of(folder):
+    with (folder / "table.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_without_a_name_the_questions_are_listed(here):
+    out = here("study").out
+    assert all(study.id in out and study.question in out for study in STUDIES.values())
+
+
+def test_components_gives_the_papers_rows_from_our_records(here, tmp_path):
+    out = here("study", "components", *TINY, "--seeds", 1, 2, "--out", tmp_path / "s").out
+    rows = rows_of(tmp_path / "s")
+    assert [row["Variant"].removeprefix("'") for row in rows] == [  # no formula for spreadsheets
+        "Plain BiRNN", "Param.-matched", "+ Residual", "+ RMSNorm", "Full RecMorph",
+    ]  # fmt: skip
+    assert [row["Runs"] for row in rows] == ["2"] * 5
+    records = [
+        read_record(tmp_path / "s" / f"full_ft_seed{seed}" / "record.json") for seed in (1, 2)
+    ]
+    scores = [record.score("train", "deterministic") for record in records]
+    assert rows[4]["Train score"].startswith(f"{sum(scores) / 2:,.1f}")
+    assert rows[4]["Published: training return"] == "4367.4 ± 71.6"
+    assert (tmp_path / "s" / "figure.png").read_bytes()[:4] == b"\x89PNG"
+    assert "Component ablation" in out
+    result, _ = read_sealed(tmp_path / "s" / "study.json")
+    assert result["status"] == "complete"
+    assert record_digest(records[0]) in [run["record_digest"] for run in result["runs"]]
+    plain = read_record(tmp_path / "s" / "plain_ft_seed1" / "record.json")
+    assert plain.preset == "lite-plain"
+    assert {record.preset for record in records} == {"lite"}
+
+
+def test_ordering_trains_each_order(here, tmp_path):
+    here("study", "ordering", "--method", "metamorph-star", *TINY, "--out", tmp_path / "s")
+    orders = {}
+    for name in ("dfs", "bfs", "random"):
+        config = read_record(tmp_path / "s" / f"{name}_ft_seed1" / "record.json").config
+        orders[name] = config.get("tokens", {"order": "dfs"})["order"]
+    assert orders == {"dfs": "dfs", "bfs": "bfs", "random": "random"}
+    assert [row["Variant"] for row in rows_of(tmp_path / "s")] == [
+        "Depth first", "Breadth first", "Random",
+    ]  # fmt: skip
+
+
+def test_siblings_measures_every_order(here, tmp_path):
+    here("study", "siblings", "--method", "recmorph", *TINY, "--out", tmp_path / "s")
+    rows = rows_of(tmp_path / "s")
+    assert [row["Train / seed"] for row in rows] == ["C / 1", "P / 1"]
+    # The chain has one order, the star of three limbs six.
+    assert [(row["Bodies"], row["Unseen orders"], row["All orders"]) for row in rows] == [
+        ("1", "3", "5")
+    ] * 2
+    content, _ = read_sealed(tmp_path / "s" / "measured" / "canonical_ft_seed1.json")
+    star = next(body for body in content["measured"]["bodies"] if body["total_orders"] == 6)
+    mean = sum(order["return"] for order in star["orders"] if order["unseen"]) / 3
+    assert rows[0]["P test"] == f"{mean:,.1f}"
+
+
+def test_attributes_removes_twenty_features(here, tmp_path):
+    here("study", "attributes", *TINY, "--task", "ft", "incline", "--out", tmp_path / "s")
+    rows = rows_of(tmp_path / "s")
+    assert [row["Task"] for row in rows] == ["unimal-ft-v1"] * 2 + ["unimal-incline-v1"] * 2
+    sizes = [int(row["Parameters"].replace(",", "")) for row in rows]
+    assert sizes[0] - sizes[1] == 2 * 20 * 64  # embeddings of actor and critic, width 64
+
+
+def test_representation_probes_before_and_after(here, tmp_path):
+    here("study", "representation", "--method", "modumorph", *TINY, "--out", tmp_path / "s")
+    rows = {row["Probe"]: row for row in rows_of(tmp_path / "s")}
+    assert list(rows) == [
+        "Robot-ID acc. (%)", "Limb-ID acc. (%)", "Action R2", "Action NRMSE",
+        "Calinski-Harabasz index",
+    ]  # fmt: skip
+    before, after = (float(rows["Limb-ID acc. (%)"][stage]) for stage in ("Pre", "Post"))
+    assert 0.0 <= before <= 100.0
+    assert 0.0 <= after <= 100.0
+    assert rows["Robot-ID acc. (%)"]["Published: pre"] == "84.28 ± 1.26"
+    assert (tmp_path / "s" / "measured" / "trained_ft_seed1.png").exists()
+
+
+def test_a_method_without_limb_representations_is_refused_in_one_sentence(here, tmp_path):
+    found = here(
+        "study", "representation", "--method", "mlp", *TINY, "--out", tmp_path / "s", code=2
+    )
+    assert "mlp" in found.err.splitlines()[-1]
+    assert "representation" in found.err.splitlines()[-1]
+
+
+def test_gait_compares_two_methods_on_one_body(here, tmp_path):
+    here(
+        "study", "gait", "--method", "recmorph", "--against", "nervenet", *TINY,
+        "--out", tmp_path / "s",
+    )  # fmt: skip
+    rows = rows_of(tmp_path / "s")
+    assert [row["Method"] for row in rows] == ["recmorph", "nervenet"]
+    assert len({row["Body"] for row in rows}) == 1
+    record = read_record(tmp_path / "s" / "method_ft_seed1" / "record.json")
+    returns = next(item for item in record.returns if item.body == rows[0]["Body"])
+    assert rows[0]["Return"].strip("'") == f"{returns.episodes[0].episode_return:,.2f}"
+    assert (tmp_path / "s" / "gait_ft_seed1.png").exists()
+
+
+@pytest.mark.slow
+def test_cells_trains_eight_variants(here, tmp_path):
+    here("study", "cells", *TINY, "--task", "ft", "--out", tmp_path / "s")
+    rows = rows_of(tmp_path / "s")
+    assert [(row["Cell"], row["Blocks"]) for row in rows] == [
+        (cell, blocks) for blocks in ("2", "4") for cell in ("BiRNN", "BiGRU", "BiLSTM", "BiMamba2")
+    ]
+    assert all(row["Runs"] == "1" for row in rows)
+
+
+def test_a_killed_study_continues_and_measures_only_what_is_left(gmc, here, tmp_path):
+    folder = tmp_path / "s"
+    words = ("study", "siblings", "--method", "recmorph", *TINY)
+    process = gmc.start(*words, "--out", folder)
+    second = folder / "permuted_ft_seed1" / "config.yaml"
+    while process.poll() is None and not second.exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    finished = (folder / "canonical_ft_seed1" / "record.json").read_bytes()
+    assert not (folder / "table.md").exists()
+    here("study", "--resume", folder)
+    assert (folder / "canonical_ft_seed1" / "record.json").read_bytes() == finished
+    whole = tmp_path / "whole"
+    here(*words, "--out", whole)
+    assert rows_of(folder) == rows_of(whole)
+    before = (folder / "measured" / "canonical_ft_seed1.json").stat().st_mtime_ns
+    here("study", "--resume", folder)
+    assert (folder / "measured" / "canonical_ft_seed1.json").stat().st_mtime_ns == before
+    assert json.loads((folder / "study.json").read_bytes())["status"] == "complete"
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("componnets",), "unknown study 'componnets'; did you mean 'components'?"),
+        (("components", "--method", "swat"), "is about recmorph, got --method 'swat'"),
+        (("ordering", "--seed", "3"), "a study decides '--seed' itself"),
+        (("ordering", "--model.width", "3"), "a study decides '--model.width' itself"),
+        (("ordering", "--ppo.lrr", "3"), "unknown option '--ppo.lrr'"),
+        (("ordering", "--body", "x"), "--body is for the study 'gait'"),
+        (("ordering", "--task", "hill"), "has no task 'hill'"),
+        (("--resume", "nowhere"), "nowhere is not a"),
+        (("ordering", "--resume", "nowhere"), "--resume takes no other options"),
+        (("gait", "--body", "nobody"), "have none named 'nobody'"),
+    ],
+)
+def test_bad_input(here, tmp_path, words, reason):
+    options = () if "--resume" in words else (*TINY, "--out", tmp_path / "s")
+    found = here("study", *words, *options, code=2)
+    assert reason in found.err.splitlines()[-1]

@@ -1,0 +1,38 @@
+"""Both sides of the measurement do the same work: the same models, states and controls."""
+
+import numpy as np
+import pytest
+
+from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
+from gmc_bench.profiling import simulation
+from gmc_bench.sim.batch import BatchSimulator
+from gmc_bench.tasks import TASKS
+from gmc_bench.testing.morphologies import biped, chain
+
+
+@pytest.mark.parametrize("name", TASKS.names())
+def test_the_bare_loop_moves_the_bodies_of_the_environment(name):
+    """A block of control steps later every body is where the environment has it, to the bit."""
+    env = MorphologyVectorEnv(TASKS.get(name), [chain(4), biped()], 3, num_threads=1, fixed=True)
+    env.reset(seed=4)
+    simulator = env.core.simulator
+    twin = BatchSimulator(simulator.models, 3, simulator.layout, 1)
+    actions = simulation._random_actions(env.action_space.shape)
+    for action in actions:
+        env.step(action)
+    env.reset()  # on other terrain than the twin would draw itself
+    twin.set_state(simulator.get_state())
+    bare_step = simulation._bare_stepper(twin)
+    slots = simulator.layout.actuator_slot[simulator.model_index]
+    for action in actions[: simulation.BLOCK]:
+        *_, terminated, _, _ = env.step(action)
+        assert not terminated.any()  # a reset would end the comparison
+        bare_step(np.take_along_axis(action.reshape(3, -1), slots, axis=1))
+    for row in range(3):
+        assert twin.data(row).qpos.tobytes() == simulator.data(row).qpos.tobytes()
+        if simulator.ground:
+            ground, other = twin.model(row), simulator.model(row)
+            assert ground is not other
+            np.testing.assert_array_equal(ground.geom_pos, other.geom_pos)
+    if simulator.ground:
+        np.testing.assert_array_equal(twin.ground.cells, simulator.ground.cells)

@@ -1,0 +1,184 @@
+"""What is recorded is what was scored, and its numbers are those worked out by hand."""
+
+from dataclasses import dataclass, replace
+
+import mujoco
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from gmc_bench.envs.core import EnvironmentCore
+from gmc_bench.envs.normalization import TokenNormalizer
+from gmc_bench.errors import ConfigError
+from gmc_bench.evaluation.evaluate import evaluate_policy
+from gmc_bench.methods import MethodSpec
+from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.sim.model import compile_model
+from gmc_bench.studies.gait import Gait, gait_metrics, record_gait
+from gmc_bench.tasks import TASKS
+from gmc_bench.testing.morphologies import biped, chain, star
+from gmc_bench.tokens.spec import TokenSpec
+
+BODIES = (chain(3), star(4), biped())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToyConfig:
+    scale: float = 1.0
+    """Of the weights."""
+
+
+class ToyNetwork(nn.Module):
+    def __init__(self, config, spec, num_outputs):
+        super().__init__()
+        self.layer = nn.Linear(spec.num_features, num_outputs)
+        for parameter in self.layer.parameters():
+            parameter.data *= config.scale
+
+    def forward(self, tokens):
+        return self.layer(tokens.features)
+
+
+class Subject:
+    """A policy with random weights, or one that does nothing."""
+
+    def __init__(self, task="unimal-ft-v1", scale=1.0, horizon=60, falls=True):
+        torch.manual_seed(3)
+        self.task = replace(TASKS.get(task), horizon=horizon)
+        if not falls:
+            self.task = replace(self.task, terminations=())
+        spec = TokenSpec(max_limbs=6, joints_per_limb=2, num_heights=self.task.num_heights)
+        method = MethodSpec(id="toy", config=ToyConfig, builder=ToyNetwork)
+        core = EnvironmentCore(self.task, BODIES, 1, token_spec=spec, num_threads=1)
+        self.model = ActorCritic(method, ToyConfig(scale=scale), spec)
+        self.normalizer = TokenNormalizer(core.table)
+        self.parts = (self.model, self.normalizer, self.task, BODIES)
+        self.options = {"episodes": 2, "seed": 5, "num_threads": 1}
+
+    def record(self, body, episode=0, mode="deterministic", **options):
+        return record_gait(
+            *self.parts, body=body, episode=episode, mode=mode, **self.options, **options
+        )
+
+
+@pytest.mark.parametrize("mode", ["deterministic", "stochastic"])
+@pytest.mark.parametrize("task", ["unimal-ft-v1", "unimal-incline-v1"])
+def test_the_recorded_episode_is_the_scored_one(task, mode):
+    subject = Subject(task)
+    results = evaluate_policy(*subject.parts, mode=mode, **subject.options)
+    for body, episode in ((0, 1), (2, 0)):
+        gait, scored = subject.record(body, episode, mode), results[body][episode]
+        found = gait.episode_return, gait.length, gait.ended
+        assert found == (scored.episode_return, scored.length, scored.ended)
+        assert gait.body == BODIES[body].name
+
+
+def test_a_body_at_rest_is_carried_by_the_limbs_that_touch_the_ground():
+    gait = Subject(scale=0.0, horizon=200, falls=False).record(1)
+    weight = 9.81 * float(
+        compile_model(star(4), TASKS.get("unimal-ft-v1").scene).model.body_mass.sum()
+    )
+    late = gait.part(2.0)
+    assert late.length == 100
+    np.testing.assert_allclose(late.force.sum(axis=1).mean(), weight, rtol=0.05)
+    assert (gait.force[~gait.contact] == 0.0).all()
+    assert not gait.contact[0].any()  # it starts in the air
+    assert late.contact.any(axis=1).all()
+    assert gait.limbs[0] == "torso/0"
+
+
+def test_contacts_are_where_the_ground_is(monkeypatch):
+    subject = Subject(horizon=40)
+    seen = []
+    step = EnvironmentCore.step
+
+    def watched(core, actions):
+        result = step(core, actions)
+        model, data = core.simulator.model(3), core.simulator.data(3)
+        # Positions of the last engine step: those of the geoms, which nothing updates afterwards.
+        half = np.where(model.geom_type == mujoco.mjtGeom.mjGEOM_CAPSULE, model.geom_size[:, 1], 0)
+        low = data.geom_xpos[:, 2] - half * np.abs(data.geom_xmat[:, 8]) - model.geom_size[:, 0]
+        seen.append((low < 1.0)[model.geom_bodyid > 0])
+        return result
+
+    monkeypatch.setattr(EnvironmentCore, "step", watched)
+    gait = subject.record(1, 1)  # row 3: two episodes of each body
+    np.testing.assert_array_equal(gait.contact, np.stack(seen))
+    assert 0 < gait.contact.sum() < gait.contact.size
+
+
+def test_angles_and_speed_are_those_of_the_joints_and_the_torso():
+    gait = Subject(falls=False).record(1)
+    assert gait.joints == tuple(joint.name for limb in star(4).limbs for joint in limb.joints)
+    assert gait.angles.shape == gait.phases.shape == (60, len(gait.joints))
+    assert np.abs(gait.angles).max() < np.radians(75.0)  # limits, and how far they give way
+    assert gait.episode_return * 0.02 == pytest.approx(gait.speed.sum() * 0.02, abs=0.05)
+
+
+def test_an_episode_can_be_left_early():
+    subject, steps = Subject(), []
+    gait = subject.record(0, seconds=0.2, on_step=lambda: steps.append(1))
+    assert (gait.length, gait.ended, len(steps)) == (10, None, 10)
+    np.testing.assert_array_equal(gait.angles, subject.record(0).angles[:10])
+
+
+def walk(angles, contact=None):
+    """Return a gait with given angles."""
+    length, joints = angles.shape
+    contact = np.zeros((length, 3), np.bool_) if contact is None else contact
+    return Gait(
+        body="made", limbs=("torso/0", "limb/1", "limb/2"),
+        joints=tuple(f"limbx/{joint}" for joint in range(joints)), contact=contact,
+        force=100.0 * contact, angles=angles, speed=np.full(length, 1.5), episode_return=0.0,
+        ended="time_limit", control_dt=0.02,
+    )  # fmt: skip
+
+
+def test_numbers_of_a_regular_trot():
+    time = (np.arange(550) + 1) * 0.02
+    swing = 0.4 * np.cos(2 * np.pi * 2.0 * time)
+    angles = np.column_stack([swing, -swing, 0.5 * np.roll(swing, 5), 0 * time])
+    contact = np.column_stack([0 * time, swing < 0.2, swing < 0.0]).astype(np.bool_)
+    found = gait_metrics(walk(angles, contact))
+    assert found.feet == (1, 2)
+    np.testing.assert_allclose(found.duty_factors, [0.0, 2 / 3, 0.5], atol=0.03)
+    assert found.stride_frequency == pytest.approx(2.0, rel=0.005)
+    assert found.regularity > 0.99
+    assert found.mean_speed == 1.5
+    assert found.mean_phase_coherence > 0.99
+    moving, still = found.phase_coherence[:3, :3], found.phase_coherence[3]
+    np.testing.assert_allclose(np.diag(moving), 1.0)
+    np.testing.assert_allclose(moving, moving.T)
+    assert np.isnan(still).all()
+
+
+def test_numbers_of_joints_that_follow_nothing():
+    rng = np.random.default_rng(0)
+    found = gait_metrics(walk(rng.normal(0.0, 0.3, (1000, 4))))
+    assert found.regularity < 0.2
+    assert found.mean_phase_coherence < 0.2
+    assert found.feet == ()
+    # Two joints in step at different speeds drift apart.
+    time = np.arange(1000) * 0.02
+    angles = np.column_stack([np.sin(2 * np.pi * time), np.sin(2 * np.pi * 1.3 * time)])
+    assert gait_metrics(walk(angles)).mean_phase_coherence < 0.1
+
+
+def test_the_start_is_left_out():
+    time = (np.arange(300) + 1) * 0.02
+    contact = np.column_stack([time <= 1.0, time > 1.0, time > 3.5]).astype(np.bool_)
+    found = gait_metrics(walk(np.zeros((300, 1)), contact))
+    assert found.feet == (1, 2)
+    np.testing.assert_allclose(found.duty_factors, [0.0, 1.0, 0.5])
+    assert np.isnan(found.stride_frequency)
+    assert np.isnan(found.regularity)
+    assert np.isnan(found.mean_phase_coherence)
+    with pytest.raises(ConfigError, match="'made' has 40 steps, of which none is left"):
+        gait_metrics(walk(np.zeros((40, 1))))
+
+
+def test_a_part_is_cut_by_time():
+    gait = walk(np.arange(10.0)[:, None])
+    assert gait.part(0.04, 0.1).angles[:, 0].tolist() == [2.0, 3.0, 4.0]
+    assert gait.part(0.0).length == 10

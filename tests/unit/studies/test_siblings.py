@@ -1,0 +1,54 @@
+import pytest
+
+from gmc_bench.studies.siblings import count_episodes, score_sibling_orders, summarize_orders
+
+
+def body(canonical, unseen, known=()):
+    orders = [{"return": value, "unseen": True} for value in unseen]
+    orders += [{"return": value, "unseen": False} for value in known]
+    return {"canonical": canonical, "orders": orders}
+
+
+def test_numbers_by_hand():
+    found = summarize_orders(
+        [
+            body(100.0, [10.0, 20.0, 30.0], [60.0]),
+            body(300.0, [100.0, 200.0]),
+            body(999.0, []),  # one order only: not counted anywhere
+        ]
+    )
+    assert found["canonical"] == 200.0
+    assert found["permuted"] == (20.0 + 150.0) / 2
+    assert found["drop"] == pytest.approx(57.5)
+    assert found["tail"] == (10.0 + 100.0) / 2
+    assert found["permuted_all"] == (30.0 + 150.0) / 2
+    assert (found["num_bodies"], found["num_unseen"], found["num_orders"]) == (2, 5, 6)
+
+
+def test_the_tail_counts_the_lowest_tenth_rounded_up():
+    found = summarize_orders([body(1.0, [float(k) for k in range(21)])])
+    assert found["tail"] == 1.0  # of 0, 1, 2
+
+
+def test_a_drop_needs_something_to_drop_from():
+    assert summarize_orders([body(-1.0, [2.0])])["drop"] is None
+    nothing = summarize_orders([body(5.0, [])])
+    assert nothing["canonical"] is None
+    assert nothing["num_bodies"] == 0
+
+
+def test_every_order_of_every_body_is_run(trained):
+    done = []
+    found = score_sibling_orders(
+        trained.model, trained.normalizer, trained.task, trained.bodies,
+        episodes=2, seed=3, num_threads=1, on_progress=done.append,
+    )  # fmt: skip
+    assert [item["total_orders"] for item in found["bodies"]] == [1, 24, 2]
+    assert [len(item["orders"]) for item in found["bodies"]] == [0, 23, 1]
+    assert found["num_unseen"] == 12 + 1
+    assert found["num_orders"] == 24
+    assert sum(done) == 2 * 3 + count_episodes(trained.bodies, trained.model, trained.task)
+    for item, morphology in zip(found["bodies"], trained.bodies, strict=True):
+        assert item["digest"] == morphology.digest
+        for order in item["orders"]:
+            assert sorted(order["limbs"]) == list(range(morphology.num_limbs))

@@ -1,0 +1,147 @@
+"""Tables of studies: our numbers by hand, incomplete cells, and the paper's columns apart."""
+
+import csv
+import io
+
+import pytest
+
+from gmc_bench.studies.catalogue import ATTRIBUTES, COMPONENTS, REPRESENTATION, SIBLINGS, STUDIES
+from gmc_bench.studies.figures import FIGURES
+from gmc_bench.studies.outcome import Outcome, Summary, area, summarize, training_return
+from gmc_bench.studies.table import (
+    INCOMPLETE,
+    PUBLISHED,
+    probe_table,
+    sibling_table,
+    training_table,
+)
+from gmc_bench.testing.records import make_record
+
+FT = "unimal-ft-v1"
+
+
+def finished(arm, value, *, seed=1, task=FT, measured=None):
+    curve = [
+        {"env_steps": 1000, "mean_return": value / 2, "mean_length": 9.0, "episodes": 3},
+        {"env_steps": 2000, "mean_return": value, "mean_length": 9.0, "episodes": 5},
+    ]
+    record = make_record(seed=seed, task=task, training_return=value, learning_curve=curve)
+    return Outcome(arm, task, seed, record, measured or {})
+
+
+def column(table, name):
+    place = table.headings.index(name)
+    return [row[place] for row in table.rows]
+
+
+def test_a_number_over_seeds_is_mean_and_sample_deviation():
+    arm = COMPONENTS.arms[0]
+    runs = [finished(arm, value, seed=seed) for seed, value in enumerate((10.0, 20.0, 60.0))]
+    found = summarize(runs, training_return)
+    assert (found.mean, found.count) == (30.0, 3)
+    assert found.sd == pytest.approx(26.4575131)
+    assert found.text() == "30.0 ± 26.5"
+    assert summarize(runs[:1], training_return) == Summary(10.0, None, 1)
+    assert area(runs[0]) == 7.5
+
+
+def test_a_missing_run_is_never_averaged_away():
+    arm = COMPONENTS.arms[0]
+    runs = [finished(arm, 10.0), Outcome(arm, FT, 2, None)]
+    assert summarize(runs, training_return) is None
+    table = training_table(COMPONENTS, runs)
+    assert column(table, "Training return") == [INCOMPLETE]
+    assert column(table, "Runs") == ["1 of 2"]
+
+
+def test_the_component_table_has_the_papers_rows_columns_and_values():
+    runs = [
+        finished(arm, 100.0 * place + seed, seed=seed)
+        for place, arm in enumerate(COMPONENTS.arms)
+        for seed in (1, 2)
+    ]
+    table = training_table(COMPONENTS, runs)
+    assert column(table, "Variant") == [
+        "Plain BiRNN", "Param.-matched", "+ Residual", "+ RMSNorm", "Full RecMorph",
+    ]  # fmt: skip
+    assert column(table, "Residual") == ["-", "-", "yes", "yes", "yes"]
+    assert column(table, "RMSNorm") == ["-", "-", "-", "yes", "yes"]
+    assert column(table, "Channel modulation") == ["-", "-", "-", "-", "yes"]
+    assert column(table, "Training return")[4] == "401.5 ± 0.7"
+    assert column(table, "Training return against Plain BiRNN")[1:3] == [
+        "+100.0 ± 0.0", "+200.0 ± 0.0",
+    ]  # fmt: skip
+    assert column(table, f"{PUBLISHED}: training return") == [
+        "2188.6 ± 418.7", "2785.2 ± 488.5", "3577.0 ± 260.7", "4027.7 ± 110.6", "4367.4 ± 71.6",
+    ]  # fmt: skip
+    assert any("must not be compared" in note for note in table.notes)
+
+
+def test_studies_without_printed_numbers_have_no_such_column():
+    runs = [
+        finished(arm, 1.0, task=task) for task in (FT, "unimal-vt-v1") for arm in ATTRIBUTES.arms
+    ]
+    table = training_table(ATTRIBUTES, runs)
+    assert not any(heading.startswith(PUBLISHED) for heading in table.headings)
+    assert column(table, "Task") == [FT, FT, "unimal-vt-v1", "unimal-vt-v1"]
+    assert column(table, "Features per limb") == ["52", "32", "52", "32"]
+
+
+def test_the_sibling_table_has_a_row_per_run_and_the_papers_beside_it():
+    measured = {
+        "canonical": 200.0, "permuted": 50.0, "drop": 75.0, "tail": 20.5, "permuted_all": 55.0,
+        "num_bodies": 3, "num_unseen": 12, "num_orders": 20,
+    }  # fmt: skip
+    canonical, permuted = SIBLINGS.arms
+    runs = [
+        finished(canonical, 1.0, measured=measured),
+        finished(permuted, 1.0, seed=2, measured={**measured, "drop": None}),
+        Outcome(permuted, FT, 3, None),
+    ]
+    table = sibling_table(SIBLINGS, runs)
+    assert column(table, "Train / seed") == ["C / 1", "P / 2", "P / 3"]
+    assert column(table, "C test") == ["200.0", "200.0", INCOMPLETE]
+    assert column(table, "Drop (%)") == ["75.0", "-", INCOMPLETE]
+    assert column(table, "Tail")[0] == "20.5"
+    assert column(table, "Unseen orders")[0] == "12"
+    assert column(table, f"{PUBLISHED}: C test") == [
+        "1095.0 / 1064.8", "1369.3 / 1138.3", "1369.3 / 1138.3",
+    ]  # fmt: skip
+    assert column(table, f"{PUBLISHED}: drop (%)")[0] == "63.5 / 61.1"
+    assert column(table, f"{PUBLISHED}: tail")[1] == "1164.4 / 993.7"
+
+
+def test_the_probe_table_has_the_papers_rows_in_its_units():
+    names = ("robot_id", "limb_id", "action_r2", "action_nrmse", "ch")
+    measured = {f"{name}_before": 0.5 for name in names} | {f"{name}_after": 0.25 for name in names}
+    table = probe_table(REPRESENTATION, [finished(REPRESENTATION.arms[0], 1.0, measured=measured)])
+    assert column(table, "Pre") == ["50.00", "50.00", "0.500", "0.500", "0.5"]
+    assert column(table, "Difference") == ["-25.00", "-25.00", "-0.250", "-0.250", "-0.2"]
+    assert column(table, f"{PUBLISHED}: post")[0] == "61.46 ± 3.19"
+    assert column(table, f"{PUBLISHED}: difference")[2] == "+0.425 ± 0.028"
+
+
+def test_files_hold_every_cell():
+    table = training_table(COMPONENTS, [finished(COMPONENTS.arms[2], 7.0)])
+    rows = list(csv.reader(io.StringIO(table.to_csv())))
+    assert rows[0] == list(table.headings)
+    assert rows[1][2] == "yes"
+    page = table.to_markdown("Component ablation")
+    assert page.startswith("# Component ablation\n")
+    assert "\\+ Residual" in page or "+ Residual" in page
+
+
+def test_pictures_are_the_same_every_time_and_show_the_runs():
+    names = ("robot_id", "limb_id", "action_r2", "action_nrmse", "ch")
+    measured = {f"{name}_{stage}": 0.5 for name in names for stage in ("before", "after")}
+    measured |= {"canonical": 2.0, "permuted": 1.0, "tail": 0.5}
+    for study in STUDIES.values():
+        if study.measure in FIGURES:
+            runs = [finished(arm, 5.0, measured=measured) for arm in study.arms]
+            first = FIGURES[study.measure](study, runs)
+            assert first == FIGURES[study.measure](study, runs)
+            assert first[:4] == b"\x89PNG"
+            changed = [
+                finished(arm, 9.0, measured=dict.fromkeys(measured, 0.1)) for arm in study.arms
+            ]
+            assert FIGURES[study.measure](study, changed) != first

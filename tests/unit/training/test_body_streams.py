@@ -1,0 +1,48 @@
+"""Random numbers that follow from the seed and the body alone."""
+
+import numpy as np
+
+from gmc_bench.testing.morphologies import biped, chain, star
+from gmc_bench.training.body_streams import BodyStreams
+
+DIGESTS = tuple(body.digest for body in (chain(3), star(3), biped()))
+
+
+def numbers(streams, body, iteration):
+    """Everything random that concerns one body."""
+    streams.iteration = iteration
+    noise = streams.action_noise(5, 2, (4, 2)).reshape(5, len(streams), 2, 4, 2)
+    return (
+        streams.weights()[body],
+        streams.environments(2).reshape(len(streams), 2, 4)[body].tolist(),
+        noise[:, body].tolist(),
+        streams.orders(3, 7)[:, body].tolist(),
+    )
+
+
+def test_numbers_do_not_depend_on_other_bodies():
+    together, alone = BodyStreams(1, DIGESTS), BodyStreams(1, DIGESTS[1:2])
+    assert numbers(together, 1, 4) == numbers(alone, 0, 4)
+
+
+def test_bodies_seeds_and_iterations_have_numbers_of_their_own():
+    streams, twins = BodyStreams(1, DIGESTS), BodyStreams(1, (DIGESTS[0], DIGESTS[0]))
+    first = numbers(streams, 0, 0)
+    assert numbers(twins, 0, 0) == first
+    others = [numbers(streams, 1, 0), numbers(twins, 1, 0), numbers(BodyStreams(2, DIGESTS), 0, 0)]
+    for other in others:
+        assert all(a != b for a, b in zip(first, other, strict=True))
+    later = numbers(streams, 0, 1)
+    assert [a == b for a, b in zip(first, later, strict=True)] == [True, True, False, False]
+
+
+def test_orders_are_permutations_and_noise_is_normal():
+    streams = BodyStreams(0, DIGESTS)
+    orders = streams.orders(2, 9)
+    assert orders.shape == (2, 3, 9)
+    np.testing.assert_array_equal(np.sort(orders), np.broadcast_to(np.arange(9), orders.shape))
+    assert len({tuple(order) for order in orders.reshape(-1, 9).tolist()}) == 6
+    noise = streams.action_noise(500, 2, (4, 2))
+    assert noise.shape == (500, 6, 4, 2)
+    assert abs(noise.mean()) < 0.02
+    assert abs(noise.std() - 1.0) < 0.02

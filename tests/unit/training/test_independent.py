@@ -1,0 +1,49 @@
+"""The rules of separate bodies."""
+
+import pytest
+
+from gmc_bench.errors import ConfigError
+from gmc_bench.suites.protocol import PPOConfig, Protocol
+from gmc_bench.suites.unimal import SUITE
+from gmc_bench.training.independent import independent_protocol, planned_steps
+
+
+@pytest.mark.parametrize(
+    ("name", "bodies", "envs", "length", "batch_size", "iterations"),
+    [
+        ("lite", 100, 1, 256, 64, 23),  # 6,000 steps; 4 minibatches as of 2,048 by 512
+        ("lite", 10, 6, 43, 64, 232),  # 60,000 steps; 6 x 43 = 258
+        ("paper", 100, 1, 2560, 160, 390),  # 1,000,000 steps; 16 minibatches
+        ("paper", 4, 8, 2560, 1280, 1220),  # what one policy of all has, cut into four
+        ("smoke", 100, 1, 81, 40, 1),  # 81 steps are all there are
+        ("smoke", 3, 5, 64, 160, 8),
+    ],
+)
+def test_the_share_of_a_body(name, bodies, envs, length, batch_size, iterations):
+    protocol = SUITE.protocols[name]
+    found = independent_protocol(protocol, bodies)
+    assert (found.num_envs, found.rollout_length) == (bodies * envs, length)
+    assert (found.ppo.batch_size, found.num_iterations) == (batch_size, iterations)
+    assert found.num_iterations * found.steps_per_iteration <= protocol.env_steps
+    assert found.ppo.repeat == protocol.ppo.repeat
+    assert found.evaluation == protocol.evaluation
+
+
+def test_a_body_alone_keeps_a_protocol_with_long_rollouts():
+    protocol = SUITE.protocols["paper"]
+    assert independent_protocol(protocol, 1) == protocol
+
+
+def test_too_few_steps_are_refused():
+    protocol = Protocol(
+        name="unit", preset="lite", env_steps=128, num_envs=4, rollout_length=16, ppo=PPOConfig()
+    )
+    assert independent_protocol(protocol, 64).rollout_length == 2
+    with pytest.raises(ConfigError, match=r"'env_steps' is 128, less than two .* at least 130"):
+        independent_protocol(protocol, 65)
+
+
+def test_planned_steps_are_whole_iterations():
+    protocol = SUITE.protocols["lite"]
+    assert planned_steps(protocol, 100, per_body=True) == 23 * 256 * 100
+    assert planned_steps(protocol, 100, per_body=False) == 292 * 2048

@@ -1,0 +1,187 @@
+"""Bodies trained side by side learn what each would learn alone."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from gmc_bench.errors import CheckpointError, ConfigError, PluginError
+from gmc_bench.evaluation.evaluate import evaluate_policy
+from gmc_bench.evaluation.policy_file import load_policy_tensors, policy_tensors
+from gmc_bench.methods import Capabilities, MethodSpec
+from gmc_bench.tasks.unimal_ft import TASK
+from gmc_bench.testing.morphologies import biped, chain, star
+from gmc_bench.training.checkpoint import encode_tensors
+from gmc_bench.training.independent_trainer import IndependentTrainer
+from gmc_bench.training.trainer import Trainer
+
+BODIES = (chain(3), star(3), biped())
+"""What `make_bank_trainer` trains by default."""
+
+
+class Stop(Exception):  # noqa: N818 - not an error, it stands for a killed process
+    pass
+
+
+def stop_at(trainer, iteration):
+    def check(_):
+        if trainer.iteration == iteration:
+            raise Stop
+
+    with pytest.raises(Stop):
+        trainer.train(check)
+
+
+def outcome(trainer):
+    return encode_tensors(policy_tensors(trainer.model, trainer.normalizer)), trainer.curve
+
+
+def of_body(trainer, body):
+    """Weights, moments and statistics of one body."""
+    tensors = {name: value[body] for name, value in trainer.normalizer.state_dict().items()}
+    tensors |= {
+        name: value.detach()[body].numpy() for name, value in trainer.model.named_parameters()
+    }
+    tensors["reward"] = trainer.reward_normalizer.moments.variance[body]
+    states = trainer.algorithm.optim.state_dict()["state"]
+    bodies = len(trainer.streams)
+    for place in range(len(states) // bodies):
+        for name, value in states[place * bodies + body].items():
+            tensors[f"{name}/{place}"] = value.numpy()
+    return tensors
+
+
+@pytest.mark.parametrize("normalization", ["per_feature", "per_slot"])
+def test_a_body_trains_as_if_it_were_alone(make_bank_trainer, normalization):
+    together = make_bank_trainer("together", normalization=normalization)
+    together.train()
+    assert together.iteration == 5
+    assert together.collector.episodes > 20
+    stopped = together.algorithm.active.tolist()
+    for body, morphology in enumerate(BODIES):
+        name = f"alone{body}"
+        alone = make_bank_trainer(name, bodies=(morphology,), normalization=normalization)
+        assert alone.env_steps_planned == together.env_steps_planned // 3
+        alone.train()
+        assert alone.algorithm.active.tolist() == [stopped[body]]
+        found, expected = of_body(together, body), of_body(alone, 0)
+        assert found.keys() == expected.keys()
+        for key, value in expected.items():
+            np.testing.assert_allclose(found[key], value, rtol=1e-5, atol=1e-6, err_msg=key)
+
+
+def test_bodies_are_dealt_once_and_for_all(make_bank_trainer):
+    trainer = make_bank_trainer()
+    for _ in range(3):
+        trainer._iterate()
+        assert (trainer.buffer.morphology_index == torch.arange(3).repeat_interleave(8)).all()
+    assert trainer.collector.episodes > 0
+
+
+def test_every_iteration_draws_numbers_of_its_own(make_bank_trainer):
+    trainer, noise, orders = make_bank_trainer(lr=1e-12), [], []
+    for _ in range(2):
+        trainer._iterate()
+        buffer = trainer.buffer
+        tokens = buffer.tokens(buffer.morphology_index[0], buffer.dynamic[0], buffer.height_map[0])
+        mean = trainer.model.distribution(tokens).mean.detach()
+        noise.append((buffer.actions[0] - mean)[~tokens.action_padding_mask] / 0.9)
+        orders.append(trainer.streams.orders(1, 9).tolist())
+    assert (noise[0] - noise[1]).abs().min() > 1e-3
+    assert orders[0] != orders[1]
+
+
+@pytest.mark.parametrize("iteration", [1, 3])
+def test_a_continued_run_ends_in_the_same_bits(make_bank_trainer, iteration):
+    whole = make_bank_trainer("whole", interval=0.0)
+    whole.train()
+    stop_at(make_bank_trainer("parts", interval=0.0), iteration)
+    rest = make_bank_trainer("parts", interval=0.0)
+    assert rest.iteration == iteration
+    rest.train()
+    assert outcome(rest) == outcome(whole)
+    assert rest.algorithm.learning_rate == whole.algorithm.learning_rate
+    for name, value in whole._statistics().items():
+        np.testing.assert_array_equal(rest._statistics()[name], value, err_msg=name)
+    for body in range(3):
+        for name, value in of_body(whole, body).items():
+            np.testing.assert_array_equal(of_body(rest, body)[name], value, err_msg=name)
+
+
+def test_another_seed_gives_every_body_another_run(make_bank_trainer):
+    first, second = make_bank_trainer("a", seed=0), make_bank_trainer("b", seed=1)
+    start = [parameter.detach().clone() for parameter in first.model.parameters()]
+    for one, other in zip(start, second.model.parameters(), strict=True):
+        for body in range(3):
+            assert not torch.equal(one[body], other[body]) or not one[body].any()
+    for trainer in (first, second):
+        trainer.train()
+    assert outcome(first)[0] != outcome(second)[0]
+
+
+def test_scoring_uses_the_statistics_of_each_body(make_bank_trainer):
+    """A policy file scores every body as the file of that body alone does."""
+    together = make_bank_trainer("together")
+    together.train()
+    tensors = policy_tensors(together.model, together.normalizer)
+    loaded = make_bank_trainer("loaded", seed=7)
+    load_policy_tensors(tensors, loaded.model, loaded.normalizer, "x")
+    task, rules = replace(TASK, horizon=10), {"episodes": 2, "mode": "deterministic", "seed": 3}
+    found = evaluate_policy(loaded.model, loaded.normalizer, task, BODIES, **rules)
+    alone = make_bank_trainer("alone", bodies=BODIES[:1])
+    alone.train()
+    expected = evaluate_policy(alone.model, alone.normalizer, task, BODIES[:1], **rules)
+    for one, other in zip(found[0], expected[0], strict=True):
+        assert one.length == other.length
+        assert one.episode_return == pytest.approx(other.episode_return, rel=1e-4)
+
+
+def test_a_policy_with_shared_statistics_is_refused(make_bank_trainer):
+    trainer = make_bank_trainer()
+    tensors = policy_tensors(trainer.model, trainer.normalizer)
+    tensors["normalizer.dynamic_mean"] = tensors["normalizer.dynamic_mean"][0]
+    with pytest.raises(CheckpointError, match="with the version of the method that made it"):
+        load_policy_tensors(tensors, trainer.model, trainer.normalizer, "the file")
+
+
+def test_only_methods_with_weights_per_body_are_trained_apart(make_bank_trainer):
+    toy = MethodSpec(id="toy", config=Settings, builder=SharedBias)
+    assert type(make_bank_trainer("shared", method=toy)) is Trainer
+    assert type(make_bank_trainer("apart")) is IndependentTrainer
+
+
+@dataclass(frozen=True)
+class Settings:
+    pass
+
+
+class SharedBias(nn.Module):
+    """One bias for all bodies, whatever the method claims."""
+
+    def __init__(self, config, spec, num_outputs, num_bodies=1):
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(num_outputs))
+
+    def forward(self, tokens):
+        return self.bias.expand(*tokens.features.shape[:2], -1)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "message"),
+    [
+        ({}, "its parameter 'actor.bias' has the shape .2,. for 3 bodies"),
+        ({"temporal": True}, "claims 'temporal' and 'per_body'"),
+    ],
+)
+def test_what_cannot_be_trained_apart_is_refused(make_bank_trainer, capabilities, message):
+    claims = Capabilities(per_body=True, **capabilities)
+    method = MethodSpec(id="toy", config=Settings, builder=SharedBias, capabilities=claims)
+    with pytest.raises(PluginError, match=message):
+        make_bank_trainer(method=method)
+
+
+def test_several_sequences_of_a_body_are_refused(make_bank_trainer):
+    with pytest.raises(ConfigError, match="in one order of their limbs"):
+        make_bank_trainer(order="siblings")
