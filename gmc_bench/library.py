@@ -2,17 +2,21 @@
 
 import re
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast
 
 from gmc_bench.errors import MorphologySetError, UnknownNameError, did_you_mean
 from gmc_bench.generation.released import RELEASED, build_released, resolve_released
 from gmc_bench.generation.variations import build_variations
 from gmc_bench.morphology.importer import PUBLISHED
-from gmc_bench.morphology.schema import MorphologySet
+from gmc_bench.morphology.schema import Morphology, MorphologySet
 from gmc_bench.morphology.store import imported_sets, load_set
+from gmc_bench.robots import ROBOTS, Robot
+from gmc_bench.robots.bodies import RobotBody
 
 PREFERRED_SET = "unimals_100"
 """The published benchmark; used by default once it is imported."""
+ROBOT_SETS: dict[str, tuple[Robot, ...]] = {"quadrupeds-v1": tuple(ROBOTS.values())}
+"""Sets of quadrupeds by id."""
 FALLBACK_SET = "gmc-unimal-mini-v1"
 """Used by default otherwise; needs no files."""
 
@@ -22,7 +26,7 @@ class SetInfo:
     """One line of the list of sets."""
 
     id: str
-    status: Literal["generated", "imported", "not imported"]
+    status: Literal["generated", "built in", "imported", "not imported"]
     hint: str
     """How to obtain the set; empty when it is at hand."""
 
@@ -52,7 +56,22 @@ def load_morphologies(set_id: str | None = None) -> MorphologySet:
     if subset is not None:
         return _first_bodies(load_morphologies(subset["set"]), int(subset["count"]))
     resolved = resolve_set(set_id) if set_id is not None else resolve_default()[0]
+    if resolved in ROBOT_SETS:
+        return _robots(resolved)
     return build_released(resolved) if resolved in RELEASED else load_set(resolved)
+
+
+def _robots(set_id: str) -> MorphologySet:
+    # Quadrupeds are described by another type than limbs; what a set does with its bodies (names,
+    # hashes, sizes) they have too.
+    bodies = cast(tuple[Morphology, ...], tuple(map(RobotBody, ROBOT_SETS[set_id])))
+    return MorphologySet(
+        id=set_id,
+        splits={"train": bodies, "test": bodies},
+        source="Go1, Go2, ANYmal-B and ANYmal-C as their makers publish them, without meshes.",
+        licence="BSD-3-Clause (the published descriptions)",
+        notes=("Policies are trained and tested on the same robots.",),
+    )
 
 
 def _varied(base: str, variation: str) -> MorphologySet:
@@ -94,9 +113,11 @@ def resolve_set(name: str) -> str:
     Raises:
         UnknownNameError: nothing matches; the message names the closest.
     """
-    files = {*imported_sets(), *PUBLISHED}
+    files = {*imported_sets(), *PUBLISHED, *ROBOT_SETS}
     if name in files:
         return name
+    if f"{name}-v1" in ROBOT_SETS:
+        return f"{name}-v1"
     try:
         return resolve_released(name)
     except UnknownNameError:
@@ -106,12 +127,21 @@ def resolve_set(name: str) -> str:
         ) from None
 
 
-def resolve_default() -> tuple[str, str]:
+def resolve_default(
+    preferred: tuple[str, ...] = (PREFERRED_SET, FALLBACK_SET),
+) -> tuple[str, str]:
     """Choose the set that is used when none is named.
+
+    Args:
+        preferred: of a suite, the best first.
 
     Returns:
         The id, and one sentence that says why.
     """
+    if preferred != (PREFERRED_SET, FALLBACK_SET):
+        known = {*imported_sets(), *RELEASED, *ROBOT_SETS}
+        found = next((name for name in preferred if name in known), preferred[-1])
+        return found, f"Using {found}, the suite's bodies."
     if PREFERRED_SET in imported_sets():
         return PREFERRED_SET, f"Using {PREFERRED_SET}, the published benchmark, which is imported."
     return FALLBACK_SET, (
@@ -125,6 +155,7 @@ def list_sets() -> list[SetInfo]:
     imported = imported_sets()
     return [
         *(SetInfo(name, "generated", "") for name in sorted(RELEASED)),
+        *(SetInfo(name, "built in", "") for name in ROBOT_SETS),
         *(SetInfo(name, "imported", "") for name in imported),
         *(
             SetInfo(name, "not imported", f"gmc-bench morphologies import {name} PATH")

@@ -66,7 +66,12 @@ def _chosen(rows: "Rows", names: list[str], what: str) -> "Rows":
     return [known[name] for name in names]
 
 
+_MAX_TERMS = 3
+
+
 def _shown(row: dict[str, Any], column: str) -> Any:
+    if column == "rewards" and len(row.get(column, {})) > _MAX_TERMS:
+        return f"{len(row[column])} terms, see --json"
     if column != "metrics":
         return row.get(column)
     return [
@@ -223,8 +228,8 @@ def _tasks() -> tuple[Rows, tuple[str, ...]]:
                 "id": task.id,
                 "title": task.title,
                 "description": task.description,
-                "rewards": {term.name: term.weight for term in task.rewards},
-                "terminations": [term.name for term in task.terminations],
+                "rewards": task.reward_weights,
+                "terminations": list(task.termination_names),
                 "metrics": {term.name: term.unit for term in task.metrics},
                 "horizon": task.horizon,
                 "source": task.source,

@@ -14,7 +14,7 @@ from gmc_bench.methods.spec import require_training
 from gmc_bench.morphology.schema import MorphologySet
 from gmc_bench.results.environment import GitState, git_state
 from gmc_bench.suites import SUITES, Protocol, Suite
-from gmc_bench.tasks import Task
+from gmc_bench.tasks import TaskBase
 from gmc_bench.tokens.config import TokenConfig
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.run_config import RunConfig
@@ -114,10 +114,10 @@ def with_method_budget(protocol: Protocol, method: MethodSpec, num_train: int) -
     return replace(protocol, env_steps=method.env_steps_per_body * num_train)
 
 
-def choose_morphologies(arguments: argparse.Namespace) -> tuple[MorphologySet, str]:
+def choose_morphologies(arguments: argparse.Namespace, suite: Suite) -> tuple[MorphologySet, str]:
     """Return the bodies to use, and one sentence that says which and why."""
     if arguments.morphologies is None:
-        set_id, why = resolve_default()
+        set_id, why = resolve_default(suite.default_morphologies)
         return load_morphologies(set_id), why
     bodies = load_morphologies(arguments.morphologies)
     if "+" in bodies.id:
@@ -281,13 +281,14 @@ def threads_here(count: int) -> int:
 
 
 def token_spec(
-    suite: Suite, bodies: MorphologySet, task: Task, tokens: TokenConfig | None = None
+    suite: Suite, bodies: MorphologySet, task: TaskBase, tokens: TokenConfig | None = None
 ) -> TokenSpec:
     """Return the token layout of a suite's task on a body set; train and test share it."""
     return TokenSpec(
         max_limbs=max(suite.min_token_slots, bodies.max_limbs),
         joints_per_limb=bodies.joints_per_limb,
         num_heights=task.num_heights,
+        parts=task.parts,
         without=(tokens or TokenConfig()).without,
     )
 

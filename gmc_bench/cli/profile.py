@@ -68,7 +68,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     from gmc_bench.tasks import TASKS
 
     suite = SUITES.load(parsed.suite)
-    bodies, why = plan.choose_morphologies(parsed)
+    bodies, why = plan.choose_morphologies(parsed, suite)
     note(why)
     methods = _methods(parsed)
     all_tasks = parsed.what == "sim" and not parsed.task

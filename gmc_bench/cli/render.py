@@ -116,9 +116,11 @@ def _stills(parsed: argparse.Namespace) -> int:
 
     from gmc_bench.library import load_morphologies
     from gmc_bench.rendering.stills import write_stills
-    from gmc_bench.tasks import TASKS
+    from gmc_bench.tasks import TASKS, Task
 
     task = TASKS.get(parsed.task) if parsed.task else None
+    if task is not None and not isinstance(task, Task):
+        raise ConfigError(f"stills show bodies of limbs, but {task.id} is about quadrupeds")
     bodies = load_morphologies(parsed.stills)
     splits = (parsed.split,) if parsed.split else ("train", "test")
     chosen = [body for split in splits for body in bodies.split(split)]
@@ -169,6 +171,7 @@ def show_episode(parsed: argparse.Namespace) -> int:
     load_encoder()
     Canvas(64, 64).close()  # what is missing is said before the long part, not after it
     session = sessions.open_session(read_run_config(folder.config))
+    task = sessions.limb_task(session)
     record = read_record(folder.record) if folder.record.exists() else None
     split, index = _find_body(session, parsed)
     _check_episode(session, parsed.episode)
@@ -180,7 +183,7 @@ def show_episode(parsed: argparse.Namespace) -> int:
     title = f"{name}, {split}, {parsed.mode} #{parsed.episode}"
     frames = len(frame_steps(replay.length, replay.control_dt, settings.fps))
     with tqdm(total=frames, unit="frame", desc="draw") as bar:
-        write_video(path, replay, session.task, title, settings, on_frame=lambda: _advance(bar))
+        write_video(path, replay, task, title, settings, on_frame=lambda: _advance(bar))
     say(f"{title}: {replay.length} steps, return {replay.episode_return!r}")
     _compare(replay, _recorded(record, split, parsed.mode, name, parsed.episode))
     say(f"video  {path}")
@@ -241,7 +244,7 @@ def _replay(
     import torch
     from tqdm import tqdm
 
-    from gmc_bench.cli.session import evaluation_seed
+    from gmc_bench.cli.session import evaluation_seed, limb_task
     from gmc_bench.evaluation.evaluate import MAX_ROWS
     from gmc_bench.rendering.replay import replay_episode
 
@@ -253,7 +256,7 @@ def _replay(
     with tqdm(total=session.task.horizon * rounds, unit="step", desc="replay") as bar:
         return replay_episode(
             *policy,
-            session.task,
+            limb_task(session),
             session.bodies.split(split),
             body=index,
             episode=parsed.episode - 1,

@@ -151,7 +151,7 @@ def resolve(words: list[str], bodies: "MorphologySet | None" = None) -> Resolved
     named = [choice.suite.task(name) for name in arguments.task or choice.suite.tasks]
     why = ""
     if bodies is None:
-        bodies, why = plan.choose_morphologies(arguments)
+        bodies, why = plan.choose_morphologies(arguments, choice.suite)
     groups = ("model.", "tokens.")
     given = settings_given(arguments, "")
     configs = [

@@ -9,6 +9,7 @@ from tqdm import tqdm
 
 from gmc_bench.cli.method import source_digest
 from gmc_bench.cli.plan import token_spec
+from gmc_bench.envs.cores import require_bodies, tabulate
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.envs.separate_normalization import make_normalizer
 from gmc_bench.errors import CheckpointError, ConfigError
@@ -23,11 +24,9 @@ from gmc_bench.results.schema import (
     BodyReturns,
     Episode,
 )
-from gmc_bench.sim.model import compile_models
 from gmc_bench.suites import SUITES
-from gmc_bench.tasks import TASKS, Task
+from gmc_bench.tasks import TASKS, Task, TaskBase
 from gmc_bench.tokens.spec import TokenSpec
-from gmc_bench.tokens.table import build_table
 from gmc_bench.training.checkpoint import decode_tensors
 from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.run_folder import RunFolder
@@ -39,7 +38,7 @@ class Session:
 
     config: RunConfig
     method: MethodSpec
-    task: Task
+    task: TaskBase
     bodies: MorphologySet
     spec: TokenSpec
 
@@ -63,6 +62,7 @@ def open_session(config: RunConfig, bodies: MorphologySet | None = None) -> Sess
             f"version the run used"
         )
     suite, task = SUITES.get(config.suite), TASKS.get(config.task)
+    require_bodies(task, bodies.split("train"))
     return Session(
         config,
         METHODS.load(config.method),
@@ -195,6 +195,20 @@ def score(
     return tuple(results)
 
 
+def limb_task(session: Session) -> Task:
+    """Return the task of a run whose bodies consist of limbs.
+
+    Raises:
+        ConfigError: it is about quadrupeds.
+    """
+    if not isinstance(session.task, Task):
+        raise ConfigError(
+            f"pictures and gaits are made of bodies of limbs, but {session.task.id} is about "
+            f"quadrupeds; use 'gmc-bench deploy' for videos of them"
+        )
+    return session.task
+
+
 def evaluation_seed(seed: int, split: str, mode: str) -> int:
     """Return the seed of one part of an evaluation; parts share no random numbers."""
     text = f"{seed}/{split}/{mode}".encode()
@@ -240,8 +254,7 @@ def load_policy(session: Session, data: bytes, origin: Path) -> tuple[ActorCriti
         CheckpointError: the content is damaged or of another method.
     """
     model = make_policy(session)
-    models = compile_models(session.bodies.split("train"), session.task.scene)
-    table = build_table(models, session.spec)
+    table = tabulate(session.task, session.bodies.split("train"), session.spec)
     mode, separate = session.config.protocol.normalization, session.method.capabilities.per_body
     normalizer = make_normalizer(table, mode, separate=separate)
     tensors = decode_tensors(data, origin)

@@ -11,7 +11,7 @@ from tqdm import tqdm
 from gmc_bench.cli import render
 from gmc_bench.cli.output import note, say
 from gmc_bench.cli.output import table as aligned
-from gmc_bench.cli.session import evaluation_seed
+from gmc_bench.cli.session import evaluation_seed, limb_task
 from gmc_bench.cli.study_plan import Request
 from gmc_bench.errors import ConfigError, GmcBenchError
 from gmc_bench.results.store import record_digest, sealed, write_atomic
@@ -102,7 +102,7 @@ def _record(run: "FinishedRun", name: str) -> Gait:
         return record_gait(
             model,
             normalizer,
-            session.task,
+            limb_task(session),
             bodies,
             body=index,
             episode=0,

@@ -50,11 +50,14 @@ class CoreState:
     uint8, 1 = visited.
     """
 
-    batch: BatchState
+    batch: BatchState | None
+    """`None` for cores that have another simulator."""
     dynamic: FloatArray
     episode_length: IntArray
     height_map: FloatArray | None = None
     visited: Array | None = None
+    extra: dict[str, Array] = field(default_factory=dict)
+    """What other cores add, by name."""
 
 
 class EnvironmentCore:
@@ -97,6 +100,7 @@ class EnvironmentCore:
             )
         models = compile_models(morphologies, task.scene)
         self.table = build_table(models, self.spec)
+        assert self.table.layout is not None
         self.simulator = BatchSimulator(models, num_envs, self.table.layout, num_threads)
         self.num_envs = num_envs
         self._standing_height = np.array(
@@ -241,8 +245,10 @@ class EnvironmentCore:
         Raises:
             ConfigError: the state lacks what this task needs.
         """
-        if (self.height_map is None) != (state.height_map is None) or (self._visited is None) != (
-            state.visited is None
+        if (
+            state.batch is None
+            or (self.height_map is None) != (state.height_map is None)
+            or (self._visited is None) != (state.visited is None)
         ):
             raise ConfigError(
                 f"this state belongs to another task than {self.task.id!r}; use one of this task"

@@ -6,15 +6,14 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from gmc_bench.envs.core import EnvironmentCore
+from gmc_bench.envs.cores import make_core
 from gmc_bench.envs.morphology_vector_env import (
     Observation,
     action_space_of,
     height_map_space,
 )
 from gmc_bench.errors import ConfigError
-from gmc_bench.morphology.schema import Morphology
-from gmc_bench.tasks.spec import Task
+from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.types import FloatArray
 
@@ -39,12 +38,12 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
 
     def __init__(
         self,
-        task: Task,
-        morphologies: Sequence[Morphology],
+        task: TaskBase,
+        morphologies: Sequence[Any],
         *,
         token_spec: TokenSpec | None = None,
     ) -> None:
-        self.core = EnvironmentCore(task, morphologies, 1, token_spec=token_spec, num_threads=1)
+        self.core = make_core(task, morphologies, 1, token_spec=token_spec, num_threads=1)
         self.render_mode = None
         spec = self.core.spec
         limbs, slots = spec.max_limbs, spec.joints_per_limb

@@ -9,10 +9,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from gmc_bench.envs.core import CoreState, EnvironmentCore, StepResult
+from gmc_bench.envs.core import CoreState, StepResult
+from gmc_bench.envs.cores import make_core
 from gmc_bench.errors import ConfigError
-from gmc_bench.morphology.schema import Morphology
-from gmc_bench.tasks.spec import Task
+from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import MorphologyTable
 from gmc_bench.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
@@ -71,15 +71,15 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
 
     def __init__(
         self,
-        task: Task,
-        morphologies: Sequence[Morphology],
+        task: TaskBase,
+        morphologies: Sequence[Any],
         num_envs: int,
         *,
         token_spec: TokenSpec | None = None,
         num_threads: int | None = None,
         fixed: bool = False,
     ) -> None:
-        self.core = EnvironmentCore(
+        self.core = make_core(
             task, morphologies, num_envs, token_spec=token_spec, num_threads=num_threads
         )
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}

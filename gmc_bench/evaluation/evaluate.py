@@ -3,22 +3,22 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
 
-from gmc_bench.envs.core import EnvironmentCore, StepResult
+from gmc_bench.envs.core import StepResult
+from gmc_bench.envs.cores import Core, make_core
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.errors import ConfigError
 from gmc_bench.evaluation.dropout import silence_context, silence_dynamic
 from gmc_bench.evaluation.policy_file import token_table
 from gmc_bench.methods.policy import ActorCritic
-from gmc_bench.morphology.schema import Morphology
 from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 from gmc_bench.sim.batch import spawn_streams
-from gmc_bench.tasks.spec import Task
+from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.config import Order
 from gmc_bench.tokens.serialization import Serialization, make_serialization
 from gmc_bench.types import Array, FloatArray, IntArray
@@ -48,12 +48,10 @@ class Observer(Protocol):
     Episodes are counted body by body: episode k of body m has the number `m * episodes + k`.
     """
 
-    def started(self, core: EnvironmentCore, rows: IntArray, numbers: IntArray) -> None:
+    def started(self, core: Core, rows: IntArray, numbers: IntArray) -> None:
         """Take notice of new episodes: `numbers` (K,) int64 begin in `rows` (K,) int64."""
 
-    def stepped(
-        self, core: EnvironmentCore, numbers: IntArray, actions: FloatArray, step: StepResult
-    ) -> None:
+    def stepped(self, core: Core, numbers: IntArray, actions: FloatArray, step: StepResult) -> None:
         """Take notice of one control step of all rows, before any of them is reset.
 
         Args:
@@ -67,8 +65,8 @@ class Observer(Protocol):
 def evaluate_policy(
     model: ActorCritic,
     normalizer: TokenNormalizer,
-    task: Task,
-    morphologies: Sequence[Morphology],
+    task: TaskBase,
+    morphologies: Sequence[Any],
     *,
     episodes: int,
     mode: Mode,
@@ -115,7 +113,7 @@ def evaluate_policy(
     count = episodes * len(serialization or morphologies)
     streams = spawn_streams(seed, count)
     rows = min(MAX_ROWS, count)
-    core = EnvironmentCore(task, morphologies, rows, token_spec=model.spec, num_threads=num_threads)
+    core = make_core(task, morphologies, rows, token_spec=model.spec, num_threads=num_threads)
     serialization = serialization or make_serialization(order, core.table)
     table = token_table(core.table, normalizer, device)
     if silent_limbs is not None:
@@ -187,7 +185,7 @@ class _Actor:
                 key = np.random.SeedSequence(self.seed, spawn_key=(_NOISE, episode))
                 np.random.default_rng(key).standard_normal(dtype=np.float32, out=self.noise[row])
 
-    def __call__(self, core: EnvironmentCore) -> FloatArray:
+    def __call__(self, core: Core) -> FloatArray:
         padding = core.table.limb_padding_mask[core.morphology_index]
         dynamic = self.normalizer.normalize(core.dynamic, padding, core.morphology_index)
         if self.silent_limbs is not None:
@@ -212,7 +210,7 @@ class _Actor:
 
 
 def _run_episodes(
-    core: EnvironmentCore,
+    core: Core,
     act: _Actor,
     body: IntArray,
     streams: Array,

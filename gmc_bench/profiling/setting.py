@@ -9,7 +9,7 @@ from gmc_bench.morphology.schema import Morphology
 from gmc_bench.results.environment import collect_hardware, collect_versions
 from gmc_bench.sim.batch import available_threads
 from gmc_bench.suites.protocol import Protocol
-from gmc_bench.tasks.spec import Task
+from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.spec import TokenSpec
 
 
@@ -17,7 +17,7 @@ from gmc_bench.tokens.spec import TokenSpec
 class Setting:
     """One measurement's inputs."""
 
-    task: Task
+    task: TaskBase
     bodies: Sequence[Morphology]
     bodies_id: str
     bodies_digest: str

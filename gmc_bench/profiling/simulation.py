@@ -13,6 +13,8 @@ from gymnasium.vector import AsyncVectorEnv
 
 from gmc_bench.envs.morphology_env import MorphologyEnv
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
+from gmc_bench.envs.velocity_core import VelocityCore
+from gmc_bench.profiling import legged
 from gmc_bench.profiling.setting import Setting
 from gmc_bench.sim.batch import BatchSimulator
 from gmc_bench.sim.engine import call_model_data, engine_functions, store_double
@@ -148,6 +150,8 @@ def _alternate(
     env: MorphologyVectorEnv, actions: list[FloatArray], seconds: float
 ) -> tuple[list[float], list[float]]:
     """Return the seconds of every block in the environment, and in the bare loop."""
+    if isinstance(env.core, VelocityCore):
+        return legged.alternate(env, actions, seconds, BLOCK)
     simulator = env.core.simulator
     layout = simulator.layout
     twin = BatchSimulator(simulator.models, env.num_envs, layout, simulator.num_threads)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gmc_bench.envs.core import EnvironmentCore, StepResult
+from gmc_bench.envs.cores import Core
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.evaluation.evaluate import Mode, evaluate_policy
 from gmc_bench.methods.policy import ActorCritic
@@ -142,22 +143,22 @@ class _Recorder:
         self._terrain: TerrainCopy = {}
         self._ground: list[float] = []
 
-    def started(self, core: EnvironmentCore, rows: IntArray, numbers: IntArray) -> None:
+    def started(self, core: Core, rows: IntArray, numbers: IntArray) -> None:
         found = rows[numbers == self._number]
         if len(found):
             self._row = int(found[0])
             self._control_dt = core.simulator.control_dt
+            assert isinstance(core, EnvironmentCore)
             self._terrain = copy_terrain(core, self._row)
             self._keep(core)
 
-    def stepped(
-        self, core: EnvironmentCore, numbers: IntArray, actions: FloatArray, step: StepResult
-    ) -> None:
+    def stepped(self, core: Core, numbers: IntArray, actions: FloatArray, step: StepResult) -> None:
         if self._on_step:
             self._on_step()
         row = self._row
         if row is None:
             return
+        assert isinstance(core, EnvironmentCore)  # the task is one of limbs
         self._keep(core)
         self._activity.append(_activity(core, row, actions[row], self._morphology.num_limbs))
         self._returns.append(self._returns[-1] + float(step.reward[row]))

@@ -7,7 +7,8 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from gmc_bench.envs.core import EnvironmentCore, StepResult
+from gmc_bench.envs.core import StepResult
+from gmc_bench.envs.cores import Core
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.errors import ConfigError
 from gmc_bench.evaluation.evaluate import Mode, evaluate_policy
@@ -215,16 +216,14 @@ class GaitRecorder:
         self._return = 0.0
         self._ended: str | None = None
 
-    def started(self, core: EnvironmentCore, rows: IntArray, numbers: IntArray) -> None:
+    def started(self, core: Core, rows: IntArray, numbers: IntArray) -> None:
         """Take notice of new episodes."""
         found = rows[numbers == self._number]
         if len(found):
             self._row = int(found[0])
             self._control_dt = core.simulator.control_dt
 
-    def stepped(
-        self, core: EnvironmentCore, numbers: IntArray, actions: FloatArray, step: StepResult
-    ) -> None:
+    def stepped(self, core: Core, numbers: IntArray, actions: FloatArray, step: StepResult) -> None:
         """Take notice of one control step; ends the evaluation after the wanted episode."""
         if self._on_step:
             self._on_step()

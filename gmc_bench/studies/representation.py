@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gmc_bench.envs.core import EnvironmentCore
+from gmc_bench.envs.cores import Core, make_core
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.errors import ConfigError
 from gmc_bench.morphology.schema import Morphology
@@ -22,7 +22,7 @@ from gmc_bench.studies.linear_probe import (
     split_by_time,
     standardised,
 )
-from gmc_bench.tasks.spec import Task
+from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.config import Order
 from gmc_bench.tokens.serialization import Serialization, make_serialization
 from gmc_bench.types import Array, BoolArray, FloatArray, IntArray
@@ -88,7 +88,7 @@ class ProbeResult:
 def collect(
     model: "ActorCritic",
     normalizer: TokenNormalizer,
-    task: Task,
+    task: TaskBase,
     bodies: Sequence[Morphology],
     *,
     seed: int,
@@ -139,7 +139,7 @@ def collect(
     from gmc_bench.nn.tap import watch_representations
 
     count, device = len(bodies), model.action_std.device
-    core = EnvironmentCore(task, bodies, count, token_spec=model.spec, num_threads=num_threads)
+    core = make_core(task, bodies, count, token_spec=model.spec, num_threads=num_threads)
     every = every or math.ceil(int(core.table.num_limbs.sum()) * (steps - dropped) / MAX_COLLECTED)
     rows, real = np.arange(count), ~core.table.limb_padding_mask
     core.simulator.streams[:] = spawn_streams(seed, count)
@@ -302,9 +302,7 @@ def _principal(values: FloatArray) -> tuple[Array, Array]:
     return scaled @ first, variances[[-1, -2]] / variances.sum()
 
 
-def _tokens(
-    core: EnvironmentCore, normalizer: TokenNormalizer, table: Any, shown: Serialization
-) -> Any:
+def _tokens(core: Core, normalizer: TokenNormalizer, table: Any, shown: Serialization) -> Any:
     """Return what the bodies show now, as a policy sees it."""
     import torch
 

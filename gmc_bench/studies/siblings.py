@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from gmc_bench.envs.cores import tabulate
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.evaluation.evaluate import EpisodeResult, evaluate_policy
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.morphology.schema import Morphology
-from gmc_bench.sim.model import compile_models
-from gmc_bench.tasks.spec import Task
+from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.serialization import make_sibling_test
-from gmc_bench.tokens.table import build_table
 
 TAIL_SHARE = 0.1
 """Share of a body's orders that the tail counts, rounded up."""
@@ -29,7 +28,7 @@ TAIL_SHARE = 0.1
 def score_sibling_orders(
     model: ActorCritic,
     normalizer: TokenNormalizer,
-    task: Task,
+    task: TaskBase,
     morphologies: Sequence[Morphology],
     *,
     episodes: int,
@@ -53,7 +52,7 @@ def score_sibling_orders(
         See `summarize_orders`; and `bodies`: per body `name`, `digest`, `total_orders`,
         `canonical` (mean return), and `orders`, each with `limbs`, `unseen` and `return`.
     """
-    table = build_table(compile_models(morphologies, task.scene), model.spec)
+    table = tabulate(task, morphologies, model.spec)
     test, unseen, totals = make_sibling_test(table)
 
     def run(count: int, part: int, **options: Any) -> list[list[EpisodeResult]]:
@@ -94,9 +93,9 @@ def score_sibling_orders(
     return {**summarize_orders(bodies), "bodies": bodies}
 
 
-def count_episodes(morphologies: Sequence[Morphology], model: ActorCritic, task: Task) -> int:
+def count_episodes(morphologies: Sequence[Morphology], model: ActorCritic, task: TaskBase) -> int:
     """Return how many episodes `score_sibling_orders` runs beside the canonical ones."""
-    table = build_table(compile_models(morphologies, task.scene), model.spec)
+    table = tabulate(task, morphologies, model.spec)
     return len(make_sibling_test(table)[0])
 
 

@@ -1,9 +1,9 @@
 """What a body has to do: scene, reward terms, terminations."""
 
 from gmc_bench.registry import Registry
-from gmc_bench.tasks.spec import Task
+from gmc_bench.tasks.spec import Task, TaskBase
 
-TASKS: Registry[Task] = Registry("task", "gmc_bench.tasks", Task)
+TASKS: Registry[TaskBase] = Registry("task", "gmc_bench.tasks", TaskBase)
 """All tasks: entry points of the group `gmc_bench.tasks`."""
 
-__all__ = ["TASKS", "Task"]
+__all__ = ["TASKS", "Task", "TaskBase"]

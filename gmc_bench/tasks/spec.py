@@ -8,6 +8,7 @@ import numpy as np
 from gmc_bench.sim.height_map import num_heights
 from gmc_bench.sim.model import Scene
 from gmc_bench.sim.terrain import BEYOND, CELLS_PER_METRE
+from gmc_bench.tokens.spec import Parts
 from gmc_bench.types import BoolArray, DoubleArray
 
 
@@ -107,13 +108,43 @@ class Slope:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
-    """One task. A released task never changes its numbers: a change is a new version."""
+class TaskBase:
+    """What every kind of task says. A released task never changes its numbers."""
 
     id: str
     """Lower-case id with a version, e.g. `unimal-ft-v1`."""
     title: str
     description: str
+    horizon: int = 1000
+    """Control steps after which an episode is cut off."""
+    source: str = ""
+    metrics: tuple[MetricTerm, ...] = ()
+
+    @property
+    def num_heights(self) -> int:
+        """G, numbers of the height map in observations; 0 for tasks without one."""
+        return 0
+
+    @property
+    def parts(self) -> Parts:
+        """What tokens stand for."""
+        return "limbs"
+
+    @property
+    def reward_weights(self) -> dict[str, float]:
+        """Weight of every reward term, by name."""
+        raise NotImplementedError
+
+    @property
+    def termination_names(self) -> tuple[str, ...]:
+        """Reasons that end an episode as a failure."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task(TaskBase):
+    """A task of limbs on some ground. A change of a released task is a new version."""
+
     scene: Scene
     rewards: tuple[RewardTerm, ...]
     terminations: tuple[TerminationTerm, ...]
@@ -122,16 +153,22 @@ class Task:
     itself how high the ground is."""
     floor_clearance: float = 0.2
     """Height of a body's lowest point above the floor at its start position, m."""
-    horizon: int = 1000
-    """Control steps after which an episode is cut off."""
     reset_noise: float = 0.005
     """Half width of the uniform noise on every position and velocity coordinate at reset."""
-    source: str = ""
     slope: Slope | None = None
-    metrics: tuple[MetricTerm, ...] = ()
     grid: VisitGrid | None = None
 
     @property
     def num_heights(self) -> int:
         """G, numbers of the height map in observations; 0 unless terrain is random."""
         return num_heights() if self.scene.terrain else 0
+
+    @property
+    def reward_weights(self) -> dict[str, float]:
+        """Weight of every reward term, by name."""
+        return {term.name: term.weight for term in self.rewards}
+
+    @property
+    def termination_names(self) -> tuple[str, ...]:
+        """Reasons that end an episode as a failure."""
+        return tuple(term.name for term in self.terminations)

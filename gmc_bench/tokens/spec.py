@@ -15,6 +15,8 @@ from gmc_bench.errors import ConfigError, did_you_mean
 from gmc_bench.types import IntArray
 
 Kind = Literal["dynamic", "context"]
+Parts = Literal["limbs", "actuators"]
+"""What a token stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,28 @@ _JOINT: tuple[_Row, ...] = (
     ("joint_axis", 3, "1", "limb", "context"),
     ("gear", 1, "N m", "joint", "context"),
 )
+_ACTUATOR: tuple[_Row, ...] = (
+    ("base_linear_velocity", 3, "m/s", "base", "dynamic"),
+    ("base_angular_velocity", 3, "4 rad/s", "base", "dynamic"),
+    ("gravity", 3, "1", "base, unit vector", "dynamic"),
+    ("command", 3, "m/s, m/s, rad/s", "base, yaw only", "dynamic"),
+    ("joint_offset", 1, "rad", "from the default angle", "dynamic"),
+    ("joint_velocity", 1, "20 rad/s", "joint", "dynamic"),
+    ("previous_action", 1, "1", "joint", "dynamic"),
+    ("above_lower_limit", 1, "share of the soft range", "joint", "dynamic"),
+    ("below_upper_limit", 1, "share of the soft range", "joint", "dynamic"),
+    ("joint_limits", 2, "pi rad", "joint", "context"),
+    ("default_angle", 1, "pi rad", "joint", "context"),
+    ("joint_anchor", 3, "0.5 m", "base, default pose", "context"),
+    ("joint_axis", 3, "1", "base, default pose", "context"),
+    ("torque_limit", 1, "weight x leg length", "joint", "context"),
+    ("velocity_limit", 1, "30 rad/s", "joint", "context"),
+    ("link_mass", 1, "a tenth of the robot's", "-", "context"),
+    ("link_length", 1, "thigh + calf", "-", "context"),
+    ("reserved", 1, "0", "-", "context"),
+    ("active", 1, "1", "-", "context"),
+)
+"""32 numbers per actuator: the RecMorph paper names what is in them, the layout is ours."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +94,14 @@ class TokenSpec:
             for tasks on even ground.
         without: groups of context features that are left out, e.g. `body_pos`; a joint's group is
             named without its slot and left out of all of them.
+        parts: tokens stand for limbs with their joints, or for single actuators.
     """
 
     max_limbs: int
     joints_per_limb: int = 2
     num_heights: int = 0
     without: tuple[str, ...] = ()
+    parts: Parts = "limbs"
 
     def __post_init__(self) -> None:
         if self.max_limbs < 1 or self.joints_per_limb < 1 or self.num_heights < 0:
@@ -84,7 +110,8 @@ class TokenSpec:
                 f"number of heights, got {self.max_limbs}, {self.joints_per_limb} and "
                 f"{self.num_heights}"
             )
-        context = [row[0] for row in (*_LIMB, *_JOINT) if row[4] == "context"]
+        known = _ACTUATOR if self.parts == "actuators" else (*_LIMB, *_JOINT)
+        context = [row[0] for row in known if row[4] == "context"]
         for name in self.without:
             if name not in context:
                 raise ConfigError(
@@ -94,9 +121,11 @@ class TokenSpec:
     @cached_property
     def slices(self) -> tuple[FeatureSlice, ...]:
         """All feature groups in order; joint groups are named `qpos/0`, `qpos/1`, ..."""
-        rows = [*_LIMB]
-        for slot in range(self.joints_per_limb):
-            rows += [(f"{row[0]}/{slot}", *row[1:]) for row in _JOINT]
+        rows = [*_ACTUATOR]
+        if self.parts == "limbs":
+            rows = [*_LIMB]
+            for slot in range(self.joints_per_limb):
+                rows += [(f"{row[0]}/{slot}", *row[1:]) for row in _JOINT]
         found: list[FeatureSlice] = []
         start = 0
         for name, width, unit, frame, kind in rows:

@@ -35,7 +35,7 @@ class MorphologyTable:
     action_padding_mask: BoolArray
     parents: IntArray
     num_limbs: IntArray
-    layout: Layout
+    layout: Layout | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -94,6 +94,7 @@ def _check_size(compiled: CompiledModel, spec: TokenSpec) -> None:
 def _fill_row(table: MorphologyTable, row: int, compiled: CompiledModel) -> None:
     body, model, spec = compiled.morphology, compiled.model, table.spec
     layout = table.layout
+    assert layout is not None
     gears = {
         int(model.actuator_trnid[a, 0]): float(model.actuator_gear[a, 0]) for a in range(model.nu)
     }

@@ -14,7 +14,7 @@ from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.morphology.schema import Morphology
 from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.suites.protocol import Protocol
-from gmc_bench.tasks.spec import Task
+from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.body_streams import BodyStreams
 from gmc_bench.training.buffer import RolloutBuffer
@@ -30,7 +30,7 @@ from gmc_bench.training.trainer import Trainer
 def make_trainer(
     config: RunConfig,
     method: MethodSpec,
-    task: Task,
+    task: TaskBase,
     morphologies: tuple[Morphology, ...],
     token_spec: TokenSpec,
     folder: RunFolder,
@@ -61,7 +61,7 @@ class IndependentTrainer(Trainer):
         self,
         config: RunConfig,
         method: MethodSpec,
-        task: Task,
+        task: TaskBase,
         morphologies: tuple[Morphology, ...],
         token_spec: TokenSpec,
         folder: RunFolder,

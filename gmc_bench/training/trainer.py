@@ -20,7 +20,7 @@ from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.morphology.schema import Morphology
 from gmc_bench.sim.batch import BatchState
 from gmc_bench.suites.protocol import Protocol
-from gmc_bench.tasks.spec import Task
+from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.serialization import make_serialization
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.allocator import keep_freed_memory
@@ -69,7 +69,7 @@ class Trainer:
         self,
         config: RunConfig,
         method: MethodSpec,
-        task: Task,
+        task: TaskBase,
         morphologies: tuple[Morphology, ...],
         token_spec: TokenSpec,
         folder: RunFolder,
@@ -301,7 +301,7 @@ class Trainer:
         self.env.set_state(env)
         seen: dict[str, Array] = {
             "dynamic": env.core.dynamic,
-            "morphology_index": env.core.batch.model_index,
+            "morphology_index": self.env.core.morphology_index,
         }
         if env.core.height_map is not None:
             seen["height_map"] = env.core.height_map
@@ -337,6 +337,10 @@ class Trainer:
             group["lr"] = rate
 
 
+_EXTRA = "extra/"
+"""Marks what other cores than that of limbs add to their state."""
+
+
 def _flatten_adam(state: dict[str, Any]) -> tuple[dict[str, Array], list[dict[str, Any]]]:
     tensors = {
         f"{index}/{name}": value.detach().cpu().numpy()
@@ -356,12 +360,18 @@ def _unflatten_adam(tensors: dict[str, Array], groups: list[dict[str, Any]]) -> 
 
 def _flatten_env(state: VectorEnvState) -> dict[str, Array]:
     batch, core = state.core.batch, state.core
+    simulated = {}
+    if batch is not None:
+        simulated = {
+            "model_index": batch.model_index,
+            "physics": batch.physics,
+            "streams": batch.streams,
+            "torso_position": batch.torso_position,
+            "terrain_streams": batch.terrain_streams,
+        }
     found = {
-        "model_index": batch.model_index,
-        "physics": batch.physics,
-        "streams": batch.streams,
-        "torso_position": batch.torso_position,
-        "terrain_streams": batch.terrain_streams,
+        **simulated,
+        **{f"{_EXTRA}{name}": value for name, value in core.extra.items()},
         "dynamic": core.dynamic,
         "episode_length": core.episode_length,
         "height_map": core.height_map,
@@ -373,18 +383,25 @@ def _flatten_env(state: VectorEnvState) -> dict[str, Array]:
 
 
 def _unflatten_env(tensors: dict[str, Array]) -> VectorEnvState:
-    batch = BatchState(
-        tensors["model_index"],
-        tensors["physics"],
-        tensors["streams"],
-        tensors["torso_position"],
-        tensors.get("terrain_streams"),
-    )
+    batch = None
+    if "model_index" in tensors:
+        batch = BatchState(
+            tensors["model_index"],
+            tensors["physics"],
+            tensors["streams"],
+            tensors["torso_position"],
+            tensors.get("terrain_streams"),
+        )
     core = CoreState(
         batch,
         tensors["dynamic"],
         tensors["episode_length"],
         tensors.get("height_map"),
         tensors.get("visited"),
+        {
+            name.removeprefix(_EXTRA): value
+            for name, value in tensors.items()
+            if name.startswith(_EXTRA)
+        },
     )
     return VectorEnvState(core, tensors["episode_return"], tensors["sampling"])

@@ -7,7 +7,7 @@ import pytest
 
 from gmc_bench.config import config_digest
 from gmc_bench.generation.released import RELEASED
-from gmc_bench.library import load_morphologies, resolve_set
+from gmc_bench.library import ROBOT_SETS, load_morphologies, resolve_set
 from gmc_bench.suites import SUITES
 from gmc_bench.tasks import TASKS
 
@@ -36,12 +36,12 @@ def test_its_tasks_exist_and_have_unmistakable_short_names(suite):
 def test_its_bodies_are_known_and_the_last_choice_needs_no_files(suite):
     for name in suite.default_morphologies:
         assert resolve_set(name) == name
-    assert suite.default_morphologies[-1] in RELEASED
+    assert suite.default_morphologies[-1] in {*RELEASED, *ROBOT_SETS}
 
 
 def test_its_token_slots_fit_its_generated_bodies(suite):
     for name in suite.default_morphologies:
-        if name in RELEASED:
+        if name in {*RELEASED, *ROBOT_SETS}:
             assert load_morphologies(name).max_limbs <= suite.min_token_slots
 
 

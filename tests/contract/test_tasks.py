@@ -7,11 +7,17 @@ import numpy as np
 import pytest
 
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
+from gmc_bench.robots import ROBOTS
+from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.tasks import TASKS
 from gmc_bench.testing.morphologies import biped, chain, star
+from gmc_bench.tokens.spec import TokenSpec
 
 NUM_ENVS = 6
-BODIES = [chain(4), star(3), biped()]
+BODIES = {
+    "limbs": [chain(4), star(3), biped()],
+    "actuators": [RobotBody(robot) for robot in ROBOTS.values()],
+}
 
 
 @pytest.fixture(params=TASKS.names(), scope="module")
@@ -24,7 +30,10 @@ def _rollout(task, seed, num_steps=150):
 
     Episodes are cut short, so that resets are part of the rollout.
     """
-    env = MorphologyVectorEnv(replace(task, horizon=60), BODIES, NUM_ENVS, num_threads=1)
+    spec = TokenSpec(14, 1, parts="actuators") if task.parts == "actuators" else None
+    env = MorphologyVectorEnv(
+        replace(task, horizon=60), BODIES[task.parts], NUM_ENVS, token_spec=spec, num_threads=1
+    )
     observation, _ = env.reset(seed=seed)
     random = np.random.default_rng(seed)
     steps = []
@@ -34,7 +43,7 @@ def _rollout(task, seed, num_steps=150):
         dynamic = observation["dynamic"]
         assert env.observation_space.contains(observation)
         observation, reward, terminated, truncated, info = env.step(action)
-        terms = [info[f"reward/{term.name}"] for term in task.rewards]
+        terms = [info[f"reward/{name}"] for name in task.reward_weights]
         steps.append((dynamic, reward, terminated | truncated, terms, padding))
     return [np.array(part) for part in zip(*steps, strict=True)]
 
@@ -53,8 +62,8 @@ def test_its_id_is_versioned_and_the_name_it_is_registered_under(task):
 
 
 def test_its_terms_have_names_of_their_own(task):
-    names = [term.name for term in (*task.rewards, *task.terminations)]
-    assert task.rewards
+    names = [*task.reward_weights, *task.termination_names]
+    assert task.reward_weights
     assert len(set(names)) == len(names)
     assert not {"time_limit", "diverged"} & set(names)
 

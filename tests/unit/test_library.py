@@ -99,12 +99,14 @@ def test_variants_of_unknown_names_are_refused_in_a_sentence(name, reason):
 def test_list_shows_generated_imported_and_importable_sets():
     assert list_sets() == [
         SetInfo(MINI, "generated", ""),
+        SetInfo("quadrupeds-v1", "built in", ""),
         SetInfo("unimals_100", "not imported", "gmc-bench morphologies import unimals_100 PATH"),
     ]
     _save("unimals_100")
     _save("my-bodies")
     assert [(info.id, info.status) for info in list_sets()] == [
         (MINI, "generated"),
+        ("quadrupeds-v1", "built in"),
         ("my-bodies", "imported"),
         ("unimals_100", "imported"),
     ]

@@ -112,6 +112,7 @@ def test_the_list_of_bodies_says_what_is_at_hand(gmc):
     }
     assert status == {
         "gmc-unimal-mini-v1": "generated",
+        "quadrupeds-v1": "built in",
         "tiny": "imported",
         "unimals_100": "not imported",
     }

@@ -33,7 +33,7 @@ def generated():
     return build_released("gmc-unimal-mini-v1").split("train")[::4]
 
 
-@pytest.mark.parametrize("name", TASKS.names())
+@pytest.mark.parametrize("name", [name for name, task in TASKS.items() if task.parts == "limbs"])
 def test_1000_steps_of_a_task_are_the_same_bytes_in_each_environment(name, generated, draw_actions):
     """Height maps, rewards, metrics and what ended episodes included; bodies change at resets.
 

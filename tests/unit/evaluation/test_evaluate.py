@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.evaluation import evaluate as module
 from gmc_bench.evaluation.evaluate import evaluate_policy
@@ -119,10 +120,8 @@ def test_batches_do_not_change_deterministic_scores(trained, monkeypatch):
 def test_a_row_takes_the_next_episode_as_soon_as_its_own_has_ended(make_trained, monkeypatch):
     trained = make_trained(horizon=60)
     monkeypatch.setattr(module, "MAX_ROWS", 3)
-    steps, step = [], module.EnvironmentCore.step
-    monkeypatch.setattr(
-        module.EnvironmentCore, "step", lambda core, a: steps.append(0) or step(core, a)
-    )
+    steps, step = [], EnvironmentCore.step
+    monkeypatch.setattr(EnvironmentCore, "step", lambda core, a: steps.append(0) or step(core, a))
     lengths = [length for _, length, _ in flat(score(trained, episodes=4))]
     assert len(set(lengths)) > 2
     in_batches = sum(max(lengths[k : k + 3]) for k in range(0, 12, 3))
@@ -151,7 +150,7 @@ def test_a_body_that_was_not_trained_on_is_scored_in_the_same_layout(trained):
 
 
 def test_a_broken_simulation_ends_its_episode_only(trained, monkeypatch):
-    step = module.EnvironmentCore.step
+    step = EnvironmentCore.step
 
     def breaking(core, actions):
         result = step(core, actions)
@@ -164,7 +163,7 @@ def test_a_broken_simulation_ends_its_episode_only(trained, monkeypatch):
         return result
 
     expected = flat(score(trained))
-    monkeypatch.setattr(module.EnvironmentCore, "step", breaking)
+    monkeypatch.setattr(EnvironmentCore, "step", breaking)
     found = flat(score(trained))
     assert found[0][1:] == (4, "diverged")
     assert found[1:] == expected[1:]

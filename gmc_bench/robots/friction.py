@@ -1,0 +1,181 @@
+"""Static and dynamic friction of feet, where the engine has one coefficient per contact.
+
+The coefficient follows the speed v at which the foot's surface slides over the ground:
+
+    mu(v) = dynamic + (static - dynamic) exp(-(v / 0.1 m/s)^2)
+
+It is written into the model before every physics step. A reference for one environment; faster
+kernels are checked against it.
+
+Source:
+    Stribeck curve without its viscous part, e.g. Armstrong-Helouvry, Dupont and Canudas de Wit
+    1994, doi:10.1016/0005-1098(94)90209-7, section 4.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+import mujoco
+import numpy as np
+
+from gmc_bench.errors import ConfigError, did_you_mean
+from gmc_bench.types import DoubleArray
+
+FrictionRule = Literal["two-state", "dynamic", "static", "mean"]
+"""How a pair becomes one coefficient: by sliding speed, or one of three constants."""
+FRICTION_RULES: tuple[FrictionRule, ...] = get_args(FrictionRule)
+
+STRIBECK_SPEED = 0.1
+"""Sliding speed at which the excess of static over dynamic friction has fallen to 1/e, m/s."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrictionPair:
+    """Static and dynamic sliding coefficient.
+
+    Raises:
+        ConfigError: one is negative or not finite, or the dynamic one is the larger.
+    """
+
+    static: float
+    dynamic: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.dynamic <= self.static < math.inf:
+            raise ConfigError(
+                f"the friction pair is {self.static} static and {self.dynamic} dynamic; the "
+                f"dynamic one must not be negative nor above the static one"
+            )
+
+    def coefficient(
+        self, rule: FrictionRule, speed: DoubleArray | float, stribeck_speed: float = STRIBECK_SPEED
+    ) -> DoubleArray:
+        """Return the sliding coefficient.
+
+        Args:
+            rule: how the pair becomes one number.
+            speed: (...) float64, sliding speed, m/s.
+            stribeck_speed: width of the two-state curve, m/s.
+
+        Returns:
+            (...) float64.
+
+        Raises:
+            ConfigError: no such rule.
+        """
+        _check_rule(rule)
+        constants = {
+            "dynamic": self.dynamic,
+            "static": self.static,
+            "mean": (self.static + self.dynamic) / 2,
+        }
+        speeds = np.asarray(speed, dtype=np.float64)
+        if rule in constants:
+            return np.full(speeds.shape, constants[rule])
+        excess = (self.static - self.dynamic) * np.exp(-((speeds / stribeck_speed) ** 2))
+        return np.asarray(self.dynamic + excess)
+
+
+FRICTION_PAIRS: Mapping[str, FrictionPair] = MappingProxyType(
+    {
+        "low": FrictionPair(0.3, 0.2),
+        "nominal": FrictionPair(0.8, 0.6),
+        "high": FrictionPair(1.2, 1.0),
+    }
+)
+"""The levels of the benchmark."""
+
+
+def _check_rule(rule: str) -> None:
+    if rule not in FRICTION_RULES:
+        raise ConfigError(f"unknown friction rule {rule!r}{did_you_mean(rule, FRICTION_RULES)}")
+
+
+def sliding_speeds(model: Any, data: Any, foot_geoms: Sequence[int]) -> DoubleArray:
+    """Return how fast the lowest point of each foot moves over the ground.
+
+    With the centre's velocity c, angular velocity w and radius r, the lowest point moves with
+    c + w x (0, 0, -r); the speed is its horizontal part. A rolling foot does not slide. The ground
+    is taken as level, also on a height field.
+
+    Args:
+        model: `mujoco.MjModel`.
+        data: `mujoco.MjData` whose positions and velocities are up to date.
+        foot_geoms: ids of spheres.
+
+    Returns:
+        (number of feet,) float64, m/s.
+    """
+    speeds = np.empty(len(foot_geoms))
+    motion = np.empty(6)  # angular, then linear; world axes
+    for place, geom in enumerate(foot_geoms):
+        mujoco.mj_objectVelocity(model, data, mujoco.mjtObj.mjOBJ_GEOM, geom, motion, 0)
+        radius = model.geom_size[geom, 0]
+        speeds[place] = math.hypot(motion[3] - motion[1] * radius, motion[4] + motion[0] * radius)
+    return speeds
+
+
+class FrictionStepper:
+    """Steps one environment with the friction that its feet have at that moment.
+
+    Args:
+        model: `mujoco.MjModel`; the friction of its feet is overwritten.
+        foot_geoms: ids of the feet, spheres with the higher contact priority.
+        pair: static and dynamic coefficient of all feet.
+        rule: how the pair becomes one number.
+
+    Raises:
+        ConfigError: no such rule, or a foot is no sphere.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        foot_geoms: Sequence[int],
+        pair: FrictionPair,
+        rule: FrictionRule = "two-state",
+    ) -> None:
+        _check_rule(rule)
+        self._model = model
+        self._feet = [int(geom) for geom in foot_geoms]
+        self._pair = pair
+        self._rule: FrictionRule = rule
+        for geom in self._feet:
+            if model.geom_type[geom] != mujoco.mjtGeom.mjGEOM_SPHERE:
+                raise ConfigError(
+                    f"geom {model.geom(geom).name!r} is no sphere; give the geoms of the feet"
+                )
+
+    def write(self, data: Any) -> DoubleArray:
+        """Write the coefficients for the state of `data` into the model.
+
+        Args:
+            data: `mujoco.MjData`; its kinematics are brought up to date.
+
+        Returns:
+            (number of feet,) float64, the coefficients.
+        """
+        # The engine's own update comes too late: it makes contacts in the same call.
+        mujoco.mj_kinematics(self._model, data)
+        mujoco.mj_comPos(self._model, data)
+        mujoco.mj_comVel(self._model, data)
+        speeds = sliding_speeds(self._model, data, self._feet)
+        coefficients = self._pair.coefficient(self._rule, speeds)
+        self._model.geom_friction[self._feet, 0] = coefficients
+        return coefficients
+
+    def step(self, data: Any) -> DoubleArray:
+        """Write the coefficients, then advance `data` by one physics step.
+
+        Args:
+            data: `mujoco.MjData`; changed in place.
+
+        Returns:
+            (number of feet,) float64, the coefficients of this step.
+        """
+        coefficients = self.write(data)
+        mujoco.mj_step(self._model, data)
+        return coefficients

@@ -1,0 +1,92 @@
+"""The complete description of a quadruped, from which its model is built.
+
+The shared order of links, joints and motors is FL, FR, RL, RR (front or rear, left or right), each
+leg as hip, thigh, calf. It is the depth-first order of the kinematic tree, so that a link follows
+its parent. Makers use other orders; `Robot.native_orders` holds them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from gmc_bench.errors import MorphologyError, did_you_mean
+from gmc_bench.robots.parts import Base, Foot, Gains, Link, Pose
+from gmc_bench.robots.validation import find_flaw
+
+LEGS = ("FL", "FR", "RL", "RR")
+SEGMENTS = ("hip", "thigh", "calf")
+SHARED_JOINTS = tuple(f"{leg}_{segment}" for leg in LEGS for segment in SEGMENTS)
+"""What the twelve slots of the shared order are called, whatever the robot."""
+PARENTS = tuple(-1 if i % 3 == 0 else i - 1 for i in range(12))
+"""Parent of every link in the shared order, -1 for the base."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Robot:
+    """One quadruped.
+
+    Raises:
+        MorphologyError: the links are not four legs of hip, thigh and calf in the shared order,
+            names repeat, a number is not finite or not physical, the stance breaks a joint limit,
+            a native order does not list every joint once, or a group of numbers has no source.
+    """
+
+    name: str
+    """Id, lower case."""
+    title: str
+    """Name for people."""
+    base: Base
+    links: tuple[Link, ...]
+    """Twelve, in the shared order."""
+    feet: tuple[Foot, ...]
+    """One per leg, in the order of `LEGS`."""
+    gains: Gains
+    pose: Pose
+    soft_limit_factor: float
+    """Share of the range, around its middle, that is used without penalty."""
+    native_orders: Mapping[str, tuple[str, ...]]
+    """Joint names in the order of other software, by the name of that order."""
+    sources: Mapping[str, str]
+    """Where each group of numbers comes from, see `SOURCE_GROUPS`."""
+
+    def __post_init__(self) -> None:
+        flaw = find_flaw(self)
+        if flaw is not None:
+            raise MorphologyError(f"robot {self.name!r} {flaw}")
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the joints in the shared order."""
+        return tuple(link.joint.name for link in self.links)
+
+    @property
+    def mass(self) -> float:
+        """Total mass, kg."""
+        return self.base.inertial.mass + sum(link.inertial.mass for link in self.links)
+
+    @cached_property
+    def soft_ranges(self) -> tuple[tuple[float, float], ...]:
+        """Lower and upper soft limit of every joint in the shared order, rad.
+
+        `feature_range` shrunk about its middle by `soft_limit_factor`, as IsaacLab shrinks the
+        joint range.
+        """
+        ranges = []
+        for link in self.links:
+            lower, upper = link.joint.feature_range
+            middle, half = (lower + upper) / 2, (upper - lower) / 2 * self.soft_limit_factor
+            ranges.append((middle - half, middle + half))
+        return tuple(ranges)
+
+    def native_order(self, order: str) -> tuple[str, ...]:
+        """Return the joint names in the order of other software.
+
+        Raises:
+            MorphologyError: this robot has no such order.
+        """
+        if order not in self.native_orders:
+            raise MorphologyError(
+                f"robot {self.name!r} has no joint order {order!r}"
+                f"{did_you_mean(order, self.native_orders)}"
+            )
+        return self.native_orders[order]

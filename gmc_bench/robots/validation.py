@@ -1,0 +1,168 @@
+"""What makes parts a quadruped: four legs in the shared order, with physical numbers."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gmc_bench.robots.parts import Foot, Inertial, Joint, Shape
+
+if TYPE_CHECKING:
+    from gmc_bench.robots.schema import Robot
+
+SOURCE_GROUPS = (
+    "base", "hip", "thigh", "calf", "foot", "shapes", "imu", "drive", "feature_ranges",
+    "joint_dynamics", "gains", "pose", "heights", "soft_limit_factor", "native_orders",
+)  # fmt: skip
+"""Groups of numbers of a robot that must name their source."""
+
+_NUM_LINKS = 12
+_NUM_FEET = 4
+_SLACK = 1e-6  # relative; published tensors are rounded
+_UNIT = 1e-6  # how far an axis may be from unit length
+
+
+def find_flaw(robot: "Robot") -> str | None:
+    """Return what keeps a description from being a quadruped, or `None`.
+
+    Args:
+        robot: the description.
+
+    Returns:
+        The rest of a sentence that starts with the robot's name, saying how to fix the first flaw.
+    """
+    # Lazy, in this order: later checks rely on what earlier ones have established.
+    flaws = chain(
+        _tree_flaws(robot),
+        _inertial_flaws(robot.base.name, robot.base.inertial),
+        *(_inertial_flaws(link.name, link.inertial) for link in robot.links),
+        _shape_flaws(robot.base.name, robot.base.shapes),
+        *(_shape_flaws(link.name, link.shapes) for link in robot.links),
+        *(_joint_flaws(link.joint) for link in robot.links),
+        _foot_flaws(robot.feet),
+        _stance_flaws(robot),
+        _order_flaws(robot),
+        _source_flaws(robot.sources),
+    )
+    return next(flaws, None)
+
+
+def _tree_flaws(robot: "Robot") -> Iterator[str]:
+    if len(robot.links) != _NUM_LINKS:
+        yield f"has {len(robot.links)} links; expected {_NUM_LINKS}: hip, thigh and calf per leg"
+    for index, link in enumerate(robot.links):
+        expected = -1 if index % 3 == 0 else index - 1
+        if link.parent != expected:
+            yield (
+                f"has parent {link.parent} at link {link.name!r}, expected {expected}; list the "
+                f"legs as FL, FR, RL, RR and each as hip, thigh, calf"
+            )
+        if not np.isfinite(link.position).all():
+            yield f"has the position {link.position} at link {link.name!r}; use finite numbers"
+    bodies = [robot.base.name, *(link.name for link in robot.links)]
+    joints = [link.joint.name for link in robot.links]
+    for names, what in ((bodies, "link"), (joints, "joint")):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            yield f"has the {what} name {twice[0]!r} twice; names must be unique"
+
+
+def _inertial_flaws(name: str, inertial: Inertial) -> Iterator[str]:
+    if not np.isfinite([inertial.mass, *inertial.com, *inertial.inertia]).all():
+        yield f"has an inertial that is not finite at link {name!r}; use finite numbers"
+        return
+    if inertial.mass <= 0:
+        yield f"has mass {inertial.mass} kg at link {name!r}; it must be positive"
+    xx, yy, zz, xy, xz, yz = inertial.inertia
+    moments = np.linalg.eigvalsh([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    if moments[0] <= 0 or moments[0] + moments[1] < moments[2] * (1 - _SLACK):
+        yield (
+            f"has the principal moments {', '.join(f'{moment:.4g}' for moment in moments)} kg m^2 "
+            f"at link {name!r}; each must be positive and at most the sum of the others"
+        )
+
+
+def _shape_flaws(name: str, shapes: Sequence[Shape]) -> Iterator[str]:
+    for shape in shapes:
+        box, sphere = shape.kind == "box", shape.kind == "sphere"
+        given = (shape.end is not None, shape.radius is not None, shape.half_extents is not None)
+        if given != (not box and not sphere, not box, box):
+            yield (
+                f"has a {shape.kind} with the wrong sizes at link {name!r}; a sphere takes a "
+                f"radius, a capsule or cylinder an end and a radius, a box half extents"
+            )
+        sizes = shape.half_extents if shape.half_extents is not None else (shape.radius or 0.0,)
+        places = [*shape.start, *(shape.end or ())]
+        if not np.isfinite([*sizes, *places]).all() or min(sizes) <= 0 or shape.start == shape.end:
+            yield (
+                f"has a {shape.kind} without extent at link {name!r}; its sizes must be finite "
+                f"and positive"
+            )
+
+
+def _joint_flaws(joint: Joint) -> Iterator[str]:
+    where = f"at joint {joint.name!r}"
+    (lower, upper), (seen_lower, seen_upper) = joint.range, joint.feature_range
+    if not -math.inf < lower < upper < math.inf:
+        yield f"has the range {joint.range} {where}; lower must be below upper, both finite"
+    if not lower <= seen_lower < seen_upper <= upper:
+        yield f"has the feature range {joint.feature_range} {where}; it must lie in {joint.range}"
+    if abs(math.hypot(*joint.axis) - 1) > _UNIT:
+        yield f"has the axis {joint.axis} {where}; it must have length 1"
+    positive = (joint.torque_limit, joint.velocity_limit, joint.saturation_torque)
+    if not all(0 < number < math.inf for number in positive):
+        yield f"has the limits {positive} {where}; torques and velocity must be positive"
+    if joint.saturation_torque < joint.torque_limit:
+        yield (
+            f"has saturation torque {joint.saturation_torque} below its torque limit "
+            f"{joint.torque_limit} {where}; it must not be lower"
+        )
+    passive = (joint.armature, joint.damping, joint.frictionloss)
+    if not all(0 <= number < math.inf for number in passive):
+        yield f"has armature, damping and dry friction {passive} {where}; none may be negative"
+
+
+def _foot_flaws(feet: Sequence[Foot]) -> Iterator[str]:
+    calves = [2 + 3 * leg for leg in range(_NUM_FEET)]
+    if [foot.link for foot in feet] != calves:
+        yield f"has feet on the links {[foot.link for foot in feet]}; expected the calves {calves}"
+    for foot in feet:
+        if not np.isfinite(foot.position).all() or not 0 < foot.radius < math.inf:
+            yield f"has a foot of radius {foot.radius} at {foot.position}; use a positive radius"
+
+
+def _stance_flaws(robot: "Robot") -> Iterator[str]:
+    pose, gains = robot.pose, robot.gains
+    if len(pose.angles) != _NUM_LINKS:
+        yield f"has a stance of {len(pose.angles)} angles; expected one per joint, {_NUM_LINKS}"
+        return
+    for link, angle in zip(robot.links, pose.angles, strict=True):
+        lower, upper = link.joint.feature_range
+        if not lower <= angle <= upper:
+            yield (
+                f"stands with {angle} rad at joint {link.joint.name!r}, outside "
+                f"{link.joint.feature_range}; change the stance or the range"
+            )
+    heights = (pose.base_height, pose.spawn_height)
+    if not all(0 < height < math.inf for height in heights):
+        yield f"has the heights {heights}; both must be positive"
+    numbers = (gains.kp, gains.kd, gains.action_scale)
+    if not all(0 < number < math.inf for number in numbers):
+        yield f"has gains and action scale {numbers}; all must be positive"
+    if not 0 < robot.soft_limit_factor <= 1:
+        yield f"has soft limit factor {robot.soft_limit_factor}; it must be above 0 and at most 1"
+
+
+def _order_flaws(robot: "Robot") -> Iterator[str]:
+    joints = sorted(link.joint.name for link in robot.links)
+    for name, order in robot.native_orders.items():
+        if sorted(order) != joints:
+            yield f"has the joint order {name!r} that does not list each of its joints once; fix it"
+
+
+def _source_flaws(sources: Mapping[str, str]) -> Iterator[str]:
+    for group in SOURCE_GROUPS:
+        if not sources.get(group, "").strip():
+            yield f"names no source for the group {group!r}; say where its numbers come from"

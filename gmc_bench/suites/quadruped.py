@@ -1,0 +1,58 @@
+"""The quadruped suite: one policy for Go1, Go2, ANYmal-B and ANYmal-C, on three frictions."""
+
+from gmc_bench.suites.protocol import EvaluationConfig, PPOConfig, Protocol
+from gmc_bench.suites.schema import Suite
+
+_SMOKE = Protocol(
+    name="smoke",
+    preset="lite",
+    env_steps=4_096,
+    num_envs=8,
+    rollout_length=32,
+    ppo=PPOConfig(repeat=2, batch_size=128, warmup_iterations=1),
+    evaluation=EvaluationConfig(episodes=1, modes=("deterministic",), splits=("train",)),
+    action_std=0.5,
+    sampling_alpha=0.0,
+    sampling_warmup_iterations=1,
+    seeds=(1,),
+)
+
+_LITE = Protocol(
+    name="lite",
+    preset="lite",
+    env_steps=6_000_000,
+    num_envs=128,
+    rollout_length=32,
+    ppo=PPOConfig(repeat=3, batch_size=1024, lr=1e-3, target_kl=0.03, vf_coef=0.5),
+    evaluation=EvaluationConfig(episodes=4, splits=("train",)),
+    action_std=0.5,
+    sampling_alpha=0.0,
+    seeds=(1, 2, 3),
+)
+
+_PAPER = Protocol(
+    name="paper",
+    preset="paper",
+    env_steps=163_840_000,
+    num_envs=512,
+    rollout_length=32,
+    ppo=PPOConfig(repeat=5, batch_size=4096, lr=1e-3, target_kl=0.03, vf_coef=0.5),
+    evaluation=EvaluationConfig(episodes=16, splits=("train",)),
+    action_std=0.5,
+    sampling_alpha=0.0,
+    seeds=(1, 2, 3, 4),
+)
+
+SUITE = Suite(
+    id="quadruped-friction-v1",
+    title="Quadruped friction",
+    description=(
+        "One policy for four quadrupeds that follow velocity commands, measured on low, nominal "
+        "and high friction."
+    ),
+    tasks=("quadruped-velocity-v1",),
+    default_morphologies=("quadrupeds-v1",),
+    min_token_slots=64,
+    protocols={protocol.name: protocol for protocol in (_SMOKE, _LITE, _PAPER)},
+    default_protocol="lite",
+)

@@ -1,0 +1,147 @@
+import mujoco
+import numpy as np
+import pytest
+
+from gmc_bench.errors import ConfigError
+from gmc_bench.robots import GO2, LEGS
+from gmc_bench.robots.mjcf import FLOOR, HeightField, SolverOptions, build_mjcf
+from gmc_bench.robots.model import compile_robot
+
+
+def test_options(robot):
+    option = compile_robot(robot).model.opt
+    assert option.timestep == 0.005
+    assert option.integrator == mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    assert option.cone == mujoco.mjtCone.mjCONE_ELLIPTIC
+    assert option.impratio == 10
+    assert option.jacobian == mujoco.mjtJacobian.mjJAC_DENSE
+    assert option.solver == mujoco.mjtSolver.mjSOL_NEWTON
+
+
+def test_options_can_be_chosen():
+    options = SolverOptions(timestep=0.002, cone="pyramidal", impratio=100, solver="PGS")
+    option = compile_robot(GO2, solver=options).model.opt
+    assert (option.timestep, option.impratio) == (0.002, 100)
+    assert option.cone == mujoco.mjtCone.mjCONE_PYRAMIDAL
+    assert option.solver == mujoco.mjtSolver.mjSOL_PGS
+
+
+@pytest.mark.parametrize("changes", [{"timestep": 0.0}, {"impratio": -1.0}, {"iterations": 0}])
+def test_options_must_be_positive(changes):
+    with pytest.raises(ConfigError, match="must be positive"):
+        SolverOptions(**changes)
+
+
+def test_friction_must_not_be_negative():
+    with pytest.raises(ConfigError, match="must not be negative"):
+        build_mjcf(GO2, friction=-0.1)
+
+
+def test_text_depends_on_the_arguments_alone(robot):
+    assert build_mjcf(robot) == build_mjcf(robot)
+    assert "mesh" not in build_mjcf(robot)
+
+
+def test_numbers_read_back_exactly(robot):
+    model = compile_robot(robot).model
+    for link in robot.links:
+        body, joint = model.body(link.name), model.joint(link.joint.name)
+        assert body.mass[0] == link.inertial.mass
+        np.testing.assert_array_equal(body.pos, link.position)
+        np.testing.assert_array_equal(body.ipos, link.inertial.com)
+        np.testing.assert_array_equal(joint.range, link.joint.range)
+        np.testing.assert_array_equal(model.dof_armature[joint.dofadr], link.joint.armature)
+        np.testing.assert_array_equal(model.dof_frictionloss[joint.dofadr], link.joint.frictionloss)
+        np.testing.assert_array_equal(model.dof_damping[joint.dofadr], 0.0)
+
+
+def test_full_inertias_survive_the_engine(robot):
+    model = compile_robot(robot).model
+    for part in (robot.base, *robot.links):
+        body = model.body(part.name)
+        turn = np.empty(9)
+        mujoco.mju_quat2Mat(turn, body.iquat)
+        turn = turn.reshape(3, 3)
+        tensor = turn @ np.diag(body.inertia) @ turn.T
+        found = tensor[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
+        np.testing.assert_allclose(found, part.inertial.inertia, atol=1e-12, rtol=1e-9)
+
+
+def test_mass_is_all_in_the_links(robot):
+    assert compile_robot(robot).model.body_mass.sum() == pytest.approx(robot.mass, rel=1e-12)
+
+
+def test_only_feet_have_friction_and_nothing_touches_itself(robot):
+    compiled = compile_robot(robot, friction=0.37)
+    model = compiled.model
+    feet = set(compiled.foot_geoms.tolist())
+    for geom in range(model.ngeom):
+        if geom in feet:
+            assert model.geom_condim[geom] == 3
+            assert model.geom_priority[geom] == 1
+            assert model.geom_friction[geom, 0] == 0.37
+        else:
+            assert model.geom_condim[geom] == 1
+            assert model.geom_priority[geom] == 0
+    floor = model.geom(FLOOR).id
+    others = [geom for geom in range(model.ngeom) if geom != floor]
+    assert not np.any(model.geom_contype[others])
+    assert np.all(model.geom_conaffinity[others] == 1)
+
+
+def test_foot_contacts_have_the_feet_s_friction(robot):
+    compiled = compile_robot(robot, friction=0.37)
+    data = mujoco.MjData(compiled.model)
+    data.qpos[:] = compiled.standing_qpos(robot.pose.base_height - 0.012)
+    mujoco.mj_forward(compiled.model, data)
+    assert data.ncon == 4
+    assert all(contact.dim == 3 and contact.friction[0] == 0.37 for contact in data.contact)
+
+
+def test_motors_are_clamped_to_the_torque_limits(robot):
+    compiled = compile_robot(robot)
+    data = mujoco.MjData(compiled.model)
+    data.ctrl[:] = 1000.0
+    mujoco.mj_forward(compiled.model, data)
+    limits = [link.joint.torque_limit for link in robot.links]
+    np.testing.assert_array_equal(data.qfrc_actuator[compiled.joint_dofs], limits)
+
+
+def test_sites_are_optional():
+    assert compile_robot(GO2).model.nsite == 0
+    compiled = compile_robot(GO2, sites=True)
+    data = mujoco.MjData(compiled.model)
+    data.qpos[:] = compiled.standing_qpos()
+    mujoco.mj_kinematics(compiled.model, data)
+    for leg, geom in zip(LEGS, compiled.foot_geoms, strict=True):
+        np.testing.assert_array_equal(data.site(f"{leg}_foot").xpos, data.geom_xpos[geom])
+    np.testing.assert_allclose(data.site("imu").xpos - data.qpos[:3], GO2.base.imu)
+
+
+def test_height_field_has_its_heights():
+    # Rows run along y and columns along x; the corner (+x, +y) is the highest.
+    field = HeightField(heights=np.array([[0.1, 0.2], [0.3, 0.5]]), half_extents=(2.0, 1.0))
+    compiled = compile_robot(GO2, terrain=field)
+    data = mujoco.MjData(compiled.model)
+    data.qpos[:] = compiled.standing_qpos(3.0)
+    mujoco.mj_forward(compiled.model, data)
+    hit = np.zeros(1, np.int32)
+    for x, y, height in ((-1.9, -0.9, 0.1), (1.9, -0.9, 0.2), (-1.9, 0.9, 0.3), (1.9, 0.9, 0.5)):
+        start = np.array([x, y, 2.0])
+        down = np.array([0.0, 0.0, -1.0])
+        distance = mujoco.mj_ray(compiled.model, data, start, down, None, 1, -1, hit)
+        assert compiled.model.geom(int(hit[0])).name == FLOOR
+        assert 2.0 - distance == pytest.approx(height, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("heights", "half_extents", "message"),
+    [
+        ([[0.0, 1.0]], (1.0, 1.0), r"at least \(2, 2\)"),
+        ([[0.0, 1.0], [0.0, np.nan]], (1.0, 1.0), "finite grid"),
+        ([[0.0, 1.0], [0.0, 1.0]], (1.0, 0.0), "both must be positive"),
+    ],
+)
+def test_bad_height_fields_are_refused(heights, half_extents, message):
+    with pytest.raises(ConfigError, match=message):
+        HeightField(heights=np.array(heights), half_extents=half_extents)
