@@ -173,11 +173,14 @@ class VelocityCore:
 
     def _draw_commands(self, rows: IntArray) -> None:
         wanted = self.task.commands
-        drawn = self.simulator.draw_uniform(rows, 4)
+        drawn = self.simulator.draw_uniform(rows, 5)
         ranges = (wanted.forward, wanted.lateral, wanted.yaw)
         command = np.stack(
             [_between(limits, 2 * drawn[:, k] - 1) for k, limits in enumerate(ranges)], axis=1
         )
+        straight = drawn[:, 4] < wanted.straight
+        command[straight] = 0.0
+        command[straight, 0] = _between(wanted.straight_forward, 2 * drawn[straight, 0] - 1)
         command[drawn[:, 3] < wanted.standing] = 0.0
         self.command[rows] = command
 

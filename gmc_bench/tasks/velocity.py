@@ -24,6 +24,10 @@ class Commands:
     """rad/s."""
     standing: float = 0.05
     """Share of commands that are zero."""
+    straight: float = 0.5
+    """Share of commands without lateral and yaw velocity, straight on as fast as the following."""
+    straight_forward: Range = (0.4, 1.0)
+    """m/s."""
     resample_s: float = 10.0
     """s between two draws."""
 
@@ -35,6 +39,7 @@ class Commands:
             lateral=(lateral, lateral),
             yaw=(yaw, yaw),
             standing=0.0,
+            straight=0.0,
             resample_s=1e9,
         )
 

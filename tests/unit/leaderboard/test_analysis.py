@@ -218,6 +218,11 @@ def test_choice_of_the_reference() -> None:
     assert chosen(*others, mlp) == ("mlp", "wide")
     # By key, not by score.
     assert chosen(mlp, _record(better, method="mlp", preset="xl")) == ("mlp", "wide")
+    # Of two versions the newer one counts, whatever the scores.
+    old, new = _record(better, method="mlp"), _record(train, method="mlp", method_version=2)
+    reference = _with_references(old, new).reference
+    assert reference is not None
+    assert reference.row.key.method_version == 2
     # An incomplete row is no reference.
     unfinished = _record(train, method="mlp", protocol_seeds=(0, 1))
     assert chosen(*others, unfinished) == ("alone", "lite")
