@@ -29,8 +29,8 @@ NOISE = {
 Source: isaac-sim/IsaacLab, velocity task; the same as legged_gym's.
 """
 _SCALES = {"base_angular_velocity": 0.25, "joint_velocity": 0.05}
-_ROUGH_CELLS, _ROUGH_CELL = 160, 0.1
-"""Micro-rough ground: cells of 0.1 m, 16 m wide."""
+_ROUGH_CELLS, _ROUGH_CELL = 480, 0.1
+"""Micro-rough ground: cells of 0.1 m, 48 m wide: farther than the fastest command leads."""
 _GROUNDS = 2  # a plane, and micro-rough ground
 _WALKING = 0.1  # m/s; slower commands ask to stand
 
