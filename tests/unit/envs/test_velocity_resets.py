@@ -1,0 +1,209 @@
+"""What differs from episode to episode, within its ranges: start, ground, robot, command, push."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gmc_bench.envs.velocity_core import VelocityCore
+from gmc_bench.robots import GO1, ROBOTS
+from gmc_bench.robots.bodies import RobotBody
+from gmc_bench.robots.friction import FRICTION_PAIRS
+from gmc_bench.tasks.quadruped_velocity import TASK
+from gmc_bench.tasks.velocity import Commands
+
+BODIES = [RobotBody(robot) for robot in ROBOTS.values()]
+PAIR = FRICTION_PAIRS["low"]
+
+
+def _core(task=TASK, num_envs=8, bodies=BODIES, seed=0):
+    core = VelocityCore(task, bodies, num_envs, num_threads=1)
+    core.simulator.seed(seed)
+    core.reset(np.arange(num_envs), np.arange(num_envs) % len(bodies))
+    return core
+
+
+@pytest.fixture(scope="module")
+def many():
+    """400 first episodes of Go1, in the training's conditions."""
+    return _core(num_envs=400, bodies=[RobotBody(GO1)])
+
+
+def _evenly(values, low, high):
+    """Check that numbers fill a range and do not leave it."""
+    span = high - low
+    assert low <= values.min() < low + 0.05 * span
+    assert high - 0.05 * span < values.max() <= high
+    assert abs(values.mean() - (low + high) / 2) < 0.1 * span
+
+
+def _states(core):
+    rows = range(core.num_envs)
+    return tuple(
+        np.stack([getattr(core.simulator.data(row), name).copy() for row in rows])
+        for name in ("qpos", "qvel")
+    )
+
+
+def test_starts_are_scattered(many):
+    qpos, qvel = _states(many)
+    noise = many.task.disturbances
+    heading = 2.0 * np.arctan2(qpos[:, 6], qpos[:, 3])
+    _evenly(heading, -math.pi, math.pi)
+    np.testing.assert_allclose(many.simulator.base[:, 12], heading, atol=1e-9)
+    np.testing.assert_array_equal(qpos[:, 4:6], 0.0)  # level
+    np.testing.assert_array_equal(many.tilt(), 0.0)
+    _evenly(qpos[:, 0], -1.0, 1.0)
+    _evenly(qpos[:, 1], -1.0, 1.0)
+    _evenly(qvel[:, :6], -noise.velocity_noise, noise.velocity_noise)
+    np.testing.assert_array_equal(qvel[:, 6:], 0.0)
+    offsets = qpos[:, 7:] - GO1.pose.angles
+    soft = np.array(GO1.soft_ranges)
+    _evenly(offsets, -noise.joint_noise, noise.joint_noise)
+    assert (qpos[:, 7:] >= soft[:, 0] - 1e-12).all()
+    assert (qpos[:, 7:] <= soft[:, 1] + 1e-12).all()
+    assert abs(np.corrcoef(qpos[:, 0], heading)[0, 1]) < 0.2
+
+
+def test_robots_and_friction_differ(many):
+    simulator, noise = many.simulator, many.task.disturbances
+    _evenly(simulator.strength, *noise.strength)
+    _evenly(simulator.base_mass, *noise.base_mass)
+    own = GO1.base.inertial.mass
+    for row in range(5):
+        mass = simulator.model(row).body_mass[1]
+        assert mass == pytest.approx(simulator.base_mass[row] * own)
+    for pair in noise.friction:
+        share = (simulator.friction == (pair.static, pair.dynamic)).all(axis=1).mean()
+        assert share == pytest.approx(1 / len(noise.friction), abs=0.08)
+    known = [(pair.static, pair.dynamic) for pair in noise.friction]
+    assert all(tuple(pair) in known for pair in simulator.friction.tolist())
+
+
+def test_half_of_the_episodes_start_on_rough_ground(many):
+    simulator = many.simulator
+    fields = np.array([simulator.model(row).nhfield for row in range(many.num_envs)])
+    np.testing.assert_array_equal(fields, simulator.robot_index % 2)
+    assert fields.mean() == pytest.approx(many.task.rough_share, abs=0.08)
+    leg = np.linalg.norm(GO1.links[1].position) + np.linalg.norm(GO1.links[2].position)
+    rough = simulator.model(int(np.flatnonzero(fields)[0]))
+    height = many.task.roughness * leg
+    assert rough.hfield_size[0, 2] == pytest.approx(height, rel=1e-3)
+    assert rough.hfield_data.std() == pytest.approx(1 / math.sqrt(12), rel=0.05)
+    base = simulator.base[:, 2] - GO1.pose.base_height
+    np.testing.assert_allclose(base[fields == 0], 0.01)
+    np.testing.assert_allclose(base[fields == 1], 0.01 + height, rtol=1e-3)
+
+
+def test_no_foot_starts_inside_the_ground():
+    core = _core(replace(TASK, rough_share=1.0), 40)
+    for row in range(40):
+        data = core.simulator.data(row)
+        robot = core.simulator.robots[core.simulator.robot_index[row]]
+        depth = [c.dist for c in data.contact[: data.ncon] if set(c.geom) & set(robot.foot_geoms)]
+        # The scatter of the joints lets a foot reach a little below the stance.
+        assert min(depth, default=0.0) > -0.25 * robot.robot.pose.base_height
+
+
+def test_commands_are_drawn_anew(many):
+    wanted, command = many.task.commands, many.command
+    standing = (command == 0.0).all(axis=1)
+    assert standing.mean() == pytest.approx(wanted.standing, abs=0.04)
+    straight = (command[:, 1:] == 0.0).all(axis=1) & ~standing
+    assert straight[~standing].mean() == pytest.approx(wanted.straight, abs=0.08)
+    _evenly(command[straight, 0], *wanted.straight_forward)
+    for axis, limits in enumerate((wanted.forward, wanted.lateral, wanted.yaw)):
+        _evenly(command[~standing & ~straight, axis], *limits)
+    task = replace(TASK, commands=replace(wanted, resample_s=0.1))
+    core = _core(task, 4)
+    changes = []
+    for _ in range(15):
+        before = core.command.copy()
+        core.step(np.zeros((4, 12, 1)))
+        changes.append((core.command != before).any(axis=1))
+    expected = np.isin(np.arange(1, 16), [5, 10, 15])
+    np.testing.assert_array_equal(np.array(changes), np.repeat(expected[:, None], 4, axis=1))
+
+
+def test_pushes_come_when_due_and_are_bounded():
+    noise = replace(TASK.disturbances, push_s=(0.1, 0.2), push=0.5, observation=0.0)
+    pushed, calm = (
+        _core(replace(TASK, disturbances=replace(noise, push=push)), 8) for push in (0.5, 0.0)
+    )
+    first = np.full(8, -1)
+    for step in range(1, 12):
+        for core in (pushed, calm):
+            core.step(np.zeros((8, 12, 1)))
+        for row in np.flatnonzero(first < 0):
+            change = pushed.simulator.data(row).qvel - calm.simulator.data(row).qvel
+            if change.any():
+                first[row] = step
+                assert (np.abs(change[:2]) <= 0.5).all()
+                assert (np.abs(change[:2]) > 0.0).all()
+                np.testing.assert_array_equal(change[2:], 0.0)
+    assert ((first >= 5) & (first <= 10)).all()
+    assert len(set(first)) > 2
+
+
+def test_measured_episodes_are_not_disturbed():
+    task = TASK.undisturbed(PAIR, Commands.fixed(1.0))
+    core = _core(task, 16)
+    qpos, qvel = _states(core)
+    np.testing.assert_array_equal(qpos[:, 3:7], [[1.0, 0.0, 0.0, 0.0]] * 16)
+    np.testing.assert_array_equal(qvel, 0.0)
+    assert len(np.unique(qpos[:, 7:])) == 16 * 12  # small scatter is left
+    np.testing.assert_array_equal(core.simulator.friction, [[0.3, 0.2]] * 16)
+    np.testing.assert_array_equal(core.simulator.strength, 1.0)
+    np.testing.assert_array_equal(core.simulator.base_mass, 1.0)
+    np.testing.assert_array_equal(core.simulator.robot_index % 2, 0)  # planes
+    for _ in range(20):
+        core.step(np.zeros((16, 12, 1)))
+        np.testing.assert_array_equal(core.command, [[1.0, 0.0, 0.0]] * 16)
+
+
+def test_robots_settle_and_stand():
+    pair = FRICTION_PAIRS["high"]
+    for rough in (0.0, 1.0):
+        core = _core(TASK.undisturbed(pair, Commands.fixed(0.0), rough_share=rough), 8)
+        lowest = np.full(8, np.inf)
+        for _ in range(150):
+            result = core.step(np.zeros((8, 12, 1)))
+            assert not result.terminated.any()
+            lowest = np.minimum(lowest, core.simulator.base[:, 2])
+        heights = np.array([robot.pose.base_height for robot in ROBOTS.values()])
+        share = core.simulator.base[:, 2] / heights[core.morphology_index]
+        assert ((share > 0.8) & (share < 1.06)).all()
+        assert (lowest / heights[core.morphology_index] > 0.7).all()
+        assert (np.degrees(core.tilt()) < 4.0).all()
+        assert (np.abs(core.simulator.base[:, 3:9]) < 0.05).all()
+
+
+def test_the_robot_of_a_row_can_change_and_others_stay():
+    core = _core(num_envs=4)
+    for _ in range(5):
+        core.step(np.zeros((4, 12, 1)))
+    kept = np.array([0, 3])
+    before, length = core.dynamic.copy(), core.episode_length.copy()
+    states = [core.simulator.data(row).qpos.tobytes() for row in kept]
+    streams = core.simulator.streams.copy()
+    core.reset(np.array([2, 1]), np.array([0, 3]))
+    np.testing.assert_array_equal(core.morphology_index, [0, 3, 0, 3])
+    np.testing.assert_array_equal(core.dynamic[kept], before[kept])
+    np.testing.assert_array_equal(core.simulator.streams[kept], streams[kept])
+    assert [core.simulator.data(row).qpos.tobytes() for row in kept] == states
+    np.testing.assert_array_equal(core.episode_length, [length[0], 0, 0, length[3]])
+    np.testing.assert_array_equal(core.action[[1, 2]], 0.0)
+    masses = [core.simulator.model(row).body_mass.sum() for row in range(4)]
+    assert masses[1] == pytest.approx(BODIES[3].robot.mass, rel=0.1)
+    assert masses[2] == pytest.approx(BODIES[0].robot.mass, rel=0.1)
+    core.step(np.zeros((4, 12, 1)))
+
+
+def test_rough_ground_reaches_as_far_as_an_episode_goes():
+    """A robot that follows the fastest command for a whole episode stays on its ground."""
+    core = _core(replace(TASK, rough_share=1.0), 4)
+    reach = core.task.horizon * core.simulator.control_dt * max(core.task.commands.forward) + 1.0
+    for row in range(4):
+        height, width = core.simulator.model(row).hfield_size[0, :2]
+        assert min(height, width) > reach

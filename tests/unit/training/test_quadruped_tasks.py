@@ -1,0 +1,110 @@
+"""Training on quadrupeds: a continued run is the uninterrupted one."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from gmc_bench.config import to_dict
+from gmc_bench.evaluation.evaluate import evaluate_policy
+from gmc_bench.methods import METHODS
+from gmc_bench.robots import ROBOTS
+from gmc_bench.robots.bodies import RobotBody
+from gmc_bench.suites.protocol import PPOConfig, Protocol
+from gmc_bench.tasks.quadruped_velocity import TASK
+from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.training.run_config import RunConfig
+from gmc_bench.training.run_folder import RunFolder
+from gmc_bench.training.trainer import Trainer
+
+BODIES = tuple(RobotBody(robot) for robot in ROBOTS.values())
+BUSY = replace(
+    TASK,
+    horizon=12,  # so that time limits are met
+    commands=replace(TASK.commands, resample_s=0.1),
+    disturbances=replace(TASK.disturbances, push_s=(0.05, 0.2)),
+)
+
+
+@pytest.fixture
+def make(tmp_path):
+    def build(name):
+        method = METHODS.get("recmorph")
+        config = RunConfig(
+            method="recmorph",
+            method_config=to_dict(method.make_config("lite", {"width": 8, "hidden": 8})),
+            suite="unit-v1",
+            task=BUSY.id,
+            morphologies="unit",
+            morphologies_digest="0" * 64,
+            protocol=Protocol(
+                name="unit",
+                preset="lite",
+                env_steps=192,
+                num_envs=4,
+                rollout_length=16,
+                ppo=PPOConfig(repeat=2, batch_size=24, lr=1e-2),
+                sampling_warmup_iterations=1,
+            ),
+            seed=0,
+            checkpoint_interval_s=0.0,
+        )
+        path = tmp_path / name
+        folder = RunFolder(path, create=not path.exists())
+        folder.config.touch()
+        return Trainer(config, method, BUSY, BODIES, TokenSpec(16, 1, parts="actuators"), folder)
+
+    return build
+
+
+class StopEarlyError(Exception):
+    pass
+
+
+def test_a_continued_run_ends_in_the_same_bits(make):
+    whole = make("whole")
+    whole.train(lambda progress: None)
+
+    def stop(progress):
+        if progress.env_steps == 128:
+            raise StopEarlyError
+
+    with pytest.raises(StopEarlyError):
+        make("parts").train(stop)
+    parts = make("parts")
+    assert parts.env_steps == 128
+    parts.train(lambda progress: None)
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(parts.model.state_dict()[name], value), name
+    assert parts.curve == whole.curve
+    ends = [trainer.env.get_state() for trainer in (parts, whole)]
+    assert ends[0].core.dynamic.tobytes() == ends[1].core.dynamic.tobytes()
+    assert set(ends[0].core.extra) == set(ends[1].core.extra)
+    for name, value in ends[0].core.extra.items():
+        assert value.tobytes() == ends[1].core.extra[name].tobytes(), name
+
+
+def test_a_trained_policy_is_scored_on_every_robot_alike_each_time(make):
+    trainer = make("run")
+    trainer.train(lambda progress: None)
+
+    def returns(seed):
+        found = evaluate_policy(
+            trainer.model,
+            trainer.normalizer,
+            BUSY,
+            BODIES,
+            episodes=2,
+            mode="deterministic",
+            seed=seed,
+            num_threads=1,
+        )
+        return np.array([[episode.episode_return for episode in body] for body in found])
+
+    first = returns(3)
+    assert first.shape == (4, 2)
+    assert np.isfinite(first).all()
+    assert len(np.unique(first)) > 4
+    np.testing.assert_array_equal(returns(3), first)
+    assert (returns(4) != first).any()
