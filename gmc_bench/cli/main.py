@@ -12,7 +12,9 @@ from typing import NoReturn
 import gmc_bench
 from gmc_bench.cli import (
     check_method,
+    deploy,
     evaluate,
+    export,
     leaderboard,
     listing,
     morphologies,
@@ -25,7 +27,8 @@ from gmc_bench.cli.parser import Parser
 from gmc_bench.errors import GmcBenchError
 
 VERBS = (
-    run, evaluate, study, listing, check_method, morphologies, profile, render, leaderboard,
+    run, evaluate, study, listing, check_method, morphologies, profile, render, export, deploy,
+    leaderboard,
 )  # fmt: skip
 
 

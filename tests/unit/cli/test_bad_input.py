@@ -77,7 +77,7 @@ SETTINGS = {
 
 CASES = [
     # verbs
-    ("nonsense", "unknown verb 'nonsense'; known: check-method, evaluate,"),
+    ("nonsense", "unknown verb 'nonsense'; known: check-method, deploy, evaluate,"),
     ("rnu", "unknown verb 'rnu'; did you mean 'run'?"),
     ("--nonsense", "unknown option '--nonsense'"),
     # names

@@ -1,0 +1,275 @@
+"""What a robot's computer must know to run a policy: joint order, pose, gains, token layout."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gmc_bench.errors import ConfigError, UnknownNameError, did_you_mean
+from gmc_bench.robots.actuation import native_from_shared
+from gmc_bench.robots.bodies import RobotBody
+from gmc_bench.robots.model import compile_robot
+from gmc_bench.robots.schema import SHARED_JOINTS, Robot
+from gmc_bench.tasks.velocity import VelocityTask
+from gmc_bench.tokens.actuators import NUM_ACTUATORS, build_actuator_table
+from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.types import DoubleArray, FloatArray, IntArray
+
+FORMAT = "gmc-bench-policy-1"
+"""Version of the layout of `Manifest.to_dict`."""
+SCALES = {"base_angular_velocity": 0.25, "joint_velocity": 0.05}
+"""Factors from SI units to features, where they are not 1."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RobotInterface:
+    """One robot's side of a policy; values per joint are in the shared order."""
+
+    name: str
+    """Id of the robot."""
+    index: int
+    """Its number among the robots of the policy."""
+    order: str
+    """Name of the native joint order."""
+    joint_names: tuple[str, ...]
+    """Twelve names in the native order."""
+    native: IntArray
+    """(12,) int64, native slot i holds the joint of shared slot `native[i]`."""
+    default_angles: DoubleArray
+    """(12,) float64, rad."""
+    soft_limits: DoubleArray
+    """(12, 2) float64, rad, as in the features."""
+    hard_limits: DoubleArray
+    """(12, 2) float64, rad; beyond them is an emergency."""
+    torque_limits: DoubleArray
+    """(12,) float64, N m."""
+    kp: float
+    """N m/rad, of the drive below the policy."""
+    kd: float
+    """N m s/rad."""
+    action_scale: float
+    """rad per unit of action."""
+    context: FloatArray
+    """(12, Fc) float32, features fixed by the robot, in token order."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Layout:
+    """Where each number stands in a token."""
+
+    num_tokens: int
+    """L."""
+    num_features: int
+    """F."""
+    features: tuple[Mapping[str, Any], ...]
+    """Name, start, width, unit, frame, kind and scale of every group, in token order."""
+
+    @property
+    def slots(self) -> dict[str, slice]:
+        """Places of the time-varying groups by name."""
+        return {
+            str(group["name"]): slice(group["start"], group["start"] + group["width"])
+            for group in self.features
+            if group["kind"] == "dynamic"
+        }
+
+    @property
+    def context_places(self) -> IntArray:
+        """(Fc,) int64, places of the features fixed by the robot."""
+        found = [
+            place
+            for group in self.features
+            if group["kind"] == "context"
+            for place in range(group["start"], group["start"] + group["width"])
+        ]
+        return np.array(found, np.int64)
+
+    def scale(self, name: str) -> float:
+        """Return the factor from SI units to the features of a group."""
+        return next(float(group["scale"]) for group in self.features if group["name"] == name)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Manifest:
+    """Everything about a policy but its weights."""
+
+    layout: Layout
+    robots: Mapping[str, RobotInterface]
+    """By id."""
+    action_clip: float
+    """Actions beyond it are cut off."""
+    rate: float
+    """Hz."""
+    origin: Mapping[str, Any]
+    """Where the policy comes from: method, suite, task, protocol, seed, digests, version."""
+
+    def robot(self, name: str) -> RobotInterface:
+        """Return a robot's side.
+
+        Raises:
+            UnknownNameError: the policy was not trained on it.
+        """
+        if name not in self.robots:
+            raise UnknownNameError(
+                f"the policy controls no robot {name!r}{did_you_mean(name, self.robots)}"
+            )
+        return self.robots[name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON, which `from_dict` reads back without loss."""
+        return {
+            "format": FORMAT,
+            **self.origin,
+            "rate_hz": self.rate,
+            "action_clip": self.action_clip,
+            "shared_joint_order": list(SHARED_JOINTS),
+            "num_tokens": self.layout.num_tokens,
+            "num_features": self.layout.num_features,
+            "num_active_tokens": NUM_ACTUATORS,
+            "observations": [dict(group) for group in self.layout.features],
+            "robots": {name: _plain(robot) for name, robot in self.robots.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> "Manifest":
+        """Read what `to_dict` made.
+
+        Raises:
+            ConfigError: something is missing, or the format is another one.
+        """
+        if content.get("format") != FORMAT:
+            raise ConfigError(
+                f"the policy file has the format {content.get('format')!r}, expected {FORMAT!r}; "
+                f"export the run again with this version of gmc-bench"
+            )
+        try:
+            return cls(
+                layout=Layout(
+                    num_tokens=int(content["num_tokens"]),
+                    num_features=int(content["num_features"]),
+                    features=tuple(content["observations"]),
+                ),
+                robots={name: _robot(value) for name, value in content["robots"].items()},
+                action_clip=float(content["action_clip"]),
+                rate=float(content["rate_hz"]),
+                origin={name: content[name] for name in content if name not in _OWN},
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConfigError(
+                f"the policy file's description cannot be read ({error!r}); export the run again"
+            ) from error
+
+
+_OWN = (
+    "format", "rate_hz", "action_clip", "shared_joint_order", "num_tokens", "num_features",
+    "num_active_tokens", "observations", "robots",
+)  # fmt: skip
+_ARRAYS: dict[str, type] = {
+    "native": np.int64,
+    "default_angles": np.float64,
+    "soft_limits": np.float64,
+    "hard_limits": np.float64,
+    "torque_limits": np.float64,
+    "context": np.float32,
+}
+
+
+def make_manifest(
+    task: VelocityTask,
+    bodies: Sequence[RobotBody],
+    spec: TokenSpec,
+    origin: Mapping[str, Any],
+) -> Manifest:
+    """Describe a policy for quadrupeds.
+
+    Args:
+        task: what it was trained for.
+        bodies: the robots, in the order of training.
+        spec: its token layout.
+        origin: see `Manifest.origin`.
+
+    Raises:
+        TokenOverflowError: the layout is not one of actuators.
+    """
+    table = build_actuator_table([compile_robot(body.robot) for body in bodies], spec)
+    rate = 1.0 / (task.num_substeps * _TIMESTEP)
+    layout = Layout(
+        num_tokens=spec.max_limbs,
+        num_features=spec.num_features,
+        features=tuple(
+            {
+                "name": group.name,
+                "start": group.start,
+                "width": group.width,
+                "unit": group.unit,
+                "frame": group.frame,
+                "kind": group.kind,
+                "scale": SCALES.get(group.name, 1.0) if group.kind == "dynamic" else 1.0,
+            }
+            for group in spec.slices
+        ),
+    )
+    robots = {
+        body.name: interface_of(body.robot, table.context[index, :NUM_ACTUATORS], index)
+        for index, body in enumerate(bodies)
+    }
+    return Manifest(
+        layout=layout, robots=robots, action_clip=task.action_clip, rate=rate, origin=origin
+    )
+
+
+_TIMESTEP = 0.005  # s, of the compiled robots
+
+
+def interface_of(robot: Robot, context: FloatArray, index: int = 0) -> RobotInterface:
+    """Return a robot's side of a policy, in the first of its native orders.
+
+    Args:
+        robot: the robot.
+        context: (12, Fc) float32, see `RobotInterface.context`.
+        index: its number among the robots of the policy.
+    """
+    order = next(iter(robot.native_orders))
+    joints = [link.joint for link in robot.links]
+    return RobotInterface(
+        name=robot.name,
+        index=index,
+        order=order,
+        joint_names=robot.native_order(order),
+        native=native_from_shared(robot, order),
+        default_angles=np.array(robot.pose.angles),
+        soft_limits=np.array(robot.soft_ranges),
+        hard_limits=np.array([joint.range for joint in joints]),
+        torque_limits=np.array([joint.torque_limit for joint in joints]),
+        kp=robot.gains.kp,
+        kd=robot.gains.kd,
+        action_scale=robot.gains.action_scale,
+        context=context.copy(),
+    )
+
+
+def with_order(interface: RobotInterface, robot: Robot, order: str) -> RobotInterface:
+    """Return the same robot in another of its native orders.
+
+    Raises:
+        MorphologyError: it has no such order.
+    """
+    native = native_from_shared(robot, order)
+    return replace(interface, order=order, joint_names=robot.native_order(order), native=native)
+
+
+def _plain(robot: RobotInterface) -> dict[str, Any]:
+    values = {name: getattr(robot, name) for name in robot.__dataclass_fields__}
+    return {
+        name: value.tolist() if isinstance(value, np.ndarray) else value
+        for name, value in {**values, "joint_names": list(robot.joint_names)}.items()
+    }
+
+
+def _robot(content: Mapping[str, Any]) -> RobotInterface:
+    values = {
+        name: np.array(value, _ARRAYS[name]) if name in _ARRAYS else value
+        for name, value in content.items()
+    }
+    return RobotInterface(**{**values, "joint_names": tuple(values["joint_names"])})

@@ -1,0 +1,176 @@
+"""Draws a quadruped's trial, and encodes it as H.264."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import mujoco
+import numpy as np
+
+from gmc_bench.errors import StorageError
+from gmc_bench.rendering.camera import View, follow
+from gmc_bench.rendering.canvas import Canvas
+from gmc_bench.rendering.overlay import Overlay
+from gmc_bench.rendering.scene import _ASSETS, _LIGHT, _SUN, _VISUAL, FIELD_OF_VIEW, SQUARE
+from gmc_bench.rendering.video import VideoSettings, frame_steps, load_encoder
+from gmc_bench.robots.mjcf import FLOOR, HeightField, build_mjcf
+from gmc_bench.robots.model import CompiledRobot
+from gmc_bench.types import Array, DoubleArray
+
+_BASE_COLOR = (0.77, 0.77, 0.78, 1.0)
+_LEG_COLOR = (0.25, 0.45, 0.72, 1.0)
+_FOOT_COLOR = (0.16, 0.16, 0.18, 1.0)
+_DISTANCE = 6.5  # of the camera, in heights of the base
+_WINDOW = 0.5  # s over which the speed is averaged
+
+
+class _NumbersOnly(Overlay):
+    """An overlay without bars."""
+
+    def _bars(self, pen: Any, activity: DoubleArray) -> None:
+        pass
+
+
+def drawing_robot(compiled: CompiledRobot) -> Any:
+    """Compile a robot on its ground for drawing.
+
+    Args:
+        compiled: as it was simulated; its states can be put into the result.
+
+    Returns:
+        A `mujoco.MjModel`, which must not be simulated.
+    """
+    root = ElementTree.fromstring(build_mjcf(compiled.robot, terrain=_terrain(compiled)))
+    root.append(ElementTree.fromstring(_ASSETS.format(repeat=1 / SQUARE)))
+    root.append(ElementTree.fromstring(_VISUAL.format(fovy=FIELD_OF_VIEW)))
+    world = root.find("worldbody")
+    assert world is not None
+    floor, base = world.find("geom"), world.find("body")
+    assert floor is not None
+    assert base is not None
+    floor.set("material", "gmc/patch" if floor.get("type") == "hfield" else "gmc/floor")
+    world.append(ElementTree.fromstring(_SUN))
+    base.append(ElementTree.fromstring(_LIGHT))
+    model = mujoco.MjModel.from_xml_string(ElementTree.tostring(root, encoding="unicode"))
+    model.hfield_data[:] = compiled.model.hfield_data
+    model.stat.extent = 2.0  # the unit of the clip distances
+    model.geom_rgba[model.geom_bodyid > 0] = _LEG_COLOR
+    model.geom_rgba[model.geom_bodyid == compiled.base_body] = _BASE_COLOR
+    model.geom_rgba[compiled.foot_geoms] = _FOOT_COLOR
+    return model
+
+
+def _terrain(compiled: CompiledRobot) -> HeightField | None:
+    """Return the ground that a robot was compiled on; `None` for a plane."""
+    model = compiled.model
+    if not model.nhfield:
+        return None
+    half_x, half_y, relief, _ = model.hfield_size[0].tolist()
+    shape = (int(model.hfield_nrow[0]), int(model.hfield_ncol[0]))
+    lowest = float(model.geom(FLOOR).pos[2])
+    heights = lowest + relief * model.hfield_data.reshape(shape).astype(np.float64)
+    return HeightField(heights=heights, half_extents=(half_x, half_y))
+
+
+def draw_robot(
+    compiled: CompiledRobot,
+    states: Array,
+    control_dt: float,
+    title: str,
+    settings: VideoSettings,
+    canvas: Canvas,
+    *,
+    ending: str = "",
+) -> Iterator[Array]:
+    """Draw a trial.
+
+    Args:
+        compiled: the robot on its ground.
+        states: (T + 1, 19) float64, positions as the engine holds them.
+        control_dt: s between two of them.
+        title: written at the top.
+        settings: size and pictures per second.
+        canvas: of that size.
+        ending: written over the last pictures; empty for nothing.
+
+    Yields:
+        (height, width, 3) uint8, one for each of `frame_steps`.
+    """
+    model = drawing_robot(compiled)
+    height = compiled.robot.pose.base_height
+    points = follow(states[:, :3], 0.6 * height, control_dt)
+    overlay = _NumbersOnly(canvas.width, canvas.height, title, ())
+    data = mujoco.MjData(model)
+    canvas.show(model)
+    length, window = len(states) - 1, max(1, round(_WINDOW / control_dt))
+    for step in frame_steps(length, control_dt, settings.fps).tolist():
+        data.qpos[:] = states[step]
+        first = max(0, step - window)
+        moved = float(np.linalg.norm(states[step, :2] - states[first, :2]))
+        speed = moved / (max(step - first, 1) * control_dt)
+        pixels = canvas.draw(data, points[step], _DISTANCE * height, View())
+        numbers = (f"{speed:.2f} m/s", f"{step * control_dt:.2f} s")
+        yield overlay.draw(pixels, numbers, np.zeros(0), ending if step == length else "")
+
+
+def write_robot_video(
+    path: Path,
+    compiled: CompiledRobot,
+    states: Array,
+    control_dt: float,
+    title: str,
+    settings: VideoSettings,
+    *,
+    ending: str = "",
+) -> int:
+    """Draw a trial and write it as MP4 (H.264, yuv420p, index in front).
+
+    Args:
+        path: the file; it is seen whole or not at all.
+        compiled: see `draw_robot`, as are the other arguments.
+        states: (T + 1, 19) float64.
+        control_dt: s.
+        title: at the top.
+        settings: size and pictures per second.
+        ending: at the end.
+
+    Returns:
+        Number of pictures.
+
+    Raises:
+        ConfigError: the encoder is not installed, or nothing can be drawn on this machine.
+        StorageError: the file cannot be written.
+    """
+    encoder = load_encoder()
+    temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex}{path.suffix}")
+    count = 0
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with Canvas(settings.width, settings.height) as canvas:
+            sink = encoder.write_frames(
+                str(temporary), (settings.width, settings.height), fps=settings.fps,
+                codec="libx264", pix_fmt_out="yuv420p", macro_block_size=2, quality=None,
+                output_params=["-crf", "20", "-movflags", "+faststart"], ffmpeg_log_level="error",
+            )  # fmt: skip
+            sink.send(None)
+            try:
+                for frame in draw_robot(
+                    compiled, states, control_dt, title, settings, canvas, ending=ending
+                ):
+                    sink.send(np.ascontiguousarray(frame))
+                    count += 1
+            finally:
+                sink.close()
+        temporary.replace(path)
+    except OSError as error:
+        reason = error.strerror or " ".join(str(error).split())[:200]
+        raise StorageError(
+            f"cannot write {path}: {reason}; free some space or choose another --out"
+        ) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    return count

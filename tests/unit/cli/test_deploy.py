@@ -1,0 +1,84 @@
+"""A run's policy becomes a file, and both are put on trial."""
+
+import json
+import shutil
+
+import pytest
+
+RUN = (
+    "run", "--method", "recmorph", "--suite", "quadruped-friction", "--protocol", "smoke",
+    "--seed", "1", "--env-steps", "256", "--model.num-blocks", "1", "--model.width", "16",
+    "--model.hidden", "16", "--threads", "1", "--out",
+)  # fmt: skip
+SHORT = ("--trials", "1", "--seconds", "0.1", "--no-realtime")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs") / "run"
+
+
+@pytest.fixture
+def run_dir(gmc, finished):
+    if not finished.exists():
+        code, _, err = gmc(*RUN, finished)
+        assert code == 0, err
+    return finished
+
+
+def test_export_and_deploy(gmc, run_dir, tmp_path):
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    code, out, err = gmc("export", run_dir, "--format", "onnx", "--out", "walk.onnx")
+    assert code == 0, err
+    assert "robots  go1, go2, anymal-b, anymal-c" in out
+    assert "of the network's on 200 random observations" in out
+    code, out, err = gmc("deploy", "walk.onnx", *SHORT)
+    assert code == 0, err
+    assert "no evidence about hardware" in out
+    content = json.loads((tmp_path / "walk_deploy" / "deploy.json").read_text())
+    assert [item["robot"] for item in content["trials"]] == ["go1", "go2", "go2", "go2"]
+    assert content["policy"]["method"] == "recmorph"
+    assert len(content["policy"]["statistics_digest"]) == 64
+    code, _, err = gmc(
+        "deploy", run_dir, "--robot", "anymal-c", "--trial", "forward", *SHORT, "--out", "d"
+    )
+    assert code == 0, err
+    same = json.loads((tmp_path / "d" / "deploy.json").read_text())
+    assert same["policy"] == content["policy"]
+    assert (tmp_path / "d" / "table.md").read_text().startswith("# Virtual deployment")
+
+
+def test_what_is_refused(gmc, run_dir, tmp_path):
+    code, _, err = gmc("deploy", run_dir, "--trial", "backward")
+    assert code == 2
+    assert "unknown trial 'backward'; did you mean 'backward-right'?" in err
+    code, _, err = gmc("deploy", run_dir, "--robot", "go1")
+    assert code == 2
+    assert "add --trial TRIAL" in err
+    code, _, err = gmc("deploy", run_dir, "--robot", "go3", "--trial", "forward")
+    assert code == 2
+    assert "unknown robot 'go3'" in err
+    code, _, err = gmc("deploy", "absent.onnx", *SHORT)
+    assert code == 2
+    assert "cannot be read as ONNX" in err
+    code, _, err = gmc("export", run_dir, "--out", "walk.pt")
+    assert code == 2
+    assert "give a file that ends in .onnx" in err
+    shutil.copytree(run_dir, tmp_path / "copy")
+    (tmp_path / "copy" / "policy.safetensors").unlink()
+    code, _, err = gmc("export", "copy")
+    assert code == 2
+    assert "cannot be read" in err
+
+
+def test_runs_on_other_bodies_are_refused(gmc):
+    code, _, err = gmc(
+        "run", "--method", "recmorph", "--suite", "unimal", "--task", "ft", "--protocol", "smoke",
+        "--seed", "1", "--morphologies", "tiny", "--env-steps", "1024", "--threads", "1",
+        "--model.width", "8", "--model.hidden", "8", "--out", "limbs",
+    )  # fmt: skip
+    assert code == 0, err
+    code, _, err = gmc("export", "limbs")
+    assert code == 2
+    assert "policies are deployed on quadrupeds, but this run's task is unimal-ft" in err

@@ -1,0 +1,76 @@
+"""The adapter makes the tokens that policies were trained on, from readings in native order."""
+
+from dataclasses import replace
+
+import mujoco
+import numpy as np
+import pytest
+
+from gmc_bench.deployment.adapter import Adapter
+from gmc_bench.deployment.robot import SimulatedRobot
+from gmc_bench.deployment.trials import TRIALS, undisturbed
+from gmc_bench.envs.velocity_core import VelocityCore, compile_grounds
+from gmc_bench.robots import ROBOTS
+from gmc_bench.robots.bodies import RobotBody
+from gmc_bench.robots.friction import FRICTION_PAIRS
+from gmc_bench.tasks.quadruped_velocity import TASK
+from gmc_bench.tasks.velocity import Commands
+from gmc_bench.tokens.spec import TokenSpec
+
+COMMAND = (0.5, -0.2, 0.1)
+
+
+@pytest.mark.parametrize("name", sorted(ROBOTS))
+def test_tokens_and_motion_are_those_of_the_environment(subject, name):
+    body = RobotBody(ROBOTS[name])
+    task = TASK.undisturbed(FRICTION_PAIRS["nominal"], Commands.fixed(*COMMAND))
+    spec = TokenSpec(14, 1, parts="actuators")
+    core = VelocityCore(task, [body], 1, token_spec=spec, num_threads=1)
+    core.reset(np.zeros(1, np.int64), np.zeros(1, np.int64))
+    conditions = undisturbed(TRIALS["forward"])
+    interface = subject.manifest.robot(name)
+    robot = SimulatedRobot(compile_grounds([body], task)[0], interface, conditions)
+    adapter, rng = Adapter(subject.manifest, name), np.random.default_rng(1)
+    for _ in range(10):
+        # Contacts amplify rounding, so each step starts from the same state.
+        mujoco.mj_copyData(robot.data, robot.model, core.simulator.data(0))
+        found = adapter.tokens(robot.read(), np.array(COMMAND))
+        assert found.shape == (1, 14, 32)
+        wanted = np.zeros_like(found)
+        wanted[..., spec.dynamic_indices] = core.dynamic
+        wanted[..., spec.context_indices] = core.table.context
+        assert np.abs(found - wanted).max() < 1e-6
+        assert not found[:, 12:].any()
+        actions = np.zeros((1, 14, 1), np.float32)
+        actions[0, :12, 0] = rng.normal(0.0, 1.0, 12)
+        core.step(actions)
+        robot.send(adapter.targets(actions[0, :, 0]))
+        robot.advance(task.num_substeps)
+        assert np.allclose(robot.data.qpos, core.simulator.data(0).qpos, atol=1e-6)
+        assert np.allclose(robot.yaw_velocity(), core.yaw_velocity()[0], atol=1e-4)
+        assert robot.tilt() == pytest.approx(core.tilt()[0], abs=1e-6)
+
+
+def test_targets_are_offsets_from_the_stance_in_the_native_order(subject):
+    adapter = Adapter(subject.manifest, "go2")
+    actions = np.zeros(14, np.float32)
+    actions[3], actions[0], actions[12] = 2.0, -100.0, 7.0  # FR hip, FL hip, padding
+    targets = adapter.targets(actions)
+    assert targets[0] == pytest.approx(-0.1 + 0.25 * 2.0)  # the maker's order starts with FR
+    assert targets[3] == pytest.approx(0.1 - 0.25 * TASK.action_clip)
+    assert adapter.action[3] == 2.0
+    adapter.reset()
+    assert not adapter.action.any()
+
+
+def test_noise_and_bias_reach_the_tokens(subject):
+    body, interface = RobotBody(ROBOTS["go2"]), subject.manifest.robot("go2")
+    ground = compile_grounds([body], TASK)[0]
+    quiet = undisturbed(TRIALS["forward"])
+    loud = replace(quiet, velocity_bias=(0.1, 0.0, 0.0), observation_noise=1.0, sensor_seed=3)
+    calm = SimulatedRobot(ground, interface, quiet).read()
+    shaken = SimulatedRobot(ground, interface, loud).read()
+    apart = shaken.base_linear_velocity - calm.base_linear_velocity
+    assert 0.0 < apart[0] < 0.2
+    assert np.abs(apart[1:]).max() <= 0.1
+    assert 0.0 < np.abs(shaken.joint_angles - calm.joint_angles).max() <= 0.01

@@ -1,0 +1,88 @@
+"""One file that gives the actions of the network."""
+
+import numpy as np
+import pytest
+import torch
+
+from gmc_bench.deployment.export import FixedIndices, load_package
+from gmc_bench.deployment.policies import OnnxPolicy, largest_difference
+from gmc_bench.errors import CheckpointError, ConfigError
+from tests.unit.deployment.conftest import Subject
+
+
+def test_the_file_agrees_with_the_network(subject, onnx_file):
+    exported = OnnxPolicy(onnx_file)
+    assert exported.manifest.to_dict() == subject.manifest.to_dict()
+    assert largest_difference(subject.policy, exported, 300) < 1e-5
+    assert largest_difference(subject.policy, exported, 100, spread=30.0) < 1e-5  # clipped
+
+
+@pytest.mark.slow
+def test_it_agrees_on_ten_thousand_observations(subject, onnx_file):
+    assert largest_difference(subject.policy, OnnxPolicy(onnx_file), 10_000) < 1e-5
+
+
+def test_robots_are_told_apart_and_padding_does_not_matter(subject, onnx_file):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(onnx_file)
+    rng = np.random.default_rng(0)
+    tokens = rng.normal(size=(1, 14, 32)).astype(np.float32)
+    mask = np.zeros((1, 14), np.bool_)
+    mask[:, 12:] = True
+    (one,) = session.run(None, {"tokens": tokens, "mask": mask})
+    assert one.shape == (1, 14)
+    assert not one[:, 12:].any()
+    assert np.abs(one[:, :12]).min() > 0.0
+    tokens[:, 12:] = 1e6
+    (other,) = session.run(None, {"tokens": tokens, "mask": mask})
+    assert np.array_equal(one, other)
+    tokens[0, :12, 31] = 0.0  # the robot's own features are inputs
+    tokens[0, :12, 26] += 0.5
+    (changed,) = session.run(None, {"tokens": tokens, "mask": mask})
+    assert np.abs(changed - one).max() > 1e-4
+    mask[0, 3] = True
+    (masked,) = session.run(None, {"tokens": tokens, "mask": mask})
+    assert masked[0, 3] == 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "method",
+    [
+        "bot", "gcnt", "metamorph", "metamorph-star", "mi-hgnn", "mlp", "modumorph", "nervenet",
+        "recmorph-bigru", "recmorph-bilstm", "recmorph-bimamba2", "smr", "swat",
+    ],
+)  # fmt: skip
+def test_other_methods(method, tmp_path):
+    other = Subject(method)
+    exported = OnnxPolicy(other.export(tmp_path / "policy.onnx"))
+    # Random weights make large numbers inside NerveNet, and so large rounding.
+    tolerance = 3e-5 if method == "nervenet" else 1e-5
+    assert largest_difference(other.policy, exported, 100) < tolerance
+
+
+def test_only_whole_numbers_are_fixed():
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    index = torch.tensor([2, 0, 1])
+
+    def function(values):
+        with FixedIndices():
+            order = index.sort().indices
+            positive = ~(values > 0)
+            return values[order] * positive
+
+    traced = make_fx(function)(torch.tensor([1.0, -2.0, 3.0]))
+    assert "sort" not in traced.code
+    values = torch.tensor([-1.0, 2.0, -3.0])
+    assert torch.equal(traced(values), function(values))
+
+
+def test_what_is_missing_or_broken_is_said(tmp_path):
+    with pytest.raises(ConfigError, match=r"pip install 'gmc-bench\[deploy\]'"):
+        load_package("no_such_package")
+    pytest.importorskip("onnxruntime")
+    (tmp_path / "a.onnx").write_bytes(b"no")
+    with pytest.raises(CheckpointError, match="cannot be read as ONNX"):
+        OnnxPolicy(tmp_path / "a.onnx")

@@ -1,0 +1,146 @@
+"""Trials end as they should, and the clock is kept."""
+
+import math
+import time
+from dataclasses import replace
+
+import mujoco
+import numpy as np
+import pytest
+
+from gmc_bench.deployment.adapter import Adapter
+from gmc_bench.deployment.loop import Watch, run_trial
+from gmc_bench.deployment.robot import SimulatedRobot
+from gmc_bench.deployment.trials import TRIALS, draw_conditions, undisturbed
+from gmc_bench.envs.velocity_core import compile_grounds
+from gmc_bench.robots import ROBOTS
+from gmc_bench.robots.bodies import RobotBody
+from gmc_bench.tasks.quadruped_velocity import TASK
+
+FORWARD = TRIALS["forward"]
+
+
+class Constant:
+    """A policy that always does the same."""
+
+    def __init__(self, manifest, action=0.0, delay=0.0):
+        self.manifest, self.action, self.delay, self.resets = manifest, action, delay, 0
+
+    def reset(self):
+        self.resets += 1
+
+    def __call__(self, tokens, robot):
+        time.sleep(self.delay)
+        return np.full(tokens.shape[1], self.action, np.float32)
+
+
+@pytest.fixture(scope="module")
+def grounds():
+    return compile_grounds([RobotBody(ROBOTS["go2"])], TASK)
+
+
+@pytest.fixture
+def make_robot(subject, grounds):
+    def make(conditions=None):
+        conditions = conditions or undisturbed(FORWARD)
+        ground = grounds[conditions.floor == "micro-rough"]
+        return SimulatedRobot(ground, subject.manifest.robot("go2"), conditions)
+
+    return make
+
+
+def run(robot, policy, trial=FORWARD, seconds=0.4, realtime=False):
+    return run_trial(robot, policy, trial, TASK, seconds=seconds, realtime=realtime)
+
+
+def test_standing_still_succeeds_only_when_asked_to_stand(subject, make_robot):
+    policy = Constant(subject.manifest)
+    result = run(make_robot(), policy)
+    assert (result.outcome, result.steps) == ("motion not completed", 20)
+    assert result.states.shape == (21, 19)
+    assert "along the command of 0.50 m/s" in result.reason
+    stand = replace(FORWARD, command=(0.0, 0.0, 0.0))
+    assert run(make_robot(), policy, stand).succeeded
+    assert policy.resets == 4
+
+
+def test_moving_along_the_command_succeeds(subject, make_robot):
+    robot = make_robot()
+    robot.data.qvel[0] = 2.0
+    result = run(robot, Constant(subject.manifest), seconds=0.04)
+    assert result.succeeded
+    assert 1.0 < result.mean_velocity < 2.1
+
+
+def test_actions_that_are_not_finite_stop(subject, make_robot):
+    result = run(make_robot(), Constant(subject.manifest, math.nan))
+    assert (result.outcome, result.reason) == ("emergency stop", "an action is not finite")
+    assert result.steps == 0
+
+
+def test_tilt_stops_and_a_base_on_the_ground_falls(subject, make_robot):
+    robot = make_robot()
+    mujoco.mju_axisAngle2Quat(robot.data.qpos[3:7], np.array([1.0, 0, 0]), math.radians(50))
+    result = run(robot, Constant(subject.manifest))
+    assert result.outcome == "emergency stop"
+    assert "tilts by more than 45 degrees" in result.reason
+    robot = make_robot()
+    robot.data.qpos[2] = 0.056  # half the height of its trunk
+    robot.data.qpos[7:] = 4 * [0.0, 2.7, -2.7]  # feet drawn in
+    result = run(robot, Constant(subject.manifest))
+    assert (result.outcome, result.reason) == ("fell", "the base touches the ground")
+
+
+def test_the_watch_sees_joints_and_torques(subject, make_robot):
+    adapter = Adapter(subject.manifest, "go2")
+    watch, good = Watch(adapter, 0.02), make_robot().read()
+    targets = np.zeros(12)
+    assert watch.check(good, targets) == ""
+    angles = good.joint_angles.copy()
+    angles[3] = 1.2  # the hard limit is 1.0472
+    beyond = replace(good, joint_angles=angles)
+    assert watch.check(beyond, targets) == "FL_hip_joint is beyond its hard limit"
+    torques = np.zeros(12)
+    torques[2] = -45.43
+    strained = replace(good, joint_torques=torques)
+    said = [watch.check(strained, targets) for _ in range(26)]
+    assert said[:25] == [""] * 25
+    assert said[25] == "FR_calf_joint has been at its torque limit for 0.5 s"
+
+
+def test_a_trial_without_clock_is_repeatable(subject, make_robot):
+    conditions = draw_conditions(TRIALS["wrapped-foot"], 3, 1)
+    one = run(make_robot(conditions), subject.policy)
+    two = run(make_robot(conditions), subject.policy)
+    assert np.array_equal(one.states, two.states)
+    other = run(make_robot(replace(conditions, latency=0.02)), subject.policy)
+    assert not np.array_equal(one.states, other.states)
+
+
+def test_targets_arrive_after_the_latency(subject, make_robot):
+    robot = make_robot(replace(undisturbed(FORWARD), latency=0.01))
+    before = robot._target.copy()
+    robot.send(np.zeros(12))
+    robot.advance(2)
+    assert np.array_equal(robot._target, before)
+    robot.advance(1)
+    assert not robot._target.any()
+
+
+def test_one_slippery_foot_has_its_own_friction(subject, make_robot, grounds):
+    robot = make_robot(draw_conditions(TRIALS["wrapped-foot"], 1, 0))
+    robot.advance(1)
+    friction = robot.model.geom_friction[grounds[0].foot_geoms, 0]
+    assert friction[0] <= 0.3
+    assert (friction[1:] > 0.55).all()
+    assert (grounds[0].model.geom_friction[grounds[0].foot_geoms, 0] == 0.6).all()  # not changed
+
+
+def test_real_time_is_kept_and_misses_are_counted(subject, make_robot):
+    start = time.perf_counter()
+    result = run(make_robot(), Constant(subject.manifest), seconds=0.4, realtime=True)
+    assert time.perf_counter() - start >= 0.38
+    assert result.tick_ms.largest >= result.tick_ms.median > 0.0
+    late = run(make_robot(), Constant(subject.manifest, delay=0.025), seconds=0.1, realtime=True)
+    assert late.deadline_misses == late.steps == 5
+    assert late.policy_ms.median >= 25.0

@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+
+from gmc_bench.deployment.loop import Timing, TrialResult
+from gmc_bench.deployment.report import (
+    DISCLAIMER,
+    Attempt,
+    success_interval,
+    table_rows,
+    to_csv,
+    to_dict,
+    to_markdown,
+)
+from gmc_bench.deployment.trials import TRIALS, draw_conditions
+
+
+def attempt(number, outcome, robot="go2"):
+    timing = Timing(median=0.5, p95=1.0, largest=2.0 + number)
+    result = TrialResult(
+        outcome=outcome, reason="", steps=750, mean_velocity=0.4, wanted_velocity=0.5,
+        policy_ms=timing, tick_ms=timing, deadline_misses=number, states=np.zeros((2, 19)),
+    )  # fmt: skip
+    trial = TRIALS["forward"]
+    conditions = draw_conditions(trial, 1, number)
+    return Attempt(
+        trial=trial, robot=robot, number=number, seed=1, conditions=conditions, result=result
+    )
+
+
+def test_rows_are_the_papers():
+    found = [attempt(0, "success"), attempt(1, "fell"), attempt(0, "success", "anymal-c")]
+    rows = table_rows(found)
+    assert rows[0] == ("Go2", "forward walking", "2", "1/2", "10/10")
+    assert rows[1][2:] == ("1", "1/1", "-")  # not in the paper
+    assert to_csv(found).splitlines()[0] == "Robot,Setting,Trials,Success,Published (hardware)"
+    text = to_markdown(found, True, 15.0)
+    assert DISCLAIMER in text
+    assert "max 3.00 ms" in text
+    assert "missed: 1 of 2250." in text
+
+
+def test_json_holds_every_trial():
+    content = to_dict([attempt(0, "success"), attempt(1, "fell")], {"method": "m"}, False, 15.0)
+    assert content["note"] == DISCLAIMER
+    assert content["summary"][0]["successes"] == 1
+    first = content["trials"][0]
+    assert (first["seed"], first["number"], first["outcome"]) == (1, 1, "success")
+    assert first["conditions"]["floor"] == "flat"
+    assert first["policy_ms"]["p95"] == 1.0
+
+
+def test_intervals():
+    # The lower ends are the tenth and the fortieth root of 0.025.
+    assert success_interval(10, 10) == (pytest.approx(0.6915, abs=1e-4), 1.0)
+    assert success_interval(40, 40)[0] == pytest.approx(0.9119, abs=1e-4)
+    assert success_interval(0, 10)[0] == 0.0

@@ -1,0 +1,29 @@
+from gmc_bench.deployment.trials import TRIALS, draw_conditions
+from gmc_bench.robots.friction import FrictionPair
+
+
+def test_conditions_are_repeatable_and_differ():
+    trial = TRIALS["forward"]
+    assert draw_conditions(trial, 1, 0) == draw_conditions(trial, 1, 0)
+    drawn = [draw_conditions(trial, 1, number) for number in range(40)]
+    assert len({item.base_mass for item in drawn}) == 40
+    assert {item.latency for item in drawn} == {0.0, 0.005, 0.01, 0.015, 0.02}
+    assert [item.floor for item in drawn].count("flat") == 20
+    assert all(0.9 <= item.strength <= 1.1 for item in drawn)
+    assert all(max(map(abs, item.velocity_bias)) <= 0.1 for item in drawn)
+    assert draw_conditions(trial, 2, 0) != drawn[0]
+    assert set(drawn[0].friction) == {FrictionPair(0.8, 0.6)}
+
+
+def test_feet_are_masked_or_wrapped():
+    masked = draw_conditions(TRIALS["masked-feet"], 1, 0)
+    assert 0.4 <= masked.friction[0].static <= 0.56
+    assert len(set(masked.friction)) == 1
+    assert (masked.foot_growth, masked.foot_softness) == (0.003, 2.0)
+    slippery = []
+    for number in range(8):
+        pairs = draw_conditions(TRIALS["wrapped-foot"], 1, number).friction
+        found = [foot for foot, pair in enumerate(pairs) if pair.static <= 0.3]
+        assert len(found) == 1
+        slippery += found
+    assert sorted(slippery) == [0, 0, 1, 1, 2, 2, 3, 3]

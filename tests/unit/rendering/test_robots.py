@@ -1,0 +1,51 @@
+"""Quadrupeds are drawn on the ground they were simulated on."""
+
+import mujoco
+import numpy as np
+import pytest
+
+from gmc_bench.envs.velocity_core import compile_grounds
+from gmc_bench.rendering.canvas import Canvas
+from gmc_bench.rendering.robots import draw_robot, drawing_robot, write_robot_video
+from gmc_bench.rendering.video import VideoSettings
+from gmc_bench.robots import GO2
+from gmc_bench.robots.bodies import RobotBody
+from gmc_bench.tasks.quadruped_velocity import TASK
+
+SETTINGS = VideoSettings(width=64, height=64, fps=25)
+
+
+@pytest.fixture(scope="module")
+def grounds():
+    return compile_grounds([RobotBody(GO2)], TASK)
+
+
+@pytest.mark.parametrize("rough", [0, 1])
+def test_states_mean_the_same(grounds, rough):
+    compiled = grounds[rough]
+    model = drawing_robot(compiled)
+    assert model.nq == compiled.model.nq
+    assert np.array_equal(model.hfield_data, compiled.model.hfield_data)
+    assert np.allclose(model.hfield_size, compiled.model.hfield_size)
+    places = []
+    for one in (model, compiled.model):
+        data = mujoco.MjData(one)
+        data.qpos[:] = compiled.standing_qpos(0.4)
+        mujoco.mj_kinematics(one, data)
+        places.append(data.geom_xpos[: compiled.model.ngeom].copy())
+    assert np.allclose(*places)
+
+
+@pytest.mark.usefixtures("drawing")
+def test_pictures_and_video(grounds, tmp_path):
+    states = np.repeat(grounds[0].standing_qpos()[None], 5, axis=0)
+    states[:, 0] = np.linspace(0.0, 0.1, 5)
+    with Canvas(64, 64) as canvas:
+        frames = list(draw_robot(grounds[0], states, 0.02, "go2", SETTINGS, canvas))
+    assert len(frames) == 3 + 25
+    assert frames[0].shape == (64, 64, 3)
+    assert not np.array_equal(frames[0], frames[2])
+    pytest.importorskip("imageio_ffmpeg")
+    path = tmp_path / "a.mp4"
+    assert write_robot_video(path, grounds[0], states, 0.02, "go2", SETTINGS) == len(frames)
+    assert path.read_bytes()[4:8] == b"ftyp"
