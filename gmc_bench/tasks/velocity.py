@@ -78,15 +78,16 @@ class Rewards:
 class Disturbances:
     """What differs from episode to episode and from step to step; the defaults are for training."""
 
-    friction: tuple[FrictionPair, ...] = tuple(FRICTION_PAIRS.values())
-    """One is drawn for each episode."""
+    friction: tuple[FrictionPair, ...] = (FRICTION_PAIRS["nominal"],)
+    """One is drawn for each episode. Low and high friction are for measuring: on the low pair, feet
+    slide away under the stance itself."""
     base_mass: Range = (0.85, 1.15)
     """Factor on mass and inertia of the base."""
     strength: Range = (0.9, 1.1)
     """Factor on torques before they are limited."""
     push_s: Range = (10.0, 15.0)
     """s between two pushes."""
-    push: float = 0.5
+    push: float = 0.3
     """Largest change of either horizontal velocity by a push, m/s; 0 = none."""
     joint_noise: float = 0.1
     """Half width of the start angles' scatter, rad."""
@@ -117,7 +118,7 @@ class VelocityTask(TaskBase):
     rewards: Rewards = field(default_factory=Rewards)
     disturbances: Disturbances = field(default_factory=Disturbances)
     friction_rule: FrictionRule = "two-state"
-    rough_share: float = 0.5
+    rough_share: float = 0.25
     """Share of episodes on micro-rough ground; the others are on a plane."""
     roughness: float = 0.035
     """Height of that ground, as a share of the robot's leg length."""

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from gmc_bench.cli import run
 from gmc_bench.cli.main import make_parser
+from gmc_bench.cli.parser import Parser
 from gmc_bench.tokens import TokenSpec
 from gmc_bench.tokens.documentation import feature_table
 
@@ -92,4 +94,8 @@ def test_commands_shown_are_understood(page: Path, command: str) -> None:
     assert parsed.verb
     if parsed.verb == "run":  # settings are options once the method is known
         unknown = [] if unknown and re.match(r"--(ppo|model)\.", unknown[0]) else unknown
+    if parsed.verb == "study":  # it passes on the options of a run
+        options = Parser(allow_abbrev=False)
+        run.add_options(options)
+        unknown = options.parse_known_args(unknown)[1]
     assert unknown == []
