@@ -18,6 +18,7 @@ EXAMPLES = (
     "gmc-bench study attributes --method modumorph --task ft incline --protocol smoke --dry-run",
     "gmc-bench study representation --method recmorph --morphologies unimals_100",
     "gmc-bench study gait --method recmorph --against metamorph-star",
+    "gmc-bench study friction --method recmorph modumorph",
     "gmc-bench study --resume studies/components_recmorph_lite_gmc-unimal-mini-v1",
 )
 _OURS = ("--seed", "--preset", "--config", "--tokens.order", "--tokens.attributes")
@@ -33,9 +34,15 @@ def add_parser(verbs: Any) -> None:
     )
     add = parser.add_argument
     add("name", metavar="NAME", nargs="?", help="see 'gmc-bench study' for the list")
-    add("--method", metavar="M", help="registered method, or FILE.py:SPEC (default: recmorph)")
+    add(
+        "--method",
+        metavar="M",
+        nargs="+",
+        default=(),
+        help="registered method, or FILE.py:SPEC (default: recmorph); friction takes several",
+    )
     add("--against", metavar="M", help="gait: the method to compare with (default: metamorph-star)")
-    add("--suite", metavar="S", default="unimal", help="default: unimal")
+    add("--suite", metavar="S", help="default: the study's")
     add("--task", metavar="T", nargs="+", default=(), help="default: the study's")
     add("--protocol", metavar="P", help="smoke, lite or paper (default: the suite's, lite)")
     add(
@@ -65,6 +72,11 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
     if parsed.name is None:
         parsed.parser.reject_unknown(unknown)
+        if parsed.method:
+            raise ConfigError(
+                "a study was expected before its options, got --method alone; write 'gmc-bench "
+                "study NAME --method M'"
+            )
         say(table(("study", "question"), [[s.id, s.question] for s in STUDIES.values()]))
         return 0
     request = _request(parsed, unknown)
@@ -91,7 +103,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 
 def _request(parsed: argparse.Namespace, words: list[str]) -> "Request":
-    from gmc_bench.cli.method import load_method
+    from gmc_bench.cli.method import full_name, load_method
     from gmc_bench.cli.study_plan import Request
     from gmc_bench.studies.catalogue import get_study
 
@@ -103,16 +115,24 @@ def _request(parsed: argparse.Namespace, words: list[str]) -> "Request":
                 f"a study decides {name!r} itself, so that its variants differ in nothing else; "
                 f"leave it out" + ("; use --seeds" if name == "--seed" else "")
             )
-    method = parsed.method or (study.methods[0] if study.methods else "recmorph")
-    study.require_method(load_method(method).id)
+    methods = parsed.method or [*study.methods, "recmorph"][:1]
+    for method in methods:
+        study.require_method(load_method(method).id)
+    if len(methods) > 1 and not study.many_methods:
+        raise ConfigError(
+            f"the study {study.id!r} is about one method, got --method {' '.join(methods)}; give "
+            f"one, or run it once for each"
+        )
     for option, wanted in (("against", "gait"), ("body", "gait")):
         if getattr(parsed, option) is not None and study.measure != wanted:
             raise ConfigError(f"--{option} is for the study {wanted!r}, got it for {study.id!r}")
     return Request(
         study=study,
-        method=method,
+        # Variants are named after them, also where a study is continued from another folder.
+        method=full_name(methods[0]) if study.many_methods else methods[0],
+        others=tuple(full_name(method) for method in methods[1:]),
         against=parsed.against,
-        suite=parsed.suite,
+        suite=parsed.suite or study.suite,
         protocol=parsed.protocol,
         tasks=tuple(parsed.task),
         seeds=tuple(dict.fromkeys(parsed.seeds)),

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -31,6 +30,8 @@ class Request:
     study: Study
     method: str
     """Registered id, or FILE.py:SPEC."""
+    others: tuple[str, ...] = ()
+    """Further methods, for studies that take several."""
     against: str | None = None
     """The other method of a comparison."""
     suite: str
@@ -55,8 +56,23 @@ class Request:
             "seeds": list(self.seeds),
             "body": self.body,
             "words": list(self.words),
+            **({"others": list(self.others)} if self.others else {}),
         }
         return yaml.safe_dump(content, sort_keys=False)
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """Variants: those of the study, or one for each method that is asked for."""
+        if not self.study.many_methods:
+            return self.study.arms
+        beside = [arm.method for arm in self.study.arms if arm.method]
+        found: dict[str, Arm] = {}
+        for name in (self.method, *self.others, *beside):
+            method = load_method(name)
+            scope = "one per robot" if method.capabilities.per_body else "shared"
+            arm = Arm(name=method.id, label=method.id, method=name, parts={"Controller": scope})
+            found.setdefault(method.id, arm)
+        return tuple(found.values())
 
     def method_of(self, arm: Arm) -> str:
         """Return the method of a variant."""
@@ -73,7 +89,7 @@ def read_request(path: Path) -> Request:
     """
     content = load_yaml(path)
     fields = {"format", "study", "method", "against", "suite", "protocol", "tasks", "seeds"}
-    if set(content) != fields | {"body", "words"} or content["format"] != FORMAT:
+    if set(content) - {"others"} != fields | {"body", "words"} or content["format"] != FORMAT:
         raise ConfigError(
             f"{path} is not what a study of this version of gmc-bench was asked for; restore it"
         )
@@ -86,6 +102,7 @@ def read_request(path: Path) -> Request:
                 "tasks": tuple(content["tasks"]),
                 "seeds": tuple(int(seed) for seed in content["seeds"]),
                 "words": tuple(content["words"]),
+                "others": tuple(content.get("others", ())),
             }
         )
     except (TypeError, ValueError) as error:
@@ -115,7 +132,8 @@ def plan_study(request: Request) -> tuple[list[PlannedArm], MorphologySet]:
     seeds = request.seeds or protocol.seeds
     configs: dict[tuple[str, str, int], RunConfig] = {}
     bodies: MorphologySet | None = None
-    for arm in study.arms:
+    arms = request.arms
+    for arm in arms:
         for seed in seeds:
             resolved = resolve(
                 [
@@ -139,7 +157,7 @@ def plan_study(request: Request) -> tuple[list[PlannedArm], MorphologySet]:
         )
         for task in dict.fromkeys(tasks)
         for seed in seeds
-        for arm in study.arms
+        for arm in arms
     ]
     return planned, bodies
 
@@ -177,15 +195,17 @@ def match(request: Request, plan: Plan) -> list[PlannedArm]:
     Raises:
         ConfigError: a run belongs to no variant of the study.
     """
-    arms = {arm.name: arm for arm in request.study.arms}
+    arms = request.arms
     found: list[PlannedArm] = []
     for run in plan.runs:
-        name: Any = run.name.partition("_")[0]
         config = run.config
-        if name not in arms or run.name != _name(arms[name], config.task, config.seed):
+        for arm in arms:
+            if run.name == _name(arm, config.task, config.seed):
+                found.append(PlannedArm(arm, config.task, config.seed, run))
+                break
+        else:
             raise ConfigError(
                 f"the plan has a run {run.name!r}, which is no variant of the study "
                 f"{request.study.id!r}; restore the plan"
             )
-        found.append(PlannedArm(arms[name], config.task, config.seed, run))
     return found

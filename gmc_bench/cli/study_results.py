@@ -8,6 +8,7 @@ from typing import Any
 from tqdm import tqdm
 
 from gmc_bench.cli import session as sessions
+from gmc_bench.cli import study_friction
 from gmc_bench.cli.output import note, say
 from gmc_bench.cli.output import table as aligned
 from gmc_bench.cli.plan import threads_here
@@ -22,6 +23,7 @@ from gmc_bench.results.environment import collect_hardware, collect_versions
 from gmc_bench.results.schema import RunRecord
 from gmc_bench.results.store import read_sealed, record_digest, sealed, write_atomic
 from gmc_bench.studies.figures import FIGURES
+from gmc_bench.studies.friction_table import FRICTION_TABLES, friction_table
 from gmc_bench.studies.outcome import Outcome
 from gmc_bench.studies.schema import Study
 from gmc_bench.studies.table import TABLES, StudyTable
@@ -32,6 +34,7 @@ from gmc_bench.training.run_folder import RunFolder
 TABLE, CELLS, PICTURE, RESULT = "table.md", "table.csv", "figure.png", "study.json"
 MEASURED = "measured"
 """Folder of measurements, one file per run."""
+_TABLES = {**TABLES, "friction": friction_table}
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,8 @@ def require_measurable(
     """Raise unless every run of a study can be trained and then measured.
 
     Raises:
-        ConfigError: a method shows no limb representations where they are asked for.
+        ConfigError: a method shows no limb representations where they are asked for, or a study of
+            quadrupeds is to run on something else.
         UnknownNameError: there is no body of the name asked for.
         PluginError: a network cannot be built.
     """
@@ -74,6 +78,8 @@ def require_measurable(
     for item in planned:
         session = sessions.open_session(item.run.config, bodies)
         sessions.check_method(session)
+        if request.study.measure == "friction":
+            study_friction.friction_setting(item.run.config)
         if request.study.measure == "representation" and not offers_representations(
             sessions.make_policy(session).actor
         ):
@@ -103,6 +109,8 @@ def measure(study: Study, run: FinishedRun) -> dict[str, Any]:
         "weights_digest": run.record.weights_digest,
         "versions": collect_versions(),
     }
+    if study.measure == "friction":
+        made_with["setting"] = study_friction.friction_setting(run.planned.run.config)
     path = run.study_folder / MEASURED / f"{run.name}.json"
     if path.exists():
         content, _ = read_sealed(path)
@@ -167,7 +175,11 @@ def _advance(bar: Any, done: int) -> None:
     bar.update(done)
 
 
-_MEASURES = {"siblings": _measure_siblings, "representation": _measure_representation}
+_MEASURES = {
+    "siblings": _measure_siblings,
+    "representation": _measure_representation,
+    "friction": study_friction.measure,
+}
 
 
 def conclude(study: Study, outcomes: Sequence[Outcome], folder: Path) -> StudyTable:
@@ -181,9 +193,14 @@ def conclude(study: Study, outcomes: Sequence[Outcome], folder: Path) -> StudyTa
     Raises:
         StorageError: a file cannot be written.
     """
-    table = TABLES[study.measure](study, outcomes)
+    table = _TABLES[study.measure](study, outcomes)
     write_atomic(folder / TABLE, table.to_markdown(study.title).encode())
     write_atomic(folder / CELLS, table.to_csv().encode())
+    if study.measure == "friction":
+        for name, make in FRICTION_TABLES.items():
+            other = make(study, outcomes)
+            write_atomic(folder / f"{name}.md", other.to_markdown(study.title).encode())
+            write_atomic(folder / f"{name}.csv", other.to_csv().encode())
     write_atomic(folder / PICTURE, FIGURES[study.measure](study, outcomes))
     write_atomic(folder / RESULT, sealed(_result(study, outcomes)))
     _show(study, table, folder)

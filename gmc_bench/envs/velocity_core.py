@@ -232,7 +232,10 @@ class VelocityCore:
         """Return the weighted terms per second, (B,) each."""
         simulator, weights, robot = self.simulator, self.task.rewards, self.morphology_index
         base, dt = simulator.base, simulator.control_dt
-        error = np.square(self.yaw_velocity() - self.command[:, :2]).sum(axis=1)
+        moving, asked = self.yaw_velocity(), self.command[:, :2]
+        error = np.square(moving - asked).sum(axis=1)
+        speed = np.linalg.norm(asked, axis=1)
+        along = (moving * asked).sum(axis=1) / np.maximum(speed, 1e-6)
         turn = np.square(base[:, 8] - self.command[:, 2])
         acceleration = (simulator.joint_state[..., 1] - velocity) / dt
         angles = simulator.joint_state[..., 0]
@@ -241,12 +244,13 @@ class VelocityCore:
         effort = simulator.effort / np.square(self._limits[robot])
         touching = simulator.contacts[:, :4] > 1.0
         landed = touching & (self._air > 0.0)
-        walking = np.linalg.norm(self.command[:, :2], axis=1) > _WALKING
+        walking = speed > _WALKING
         air = (np.where(landed, self._air - 0.5, 0.0)).sum(axis=1) * walking
         self._air = np.where(touching, 0.0, self._air + dt)
         return {
             "track_linear": weights.track_linear * np.exp(-error / weights.sigma),
             "track_yaw": weights.track_yaw * np.exp(-turn / weights.sigma),
+            "progress": weights.progress * np.minimum(along, speed) * walking,
             "vertical": weights.vertical * np.square(base[:, 5]),
             "roll_pitch": weights.roll_pitch * np.square(base[:, 6:8]).sum(axis=1),
             "tilt": weights.tilt * np.square(base[:, 9:11]).sum(axis=1),

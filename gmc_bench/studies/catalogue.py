@@ -135,10 +135,29 @@ GAIT = Study(
     source="The RecMorph paper, appendix on qualitative locomotion (pictures only).",
 )
 
+FRICTION = Study(
+    id="friction",
+    title="Quadrupeds on three frictions",
+    question="How well does one policy for four quadrupeds track a velocity as friction changes?",
+    arms=(
+        Arm(name="method", label="the method"),
+        Arm(name="specialists", label="one MLP per robot", method="mlp"),
+    ),
+    tasks=(),
+    suite="quadruped-friction",
+    many_methods=True,
+    measure="friction",
+    published_label="tab:friction",
+    source="The RecMorph paper, its nominal-friction benchmark and the appendix on friction. "
+    "It states no command, no horizon and not what follows a fall: see docs/quadrupeds.md.",
+)
+
 STUDIES = {
     study.id: study
-    for study in (COMPONENTS, ORDERING, SIBLINGS, ATTRIBUTES, CELLS, REPRESENTATION, GAIT)
-}
+    for study in (
+        COMPONENTS, ORDERING, SIBLINGS, ATTRIBUTES, CELLS, REPRESENTATION, GAIT, FRICTION,
+    )
+}  # fmt: skip
 """By id, in the order of the documentation."""
 
 

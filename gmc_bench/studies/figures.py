@@ -8,7 +8,9 @@ import numpy as np
 
 from gmc_bench.leaderboard.figures import COLOURS
 from gmc_bench.leaderboard.learning_curve import common_curves, mean_curve
+from gmc_bench.robots.friction import FRICTION_PAIRS
 from gmc_bench.studies import outcome as read
+from gmc_bench.studies.friction_table import METRICS, friction_number
 from gmc_bench.studies.outcome import Number, Outcome, summarize
 from gmc_bench.studies.schema import Study
 from gmc_bench.studies.table import PROBES
@@ -85,6 +87,20 @@ def draw_probes(study: Study, outcomes: Sequence[Outcome]) -> bytes:
     return _panels(study.title, [probe[0] for probe in PROBES], draw)
 
 
+def draw_friction(study: Study, outcomes: Sequence[Outcome]) -> bytes:
+    """Draw every metric on the three frictions, a panel per metric and a bar per method."""
+    methods = list(dict.fromkeys(outcome.arm.label for outcome in outcomes))
+    arms = [(name, [run for run in outcomes if run.arm.label == name]) for name in methods]
+
+    def draw(axes: "Axes", heading: str) -> None:
+        name = next(item[1] for item in METRICS if item[0] == heading)
+        groups = [(f"{label} friction", friction_number(label, name)) for label in FRICTION_PAIRS]
+        _bars(axes, arms, groups)
+        axes.set(title=heading)
+
+    return _panels(study.title, [metric[0] for metric in METRICS], draw, columns=2)
+
+
 def _times(number: Number, factor: float) -> Number:
     def scaled(outcome: Outcome) -> float | None:
         value = number(outcome)
@@ -113,12 +129,18 @@ def _bars(
     axes.legend(frameon=False)
 
 
-def _panels(title: str, names: Sequence[str], draw: Callable[["Axes", str], None]) -> bytes:
+def _panels(
+    title: str,
+    names: Sequence[str],
+    draw: Callable[["Axes", str], None],
+    *,
+    columns: int = _MAX_COLUMNS,
+) -> bytes:
     import seaborn as sns
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    columns = min(len(names), _MAX_COLUMNS)
+    columns = min(len(names), columns)
     rows = -(-len(names) // columns)
     with sns.axes_style("whitegrid"), rc_context(_STYLE):
         size = (_PANEL_INCHES[0] * columns, _PANEL_INCHES[1] * rows)
@@ -142,5 +164,6 @@ FIGURES: dict[str, Callable[[Study, Sequence[Outcome]], bytes]] = {
     "training": draw_curves,
     "siblings": draw_siblings,
     "representation": draw_probes,
+    "friction": draw_friction,
 }
 """By what a study measures."""

@@ -8,7 +8,7 @@ from gmc_bench.config import to_dict
 from gmc_bench.errors import ConfigError, did_you_mean
 from gmc_bench.tokens.config import TokenConfig
 
-Measure = Literal["training", "siblings", "representation", "gait"]
+Measure = Literal["training", "siblings", "representation", "gait", "friction"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +49,13 @@ class Study:
     arms: tuple[Arm, ...]
     tasks: tuple[str, ...] = ("ft",)
     """Short names of the tasks it runs on unless asked otherwise; empty for all of the suite."""
+    suite: str = "unimal"
+    """Suite it runs on unless asked otherwise."""
     methods: tuple[str, ...] = ()
     """Methods it can be asked for; empty for any, the first is the default."""
+    many_methods: bool = False
+    """Whether it can be asked for several methods at once; each is then a variant, beside those
+    that the arms name."""
     measure: Measure = "training"
     """What is done with the trained policies."""
     published_label: str = ""

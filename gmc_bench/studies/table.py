@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -47,8 +48,16 @@ class StudyTable:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(self.headings)
-        writer.writerows([escape.csv_text(cell) for cell in row] for row in self.rows)
+        writer.writerows([_csv_cell(cell) for cell in row] for row in self.rows)
         return text.getvalue()
+
+
+_NUMBER = re.compile(r"[+-]?[0-9][0-9,.]*( ± [0-9,.]+)?")
+
+
+def _csv_cell(cell: str) -> str:
+    """Return a cell that no spreadsheet takes for a formula; a number with a sign is none."""
+    return cell if _NUMBER.fullmatch(cell) else escape.csv_text(cell)
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -81,9 +90,9 @@ def training_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
                 continue
             rows.append(
                 (
-                    task, arm.label, *(arm.parts.get(part, NONE) for part in parts), _count(runs),
-                    _parameters(runs),
-                    *(_cell(runs, number, digits) for _, number, digits in numbers),
+                    task, arm.label, *(arm.parts.get(part, NONE) for part in parts),
+                    count_runs(runs), _parameters(runs),
+                    *(cell_text(runs, number, digits) for _, number, digits in numbers),
                     _difference(runs, base, read.training_return),
                     *((printed.get(arm.name, NONE),) if printed else ()),
                 )
@@ -96,7 +105,7 @@ def sibling_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
     printed = {
         arm.name: [
             score
-            for score in _published(study)
+            for score in published_of(study)
             if SIBLING_CONDITIONS.get(arm.name, "?") in score.condition
         ]
         for arm in study.arms
@@ -120,8 +129,8 @@ def sibling_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
     rows = [
         (
             outcome.task, f"{outcome.arm.label} / {outcome.seed}",
-            *(_cell([outcome], read.measured(key), digits) for _, key, digits in ours),
-            *(_joined(printed[outcome.arm.name], name) for name in names),
+            *(cell_text([outcome], read.measured(key), digits) for _, key, digits in ours),
+            *(join_printed(printed[outcome.arm.name], name) for name in names),
         )
         for outcome in outcomes
     ]  # fmt: skip
@@ -140,7 +149,7 @@ PROBES = (
 
 def probe_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
     """Return a row per probe: before, after and their difference, the paper's beside them."""
-    printed = _published(study)
+    printed = published_of(study)
     headings = (
         "Task", "Probe", "Runs", "Pre", "Post", "Difference",
         *(f"{PUBLISHED}: {stage}" for stage in ("pre", "post", "difference")),
@@ -152,12 +161,12 @@ def probe_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
             before = _scaled(f"{name}_before", factor)
             after = _scaled(f"{name}_after", factor)
             stages = [
-                _joined([s for s in printed if s.condition == condition], metric)
+                join_printed([s for s in printed if s.condition == condition], metric)
                 for condition in ("before recurrence", "after recurrence", "after minus before")
             ]
-            cells = [_cell(runs, number, digits) for number in (before, after)]
-            change = _cell(runs, _minus(after, before), digits)
-            rows.append((task, label, _count(runs), *cells, change, *stages))
+            cells = [cell_text(runs, number, digits) for number in (before, after)]
+            change = cell_text(runs, _minus(after, before), digits)
+            rows.append((task, label, count_runs(runs), *cells, change, *stages))
     return StudyTable(headings, tuple(rows), _notes(study))
 
 
@@ -183,7 +192,8 @@ def _of(outcomes: Sequence[Outcome], task: str, arm: Arm) -> list[Outcome]:
     return [item for item in outcomes if (item.task, item.arm.name) == (task, arm.name)]
 
 
-def _count(runs: Sequence[Outcome]) -> str:
+def count_runs(runs: Sequence[Outcome]) -> str:
+    """Return how many runs are finished, and of how many where some are not."""
     done = sum(outcome.record is not None for outcome in runs)
     return str(done) if done == len(runs) else f"{done} of {len(runs)}"
 
@@ -194,7 +204,8 @@ def _parameters(runs: Sequence[Outcome]) -> str:
     return ", ".join(f"{number:,}" for number in sorted(found)) or INCOMPLETE
 
 
-def _cell(runs: Sequence[Outcome], number: Number, digits: int) -> str:
+def cell_text(runs: Sequence[Outcome], number: Number, digits: int) -> str:
+    """Return mean and deviation of a number over runs, or why there is none."""
     found = summarize(runs, number)
     if found is not None:
         return found.text(digits)
@@ -214,7 +225,8 @@ def _difference(runs: Sequence[Outcome], base: Sequence[Outcome], number: Number
     return text if len(gains) < 2 else f"{text} ± {np.std(gains, ddof=1):,.1f}"
 
 
-def _published(study: Study) -> list[PublishedScore]:
+def published_of(study: Study) -> list[PublishedScore]:
+    """Return what the paper prints in the table of a study."""
     if not study.published_label:
         return []
     return [score for score in published_scores() if score.label == study.published_label]
@@ -224,12 +236,13 @@ def _published_returns(study: Study) -> dict[str, str]:
     presets = {f"paper{arm.preset_suffix}": arm.name for arm in study.arms}
     return {
         presets[score.preset]: score.printed
-        for score in _published(study)
+        for score in published_of(study)
         if score.metric == "Training return" and score.preset in presets
     }
 
 
-def _joined(scores: Sequence[PublishedScore], metric: str) -> str:
+def join_printed(scores: Sequence[PublishedScore], metric: str) -> str:
+    """Return the printed values of one metric, as a cell."""
     return " / ".join(score.printed for score in scores if score.metric == metric) or NONE
 
 
@@ -239,7 +252,7 @@ def _notes(study: Study) -> tuple[str, ...]:
         "Mean ± sample standard deviation over runs, which differ in their seed. Scores are those "
         "of mean actions; the test score counts bodies that were not trained on.",
     ]
-    published = _published(study)
+    published = published_of(study)
     if published:
         first = published[0]
         notes.append(

@@ -52,6 +52,9 @@ class Rewards:
     """exp(-|v_xy - c_xy|^2 / 0.25)."""
     track_yaw: float = 0.75
     """exp(-(w_z - c_z)^2 / 0.25)."""
+    progress: float = 2.0
+    """Velocity along the command, no more than it asks for, m/s: a slope where the exponential is
+    flat, for robots that do not walk yet."""
     vertical: float = -2.0
     """v_z^2."""
     roll_pitch: float = -0.05

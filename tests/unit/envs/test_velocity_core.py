@@ -198,11 +198,16 @@ class _PlainReward:
                 self.air[foot] += DT
         if math.hypot(*self.command[:2]) <= 0.1:
             touchdown = 0.0
+        asked = math.hypot(*self.command[:2])
+        progress = 0.0
+        if asked > 0.1:
+            progress = min(float(level @ self.command[:2]) / asked, asked)
         rate = ((action - self.action) ** 2).sum()
         self.action = action
         return {
             "track_linear": weights.track_linear * math.exp(-error / weights.sigma),
             "track_yaw": weights.track_yaw * math.exp(-turn_error / weights.sigma),
+            "progress": weights.progress * progress,
             "vertical": weights.vertical * (turn.T @ data.qvel[:3])[2] ** 2,
             "roll_pitch": weights.roll_pitch * (data.qvel[3] ** 2 + data.qvel[4] ** 2),
             "tilt": weights.tilt * (gravity[0] ** 2 + gravity[1] ** 2),

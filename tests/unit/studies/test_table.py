@@ -11,6 +11,7 @@ from gmc_bench.studies.outcome import Outcome, Summary, area, summarize, trainin
 from gmc_bench.studies.table import (
     INCOMPLETE,
     PUBLISHED,
+    StudyTable,
     probe_table,
     sibling_table,
     training_table,
@@ -136,7 +137,7 @@ def test_pictures_are_the_same_every_time_and_show_the_runs():
     measured = {f"{name}_{stage}": 0.5 for name in names for stage in ("before", "after")}
     measured |= {"canonical": 2.0, "permuted": 1.0, "tail": 0.5}
     for study in STUDIES.values():
-        if study.measure in FIGURES:
+        if study.measure in FIGURES and study.measure != "friction":  # it has tests of its own
             runs = [finished(arm, 5.0, measured=measured) for arm in study.arms]
             first = FIGURES[study.measure](study, runs)
             assert first == FIGURES[study.measure](study, runs)
@@ -145,3 +146,8 @@ def test_pictures_are_the_same_every_time_and_show_the_runs():
                 finished(arm, 9.0, measured=dict.fromkeys(measured, 0.1)) for arm in study.arms
             ]
             assert FIGURES[study.measure](study, changed) != first
+
+
+def test_numbers_with_a_sign_are_no_formulas_but_other_text_may_be():
+    table = StudyTable(("a", "b", "c", "d"), (("-10.5", "+1.0 ± 2.0", "=1+1", "-x"),))
+    assert table.to_csv().splitlines()[1] == "-10.5,+1.0 ± 2.0,'=1+1,'-x"

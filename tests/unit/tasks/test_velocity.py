@@ -44,7 +44,7 @@ def test_every_weight_is_a_reward_term():
     signed = replace(TASK, rewards=replace(TASK.rewards, only_positive=False))
     assert set(signed.reward_weights) == terms
     rewarded = {name for name in terms if weights[name] > 0.0}
-    assert rewarded == {"track_linear", "track_yaw", "air_time"}
+    assert rewarded == {"track_linear", "track_yaw", "progress", "air_time"}
     heavier = replace(TASK, rewards=replace(TASK.rewards, tilt=-7.0))
     assert heavier.reward_weights == {**weights, "tilt": -7.0}
 

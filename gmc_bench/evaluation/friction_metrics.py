@@ -1,0 +1,210 @@
+"""From the motion of robots to what a friction table shows: pure functions of arrays."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from gmc_bench.robots.bodies import RobotBody
+from gmc_bench.robots.friction import FrictionPair, FrictionRule
+from gmc_bench.types import BoolArray, DoubleArray, IntArray
+
+MIN_WALKED = 0.1
+"""Mean distance below which slip per metre is not given, m."""
+
+READINGS = ("restarts", "single_life")
+"""What follows a fall: a new start, or nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """What B environments did in T control steps; a row that ends an episode starts again."""
+
+    velocity: DoubleArray
+    """(T, B, 2) float64, horizontal velocity of the base in its yaw frame, m/s."""
+    advance: DoubleArray
+    """(T, B) float64, how far the base moved along the heading its episode began with, m."""
+    walked: DoubleArray
+    """(T, B) float64, how far the base moved over the ground in any direction, m."""
+    slipped: DoubleArray
+    """(T, B) float64, how far feet slid while they were loaded, all four added, m."""
+    tilt: DoubleArray
+    """(T, B) float64, angle between the base's vertical axis and the world's, rad."""
+    fell: BoolArray
+    """(T, B) bool, the episode ended with a fall."""
+    time_up: BoolArray
+    """(T, B) bool, the episode ended without one."""
+    diverged: BoolArray
+    """(T, B) bool, the simulation broke: a fall, whose step is left out; the numbers are zero."""
+
+    @classmethod
+    def empty(cls, steps: int, rows: int) -> "Track":
+        """Return a track in which nothing happened."""
+        velocity, numbers = np.zeros((steps, rows, 2)), np.zeros((4, steps, rows))
+        events = np.zeros((3, steps, rows), np.bool_)
+        return cls(velocity, *numbers, *events)
+
+    def rows(self, chosen: BoolArray) -> "Track":
+        """Return the rows that `chosen` (B,) bool marks."""
+        return Track(**{field.name: getattr(self, field.name)[:, chosen] for field in fields(self)})
+
+
+@dataclass(frozen=True)
+class Friction:
+    """Under which friction something was measured."""
+
+    name: str
+    pair: FrictionPair
+    rule: FrictionRule
+    cone: str
+    """The engine's friction cone."""
+    impratio: float
+    """The engine's ratio of frictional to normal impedance."""
+    sim_dt: float
+    """Physics step, s."""
+
+
+def tracking_metrics(track: Track, command: tuple[float, float]) -> dict[str, Any]:
+    """Return the metrics over all steps, new starts after falls included.
+
+    Args:
+        track: T steps of B environments.
+        command: wanted velocity in the yaw frame, m/s.
+
+    Returns:
+        Means over environments: `velocity_rmse` and `forward_rmse` (its forward part alone), m/s;
+        `progress`, m, all episodes added; `tilt_rms`, degrees; `walked` and `slipped`, m; `slip`,
+        slid per walked metre, `None` where robots hardly move. Over all of them: `fall_rate`, % of
+        finished episodes, `None` without any; `episodes` (finished), `falls` and `diverged`
+        (among the falls).
+    """
+    counted = ~track.diverged
+    lost = track.fell | track.diverged
+    falls, ended = int(lost.sum()), int((lost | track.time_up).sum())
+    walked = _mean(np.sum(track.walked, axis=0, where=counted))
+    slipped = _mean(np.sum(track.slipped, axis=0, where=counted))
+    return {
+        **_errors(track.velocity, command, counted),
+        "progress": _mean(np.sum(track.advance, axis=0, where=counted)),
+        "tilt_rms": _tilt_rms(track.tilt, counted),
+        "fall_rate": 100.0 * falls / ended if ended else None,
+        "walked": walked,
+        "slipped": slipped,
+        "slip": slipped / walked if walked >= MIN_WALKED else None,
+        "episodes": ended,
+        "falls": falls,
+        "diverged": int(track.diverged.sum()),
+    }
+
+
+def single_life_metrics(track: Track, command: tuple[float, float]) -> dict[str, Any]:
+    """Return the metrics if the first fall were the end of everything.
+
+    After it the velocity counts as zero, progress stays, and tilt is not counted.
+
+    Args:
+        track: T steps of B environments.
+        command: wanted velocity in the yaw frame, m/s.
+
+    Returns:
+        `velocity_rmse`, `forward_rmse`, `progress`, `tilt_rms` as in `tracking_metrics`;
+        `fall_rate`, % of environments with a fall.
+    """
+    lost = track.fell | track.diverged
+    before: IntArray = np.cumsum(lost, axis=0) - lost  # the step of the fall still counts
+    alive: BoolArray = (before == 0) & ~track.diverged
+    velocity = np.where(alive[..., None], track.velocity, 0.0)
+    return {
+        **_errors(velocity, command, np.ones_like(alive)),
+        "progress": _mean(np.sum(track.advance, axis=0, where=alive)),
+        "tilt_rms": _tilt_rms(track.tilt, alive),
+        "fall_rate": 100.0 * _mean(lost.any(axis=0)),
+    }
+
+
+def _errors(
+    velocity: DoubleArray, command: tuple[float, float], counted: BoolArray
+) -> dict[str, float]:
+    squares = np.square(velocity - np.asarray(command))
+    return {
+        "velocity_rmse": _mean(_root_mean(squares.sum(axis=-1), counted)),
+        "forward_rmse": _mean(_root_mean(squares[..., 0], counted)),
+    }
+
+
+def _tilt_rms(tilt: DoubleArray, counted: BoolArray) -> float:
+    return math.degrees(_mean(_root_mean(np.square(tilt), counted)))
+
+
+def _root_mean(squares: DoubleArray, counted: BoolArray) -> DoubleArray:
+    """Return the root of each environment's mean over the steps that count."""
+    total = np.sum(squares, axis=0, where=counted)
+    found: DoubleArray = np.sqrt(total / np.maximum(counted.sum(axis=0), 1))
+    return found
+
+
+def _mean(values: Any) -> float:
+    return float(np.mean(values))
+
+
+def make_result(
+    track: Track,
+    command: tuple[float, float],
+    body: RobotBody,
+    friction: Friction,
+    control_dt: float,
+) -> dict[str, Any]:
+    """Return everything about one robot on one friction.
+
+    Args:
+        track: what its environments did.
+        command: wanted velocity in the yaw frame, m/s.
+        body: the robot.
+        friction: what its feet met.
+        control_dt: s.
+
+    Returns:
+        `robot`, `robot_digest`; `friction` (name), `static`, `dynamic`, `rule`, `cone`, `impratio`,
+        `sim_dt`; `command`, `seconds`, `num_envs`; `restarts` and `single_life`, the two readings,
+        see `tracking_metrics` and `single_life_metrics`.
+    """
+    steps, num_envs = track.tilt.shape
+    return {
+        "robot": body.name,
+        "robot_digest": body.digest,
+        "friction": friction.name,
+        "static": friction.pair.static,
+        "dynamic": friction.pair.dynamic,
+        "rule": friction.rule,
+        "cone": friction.cone,
+        "impratio": friction.impratio,
+        "sim_dt": friction.sim_dt,
+        "command": [*command, 0.0],
+        "seconds": steps * control_dt,
+        "num_envs": num_envs,
+        "restarts": tracking_metrics(track, command),
+        "single_life": single_life_metrics(track, command),
+    }
+
+
+def macro_average(results: Sequence[dict[str, Any]], friction: str, reading: str) -> dict[str, Any]:
+    """Return the mean of every metric over robots, each robot counting the same.
+
+    Args:
+        results: of `make_result`.
+        friction: name.
+        reading: one of `READINGS`.
+
+    Returns:
+        The metrics; `None` where one robot has none. Counts are left out.
+    """
+    there = [item[reading] for item in results if item["friction"] == friction]
+    names = [name for name in there[0] if name not in ("episodes", "falls", "diverged")]
+    found: dict[str, Any] = {}
+    for name in names:
+        values = [metrics[name] for metrics in there]
+        complete = all(value is not None for value in values)
+        found[name] = math.fsum(values) / len(values) if complete else None
+    return found

@@ -1,0 +1,75 @@
+"""The friction study from the command line, on runs of a few seconds."""
+
+import csv
+import json
+
+import pytest
+
+from gmc_bench.results.store import read_record, read_sealed
+
+TINY = (
+    "--protocol", "smoke", "--threads", "1", "--num-envs", "4", "--rollout-length", "32",
+    "--env-steps", "256", "--ppo.batch-size", "64", "--checkpoint-interval", "0",
+)  # fmt: skip
+
+
+def rows_of(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_shared_policy_and_one_per_robot_on_three_frictions(here, tmp_path):
+    folder = tmp_path / "s"
+    out = here("study", "friction", "--method", "recmorph", *TINY, "--out", folder).out
+    rows = rows_of(folder / "table.csv")
+    assert [(row["Method"], row["Controller"]) for row in rows] == [
+        ("recmorph", "shared")] * 3 + [("mlp", "one per robot")] * 3  # fmt: skip
+    assert "2 environments per robot and friction, 4 s each, commanded 0.5 m/s" in out
+    record = read_record(folder / "recmorph_velocity_seed1" / "record.json")
+    assert (record.suite, record.task) == ("quadruped-friction-v1", "quadruped-velocity-v1")
+    content, _ = read_sealed(folder / "measured" / "recmorph_velocity_seed1.json")
+    results = content["measured"]["results"]
+    assert [(item["friction"], item["robot"]) for item in results[:5]] == [
+        ("low", "go1"), ("low", "go2"), ("low", "anymal-b"), ("low", "anymal-c"),
+        ("nominal", "go1"),
+    ]  # fmt: skip
+    progress = sum(item["restarts"]["progress"] for item in results[:4]) / 4
+    assert float(rows[0]["Progress (m)"].strip("'")) == pytest.approx(progress, abs=0.006)
+    robots = rows_of(folder / "table_robots.csv")
+    assert len(robots) == len(rows_of(folder / "table_runs.csv")) == 2 * 4 * 3
+    assert len(rows_of(folder / "table_single_life.csv")) == 6
+    assert (folder / "figure.png").read_bytes()[:4] == b"\x89PNG"
+    # A second time nothing is measured, and everything comes out the same.
+    before = (folder / "table.md").read_bytes()
+    assert "measuring" not in here("study", "--resume", folder).err
+    assert (folder / "table.md").read_bytes() == before
+    assert json.loads((folder / "study.json").read_bytes())["status"] == "complete"
+
+
+def test_several_methods_are_planned_side_by_side(here):
+    out = here(
+        "study", "friction", "--method", "recmorph", "modumorph", "mlp", *TINY, "--seeds", 1, 2,
+        "--dry-run",
+    ).out  # fmt: skip
+    names = [line.split(": ")[1] for line in out.splitlines() if line.startswith("- name:")]
+    assert names == [
+        f"{method}_velocity_seed{seed}"
+        for seed in (1, 2)
+        for method in ("recmorph", "modumorph", "mlp")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("friction", "--suite", "unimal"), "is about quadrupeds, got the task unimal-"),
+        (("gait", "--method", "recmorph", "mlp"), "is about one method, got --method recmorph mlp"),
+        (("--method", "recmorph", "friction"), "a study was expected before its options"),
+        (("friction", "--against", "mlp"), "--against is for the study 'gait'"),
+        (("friction", "--method", "recmorph", "swatt"), "unknown method 'swatt'"),
+    ],
+)
+def test_bad_input(here, tmp_path, words, reason):
+    options = () if words[0].startswith("-") else (*TINY, "--out", tmp_path / "s")
+    found = here("study", *words, *options, code=2)
+    assert reason in found.err.splitlines()[-1]

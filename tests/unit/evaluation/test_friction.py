@@ -1,0 +1,179 @@
+"""Roll-outs on three frictions: policies whose outcome is known, and what must not matter."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from gmc_bench.envs.cores import tabulate
+from gmc_bench.envs.normalization import TokenNormalizer
+from gmc_bench.envs.velocity_core import VelocityCore
+from gmc_bench.errors import ConfigError
+from gmc_bench.evaluation import friction as module
+from gmc_bench.evaluation.evaluate import evaluate_policy
+from gmc_bench.evaluation.friction import FRICTION_SIZES, friction_size, measure_friction
+from gmc_bench.evaluation.mean_actions import MeanActions, acting
+from gmc_bench.library import load_morphologies
+from gmc_bench.methods import MethodSpec
+from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.robots.friction import FRICTION_PAIRS
+from gmc_bench.sim.batch import spawn_streams
+from gmc_bench.suites.quadruped import SUITE
+from gmc_bench.tasks.quadruped_velocity import TASK
+from gmc_bench.tokens.spec import TokenSpec
+
+SPEC = TokenSpec(12, 1, parts="actuators")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PushConfig:
+    push: float = 0.0
+    """What every action is, beside a little that depends on the observation."""
+    gain: float = 0.0
+    """How much that is."""
+
+
+class Push(nn.Module):
+    def __init__(self, config, spec, num_outputs):
+        super().__init__()
+        self.config = config
+        self.layer = nn.Linear(spec.num_features, num_outputs)
+
+    def forward(self, tokens):
+        return self.config.push + self.config.gain * self.layer(tokens.features)
+
+
+@pytest.fixture(scope="module")
+def bodies():
+    return load_morphologies("quadrupeds").split("train")
+
+
+@pytest.fixture
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def policy(bodies, **settings):
+    torch.manual_seed(0)
+    method = MethodSpec(id="push", config=PushConfig, builder=Push)
+    model = ActorCritic(method, PushConfig(**settings), SPEC)
+    return model, TokenNormalizer(tabulate(TASK, bodies, SPEC))
+
+
+def measure(bodies, *, settings=None, pairs=FRICTION_PAIRS, **options):
+    usual = {"forward": 0.5, "seconds": 1.0, "num_envs": 2, "seed": 3, "rule": "two-state"}
+    return measure_friction(
+        *policy(bodies, **(settings or {})),
+        TASK,
+        bodies,
+        pairs=pairs,
+        num_threads=1,
+        **{**usual, **options},
+    )
+
+
+def test_who_stands_still_has_the_command_as_error_and_never_falls(bodies, one_thread):
+    results = measure(bodies, pairs={"nominal": FRICTION_PAIRS["nominal"]}, seconds=3.0)
+    assert [item["robot"] for item in results] == ["go1", "go2", "anymal-b", "anymal-c"]
+    for item in results:
+        found = item["restarts"]
+        assert found["velocity_rmse"] == pytest.approx(0.5, abs=0.03)
+        assert abs(found["progress"]) < 0.05
+        assert (found["falls"], found["fall_rate"], found["episodes"]) == (0, 0.0, 2)
+        assert found["tilt_rms"] < 3.0
+        assert item["single_life"]["fall_rate"] == 0.0
+
+
+def test_results_come_friction_by_friction_with_the_rule_they_were_made_with(bodies, one_thread):
+    results = measure(bodies[:1], rule="dynamic", seconds=0.1)
+    assert [(item["friction"], item["dynamic"]) for item in results] == [
+        ("low", 0.2), ("nominal", 0.6), ("high", 1.0),
+    ]  # fmt: skip
+    assert {item["rule"] for item in results} == {"dynamic"}
+    assert [item["seconds"] for item in results] == pytest.approx([0.1] * 3)
+
+
+def test_who_falls_starts_again_and_every_fall_counts(bodies, one_thread):
+    # Legs far from the stance throw every robot over.
+    pairs = {"high": FRICTION_PAIRS["high"]}
+    go1 = measure(bodies[:1], settings={"push": 4.0}, pairs=pairs, seconds=4.0)[0]
+    assert go1["restarts"]["falls"] > go1["num_envs"]  # several lives each
+    assert go1["restarts"]["falls"] <= go1["restarts"]["episodes"]
+    assert go1["single_life"]["fall_rate"] == 100.0
+    # After its only fall a robot has the error of standing.
+    assert go1["single_life"]["velocity_rmse"] != go1["restarts"]["velocity_rmse"]
+
+
+def test_the_same_seed_gives_the_same_numbers_however_rows_are_split(
+    bodies, one_thread, monkeypatch
+):
+    options = {"settings": {"gain": 2.0}, "seconds": 0.4, "pairs": {"low": FRICTION_PAIRS["low"]}}
+    first = measure(bodies[:2], **options)
+    assert measure(bodies[:2], **options) == first
+    assert measure(bodies[:2], **options, seed=4) != first
+    monkeypatch.setattr(module, "MAX_ROWS", 3)
+    for split, whole in zip(measure(bodies[:2], **options), first, strict=True):
+        split, whole = split["restarts"], whole["restarts"]
+        for name in ("velocity_rmse", "progress", "tilt_rms", "slipped"):
+            # The last bits of a network's output depend on the batch.
+            assert split[name] == pytest.approx(whole[name], rel=1e-3, abs=1e-4), name
+
+
+def test_noise_is_off_unless_asked_for(bodies, one_thread):
+    options = {"settings": {"gain": 2.0}, "seconds": 0.2, "pairs": {"low": FRICTION_PAIRS["low"]}}
+    assert measure(bodies[:1], **options, noise=True) != measure(bodies[:1], **options)
+
+
+def test_feet_slide_further_where_friction_is_low(bodies, one_thread):
+    # A policy that shakes its legs.
+    low, _, high = measure(bodies[:1], settings={"gain": 8.0}, seconds=1.0)
+    assert low["restarts"]["slipped"] > high["restarts"]["slipped"] > 0.0
+
+
+def test_progress_is_reported_while_measuring(bodies, one_thread):
+    seen = []
+    measure(bodies[:2], seconds=0.1, on_progress=seen.append)
+    assert sum(seen) == 3 * 2 * 2 * 5  # frictions, robots, environments, steps
+
+
+def test_mean_actions_are_those_of_the_evaluation(bodies, one_thread):
+    model, normalizer = policy(bodies, gain=2.0)
+    task, found = replace(TASK, horizon=10), []
+
+    class Watch:
+        def started(self, core, rows, numbers):
+            pass
+
+        def stepped(self, core, numbers, actions, step):
+            found.append(actions.copy())
+
+    evaluate_policy(
+        model, normalizer, task, bodies, episodes=1, mode="deterministic", seed=7, num_threads=1,
+        observer=Watch(),
+    )  # fmt: skip
+    core = VelocityCore(task, bodies, len(bodies), token_spec=SPEC, num_threads=1)
+    core.simulator.streams[:] = spawn_streams(7, len(bodies))
+    core.reset(np.arange(len(bodies)), np.arange(len(bodies)))
+    with acting(model):
+        act = MeanActions(model, normalizer, core)
+        for step in range(3):
+            actions = act()
+            np.testing.assert_array_equal(actions, found[step])
+            core.step(actions)
+
+
+def test_every_protocol_of_the_suite_says_how_much_is_measured():
+    assert set(SUITE.protocols) <= set(FRICTION_SIZES)
+    assert friction_size("paper").forward == 1.0
+    with pytest.raises(ConfigError, match="use one of smoke, lite, paper"):
+        friction_size("huge")
+
+
+def test_nothing_to_measure_is_refused(bodies):
+    with pytest.raises(ConfigError, match="at least one control step"):
+        measure(bodies[:1], seconds=0.0)
