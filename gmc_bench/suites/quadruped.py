@@ -19,7 +19,7 @@ _SMOKE = Protocol(
 _LITE = Protocol(
     name="lite",
     preset="lite",
-    env_steps=6_000_000,
+    env_steps=1_500_000,
     num_envs=128,
     rollout_length=32,
     ppo=PPOConfig(repeat=4, batch_size=1024, lr=5e-4, vf_coef=0.5),
