@@ -1,7 +1,6 @@
 """Scores a policy on a list of bodies with frozen observation statistics."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -12,11 +11,11 @@ from gmc_bench.envs.core import StepResult
 from gmc_bench.envs.cores import Core, make_core
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.errors import ConfigError
-from gmc_bench.evaluation.dropout import silence_context, silence_dynamic
+from gmc_bench.evaluation.dropout import silence_context
+from gmc_bench.evaluation.mean_actions import acting, see_tokens
 from gmc_bench.evaluation.policy_file import token_table
 from gmc_bench.methods.policy import ActorCritic
-from gmc_bench.nn.per_body import fixed_weights
-from gmc_bench.nn.tokens import TokenBatch, TokenTable
+from gmc_bench.nn.tokens import TokenTable
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.config import Order
@@ -137,21 +136,9 @@ def evaluate_policy(
         shown,
     )
     body = serialization.body[shown]
-    with _evaluating(model):
+    with acting(model):
         found = _run_episodes(core, actor, body, streams, on_progress, observer)
     return [found[k * episodes : (k + 1) * episodes] for k in range(len(serialization))]
-
-
-@contextmanager
-def _evaluating(model: ActorCritic) -> Iterator[None]:
-    """Put the policy into evaluation mode, with weights that do not change."""
-    was_training = model.training
-    model.eval()
-    try:
-        with fixed_weights(model):
-            yield
-    finally:
-        model.train(was_training)
 
 
 @dataclass
@@ -186,17 +173,14 @@ class _Actor:
                 np.random.default_rng(key).standard_normal(dtype=np.float32, out=self.noise[row])
 
     def __call__(self, core: Core) -> FloatArray:
-        padding = core.table.limb_padding_mask[core.morphology_index]
-        dynamic = self.normalizer.normalize(core.dynamic, padding, core.morphology_index)
-        if self.silent_limbs is not None:
-            silence_dynamic(dynamic, self.silent_limbs[core.morphology_index])
-        dynamic = self.serialization.arrange(dynamic, self.sequences)
-        device = self.table.context.device
-        heights = None
-        if core.height_map is not None:
-            heights = torch.from_numpy(core.height_map.copy()).to(device)
-        index = torch.from_numpy(self.sequences.copy()).to(device)
-        tokens = TokenBatch(self.table, index, torch.from_numpy(dynamic).to(device), heights)
+        tokens = see_tokens(
+            core,
+            self.normalizer,
+            self.table,
+            self.serialization,
+            self.sequences,
+            self.silent_limbs,
+        )
         distribution, state = self.model.step(tokens, self.state, critic=False)
         actions = distribution.mode
         if self.noise is not None:

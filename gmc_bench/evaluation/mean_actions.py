@@ -1,20 +1,50 @@
-"""A policy that acts with its mean actions, for measurements that are no episodes of a score."""
+"""What a policy sees of environments, and how it acts with its mean actions."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
 import torch
 
 from gmc_bench.envs.cores import Core
 from gmc_bench.envs.normalization import TokenNormalizer
+from gmc_bench.evaluation.dropout import silence_dynamic
 from gmc_bench.evaluation.policy_file import token_table
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.per_body import fixed_weights
-from gmc_bench.nn.tokens import TokenBatch
+from gmc_bench.nn.tokens import TokenBatch, TokenTable
 from gmc_bench.tokens.config import Order
-from gmc_bench.tokens.serialization import make_serialization
+from gmc_bench.tokens.serialization import Serialization, make_serialization
 from gmc_bench.types import FloatArray, IntArray
+
+
+def see_tokens(
+    core: Core,
+    normalizer: TokenNormalizer,
+    table: TokenTable,
+    serialization: Serialization,
+    sequences: IntArray,
+    silent_limbs: IntArray | None = None,
+) -> TokenBatch:
+    """Return what a policy sees of every row's present observation.
+
+    Args:
+        core: B environments.
+        normalizer: observation statistics; not changed.
+        table: the bodies' fixed part, serialized.
+        serialization: order of the tokens.
+        sequences: (B,) int64, the sequence that shows each row's body.
+        silent_limbs: (M,) int64, a limb of each body that is not seen.
+    """
+    bodies, device = core.morphology_index, table.context.device
+    dynamic = normalizer.normalize(core.dynamic, core.table.limb_padding_mask[bodies], bodies)
+    if silent_limbs is not None:
+        silence_dynamic(dynamic, silent_limbs[bodies])
+    dynamic = serialization.arrange(dynamic, sequences)
+    heights = None
+    if core.height_map is not None:
+        heights = torch.from_numpy(core.height_map.copy()).to(device)
+    index = torch.from_numpy(sequences.copy()).to(device)
+    return TokenBatch(table, index, torch.from_numpy(dynamic).to(device), heights)
 
 
 class MeanActions:
@@ -50,21 +80,9 @@ class MeanActions:
 
     def __call__(self) -> FloatArray:
         """Return (B, L, J) float32 actions for the core's present observation."""
-        core, index = self._core, self._core.morphology_index
-        padding = core.table.limb_padding_mask[index]
-        dynamic = self._normalizer.normalize(core.dynamic, padding, index)
         # Every body has one sequence here, so that bodies and sequences have the same numbers.
-        dynamic = self._serialization.arrange(dynamic, index)
-        device = self._table.context.device
-        heights = None
-        if core.height_map is not None:
-            heights = torch.from_numpy(core.height_map.copy()).to(device)
-        tokens = TokenBatch(
-            self._table,
-            torch.from_numpy(np.array(index)).to(device),
-            torch.from_numpy(dynamic).to(device),
-            heights,
-        )
+        index = self._core.morphology_index
+        tokens = see_tokens(self._core, self._normalizer, self._table, self._serialization, index)
         distribution, state = self._model.step(tokens, self._state, critic=False)
         actions = distribution.mode
         self._state = self._model.remember(state, actions)

@@ -13,13 +13,14 @@ import numpy as np
 from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.envs.cores import Core
 from gmc_bench.envs.normalization import TokenNormalizer
-from gmc_bench.evaluation.evaluate import Mode, evaluate_policy
+from gmc_bench.evaluation.evaluate import Mode
+from gmc_bench.evaluation.one_episode import EpisodeWatcher, watch_episode
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.morphology.schema import Morphology
 from gmc_bench.rendering.ground import TerrainCopy, copy_terrain, ground_height
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.config import Order
-from gmc_bench.types import DoubleArray, FloatArray, IntArray
+from gmc_bench.types import DoubleArray, FloatArray
 
 SPEED_WINDOW = 0.5
 """s over which the speed is averaged."""
@@ -106,22 +107,15 @@ def replay_episode(
         The episode.
     """
     recorder = _Recorder(morphologies[body], body * episodes + episode, seconds, on_step)
-    try:
-        evaluate_policy(
-            model, normalizer, task, morphologies, episodes=episodes, mode=mode, seed=seed,
-            num_threads=num_threads, device=device, observer=recorder, order=order,
-        )  # fmt: skip
-    except _SeenError:
-        return recorder.replay()
-    raise AssertionError("the evaluation ended without the wanted episode")
+    watch_episode(
+        recorder, model, normalizer, task, morphologies, episodes=episodes, mode=mode, seed=seed,
+        num_threads=num_threads, device=device, order=order,
+    )  # fmt: skip
+    return recorder.replay()
 
 
-class _SeenError(Exception):
-    """The wanted episode is over: the rest of the evaluation is of no interest."""
-
-
-class _Recorder:
-    """Keeps one episode of an evaluation; see `gmc_bench.evaluation.evaluate.Observer`."""
+class _Recorder(EpisodeWatcher):
+    """Keeps one episode."""
 
     def __init__(
         self,
@@ -130,47 +124,26 @@ class _Recorder:
         seconds: float | None,
         on_step: Callable[[], None] | None,
     ) -> None:
+        super().__init__(number, seconds, on_step)
         self._morphology = morphology
-        self._number = number
-        self._seconds = seconds
-        self._on_step = on_step
-        self._row: int | None = None
         self._states: list[DoubleArray] = []
         self._activity: list[DoubleArray] = []
         self._returns = [0.0]
-        self._ended: str | None = None
-        self._control_dt = 0.0
         self._terrain: TerrainCopy = {}
         self._ground: list[float] = []
 
-    def started(self, core: Core, rows: IntArray, numbers: IntArray) -> None:
-        found = rows[numbers == self._number]
-        if len(found):
-            self._row = int(found[0])
-            self._control_dt = core.simulator.control_dt
-            assert isinstance(core, EnvironmentCore)
-            self._terrain = copy_terrain(core, self._row)
-            self._keep(core)
-
-    def stepped(self, core: Core, numbers: IntArray, actions: FloatArray, step: StepResult) -> None:
-        if self._on_step:
-            self._on_step()
-        row = self._row
-        if row is None:
-            return
+    def begin(self, core: Core, row: int) -> None:
         assert isinstance(core, EnvironmentCore)  # the task is one of limbs
-        self._keep(core)
-        self._activity.append(_activity(core, row, actions[row], self._morphology.num_limbs))
-        self._returns.append(self._returns[-1] + float(step.reward[row]))
-        if step.terminated[row] or step.truncated[row]:
-            self._ended = next(name for name, hit in step.events.items() if hit[row])
-            raise _SeenError
-        shown = len(self._activity) * self._control_dt
-        if self._seconds is not None and shown >= self._seconds - 1e-9:
-            raise _SeenError
+        self._terrain = copy_terrain(core, row)
+        self._keep(core, row)
 
-    def _keep(self, core: EnvironmentCore) -> None:
-        row = self._row or 0
+    def keep(self, core: Core, row: int, actions: FloatArray, step: StepResult) -> None:
+        assert isinstance(core, EnvironmentCore)
+        self._keep(core, row)
+        self._activity.append(_activity(core, row, actions, self._morphology.num_limbs))
+        self._returns.append(self._returns[-1] + float(step.reward[row]))
+
+    def _keep(self, core: EnvironmentCore, row: int) -> None:
         state = np.array(core.simulator.data(row).qpos)
         # A simulation that broke has no place to be drawn at.
         valid = bool(np.isfinite(state).all())
@@ -183,8 +156,8 @@ class _Recorder:
             states=np.stack(self._states),
             activity=np.stack(self._activity),
             returns=np.array(self._returns),
-            ended=self._ended,
-            control_dt=self._control_dt,
+            ended=self.ended,
+            control_dt=self.control_dt,
             terrain=self._terrain,
             ground=np.array(self._ground),
         )

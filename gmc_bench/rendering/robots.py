@@ -1,8 +1,6 @@
 """Draws a quadruped's trial, and encodes it as H.264."""
 
-import uuid
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -10,12 +8,11 @@ from xml.etree import ElementTree
 import mujoco
 import numpy as np
 
-from gmc_bench.errors import StorageError
 from gmc_bench.rendering.camera import View, follow
 from gmc_bench.rendering.canvas import Canvas
 from gmc_bench.rendering.overlay import Overlay
-from gmc_bench.rendering.scene import _ASSETS, _LIGHT, _SUN, _VISUAL, FIELD_OF_VIEW, SQUARE
-from gmc_bench.rendering.video import VideoSettings, frame_steps, load_encoder
+from gmc_bench.rendering.scene import add_scenery, ground_material
+from gmc_bench.rendering.video import VideoSettings, encode, frame_steps
 from gmc_bench.robots.mjcf import FLOOR, HeightField, build_mjcf
 from gmc_bench.robots.model import CompiledRobot
 from gmc_bench.types import Array, DoubleArray
@@ -44,16 +41,10 @@ def drawing_robot(compiled: CompiledRobot) -> Any:
         A `mujoco.MjModel`, which must not be simulated.
     """
     root = ElementTree.fromstring(build_mjcf(compiled.robot, terrain=_terrain(compiled)))
-    root.append(ElementTree.fromstring(_ASSETS.format(repeat=1 / SQUARE)))
-    root.append(ElementTree.fromstring(_VISUAL.format(fovy=FIELD_OF_VIEW)))
-    world = root.find("worldbody")
-    assert world is not None
-    floor, base = world.find("geom"), world.find("body")
+    add_scenery(root)
+    floor = root.find("worldbody/geom")
     assert floor is not None
-    assert base is not None
-    floor.set("material", "gmc/patch" if floor.get("type") == "hfield" else "gmc/floor")
-    world.append(ElementTree.fromstring(_SUN))
-    base.append(ElementTree.fromstring(_LIGHT))
+    floor.set("material", ground_material(floor))
     model = mujoco.MjModel.from_xml_string(ElementTree.tostring(root, encoding="unicode"))
     model.hfield_data[:] = compiled.model.hfield_data
     model.stat.extent = 2.0  # the unit of the clip distances
@@ -144,33 +135,8 @@ def write_robot_video(
         ConfigError: the encoder is not installed, or nothing can be drawn on this machine.
         StorageError: the file cannot be written.
     """
-    encoder = load_encoder()
-    temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex}{path.suffix}")
-    count = 0
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with Canvas(settings.width, settings.height) as canvas:
-            sink = encoder.write_frames(
-                str(temporary), (settings.width, settings.height), fps=settings.fps,
-                codec="libx264", pix_fmt_out="yuv420p", macro_block_size=2, quality=None,
-                output_params=["-crf", "20", "-movflags", "+faststart"], ffmpeg_log_level="error",
-            )  # fmt: skip
-            sink.send(None)
-            try:
-                for frame in draw_robot(
-                    compiled, states, control_dt, title, settings, canvas, ending=ending
-                ):
-                    sink.send(np.ascontiguousarray(frame))
-                    count += 1
-            finally:
-                sink.close()
-        temporary.replace(path)
-    except OSError as error:
-        reason = error.strerror or " ".join(str(error).split())[:200]
-        raise StorageError(
-            f"cannot write {path}: {reason}; free some space or choose another --out"
-        ) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-    return count
+
+    def draw(canvas: Canvas) -> Iterator[Array]:
+        return draw_robot(compiled, states, control_dt, title, settings, canvas, ending=ending)
+
+    return encode(path, settings, draw)

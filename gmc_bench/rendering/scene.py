@@ -82,27 +82,41 @@ def drawing_model(morphology: Morphology, scene: Scene, *, square: float = SQUAR
     root = ElementTree.fromstring(
         emit_mjcf(morphology, floor=scene.floor, spawn=scene.spawn, assets=scene.assets)
     )
-    # A texture holds two squares, and is repeated every two metres for a repetition of 1.
-    root.append(ElementTree.fromstring(_ASSETS.format(repeat=1 / square)))
-    root.append(ElementTree.fromstring(_VISUAL.format(fovy=FIELD_OF_VIEW)))
-    world = root.find("worldbody")
-    assert world is not None
-    for geom in world.findall("geom"):
+    add_scenery(root, square=square)
+    for geom in root.findall("worldbody/geom"):
         kind = geom.get("name", "").partition("/")[0]
         if kind in _COLORS:
             geom.set("rgba", _COLORS[kind])
         else:
-            geom.set("material", "gmc/patch" if geom.get("type") == "hfield" else "gmc/floor")
-    world.append(ElementTree.fromstring(_SUN))
-    torso = world.find("body")
-    assert torso is not None
-    torso.append(ElementTree.fromstring(_LIGHT))
+            geom.set("material", ground_material(geom))
     model = mujoco.MjModel.from_xml_string(ElementTree.tostring(root, encoding="unicode"))
     model.stat.extent = 2.0  # the unit of the clip distances above, m; a floor is no measure
     for index, color in enumerate(limb_colors(morphology)):
         model.geom_rgba[model.body_geomadr[index + 1]] = (*(part / 255 for part in color), 1.0)
     assert model.nq == 7 + morphology.num_joints
     return model
+
+
+def add_scenery(root: "ElementTree.Element", *, square: float = SQUARE) -> None:
+    """Add sky, materials and lights to a model, one light of which follows its first body.
+
+    Args:
+        root: of a MJCF document; changed in place.
+        square: side of a square of the ground, m.
+    """
+    # A texture holds two squares, and is repeated every two metres for a repetition of 1.
+    root.append(ElementTree.fromstring(_ASSETS.format(repeat=1 / square)))
+    root.append(ElementTree.fromstring(_VISUAL.format(fovy=FIELD_OF_VIEW)))
+    world, body = root.find("worldbody"), root.find("worldbody/body")
+    assert world is not None
+    assert body is not None
+    world.append(ElementTree.fromstring(_SUN))
+    body.append(ElementTree.fromstring(_LIGHT))
+
+
+def ground_material(geom: "ElementTree.Element") -> str:
+    """Return the material of a part of the ground: patches are told from plain floor."""
+    return "gmc/patch" if geom.get("type") == "hfield" else "gmc/floor"
 
 
 def rest_state(model: Any) -> Any:

@@ -158,6 +158,35 @@ def write_video(
         ConfigError: the encoder is not installed, or nothing can be drawn on this machine.
         StorageError: the file cannot be written.
     """
+
+    def draw(canvas: Canvas) -> Iterator[Array]:
+        return draw_frames(replay, task, title, settings, canvas)
+
+    return encode(path, settings, draw, on_frame=on_frame)
+
+
+def encode(
+    path: Path,
+    settings: VideoSettings,
+    draw: Callable[[Canvas], Iterator[Array]],
+    *,
+    on_frame: Callable[[], None] | None = None,
+) -> int:
+    """Write pictures as MP4 (H.264, yuv420p, index in front).
+
+    Args:
+        path: the file; it is seen whole or not at all.
+        settings: size and pictures per second.
+        draw: yields (height, width, 3) uint8 from a canvas of that size.
+        on_frame: called after each picture.
+
+    Returns:
+        Number of pictures.
+
+    Raises:
+        ConfigError: the encoder is not installed, or nothing can be drawn on this machine.
+        StorageError: the file cannot be written.
+    """
     encoder = load_encoder()
     temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex}{path.suffix}")
     count = 0
@@ -171,7 +200,7 @@ def write_video(
             )  # fmt: skip
             sink.send(None)
             try:
-                for frame in draw_frames(replay, task, title, settings, canvas):
+                for frame in draw(canvas):
                     sink.send(np.ascontiguousarray(frame))
                     count += 1
                     if on_frame:

@@ -77,8 +77,7 @@ def draw_probes(study: Study, outcomes: Sequence[Outcome]) -> bytes:
     def draw(axes: "Axes", label: str) -> None:
         name, factor = next((item[1], item[4]) for item in PROBES if item[0] == label)
         stages = [
-            (stage, _times(read.measured(f"{name}_{stage}"), factor))
-            for stage in ("before", "after")
+            (stage, read.measured(f"{name}_{stage}", factor)) for stage in ("before", "after")
         ]
         tasks = list(dict.fromkeys(item.task for item in outcomes))
         _bars(axes, [(t, [i for i in outcomes if i.task == t]) for t in tasks], stages)
@@ -99,14 +98,6 @@ def draw_friction(study: Study, outcomes: Sequence[Outcome]) -> bytes:
         axes.set(title=heading)
 
     return _panels(study.title, [metric[0] for metric in METRICS], draw, columns=2)
-
-
-def _times(number: Number, factor: float) -> Number:
-    def scaled(outcome: Outcome) -> float | None:
-        value = number(outcome)
-        return None if value is None else factor * value
-
-    return scaled
 
 
 def _bars(

@@ -11,13 +11,14 @@ from gmc_bench.envs.core import StepResult
 from gmc_bench.envs.cores import Core
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.errors import ConfigError
-from gmc_bench.evaluation.evaluate import Mode, evaluate_policy
+from gmc_bench.evaluation.evaluate import Mode
+from gmc_bench.evaluation.one_episode import EpisodeWatcher, watch_episode
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.morphology.schema import Morphology
 from gmc_bench.studies.gait_signals import autocorrelation, joint_phases, stride_lag
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.config import Order
-from gmc_bench.types import BoolArray, DoubleArray, FloatArray, IntArray
+from gmc_bench.types import BoolArray, DoubleArray, FloatArray
 
 SETTLING = 1.0
 """s at the start of an episode that the numbers leave out: a body starts in the air."""
@@ -172,22 +173,15 @@ def record_gait(
         ConfigError: the simulation diverged in the first step.
     """
     recorder = GaitRecorder(morphologies[body], body * episodes + episode, seconds, on_step)
-    try:
-        evaluate_policy(
-            model, normalizer, task, morphologies, episodes=episodes, mode=mode, seed=seed,
-            num_threads=num_threads, device=device, observer=recorder, order=order,
-        )  # fmt: skip
-    except _SeenError:
-        return recorder.gait()
-    raise AssertionError("the evaluation ended without the wanted episode")
+    watch_episode(
+        recorder, model, normalizer, task, morphologies, episodes=episodes, mode=mode, seed=seed,
+        num_threads=num_threads, device=device, order=order,
+    )  # fmt: skip
+    return recorder.gait()
 
 
-class _SeenError(Exception):
-    """The wanted episode is over: the rest of the evaluation is of no interest."""
-
-
-class GaitRecorder:
-    """Records one episode; see `gmc_bench.evaluation.evaluate.Observer`.
+class GaitRecorder(EpisodeWatcher):
+    """Records one episode.
 
     Args:
         morphology: the body.
@@ -203,33 +197,19 @@ class GaitRecorder:
         seconds: float | None = None,
         on_step: Callable[[], None] | None = None,
     ) -> None:
+        super().__init__(number, seconds, on_step)
         self._morphology = morphology
-        self._number = number
-        self._seconds = np.inf if seconds is None else seconds
-        self._on_step = on_step
-        self._row: int | None = None
-        self._control_dt = 0.0
         self._contact: list[BoolArray] = []
         self._force: list[DoubleArray] = []
         self._angles: list[DoubleArray] = []
         self._speed: list[float] = []
         self._return = 0.0
-        self._ended: str | None = None
 
-    def started(self, core: Core, rows: IntArray, numbers: IntArray) -> None:
-        """Take notice of new episodes."""
-        found = rows[numbers == self._number]
-        if len(found):
-            self._row = int(found[0])
-            self._control_dt = core.simulator.control_dt
+    def begin(self, core: Core, row: int) -> None:
+        """Nothing is recorded before the first step."""
 
-    def stepped(self, core: Core, numbers: IntArray, actions: FloatArray, step: StepResult) -> None:
-        """Take notice of one control step; ends the evaluation after the wanted episode."""
-        if self._on_step:
-            self._on_step()
-        row = self._row
-        if row is None:
-            return
+    def keep(self, core: Core, row: int, actions: FloatArray, step: StepResult) -> None:
+        """Take notice of one control step of the episode."""
         if not step.diverged[row]:  # a broken state says nothing
             model, data = core.simulator.model(row), core.simulator.data(row)
             touching, force = _touching(model, data, self._morphology.num_limbs)
@@ -238,11 +218,6 @@ class GaitRecorder:
             self._angles.append(np.array(data.qpos[7:]))
             self._speed.append(float(data.qvel[0]))
         self._return += float(step.reward[row])
-        if step.terminated[row] or step.truncated[row]:
-            self._ended = next(name for name, hit in step.events.items() if hit[row])
-            raise _SeenError
-        if len(self._angles) * self._control_dt >= self._seconds - 1e-9:
-            raise _SeenError
 
     def gait(self) -> Gait:
         """Return what was recorded.
@@ -265,8 +240,8 @@ class GaitRecorder:
             angles=np.stack(self._angles),
             speed=np.array(self._speed),
             episode_return=self._return,
-            ended=self._ended,
-            control_dt=self._control_dt,
+            ended=self.ended,
+            control_dt=self.control_dt,
         )
 
 

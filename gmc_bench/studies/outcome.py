@@ -57,12 +57,12 @@ def area(outcome: Outcome) -> float | None:
     return None if found is None else found.value
 
 
-def measured(name: str) -> Number:
-    """Return what reads a measured number by its name."""
+def measured(name: str, factor: float = 1.0) -> Number:
+    """Return what reads a measured number by its name, times a factor."""
 
     def read(outcome: Outcome) -> float | None:
         value = outcome.measured.get(name)
-        return None if value is None else float(value)
+        return None if value is None else factor * float(value)
 
     return read
 

@@ -7,11 +7,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gmc_bench.envs.cores import Core, make_core
+from gmc_bench.envs.cores import make_core
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.errors import ConfigError
 from gmc_bench.morphology.schema import Morphology
@@ -24,7 +24,7 @@ from gmc_bench.studies.linear_probe import (
 )
 from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.config import Order
-from gmc_bench.tokens.serialization import Serialization, make_serialization
+from gmc_bench.tokens.serialization import make_serialization
 from gmc_bench.types import Array, BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -134,8 +134,8 @@ def collect(
             f"a collection needs 0 <= dropped < steps and every >= 1, got dropped={dropped}, "
             f"steps={steps}, every={every}"
         )
+    from gmc_bench.evaluation.mean_actions import acting, see_tokens
     from gmc_bench.evaluation.policy_file import token_table
-    from gmc_bench.nn.per_body import fixed_weights
     from gmc_bench.nn.tap import watch_representations
 
     count, device = len(bodies), model.action_std.device
@@ -148,28 +148,23 @@ def collect(
     table = token_table(core.table, normalizer, device).serialized(shown)
     state = model.initial_state(count)
     kept: list[tuple[Array, ...]] = []
-    was_training = model.training
-    model.eval()
-    try:
-        with fixed_weights(model), watch_representations(model.actor) as latest:
-            for step in range(steps):
-                tokens = _tokens(core, normalizer, table, shown)
-                distribution, state = model.step(tokens, state, critic=False)
-                state = model.remember(state, distribution.mode)
-                actions, seen = distribution.mode.cpu().numpy(), latest(tokens)
-                if step >= dropped and (step - dropped) % every == 0:
-                    places = tokens.packing.slots.argsort()  # by body, then by slot
-                    parts = (part[places].cpu().numpy() for part in (seen.before, seen.after))
-                    kept.append((*parts, actions[real]))
-                result = core.step(shown.restore(actions, shown.first))
-                ended = np.flatnonzero(result.terminated | result.truncated)
-                if len(ended):
-                    core.reset(ended, ended)
-                    state[ended] = 0.0
-                if on_progress:
-                    on_progress(1)
-    finally:
-        model.train(was_training)
+    with acting(model), watch_representations(model.actor) as latest:
+        for step in range(steps):
+            tokens = see_tokens(core, normalizer, table, shown, shown.first)
+            distribution, state = model.step(tokens, state, critic=False)
+            state = model.remember(state, distribution.mode)
+            actions, seen = distribution.mode.cpu().numpy(), latest(tokens)
+            if step >= dropped and (step - dropped) % every == 0:
+                places = tokens.packing.slots.argsort()  # by body, then by slot
+                parts = (part[places].cpu().numpy() for part in (seen.before, seen.after))
+                kept.append((*parts, actions[real]))
+            result = core.step(shown.restore(actions, shown.first))
+            ended = np.flatnonzero(result.terminated | result.truncated)
+            if len(ended):
+                core.reset(ended, ended)
+                state[ended] = 0.0
+            if on_progress:
+                on_progress(1)
     robot, limb = np.nonzero(real)
     inactive = shown.arrange(core.table.action_padding_mask, shown.first)
     times = np.arange(dropped, steps, every)
@@ -300,19 +295,3 @@ def _principal(values: FloatArray) -> tuple[Array, Array]:
     largest = np.abs(first).argmax(axis=0)
     first = first * np.sign(first[largest, [0, 1]])
     return scaled @ first, variances[[-1, -2]] / variances.sum()
-
-
-def _tokens(core: Core, normalizer: TokenNormalizer, table: Any, shown: Serialization) -> Any:
-    """Return what the bodies show now, as a policy sees it."""
-    import torch
-
-    from gmc_bench.nn.tokens import TokenBatch
-
-    device, bodies = table.context.device, core.morphology_index
-    dynamic = normalizer.normalize(core.dynamic, core.table.limb_padding_mask[bodies], bodies)
-    dynamic = shown.arrange(dynamic, shown.first)
-    index = torch.from_numpy(shown.first).to(device)
-    heights = None
-    if core.height_map is not None:
-        heights = torch.from_numpy(core.height_map.copy()).to(device)
-    return TokenBatch(table, index, torch.from_numpy(dynamic).to(device), heights)

@@ -158,8 +158,8 @@ def probe_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
     for task in dict.fromkeys(outcome.task for outcome in outcomes):
         runs = [outcome for outcome in outcomes if outcome.task == task]
         for label, name, metric, digits, factor in PROBES:
-            before = _scaled(f"{name}_before", factor)
-            after = _scaled(f"{name}_after", factor)
+            before = read.measured(f"{name}_before", factor)
+            after = read.measured(f"{name}_after", factor)
             stages = [
                 join_printed([s for s in printed if s.condition == condition], metric)
                 for condition in ("before recurrence", "after recurrence", "after minus before")
@@ -168,16 +168,6 @@ def probe_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
             change = cell_text(runs, _minus(after, before), digits)
             rows.append((task, label, count_runs(runs), *cells, change, *stages))
     return StudyTable(headings, tuple(rows), _notes(study))
-
-
-def _scaled(name: str, factor: float) -> Number:
-    number = read.measured(name)
-
-    def scaled(outcome: Outcome) -> float | None:
-        value = number(outcome)
-        return None if value is None else factor * value
-
-    return scaled
 
 
 def _minus(first: Number, second: Number) -> Number:
