@@ -61,6 +61,21 @@ def load_morphologies(set_id: str | None = None) -> MorphologySet:
     return build_released(resolved) if resolved in RELEASED else load_set(resolved)
 
 
+def load_limb_bodies(set_id: str | None = None) -> MorphologySet:
+    """Load a set for what is about limbs, as `load_morphologies` does.
+
+    Raises:
+        MorphologySetError: its bodies are quadrupeds, which are described by actuators.
+    """
+    bodies = load_morphologies(set_id)
+    if bodies.id in ROBOT_SETS:
+        raise MorphologySetError(
+            f"the set {bodies.id!r} holds quadrupeds, which this does not cover; choose a set of "
+            f"limbs, e.g. {FALLBACK_SET} (docs/quadrupeds.md is about the quadrupeds)"
+        )
+    return bodies
+
+
 def _robots(set_id: str) -> MorphologySet:
     # Quadrupeds are described by another type than limbs; what a set does with its bodies (names,
     # hashes, sizes) they have too.
@@ -80,7 +95,7 @@ def _varied(base: str, variation: str) -> MorphologySet:
             f"the set {base!r} already holds variants, which cannot be varied again; vary "
             f"{base.partition('+')[0]!r} instead"
         )
-    return build_variations(load_morphologies(base), variation)
+    return build_variations(load_limb_bodies(base), variation)
 
 
 _SUBSET = re.compile(r"(?P<set>.+)(?::|\.first)(?P<count>[0-9]+)")

@@ -68,6 +68,8 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
     trained = sessions.open_session(_on_threads_here(read_run_config(folder.config)))
     session, splits = trained, (parsed.split,) if parsed.split else None
+    if parsed.sensor_dropout:
+        sessions.limb_task(trained)  # a limb that is not seen has a name
     if parsed.morphologies is not None:
         session = _on_other_bodies(trained, parsed.morphologies)
         splits = splits or ("test",)

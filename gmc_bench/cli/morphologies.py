@@ -59,10 +59,10 @@ def _import(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 def _describe(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     parsed.parser.reject_unknown(unknown)
-    from gmc_bench.library import load_morphologies
+    from gmc_bench.library import load_limb_bodies
     from gmc_bench.morphology.summary import describe_set, render_set
 
-    description = describe_set(load_morphologies(parsed.set))
+    description = describe_set(load_limb_bodies(parsed.set))
     if parsed.json:
         say_json(description)
     else:

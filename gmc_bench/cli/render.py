@@ -114,14 +114,14 @@ def _stills(parsed: argparse.Namespace) -> int:
     import_engine()
     from tqdm import tqdm
 
-    from gmc_bench.library import load_morphologies
+    from gmc_bench.library import load_limb_bodies
     from gmc_bench.rendering.stills import write_stills
     from gmc_bench.tasks import TASKS, Task
 
     task = TASKS.get(parsed.task) if parsed.task else None
     if task is not None and not isinstance(task, Task):
         raise ConfigError(f"stills show bodies of limbs, but {task.id} is about quadrupeds")
-    bodies = load_morphologies(parsed.stills)
+    bodies = load_limb_bodies(parsed.stills)
     splits = (parsed.split,) if parsed.split else ("train", "test")
     chosen = [body for split in splits for body in bodies.split(split)]
     if parsed.body is not None:

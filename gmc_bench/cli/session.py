@@ -203,8 +203,8 @@ def limb_task(session: Session) -> Task:
     """
     if not isinstance(session.task, Task):
         raise ConfigError(
-            f"pictures and gaits are made of bodies of limbs, but {session.task.id} is about "
-            f"quadrupeds; use 'gmc-bench deploy' for videos of them"
+            f"this is about bodies of limbs, but {session.task.id} is about quadrupeds, whose "
+            f"tokens are actuators; 'gmc-bench deploy' makes videos and trials of them"
         )
     return session.task
 

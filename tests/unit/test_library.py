@@ -88,6 +88,7 @@ def test_variants_of_imported_sets_and_of_parts_of_a_set_load_by_id():
         (f"{MINI}+armature-v1+gear-v1", "cannot be varied again; vary 'gmc-unimal-mini-v1'"),
         ("my-bodis+gear", "unknown morphology set 'my-bodis'; did you mean 'my-bodies'"),
         ("unimals_100+gear", "morphologies import unimals_100 PATH"),
+        ("quadrupeds+gear", "the set 'quadrupeds-v1' holds quadrupeds"),
     ],
 )
 def test_variants_of_unknown_names_are_refused_in_a_sentence(name, reason):

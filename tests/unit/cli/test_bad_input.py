@@ -160,6 +160,16 @@ CASES = [
     ("list methods --jsno", "unknown option '--jsno'; did you mean '--json'?"),
     ("morphologies describe tony", "unknown morphology set 'tony'; did you mean 'tiny'?"),
     ("morphologies describe unimals_100", "unimals_100"),
+    ("morphologies describe quadrupeds", "the set 'quadrupeds-v1' holds quadrupeds"),
+    ("render --stills quadrupeds", "the set 'quadrupeds-v1' holds quadrupeds"),
+    (
+        "run --method recmorph --suite unimal --task ft --morphologies quadrupeds",
+        "the task 'unimal-ft-v1' is for bodies of limbs, but 'go1' is none",
+    ),
+    (
+        "run --method recmorph --suite quadruped-friction --morphologies tiny",
+        "the task 'quadruped-velocity-v1' is for bodies of quadrupeds, but 'chain-3' is none",
+    ),
     ("profile speed", "unknown what 'speed'"),
     ("profile sim --seconds 0", "--seconds: must be a positive number of seconds, got '0'"),
     ("profile sim --num-envs 0", "--num-envs: must be an integer of at least 1, got 0"),
