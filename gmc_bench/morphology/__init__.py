@@ -5,8 +5,9 @@ from gmc_bench.morphology.schema import (
     Geom,
     Joint,
     Limb,
+    Loop,
     Morphology,
     MorphologySet,
 )
 
-__all__ = ["Actuator", "Geom", "Joint", "Limb", "Morphology", "MorphologySet"]
+__all__ = ["Actuator", "Geom", "Joint", "Limb", "Loop", "Morphology", "MorphologySet"]

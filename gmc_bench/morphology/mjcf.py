@@ -34,6 +34,7 @@ ROOT_JOINT = "root"
 _NUM_CHECK_STEPS = 10
 _FRICTION = "0.7 0.1 0.1"  # sliding (1), torsional (m), rolling (m)
 _LIMIT_SOFTNESS = "0 0.99 0.01"  # solimplimit: impedance at, and 0.01 m or rad beyond, the limit
+_LOOP_STIFFNESS = "0.01 1"  # solref: the shortest time constant that is stable with this timestep
 
 
 def read_mjcf(path: Path) -> Morphology:
@@ -65,8 +66,9 @@ def emit_mjcf(
     The text depends on the arguments alone, and its numbers read back exactly. Contacts between
     parent and child are filtered, all others count. Sensors are absent and switched off, because
     every observation is computed from the state. A diverged simulation keeps its state instead of
-    resetting itself, so that it can be noticed. The Jacobian is dense: it is faster at these
-    sizes, and a sparse one meets an engine bug in some MuJoCo releases.
+    resetting itself, so that it can be noticed. Loops are equality constraints. The Jacobian is
+    dense: it is faster at these sizes, and a sparse one meets an engine bug in some MuJoCo
+    releases.
 
     Args:
         morphology: the body.
@@ -106,8 +108,29 @@ def emit_mjcf(
     for actuator in morphology.actuators:
         name = quoteattr(actuator.joint)
         lines.append(f'    <motor name={name} joint={name} gear="{actuator.gear!r}"/>')
-    lines += ["  </actuator>", "</mujoco>", ""]
+    lines.append("  </actuator>")
+    if morphology.loops:
+        lines += _loops(morphology)
+    lines += ["</mujoco>", ""]
     return "\n".join(lines)
+
+
+def _loops(morphology: Morphology) -> list[str]:
+    """Return the constraints that close the loops; their limbs overlap, so they do not collide."""
+    closures, exclusions = [], []
+    for loop in morphology.loops:
+        first, second = (quoteattr(morphology.limbs[i].name) for i in (loop.first, loop.second))
+        # The anchor of a weld is in the frame of its second body.
+        bodies = (first, second) if loop.kind == "connect" else (second, first)
+        closures.append(
+            f'    <{loop.kind} body1={bodies[0]} body2={bodies[1]} anchor="{_text(loop.anchor)}" '
+            f'solref="{_LOOP_STIFFNESS}"/>'
+        )
+        exclusions.append(f"    <exclude body1={first} body2={second}/>")
+    return [
+        *("  <equality>", *closures, "  </equality>"),
+        *("  <contact>", *exclusions, "  </contact>"),
+    ]
 
 
 def _check_names(morphology: Morphology) -> None:

@@ -1,4 +1,4 @@
-"""The parts of a robot: limbs with their shapes, hinges and motors."""
+"""The parts of a robot: limbs with their shapes, hinges, motors and closed loops."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -66,3 +66,21 @@ class Actuator:
     joint: str
     gear: float
     """N m per unit of control."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loop:
+    """A joint between two limbs that the tree does not join: it closes a loop.
+
+    The loop is closed in the start pose, where the anchor is one point of both limbs. The engine
+    keeps it closed by a soft constraint; the two limbs do not collide.
+    """
+
+    first: int
+    """Index of one limb; the torso is 0."""
+    second: int
+    """Index of the other limb."""
+    anchor: Vec3
+    """The joint's centre in the frame of `first`, m."""
+    kind: Literal["connect", "weld"] = "connect"
+    """`connect` is a ball joint, three constraints; `weld` leaves no freedom, six constraints."""

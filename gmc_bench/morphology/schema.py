@@ -12,10 +12,19 @@ from functools import cached_property
 from typing import Any
 
 from gmc_bench.errors import MorphologyError, MorphologySetError, did_you_mean
-from gmc_bench.morphology.parts import IDENTITY, Actuator, Geom, Joint, Limb
+from gmc_bench.morphology.parts import IDENTITY, Actuator, Geom, Joint, Limb, Loop
 from gmc_bench.morphology.validation import find_flaw
 
-__all__ = ["IDENTITY", "Actuator", "Geom", "Joint", "Limb", "Morphology", "MorphologySet"]
+__all__ = [
+    "IDENTITY",
+    "Actuator",
+    "Geom",
+    "Joint",
+    "Limb",
+    "Loop",
+    "Morphology",
+    "MorphologySet",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +34,7 @@ class Morphology:
     Raises:
         MorphologyError: the limbs are not a depth-first tree rooted in one torso, names repeat,
             an actuator has no joint, nothing is actuated, a number is not finite or not
-            physical, or a symmetric pair names a limb that does not exist.
+            physical, or a symmetric pair or a loop names a limb that does not exist.
     """
 
     name: str
@@ -35,9 +44,11 @@ class Morphology:
     """In joint order."""
     symmetric_limbs: tuple[tuple[int, int], ...] = ()
     """Pairs of mirrored limbs, as indices into `limbs`; informative, not part of the hash."""
+    loops: tuple[Loop, ...] = ()
+    """What closes loops; `limbs` is the spanning tree of the body's graph."""
 
     def __post_init__(self) -> None:
-        flaw = find_flaw(self.limbs, self.actuators, self.symmetric_limbs)
+        flaw = find_flaw(self.limbs, self.actuators, self.symmetric_limbs, self.loops)
         if flaw is not None:
             raise MorphologyError(f"body {self.name!r} {flaw}")
 
@@ -104,7 +115,10 @@ class Morphology:
                 ]
             )
         motors = [[joint_ids[a.joint], _canonical((a.gear,))] for a in self.actuators]
-        text = json.dumps([limbs, motors], separators=(",", ":"))
+        parts: list[Any] = [limbs, motors]
+        if self.loops:
+            parts.append([[o.kind, o.first, o.second, _canonical(o.anchor)] for o in self.loops])
+        text = json.dumps(parts, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -6,13 +6,16 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from gmc_bench.errors import did_you_mean
-from gmc_bench.morphology.parts import Actuator, Joint, Limb
+from gmc_bench.morphology.parts import Actuator, Joint, Limb, Loop
 
 _ZERO = 1e-9  # shorter vectors have no direction
 
 
 def find_flaw(
-    limbs: Sequence[Limb], actuators: Sequence[Actuator], symmetric_limbs: Sequence[tuple[int, int]]
+    limbs: Sequence[Limb],
+    actuators: Sequence[Actuator],
+    symmetric_limbs: Sequence[tuple[int, int]],
+    loops: Sequence[Loop] = (),
 ) -> str | None:
     """Return what keeps these parts from being a body, or `None`.
 
@@ -20,6 +23,7 @@ def find_flaw(
         limbs: depth-first preorder, torso first.
         actuators: in joint order.
         symmetric_limbs: pairs of indices into `limbs`.
+        loops: what joins limbs outside the tree.
 
     Returns:
         The rest of a sentence that starts with the body's name, saying how to fix the first flaw.
@@ -31,6 +35,7 @@ def find_flaw(
         _actuator_flaws(limbs, actuators),
         *(_number_flaws(limb) for limb in limbs),
         _symmetry_flaws(len(limbs), symmetric_limbs),
+        _loop_flaws(limbs, loops),
     )
     return next(flaws, None)
 
@@ -127,6 +132,28 @@ def _symmetry_flaws(num_limbs: int, pairs: Sequence[tuple[int, int]]) -> Iterato
                 f"has the symmetric pair {(first, second)}; both must be different limbs "
                 f"from 1 to {num_limbs - 1}"
             )
+
+
+def _loop_flaws(limbs: Sequence[Limb], loops: Sequence[Loop]) -> Iterator[str]:
+    seen = set()
+    for loop in loops:
+        ends = tuple(sorted((loop.first, loop.second)))
+        if not all(0 <= end < len(limbs) for end in ends) or ends[0] == ends[1]:
+            yield (
+                f"has a loop between the limbs {loop.first} and {loop.second}; both must be "
+                f"different limbs from 0 to {len(limbs) - 1}"
+            )
+            return
+        if limbs[ends[1]].parent == ends[0]:
+            yield (
+                f"has a loop between limb {limbs[ends[1]].name!r} and its parent; a loop joins "
+                f"limbs that no joint joins"
+            )
+        if ends in seen:
+            yield f"has two loops between the limbs {ends[0]} and {ends[1]}; keep one of them"
+        if not all(math.isfinite(number) for number in loop.anchor):
+            yield f"has a loop with the anchor {loop.anchor}; it must be finite"
+        seen.add(ends)
 
 
 def _repeats(names: Sequence[str], what: str) -> Iterator[str]:

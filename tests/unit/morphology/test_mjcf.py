@@ -6,6 +6,8 @@ import pytest
 
 from gmc_bench.errors import MorphologyError
 from gmc_bench.morphology.mjcf import check_compiles, emit_mjcf, parse_mjcf, read_mjcf
+from gmc_bench.morphology.schema import Loop
+from gmc_bench.testing.morphologies import biped
 
 # Everything of a compiled model that moves the physics of one body.
 PHYSICS = (
@@ -134,3 +136,29 @@ def test_read_refuses_missing_and_binary_files(tmp_path):
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(MorphologyError, match="not UTF-8"):
         read_mjcf(binary)
+
+
+@pytest.mark.parametrize(("kind", "rows"), [("connect", 3), ("weld", 6)])
+def test_loops_are_closed_at_rest_around_their_anchor(kind, rows):
+    body = biped()
+    ends = (1, body.num_limbs - 1)
+    anchor = (0.05, 0.02, -0.1)
+    looped = replace(body, loops=(Loop(first=ends[0], second=ends[1], anchor=anchor, kind=kind),))
+    model = _compile(emit_mjcf(looped))
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    assert data.ne == rows
+    assert np.abs(data.efc_pos[:rows]).max() < 1e-12
+    # Moving the second limb's whole branch alone opens the loop by as much as the anchor moves.
+    joint = model.jnt_qposadr[model.body_jntadr[ends[1] + 1]]
+    data.qpos[joint] += 0.1
+    before = data.xmat[ends[1] + 1].reshape(3, 3).T @ (
+        data.xpos[ends[0] + 1] + anchor - data.xpos[ends[1] + 1]
+    )
+    mujoco.mj_forward(model, data)
+    at_second = data.xpos[ends[1] + 1] + data.xmat[ends[1] + 1].reshape(3, 3) @ before
+    gap = data.xpos[ends[0] + 1] + anchor - at_second
+    np.testing.assert_allclose(np.abs(data.efc_pos[:3]), np.abs(gap), atol=1e-9)
+    assert np.abs(gap).max() > 1e-3
+    assert model.body_parentid[ends[1] + 1] != ends[0] + 1
+    assert model.nexclude == 1

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from gmc_bench.errors import MorphologyError, MorphologySetError
-from gmc_bench.morphology import Actuator, Geom, Joint, Limb, Morphology, MorphologySet
+from gmc_bench.morphology import Actuator, Geom, Joint, Limb, Loop, Morphology, MorphologySet
 from gmc_bench.testing.morphologies import biped, chain, star
 
 SPHERE = Geom(kind="sphere", radius=0.1)
@@ -293,3 +293,41 @@ def test_an_unknown_split_is_refused_with_a_suggestion():
     assert bodies.split("test") == (biped(),)
     with pytest.raises(MorphologySetError, match=r"no split 'tests'; did you mean 'test'\?"):
         bodies.split("tests")
+
+
+def _looped(body, **changed):
+    loop = Loop(**{"first": 1, "second": body.num_limbs - 1, "anchor": (0.1, 0.0, 0.0), **changed})
+    return replace(body, loops=(loop,))
+
+
+@pytest.fixture
+def tree():
+    return biped()
+
+
+def test_loops_count_in_the_hash_and_bodies_without_keep_theirs(tree):
+    assert _looped(tree).digest != tree.digest
+    assert _looped(tree, kind="weld").digest != _looped(tree).digest
+    assert _looped(tree, anchor=(0.2, 0.0, 0.0)).digest != _looped(tree).digest
+    assert replace(_looped(tree), loops=()).digest == tree.digest
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"second": 99}, "both must be different limbs from 0 to"),
+        ({"second": 1}, "both must be different limbs from 0 to"),
+        ({"first": 0, "second": 1}, "and its parent; a loop joins limbs that no joint joins"),
+        ({"anchor": (float("nan"), 0.0, 0.0)}, "it must be finite"),
+    ],
+)
+def test_impossible_loops_are_refused(tree, changed, reason):
+    with pytest.raises(MorphologyError, match=reason):
+        _looped(tree, **changed)
+
+
+def test_a_loop_is_listed_once(tree):
+    loop = _looped(tree).loops[0]
+    other = replace(loop, first=loop.second, second=loop.first)
+    with pytest.raises(MorphologyError, match="two loops between the limbs"):
+        replace(tree, loops=(loop, other))
