@@ -120,6 +120,7 @@ class VelocityCore:
         """(B,) int64, control steps since the last reset."""
         self.command: DoubleArray = np.zeros((num_envs, 3))
         """(B, 3) float64, m/s, m/s, rad/s, base's yaw frame."""
+        self._heading: DoubleArray = np.full(num_envs, np.nan)  # rad, wanted; nan: none is
         self.action: DoubleArray = np.zeros((num_envs, NUM_ACTUATORS))
         """(B, 12) float64, the latest action, cut off at `action_clip`."""
         self._air: DoubleArray = np.zeros((num_envs, 4))
@@ -173,7 +174,7 @@ class VelocityCore:
 
     def _draw_commands(self, rows: IntArray) -> None:
         wanted = self.task.commands
-        drawn = self.simulator.draw_uniform(rows, 5)
+        drawn = self.simulator.draw_uniform(rows, 6)
         ranges = (wanted.forward, wanted.lateral, wanted.yaw)
         command = np.stack(
             [_between(limits, 2 * drawn[:, k] - 1) for k, limits in enumerate(ranges)], axis=1
@@ -181,8 +182,21 @@ class VelocityCore:
         straight = drawn[:, 4] < wanted.straight
         command[straight] = 0.0
         command[straight, 0] = _between(wanted.straight_forward, 2 * drawn[straight, 0] - 1)
-        command[drawn[:, 3] < wanted.standing] = 0.0
+        standing = drawn[:, 3] < wanted.standing
+        command[standing] = 0.0
+        held = (straight | (drawn[:, 5] < wanted.held)) & ~standing
         self.command[rows] = command
+        self._heading[rows] = np.where(held, self.simulator.base[rows, 12], np.nan)
+        self._steer(rows)
+
+    def _steer(self, rows: IntArray) -> None:
+        """Turn the commands that hold a heading back to it."""
+        rows = rows[~np.isnan(self._heading[rows])]
+        wanted = self.task.commands
+        missing = self._heading[rows] - self.simulator.base[rows, 12]
+        missing = np.remainder(missing + math.pi, 2.0 * math.pi) - math.pi
+        limit = wanted.heading_limit
+        self.command[rows, 2] = np.clip(wanted.heading_gain * missing, -limit, limit)
 
     def step(self, actions: FloatArray) -> StepResult:
         """Apply one action to every row.
@@ -284,6 +298,7 @@ class VelocityCore:
         again = np.flatnonzero(self.episode_length % steps == 0)
         if len(again):
             self._draw_commands(again)
+        self._steer(self._all_rows)
         if task.disturbances.push > 0.0:
             due = np.flatnonzero(self.episode_length >= self._next_push)
             if len(due):
@@ -339,6 +354,7 @@ class VelocityCore:
             "action": self.action.copy(),
             "air": self._air.copy(),
             "next_push": self._next_push.copy(),
+            "heading": self._heading.copy(),
         }
         return CoreState(None, self.dynamic.copy(), self.episode_length.copy(), extra=extra)
 
@@ -355,6 +371,7 @@ class VelocityCore:
         self.action = held["action"].copy()
         self._air = held["air"].copy()
         self._next_push[:] = held["next_push"]
+        self._heading[:] = held["heading"]
         self.dynamic[:] = state.dynamic
         self.episode_length[:] = state.episode_length
 

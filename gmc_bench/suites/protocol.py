@@ -99,7 +99,9 @@ class Protocol:
     normalization: Literal["per_feature", "per_slot"] = "per_feature"
     """Observation statistics: per feature over real limbs, or per token slot (public code)."""
     action_std: float = 0.9
-    """Fixed standard deviation of every action."""
+    """Standard deviation of every action; set, not trained."""
+    action_std_end: float | None = None
+    """Standard deviation in the last iteration, approached in equal steps; none keeps the first."""
     sampling_alpha: float = 1.0
     """How strongly bodies with short episodes are drawn more often; 0 draws uniformly."""
     sampling_warmup_iterations: int = 30
@@ -114,6 +116,10 @@ class Protocol:
         for name in ("sampling_alpha", "sampling_warmup_iterations"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name!r} must not be negative, got {getattr(self, name)}")
+        if self.action_std_end is not None and not self.action_std_end > 0:
+            raise ConfigError(
+                f"'action_std_end' must be positive or none, got {self.action_std_end}"
+            )
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ConfigError(f"'seeds' must be different numbers, at least one, got {self.seeds}")
         if self.num_iterations < 1:
@@ -122,6 +128,13 @@ class Protocol:
                 f"environments x {self.rollout_length} steps; raise it to at least "
                 f"{self.steps_per_iteration}"
             )
+
+    def action_std_at(self, iteration: int) -> float:
+        """Return the standard deviation of actions in an iteration, from 0."""
+        if self.action_std_end is None:
+            return self.action_std
+        share = iteration / max(self.num_iterations - 1, 1)
+        return self.action_std + share * (self.action_std_end - self.action_std)
 
     @property
     def steps_per_iteration(self) -> int:

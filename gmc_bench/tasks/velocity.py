@@ -16,7 +16,7 @@ _NO_TERMS = ("sigma", "only_positive")
 class Commands:
     """Wanted velocities in the base's yaw frame, drawn evenly and anew from time to time."""
 
-    forward: Range = (-0.6, 1.0)
+    forward: Range = (-0.8, 1.0)
     """m/s."""
     lateral: Range = (-0.4, 0.4)
     """m/s, to the left."""
@@ -24,22 +24,33 @@ class Commands:
     """rad/s."""
     standing: float = 0.05
     """Share of commands that are zero."""
-    straight: float = 0.5
-    """Share of commands without lateral and yaw velocity, straight on as fast as the following."""
+    straight: float = 0.25
+    """Share of commands without lateral velocity, straight on as fast as the following; they hold
+    their heading."""
     straight_forward: Range = (0.4, 1.0)
     """m/s."""
+    held: float = 0.5
+    """Share of the other commands that hold the heading that the base has when they are given: the
+    yaw rate is `heading_gain` times what is missing, at every control step."""
+    heading_gain: float = 0.5
+    """rad/s per rad; IsaacLab's and legged_gym's."""
+    heading_limit: float = 0.8
+    """rad/s, largest yaw rate of a command that holds its heading."""
     resample_s: float = 10.0
     """s between two draws."""
 
     @classmethod
-    def fixed(cls, forward: float, lateral: float = 0.0, yaw: float = 0.0) -> "Commands":
-        """Return one command for ever."""
+    def fixed(
+        cls, forward: float, lateral: float = 0.0, yaw: float = 0.0, *, held: bool = False
+    ) -> "Commands":
+        """Return one command for ever; one that holds the heading at the start has no `yaw`."""
         return cls(
             forward=(forward, forward),
             lateral=(lateral, lateral),
             yaw=(yaw, yaw),
             standing=0.0,
             straight=0.0,
+            held=float(held),
             resample_s=1e9,
         )
 

@@ -206,6 +206,7 @@ class Trainer:
 
     def _iterate(self) -> PPOStats:
         self.env.set_sampling(self.sampler.probabilities(self.iteration))
+        self.model.action_std.fill_(self.protocol.action_std_at(self.iteration))
         # Acting on a few rows is too little work for several threads, and their waiting would
         # take time from the simulation.
         torch.set_num_threads(1)

@@ -15,6 +15,7 @@ from gmc_bench.tasks.velocity import Commands
 
 BODIES = [RobotBody(robot) for robot in ROBOTS.values()]
 PAIR = FRICTION_PAIRS["low"]
+NOMINAL = FRICTION_PAIRS["nominal"]
 
 
 def _core(task=TASK, num_envs=8, bodies=BODIES, seed=0):
@@ -110,20 +111,57 @@ def test_commands_are_drawn_anew(many):
     wanted, command = many.task.commands, many.command
     standing = (command == 0.0).all(axis=1)
     assert standing.mean() == pytest.approx(wanted.standing, abs=0.04)
-    straight = (command[:, 1:] == 0.0).all(axis=1) & ~standing
+    straight = (command[:, 1] == 0.0) & ~standing
     assert straight[~standing].mean() == pytest.approx(wanted.straight, abs=0.08)
     _evenly(command[straight, 0], *wanted.straight_forward)
-    for axis, limits in enumerate((wanted.forward, wanted.lateral, wanted.yaw)):
-        _evenly(command[~standing & ~straight, axis], *limits)
+    others = ~standing & ~straight
+    for axis, limits in enumerate((wanted.forward, wanted.lateral)):
+        _evenly(command[others, axis], *limits)
+    held = command[:, 2] == 0.0  # the heading they hold is the present one
+    assert held[straight].all()
+    assert held[others].mean() == pytest.approx(wanted.held, abs=0.08)
+    _evenly(command[~held, 2], *wanted.yaw)
     task = replace(TASK, commands=replace(wanted, resample_s=0.1))
     core = _core(task, 4)
     changes = []
     for _ in range(15):
         before = core.command.copy()
         core.step(np.zeros((4, 12, 1)))
-        changes.append((core.command != before).any(axis=1))
+        changes.append((core.command[:, :2] != before[:, :2]).any(axis=1))
     expected = np.isin(np.arange(1, 16), [5, 10, 15])
     np.testing.assert_array_equal(np.array(changes), np.repeat(expected[:, None], 4, axis=1))
+
+
+def test_commands_that_hold_a_heading_turn_back_to_it():
+    wanted = Commands.fixed(0.5, -0.2, held=True)
+    core = _core(TASK.undisturbed(NOMINAL, wanted), 3)
+    np.testing.assert_array_equal(core.command, [[0.5, -0.2, 0.0]] * 3)
+    slot = core.spec.slice("command").start
+    for row, turned in enumerate((0.3, -2.5, 3.0)):
+        core.simulator.data(row).qpos[3:7] = [math.cos(turned / 2), 0, 0, math.sin(turned / 2)]
+    core.step(np.zeros((3, 12, 1)))
+    yaw = core.simulator.base[:, 12]
+    assert np.abs(yaw - [0.3, -2.5, 3.0]).max() < 0.05  # it stands
+    expected = np.clip(-0.5 * yaw, -0.8, 0.8)
+    np.testing.assert_allclose(core.command[:, 2], expected, atol=1e-12)
+    dynamic = list(core.spec.dynamic_indices)
+    seen = core.dynamic[:, :12, dynamic.index(slot + 2)]
+    np.testing.assert_allclose(seen, np.repeat(expected[:, None], 12, axis=1), atol=1e-6)
+    free = _core(TASK.undisturbed(NOMINAL, Commands.fixed(0.5)), 1)
+    free.simulator.data(0).qpos[3:7] = [math.cos(0.5), 0, 0, math.sin(0.5)]
+    free.step(np.zeros((1, 12, 1)))
+    np.testing.assert_array_equal(free.command, [[0.5, 0.0, 0.0]])
+
+
+def test_the_way_back_to_a_heading_is_the_short_one():
+    wanted = Commands.fixed(0.5, held=True)
+    core = _core(TASK.undisturbed(NOMINAL, wanted), 1)
+    core.simulator.data(0).qpos[3:7] = [math.cos(1.5), 0, 0, math.sin(1.5)]  # 3 rad to the left
+    core.step(np.zeros((1, 12, 1)))
+    assert core.command[0, 2] == -0.8
+    core.simulator.data(0).qpos[3:7] = [math.cos(1.7), 0, 0, math.sin(1.7)]  # 3.4 to the left
+    core.step(np.zeros((1, 12, 1)))
+    assert core.command[0, 2] == 0.8  # that is 2.88 to the right
 
 
 def test_pushes_come_when_due_and_are_bounded():

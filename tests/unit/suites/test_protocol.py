@@ -80,3 +80,15 @@ def test_an_evaluation_needs_something_to_do(change):
 def test_protocols_cannot_be_changed_in_place():
     with pytest.raises(FrozenInstanceError):
         SMALL.env_steps = 5
+
+
+def test_the_spread_of_actions_can_shrink_in_equal_steps():
+    protocol = Protocol(
+        name="p", preset="lite", env_steps=500, num_envs=10, rollout_length=10,
+        action_std=0.9, action_std_end=0.5,
+    )  # fmt: skip
+    found = [protocol.action_std_at(iteration) for iteration in range(protocol.num_iterations)]
+    assert found == pytest.approx([0.9, 0.8, 0.7, 0.6, 0.5])
+    assert replace(protocol, action_std_end=None).action_std_at(4) == 0.9
+    with pytest.raises(ConfigError, match="'action_std_end' must be positive or none, got 0"):
+        replace(protocol, action_std_end=0.0)

@@ -102,12 +102,14 @@ def make_trainer(tmp_path):
         rollout_length=16,
         precision="float32",
         order="dfs",
+        action_std_end=None,
         **ppo,
     ):
         protocol = Protocol(
             name="unit",
             preset="lite",
             env_steps=env_steps,
+            action_std_end=action_std_end,
             num_envs=4,
             rollout_length=rollout_length,
             ppo=PPOConfig(**{"repeat": 2, "batch_size": 24, "lr": 1e-2, **ppo}),

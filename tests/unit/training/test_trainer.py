@@ -50,6 +50,18 @@ def test_a_continued_run_ends_in_the_same_bits(make_trainer, iteration, dropout)
         np.testing.assert_array_equal(rest._statistics()[name], value, err_msg=name)
 
 
+def test_the_spread_of_actions_shrinks_also_in_a_continued_run(make_trainer):
+    settings = {"action_std_end": 0.5, "target_kl": None}
+    whole = make_trainer("whole", **settings)
+    spreads = []
+    whole.train(lambda _: spreads.append(float(whole.model.action_std)))
+    assert spreads == pytest.approx([0.9, 0.8, 0.7, 0.6, 0.5])
+    stop_at(make_trainer("parts", **settings), 3)
+    rest = make_trainer("parts", **settings)
+    rest.train()
+    assert outcome(rest) == outcome(whole)
+
+
 def test_another_seed_gives_another_run(make_trainer):
     first, second = make_trainer("a", seed=0), make_trainer("b", seed=1)
     for trainer in (first, second):
