@@ -10,6 +10,7 @@ EXAMPLES = (
     "gmc-bench profile sim",
     "gmc-bench profile sim --task vt --seconds 4",
     "gmc-bench profile policy --method recmorph metamorph --seconds 30",
+    "gmc-bench profile padding --morphologies gmc-unimal-mini",
     "gmc-bench profile train --suite unimal --morphologies unimals_100 --json",
 )
 
@@ -23,13 +24,13 @@ def add_parser(verbs: Any) -> None:
         EXAMPLES,
     )
     add = parser.add_argument
-    add("what", choices=("sim", "policy", "train"))
+    add("what", choices=("sim", "policy", "padding", "train"))
     add(
         "--method",
         metavar="M",
         nargs="+",
-        help="registered methods, or FILE.py:SPEC (default: recmorph; for 'policy' all that are "
-        "registered)",
+        help="registered methods, or FILE.py:SPEC (default: recmorph; for 'policy' and 'padding' "
+        "all that are registered)",
     )
     add("--suite", metavar="S", default="unimal", help="default: unimal")
     add(
@@ -94,8 +95,8 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         figures = profiling.MEASURES[parsed.what](settings[0])
     if parsed.json:
         say_json(figures)
-    elif all_tasks or parsed.what == "policy":
-        tables = profiling.task_tables if all_tasks else profiling.policy_tables
+    elif all_tasks or parsed.what in profiling.TABLES:
+        tables = profiling.task_tables if all_tasks else profiling.TABLES[parsed.what]
         for title, headings, rows in tables(figures):
             say(f"{title}\n\n{table(headings, rows)}\n")
         say(profiling.machine(figures))
@@ -108,7 +109,7 @@ def _methods(parsed: argparse.Namespace) -> tuple[Any, ...]:
     from gmc_bench.cli.method import load_method
     from gmc_bench.methods import METHODS, MethodSpec
 
-    if parsed.method is None and parsed.what == "policy":
+    if parsed.method is None and parsed.what in ("policy", "padding"):
         found = [spec for _, spec in METHODS.items() if isinstance(spec, MethodSpec)]
         # A reference with a budget of its own has the network of another method.
         return tuple(spec for spec in found if spec.env_steps_per_body is None)
