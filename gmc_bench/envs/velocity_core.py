@@ -264,7 +264,7 @@ class VelocityCore:
         return {
             "track_linear": weights.track_linear * np.exp(-error / weights.sigma),
             "track_yaw": weights.track_yaw * np.exp(-turn / weights.sigma),
-            "progress": weights.progress * np.minimum(along, speed) * walking,
+            "progress": weights.progress * np.minimum(along, 2.0 * speed - along) * walking,
             "vertical": weights.vertical * np.square(base[:, 5]),
             "roll_pitch": weights.roll_pitch * np.square(base[:, 6:8]).sum(axis=1),
             "tilt": weights.tilt * np.square(base[:, 9:11]).sum(axis=1),

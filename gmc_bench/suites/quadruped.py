@@ -24,6 +24,8 @@ _LITE = Protocol(
     rollout_length=32,
     ppo=PPOConfig(repeat=4, batch_size=1024, lr=5e-4, vf_coef=0.5),
     evaluation=EvaluationConfig(episodes=4, splits=("train",)),
+    action_std=0.6,
+    action_std_end=0.25,
     sampling_alpha=0.0,
     seeds=(1, 2, 3),
 )

@@ -63,9 +63,9 @@ class Rewards:
     """exp(-|v_xy - c_xy|^2 / 0.25)."""
     track_yaw: float = 0.75
     """exp(-(w_z - c_z)^2 / 0.25)."""
-    progress: float = 2.0
-    """Velocity along the command, no more than it asks for, m/s: a slope where the exponential is
-    flat, for robots that do not walk yet."""
+    progress: float = 2.5
+    """Velocity along the command, less twice what exceeds it, m/s: a slope where the exponential
+    is flat, for robots that do not walk yet."""
     vertical: float = -2.0
     """v_z^2."""
     roll_pitch: float = -0.05
@@ -78,7 +78,7 @@ class Rewards:
     """Sum of squared joint accelerations, rad^2/s^4."""
     action_rate: float = -0.01
     """Sum of squared changes of the action."""
-    air_time: float = 1.0
+    air_time: float = 0.25
     """Sum over feet that touch down of (time in the air - 0.5 s), while asked to walk."""
     joint_limits: float = -1.0
     """Sum of what joints exceed their soft limits by, rad."""

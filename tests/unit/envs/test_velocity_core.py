@@ -201,7 +201,8 @@ class _PlainReward:
         asked = math.hypot(*self.command[:2])
         progress = 0.0
         if asked > 0.1:
-            progress = min(float(level @ self.command[:2]) / asked, asked)
+            along = float(level @ self.command[:2]) / asked
+            progress = along - 2.0 * max(along - asked, 0.0)
         rate = ((action - self.action) ** 2).sum()
         self.action = action
         return {
