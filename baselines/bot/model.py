@@ -23,7 +23,7 @@ from gmc_bench.tokens.spec import TokenSpec
 class BodyMasks(PerBody):
     """The attention masks of a body: its neighbours, and its whole body where layers alternate.
 
-    neighbours: limb i attends to limb j if i = j or a joint connects them;
+    neighbours: limb i attends to limb j if i = j or a joint or closed loop connects them;
     whole body: limb i attends to every real limb.
 
     Args:

@@ -137,7 +137,7 @@ class GraphAttention(PerBody):
         """Return each layer's attention for the rows `bodies` of a table."""
         encoded = self.encoder(table, bodies)
         padding = table.limb_padding_mask[bodies]
-        distance = table.graph.distance[bodies].clamp(max=len(self.distances) - 1)
+        distance = table.graph.distance[bodies].long().clamp(max=len(self.distances) - 1)
         bias = self.distances[distance].permute(0, 3, 1, 2)  # (U, L, L, H) -> (U, H, L, L)
         layers = cast(Iterable[FixedAttentionLayer], self.layers)
         return tuple(layer.probabilities(encoded, padding, bias) for layer in layers)

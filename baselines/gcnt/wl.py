@@ -24,7 +24,8 @@ def refine_colours(limb_type: IntArray, adjacency: BoolArray, rounds: int) -> _C
 
     Args:
         limb_type: (M, L) int64, first colours; anything in padding.
-        adjacency: (M, L, L) bool, True between neighbours; False from and to padding.
+        adjacency: (M, L, L) bool, True between limbs that a joint or a closed loop connects;
+            False from and to padding.
         rounds: refinements; limbs end up with the same colour if the trees within this many
             joints of them look the same.
 

@@ -27,7 +27,7 @@ RELATIONS: tuple[Relation, ...] = (
     ("base", "to", "foot"),
     ("foot", "to", "base"),
 )
-"""Every pair of types that a tree can join: a foot has no children, and there is one base."""
+"""Every pair of types that can be joined: a foot has one neighbour, and there is one base."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,9 @@ class MIHGNN(nn.Module):
     x_i = relu(E_t f_i + e_t), with t the type of limb i
     x'_i = relu(sum over relations r into t of W_r (sum of x_j over N_r(i)) + b_r + R_r x_i)
 
-    N_r(i) are the neighbours of i in the tree that r starts from. Sums have no normalisation and
-    there is no residual, as published. Parameters carry the names of the public code.
+    N_r(i) are the neighbours of i that r starts from, over joints and closed loops. Sums have no
+    normalisation and there is no residual, as published. Parameters carry the names of the public
+    code.
 
     Args:
         config: settings.

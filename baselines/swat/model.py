@@ -28,6 +28,8 @@ class TreeEncoding(PerBody):
     e_i = [T1[pre_i] ; T2[in_i] ; T3[post_i]], one learned table per traversal
     b_ij^l = W^l r_ij + c^l, a number per head, with r the relations of two limbs
 
+    Relations are those of the limb graph, closed loops included; traversals need a tree.
+
     The bias c^l is equal for all keys and so leaves attention as it is; the reference has it.
 
     Args:

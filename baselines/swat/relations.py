@@ -15,6 +15,8 @@ NUM_TRAVERSALS = 3
 """Pre-order, in-order and post-order."""
 NUM_RELATIONS = 3
 """Personalised PageRank, normalised Laplacian, distance."""
+_CHUNK_NUMBERS = 2**20
+"""Relations computed at once; whole tables of many bodies would take gigabytes."""
 DAMPING = 0.9
 """Probability that the walker of the personalised PageRank takes another step."""
 
@@ -79,15 +81,27 @@ def limb_relations(adjacency: BoolArray, distance: IntArray, num_limbs: IntArray
     Lap  = D^-1/2 (D - A) D^-1/2 with D the degrees
     Dist = joints between two limbs / number of limbs
 
+    All three are defined on any graph, so that closed loops count in them.
+
     Args:
-        adjacency: (M, L, L) bool, True between a limb and its parent, both ways.
-        distance: (M, L, L) int64, joints between two limbs; anything from and to padding.
+        adjacency: (M, L, L) bool, True between limbs that are joined, both ways.
+        distance: (M, L, L) integers, joints on the shortest path between two limbs; anything from
+            and to padding.
         num_limbs: (M,) int64, real limbs of every body; they come first.
 
     Returns:
         (M, L, L, 3) float32: personalised PageRank from the first limb to the second, normalised
         Laplacian, distance; zero from and to padding.
     """
+    found = np.empty((*adjacency.shape, NUM_RELATIONS), np.float32)
+    rows = max(1, _CHUNK_NUMBERS // max(1, adjacency.shape[1] ** 2))
+    for start in range(0, len(adjacency), rows):
+        chunk = slice(start, start + rows)
+        found[chunk] = _relations(adjacency[chunk], distance[chunk], num_limbs[chunk])
+    return found
+
+
+def _relations(adjacency: BoolArray, distance: IntArray, num_limbs: IntArray) -> DoubleArray:
     linked = adjacency.astype(np.float64)
     real = np.arange(linked.shape[1]) < num_limbs[:, None]  # (M, L)
     found = np.stack(
@@ -99,7 +113,7 @@ def limb_relations(adjacency: BoolArray, distance: IntArray, num_limbs: IntArray
         axis=-1,
     )
     found[~(real[:, :, None] & real[:, None, :])] = 0.0
-    return found.astype(np.float32)
+    return found
 
 
 def _personalised_pagerank(linked: DoubleArray) -> Array:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gmc_bench.deployment.policies import Policy
     from gmc_bench.deployment.report import Attempt
     from gmc_bench.deployment.trials import Trial
+    from gmc_bench.robots.bodies import RobotBody
     from gmc_bench.robots.model import CompiledRobot
     from gmc_bench.tasks.velocity import VelocityTask
 
@@ -50,7 +51,26 @@ def add_parser(verbs: Any) -> None:
         default=True,
         help="keep to the wall clock (default: yes)",
     )
-    add("--video", action="store_true", help="also write a video of the first trial of each kind")
+    add(
+        "--heading",
+        choices=("held", "free"),
+        default="held",
+        help="whether the operator turns robots back to where they headed (default: held)",
+    )
+    add(
+        "--robot-source",
+        metavar="S",
+        default="built-in",
+        help="whose bodies are simulated: built-in or menagerie (default: built-in)",
+    )
+    add(
+        "--video",
+        nargs="?",
+        const="first",
+        choices=("first", "failed", "all"),
+        help="also write videos: of the first trial of each kind and the first that fails (the "
+        "default), of all that fail, or of all",
+    )
     add("--out", metavar="DIR", type=Path, help="default: RUN_DIR/deploy, or FILE_deploy")
     parser.set_defaults(execute=execute, parser=parser)
 
@@ -66,10 +86,11 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     from gmc_bench.training.run_folder import new_folder
 
     trials = _trials(parsed)
+    bodies = _bodies(parsed, trials)
     if parsed.video:
         _require_video()
     policy, task = _open(parsed.policy)
-    for name in {parsed.robot or trial.robot for trial in trials}:
+    for name in bodies:
         policy.manifest.robot(name)
     base = parsed.policy
     folder = parsed.out or (
@@ -77,7 +98,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         if base.suffix == _SUFFIX
         else new_folder(base, "deploy")
     )
-    attempts = _run(parsed, trials, policy, task, folder)
+    attempts = _run(parsed, trials, policy, task, bodies, folder)
     _write(folder, attempts, policy, parsed)
     say(table(HEADINGS, table_rows(attempts)))
     say(DISCLAIMER)
@@ -108,6 +129,22 @@ def _trials(parsed: argparse.Namespace) -> "list[Trial]":
             "--robot was given with all trials, which have robots of their own; add --trial TRIAL"
         )
     return list(TRIALS.values())
+
+
+def _bodies(parsed: argparse.Namespace, trials: "list[Trial]") -> "dict[str, RobotBody]":
+    """Return the bodies of the robots by name."""
+    from gmc_bench.robots import get_robot
+    from gmc_bench.robots.bodies import RobotBody
+    from gmc_bench.robots.menagerie import ROBOT_SOURCES, bodies_from
+
+    if parsed.robot_source not in ROBOT_SOURCES:
+        raise ConfigError(
+            f"unknown robot source {parsed.robot_source!r}"
+            f"{did_you_mean(parsed.robot_source, ROBOT_SOURCES)}"
+        )
+    names = dict.fromkeys(parsed.robot or trial.robot for trial in trials)
+    ours = [RobotBody(get_robot(name)) for name in names]
+    return dict(zip(names, bodies_from(parsed.robot_source, ours), strict=True))
 
 
 def _require_video() -> None:
@@ -142,6 +179,7 @@ def _run(
     trials: "list[Trial]",
     policy: "Policy",
     task: "VelocityTask",
+    bodies: "dict[str, RobotBody]",
     folder: Path,
 ) -> "list[Attempt]":
     from tqdm import tqdm
@@ -151,10 +189,9 @@ def _run(
     from gmc_bench.deployment.robot import SimulatedRobot
     from gmc_bench.deployment.trials import draw_conditions
     from gmc_bench.envs.velocity_core import compile_grounds
-    from gmc_bench.robots import get_robot
-    from gmc_bench.robots.bodies import RobotBody
 
-    attempts = []
+    attempts: list[Attempt] = []
+    held = parsed.heading == "held"
     steps = round(parsed.seconds * policy.manifest.rate)
     with tqdm(total=len(trials) * parsed.trials * steps, unit="step", desc="deploy") as bar:
 
@@ -163,32 +200,49 @@ def _run(
 
         for trial in trials:
             name = parsed.robot or trial.robot
-            grounds = compile_grounds([RobotBody(get_robot(name))], task)
+            grounds = compile_grounds([bodies[name]], task)
+            shown: set[bool] = set()
             for number in range(parsed.trials):
                 conditions = draw_conditions(trial, parsed.seed, number)
                 ground = grounds[conditions.floor == "micro-rough"]
                 robot = SimulatedRobot(ground, policy.manifest.robot(name), conditions)
                 result = run_trial(
                     robot, policy, trial, task, seconds=parsed.seconds,
-                    realtime=parsed.realtime, on_step=advance,
+                    realtime=parsed.realtime, hold_heading=held, on_step=advance,
                 )  # fmt: skip
                 attempt = Attempt(
                     trial=trial, robot=name, number=number, seed=parsed.seed,
-                    conditions=conditions, result=result,
+                    conditions=conditions, result=result, origin=bodies[name].origin,
                 )  # fmt: skip
                 attempts.append(attempt)
-                if parsed.video and number == 0:
+                if _wants_video(parsed.video, attempt, shown):
+                    shown.add(result.succeeded)
                     _video(folder, attempt, ground, policy.manifest.rate)
     return attempts
+
+
+def _wants_video(which: str | None, attempt: "Attempt", shown: set[bool]) -> bool:
+    """Return whether a trial is shown.
+
+    Args:
+        which: of `--video`.
+        attempt: the trial.
+        shown: whether trials of this kind that failed, or succeeded, have been shown.
+    """
+    succeeded = attempt.result.succeeded
+    if which == "first":
+        return attempt.number == 0 or (not succeeded and False not in shown)
+    return which == "all" or (which == "failed" and not succeeded)
 
 
 def _video(folder: Path, attempt: "Attempt", ground: "CompiledRobot", rate: float) -> None:
     from gmc_bench.rendering.robots import write_robot_video
     from gmc_bench.rendering.video import VideoSettings
 
-    path = folder / "videos" / f"{attempt.trial.id}_{attempt.robot}.mp4"
-    title = f"{attempt.robot}, {attempt.trial.setting}, trial 1 (simulated)"
-    ending = "" if attempt.result.succeeded else attempt.result.outcome
+    number = attempt.number + 1
+    path = folder / "videos" / f"{attempt.trial.id}_{attempt.robot}_{number}.mp4"
+    title = f"{attempt.robot}, {attempt.trial.setting}, trial {number} (simulated)"
+    ending = attempt.result.outcome
     write_robot_video(
         path, ground, attempt.result.states, 1.0 / rate, title, VideoSettings(), ending=ending
     )
@@ -207,8 +261,10 @@ def _write(
         raise StorageError(
             f"cannot create {folder}: {error.strerror}; choose another --out"
         ) from error
-    content = report.to_dict(attempts, policy.manifest.origin, parsed.realtime, parsed.seconds)
-    markdown = report.to_markdown(attempts, parsed.realtime, parsed.seconds)
+    held = parsed.heading == "held"
+    clock = (parsed.realtime, parsed.seconds)
+    content = report.to_dict(attempts, policy.manifest.origin, *clock, hold_heading=held)
+    markdown = report.to_markdown(attempts, *clock, hold_heading=held)
     write_atomic(folder / "table.md", markdown.encode())
     write_atomic(folder / "table.csv", report.to_csv(attempts).encode())
     write_atomic(folder / "deploy.json", sealed(content))

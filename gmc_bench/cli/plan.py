@@ -284,12 +284,15 @@ def token_spec(
     suite: Suite, bodies: MorphologySet, task: TaskBase, tokens: TokenConfig | None = None
 ) -> TokenSpec:
     """Return the token layout of a suite's task on a body set; train and test share it."""
+    tokens = tokens or TokenConfig()
     return TokenSpec(
         max_limbs=max(suite.min_token_slots, bodies.max_limbs),
         joints_per_limb=bodies.joints_per_limb,
         num_heights=task.num_heights,
         parts=task.parts,
-        without=(tokens or TokenConfig()).without,
+        without=tokens.without,
+        loops=suite.marks_loops,
+        tree=tokens.tree,
     )
 
 

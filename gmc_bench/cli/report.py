@@ -9,6 +9,7 @@ from gmc_bench.cli.output import number, say, table
 from gmc_bench.cli.plan import checkout, protocol_digest
 from gmc_bench.cli.session import Session
 from gmc_bench.config import config_digest, definition_digest
+from gmc_bench.results.breakdown import by_limbs, by_loops
 from gmc_bench.results.environment import collect_hardware, collect_versions
 from gmc_bench.results.schema import (
     BodyReturns,
@@ -70,6 +71,7 @@ def make_record(
         learning_curve=tuple(CurvePoint(**point) for point in trainer.curve),
         training_return=trainer.tracker.mean_return(complete=True),
         diverged_episodes=trainer.collector.diverged_episodes,
+        loops_opened=trainer.collector.loops_opened,
         wall_clock_s=WallClock(total=total, **parts, other=other),
         env_steps_per_s=trainer.env_steps / total,
         hardware=collect_hardware(config.threads, gpu),
@@ -92,6 +94,9 @@ def summarize(returns: Sequence[BodyReturns]) -> list[list[str]]:
             unseen = [item for item in items if not item.seen_in_train]
             if split == "test" and 0 < len(unseen) < len(items):
                 rows.append(_summary_row(f"{split}, {mode}, unseen bodies", unseen))
+    for split in ("train", "test"):
+        parts = by_limbs(scored(returns, split)) | by_loops(scored(returns, split))
+        rows += [_summary_row(f"{split}, {label}", items) for label, items in parts.items()]
     return rows
 
 
@@ -137,5 +142,7 @@ def show(record: RunRecord, folder: RunFolder) -> None:
         say(f"unofficial: {reason}")
     if record.diverged_episodes:
         say(f"diverged training episodes: {record.diverged_episodes}")
+    if record.loops_opened:
+        say(f"closed loops came open in training: {record.loops_opened} times")
     say(f"record          {folder.record}")
     say(f"learning curve  {folder.curve}")

@@ -1,7 +1,7 @@
 """A run with all its names resolved, and its policy scored or loaded."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -15,6 +15,7 @@ from gmc_bench.envs.separate_normalization import make_normalizer
 from gmc_bench.errors import CheckpointError, ConfigError
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.evaluation.evaluate import EpisodeResult, evaluate_policy
+from gmc_bench.evaluation.loops import LoopMonitor, make_loop_monitor
 from gmc_bench.evaluation.policy_file import load_policy_tensors
 from gmc_bench.library import load_morphologies
 from gmc_bench.methods import METHODS, MethodSpec
@@ -23,6 +24,7 @@ from gmc_bench.morphology.schema import MorphologySet
 from gmc_bench.results.schema import (
     BodyReturns,
     Episode,
+    LoopResiduals,
 )
 from gmc_bench.suites import SUITES
 from gmc_bench.tasks import TASKS, Task, TaskBase
@@ -167,6 +169,7 @@ def score(
             bodies = session.bodies.split(split)
             silent = draw_silent_limbs(bodies, session.config.seed) if sensor_dropout else None
             for mode in ways:
+                monitor = make_loop_monitor(bodies)
                 found = evaluate_policy(
                     model,
                     normalizer,
@@ -178,6 +181,7 @@ def score(
                     num_threads=session.config.threads,
                     device=session.config.device,
                     on_progress=advance,
+                    observer=monitor,
                     silent_limbs=silent,
                     order=session.config.tokens.test_order,
                 )
@@ -189,8 +193,10 @@ def score(
                         body_digest=body.digest,
                         seen_in_train=body.digest in seen,
                         episodes=tuple(_episode(item) for item in items),
+                        limbs=body.num_limbs if isinstance(session.task, Task) else None,
+                        loops=_loops(monitor, number),
                     )
-                    for body, items in zip(bodies, found, strict=True)
+                    for number, (body, items) in enumerate(zip(bodies, found, strict=True))
                 ]
     return tuple(results)
 
@@ -217,6 +223,11 @@ def evaluation_seed(seed: int, split: str, mode: str) -> int:
 
 def _episode(result: EpisodeResult) -> Episode:
     return Episode(episode_return=result.episode_return, length=result.length, ended=result.ended)
+
+
+def _loops(monitor: LoopMonitor | None, body: int) -> LoopResiduals | None:
+    found = monitor.residual(body) if monitor else None
+    return None if found is None else LoopResiduals(**asdict(found))
 
 
 def load_trained(

@@ -4,12 +4,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gmc_bench.cli import study_scaling
 from gmc_bench.cli.output import note, say, table
 from gmc_bench.cli.parser import add_verb, integer
 from gmc_bench.errors import ConfigError
 
 if TYPE_CHECKING:
     from gmc_bench.cli.study_plan import PlannedArm, Request
+    from gmc_bench.evaluation.friction_options import FrictionOptions
     from gmc_bench.training.plan_folder import PlanFolder
 
 EXAMPLES = (
@@ -19,9 +21,27 @@ EXAMPLES = (
     "gmc-bench study representation --method recmorph --morphologies unimals_100",
     "gmc-bench study gait --method recmorph --against metamorph-star",
     "gmc-bench study friction --method recmorph modumorph",
+    "gmc-bench study friction --heading free --friction-rule dynamic",
+    *study_scaling.EXAMPLES,
     "gmc-bench study --resume studies/components_recmorph_lite_gmc-unimal-mini-v1",
 )
-_OURS = ("--seed", "--preset", "--config", "--tokens.order", "--tokens.attributes")
+_OURS = (
+    "--seed",
+    "--preset",
+    "--config",
+    "--tokens.order",
+    "--tokens.attributes",
+    "--tokens.tree",
+)
+
+_OF_ONE_STUDY = {
+    "against": "gait",
+    "body": "gait",
+    "heading": "friction",
+    "friction_rule": "friction",
+    "robot_source": "friction",
+}
+"""What the study that an option is for measures."""
 
 
 def add_parser(verbs: Any) -> None:
@@ -54,9 +74,17 @@ def add_parser(verbs: Any) -> None:
         help="default: the protocol's",
     )
     add("--body", metavar="ID", help="gait: which train body (default: where all walk best)")
+    add("--heading", metavar="H", help="friction: held or free (default: held)")
+    add(
+        "--friction-rule",
+        metavar="R",
+        help="friction: two-state, dynamic, static or mean (default: the task's, two-state)",
+    )
+    add("--robot-source", metavar="S", help="friction: built-in or menagerie (default: built-in)")
     add("--out", metavar="DIR", type=Path, help="default: a new folder under studies/")
     add("--dry-run", action="store_true", help="show the runs and stop")
     add("--resume", metavar="DIR", type=Path, help="continue a stopped study")
+    study_scaling.add_options(parser)
     parser.epilog = (
         "Further options are those of 'gmc-bench run', e.g. --morphologies, --env-steps, "
         f"--threads, and hold for every run.\n\n{parser.epilog}"
@@ -77,8 +105,12 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
                 "a study was expected before its options, got --method alone; write 'gmc-bench "
                 "study NAME --method M'"
             )
-        say(table(("study", "question"), [[s.id, s.question] for s in STUDIES.values()]))
+        rows = [[study.id, study.question] for study in STUDIES.values()]
+        say(table(("study", "question"), [*rows, [study_scaling.NAME, study_scaling.QUESTION]]))
         return 0
+    if parsed.name == study_scaling.NAME:
+        return study_scaling.execute(parsed, unknown)
+    study_scaling.reject_options(parsed, parsed.name)
     request = _request(parsed, unknown)
     from gmc_bench.cli.study_plan import STUDY, as_plan, plan_study
 
@@ -123,9 +155,11 @@ def _request(parsed: argparse.Namespace, words: list[str]) -> "Request":
             f"the study {study.id!r} is about one method, got --method {' '.join(methods)}; give "
             f"one, or run it once for each"
         )
-    for option, wanted in (("against", "gait"), ("body", "gait")):
+    for option, wanted in _OF_ONE_STUDY.items():
         if getattr(parsed, option) is not None and study.measure != wanted:
-            raise ConfigError(f"--{option} is for the study {wanted!r}, got it for {study.id!r}")
+            raise ConfigError(
+                f"--{option.replace('_', '-')} is for the study {wanted!r}, got it for {study.id!r}"
+            )
     return Request(
         study=study,
         # Variants are named after them, also where a study is continued from another folder.
@@ -137,8 +171,20 @@ def _request(parsed: argparse.Namespace, words: list[str]) -> "Request":
         tasks=tuple(parsed.task),
         seeds=tuple(dict.fromkeys(parsed.seeds)),
         body=parsed.body,
+        friction=_friction(parsed),
         words=tuple(words),
     )
+
+
+def _friction(parsed: argparse.Namespace) -> "FrictionOptions":
+    from gmc_bench.evaluation.friction_options import FrictionOptions
+
+    given = {
+        "heading": parsed.heading,
+        "rule": parsed.friction_rule,
+        "robots": parsed.robot_source,
+    }
+    return FrictionOptions(**{name: value for name, value in given.items() if value is not None})
 
 
 def _folder_name(request: "Request", planned: "list[PlannedArm]") -> str:
@@ -157,6 +203,8 @@ def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
             f"--resume takes no other options, got {extra!r}; a study continues with what is in "
             f"its folder"
         )
+    if (parsed.resume / study_scaling.SETTINGS).is_file():
+        return study_scaling.resume(parsed.resume)
     from gmc_bench.training.plan_folder import PlanFolder, read_plan
 
     with PlanFolder(parsed.resume) as folder:

@@ -1,7 +1,7 @@
 """The friction study: what its protocols measure on a policy."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
@@ -16,18 +16,24 @@ from gmc_bench.evaluation.friction import (
     measure_friction,
 )
 from gmc_bench.evaluation.friction_metrics import READINGS, macro_average
+from gmc_bench.evaluation.friction_options import FrictionOptions
+from gmc_bench.library import load_morphologies
 from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.robots.bodies import BUILT_IN, RobotBody
 from gmc_bench.robots.friction import FRICTION_PAIRS
+from gmc_bench.robots.menagerie import bodies_from
 from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.velocity import VelocityTask
 from gmc_bench.training.run_config import RunConfig
 
 
-def friction_setting(config: RunConfig) -> dict[str, Any]:
-    """Return how the policy of a run is measured: protocol, size and friction rule.
+def friction_setting(config: RunConfig, options: FrictionOptions) -> dict[str, Any]:
+    """Return how the policy of a run is measured: protocol, size, rules and robots.
 
     Raises:
-        ConfigError: the run is not about quadrupeds, or its protocol measures no friction.
+        ConfigError: the run is not about quadrupeds, its protocol measures no friction, or robots
+            cannot be had from where they are to come from.
+        MorphologyError: a robot's file does not fit.
     """
     task = TASKS.get(config.task)
     if not isinstance(task, VelocityTask):
@@ -36,16 +42,26 @@ def friction_setting(config: RunConfig) -> dict[str, Any]:
             f"or use --suite quadruped-friction"
         )
     name = config.protocol.name
+    bodies: Any = load_morphologies(config.morphologies).split("train")
     return {
         "protocol": name,
         **asdict(friction_size(name)),
         "episode_seconds": EPISODE_SECONDS,
-        "rule": task.friction_rule,
+        "rule": options.rule or task.friction_rule,
+        "heading": options.heading,
+        "robots": _robots(bodies_from(options.robots, bodies)),
     }
 
 
+def _robots(bodies: Sequence[RobotBody]) -> str | dict[str, str]:
+    """Return whose bodies are simulated; of files, also their content."""
+    if all(body.origin == BUILT_IN for body in bodies):
+        return BUILT_IN
+    return {body.name: f"{body.origin}, digest {body.digest[:12]}" for body in bodies}
+
+
 def measure(
-    session: Session, model: ActorCritic, normalizer: TokenNormalizer, _: Path
+    session: Session, model: ActorCritic, normalizer: TokenNormalizer, options: FrictionOptions
 ) -> dict[str, Any]:
     """Return what a policy does on every robot and friction.
 
@@ -58,11 +74,12 @@ def measure(
     """
     import torch
 
-    config, setting = session.config, friction_setting(session.config)
+    config, setting = session.config, friction_setting(session.config, options)
     size = friction_size(config.protocol.name)
     task = session.task
     assert isinstance(task, VelocityTask)
-    bodies: Any = session.bodies.split("train")
+    trained: Any = session.bodies.split("train")
+    bodies = bodies_from(options.robots, trained)
     # The last bits of a network's output depend on it.
     torch.set_num_threads(config.threads)
     steps = control_steps(task, size.seconds)
@@ -74,7 +91,8 @@ def measure(
             task,
             bodies,
             pairs=FRICTION_PAIRS,
-            rule=task.friction_rule,
+            rule=setting["rule"],
+            heading=options.heading,
             forward=size.forward,
             seconds=size.seconds,
             num_envs=size.num_envs,

@@ -1,7 +1,7 @@
 """What a study was asked for, and the runs that follow from it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -10,6 +10,7 @@ from gmc_bench.cli.method import load_method
 from gmc_bench.cli.run import resolve
 from gmc_bench.config import load_yaml
 from gmc_bench.errors import ConfigError
+from gmc_bench.evaluation.friction_options import FrictionOptions
 from gmc_bench.morphology.schema import MorphologySet
 from gmc_bench.studies.catalogue import get_study
 from gmc_bench.studies.schema import Arm, Study
@@ -40,6 +41,8 @@ class Request:
     seeds: tuple[int, ...] = ()
     body: str | None = None
     """For studies of one body; `None` takes the one that walks best."""
+    friction: FrictionOptions = field(default_factory=FrictionOptions)
+    """How friction is measured."""
     words: tuple[str, ...] = ()
     """Further options of `gmc-bench run`."""
 
@@ -57,6 +60,7 @@ class Request:
             "body": self.body,
             "words": list(self.words),
             **({"others": list(self.others)} if self.others else {}),
+            **({"friction": changed} if (changed := self.friction.to_dict()) else {}),
         }
         return yaml.safe_dump(content, sort_keys=False)
 
@@ -89,7 +93,10 @@ def read_request(path: Path) -> Request:
     """
     content = load_yaml(path)
     fields = {"format", "study", "method", "against", "suite", "protocol", "tasks", "seeds"}
-    if set(content) - {"others"} != fields | {"body", "words"} or content["format"] != FORMAT:
+    if (
+        set(content) - {"others", "friction"} != fields | {"body", "words"}
+        or content["format"] != FORMAT
+    ):
         raise ConfigError(
             f"{path} is not what a study of this version of gmc-bench was asked for; restore it"
         )
@@ -103,6 +110,7 @@ def read_request(path: Path) -> Request:
                 "seeds": tuple(int(seed) for seed in content["seeds"]),
                 "words": tuple(content["words"]),
                 "others": tuple(content.get("others", ())),
+                "friction": FrictionOptions.from_dict(content.get("friction", {})),
             }
         )
     except (TypeError, ValueError) as error:

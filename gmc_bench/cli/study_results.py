@@ -1,7 +1,7 @@
 """From the finished runs of a study to its measurements, table and pictures."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from gmc_bench.cli.session import Session
 from gmc_bench.cli.study_plan import PlannedArm, Request
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.errors import ConfigError, UnknownNameError, did_you_mean
+from gmc_bench.evaluation.friction_options import FrictionOptions
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.morphology.schema import MorphologySet
 from gmc_bench.nn.tap import offers_representations
@@ -45,6 +46,7 @@ class FinishedRun:
     folder: RunFolder
     record: RunRecord
     study_folder: Path
+    friction: FrictionOptions = field(default_factory=FrictionOptions)
 
     @property
     def name(self) -> str:
@@ -79,7 +81,7 @@ def require_measurable(
         session = sessions.open_session(item.run.config, bodies)
         sessions.check_method(session)
         if request.study.measure == "friction":
-            study_friction.friction_setting(item.run.config)
+            study_friction.friction_setting(item.run.config, request.friction)
         if request.study.measure == "representation" and not offers_representations(
             sessions.make_policy(session).actor
         ):
@@ -110,7 +112,7 @@ def measure(study: Study, run: FinishedRun) -> dict[str, Any]:
         "versions": collect_versions(),
     }
     if study.measure == "friction":
-        made_with["setting"] = study_friction.friction_setting(run.planned.run.config)
+        made_with["setting"] = study_friction.friction_setting(run.planned.run.config, run.friction)
     path = run.study_folder / MEASURED / f"{run.name}.json"
     if path.exists():
         content, _ = read_sealed(path)
@@ -119,7 +121,10 @@ def measure(study: Study, run: FinishedRun) -> dict[str, Any]:
             return found
     note(f"\nmeasuring {run.name}")
     session, model, normalizer = run.load()
-    numbers = _MEASURES[study.measure](session, model, normalizer, path.with_suffix(".png"))
+    if study.measure == "friction":
+        numbers = study_friction.measure(session, model, normalizer, run.friction)
+    else:
+        numbers = _MEASURES[study.measure](session, model, normalizer, path.with_suffix(".png"))
     content = {
         **made_with,
         "measured": numbers,
@@ -178,8 +183,8 @@ def _advance(bar: Any, done: int) -> None:
 _MEASURES = {
     "siblings": _measure_siblings,
     "representation": _measure_representation,
-    "friction": study_friction.measure,
 }
+_MEASURED = (*_MEASURES, "friction")
 
 
 def conclude(study: Study, outcomes: Sequence[Outcome], folder: Path) -> StudyTable:
@@ -260,7 +265,7 @@ def finish(
     study = request.study
     finished = {
         item.run.name: FinishedRun(
-            item, folder.open_run(item.run), records[item.run.name], folder.path
+            item, folder.open_run(item.run), records[item.run.name], folder.path, request.friction
         )
         for item in planned
         if item.run.name in records
@@ -273,7 +278,7 @@ def finish(
     outcomes = []
     for item in planned:
         run = finished.get(item.run.name)
-        measured = measure(study, run) if run and study.measure in _MEASURES else {}
+        measured = measure(study, run) if run and study.measure in _MEASURED else {}
         record = run.record if run else None
         outcomes.append(Outcome(item.arm, item.task, item.seed, record, measured))
     conclude(study, outcomes, folder.path)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gmc_bench.deployment.adapter import Adapter, Readings
+from gmc_bench.deployment.heading import HeadingHold
 from gmc_bench.deployment.interface import Manifest
 from gmc_bench.deployment.policies import Policy
 from gmc_bench.deployment.robot import SimulatedRobot
@@ -19,8 +20,12 @@ from gmc_bench.types import Array, DoubleArray
 Outcome = Literal["success", "fell", "emergency stop", "motion not completed"]
 STOP_TILT = 45.0
 """Degrees; more is an emergency."""
-STOP_MARGIN = 0.05
-"""rad beyond a hard limit that are an emergency; the engine's limits give way a little."""
+STOP_MARGIN = 0.1
+"""rad beyond a hard limit that are an emergency. The engine's limits are softer than steel: under
+full torque these robots' joints come to rest up to 0.083 rad beyond them."""
+STOP_MARGIN_SECONDS = 0.1
+"""s that a joint must be that far beyond: legs thrown from limit to limit in the air are for no
+more than 0.08 s."""
 STOP_TORQUE_SECONDS = 0.5
 """s at a joint's torque limit that are an emergency."""
 COMPLETED_SHARE = 0.5
@@ -61,6 +66,10 @@ class TrialResult:
     """m/s along the command, over the whole trial, ramp included."""
     wanted_velocity: float
     """m/s."""
+    progress: float
+    """m along the heading of the start."""
+    turned: float
+    """Degrees, true heading at the end, less that of the start; positive to the left."""
     policy_ms: Timing
     """From tokens to actions."""
     tick_ms: Timing
@@ -79,7 +88,7 @@ class TrialResult:
         """Return plain values for JSON, without the states."""
         names = ("outcome", "reason", "steps", "mean_velocity", "wanted_velocity")
         return {
-            **{name: getattr(self, name) for name in names},
+            **{name: getattr(self, name) for name in (*names, "progress", "turned")},
             "policy_ms": vars(self.policy_ms),
             "tick_ms": vars(self.tick_ms),
             "deadline_misses": self.deadline_misses,
@@ -89,9 +98,9 @@ class TrialResult:
 class Watch:
     """The emergency stop of one robot.
 
-    It trips at more than 45 degrees of tilt, at a joint beyond its hard limits, at a torque that
-    stays at its limit for more than half a second, and at an action that is not finite. It sees
-    readings only, as on a robot.
+    It trips at more than 45 degrees of tilt, at a joint that stays beyond its hard limits, at a
+    torque that stays at its limit, and at an action that is not finite. It sees readings only, as
+    on a robot.
     """
 
     def __init__(self, adapter: Adapter, period: float) -> None:
@@ -99,8 +108,9 @@ class Watch:
         self._hard = robot.hard_limits[robot.native]
         self._torques = robot.torque_limits[robot.native]
         self._names = robot.joint_names
-        self._held = np.zeros(len(robot.native), np.int64)
-        self._patience = round(STOP_TORQUE_SECONDS / period)
+        self._strained = np.zeros(len(robot.native), np.int64)  # readings in a row
+        self._beyond = np.zeros(len(robot.native), np.int64)
+        self._period = period
 
     def check(self, readings: Readings, targets: DoubleArray) -> str:
         """Return why to stop, or nothing."""
@@ -111,12 +121,14 @@ class Watch:
             return f"the base tilts by more than {STOP_TILT:g} degrees"
         angles = readings.joint_angles
         beyond = np.maximum(self._hard[:, 0] - angles, angles - self._hard[:, 1])
-        if beyond.max() > STOP_MARGIN:
-            return f"{self._names[int(beyond.argmax())]} is beyond its hard limit"
+        self._beyond = np.where(beyond > STOP_MARGIN, self._beyond + 1, 0)
+        if self._beyond.max() > round(STOP_MARGIN_SECONDS / self._period):
+            joint = self._names[int(self._beyond.argmax())]
+            return f"{joint} has been beyond its hard limit for {STOP_MARGIN_SECONDS:g} s"
         at_limit = np.abs(readings.joint_torques) >= _AT_LIMIT * self._torques
-        self._held = np.where(at_limit, self._held + 1, 0)
-        if self._held.max() > self._patience:
-            joint = self._names[int(self._held.argmax())]
+        self._strained = np.where(at_limit, self._strained + 1, 0)
+        if self._strained.max() > round(STOP_TORQUE_SECONDS / self._period):
+            joint = self._names[int(self._strained.argmax())]
             return f"{joint} has been at its torque limit for {STOP_TORQUE_SECONDS:g} s"
         return ""
 
@@ -129,6 +141,7 @@ def run_trial(
     *,
     seconds: float = SECONDS,
     realtime: bool = True,
+    hold_heading: bool = True,
     on_step: Callable[[], None] = lambda: None,
 ) -> TrialResult:
     """Run one trial.
@@ -144,6 +157,8 @@ def run_trial(
         task: what counts as a fall.
         seconds: length of the trial.
         realtime: whether to keep to the wall clock.
+        hold_heading: whether commands without a yaw rate lead the robot back to the heading that it
+            believes to have left, as the training's do.
         on_step: called after each control step.
     """
     name = robot.interface.name
@@ -154,6 +169,9 @@ def run_trial(
     wanted = np.array(trial.command)
     speed = float(np.linalg.norm(wanted[:2]))
     direction = wanted[:2] / max(speed, 1e-9)
+    commands = task.commands
+    hold = HeadingHold(period, commands.heading_gain, commands.heading_limit)
+    hold_heading = hold_heading and wanted[2] == 0.0
     policy.reset()
     tokens = adapter.tokens(robot.read(), wanted)
     for _ in range(_WARM_UP):
@@ -172,6 +190,8 @@ def run_trial(
         start = time.perf_counter()
         command = wanted * min(1.0, (step + 1) * period / RAMP_SECONDS)
         readings = robot.read()
+        if hold_heading:
+            command[2] = hold.yaw_rate(readings)
         tokens = adapter.tokens(readings, command)
         before = time.perf_counter()
         actions = policy(tokens, name)
@@ -196,6 +216,7 @@ def run_trial(
         along += float(robot.yaw_velocity() @ direction)
         on_step()
     taken = len(states) - 1
+    progress, turned = _displacement(np.stack(states))
     mean = along / max(taken, 1)
     if outcome == "success" and mean < COMPLETED_SHARE * speed:
         outcome = "motion not completed"
@@ -206,11 +227,22 @@ def run_trial(
         steps=taken,
         mean_velocity=mean,
         wanted_velocity=speed,
+        progress=progress,
+        turned=turned,
         policy_ms=Timing.of(policy_s),
         tick_ms=Timing.of(tick_s),
         deadline_misses=misses,
         states=np.stack(states),
     )
+
+
+def _displacement(states: Array) -> tuple[float, float]:
+    """Return the distance along the start heading, m, and how far the heading turned, degrees."""
+    w, x, y, z = states[:, 3:7].T
+    heading = np.unwrap(np.arctan2(2.0 * (x * y + w * z), 1.0 - 2.0 * (y * y + z * z)))
+    moved = states[-1, :2] - states[0, :2]
+    along = moved @ np.array([math.cos(heading[0]), math.sin(heading[0])])
+    return float(along), math.degrees(float(heading[-1] - heading[0]))
 
 
 def fall_of(robot: SimulatedRobot, task: VelocityTask) -> str:

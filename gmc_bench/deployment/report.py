@@ -7,6 +7,7 @@ from typing import Any
 from gmc_bench.deployment.loop import COMPLETED_SHARE, TrialResult
 from gmc_bench.deployment.trials import RAMP_SECONDS, Conditions, Trial
 from gmc_bench.robots import get_robot
+from gmc_bench.robots.bodies import BUILT_IN
 
 DISCLAIMER = (
     "Simulated counterpart of the paper's hardware trials: it is no evidence about hardware."
@@ -25,12 +26,15 @@ class Attempt:
     seed: int
     conditions: Conditions
     result: TrialResult
+    origin: str = BUILT_IN
+    """Where the simulated body comes from."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {
             "trial": self.trial.id,
             "robot": self.robot,
+            "robot_origin": self.origin,
             "number": self.number + 1,
             "seed": self.seed,
             "command": list(self.trial.command),
@@ -68,7 +72,9 @@ def table_rows(attempts: Sequence[Attempt]) -> list[tuple[str, ...]]:
     return rows
 
 
-def to_markdown(attempts: Sequence[Attempt], realtime: bool, seconds: float) -> str:
+def to_markdown(
+    attempts: Sequence[Attempt], realtime: bool, seconds: float, *, hold_heading: bool = True
+) -> str:
     """Return the table with what it means."""
     lines = ["# Virtual deployment", "", DISCLAIMER, ""]
     lines.append(f"| {' | '.join(HEADINGS)} |")
@@ -77,7 +83,9 @@ def to_markdown(attempts: Sequence[Attempt], realtime: bool, seconds: float) -> 
     lines += [
         "",
         f"A trial of {seconds:g} s succeeds without a fall, without an emergency stop, and with a "
-        f"mean velocity along the command of at least {COMPLETED_SHARE:.0%} of it.",
+        f"mean velocity along the command of at least {COMPLETED_SHARE:.0%} of it. "
+        f"{_HEADINGS[hold_heading]}",
+        *_bodies(attempts),
         f"Policy: {_worst(attempts, 'policy_ms')}; whole control step, simulation included: "
         f"{_worst(attempts, 'tick_ms')}; deadlines of 20 ms missed: "
         f"{sum(a.result.deadline_misses for a in attempts)} of "
@@ -94,7 +102,12 @@ def to_csv(attempts: Sequence[Attempt]) -> str:
 
 
 def to_dict(
-    attempts: Sequence[Attempt], origin: Mapping[str, Any], realtime: bool, seconds: float
+    attempts: Sequence[Attempt],
+    origin: Mapping[str, Any],
+    realtime: bool,
+    seconds: float,
+    *,
+    hold_heading: bool = True,
 ) -> dict[str, Any]:
     """Return everything, as plain values for JSON."""
     summary = []
@@ -116,9 +129,24 @@ def to_dict(
         "realtime": realtime,
         "seconds": seconds,
         "ramp_seconds": RAMP_SECONDS,
+        "heading": "held" if hold_heading else "free",
         "summary": summary,
         "trials": [attempt.to_dict() for attempt in attempts],
     }
+
+
+_HEADINGS = {
+    True: "Robots are told to turn against what they believe to have turned.",
+    False: "Nothing corrects the heading.",
+}
+
+
+def _bodies(attempts: Sequence[Attempt]) -> list[str]:
+    files = {a.robot: a.origin for a in attempts if a.origin != BUILT_IN}
+    if not files:
+        return []
+    found = "; ".join(f"{name}: {file}" for name, file in files.items())
+    return [f"Robots are simulated with the bodies of other model files: {found}."]
 
 
 def _worst(attempts: Sequence[Attempt], name: str) -> str:

@@ -9,6 +9,7 @@ from gmc_bench.errors import ConfigError
 from gmc_bench.morphology.schema import Morphology
 from gmc_bench.sim.batch import BatchSimulator, BatchState
 from gmc_bench.sim.ground_kernels import visit_cells
+from gmc_bench.sim.loops import OPEN
 from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.spec import Task, Transition
 from gmc_bench.tokens.spec import TokenSpec
@@ -17,6 +18,9 @@ from gmc_bench.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 
 TIME_LIMIT = "time_limit"
 DIVERGED = "diverged"
+
+_LOOPS_OPEN = "loops_open"
+"""Name of what a state holds of closed loops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,9 @@ class StepResult:
         diverged: (B,) bool, the simulation broke; its observation is the last valid one.
         events: name -> (B,) bool, every reason to end an episode.
         metrics: name -> (B,) float64, the task's metrics after this step.
+        loops_opened: (B,) int64, closed loops whose limbs have come apart in this step by more
+            than `OPEN` of the shorter one's length; `None` where no body has loops. It ends no
+            episode.
     """
 
     reward: DoubleArray
@@ -40,6 +47,7 @@ class StepResult:
     diverged: BoolArray
     events: dict[str, BoolArray]
     metrics: dict[str, DoubleArray] = field(default_factory=dict)
+    loops_opened: IntArray | None = None
 
 
 @dataclass(frozen=True)
@@ -126,6 +134,9 @@ class EnvironmentCore:
             self._visited = np.zeros((num_envs, *task.grid.shape), np.uint8)
         # Counting the cells of all grids anew would take a tenth of a step.
         self._num_visited: DoubleArray = np.zeros(num_envs)
+        self._loops_open: BoolArray | None = None
+        if self.table.loops is not None:
+            self._loops_open = np.zeros(self.simulator.loop_residual.shape[:2], np.bool_)
 
     @property
     def morphology_index(self) -> IntArray:
@@ -147,6 +158,8 @@ class EnvironmentCore:
         if self._visited is not None:
             self._visited[rows] = 0
             self._num_visited[rows] = 0.0
+        if self._loops_open is not None:
+            self._loops_open[rows] = False
 
     def step(self, actions: FloatArray) -> StepResult:
         """Apply one action to every row.
@@ -181,7 +194,17 @@ class EnvironmentCore:
             new_cells=new_cells,
             num_cells=num_cells,
         )
-        return self._judge(transition, diverged)
+        return self._judge(transition, diverged, self._watch_loops(diverged))
+
+    def _watch_loops(self, diverged: BoolArray) -> IntArray | None:
+        """Return how many loops of each row were closed before this step and are open now."""
+        if self._loops_open is None:
+            return None
+        is_open = self.simulator.loop_residual[..., 0] > OPEN
+        is_open[diverged] = False
+        opened: IntArray = (is_open & ~self._loops_open).sum(axis=1)
+        self._loops_open = is_open
+        return opened
 
     def _contain_divergence(self) -> BoolArray:
         diverged = self.simulator.diverged.copy()
@@ -212,7 +235,9 @@ class EnvironmentCore:
             return task.slope.height(self.simulator.torso_position, task.ground_height)
         return task.ground_height
 
-    def _judge(self, transition: Transition, diverged: BoolArray) -> StepResult:
+    def _judge(
+        self, transition: Transition, diverged: BoolArray, loops_opened: IntArray | None
+    ) -> StepResult:
         terms = {
             term.name: np.where(diverged, 0.0, term.weight * term.function(transition))
             for term in self.task.rewards
@@ -227,7 +252,9 @@ class EnvironmentCore:
         events |= {TIME_LIMIT: time_up, DIVERGED: diverged}
         reward = np.sum([np.zeros(self.num_envs), *terms.values()], axis=0)
         truncated = time_up | diverged
-        return StepResult(reward, terms, terminated, truncated, diverged, events, metrics)
+        return StepResult(
+            reward, terms, terminated, truncated, diverged, events, metrics, loops_opened
+        )
 
     def get_state(self) -> CoreState:
         """Return a copy of everything that continues the rows to the same bits."""
@@ -237,6 +264,7 @@ class EnvironmentCore:
             self.episode_length.copy(),
             None if self.height_map is None else self.height_map.copy(),
             None if self._visited is None else self._visited.copy(),
+            {} if self._loops_open is None else {_LOOPS_OPEN: self._loops_open.copy()},
         )
 
     def set_state(self, state: CoreState) -> None:
@@ -249,9 +277,11 @@ class EnvironmentCore:
             state.batch is None
             or (self.height_map is None) != (state.height_map is None)
             or (self._visited is None) != (state.visited is None)
+            or (self._loops_open is None) != (_LOOPS_OPEN not in state.extra)
         ):
             raise ConfigError(
-                f"this state belongs to another task than {self.task.id!r}; use one of this task"
+                f"this state belongs to another task than {self.task.id!r} or to other bodies; use "
+                f"one of this task and these bodies"
             )
         self.simulator.set_state(state.batch)
         self.dynamic[:] = state.dynamic
@@ -261,3 +291,5 @@ class EnvironmentCore:
         if self._visited is not None and state.visited is not None:
             self._visited[:] = state.visited
             self._num_visited[:] = self._visited.sum(axis=(1, 2))
+        if self._loops_open is not None:
+            self._loops_open[:] = state.extra[_LOOPS_OPEN]

@@ -90,12 +90,18 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
         return self._observe(), {"morphology": table.names[index]}
 
     def step(self, action: FloatArray) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Advance by one control step; `info` holds reward terms, metrics and what ended."""
+        """Advance by one control step.
+
+        `info` holds reward terms, metrics, what ended the episode, and for bodies with closed
+        loops how many of them have come open.
+        """
         result = self.core.step(np.asarray(action)[None])
         info: dict[str, Any] = {
             f"reward/{name}": float(value[0]) for name, value in result.reward_terms.items()
         }
         info |= {f"metric/{name}": float(value[0]) for name, value in result.metrics.items()}
+        if result.loops_opened is not None:
+            info["loops_opened"] = int(result.loops_opened[0])
         ended = [name for name, hit in result.events.items() if hit[0]]
         if ended:
             info["ended"] = ended[0]

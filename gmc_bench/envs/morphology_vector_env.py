@@ -57,7 +57,8 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
     - `_final_obs`, `_final_info`: (B,) bool, which entries are valid.
 
     `info["reward/<term>"]` (B,) holds each weighted reward term, `info["metric/<name>"]` (B,) each
-    metric of the task after the step.
+    metric of the task after the step. Where bodies have closed loops, `info["loops_opened"]` (B,)
+    int64 counts those that have come open in the step (see `StepResult`).
 
     Args:
         task: what to do.
@@ -181,6 +182,8 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
             f"reward/{name}": value for name, value in result.reward_terms.items()
         }
         info |= {f"metric/{name}": value for name, value in result.metrics.items()}
+        if result.loops_opened is not None:
+            info["loops_opened"] = result.loops_opened
         done = result.terminated | result.truncated
         if done.any():
             info |= self._finish(done, result)

@@ -1,8 +1,9 @@
 """How well a policy tracks a velocity on slippery and on grippy ground.
 
-Every robot walks straight ahead on a plane, with nothing but the friction of its feet changed. A
-robot that falls, or whose episode is over, starts again until the time is up, and every control
-step counts: falls are shown beside tracking, never left out. The same roll-outs are also read as a
+Every robot walks straight ahead on a plane, with nothing but the friction of its feet changed. The
+command holds the heading, as in IsaacLab and legged_gym, unless it is to be left alone. A robot
+that falls, or whose episode is over, starts again until the time is up, and every control step
+counts: falls are shown beside tracking, never left out. The same roll-outs are also read as a
 single life, which ends with the first fall.
 
 Source:
@@ -25,6 +26,7 @@ from gmc_bench.envs.velocity_core import FELL, VelocityCore
 from gmc_bench.errors import ConfigError
 from gmc_bench.evaluation.evaluate import MAX_ROWS
 from gmc_bench.evaluation.friction_metrics import Friction, Track, make_result
+from gmc_bench.evaluation.friction_options import Heading
 from gmc_bench.evaluation.mean_actions import MeanActions, acting
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.robots.bodies import RobotBody
@@ -88,6 +90,7 @@ def measure_friction(
     *,
     pairs: Mapping[str, FrictionPair],
     rule: FrictionRule,
+    heading: Heading = "held",
     forward: float,
     seconds: float,
     num_envs: int,
@@ -100,8 +103,9 @@ def measure_friction(
 ) -> list[dict[str, Any]]:
     """Measure a policy's mean actions on every robot and friction.
 
-    The command is (`forward`, 0, 0) in the base's yaw frame; nobody corrects the heading. Start
-    states are the same for all frictions.
+    The command is (`forward`, 0, 0) in the base's yaw frame; where the heading is held, a yaw rate
+    turns the robot back to where it headed at its start. Start states are the same for all
+    frictions.
 
     Args:
         model: the policy.
@@ -110,6 +114,7 @@ def measure_friction(
         bodies: M robots; for separate weights per body, those of training in their order.
         pairs: frictions by name.
         rule: how a pair becomes one coefficient.
+        heading: whether the command holds the heading.
         forward: commanded velocity, m/s.
         seconds: time per environment, s.
         num_envs: environments per robot and friction.
@@ -135,11 +140,10 @@ def measure_friction(
     robot = np.repeat(np.arange(len(bodies)), num_envs)
     streams = spawn_streams(seed, len(robot))
     horizon = min(control_steps(task, EPISODE_SECONDS), steps)
+    commands = Commands.fixed(forward, held=heading == "held")
     results = []
     for name, pair in pairs.items():
-        changed = replace(
-            task.undisturbed(pair, Commands.fixed(forward)), friction_rule=rule, horizon=horizon
-        )
+        changed = replace(task.undisturbed(pair, commands), friction_rule=rule, horizon=horizon)
         if noise:
             disturbances = replace(changed.disturbances, observation=1.0)
             changed = replace(changed, disturbances=disturbances)
@@ -164,6 +168,7 @@ def measure_friction(
             name=name,
             pair=pair,
             rule=rule,
+            heading=heading,
             cone="elliptic" if options.cone else "pyramidal",
             impratio=float(options.impratio),
             sim_dt=core.simulator.sim_dt,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gmc_bench.evaluation.friction_options import Heading
 from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.robots.friction import FrictionPair, FrictionRule
 from gmc_bench.types import BoolArray, DoubleArray, IntArray
@@ -53,11 +54,13 @@ class Track:
 
 @dataclass(frozen=True)
 class Friction:
-    """Under which friction something was measured."""
+    """Under which friction, and under which rules, something was measured."""
 
     name: str
     pair: FrictionPair
     rule: FrictionRule
+    heading: Heading
+    """Whether the command held the heading."""
     cone: str
     """The engine's friction cone."""
     impratio: float
@@ -166,14 +169,15 @@ def make_result(
         control_dt: s.
 
     Returns:
-        `robot`, `robot_digest`; `friction` (name), `static`, `dynamic`, `rule`, `cone`, `impratio`,
-        `sim_dt`; `command`, `seconds`, `num_envs`; `restarts` and `single_life`, the two readings,
-        see `tracking_metrics` and `single_life_metrics`.
+        `robot`, `robot_digest`, `robot_origin`; `friction` (name), `static`, `dynamic`, `rule`,
+        `cone`, `impratio`, `sim_dt`; `command`, `heading`, `seconds`, `num_envs`; `restarts` and
+        `single_life`, the two readings, see `tracking_metrics` and `single_life_metrics`.
     """
     steps, num_envs = track.tilt.shape
     return {
         "robot": body.name,
         "robot_digest": body.digest,
+        "robot_origin": body.origin,
         "friction": friction.name,
         "static": friction.pair.static,
         "dynamic": friction.pair.dynamic,
@@ -182,6 +186,7 @@ def make_result(
         "impratio": friction.impratio,
         "sim_dt": friction.sim_dt,
         "command": [*command, 0.0],
+        "heading": friction.heading,
         "seconds": steps * control_dt,
         "num_envs": num_envs,
         "restarts": tracking_metrics(track, command),

@@ -76,4 +76,5 @@ def token_table(
         action_padding_mask=torch.from_numpy(table.action_padding_mask),
         parents=torch.from_numpy(table.parents),
         num_limbs=torch.from_numpy(table.num_limbs),
+        loops=None if table.loops is None else torch.from_numpy(table.loops),
     ).to(device)

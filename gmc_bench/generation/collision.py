@@ -1,10 +1,14 @@
 """Exact distances between spheres and capsules, so that growth needs no engine."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from gmc_bench.types import Vec3
+import numba
+import numpy as np
 
-_TOUCHING = 1e-6  # m; shapes this close count as touching, whatever the engine's rounding
+from gmc_bench.types import BoolArray, DoubleArray, Vec3
+
+TOUCHING = 1e-6  # m; shapes this close count as touching, whatever the engine's rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,7 @@ class Shape:
 
 def touches(first: Shape, second: Shape) -> bool:
     """Return whether two shapes overlap or touch."""
-    return gap(first, second) < _TOUCHING
+    return gap(first, second) < TOUCHING
 
 
 def gap(first: Shape, second: Shape) -> float:
@@ -43,6 +47,64 @@ def gap(first: Shape, second: Shape) -> float:
     x, y, z = (b + s * a - t * c for a, b, c in zip(u, between, v, strict=True))
     distance: float = (x * x + y * y + z * z) ** 0.5
     return distance - first.radius - second.radius
+
+
+def _any_near(
+    start: DoubleArray,
+    end: DoubleArray,
+    starts: DoubleArray,
+    ends: DoubleArray,
+    reach: DoubleArray,
+    counts: BoolArray,
+) -> bool:
+    """Return whether one shape comes near others in some pose.
+
+    Args:
+        start: (N, 3) float64, m: one end of the shape's axis in each of N poses.
+        end: (N, 3) float64, m: the other end.
+        starts: (K, N, 3) float64, m: the same of K other shapes; (K, 1, 3) if they stand still.
+        ends: (K, N, 3) or (K, 1, 3) float64, m.
+        reach: (K,) float64, m: distances between the axes below which they are near.
+        counts: (K, N) bool: which poses count.
+
+    Source:
+        As `gap`.
+    """
+    still = starts.shape[1] == 1
+    u, v, between = np.empty(3), np.empty(3), np.empty(3)
+    for k in range(starts.shape[0]):
+        for n in range(start.shape[0]):
+            if not counts[k, n]:
+                continue
+            m = 0 if still else n
+            uu, uv, vv, along_u, along_v = 0.0, 0.0, 0.0, 0.0, 0.0
+            for c in range(3):
+                u[c] = end[n, c] - start[n, c]
+                v[c] = ends[k, m, c] - starts[k, m, c]
+                between[c] = start[n, c] - starts[k, m, c]
+                uu += u[c] * u[c]
+                uv += u[c] * v[c]
+                vv += v[c] * v[c]
+                along_u += u[c] * between[c]
+                along_v += v[c] * between[c]
+            spread = uu * vv - uv * uv
+            s = (uv * along_v - along_u * vv) / spread if spread > 1e-12 else 0.0
+            s = min(1.0, max(0.0, s))
+            t = (uv * s + along_v) / vv if vv > 0.0 else -1.0
+            if t < 0.0 or t > 1.0:
+                t = min(1.0, max(0.0, t))
+                s = min(1.0, max(0.0, (uv * t - along_u) / uu)) if uu > 0.0 else 0.0
+            square = 0.0
+            for c in range(3):
+                apart = between[c] + s * u[c] - t * v[c]
+                square += apart * apart
+            if square < reach[k] * reach[k]:
+                return True
+    return False
+
+
+any_near: Callable[..., bool] = numba.njit(cache=True)(_any_near)
+"""See `_any_near`, of which this is the compiled form: growth calls it thousands of times."""
 
 
 def _minus(first: Vec3, second: Vec3) -> Vec3:

@@ -1,19 +1,24 @@
 """Morphology sets that everyone can regenerate, bit for bit, from pinned seeds.
 
-Seeds are pinned rather than searched for, because the search simulates chaotic motion: another
-processor may judge a borderline body differently, but grows the same body from the same seed.
+Seeds, or the numbers of a recipe's candidates, are pinned rather than searched for, because the
+search simulates chaotic motion: another processor may judge a borderline body differently, but
+grows the same body from the same seed.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
 
 import numpy as np
+from tqdm import tqdm
 
 from gmc_bench.errors import MorphologySetError, UnknownNameError, did_you_mean
+from gmc_bench.generation import pinned
+from gmc_bench.generation.cache import keep_grown, load_grown
 from gmc_bench.generation.grow import grow_body
+from gmc_bench.generation.recipe import LARGE, LOOPED, UNIMAL, Recipe, grow_candidate
 from gmc_bench.generation.viability import assess_viability
 from gmc_bench.morphology.schema import Morphology, MorphologySet
 
@@ -31,10 +36,14 @@ class ReleasedSet:
     id: str
     """Lower-case, with a version."""
     generator_version: int
+    """`GENERATOR_VERSION`, or with a recipe the `VERSION` of recipes."""
     train_seeds: tuple[int, ...]
+    """For `grow_seed`, or with a recipe the numbers of its candidates."""
     test_seeds: tuple[int, ...]
     digest: str
     """Hash of the set, see `MorphologySet.digest`."""
+    recipe: Recipe | None = None
+    """Whose candidates the bodies are."""
 
 
 _MINI_V1_TRAIN = (
@@ -53,7 +62,23 @@ _MINI_V1 = ReleasedSet(
     digest="36f923e99112e4c4d201766ca61d38b5ea7d85f78bbce600b5399bf98afc345e",
 )
 
-RELEASED = {released.id: released for released in (_MINI_V1,)}
+_FOUND = tuple(
+    ReleasedSet(
+        id=set_id,
+        generator_version=1,
+        train_seeds=pins.train,
+        test_seeds=pins.test,
+        digest=pins.digest,
+        recipe=recipe,
+    )
+    for set_id, recipe, pins in (
+        ("gmc-unimal-v1", UNIMAL, pinned.UNIMAL_V1),
+        ("gmc-large-v1", LARGE, pinned.LARGE_V1),
+        ("gmc-loops-v1", LOOPED, pinned.LOOPS_V1),
+    )
+)
+
+RELEASED = {released.id: released for released in (_MINI_V1, *_FOUND)}
 """Released sets by id. An entry never changes; a correction gets a new id."""
 
 
@@ -146,22 +171,51 @@ def build_released(set_id: str) -> MorphologySet:
     if set_id not in RELEASED:
         raise UnknownNameError(f"unknown morphology set {set_id!r}{did_you_mean(set_id, RELEASED)}")
     released = RELEASED[set_id]
-    bodies = MorphologySet(
+    bodies = _assembled(released, load_grown(released.digest) if released.recipe else None)
+    if bodies is None or bodies.digest != released.digest:
+        grown = _grow(released)
+        bodies = _assembled(released, grown)
+        if bodies is not None and bodies.digest == released.digest and released.recipe:
+            keep_grown(released.digest, grown)
+    if bodies is None or bodies.digest != released.digest:
+        digest = bodies.digest[:12] if bodies else "nothing"
+        raise MorphologySetError(
+            f"the set {set_id!r} came out as {digest} instead of "
+            f"{released.digest[:12]}; this numpy ({np.__version__}) draws other numbers than the "
+            f"one it was released with, so install a version that pyproject.toml allows"
+        )
+    return bodies
+
+
+def _grow(released: ReleasedSet) -> dict[str, tuple[Morphology, ...]]:
+    """Grow the bodies of a set; those that do not grow are left out."""
+    splits = {"train": released.train_seeds, "test": released.test_seeds}
+    if released.recipe is None:
+        return {split: tuple(map(grow_seed, seeds)) for split, seeds in splits.items()}
+    total = sum(map(len, splits.values()))
+    with tqdm(total=total, desc=f"growing {released.id}", leave=False, disable=None) as bar:
+        grown: dict[str, tuple[Morphology, ...]] = {}
+        for split, seeds in splits.items():
+            bodies = []
+            for seed in seeds:
+                bodies.append(grow_candidate(released.recipe, seed))
+                bar.update()
+            grown[split] = tuple(body for body in bodies if body is not None)
+    return grown
+
+
+def _assembled(
+    released: ReleasedSet, splits: Mapping[str, tuple[Morphology, ...]] | None
+) -> MorphologySet | None:
+    """Return the set; `None` where bodies are missing."""
+    if not splits or not all(splits.values()):
+        return None
+    return MorphologySet(
         id=released.id,
-        splits={
-            "train": tuple(grow_seed(seed) for seed in released.train_seeds),
-            "test": tuple(grow_seed(seed) for seed in released.test_seeds),
-        },
+        splits=splits,
         source=(
             f"Grown from pinned seeds by generator {released.generator_version} of gmc-bench in "
             f"the UNIMAL design space (Gupta et al. 2021, arXiv:2102.02202)."
         ),
         licence="same as gmc-bench",
     )
-    if bodies.digest != released.digest:
-        raise MorphologySetError(
-            f"the set {set_id!r} came out as {bodies.digest[:12]} instead of "
-            f"{released.digest[:12]}; this numpy ({np.__version__}) draws other numbers than the "
-            f"one it was released with, so install a version that pyproject.toml allows"
-        )
-    return bodies

@@ -22,7 +22,8 @@ import numpy as np
 from gmc_bench.errors import MorphologySetError, UnknownNameError, did_you_mean
 from gmc_bench.generation import design
 from gmc_bench.generation.collision import Shape, gap
-from gmc_bench.morphology.parts import IDENTITY, Joint, Limb
+from gmc_bench.generation.refit import refit_loops
+from gmc_bench.morphology.parts import IDENTITY, Joint, Limb, scale_mass, scale_torque
 from gmc_bench.morphology.schema import Morphology, MorphologySet
 from gmc_bench.types import Vec3
 
@@ -215,21 +216,13 @@ def _vary_gear(body: Morphology, rng: np.random.Generator) -> Morphology:
     for unit in _units(body):
         factor = float(rng.uniform(*GEAR_FACTOR))
         factors |= {joint.name: factor for limb in unit for joint in body.limbs[limb].joints}
-    actuators = tuple(replace(a, gear=a.gear * factors[a.joint]) for a in body.actuators)
+    actuators = tuple(scale_torque(a, factors[a.joint]) for a in body.actuators)
     return replace(body, actuators=actuators)
 
 
 def _vary_density(body: Morphology, rng: np.random.Generator) -> Morphology:
     torso, others = (float(factor) for factor in rng.uniform(*DENSITY_FACTOR, size=2))
-    limbs = tuple(
-        replace(
-            limb,
-            geom=replace(
-                limb.geom, density=limb.geom.density * (torso if limb.parent < 0 else others)
-            ),
-        )
-        for limb in body.limbs
-    )
+    limbs = tuple(scale_mass(limb, torso if limb.parent < 0 else others) for limb in body.limbs)
     return replace(body, limbs=limbs)
 
 
@@ -248,6 +241,8 @@ def _vary_ranges(body: Morphology, rng: np.random.Generator) -> Morphology:
 
 
 def _choose_range(joint: Joint, chosen: float) -> tuple[float, float]:
+    if joint.kind == "slide":
+        return joint.range
     low, high = joint.range
     options = [
         option
@@ -304,10 +299,11 @@ def _rebuilt(body: Morphology, sizes: Sequence[tuple[float, float]]) -> Morpholo
                 ),
             )
         )
+    loops = refit_loops(body, limbs) if body.loops else ()
     x, y, z = body.limbs[0].position
     raised = z + _lowest(body.limbs) - _lowest(limbs)
     limbs[0] = replace(body.limbs[0], position=(x, y, raised))
-    return replace(body, limbs=tuple(limbs))
+    return replace(body, limbs=tuple(limbs), loops=loops)
 
 
 def _require_design(body: Morphology) -> None:

@@ -24,7 +24,7 @@ MIN_SURVIVING_SHARE = 0.1
 _CONTROL_DT = 0.02  # s
 _FREQUENCIES = (0.5, 3.0)  # Hz
 _AMPLITUDES = (0.3, 1.0)  # of the full control
-_STANDING_OFFSET = 0.2  # m; standing height = torso height at the start minus this
+STANDING_OFFSET = 0.2  # m; standing height = torso height at the start minus this
 _FLOOR = '    <geom name="floor/0" type="box" size="100 100 1" pos="0 0 0"/>'
 _FLOOR_HEIGHT = 1.0  # m, top of the floor box
 
@@ -44,7 +44,9 @@ class Viability:
         return self.best_distance >= MIN_DISTANCE and self.surviving_share >= MIN_SURVIVING_SHARE
 
 
-def assess_viability(morphology: Morphology, rng: np.random.Generator) -> Viability:
+def assess_viability(
+    morphology: Morphology, rng: np.random.Generator, patience: int = NUM_GAITS
+) -> Viability:
     """Try random sinusoidal gaits on flat ground.
 
     Every motor gets `a sin(2 pi f t + p)`: amplitude and phase per motor, frequency per gait. The
@@ -54,17 +56,24 @@ def assess_viability(morphology: Morphology, rng: np.random.Generator) -> Viabil
     Args:
         morphology: the body.
         rng: draws the gaits.
+        patience: give up when none of the first gaits survives; with the default all are tried.
 
     Returns:
-        Distance and survival over `NUM_GAITS` gaits of `DURATION` seconds.
+        Distance and survival over `NUM_GAITS` gaits of `DURATION` seconds; zeros for a body that
+        was given up.
     """
     text = emit_mjcf(morphology, floor=_FLOOR, spawn=(0.0, 0.0, _FLOOR_HEIGHT))
     engine_library()
     model = mujoco.MjModel.from_xml_string(text)
     data = mujoco.MjData(model)
-    fall_height = _FLOOR_HEIGHT + FALL_RATIO * (morphology.limbs[0].position[2] - _STANDING_OFFSET)
-    distances = [_distance(model, data, gait, fall_height) for gait in _gaits(model.nu, rng)]
-    survived = [distance for distance in distances if math.isfinite(distance)]
+    fall_height = _FLOOR_HEIGHT + FALL_RATIO * (morphology.limbs[0].position[2] - STANDING_OFFSET)
+    survived: list[float] = []
+    for number, gait in enumerate(_gaits(model.nu, rng)):
+        if number == patience and not survived:
+            break
+        distance = _distance(model, data, gait, fall_height)
+        if math.isfinite(distance):
+            survived.append(distance)
     return Viability(max(0.0, *survived, 0.0), len(survived) / NUM_GAITS)
 
 

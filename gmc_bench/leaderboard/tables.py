@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from gmc_bench.leaderboard.aggregate import Row, RowKey, Spread, Table, UnrankedRun
 from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis
+from gmc_bench.leaderboard.breakdown import break_down
 from gmc_bench.leaderboard.escape import csv_text, latex, markdown
 from gmc_bench.leaderboard.published import PublishedScore, published_for
 
@@ -320,7 +321,20 @@ def _ranked_sections(analysis: TableAnalysis) -> list[_Section]:
     return [
         _Section("Ranking", (EXPLANATION, GROUPS), RANKED_HEADINGS, main),
         _Section("More numbers", tuple(text), headings, more),
+        *_breakdown_sections(analysis),
     ]
+
+
+def _breakdown_sections(analysis: TableAnalysis) -> list[_Section]:
+    """Return test scores by groups of bodies, where all records tell them."""
+    found = [(row.row.key, break_down(row.row, "test")) for row in analysis.rows]
+    groups = list(dict.fromkeys(name for _, scores in found for name in scores))
+    if not groups:
+        return []
+    rows = [
+        [*_key_cells(key), *(_spread(scores.get(name)) for name in groups)] for key, scores in found
+    ]
+    return [_Section("Test score by body", (MORE,), (*KEY_HEADINGS, *groups), rows)]
 
 
 def _normalisation(reference: RowAnalysis, num_bodies: int) -> str:

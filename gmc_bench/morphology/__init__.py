@@ -3,6 +3,7 @@
 from gmc_bench.morphology.schema import (
     Actuator,
     Geom,
+    Inertia,
     Joint,
     Limb,
     Loop,
@@ -10,4 +11,4 @@ from gmc_bench.morphology.schema import (
     MorphologySet,
 )
 
-__all__ = ["Actuator", "Geom", "Joint", "Limb", "Loop", "Morphology", "MorphologySet"]
+__all__ = ["Actuator", "Geom", "Inertia", "Joint", "Limb", "Loop", "Morphology", "MorphologySet"]

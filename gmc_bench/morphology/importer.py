@@ -90,12 +90,7 @@ def import_set(set_id: str, path: Path) -> ImportReport:
         MorphologySetError: the id cannot be used, or is reserved for generated sets.
         StorageError: the set could not be written.
     """
-    check_set_id(set_id)
-    if set_id.startswith(_RESERVED_PREFIX):
-        raise MorphologySetError(
-            f"the id {set_id!r} is reserved for generated sets; choose one that does not start "
-            f"with {_RESERVED_PREFIX!r}"
-        )
+    check_free_id(set_id)
     bodies = read_public_layout(set_id, path)
     published = PUBLISHED.get(set_id)
     if published is not None and bodies.digest != published.digest:
@@ -106,6 +101,20 @@ def import_set(set_id: str, path: Path) -> ImportReport:
         raise ImportProblemsError(reason, [reason])
     folder = save_set(bodies)
     return _report(bodies, folder)
+
+
+def check_free_id(set_id: str) -> None:
+    """Refuse ids that users cannot give to a set.
+
+    Raises:
+        MorphologySetError: the id cannot be used, or is reserved for generated sets.
+    """
+    check_set_id(set_id)
+    if set_id.startswith(_RESERVED_PREFIX):
+        raise MorphologySetError(
+            f"the id {set_id!r} is reserved for generated sets; choose one that does not start "
+            f"with {_RESERVED_PREFIX!r}"
+        )
 
 
 def read_public_layout(set_id: str, path: Path) -> MorphologySet:

@@ -14,7 +14,14 @@ import numpy as np
 from gmc_bench.errors import MorphologyError
 from gmc_bench.morphology.engine_library import engine_library
 from gmc_bench.morphology.mjcf_parser import parse_mjcf
-from gmc_bench.morphology.schema import IDENTITY, Joint, Limb, Morphology
+from gmc_bench.morphology.mjcf_writer import (
+    ROOT_JOINT,
+    actuator_text,
+    exclusion_text,
+    limb_lines,
+    loop_text,
+)
+from gmc_bench.morphology.schema import Morphology
 from gmc_bench.types import Vec3
 
 __all__ = [
@@ -28,13 +35,10 @@ __all__ = [
 ]
 
 SIM_DT = 0.005  # s, physics timestep
-ROOT_JOINT = "root"
-"""Name of the torso's free joint in every written model."""
 
 _NUM_CHECK_STEPS = 10
 _FRICTION = "0.7 0.1 0.1"  # sliding (1), torsional (m), rolling (m)
 _LIMIT_SOFTNESS = "0 0.99 0.01"  # solimplimit: impedance at, and 0.01 m or rad beyond, the limit
-_LOOP_STIFFNESS = "0.01 1"  # solref: the shortest time constant that is stable with this timestep
 
 
 def read_mjcf(path: Path) -> Morphology:
@@ -105,32 +109,23 @@ def emit_mjcf(
         lines.append(floor)
     lines += _bodies(morphology, spawn)
     lines += ["  </worldbody>", "  <actuator>"]
-    for actuator in morphology.actuators:
-        name = quoteattr(actuator.joint)
-        lines.append(f'    <motor name={name} joint={name} gear="{actuator.gear!r}"/>')
-    lines.append("  </actuator>")
-    if morphology.loops:
-        lines += _loops(morphology)
-    lines += ["</mujoco>", ""]
+    lines += [f"    {actuator_text(actuator)}" for actuator in morphology.actuators]
+    lines += ["  </actuator>", *_closures(morphology), "</mujoco>", ""]
     return "\n".join(lines)
 
 
-def _loops(morphology: Morphology) -> list[str]:
-    """Return the constraints that close the loops; their limbs overlap, so they do not collide."""
-    closures, exclusions = [], []
-    for loop in morphology.loops:
-        first, second = (quoteattr(morphology.limbs[i].name) for i in (loop.first, loop.second))
-        # The anchor of a weld is in the frame of its second body.
-        bodies = (first, second) if loop.kind == "connect" else (second, first)
-        closures.append(
-            f'    <{loop.kind} body1={bodies[0]} body2={bodies[1]} anchor="{_text(loop.anchor)}" '
-            f'solref="{_LOOP_STIFFNESS}"/>'
-        )
-        exclusions.append(f"    <exclude body1={first} body2={second}/>")
-    return [
-        *("  <equality>", *closures, "  </equality>"),
-        *("  <contact>", *exclusions, "  </contact>"),
+def _closures(morphology: Morphology) -> list[str]:
+    """Return what joins limbs outside the tree, and which limbs never touch."""
+    names = [limb.name for limb in morphology.limbs]
+    closures = [f"    {loop_text(loop, names)}" for loop in morphology.loops]
+    exclusions = [
+        *(exclusion_text(names[loop.first], names[loop.second]) for loop in morphology.loops),
+        *(exclusion_text(names[i], names[j], mark=True) for i, j in morphology.exclusions),
     ]
+    lines = ["  <equality>", *closures, "  </equality>"] if closures else []
+    if exclusions:
+        lines += ["  <contact>", *(f"    {line}" for line in exclusions), "  </contact>"]
+    return lines
 
 
 def _check_names(morphology: Morphology) -> None:
@@ -151,7 +146,7 @@ def _bodies(morphology: Morphology, spawn: Vec3) -> list[str]:
             lines.append(f"{_indent(len(path))}</body>")
             path.pop()
         shift = spawn if limb.parent < 0 else (0.0, 0.0, 0.0)
-        lines += _open_body(limb, shift, _indent(len(path) + 1))
+        lines += limb_lines(limb, shift, _indent(len(path) + 1))
         path.append(index)
     lines += [f"{_indent(level)}</body>" for level in range(len(path), 0, -1)]
     return lines
@@ -159,43 +154,6 @@ def _bodies(morphology: Morphology, spawn: Vec3) -> list[str]:
 
 def _indent(level: int) -> str:
     return "  " * (level + 1)
-
-
-def _open_body(limb: Limb, shift: Vec3, indent: str) -> list[str]:
-    name = quoteattr(limb.name)
-    position = (
-        tuple(a + b for a, b in zip(limb.position, shift, strict=True))
-        if any(shift)
-        else limb.position
-    )
-    turned = "" if limb.orientation == IDENTITY else f' quat="{_text(limb.orientation)}"'
-    lines = [f'{indent}<body name={name} pos="{_text(position)}"{turned}>']
-    if limb.parent < 0:
-        lines.append(f'{indent}  <freejoint name="{ROOT_JOINT}"/>')
-    lines += [f"{indent}  {_hinge(joint)}" for joint in limb.joints]
-    geom = limb.geom
-    place = (
-        f'pos="{_text(geom.start)}"'
-        if geom.kind == "sphere"
-        else f'fromto="{_text((*geom.start, *geom.end))}"'
-    )
-    lines.append(
-        f'{indent}  <geom name={name} type="{geom.kind}" {place} size="{geom.radius!r}" '
-        f'density="{geom.density!r}"/>'
-    )
-    return lines
-
-
-def _hinge(joint: Joint) -> str:
-    return (
-        f'<joint name={quoteattr(joint.name)} pos="{_text(joint.position)}" '
-        f'axis="{_text(joint.axis)}" range="{_text(joint.range)}" damping="{joint.damping!r}" '
-        f'stiffness="{joint.stiffness!r}" armature="{joint.armature!r}"/>'
-    )
-
-
-def _text(numbers: tuple[float, ...]) -> str:
-    return " ".join(repr(number) for number in numbers)
 
 
 def check_compiles(morphology: Morphology) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from xml.etree import ElementTree
 
 from gmc_bench.errors import MorphologyError
-from gmc_bench.types import Vec3
+from gmc_bench.types import Quat, Vec3
 
 Element = ElementTree.Element
 Attributes = dict[str, str]
@@ -84,6 +84,17 @@ class MjcfDocument:
         x, y, z = self.numbers(text, what, 3)
         return (x, y, z)
 
+    def quat(self, text: str, what: str) -> Quat:
+        """Read a quaternion and give it unit length; `what` is what it turns."""
+        values = self.numbers(text, f"the orientation of {what}", 4)
+        length = math.hypot(*values)
+        if length < 1e-9:
+            raise self.fail(f"has a zero orientation at {what}; expected a unit quaternion")
+        # A unit quaternion passes unchanged, so that reading what was written is exact.
+        scale = 1.0 if abs(length - 1.0) < 1e-12 else length
+        w, x, y, z = (value / scale for value in values)
+        return (w, x, y, z)
+
     def _parse(self, text: str) -> Element:
         # Entities could expand to gigabytes; no robot description needs a document type.
         if re.search(r"<!(DOCTYPE|ENTITY)", text, re.IGNORECASE):
@@ -100,11 +111,8 @@ class MjcfDocument:
         for section in self.root:
             if section.tag not in _SECTIONS:
                 raise self.fail(f"has a <{section.tag}> section, which is not supported")
-            if section.tag in ("equality", "tendon") and len(section):
-                raise self.fail(
-                    f"has <{section.tag}> constraints; only trees are supported, so remove closed "
-                    f"loops and tendons"
-                )
+            if section.tag == "tendon" and len(section):
+                raise self.fail("has <tendon> elements, which are not supported; remove them")
             if section.tag == "contact" and section.find("pair") is not None:
                 raise self.fail("lists contact pairs; contacts are decided by the engine alone")
 

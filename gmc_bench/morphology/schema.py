@@ -9,16 +9,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from gmc_bench.errors import MorphologyError, MorphologySetError, did_you_mean
-from gmc_bench.morphology.parts import IDENTITY, Actuator, Geom, Joint, Limb, Loop
+from gmc_bench.morphology.digest import digest_parts
+from gmc_bench.morphology.parts import IDENTITY, Actuator, Geom, Inertia, Joint, Limb, Loop
 from gmc_bench.morphology.validation import find_flaw
 
 __all__ = [
     "IDENTITY",
     "Actuator",
     "Geom",
+    "Inertia",
     "Joint",
     "Limb",
     "Loop",
@@ -34,7 +35,7 @@ class Morphology:
     Raises:
         MorphologyError: the limbs are not a depth-first tree rooted in one torso, names repeat,
             an actuator has no joint, nothing is actuated, a number is not finite or not
-            physical, or a symmetric pair or a loop names a limb that does not exist.
+            physical, or a symmetric pair, a loop or an exclusion names a limb that does not exist.
     """
 
     name: str
@@ -46,9 +47,14 @@ class Morphology:
     """Pairs of mirrored limbs, as indices into `limbs`; informative, not part of the hash."""
     loops: tuple[Loop, ...] = ()
     """What closes loops; `limbs` is the spanning tree of the body's graph."""
+    exclusions: tuple[tuple[int, int], ...] = ()
+    """Pairs of limbs that never touch, as indices into `limbs`, each pair rising. Parents and
+    their children do not touch anyway, nor do the two limbs of a loop."""
 
     def __post_init__(self) -> None:
-        flaw = find_flaw(self.limbs, self.actuators, self.symmetric_limbs, self.loops)
+        flaw = find_flaw(
+            self.limbs, self.actuators, self.symmetric_limbs, self.loops, self.exclusions
+        )
         if flaw is not None:
             raise MorphologyError(f"body {self.name!r} {flaw}")
 
@@ -59,7 +65,7 @@ class Morphology:
 
     @property
     def num_joints(self) -> int:
-        """Number of hinges."""
+        """Number of hinges and slides."""
         return sum(len(limb.joints) for limb in self.limbs)
 
     @property
@@ -88,43 +94,7 @@ class Morphology:
     @cached_property
     def digest(self) -> str:
         """SHA-256 over everything that moves the physics, 64 hex digits; names do not count."""
-        joint_ids: dict[str, int] = {}
-        limbs: list[Any] = []
-        for limb in self.limbs:
-            joints = []
-            for joint in limb.joints:
-                joint_ids[joint.name] = len(joint_ids)
-                joints.append(
-                    [
-                        _canonical(joint.axis),
-                        _canonical(joint.position),
-                        _canonical(joint.range),
-                        joint.slot,
-                        _canonical((joint.damping, joint.stiffness, joint.armature)),
-                    ]
-                )
-            geom = limb.geom
-            shape = [geom.kind, _canonical((geom.radius, *geom.start, *geom.end, geom.density))]
-            limbs.append(
-                [
-                    limb.parent,
-                    _canonical(limb.position),
-                    _canonical(limb.orientation),
-                    shape,
-                    joints,
-                ]
-            )
-        motors = [[joint_ids[a.joint], _canonical((a.gear,))] for a in self.actuators]
-        parts: list[Any] = [limbs, motors]
-        if self.loops:
-            parts.append([[o.kind, o.first, o.second, _canonical(o.anchor)] for o in self.loops])
-        text = json.dumps(parts, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _canonical(numbers: tuple[float, ...]) -> list[str]:
-    # Nine decimals hide the last-digit noise of numbers found by arithmetic; + 0.0 drops -0.0.
-    return [f"{round(number, 9) + 0.0:.9f}" for number in numbers]
+        return digest_parts(self.limbs, self.actuators, self.loops, self.exclusions)
 
 
 @dataclass(frozen=True, kw_only=True)

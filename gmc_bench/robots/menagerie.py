@@ -1,26 +1,33 @@
-"""Comparison with the models of MuJoCo Menagerie.
+"""The models of MuJoCo Menagerie: compared with ours, or simulated instead of them.
 
 The optional package `mujoco-menagerie` downloads a model on first use and keeps it in its cache.
 Models are compared at joint angles zero in the frame of the base, so that rotated link frames do
 not count. Known differences: see `Robot.sources`.
 """
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, get_args
 
 import mujoco
 import numpy as np
 
 from gmc_bench.errors import ConfigError, MorphologyError
+from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.robots.model import compile_robot
-from gmc_bench.robots.schema import Robot
+from gmc_bench.robots.original import read_original
+from gmc_bench.robots.schema import OriginalRobot, Robot
 from gmc_bench.types import DoubleArray
 
 EXTRA = "pip install 'gmc-bench[menagerie]'"
-"""Command that installs what a comparison needs."""
+"""Command that installs the package."""
+
+RobotSource = Literal["built-in", "menagerie"]
+"""Whose bodies are simulated: this package's, or those of MuJoCo Menagerie."""
+ROBOT_SOURCES: tuple[RobotSource, ...] = get_args(RobotSource)
 
 ENTRIES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -68,27 +75,75 @@ def compare_with_menagerie(robot: Robot) -> list[Difference]:
             downloaded, or Menagerie has no such robot.
         MorphologyError: their model lacks one of the links or joints.
     """
+    menagerie = _package(robot)
+    try:
+        model = menagerie.load(*ENTRIES[robot.name])
+    except (menagerie.MenagerieError, OSError, ValueError) as error:
+        raise _unavailable(robot, error) from error
+    return compare_models(robot, model)
+
+
+def load_original(robot: Robot) -> OriginalRobot:
+    """Return a robot with the body of its model in MuJoCo Menagerie.
+
+    Args:
+        robot: the robot.
+
+    Raises:
+        ConfigError: see `compare_with_menagerie`.
+        MorphologyError: see `read_original`.
+    """
+    menagerie = _package(robot)
+    folder, entry = ENTRIES[robot.name]
+    try:
+        path = menagerie.get(folder).xml(entry)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        spec = mujoco.MjSpec.from_file(str(path))
+    except (menagerie.MenagerieError, OSError, ValueError) as error:
+        raise _unavailable(robot, error) from error
+    return read_original(
+        robot, spec, f"mujoco_menagerie {folder}/{path.name} (sha256 {digest[:12]})"
+    )
+
+
+def bodies_from(source: RobotSource, bodies: Sequence[RobotBody]) -> list[RobotBody]:
+    """Return the same robots with the bodies of a source.
+
+    Args:
+        source: whose bodies; `built-in` changes nothing.
+        bodies: as this package describes them.
+
+    Raises:
+        ConfigError: see `load_original`.
+        MorphologyError: see `load_original`.
+    """
+    if source == "built-in":
+        return list(bodies)
+    return [RobotBody(load_original(body.robot)) for body in bodies]
+
+
+def _package(robot: Robot) -> Any:
+    """Return the package that has a model of a robot."""
     if robot.name not in ENTRIES:
         raise ConfigError(
             f"the robot {robot.name!r} has no model in MuJoCo Menagerie; known: "
             f"{', '.join(ENTRIES)}"
         )
     try:
-        menagerie: Any = import_module("mujoco_menagerie")
+        return import_module("mujoco_menagerie")
     except ImportError as error:
         raise ConfigError(
-            "comparing robots needs the package mujoco-menagerie, which is not installed; "
-            f"run: {EXTRA}"
+            "models of MuJoCo Menagerie need the package mujoco-menagerie, which is not "
+            f"installed; run: {EXTRA}"
         ) from error
-    try:
-        model = menagerie.load(*ENTRIES[robot.name])
-    except (menagerie.MenagerieError, OSError) as error:
-        raise ConfigError(
-            f"mujoco-menagerie cannot provide the robot {robot.name!r} "
-            f"({' '.join(str(error).split())}); connect to the internet or set MENAGERIE_ROOT to a "
-            f"copy of Menagerie"
-        ) from error
-    return compare_models(robot, model)
+
+
+def _unavailable(robot: Robot, error: Exception) -> ConfigError:
+    return ConfigError(
+        f"mujoco-menagerie cannot provide the robot {robot.name!r} "
+        f"({' '.join(str(error).split())}); connect to the internet or set MENAGERIE_ROOT to a "
+        f"copy of Menagerie"
+    )
 
 
 def compare_models(robot: Robot, model: Any) -> list[Difference]:

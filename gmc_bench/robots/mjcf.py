@@ -15,7 +15,7 @@ import numpy as np
 
 from gmc_bench.errors import ConfigError
 from gmc_bench.robots.parts import Foot, Inertial, Joint, Link, Shape
-from gmc_bench.robots.schema import LEGS, Robot
+from gmc_bench.robots.schema import LEGS, OriginalRobot, Robot
 from gmc_bench.types import DoubleArray
 
 ROOT_JOINT = "root"
@@ -197,6 +197,8 @@ def _floor(terrain: HeightField | None) -> str:
 
 
 def _bodies(robot: Robot, sites: bool) -> list[str]:
+    if isinstance(robot, OriginalRobot):
+        return robot.body.splitlines()  # with its sites, which weigh nothing
     lines = [
         f'    <body name={quoteattr(robot.base.name)} pos="0 0 {robot.pose.base_height!r}">',
         f'      <freejoint name="{ROOT_JOINT}"/>',

@@ -90,3 +90,17 @@ class Robot:
                 f"{did_you_mean(order, self.native_orders)}"
             )
         return self.native_orders[order]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OriginalRobot(Robot):
+    """A quadruped whose body is that of a published model file.
+
+    What is simulated (links, joints, inertias, collision shapes) is the file's. Everything else is
+    the description's: names, drives, stance and limits, which is what controllers are told.
+    """
+
+    body: str
+    """The base with its legs as MJCF, names as in the description; see `original.read_original`."""
+    origin: str
+    """Which file; no part of the digest."""

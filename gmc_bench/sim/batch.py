@@ -14,6 +14,7 @@ from gmc_bench.sim import kernels
 from gmc_bench.sim.engine import engine_functions
 from gmc_bench.sim.ground import RandomGround
 from gmc_bench.sim.layout import Layout
+from gmc_bench.sim.loops import tabulate_loops
 from gmc_bench.sim.model import CompiledModel
 from gmc_bench.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 
@@ -119,6 +120,11 @@ class BatchSimulator:
         """(B, 3) float64, m, world; as of the start of the last engine step (MuJoCo's lag)."""
         self.diverged: BoolArray = np.zeros(num_envs, np.bool_)
         """(B,) bool, rows whose last call gave an engine warning or a number that is not finite."""
+        self._loops = tabulate_loops(self.models)
+        self.loop_residual: DoubleArray = np.zeros((num_envs, self._loops.lengths.shape[1], 2))
+        """(B, E, 2) float64, of each closed loop the distance between its two limbs as a share of
+        the shorter one's length, and the angle of a weld, rad; of the same moment as
+        `torso_position`, zero after a reset, E = 0 without loops."""
         self.streams = spawn_streams(0, num_envs)
         """(B, 4) uint64, one random stream per row."""
 
@@ -194,6 +200,7 @@ class BatchSimulator:
             self._start_addresses, int(_STATE), self.streams, noise, self._tables,
             self.torso_position, readings, self.diverged,
         )  # fmt: skip
+        self.loop_residual[rows] = 0.0
 
     def step(self, actions: FloatArray, readings: FloatArray) -> None:
         """Advance every row by one control step.
@@ -212,7 +219,7 @@ class BatchSimulator:
         step(
             self._functions, self.addresses, self.model_index, actions, self._num_ctrl,
             self.layout.actuator_slot, self.num_substeps, self._tables, self.torso_position,
-            readings, self.diverged,
+            readings, self.diverged, self._loops, self.loop_residual,
         )  # fmt: skip
 
     def read_ground(self, rows: IntArray, maps: FloatArray, heights: DoubleArray) -> None:
@@ -299,6 +306,7 @@ class BatchSimulator:
         self.streams[:] = state.streams
         self.torso_position[:] = state.torso_position
         self.diverged[:] = False
+        self.loop_residual[:] = 0.0
 
 
 def _start_state(model: Any) -> DoubleArray:

@@ -4,6 +4,8 @@ Every loop runs over rows (environments) that share nothing, so that the result 
 on the number of threads or on which thread takes which row.
 """
 
+import math
+
 import numba
 import numpy as np
 
@@ -125,6 +127,72 @@ def _read_row(address, model, layout, torso, out):
 
 
 @numba.njit(cache=True, inline="always")
+def _multiply(aw, ax, ay, az, bw, bx, by, bz):
+    """Return the product of two quaternions."""
+    return (
+        aw * bw - ax * bx - ay * by - az * bz,
+        aw * bx + ax * bw + ay * bz - az * by,
+        aw * by - ax * bz + ay * bw + az * bx,
+        aw * bz + ax * by - ay * bx + az * bw,
+    )
+
+
+@numba.njit(cache=True, inline="always")
+def _orientation(address, body):
+    return (
+        load_double(address[XQUAT], 4 * body),
+        load_double(address[XQUAT], 4 * body + 1),
+        load_double(address[XQUAT], 4 * body + 2),
+        load_double(address[XQUAT], 4 * body + 3),
+    )
+
+
+@numba.njit(cache=True, inline="always")
+def _place(address, body, point):
+    """Return where a point in the frame of a body is in the world."""
+    w, x, y, z = _orientation(address, body)
+    # p + 2 w (q x p) + 2 q x (q x p), with q = (x, y, z)
+    tx = 2.0 * (y * point[2] - z * point[1])
+    ty = 2.0 * (z * point[0] - x * point[2])
+    tz = 2.0 * (x * point[1] - y * point[0])
+    return (
+        load_double(address[XPOS], 3 * body) + point[0] + w * tx + y * tz - z * ty,
+        load_double(address[XPOS], 3 * body + 1) + point[1] + w * ty + z * tx - x * tz,
+        load_double(address[XPOS], 3 * body + 2) + point[2] + w * tz + x * ty - y * tx,
+    )
+
+
+@numba.njit(cache=True, inline="always")
+def _turned(address, first, second, expected):
+    """Return the angle between a body's orientation and that which a weld keeps, rad."""
+    w, x, y, z = _orientation(address, first)
+    w, x, y, z = _multiply(w, x, y, z, expected[0], expected[1], expected[2], expected[3])
+    bw, bx, by, bz = _orientation(address, second)
+    w, x, y, z = _multiply(w, -x, -y, -z, bw, bx, by, bz)
+    return 2.0 * math.atan2(math.sqrt(x * x + y * y + z * z), abs(w))
+
+
+@numba.njit(cache=True, inline="always")
+def _read_loops(address, model, loops, out):
+    """Write how far one row's closed loops are open; nothing where no body has any."""
+    num_loops, bodies, anchors, turns, lengths = loops
+    for place in range(out.shape[0]):
+        out[place, 0] = 0.0
+        out[place, 1] = 0.0
+        if place >= num_loops[model]:
+            continue
+        first, second = bodies[model, place, 0], bodies[model, place, 1]
+        ax, ay, az = _place(address, first, anchors[model, place, 0])
+        bx, by, bz = _place(address, second, anchors[model, place, 1])
+        gap = math.sqrt((ax - bx) ** 2 + (ay - by) ** 2 + (az - bz) ** 2)
+        out[place, 0] = gap / lengths[model, place]
+        expected = turns[model, place]
+        # A weld's orientation has length 1, that of a joint which leaves it free has 0.
+        if expected[0] ** 2 + expected[1] ** 2 + expected[2] ** 2 + expected[3] ** 2 > 0.5:
+            out[place, 1] = _turned(address, first, second, expected)
+
+
+@numba.njit(cache=True, inline="always")
 def _step_row(functions, address, actions, num_ctrl, actuator_slot, num_substeps):
     for a in range(num_ctrl):
         store_double(address[CTRL], a, np.float64(actions[actuator_slot[a]]))
@@ -146,6 +214,8 @@ def step_rows(
     torso,
     readings,
     diverged,
+    loops,
+    residual,
 ):
     """Advance every environment by `num_substeps` engine steps under one action.
 
@@ -166,6 +236,9 @@ def step_rows(
         torso: (B, 3) float64, world position of the torso frame, written.
         readings: (B, L, 13 + 2 J) float32, written.
         diverged: (B,) bool, written.
+        loops: `LoopTables`.
+        residual: (B, E, 2) float64, gap of each closed loop as a share of limb length, and angle
+            of each weld, rad; zero where a body has fewer loops; written.
     """
     for row in numba.prange(addresses.shape[0]):
         address, model = addresses[row], model_index[row]
@@ -173,12 +246,13 @@ def step_rows(
             functions, address, actions[row], num_ctrl[row], actuator_slot[model], num_substeps
         )
         diverged[row] = _read_row(address, model, layout, torso[row], readings[row])
+        _read_loops(address, model, loops, residual[row])
 
 
 @numba.njit(cache=True, nogil=True)
 def step_rows_alone(
     functions, addresses, model_index, actions, num_ctrl, actuator_slot, num_substeps, layout,
-    torso, readings, diverged
+    torso, readings, diverged, loops, residual
 ):  # fmt: skip
     """Do the same on the calling thread, without touching the thread pool."""
     for row in range(addresses.shape[0]):
@@ -187,6 +261,7 @@ def step_rows_alone(
             functions, address, actions[row], num_ctrl[row], actuator_slot[model], num_substeps
         )
         diverged[row] = _read_row(address, model, layout, torso[row], readings[row])
+        _read_loops(address, model, loops, residual[row])
 
 
 @numba.njit(cache=True, inline="always")

@@ -5,6 +5,7 @@ from typing import Any
 
 from gmc_bench.errors import ConfigError
 from gmc_bench.leaderboard.published import PublishedScore, published_scores
+from gmc_bench.robots.bodies import BUILT_IN
 from gmc_bench.robots.friction import FRICTION_PAIRS
 from gmc_bench.studies.outcome import Number, Outcome
 from gmc_bench.studies.schema import Study
@@ -34,6 +35,7 @@ _COUNTS = (
     ("Broken simulations", "diverged", 0),
 )
 _LIFE = "Single life"
+_RULES = ("Friction rule", "Heading")
 
 
 def friction_number(
@@ -73,7 +75,7 @@ def friction_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
         ConfigError: runs were not measured alike.
     """
     headings = (
-        "Method", "Controller", "Friction", "Runs",
+        "Method", "Controller", "Friction", *_RULES, "Runs",
         *(heading for heading, *_ in METRICS), *(heading for heading, *_ in _MORE),
         *(f"{PUBLISHED}: {heading}" for heading, *_ in METRICS),
     )  # fmt: skip
@@ -88,7 +90,7 @@ def friction_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
             ]
             rows.append(
                 (
-                    method, _scope(runs), _friction(friction), count_runs(runs),
+                    method, _scope(runs), _friction(friction), *_rules(runs), count_runs(runs),
                     *_cells(runs, friction, _OURS), *_cells(runs, friction, _MORE),
                     *(join_printed(paper, name) for _, _, name, _ in METRICS),
                 )
@@ -103,10 +105,10 @@ def single_life_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
         ConfigError: runs were not measured alike.
     """
     shown = (*_OURS, _MORE[0])
-    headings = ("Method", "Controller", "Friction", "Runs", *(item[0] for item in shown))
+    headings = ("Method", "Controller", "Friction", *_RULES, "Runs", *(item[0] for item in shown))
     rows = [
         (
-            method, _scope(runs), _friction(friction), count_runs(runs),
+            method, _scope(runs), _friction(friction), *_rules(runs), count_runs(runs),
             *_cells(runs, friction, shown, reading="single_life"),
         )
         for method, runs in _by_method(outcomes).items()
@@ -127,14 +129,14 @@ def robot_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
     """
     rows = [
         (
-            method, robot, _friction(friction), count_runs(runs),
+            method, robot, _friction(friction), *_rules(runs), count_runs(runs),
             *_robot_cells(runs, friction, robot),
         )
         for method, runs in _by_method(outcomes).items()
         for robot in _robots(outcomes)
         for friction in FRICTION_PAIRS
     ]  # fmt: skip
-    headings = ("Method", "Robot", "Friction", "Runs", *_ROBOT_HEADINGS)
+    headings = ("Method", "Robot", "Friction", *_RULES, "Runs", *_ROBOT_HEADINGS)
     return StudyTable(headings, tuple(rows), _notes(study, outcomes))
 
 
@@ -146,14 +148,14 @@ def run_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
     """
     rows = [
         (
-            run.arm.label, str(run.seed), robot, _friction(friction),
+            run.arm.label, str(run.seed), robot, _friction(friction), *_rules([run]),
             *_robot_cells([run], friction, robot),
         )
         for run in outcomes
         for robot in _robots(outcomes)
         for friction in FRICTION_PAIRS
     ]  # fmt: skip
-    headings = ("Method", "Seed", "Robot", "Friction", *_ROBOT_HEADINGS)
+    headings = ("Method", "Seed", "Robot", "Friction", *_RULES, *_ROBOT_HEADINGS)
     return StudyTable(headings, tuple(rows), _notes(study, outcomes))
 
 
@@ -165,6 +167,10 @@ FRICTION_TABLES: dict[str, Callable[[Study, Sequence[Outcome]], StudyTable]] = {
 """Tables beside the main one, by name of their files."""
 
 _OURS = tuple((heading, name, digits) for heading, name, _, digits in METRICS)
+_HEADING_NOTES = {
+    "held": "The command's yaw rate turns robots back to where they headed at the start.",
+    "free": "Nothing corrects the heading, so that progress falls behind the distance walked.",
+}
 _ROBOT_HEADINGS = (
     *(heading for heading, *_ in (*_OURS, *_MORE, *_COUNTS)),
     *(f"{_LIFE}: {heading}" for heading, *_ in _OURS),
@@ -208,6 +214,13 @@ def _scope(runs: Sequence[Outcome]) -> str:
     return runs[0].arm.parts.get("Controller", NONE)
 
 
+def _rules(runs: Sequence[Outcome]) -> tuple[str, str]:
+    """Return how the runs were measured, see `_RULES`."""
+    setting = _setting(runs)
+    # Runs of before there was a choice were left to turn.
+    return (setting["rule"], setting.get("heading", "free")) if setting else (NONE, NONE)
+
+
 def _friction(name: str) -> str:
     pair = FRICTION_PAIRS[name]
     return f"{name} ({pair.static:.1f}, {pair.dynamic:.1f})"
@@ -234,8 +247,15 @@ def _notes(
             f"Measured as the protocol {setting['protocol']} says: {setting['num_envs']} "
             f"environments per robot and friction, {setting['seconds']:g} s each, commanded "
             f"{setting['forward']:g} m/s straight ahead, so that a robot that stands still has a "
-            f"velocity RMSE of {setting['forward']:g}. Friction rule: {setting['rule']}."
+            f"velocity RMSE of {setting['forward']:g}. Friction rule: {setting['rule']}. "
+            f"{_HEADING_NOTES[setting.get('heading', 'free')]}"
         )
+        robots = setting.get("robots", BUILT_IN)
+        if robots != BUILT_IN:
+            notes.append(
+                f"Robots are simulated with the bodies of other model files than the policies were "
+                f"trained on: {'; '.join(f'{name}: {file}' for name, file in robots.items())}."
+            )
     if printed:
         title = printed[0].source.rpartition(", ")[0]
         places = " and ".join(dict.fromkeys(s.source.rpartition(", ")[2] for s in printed))

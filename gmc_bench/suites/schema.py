@@ -35,6 +35,8 @@ class Suite:
     default_protocol: str
     task_rules: Mapping[str, TaskRules] = field(default_factory=dict)
     """By full task id; tasks that are not in it follow the protocol alone."""
+    marks_loops: bool = False
+    """Whether policies are told which limbs are part of a closed loop."""
 
     def __post_init__(self) -> None:
         for name, protocol in self.protocols.items():

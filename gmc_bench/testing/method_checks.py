@@ -1,7 +1,7 @@
 """The checks behind `check_method`: each returns what it found or raises `CheckFailedError`."""
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import torch
 
@@ -28,9 +28,11 @@ from gmc_bench.testing.method_layouts import (
     require_finite_outputs,
     require_shapes,
 )
+from gmc_bench.testing.method_loops import check_loops
 from gmc_bench.testing.method_representations import check_representations
 from gmc_bench.testing.method_subject import (
     NETWORKS,
+    PADDING,
     SPEC,
     TOLERANCE,
     CheckFailedError,
@@ -46,8 +48,6 @@ from gmc_bench.testing.method_subject import (
 )
 from gmc_bench.tokens.spec import TokenSpec
 
-_PADDING = 1e6
-"""Written into padding: any use of it moves the outputs far beyond the tolerance."""
 _NUM_HEIGHTS = 30
 _GRADIENT_BATCHES = 4
 """Batches in which a parameter may get its gradient: a single one may leave a ReLU shut."""
@@ -105,7 +105,7 @@ def _inputs(scene: Scene) -> dict[str, torch.Tensor]:
     return {
         "state": scene.state,
         **{f"tokens.{key}": getattr(tokens, key) for key in derived},
-        **{f"table.{item.name}": getattr(table, item.name) for item in fields(table)[1:]},
+        **{f"table.{name}": value for name, value in table.tensors().items()},
     }
 
 
@@ -118,10 +118,10 @@ def _check_padding(subject: Subject) -> str:
     tokens, state = subject.scene.tokens, subject.scene.state
     padding = tokens.limb_padding_mask.unsqueeze(-1)
     filled = Scene(
-        replace(tokens, dynamic=tokens.dynamic.masked_fill(padding, _PADDING)),
-        state.masked_fill(padding, _PADDING),
+        replace(tokens, dynamic=tokens.dynamic.masked_fill(padding, PADDING)),
+        state.masked_fill(padding, PADDING),
     )
-    cause = f"filling padding with {_PADDING:g}"
+    cause = f"filling padding with {PADDING:g}"
     return _same_outputs(cause, subject, subject.policy, filled)
 
 
@@ -226,6 +226,7 @@ CHECKS: dict[str, Check] = {
     "repeatable": check_repeatable,
     "limb order": check_order,
     "limb tree": check_tree,
+    "closed loops": check_loops,
     "memory": check_memory,
     "sequence length": check_sequence_length,
     "steps at once": check_sequences,

@@ -20,6 +20,8 @@ NUM_LIMBS = (12, 5, 2, 9, 7)
 """Limbs of the bodies: one fills the layout, the others leave padding."""
 BATCH_SIZE = 7
 NETWORKS = ("actor", "critic")
+PADDING = 1e6
+"""Written into padding: any use of it moves the outputs far beyond the tolerance."""
 TOLERANCE = 1e-4
 """Relative to the largest output: float32 sums of some hundred terms in another order."""
 

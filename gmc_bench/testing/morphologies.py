@@ -1,4 +1,4 @@
-"""Small bodies for tests and examples: a chain, a star and a biped.
+"""Small bodies for tests and examples: a chain, a star, a biped and legs that are closed loops.
 
 Sizes, densities and gears are those of UNIMAL bodies, so that the simulator treats them like
 the bodies of the benchmark. All of them start with their lowest point 0.2 m above the floor and
@@ -10,10 +10,11 @@ Source:
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from gmc_bench.errors import MorphologyError
-from gmc_bench.morphology.schema import Actuator, Geom, Joint, Limb, Morphology
+from gmc_bench.morphology.schema import Actuator, Geom, Joint, Limb, Loop, Morphology
 from gmc_bench.types import Vec3
 
 CLEARANCE = 0.2  # m, lowest point above the floor at the start
@@ -118,6 +119,58 @@ def biped() -> Morphology:
             _Segment(parent=thigh, azimuth=azimuth, polar=180.0, length=0.25, hinges="y"),
         ]
     return _assemble("biped", segments, symmetric_limbs=((1, 3), (2, 4)))
+
+
+def linkage(num_legs: int = 1, kind: Literal["connect", "weld"] = "connect") -> Morphology:
+    """Return a torso with legs that are closed loops: two chains of two limbs that meet in a foot.
+
+    A leg has four limbs, thigh xy and shin y twice; the loop joins the tips of the shins. The
+    torso is on every loop.
+
+    Args:
+        num_legs: legs, evenly spread; 1 to 3.
+        kind: of the joint between the two shins.
+
+    Raises:
+        MorphologyError: another number of legs.
+    """
+    if not 1 <= num_legs <= 3:
+        raise MorphologyError(f"a linkage has 1 to 3 legs, got {num_legs}")
+    thigh, shin = _LENGTHS[0], _LENGTHS[1]
+    polar, spread, gap = 110.0, 30.0, 0.03  # thighs do not touch each other
+    reach = TORSO_RADIUS + gap + thigh  # from the torso's centre to the end of a thigh
+    apart = reach * math.sin(math.radians(polar)) * math.sin(math.radians(spread))
+    # The foot is below the middle between the ends of the thighs.
+    lean = math.degrees(math.asin(apart / (LIMB_RADIUS + shin)))
+    segments: list[_Segment] = []
+    loops: list[tuple[int, int]] = []
+    for leg in range(num_legs):
+        azimuth = 360.0 * leg / num_legs
+        for side in (1.0, -1.0):
+            segments += [
+                _Segment(
+                    parent=0,
+                    azimuth=azimuth + side * spread,
+                    polar=polar,
+                    length=thigh,
+                    hinges="xy",
+                    gap=gap,
+                ),
+                _Segment(
+                    parent=len(segments) + 1,
+                    azimuth=azimuth - side * 90.0,
+                    polar=180.0 - lean,
+                    length=shin,
+                    hinges="y",
+                ),
+            ]
+        loops.append((len(segments) - 2, len(segments)))
+    tree = _assemble(f"linkage-{num_legs}", segments)
+    closures = tuple(
+        Loop(first=first, second=second, anchor=tree.limbs[first].geom.end, kind=kind)
+        for first, second in loops
+    )
+    return replace(tree, loops=closures)
 
 
 def lowest_point(morphology: Morphology) -> float:

@@ -1,13 +1,17 @@
 """Random bodies as token batches, for tests of controllers; no simulator is involved."""
 
-from collections.abc import Sequence
-from dataclasses import fields, replace
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
+from gmc_bench.tokens.loops import Edge
 from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.tokens.table import NO_LOOP
 
 PADDING_PARENT = -2
 
@@ -119,14 +123,14 @@ def widen(tokens: TokenBatch, max_limbs: int) -> TokenBatch:
         added = values.new_full((values.shape[0], extra, *values.shape[2:]), fill)
         return torch.cat((values, added), dim=1)
 
-    table = TokenTable(
+    table = replace(
+        old,
         spec=replace(old.spec, max_limbs=max_limbs),
         context=pad(old.context, 0.0),
         scaled_context=pad(old.scaled_context, 0.0),
         limb_padding_mask=pad(old.limb_padding_mask, True),
         action_padding_mask=pad(old.action_padding_mask, True),
         parents=pad(old.parents, PADDING_PARENT),
-        num_limbs=old.num_limbs,
     )
     return TokenBatch(table, tokens.morphology_index, pad(tokens.dynamic, 0.0), tokens.height_map)
 
@@ -158,24 +162,60 @@ def reorder_bodies(tokens: TokenBatch, order: torch.Tensor) -> TokenBatch:
     bodies = torch.arange(len(old)).unsqueeze(1)
     parents = old.parents[bodies, order]
     new_slot = order.argsort(dim=1)
-    table = TokenTable(
-        spec=old.spec,
+    table = replace(
+        old,
         context=old.context[bodies, order],
         scaled_context=old.scaled_context[bodies, order],
         limb_padding_mask=old.limb_padding_mask[bodies, order],
         action_padding_mask=old.action_padding_mask[bodies, order],
-        parents=torch.where(parents >= 0, new_slot.gather(1, parents.clamp(min=0)), parents),
-        num_limbs=old.num_limbs,
+        parents=_moved(parents, new_slot),
+        loops=None if old.loops is None else _moved(old.loops, new_slot),
     )
     rows = torch.arange(len(tokens)).unsqueeze(1)
     dynamic = tokens.dynamic[rows, order[tokens.morphology_index]]
     return TokenBatch(table, tokens.morphology_index, dynamic, tokens.height_map)
 
 
+def _moved(slots: torch.Tensor, new_slot: torch.Tensor) -> torch.Tensor:
+    """Return slots (M, ...) int64 as (M, L) int64 renames them; negative marks stay."""
+    flat = slots.flatten(1)
+    return torch.where(flat >= 0, new_slot.gather(1, flat.clamp(min=0)), flat).view(slots.shape)
+
+
 def take_bodies(table: TokenTable, bodies: torch.Tensor) -> TokenTable:
     """Return the rows `bodies` (U,) int64 of a table as a table; a row may occur more than once."""
-    tensors = {field.name: getattr(table, field.name) for field in fields(table)[1:]}
-    return replace(table, **{name: value[bodies] for name, value in tensors.items()})
+    taken: dict[str, Any] = {name: value[bodies] for name, value in table.tensors().items()}
+    return replace(table, **taken)
+
+
+def random_loops(rng: np.random.Generator, parents: Sequence[int], count: int) -> list[Edge]:
+    """Draw pairs of limbs that no joint joins.
+
+    Args:
+        rng: source of randomness.
+        parents: of every limb of a body, -1 for the torso.
+        count: how many; fewer if there are not as many pairs.
+
+    Returns:
+        Different pairs, smaller index first.
+    """
+    joints = {(min(pair), max(pair)) for pair in enumerate(parents)}
+    pairs = [pair for pair in itertools.combinations(range(len(parents)), 2) if pair not in joints]
+    return [pairs[k] for k in rng.permutation(len(pairs))[:count].tolist()]
+
+
+def close_loops(table: TokenTable, loops: Mapping[int, Sequence[Edge]]) -> TokenTable:
+    """Return a table whose bodies have closed loops.
+
+    Args:
+        table: the bodies.
+        loops: pairs of limbs by row; the rows that are not in it have none.
+    """
+    most = max(map(len, loops.values()))
+    found = torch.full((len(table), most, 2), NO_LOOP, device=table.parents.device)
+    for row, pairs in loops.items():
+        found[row, : len(pairs)] = torch.tensor(pairs, dtype=torch.int64).view(-1, 2)
+    return replace(table, loops=found)
 
 
 def any_order(rng: np.random.Generator, bodies: TokenBatch | TokenTable) -> torch.Tensor:

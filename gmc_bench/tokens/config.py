@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from gmc_bench.tokens.spec import Tree
+
 Order = Literal["dfs", "bfs", "random", "siblings"]
 Attributes = Literal["all", "hardware"]
 
@@ -23,6 +25,9 @@ class TokenConfig:
     children of every limb permuted anew for each training episode."""
     attributes: Attributes = "all"
     """Features fixed by the body: all of them, or without those of its topology."""
+    tree: Tree = "kinematic"
+    """Spanning tree that a body with closed loops is read along: the one its joints form, or one
+    grown breadth first over all its edges. Bodies without loops have one tree only."""
 
     @property
     def test_order(self) -> Order:

@@ -13,6 +13,10 @@ fixed by the body and stand once per body in a table. Positions and orientations
 start of the last engine step, joint angles and all velocities the newest ones, as in the public
 environments. A joint slot that a limb does not have is zero; so is padding.
 
+A body with closed loops is read along a spanning tree of its graph: that of its joints, or with
+`--tokens.tree breadth-first` one grown breadth first over all edges. Suites of such bodies add a
+last feature, `in_loop`: 1 for limbs that are part of a loop, the torso included, 0 for all others.
+
 """
 
 

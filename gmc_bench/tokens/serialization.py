@@ -94,13 +94,31 @@ class Serialization:
             (R, L) int64, with the same marks.
         """
         read = np.take_along_axis(parents[self.body], self.limbs, axis=1)
-        places = np.take_along_axis(self.places, np.maximum(read, 0), axis=1)
-        found: IntArray = np.where(read >= 0, places, read)
+        return self._places_of(read)
+
+    def loops(self, loops: IntArray) -> IntArray:
+        """Return the places that closed loops join.
+
+        Args:
+            loops: (M, E, 2) int64, limbs; -1 where a body has fewer loops.
+
+        Returns:
+            (R, E, 2) int64, with the same marks.
+        """
+        read = loops[self.body]
+        return self._places_of(read.reshape(len(read), -1)).reshape(read.shape)
+
+    def _places_of(self, limbs: IntArray) -> IntArray:
+        """Return the places of limbs (R, K); negative marks stay."""
+        places = np.take_along_axis(self.places, np.maximum(limbs, 0), axis=1)
+        found: IntArray = np.where(limbs >= 0, places, limbs)
         return found
 
 
 def make_serialization(order: Order, table: MorphologyTable) -> Serialization:
     """Return the sequences that a training run or an evaluation shows.
+
+    They follow the spanning trees of the table, see `TokenSpec.tree`.
 
     Args:
         order: depth first, breadth first and random give every body one sequence; `siblings`

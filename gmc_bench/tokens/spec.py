@@ -17,6 +17,8 @@ from gmc_bench.types import IntArray
 Kind = Literal["dynamic", "context"]
 Parts = Literal["limbs", "actuators"]
 """What a token stands for."""
+Tree = Literal["kinematic", "breadth-first"]
+"""Spanning tree of a body with closed loops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ _ACTUATOR: tuple[_Row, ...] = (
     ("active", 1, "1", "-", "context"),
 )
 """32 numbers per actuator: the RecMorph paper names what is in them, the layout is ours."""
+_LOOP: _Row = ("in_loop", 1, "1 on a closed loop, else 0", "-", "context")
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,8 @@ class TokenSpec:
         without: groups of context features that are left out, e.g. `body_pos`; a joint's group is
             named without its slot and left out of all of them.
         parts: tokens stand for limbs with their joints, or for single actuators.
+        loops: the last feature says whether a limb is part of a closed loop.
+        tree: which spanning tree the limbs of a body with closed loops are read along.
     """
 
     max_limbs: int
@@ -102,6 +107,8 @@ class TokenSpec:
     num_heights: int = 0
     without: tuple[str, ...] = ()
     parts: Parts = "limbs"
+    loops: bool = False
+    tree: Tree = "kinematic"
 
     def __post_init__(self) -> None:
         if self.max_limbs < 1 or self.joints_per_limb < 1 or self.num_heights < 0:
@@ -109,6 +116,11 @@ class TokenSpec:
                 f"a token layout needs at least one limb and one joint slot, and no negative "
                 f"number of heights, got {self.max_limbs}, {self.joints_per_limb} and "
                 f"{self.num_heights}"
+            )
+        if self.loops and self.parts != "limbs":
+            raise ConfigError(
+                f"closed loops are marked on limbs, but the tokens stand for {self.parts}; leave "
+                f"out 'loops'"
             )
         known = _ACTUATOR if self.parts == "actuators" else (*_LIMB, *_JOINT)
         context = [row[0] for row in known if row[4] == "context"]
@@ -126,6 +138,7 @@ class TokenSpec:
             rows = [*_LIMB]
             for slot in range(self.joints_per_limb):
                 rows += [(f"{row[0]}/{slot}", *row[1:]) for row in _JOINT]
+            rows += [_LOOP] if self.loops else []
         found: list[FeatureSlice] = []
         start = 0
         for name, width, unit, frame, kind in rows:
@@ -150,7 +163,7 @@ class TokenSpec:
 
     @property
     def num_features(self) -> int:
-        """F, numbers per token (52 with two joint slots)."""
+        """F, numbers per token (52 with two joint slots, without a mark of loops)."""
         return self.slices[-1].stop
 
     @property

@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 
 from gmc_bench.errors import TokenOverflowError
+from gmc_bench.morphology.schema import Morphology
 from gmc_bench.sim.layout import Layout
 from gmc_bench.sim.model import CompiledModel
+from gmc_bench.tokens.loops import breadth_first_tree, limbs_in_loops
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.types import BoolArray, DoubleArray, FloatArray, IntArray
 
 PARENT_OF_PADDING = -2
+NO_LOOP = -1
 
 
 @dataclass(frozen=True)
@@ -22,9 +25,11 @@ class MorphologyTable:
     Shapes:
         `context` (M, L, Fc) float32, raw units (see `TokenSpec.slices`), zero in padding;
         `limb_padding_mask` (M, L) bool; `action_padding_mask` (M, L, J) bool, True where the
-        limb has no such actuator; `parents` (M, L) int64, -1 torso, -2 padding;
-        `num_limbs` (M,) int64. `layout` says where the simulator finds the flattened (L * J)
-        actions and puts the time-varying features.
+        limb has no such actuator; `parents` (M, L) int64, -1 torso, -2 padding, of the spanning
+        tree `TokenSpec.tree`; `num_limbs` (M,) int64; `loops` (M, E, 2) int64, limbs that are
+        joined outside that tree, -1 where a body has fewer, `None` if no body has a closed loop.
+        `layout` says where the simulator finds the flattened (L * J) actions and puts the
+        time-varying features.
     """
 
     spec: TokenSpec
@@ -36,6 +41,7 @@ class MorphologyTable:
     parents: IntArray
     num_limbs: IntArray
     layout: Layout | None = None
+    loops: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -56,6 +62,7 @@ def build_table(models: Sequence[CompiledModel], spec: TokenSpec) -> MorphologyT
     """
     count, limbs, slots = len(models), spec.max_limbs, spec.joints_per_limb
     actuators = max(int(m.model.nu) for m in models)
+    loops = max(len(m.morphology.loops) for m in models)
     num_limbs = np.array([m.morphology.num_limbs for m in models], np.int64)
     table = MorphologyTable(
         spec=spec,
@@ -74,10 +81,13 @@ def build_table(models: Sequence[CompiledModel], spec: TokenSpec) -> MorphologyT
             joint_lower=np.zeros((count, limbs, slots)),
             joint_span=np.ones((count, limbs, slots)),
         ),
+        loops=np.full((count, loops, 2), NO_LOOP, np.int64) if loops else None,
     )
     for row, compiled in enumerate(models):
         _check_size(compiled, spec)
         _fill_row(table, row, compiled)
+        if compiled.morphology.loops:
+            _fill_loops(table, row, compiled.morphology)
     return table
 
 
@@ -95,8 +105,12 @@ def _fill_row(table: MorphologyTable, row: int, compiled: CompiledModel) -> None
     body, model, spec = compiled.morphology, compiled.model, table.spec
     layout = table.layout
     assert layout is not None
+    # The gain of a motor is 1; other actuators have it instead of a gear, see `actuator_text`.
     gears = {
-        int(model.actuator_trnid[a, 0]): float(model.actuator_gear[a, 0]) for a in range(model.nu)
+        int(model.actuator_trnid[a, 0]): float(
+            model.actuator_gear[a, 0] * model.actuator_gainprm[a, 0]
+        )
+        for a in range(model.nu)
     }
     places: dict[int, int] = {}
     for index, limb in enumerate(body.limbs):
@@ -118,6 +132,20 @@ def _fill_row(table: MorphologyTable, row: int, compiled: CompiledModel) -> None
         table.parents[row, index] = limb.parent
     for actuator in range(model.nu):
         layout.actuator_slot[row, actuator] = places[int(model.actuator_trnid[actuator, 0])]
+
+
+def _fill_loops(table: MorphologyTable, row: int, body: Morphology) -> None:
+    """Write what a body's closed loops add to its tree."""
+    parents, spec = list(body.parents), table.spec
+    loops = [(loop.first, loop.second) for loop in body.loops]
+    if spec.tree == "breadth-first":
+        parents, loops = breadth_first_tree(parents, loops)
+        table.parents[row, : len(parents)] = parents
+    assert table.loops is not None
+    table.loops[row, : len(loops)] = loops
+    if spec.loops:
+        column = int(np.searchsorted(spec.context_indices, spec.slice("in_loop").start))
+        table.context[row, : len(parents), column] = limbs_in_loops(parents, loops)
 
 
 def _fill_limb(token: DoubleArray, spec: TokenSpec, model: Any, body: int) -> None:

@@ -1,7 +1,9 @@
 """Orders in which the limbs of a tree can be read.
 
-A tree is given by the parent of every limb, -1 for the torso, in the engine's order: depth first,
-parents before their children. An order is the list of limbs as they are read.
+A tree is given by the parent of every limb, -1 for the torso, which is limb 0. The tree of a
+body's joints is in the engine's order: depth first, parents before their children. Another
+spanning tree of a body with closed loops need not be. An order is the list of limbs as they are
+read.
 """
 
 import itertools
@@ -36,15 +38,15 @@ class SiblingOrders:
 
 
 def depth_first(parents: Sequence[int]) -> Order:
-    """Return the canonical order, which is the engine's."""
-    return tuple(range(len(parents)))
+    """Return the canonical order, siblings by index; the engine's, if the tree is its own."""
+    return _preorder(_children(parents))
 
 
 def breadth_first(parents: Sequence[int]) -> Order:
     """Return the limbs by depth, those of one depth in the engine's order."""
-    depth: list[int] = []
-    for parent in parents:
-        depth.append(0 if parent < 0 else depth[parent] + 1)
+    depth = [0] * len(parents)
+    for limb in depth_first(parents)[1:]:
+        depth[limb] = depth[parents[limb]] + 1
     return tuple(sorted(range(len(parents)), key=lambda limb: depth[limb]))
 
 
@@ -60,10 +62,7 @@ def sibling_orders(parents: Sequence[int], rng: np.random.Generator) -> SiblingO
         parents: of every limb.
         rng: decides which orders are kept, and draws them where there are more than `MAX_ORDERS`.
     """
-    children: list[list[int]] = [[] for _ in parents]
-    for limb, parent in enumerate(parents):
-        if parent >= 0:
-            children[parent].append(limb)
+    children = _children(parents)
     total = math.prod(math.factorial(len(group)) for group in children)
     canonical = depth_first(parents)
     others: dict[Order, None] = {}
@@ -79,6 +78,14 @@ def sibling_orders(parents: Sequence[int], rng: np.random.Generator) -> SiblingO
     shuffled = [candidates[k] for k in rng.permutation(len(candidates)).tolist()]
     kept = min(MAX_UNSEEN, math.ceil(len(shuffled) / 2))
     return SiblingOrders((canonical, *shuffled[kept:]), tuple(shuffled[:kept]), total)
+
+
+def _children(parents: Sequence[int]) -> list[list[int]]:
+    found: list[list[int]] = [[] for _ in parents]
+    for limb, parent in enumerate(parents):
+        if parent >= 0:
+            found[parent].append(limb)
+    return found
 
 
 def _preorder(children: Sequence[Sequence[int]]) -> Order:

@@ -75,6 +75,8 @@ class Collector:
         self.drawing = drawing
         self.episodes = 0
         self.diverged_episodes = 0
+        self.loops_opened: int | None = None if env.table.loops is None else 0
+        """How often a closed loop came open, see `StepResult`; `None` without loops."""
         self.state = model.initial_state(env.num_envs)
         """(N, L, S), what the policy remembers of the running episodes."""
         self._raw: FloatArray = env.core.dynamic
@@ -139,6 +141,8 @@ class Collector:
             observation, reward, terminated, truncated, info = self.env.step(chosen)
             stepped = time.perf_counter()
             self.observe(observation)
+            if self.loops_opened is not None:
+                self.loops_opened += int(info["loops_opened"].sum())
             done = terminated | truncated
             scaled = self.reward_normalizer(reward, done)
             buffer.reward[t] = torch.from_numpy(scaled)

@@ -67,6 +67,8 @@ class RunConfig:
             del plain["method_source_digest"]
         if self.tokens == TokenConfig():  # likewise
             del plain["tokens"]
+        elif self.tokens.tree == TokenConfig().tree:
+            del plain["tokens"]["tree"]
         return plain
 
     def to_yaml(self) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from gmc_bench.types import Array, DoubleArray, IntArray
+from gmc_bench.types import Array, BoolArray, DoubleArray, IntArray
 
 
 def sampling_probabilities(episode_length: DoubleArray, horizon: int, alpha: float) -> DoubleArray:
@@ -98,12 +98,8 @@ class ReturnTracker:
     """Episodes per body, as in the public code."""
 
     def __init__(self, num_morphologies: int) -> None:
-        self._returns: list[deque[float]] = [
-            deque(maxlen=self.WINDOW) for _ in range(num_morphologies)
-        ]
-        self._lengths: list[deque[float]] = [
-            deque(maxlen=self.WINDOW) for _ in range(num_morphologies)
-        ]
+        self._returns = _Windows(num_morphologies, self.WINDOW)
+        self._lengths = _Windows(num_morphologies, self.WINDOW)
 
     def record(
         self,
@@ -115,13 +111,13 @@ class ReturnTracker:
         for index, value, length in zip(
             morphology_index, episode_return, episode_length, strict=True
         ):
-            self._returns[index].append(float(value))
-            self._lengths[index].append(float(length))
+            self._returns.add(index, float(value))
+            self._lengths.add(index, float(length))
 
     @property
     def bodies_seen(self) -> int:
         """Bodies with at least one finished episode."""
-        return sum(1 for values in self._returns if values)
+        return self._returns.num_filled
 
     def mean_return(self, *, complete: bool) -> float | None:
         """Return the training return.
@@ -130,38 +126,70 @@ class ReturnTracker:
             complete: `None` unless every body has a finished episode; otherwise the mean is
                 over the bodies that have one.
         """
-        return _mean_of_means(self._returns, complete)
+        return self._returns.mean(complete=complete)
 
     def mean_length(self, *, complete: bool) -> float | None:
         """Return the same mean for episode lengths, in control steps."""
-        return _mean_of_means(self._lengths, complete)
+        return self._lengths.mean(complete=complete)
 
     def state_dict(self) -> dict[str, Array]:
         """Return the windows as float64 arrays (M, WINDOW), padded with NaN at the end."""
-        return {
-            "returns": _pad(self._returns, self.WINDOW),
-            "lengths": _pad(self._lengths, self.WINDOW),
-        }
+        return {"returns": self._returns.to_array(), "lengths": self._lengths.to_array()}
 
     def load_state_dict(self, state: dict[str, Array]) -> None:
         """Take over the windows of `state_dict`."""
-        self._returns = _unpad(state["returns"], self.WINDOW)
-        self._lengths = _unpad(state["lengths"], self.WINDOW)
+        self._returns.load(state["returns"])
+        self._lengths.load(state["lengths"])
 
 
-def _mean_of_means(windows: list[deque[float]], complete: bool) -> float | None:
-    filled = [float(np.mean(window)) for window in windows if window]
-    if not filled or (complete and len(filled) < len(windows)):
-        return None
-    return float(np.mean(filled))
+class _Windows:
+    """The last values of every body.
 
+    Means are asked for several times per iteration, and most bodies of a large set have no new
+    value then: the mean of a body is kept until it gets one.
 
-def _pad(windows: list[deque[float]], width: int) -> DoubleArray:
-    padded = np.full((len(windows), width), np.nan)
-    for row, window in enumerate(windows):
-        padded[row, : len(window)] = list(window)
-    return padded
+    Args:
+        count: M, bodies.
+        width: values kept of each.
+    """
 
+    def __init__(self, count: int, width: int) -> None:
+        self._values: list[deque[float]] = [deque(maxlen=width) for _ in range(count)]
+        self._width = width
+        self._means: DoubleArray = np.zeros(count)
+        self._filled: BoolArray = np.zeros(count, np.bool_)
+        self._changed: set[int] = set()
 
-def _unpad(padded: DoubleArray, width: int) -> list[deque[float]]:
-    return [deque(row[~np.isnan(row)].tolist(), maxlen=width) for row in padded]
+    @property
+    def num_filled(self) -> int:
+        """Bodies with a value."""
+        return int(self._filled.sum())
+
+    def add(self, index: int, value: float) -> None:
+        """Take note of a value; the oldest of a full window is forgotten."""
+        self._values[index].append(value)
+        self._filled[index] = True
+        self._changed.add(index)
+
+    def mean(self, *, complete: bool) -> float | None:
+        """Return the mean over bodies with a value of the means of their windows."""
+        if not self._filled.any() or (complete and not self._filled.all()):
+            return None
+        for index in self._changed:
+            self._means[index] = np.mean(self._values[index])
+        self._changed.clear()
+        return float(np.mean(self._means[self._filled]))
+
+    def to_array(self) -> DoubleArray:
+        """Return (M, width) float64, padded with NaN at the end."""
+        padded = np.full((len(self._values), self._width), np.nan)
+        for row, window in enumerate(self._values):
+            padded[row, : len(window)] = list(window)
+        return padded
+
+    def load(self, padded: DoubleArray) -> None:
+        """Take over what `to_array` returned."""
+        self._values = [deque(row[~np.isnan(row)].tolist(), maxlen=self._width) for row in padded]
+        self._means = np.zeros(len(padded))
+        self._filled = np.array([bool(window) for window in self._values], np.bool_)
+        self._changed = set(np.flatnonzero(self._filled).tolist())

@@ -241,6 +241,8 @@ class Trainer:
             "time/env_steps_per_s": self.env_steps / max(self.timers.total, 1e-9),
             "ppo/learning_rate": self.algorithm.learning_rate,
         }
+        if self.collector.loops_opened is not None:
+            scalars["train/loops_opened"] = self.collector.loops_opened
         for name in (
             "loss", "actor_loss", "vf_loss", "entropy", "approx_kl", "clip_fraction",
             "explained_variance", "gradient_steps", "stopped_early",
@@ -267,9 +269,14 @@ class Trainer:
                 "diverged_episodes": self.collector.diverged_episodes,
                 "timers": asdict(self.timers),
                 "curve": self.curve,
+                **self._loop_counts(),
             },
         )
         return write_checkpoint(self.folder.checkpoints, checkpoint)
+
+    def _loop_counts(self) -> dict[str, int]:
+        opened = self.collector.loops_opened
+        return {} if opened is None else {"loops_opened": opened}
 
     def _statistics(self) -> dict[str, Array]:
         tensors = {
@@ -324,6 +331,7 @@ class Trainer:
         self.collector.sequences = statistics["policy/sequences"].copy()
         self.collector.episodes = state["episodes"]
         self.collector.diverged_episodes = state["diverged_episodes"]
+        self.collector.loops_opened = state.get("loops_opened", self.collector.loops_opened)
         for name, value in state["timers"].items():
             setattr(self.timers, name, value)
         self.curve = state["curve"]

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from importlib.util import find_spec
 
 import pytest
 
@@ -59,6 +60,30 @@ def test_several_methods_are_planned_side_by_side(here):
     ]
 
 
+def test_another_rule_and_heading_are_in_every_row(here, tmp_path):
+    folder = tmp_path / "s"
+    options = ("--heading", "free", "--friction-rule", "static", "--out", folder)
+    out = here("study", "friction", "--method", "mlp", *TINY, *options).out
+    assert "Friction rule: static. Nothing corrects the heading" in out
+    for name in ("table", "table_single_life", "table_robots", "table_runs"):
+        rows = rows_of(folder / f"{name}.csv")
+        assert {(row["Friction rule"], row["Heading"]) for row in rows} == {("static", "free")}
+    content, _ = read_sealed(folder / "measured" / "mlp_velocity_seed1.json")
+    assert content["setting"]["robots"] == "built-in"
+    results = content["measured"]["results"]
+    assert {(item["rule"], item["heading"]) for item in results} == {("static", "free")}
+    # A resumed study keeps its rules.
+    assert "measuring" not in here("study", "--resume", folder).err
+
+
+@pytest.mark.skipif(find_spec("mujoco_menagerie") is not None, reason="the package is installed")
+def test_robots_of_a_missing_package_are_refused_before_anything_is_trained(here, tmp_path):
+    options = ("--robot-source", "menagerie", "--out", tmp_path / "s")
+    found = here("study", "friction", *TINY, *options, code=2)
+    assert "run: pip install 'gmc-bench[menagerie]'" in found.err.splitlines()[-1]
+    assert not (tmp_path / "s").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -66,6 +91,10 @@ def test_several_methods_are_planned_side_by_side(here):
         (("gait", "--method", "recmorph", "mlp"), "is about one method, got --method recmorph mlp"),
         (("--method", "recmorph", "friction"), "a study was expected before its options"),
         (("friction", "--against", "mlp"), "--against is for the study 'gait'"),
+        (("gait", "--heading", "free"), "--heading is for the study 'friction'"),
+        (("gait", "--friction-rule", "mean"), "--friction-rule is for the study 'friction'"),
+        (("friction", "--heading", "hold"), "unknown heading 'hold'; did you mean 'held'"),
+        (("friction", "--friction-rule", "kinetic"), "unknown friction rule 'kinetic'"),
         (("friction", "--method", "recmorph", "swatt"), "unknown method 'swatt'"),
     ],
 )

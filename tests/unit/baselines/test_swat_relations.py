@@ -81,3 +81,20 @@ def test_pagerank_is_a_distribution_and_the_laplacian_has_no_negative_eigenvalue
     eigenvalues = np.linalg.eigvalsh(found[..., 1])
     assert eigenvalues[0] == pytest.approx(0.0, abs=1e-6)  # one body, one connected tree
     assert eigenvalues[-1] <= 2 + 1e-6
+
+
+def test_many_bodies_are_done_in_parts_that_change_nothing(monkeypatch):
+    parents = [[-1, 0, 1, 1, -2], [-1, 0, 0, 2, 3], [-1, -2, -2, -2, -2], [-1, 0, 1, 2, 3]]
+    whole = relations(parents)
+    monkeypatch.setattr("baselines.swat.relations._CHUNK_NUMBERS", 3 * 25)
+    np.testing.assert_array_equal(relations(parents), whole)
+
+
+def test_a_closed_loop_counts_in_the_relations():
+    """A ring of three limbs: every limb has two neighbours, a joint away."""
+    parents = torch.tensor([[-1, 0, 1]])
+    graph = LimbGraph(parents, parents == -2, torch.tensor([[[0, 2]]]))
+    found = limb_relations(graph.adjacency.numpy(), graph.distance.numpy(), np.array([3]))[0]
+    off = ~np.eye(3, dtype=bool)
+    np.testing.assert_allclose(found[off], [[0.3, -0.5, 1 / 3]] * 6, rtol=1e-6)
+    np.testing.assert_allclose(found[~off], [[0.4, 1.0, 0.0]] * 3, rtol=1e-6)

@@ -2,8 +2,12 @@
 
 import json
 import shutil
+from importlib.util import find_spec
+from types import SimpleNamespace
 
 import pytest
+
+from gmc_bench.cli.deploy import _wants_video
 
 RUN = (
     "run", "--method", "recmorph", "--suite", "quadruped-friction", "--protocol", "smoke",
@@ -46,6 +50,8 @@ def test_export_and_deploy(gmc, run_dir, tmp_path):
     assert code == 0, err
     same = json.loads((tmp_path / "d" / "deploy.json").read_text())
     assert same["policy"] == content["policy"]
+    assert same["heading"] == "held"
+    assert same["trials"][0]["robot_origin"] == "built-in"
     assert (tmp_path / "d" / "table.md").read_text().startswith("# Virtual deployment")
 
 
@@ -59,6 +65,13 @@ def test_what_is_refused(gmc, run_dir, tmp_path):
     code, _, err = gmc("deploy", run_dir, "--robot", "go3", "--trial", "forward")
     assert code == 2
     assert "unknown robot 'go3'" in err
+    code, _, err = gmc("deploy", run_dir, "--robot-source", "menagery")
+    assert code == 2
+    assert "unknown robot source 'menagery'; did you mean 'menagerie'?" in err
+    if find_spec("mujoco_menagerie") is None:
+        code, _, err = gmc("deploy", run_dir, "--robot-source", "menagerie")
+        assert code == 2
+        assert "run: pip install 'gmc-bench[menagerie]'" in err
     code, _, err = gmc("deploy", "absent.onnx", *SHORT)
     assert code == 2
     assert "cannot be read as ONNX" in err
@@ -82,3 +95,18 @@ def test_runs_on_other_bodies_are_refused(gmc):
     code, _, err = gmc("export", "limbs")
     assert code == 2
     assert "policies are deployed on quadrupeds, but this run's task is unimal-ft" in err
+
+
+def test_which_trials_are_shown():
+    def attempt(number, succeeded):
+        return SimpleNamespace(number=number, result=SimpleNamespace(succeeded=succeeded))
+
+    outcomes, chosen = [True, True, False, False], {}
+    for which in (None, "first", "failed", "all"):
+        shown = set()
+        chosen[which] = []
+        for number, succeeded in enumerate(outcomes):
+            if _wants_video(which, attempt(number, succeeded), shown):
+                shown.add(succeeded)
+                chosen[which].append(number)
+    assert chosen == {None: [], "first": [0, 2], "failed": [2, 3], "all": [0, 1, 2, 3]}

@@ -99,7 +99,13 @@ def test_the_watch_sees_joints_and_torques(subject, make_robot):
     angles = good.joint_angles.copy()
     angles[3] = 1.2  # the hard limit is 1.0472
     beyond = replace(good, joint_angles=angles)
-    assert watch.check(beyond, targets) == "FL_hip_joint is beyond its hard limit"
+    said = [watch.check(beyond, targets) for _ in range(6)]
+    assert said == [""] * 5 + ["FL_hip_joint has been beyond its hard limit for 0.1 s"]
+    # Hits of a limit do not add up, and the engine's limits give way a little.
+    assert watch.check(good, targets) == watch.check(beyond, targets) == ""
+    angles[3] = 1.14
+    pressed = replace(good, joint_angles=angles)
+    assert {watch.check(pressed, targets) for _ in range(10)} == {""}
     torques = np.zeros(12)
     torques[2] = -45.43
     strained = replace(good, joint_torques=torques)
@@ -144,3 +150,61 @@ def test_real_time_is_kept_and_misses_are_counted(subject, make_robot):
     late = run(make_robot(), Constant(subject.manifest, delay=0.025), seconds=0.1, realtime=True)
     assert late.deadline_misses == late.steps == 5
     assert late.policy_ms.median >= 25.0
+
+
+@pytest.mark.parametrize("name", sorted(ROBOTS))
+@pytest.mark.parametrize("number", [0, 1])  # on a plane, and on micro-rough ground
+def test_no_standing_robot_is_stopped(subject, name, number):
+    conditions = draw_conditions(TRIALS["wrapped-foot"], 2, number)
+    ground = compile_grounds([RobotBody(ROBOTS[name])], TASK)[number]
+    robot = SimulatedRobot(ground, subject.manifest.robot(name), conditions)
+    stand = replace(FORWARD, command=(0.0, 0.0, 0.0))
+    result = run(robot, Constant(subject.manifest), stand, seconds=3.0)
+    assert (result.outcome, result.reason) == ("success", "")
+
+
+@pytest.mark.parametrize("name", sorted(ROBOTS))
+def test_joints_that_are_pressed_against_their_limits_do_not_count_as_beyond(subject, name):
+    ground = compile_grounds([RobotBody(ROBOTS[name])], TASK)[0]
+    robot = SimulatedRobot(ground, subject.manifest.robot(name), undisturbed(FORWARD))
+    robot.model.opt.gravity[:] = 0.0  # legs are thrown about in the air
+    robot.data.qpos[2] = 2.0
+    watch = Watch(Adapter(subject.manifest, name), 0.02)
+    rng = np.random.default_rng(1)
+    for step in range(150):
+        if step % 10 == 0:
+            actions = rng.choice([-TASK.action_clip, TASK.action_clip], 12).astype(np.float32)
+            targets = Adapter(subject.manifest, name).targets(actions)
+        robot.send(targets)
+        robot.advance(4)
+        assert "hard limit" not in watch.check(robot.read(), targets)
+
+
+def test_a_robot_that_turns_is_turned_back(subject, grounds):
+    seen = []
+
+    class Turning(Constant):
+        """Its yaw rate is what it is told, and a push to the left."""
+
+        def __call__(self, tokens, robot):
+            seen.append(float(tokens[0, 0, subject.manifest.layout.slots["command"]][2]))
+            return super().__call__(tokens, robot)
+
+    def turned(**options):
+        seen.clear()
+        robot = SimulatedRobot(grounds[0], subject.manifest.robot("go2"), undisturbed(FORWARD))
+        robot.data.qvel[5] = 3.0
+        policy = Turning(subject.manifest)
+        return run_trial(robot, policy, FORWARD, TASK, seconds=0.4, realtime=False, **options)
+
+    result = turned()
+    assert result.turned > 5.0
+    # 0.5 rad/s for each rad that it believes to have turned.
+    assert seen[-1] == pytest.approx(-0.5 * math.radians(result.turned), rel=0.2)
+    turned(hold_heading=False)
+    assert set(seen) == {0.0}
+    turning = replace(FORWARD, command=(0.5, 0.0, 0.4))
+    seen.clear()
+    robot = SimulatedRobot(grounds[0], subject.manifest.robot("go2"), undisturbed(FORWARD))
+    run(robot, Turning(subject.manifest), turning, seconds=0.1)
+    assert min(seen) >= 0.0  # a robot that is told to turn is not held

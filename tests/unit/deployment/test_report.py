@@ -12,19 +12,22 @@ from gmc_bench.deployment.report import (
     to_markdown,
 )
 from gmc_bench.deployment.trials import TRIALS, draw_conditions
+from gmc_bench.robots.bodies import BUILT_IN
 
 
-def attempt(number, outcome, robot="go2"):
+def attempt(number, outcome, robot="go2", origin=BUILT_IN):
     timing = Timing(median=0.5, p95=1.0, largest=2.0 + number)
     result = TrialResult(
         outcome=outcome, reason="", steps=750, mean_velocity=0.4, wanted_velocity=0.5,
+        progress=5.9, turned=-3.0,
         policy_ms=timing, tick_ms=timing, deadline_misses=number, states=np.zeros((2, 19)),
     )  # fmt: skip
     trial = TRIALS["forward"]
     conditions = draw_conditions(trial, 1, number)
     return Attempt(
-        trial=trial, robot=robot, number=number, seed=1, conditions=conditions, result=result
-    )
+        trial=trial, robot=robot, number=number, seed=1, conditions=conditions, result=result,
+        origin=origin,
+    )  # fmt: skip
 
 
 def test_rows_are_the_papers():
@@ -54,3 +57,17 @@ def test_intervals():
     assert success_interval(10, 10) == (pytest.approx(0.6915, abs=1e-4), 1.0)
     assert success_interval(40, 40)[0] == pytest.approx(0.9119, abs=1e-4)
     assert success_interval(0, 10)[0] == 0.0
+
+
+def test_what_was_simulated_and_whether_headings_were_held_is_said():
+    ours = [attempt(0, "success")]
+    assert "model files" not in to_markdown(ours, False, 15.0)
+    assert "Nothing corrects the heading." in to_markdown(ours, False, 15.0, hold_heading=False)
+    assert to_dict(ours, {}, False, 15.0, hold_heading=False)["heading"] == "free"
+    found = [attempt(0, "success", origin="go2.xml (sha256 12ab)")]
+    assert "other model files: go2: go2.xml (sha256 12ab)." in to_markdown(found, False, 15.0)
+    content = to_dict(found, {}, False, 15.0)
+    assert (content["heading"], content["trials"][0]["robot_origin"]) == (
+        "held", "go2.xml (sha256 12ab)",
+    )  # fmt: skip
+    assert content["trials"][0]["progress"] == 5.9

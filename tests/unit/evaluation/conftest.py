@@ -15,6 +15,8 @@ from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.testing.morphologies import biped, chain, star
 from gmc_bench.tokens.spec import TokenSpec
 
+BODIES = (chain(3), star(4), biped())
+
 
 @dataclass(frozen=True, kw_only=True)
 class ToyConfig:
@@ -51,17 +53,17 @@ def make_trained():
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
 
-    def make(*, seed=0, width=8, horizon=30):
+    def make(*, seed=0, width=8, horizon=30, bodies=BODIES, max_limbs=6):
         torch.manual_seed(seed)
-        bodies = (chain(3), star(4), biped())
-        spec = TokenSpec(max_limbs=6, joints_per_limb=2)
+        spec = TokenSpec(max_limbs=max_limbs, joints_per_limb=2)
         method = MethodSpec(id="toy", config=ToyConfig, builder=ToyNetwork)
         model = ActorCritic(method, ToyConfig(width=width), spec)
         core = EnvironmentCore(TASK, bodies, 8, token_spec=spec, num_threads=1)
         core.reset(np.arange(8), np.arange(8) % 3)
         normalizer = TokenNormalizer(core.table)
         for _ in range(5):
-            core.step(np.random.default_rng(seed).normal(size=(8, 6, 2)).astype(np.float32))
+            noise = np.random.default_rng(seed).normal(size=(8, max_limbs, 2))
+            core.step(noise.astype(np.float32))
             normalizer.update(core.dynamic, core.table.limb_padding_mask[core.morphology_index])
         return Trained(model, normalizer, replace(TASK, horizon=horizon), bodies)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+import mujoco
 import numpy as np
 import pytest
 import torch
@@ -18,7 +19,11 @@ from gmc_bench.evaluation.mean_actions import MeanActions, acting
 from gmc_bench.library import load_morphologies
 from gmc_bench.methods import MethodSpec
 from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.robots import GO2
+from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.robots.friction import FRICTION_PAIRS
+from gmc_bench.robots.mjcf import build_mjcf
+from gmc_bench.robots.original import read_original
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.suites.quadruped import SUITE
 from gmc_bench.tasks.quadruped_velocity import TASK
@@ -122,6 +127,28 @@ def test_the_same_seed_gives_the_same_numbers_however_rows_are_split(
         for name in ("velocity_rmse", "progress", "tilt_rms", "slipped"):
             # The last bits of a network's output depend on the batch.
             assert split[name] == pytest.approx(whole[name], rel=1e-3, abs=1e-4), name
+
+
+def test_the_command_holds_the_heading_unless_it_is_to_be_left_alone(bodies, one_thread):
+    # A policy that does something else for every observation, the commanded yaw rate included.
+    options = {"settings": {"gain": 4.0}, "seconds": 0.5, "pairs": {"low": FRICTION_PAIRS["low"]}}
+    held = measure(bodies[:1], **options)
+    free = measure(bodies[:1], **options, heading="free")
+    assert (held[0]["heading"], free[0]["heading"]) == ("held", "free")
+    assert held[0]["restarts"] != free[0]["restarts"]
+    assert held == measure(bodies[:1], **options, heading="held")
+
+
+def test_bodies_of_another_origin_are_named(bodies, one_thread):
+    spec = mujoco.MjSpec.from_string(build_mjcf(GO2))
+    spec.body("base").mass *= 1.5
+    other = RobotBody(read_original(GO2, spec, "go2.xml"))
+    pairs = {"nominal": FRICTION_PAIRS["nominal"]}
+    ours, theirs = measure([RobotBody(GO2), other], pairs=pairs, seconds=0.5)
+    assert (ours["robot"], ours["robot_origin"]) == ("go2", "built-in")
+    assert (theirs["robot"], theirs["robot_origin"]) == ("go2", "go2.xml")
+    assert ours["robot_digest"] != theirs["robot_digest"]
+    assert ours["restarts"] != theirs["restarts"]
 
 
 def test_noise_is_off_unless_asked_for(bodies, one_thread):

@@ -104,7 +104,7 @@ def test_without_a_finished_episode_there_is_no_fall_rate():
 
 
 def test_a_result_says_what_was_measured_where(track):
-    friction = Friction("low", FRICTION_PAIRS["low"], "two-state", "elliptic", 10.0, 0.005)
+    friction = Friction("low", FRICTION_PAIRS["low"], "two-state", "held", "elliptic", 10.0, 0.005)
     found = make_result(track, COMMAND, RobotBody(GO1), friction, 0.02)
     assert (found["robot"], found["friction"], found["rule"]) == ("go1", "low", "two-state")
     assert (found["static"], found["dynamic"], found["cone"]) == (0.3, 0.2, "elliptic")

@@ -1,14 +1,25 @@
 from collections import Counter
 from dataclasses import replace
-from itertools import islice
+from itertools import combinations, islice
 
+import mujoco
+import numpy as np
 import pytest
 
 from gmc_bench.errors import MorphologySetError, UnknownNameError
+from gmc_bench.generation import recipe as recipe_module
 from gmc_bench.generation import released
+from gmc_bench.generation.judge import (
+    HIGH_RESIDUAL,
+    MEDIAN_RESIDUAL,
+    judge,
+    simulate_randomly,
+)
+from gmc_bench.generation.recipe import Recipe, candidate_cell, grow_candidate
 from gmc_bench.generation.released import (
     GENERATOR_VERSION,
     RELEASED,
+    ReleasedSet,
     assign_splits,
     build_released,
     grow_seed,
@@ -18,6 +29,8 @@ from gmc_bench.generation.released import (
 )
 
 MINI = "gmc-unimal-mini-v1"
+FOUND = ("gmc-unimal-v1", "gmc-large-v1", "gmc-loops-v1")
+"""Sets whose bodies are candidates of recipes."""
 
 
 def test_mini_set_is_the_released_one():
@@ -114,3 +127,141 @@ def test_released_bodies_are_viable():
     viable = [is_viable(seed, grow_seed(seed)) for seed in pinned.train_seeds + pinned.test_seeds]
     # Open-loop motion is chaotic: another processor may turn a borderline body down.
     assert sum(viable) >= 36
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_pinned_candidates_fill_the_quotas_of_their_recipe(name):
+    pinned = RELEASED[name]
+    assert pinned.generator_version == recipe_module.VERSION
+    for split, seeds in (("train", pinned.train_seeds), ("test", pinned.test_seeds)):
+        cells = Counter(candidate_cell(pinned.recipe, seed) for seed in seeds)
+        assert cells == pinned.recipe.quotas[split]
+        assert list(seeds) == sorted(seeds)
+    assert not set(pinned.train_seeds) & set(pinned.test_seeds)
+
+
+def test_sets_hold_what_they_are_released_for():
+    sizes = {}
+    for name in FOUND:
+        recipe = RELEASED[name].recipe
+        for split, quota in recipe.quotas.items():
+            count = sum(quota.values())
+            mean = sum(limbs * number for (limbs, _), number in quota.items()) / count
+            looped = sum(number for (_, has_loops), number in quota.items() if has_loops)
+            sizes[name, split] = (count, max(limbs for limbs, _ in quota), round(mean, 1), looped)
+    assert sizes["gmc-unimal-v1", "train"] == (100, 11, 9.1, 0)
+    assert sizes["gmc-unimal-v1", "test"][:2] == (100, 11)
+    assert sizes["gmc-large-v1", "train"] == (100, 30, 25.0, 0)
+    assert sizes["gmc-large-v1", "test"] == (50, 30, 25.0, 0)
+    assert [sizes["gmc-loops-v1", split][::3] for split in ("train", "test")] == [(50, 10)] * 2
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_first_bodies_grow_and_simulate(name):
+    pinned = RELEASED[name]
+    for seed in (pinned.train_seeds[0], pinned.test_seeds[0]):
+        body = grow_candidate(pinned.recipe, seed)
+        assert simulate_randomly(body, _model(body), 500, np.random.default_rng(seed)) is not None
+
+
+def _model(body):
+    from gmc_bench.morphology.mjcf import emit_mjcf
+
+    floor = '<geom type="plane" size="0 0 1"/>'
+    return mujoco.MjModel.from_xml_string(emit_mjcf(body, floor=floor))
+
+
+@pytest.fixture
+def tiny(monkeypatch, tmp_path):
+    """A released set of two bodies, and nothing kept on disk."""
+    monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path))
+    recipe = Recipe(seed=4, train=1, test=1, limbs=(4, 5))
+    pins = ReleasedSet(
+        id="tiny-v1",
+        generator_version=1,
+        train_seeds=(0,),
+        test_seeds=(1,),
+        digest="",
+        recipe=recipe,
+    )
+    bodies = released._assembled(pins, released._grow(pins))
+    monkeypatch.setitem(released.RELEASED, "tiny-v1", replace(pins, digest=bodies.digest))
+    return bodies
+
+
+def test_a_grown_set_is_kept_and_read_back(tiny, tmp_path, monkeypatch):
+    build = build_released.__wrapped__  # without the memory of this process
+    assert build("tiny-v1") == tiny
+    (kept,) = (tmp_path / "grown").iterdir()
+    monkeypatch.setattr(released, "grow_candidate", None)
+    assert build("tiny-v1") == tiny
+    monkeypatch.undo()
+    assert kept.name == f"{tiny.digest}.json"
+
+
+@pytest.mark.parametrize("damage", ["", "{", '{"train": [], "test": []}', "cut", "swapped"])
+def test_a_damaged_copy_is_grown_again(tiny, tmp_path, damage):
+    build = build_released.__wrapped__
+    build("tiny-v1")
+    (kept,) = (tmp_path / "grown").iterdir()
+    whole = kept.read_text()
+    spoilt = {
+        "cut": whole[: len(whole) // 2],
+        "swapped": whole.replace('gear=\\"', 'gear=\\"1'),
+    }.get(damage, damage)
+    assert spoilt != whole
+    kept.write_text(spoilt)
+    assert build("tiny-v1") == tiny
+    assert kept.read_text() == whole
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(tiny, tmp_path):
+    (tmp_path / "grown").write_text("a file")
+    assert build_released.__wrapped__("tiny-v1") == tiny
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FOUND)
+def test_a_released_set_comes_out_as_released(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path))
+    bodies = build_released.__wrapped__(name)
+    assert bodies.digest == RELEASED[name].digest
+    assert bodies.seen_in_train == frozenset()
+
+
+@pytest.mark.slow
+def test_no_two_released_bodies_are_the_same():
+    digests = {
+        name: [b.digest for members in build_released(name).splits.values() for b in members]
+        for name in RELEASED
+    }
+    assert all(len(set(found)) == len(found) for found in digests.values())
+    for first, second in combinations(RELEASED, 2):
+        assert not set(digests[first]) & set(digests[second])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", FOUND)
+def test_every_released_body_simulates(name):
+    for members in build_released(name).splits.values():
+        for body in members:
+            model, rng = _model(body), np.random.default_rng(int(body.digest[:8], 16))
+            steps = 1_000 if body.loops else 500
+            openings = simulate_randomly(body, model, steps, rng)
+            assert openings is not None, body.name
+            if body.loops:
+                assert np.median(openings, axis=0).max() < MEDIAN_RESIDUAL, body.name
+                assert np.percentile(openings, 99.9, axis=0).max() < HIGH_RESIDUAL, body.name
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", FOUND)
+def test_released_bodies_are_judged_fit_again(name):
+    pinned = RELEASED[name]
+    seeds = (*pinned.train_seeds[::10], *pinned.test_seeds[::10])
+    recipe = pinned.recipe
+    fit = [not judge(grow_candidate(recipe, seed), (recipe.seed, seed)).fault for seed in seeds]
+    # Motion is chaotic: another processor may turn a borderline body down.
+    assert sum(fit) >= 0.8 * len(seeds)

@@ -95,6 +95,33 @@ class ReadsParents(Sound):
         return super().forward(tokens) + num_children
 
 
+class CountsLoops(Sound):
+    def forward(self, tokens):
+        found = super().forward(tokens)
+        if tokens.table.loops is None:
+            return found
+        count = (tokens.table.loops[..., 0] >= 0).sum(dim=1)[tokens.morphology_index]
+        return found + count.view(-1, 1, 1)
+
+
+class CountsLoopsOfAll(Sound):
+    def forward(self, tokens):
+        found = super().forward(tokens)
+        return found if tokens.table.loops is None else found + tokens.table.loops.shape[1]
+
+
+class ReadsLoopMarks(Sound):
+    """-1, where a body has fewer loops, is the last slot for torch: padding."""
+
+    def forward(self, tokens):
+        found = super().forward(tokens)
+        if tokens.table.loops is None:
+            return found
+        ends = tokens.table.loops[tokens.morphology_index, :, 0]
+        rows = torch.arange(len(tokens)).unsqueeze(1)
+        return found + tokens.dynamic[rows, ends].sum(dim=(1, 2)).view(-1, 1, 1)
+
+
 class Overflows(Sound):
     def forward(self, tokens):
         return super().forward(tokens) * torch.where(tokens.dynamic.amax() > 1, torch.inf, 1.0)
@@ -379,6 +406,13 @@ FAULTS = [
     (spec(Sound, equivariant=False), "limb order", "declare the capability"),
     (spec(ReadsParents), "limb tree", "'uses_graph' is not claimed, but"),
     (spec(Sound, uses_graph=True), "limb tree", "but 'uses_graph' is claimed"),
+    (spec(CountsLoops), "closed loops", "'uses_graph' is not claimed, but closing loops"),
+    (
+        spec(CountsLoopsOfAll, uses_graph=True),
+        "closed loops",
+        "closing loops of other bodies changes the actor's",
+    ),
+    (spec(ReadsLoopMarks, uses_graph=True), "closed loops", "closing loops of other bodies"),
     (spec(RemembersInside), "memory", "having seen other inputs before changes the actor's"),
     (spec(NormalisesBatch), "memory", "in training mode changes 'actor.norm.running_mean'"),
     (spec(ForgetsAtOnce, temporal=True), "memory", "but 'temporal' is claimed"),

@@ -1,18 +1,27 @@
-"""The limb graph against walking the tree."""
+"""The limb graph against walking the tree, and the loops."""
 
 import numpy as np
 import pytest
 import torch
 
 from gmc_bench.nn import LimbGraph
-from gmc_bench.testing.tokens import any_order, random_table, random_tokens, reorder_bodies
+from gmc_bench.nn import graph as module
+from gmc_bench.testing.tokens import (
+    any_order,
+    close_loops,
+    random_loops,
+    random_table,
+    random_tokens,
+    reorder_bodies,
+)
 from gmc_bench.tokens import TokenSpec
 
 SIZES = (1, 2, 5, 9, 9)
 
 
-def walked(parents):
+def walked(parents, loops=()):
     """Joints between any two limbs of one body, by walking outwards from each."""
+    joined = {*loops, *(pair[::-1] for pair in loops)}
     limbs = [limb for limb, parent in enumerate(parents) if parent >= -1]
     found = np.full((len(parents), len(parents)), len(parents))
     np.fill_diagonal(found, 0)
@@ -20,7 +29,10 @@ def walked(parents):
         front, reached = {start}, {start}
         for steps in range(1, len(limbs)):
             front = {
-                j for i in front for j in limbs if parents[i] == j or parents[j] == i
+                j
+                for i in front
+                for j in limbs
+                if parents[i] == j or parents[j] == i or (i, j) in joined
             } - reached
             reached |= front
             found[start, list(front)] = steps
@@ -51,6 +63,52 @@ def test_kinds_of_limb_and_degrees_by_hand():
     graph = LimbGraph(parents, parents == -2)
     assert graph.limb_type.tolist() == [[0, 1, 2, 2, -1]]
     assert graph.degree.tolist() == [[2, 2, 1, 1, 0]]
+
+
+def draw_loops(rng, table):
+    """Up to three loops for every body, none for some."""
+    loops = {}
+    for row, count in enumerate(table.num_limbs.tolist()):
+        loops[row] = random_loops(rng, table.parents[row, :count].tolist(), row % 4)
+    return loops
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_loops_are_short_cuts(seed):
+    rng = np.random.default_rng(seed)
+    table = random_table(rng, TokenSpec(9), (9, 9, 5, 9, 8, 4, 9, 7))
+    loops = draw_loops(rng, table)
+    graph = close_loops(table, loops).graph
+    for row, parents in enumerate(graph.parents.tolist()):
+        expected = walked(parents, loops[row])
+        np.testing.assert_array_equal(graph.distance[row].numpy(), expected)
+        np.testing.assert_array_equal(graph.adjacency[row].numpy(), expected == 1)
+        degree = (expected == 1).sum(axis=1)
+        np.testing.assert_array_equal(graph.degree[row].numpy(), degree)
+        count = int(table.num_limbs[row])
+        kinds = [0, *(1 if degree[limb] > 1 else 2 for limb in range(1, count))]
+        assert graph.limb_type[row].tolist() == kinds + [-1] * (9 - count)
+
+
+def test_a_body_without_loops_has_the_same_graph_beside_bodies_with_them():
+    rng = np.random.default_rng(0)
+    table = random_table(rng, TokenSpec(9), (9, 6, 9))
+    graph, looped = table.graph, close_loops(table, {1: [(1, 5)]}).graph
+    for name in ("adjacency", "distance", "degree", "limb_type"):
+        before, after = getattr(graph, name), getattr(looped, name)
+        assert before.dtype == after.dtype
+        assert torch.equal(before[[0, 2]], after[[0, 2]])
+
+
+def test_many_bodies_are_done_in_parts_that_change_nothing(monkeypatch):
+    rng = np.random.default_rng(0)
+    table = random_table(rng, TokenSpec(9), [9, 3, 7] * 5)
+    table = close_loops(table, draw_loops(rng, table))
+    whole = table.graph.distance
+    monkeypatch.setattr(module, "_CHUNK_BYTES", 8 * 90 * 4)  # four bodies
+    parts = LimbGraph(table.parents, table.limb_padding_mask, table.loops).distance
+    assert parts.dtype == torch.int16
+    assert torch.equal(whole, parts)
 
 
 def test_a_table_makes_its_graph_once():

@@ -93,3 +93,19 @@ def test_an_inner_block_leaves_the_outer_one_keeping():
             assert network[0].keeps
         assert network[0].keeps
     assert not network[0].keeps
+
+
+class Turned(PerBody):
+    """A view whose rows do not lie one after the other."""
+
+    def compute(self, table, bodies):
+        return (table.context[bodies].permute(0, 2, 1),)
+
+
+def test_kept_results_are_contiguous_and_equal():
+    """Rows are taken at every step: a view would be copied as a whole each time."""
+    part, tokens = Turned(), make()
+    with fixed_weights(part):
+        (values,), _ = part(tokens)
+    assert values.is_contiguous()
+    assert torch.equal(values, tokens.table.context.permute(0, 2, 1))

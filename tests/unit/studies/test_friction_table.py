@@ -27,7 +27,7 @@ RECMORPH = Arm(name="recmorph", label="recmorph", parts={"Controller": "shared"}
 MLP = Arm(name="mlp", label="mlp", method="mlp", parts={"Controller": "one per robot"})
 SETTING = {
     "protocol": "lite", "num_envs": 32, "seconds": 20.0, "forward": 0.5, "episode_seconds": 20.0,
-    "rule": "two-state",
+    "rule": "two-state", "heading": "held", "robots": "built-in",
 }  # fmt: skip
 
 
@@ -140,6 +140,29 @@ def test_numbers_of_different_sizes_are_never_put_together(outcomes):
     for make in (friction_table, *FRICTION_TABLES.values()):
         with pytest.raises(ConfigError, match="measured in different ways"):
             make(FRICTION, mixed)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"rule": "dynamic"}, {"heading": "free"}, {"robots": {"go1": "go1.xml, digest 12"}}]
+)
+def test_rules_headings_and_robots_are_in_every_row_and_never_mixed(outcomes, changes):
+    mixed = [*outcomes, outcome(MLP, 4, 0.1, **changes)]
+    alike = [outcome(arm, seed, 0.1, **changes) for seed in (1, 2) for arm in (RECMORPH, MLP)]
+    for make in (friction_table, *FRICTION_TABLES.values()):
+        with pytest.raises(ConfigError, match="measured in different ways"):
+            make(FRICTION, mixed)
+        table = make(FRICTION, alike)
+        assert set(column(table, "Friction rule")) == {changes.get("rule", "two-state")}
+        assert set(column(table, "Heading")) == {changes.get("heading", "held")}
+        assert ("go1: go1.xml, digest 12" in "\n".join(table.notes)) == ("robots" in changes)
+
+
+def test_runs_of_before_headings_were_held_say_so():
+    old = outcome(RECMORPH, 1, 0.1)
+    del old.measured["setting"]["heading"], old.measured["setting"]["robots"]
+    table = friction_table(FRICTION, [old])
+    assert column(table, "Heading") == ["free"] * 3
+    assert "Nothing corrects the heading" in "\n".join(table.notes)
 
 
 def test_a_number_that_was_not_measured_is_none():

@@ -4,9 +4,10 @@ import pytest
 
 from gmc_bench.errors import MorphologyError
 from gmc_bench.morphology.mjcf import check_compiles, emit_mjcf
-from gmc_bench.testing.morphologies import biped, chain, lowest_point, star
+from gmc_bench.testing.morphologies import biped, chain, linkage, lowest_point, star
 
-BODIES = [chain(2), chain(3), chain(12), star(1), star(4), star(9), biped()]
+LOOPED = [linkage(1), linkage(2, "weld"), linkage(3)]
+BODIES = [chain(2), chain(3), chain(12), star(1), star(4), star(9), biped(), *LOOPED]
 FLOOR = '<geom name="floor" type="plane" size="100 100 1"/>'
 
 
@@ -29,6 +30,20 @@ def test_sizes():
     assert (star(4).num_limbs, star(4).num_joints, star(4).depth) == (5, 8, 1)
     assert (biped().num_limbs, biped().num_joints, biped().depth) == (5, 6, 2)
     assert [len(limb.joints) for limb in chain(5).limbs] == [0, 2, 1, 1, 2]
+
+
+@pytest.mark.parametrize("body", LOOPED, ids=lambda body: body.name)
+def test_the_shins_of_a_linkage_end_in_one_point(body, started):
+    model, data = started
+    assert body.num_limbs == 1 + 4 * len(body.loops)
+    assert model.neq == len(body.loops)
+    assert np.abs(data.efc_pos[: data.ne]).max() < 1e-12
+    for loop in body.loops:
+        tips = [
+            data.xpos[end + 1] + np.array(body.limbs[end].geom.end)
+            for end in (loop.first, loop.second)
+        ]
+        np.testing.assert_allclose(tips[0], tips[1], atol=1e-12)
 
 
 def test_every_joint_is_driven(body):

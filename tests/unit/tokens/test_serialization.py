@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from gmc_bench.methods import METHODS
+from gmc_bench.morphology.schema import Loop
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.unimal_ft import TASK
@@ -13,6 +16,8 @@ from gmc_bench.tokens.serialization import Serialization, make_serialization, ma
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import build_table
 
+TREES = ("kinematic", "breadth-first")
+DECODER = {"swat": {"decoder_init": 1.0}}
 ORDERS = ("dfs", "bfs", "random", "siblings")
 
 
@@ -178,3 +183,56 @@ def test_only_context_features_can_be_left_out():
 
     with pytest.raises(ConfigError, match="'body_xpos' is no group of context features"):
         TokenSpec(7, without=("body_xpos",))
+
+
+def test_a_loop_body_is_read_depth_first_along_the_chosen_tree():
+    loop = Loop(first=0, second=4, anchor=(0.0, 0.0, 0.0))
+    models = compile_models((replace(chain(5), loops=(loop,)), biped()), TASK.scene)
+    tables = {tree: build_table(models, TokenSpec(6, tree=tree)) for tree in TREES}
+    assert make_serialization("dfs", tables["kinematic"]).canonical
+    found = make_serialization("dfs", tables["breadth-first"])
+    assert found.limbs.tolist() == [[0, 1, 2, 4, 3, 5], [0, 1, 2, 3, 4, 5]]
+    grown = tables["breadth-first"]
+    assert found.parents(grown.parents).tolist() == [[-1, 0, 1, 0, 3, -2], [-1, 0, 1, 0, 3, -2]]
+    assert found.loops(grown.loops).tolist() == [[[2, 4]], [[-1, -1]]]
+    assert make_serialization("bfs", grown).limbs[0].tolist() == [0, 1, 4, 2, 3, 5]
+    assert make_serialization("bfs", tables["kinematic"]).limbs[0].tolist() == list(range(6))
+
+
+@pytest.mark.parametrize("name", ["nervenet", "gcnt", "mi-hgnn", "bot", "swat", "metamorph-star"])
+def test_what_the_limb_graph_says_does_not_depend_on_the_tree(name):
+    loop = Loop(first=0, second=4, anchor=(0.0, 0.0, 0.0))
+    models = compile_models((replace(chain(5), loops=(loop,)), biped()), TASK.scene)
+    method = METHODS.load(name)
+    torch.manual_seed(0)
+    network = method.build(method.make_config("lite", DECODER.get(name)), TokenSpec(6), 2).eval()
+    rng = np.random.default_rng(0)
+    dynamic = rng.standard_normal((2, 6, 17)).astype(np.float32)
+    actions = []
+    for tree in TREES:
+        table = build_table(models, TokenSpec(6, tree=tree))
+        tokens = TokenTable(
+            table.spec,
+            torch.from_numpy(table.context),
+            torch.from_numpy(table.context),
+            *(
+                torch.from_numpy(getattr(table, name))
+                for name in (
+                    "limb_padding_mask", "action_padding_mask", "parents", "num_limbs", "loops",
+                )
+            ),
+        )  # fmt: skip
+        order, rows = make_serialization("dfs", table), np.arange(2)
+        batch = TokenBatch(
+            tokens.serialized(order),
+            torch.from_numpy(rows),
+            torch.from_numpy(order.arrange(dynamic, rows)),
+        )
+        with torch.no_grad():
+            actions.append(order.restore(network(batch).numpy(), rows))
+    real = ~table.limb_padding_mask
+    moved = np.abs(actions[0] - actions[1])[real].max() / np.abs(actions[0])[real].max()
+    if name == "swat":  # its traversals follow the tree
+        assert moved > 1e-3
+    else:
+        assert moved < 1e-4

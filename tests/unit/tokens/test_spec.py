@@ -94,3 +94,19 @@ def test_a_layout_needs_a_limb_and_a_joint_slot(limbs, joints, heights):
     found = f"got {limbs}, {joints} and {heights}"
     with pytest.raises(ConfigError, match=f"at least one limb.*{found}"):
         TokenSpec(limbs, joints, heights)
+
+
+@pytest.mark.parametrize("joints", [1, 2, 3])
+def test_a_mark_of_loops_is_the_last_feature_and_moves_no_other(joints):
+    plain, marked = TokenSpec(12, joints), TokenSpec(12, joints, loops=True)
+    assert marked.slices[:-1] == plain.slices
+    mark = marked.slices[-1]
+    assert (mark.name, mark.start, mark.width) == ("in_loop", plain.num_features, 1)
+    assert mark.kind == "context"
+    assert marked.num_context == plain.num_context + 1
+    assert marked.num_dynamic == plain.num_dynamic
+
+
+def test_actuators_are_in_no_loop():
+    with pytest.raises(ConfigError, match="closed loops are marked on limbs, but the tokens stand"):
+        TokenSpec(12, 1, parts="actuators", loops=True)

@@ -9,9 +9,10 @@ import pytest
 
 from gmc_bench.errors import TokenOverflowError
 from gmc_bench.morphology.mjcf import read_mjcf
+from gmc_bench.morphology.schema import Loop
 from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import biped, chain, star
+from gmc_bench.testing.morphologies import biped, chain, linkage, star
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import build_table
 
@@ -210,3 +211,37 @@ def test_masks_of_the_published_bodies(published):
     assert Counter(motors) == {
         5: 1, 6: 4, 7: 7, 8: 11, 9: 2, 10: 20, 11: 16, 12: 17, 13: 8, 14: 8, 15: 6,
     }  # fmt: skip
+
+
+def test_loops_are_pairs_of_limbs_where_a_body_has_some():
+    table = _table([linkage(1), biped(), linkage(2)], TokenSpec(10))
+    assert table.loops.tolist() == [
+        [[2, 4], [-1, -1]], [[-1, -1], [-1, -1]], [[2, 4], [6, 8]],
+    ]  # fmt: skip
+    assert table.loops.dtype == np.int64
+    assert _table([biped()], TokenSpec(10)).loops is None
+
+
+def test_loops_are_marked_in_layouts_that_ask_for_it_alone():
+    loop = Loop(first=1, second=3, anchor=(0.0, 0.0, 0.0))
+    bodies = [biped(), replace(chain(5), loops=(loop,)), linkage(1)]
+    plain, marked = _table(bodies, TokenSpec(7)), _table(bodies, TokenSpec(7, loops=True))
+    np.testing.assert_array_equal(marked.context[..., :-1], plain.context)
+    assert marked.context[..., -1].tolist() == [
+        [0, 0, 0, 0, 0, 0, 0],
+        [0, 1, 1, 1, 0, 0, 0],
+        [1, 1, 1, 1, 1, 0, 0],
+    ]
+    trees = _table(bodies[:1], TokenSpec(7, loops=True))
+    assert (trees.context[..., -1] == 0).all()
+
+
+def test_a_tree_grown_breadth_first_takes_loops_for_joints():
+    loop = Loop(first=0, second=4, anchor=(0.0, 0.0, 0.0))
+    bodies = [replace(chain(5), loops=(loop,)), biped()]
+    kinematic = _table(bodies, TokenSpec(6))
+    grown = _table(bodies, TokenSpec(6, tree="breadth-first"))
+    assert kinematic.parents.tolist() == [[-1, 0, 1, 2, 3, -2], [-1, 0, 1, 0, 3, -2]]
+    assert grown.parents.tolist() == [[-1, 0, 1, 4, 0, -2], [-1, 0, 1, 0, 3, -2]]
+    assert grown.loops.tolist() == [[[2, 3]], [[-1, -1]]]
+    np.testing.assert_array_equal(grown.context, kinematic.context)

@@ -8,6 +8,7 @@ import yaml
 from gmc_bench.config import config_digest, to_dict
 from gmc_bench.errors import ConfigError
 from gmc_bench.suites.unimal import SUITE
+from gmc_bench.tokens.config import TokenConfig
 from gmc_bench.training.run_config import RunConfig, read_run_config
 
 
@@ -49,6 +50,15 @@ def test_the_identity_is_what_decides_the_numbers(config):
     other = dataclasses.replace(config, method_config={"width": 16})
     assert config_digest(config.identity()) == config_digest(machine.identity())
     assert config_digest(config.identity()) != config_digest(other.identity())
+
+
+def test_the_usual_tree_is_not_part_of_the_identity(config):
+    """Runs from before there was a choice keep their digests."""
+    bfs = dataclasses.replace(config, tokens=TokenConfig(order="bfs"))
+    assert bfs.identity()["tokens"] == {"order": "bfs", "attributes": "all"}
+    grown = dataclasses.replace(config, tokens=TokenConfig(tree="breadth-first"))
+    assert grown.identity()["tokens"]["tree"] == "breadth-first"
+    assert "tokens" not in config.identity()
 
 
 def test_the_source_of_a_method_file_is_part_of_the_identity_if_there_is_one(tmp_path, config):

@@ -103,3 +103,37 @@ def test_the_tracker_continues_from_its_state():
     assert twin.mean_return(complete=False) == tracker.mean_return(complete=False)
     assert twin.mean_length(complete=False) == tracker.mean_length(complete=False)
     assert twin.bodies_seen == 2
+
+
+@pytest.mark.parametrize("bodies", [1, 7, 300])
+def test_means_that_are_kept_are_those_of_the_windows_to_the_bit(bodies):
+    """Committed learning curves depend on every bit of these means."""
+    rng = np.random.default_rng(bodies)
+    tracker, windows = ReturnTracker(bodies), [[] for _ in range(bodies)]
+    for _ in range(40):
+        index = rng.integers(bodies, size=5).tolist()
+        values = (1e3 * rng.standard_normal(5)).tolist()
+        tracker.record(index, values, [1] * 5)
+        for body, value in zip(index, values, strict=True):
+            windows[body] = [*windows[body], value][-ReturnTracker.WINDOW :]
+        means = [float(np.mean(window)) for window in windows if window]
+        assert tracker.mean_return(complete=False) == float(np.mean(means))
+        assert tracker.bodies_seen == len(means)
+        complete = float(np.mean(means)) if len(means) == bodies else None
+        assert tracker.mean_return(complete=True) == complete
+        state = tracker.state_dict()
+        again = ReturnTracker(bodies)
+        again.load_state_dict(state)
+        assert again.mean_return(complete=False) == float(np.mean(means))
+
+
+def test_a_mean_looks_only_at_bodies_with_new_episodes(monkeypatch):
+    tracker = ReturnTracker(50)
+    tracker.record(range(50), [1.0] * 50, [1] * 50)
+    tracker.mean_return(complete=True)
+    tracker.record([3, 3, 8], [2.0] * 3, [1] * 3)
+    sizes = []
+    mean = np.mean
+    monkeypatch.setattr(np, "mean", lambda values: sizes.append(len(values)) or mean(values))
+    tracker.mean_return(complete=True)
+    assert sorted(sizes) == [2, 3, 50]  # two windows that changed, and the mean over bodies

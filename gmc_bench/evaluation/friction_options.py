@@ -1,0 +1,59 @@
+"""What may differ between two friction measurements of the same policy."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
+
+from gmc_bench.errors import ConfigError, did_you_mean
+from gmc_bench.robots.friction import FRICTION_RULES, FrictionRule
+from gmc_bench.robots.menagerie import ROBOT_SOURCES, RobotSource
+
+Heading = Literal["held", "free"]
+"""Whether a robot that is told to go straight ahead is turned back to where it headed at the
+start, by the yaw rate of `Commands.heading_gain`, or left alone."""
+HEADINGS: tuple[Heading, ...] = get_args(Heading)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrictionOptions:
+    """How friction is measured, beside what the protocol says.
+
+    Results of unlike options never share a table.
+
+    Raises:
+        ConfigError: a value is none of those there are.
+    """
+
+    heading: Heading = "held"
+    rule: FrictionRule | None = None
+    """How a pair becomes one coefficient; `None` takes the task's."""
+    robots: RobotSource = "built-in"
+    """Whose bodies are simulated."""
+
+    def __post_init__(self) -> None:
+        for what, value, known in (
+            ("heading", self.heading, HEADINGS),
+            ("friction rule", self.rule, (*FRICTION_RULES, None)),
+            ("robot source", self.robots, ROBOT_SOURCES),
+        ):
+            if value not in known:
+                names = [name for name in known if name is not None]
+                raise ConfigError(f"unknown {what} {value!r}{did_you_mean(str(value), names)}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what differs from the defaults, as plain values."""
+        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        return {name: value for name, (value, usual) in values.items() if value != usual}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> "FrictionOptions":
+        """Read what `to_dict` made.
+
+        Raises:
+            ConfigError: an option or a value is unknown.
+        """
+        known = [field.name for field in fields(cls)]
+        for name in content:
+            if name not in known:
+                raise ConfigError(f"unknown option {name!r}{did_you_mean(name, known)}")
+        return cls(**content)

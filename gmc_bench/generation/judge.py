@@ -1,0 +1,152 @@
+"""Whether a grown body is fit for a set: it simulates, its loops hold, and it can move.
+
+All of this simulates chaotic motion. Another processor may judge a borderline body differently,
+so a released set pins the bodies that were accepted and does not repeat the judging.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import mujoco
+import numpy as np
+
+from gmc_bench.generation.viability import assess_viability
+from gmc_bench.morphology.engine_library import engine_library
+from gmc_bench.morphology.mjcf import SIM_DT, emit_mjcf, has_warned, mute_warnings
+from gmc_bench.morphology.schema import Morphology
+from gmc_bench.types import DoubleArray
+
+CONTROL_DT = 0.02
+"""Time between two controls, s, as in the tasks."""
+CHECK_DURATION = 10.0
+"""Random control that every body must simulate, s."""
+LOOP_STEPS = 1_000
+"""Control steps of random control over which loops are measured."""
+MEDIAN_RESIDUAL = 0.005
+"""Largest median opening of a loop, as a share of limb length."""
+HIGH_RESIDUAL = 0.02
+"""Largest 99.9th percentile of the opening, as a share of limb length."""
+LOOP_MARGIN = 0.75
+"""Share of both limits that a body may use here, so that it keeps them under other controls."""
+MASS = (1.0, 300.0)
+"""Range of a body's mass, kg."""
+INERTIA = (1e-4, 20.0)
+"""Range of the principal moments of inertia of each limb, kg m^2."""
+PATIENCE = 12
+"""Gaits after which a body that fell in all of them is given up."""
+
+_FLOOR = '    <geom name="floor/0" type="plane" size="0 0 1"/>'
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """What was found out about a body."""
+
+    fault: str = ""
+    """Why it was turned down: `mass`, `simulation`, `loops` or `viability`; empty if it was not."""
+    best_distance: float = 0.0
+    """See `Viability`, m."""
+    surviving_share: float = 0.0
+    """See `Viability`."""
+    median_residual: float = 0.0
+    """Median opening of the worst loop, share of limb length; 0 without loops."""
+    high_residual: float = 0.0
+    """99.9th percentile of the opening of the worst loop, share of limb length."""
+
+
+def judge(body: Morphology, seed: Sequence[int]) -> Verdict:
+    """Try a body.
+
+    In this order, until it fails: mass and inertia are in `MASS` and `INERTIA`; some open-loop
+    gaits carry it, see `Viability.passed`; ten seconds of uniform random control neither diverge
+    nor make the engine warn; its loops stay closed under random control.
+
+    Args:
+        body: the body.
+        seed: of the gaits and the random control.
+    """
+    engine_library()
+    model = mujoco.MjModel.from_xml_string(emit_mjcf(body, floor=_FLOOR))
+    heavy = not MASS[0] <= float(model.body_mass.sum()) <= MASS[1]
+    inertia = model.body_inertia[1:]
+    if heavy or inertia.min() < INERTIA[0] or inertia.max() > INERTIA[1]:
+        return Verdict(fault="mass")
+    viability = assess_viability(body, np.random.default_rng([*seed, 1]), PATIENCE)
+    verdict = Verdict(
+        best_distance=round(viability.best_distance, 4),
+        surviving_share=round(viability.surviving_share, 4),
+    )
+    if not viability.passed:
+        return replace(verdict, fault="viability")
+    rng = np.random.default_rng([*seed, 2])
+    steps = LOOP_STEPS if body.loops else round(CHECK_DURATION / CONTROL_DT)
+    openings = simulate_randomly(body, model, steps, rng)
+    if openings is None:
+        return replace(verdict, fault="simulation")
+    if not body.loops:
+        return verdict
+    median = round(float(np.median(openings, axis=0).max()), 6)
+    high = round(float(np.percentile(openings, 99.9, axis=0).max()), 6)
+    closed = median < LOOP_MARGIN * MEDIAN_RESIDUAL and high < LOOP_MARGIN * HIGH_RESIDUAL
+    fault = "" if closed else "loops"
+    return replace(verdict, fault=fault, median_residual=median, high_residual=high)
+
+
+def simulate_randomly(
+    body: Morphology, model: mujoco.MjModel, steps: int, rng: np.random.Generator
+) -> DoubleArray | None:
+    """Drive a body by uniform random controls and measure how far its loops open.
+
+    Args:
+        body: the body.
+        model: its model; body i + 1 is limb i.
+        steps: control steps.
+        rng: draws the controls.
+
+    Returns:
+        (steps, loops) float64: distance between the two images of each loop's anchor, as a share
+        of the length of its shorter limb; `None` when the simulation diverged or the engine
+        warned.
+    """
+    data = mujoco.MjData(model)
+    mute_warnings(data)
+    substeps = round(CONTROL_DT / SIM_DT)
+    bodies = np.array([[loop.first + 1, loop.second + 1] for loop in body.loops], int)
+    bodies = bodies.reshape(-1, 2)  # (loops, 2), also without loops
+    mujoco.mj_kinematics(model, data)
+    anchors = [
+        _local(data, limb, _point(data, loop.first + 1, np.array(loop.anchor)))
+        for loop in body.loops
+        for limb in (loop.first + 1, loop.second + 1)
+    ]
+    places = np.array(anchors).reshape(-1, 2, 3)
+    lengths = np.array([_loop_length(body, loop.first, loop.second) for loop in body.loops])
+    openings = np.zeros((steps, len(body.loops)))
+    for step in range(steps):
+        data.ctrl[:] = rng.uniform(-1.0, 1.0, size=model.nu)
+        mujoco.mj_step(model, data, substeps)
+        if has_warned(data) or not np.isfinite(data.qpos).all():
+            return None
+        if len(openings[step]):
+            mujoco.mj_kinematics(model, data)  # the frames lag one engine step behind the state
+            frames = data.xmat.reshape(-1, 3, 3)[bodies]
+            images = data.xpos[bodies] + (frames @ places[..., None])[..., 0]
+            openings[step] = np.linalg.norm(images[:, 0] - images[:, 1], axis=-1) / lengths
+    return openings
+
+
+def _point(data: mujoco.MjData, body: int, place: DoubleArray) -> DoubleArray:
+    point: DoubleArray = data.xpos[body] + data.xmat[body].reshape(3, 3) @ place
+    return point
+
+
+def _local(data: mujoco.MjData, body: int, point: DoubleArray) -> DoubleArray:
+    place: DoubleArray = data.xmat[body].reshape(3, 3).T @ (point - data.xpos[body])
+    return place
+
+
+def _loop_length(body: Morphology, *limbs: int) -> float:
+    """Return the length of the shorter of the limbs that a loop joins, m."""
+    geoms = [body.limbs[limb].geom for limb in limbs]
+    return min(math.dist(g.start, g.end) for g in geoms if g.kind == "capsule")

@@ -1,0 +1,168 @@
+"""Statistics of sets beside each other: what bodies are like, and what they do untrained."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from gmc_bench.generation.judge import CONTROL_DT
+from gmc_bench.generation.viability import DURATION, FALL_RATIO, STANDING_OFFSET, assess_viability
+from gmc_bench.morphology.engine_library import engine_library
+from gmc_bench.morphology.mjcf import SIM_DT, emit_mjcf, has_warned, mute_warnings
+from gmc_bench.morphology.schema import Morphology, MorphologySet
+
+_FLOOR = '    <geom name="floor/0" type="plane" size="0 0 1"/>'
+
+MEASURES = {
+    "limbs": "limbs, torso included",
+    "joints": "joints",
+    "loops": "closed loops",
+    "mass": "mass, kg",
+    "height": "start height of the torso, m",
+    "gear": "mean gear, N m",
+    "stands": f"stands {DURATION:g} s without control, share",
+    "distance": f"best open-loop gait, m in {DURATION:g} s",
+    "survives": "gaits that do not fall, share",
+}
+"""What is measured, by key; the last three are behaviour."""
+
+BEHAVIOUR = ("stands", "distance", "survives")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Portrait:
+    """Measures of one body, see `MEASURES`; behaviour is `None` where it was not asked for."""
+
+    limbs: int
+    joints: int
+    loops: int
+    mass: float
+    height: float
+    gear: float
+    stands: float | None = None
+    distance: float | None = None
+    survives: float | None = None
+
+
+def portray(body: Morphology, *, behaviour: bool) -> Portrait:
+    """Measure one body.
+
+    Args:
+        body: the body.
+        behaviour: also simulate it: 4 s without control, and the search over open-loop gaits of
+            `assess_viability`, whose gaits follow from the body's hash.
+    """
+    engine_library()
+    model = mujoco.MjModel.from_xml_string(emit_mjcf(body, floor=_FLOOR))
+    stands, distance, survives = None, None, None
+    if behaviour:
+        viability = assess_viability(body, np.random.default_rng(int(body.digest[:16], 16)))
+        stands = float(_stands(body, model))
+        distance, survives = viability.best_distance, viability.surviving_share
+    return Portrait(
+        limbs=body.num_limbs,
+        joints=body.num_joints,
+        loops=len(body.loops),
+        mass=float(model.body_mass.sum()),
+        height=body.limbs[0].position[2],
+        gear=float(np.mean([abs(actuator.gear) for actuator in body.actuators])),
+        stands=stands,
+        distance=distance,
+        survives=survives,
+    )
+
+
+def _stands(body: Morphology, model: mujoco.MjModel) -> bool:
+    """Return whether a body without control stays above the height at which it counts as fallen."""
+    data = mujoco.MjData(model)
+    mute_warnings(data)
+    fall_height = FALL_RATIO * (body.limbs[0].position[2] - STANDING_OFFSET)
+    substeps = round(CONTROL_DT / SIM_DT)
+    for _ in range(round(DURATION / CONTROL_DT)):
+        mujoco.mj_step(model, data, substeps)
+        if not data.qpos[2] > fall_height:
+            return False
+    return not has_warned(data)
+
+
+def portray_set(
+    bodies: MorphologySet,
+    *,
+    behaviour: bool,
+    limit: int | None = None,
+    on_body: Callable[[], None] | None = None,
+) -> dict[str, Any]:
+    """Measure the bodies of a set.
+
+    Args:
+        bodies: the set.
+        behaviour: see `portray`.
+        limit: most bodies of each split; they are taken evenly over the split.
+        on_body: called after each body.
+
+    Returns:
+        Ready for JSON: `id`, `digest`, and for each split under `splits` the `count`, how many
+        were `measured`, and `measures` with `mean`, `low` (10th percentile) and `high` (90th).
+    """
+    splits = {}
+    for split, members in bodies.splits.items():
+        portraits = []
+        for body in _spread_over(members, limit):
+            portraits.append(asdict(portray(body, behaviour=behaviour)))
+            if on_body:
+                on_body()
+        measures = {}
+        for key in MEASURES:
+            values = [row[key] for row in portraits if row[key] is not None]
+            if values:
+                low, high = np.percentile(values, [10, 90])
+                measures[key] = {
+                    "mean": float(np.mean(values)), "low": float(low), "high": float(high),
+                }  # fmt: skip
+        splits[split] = {
+            "count": len(members), "measured": len(portraits), "measures": measures,
+        }  # fmt: skip
+    return {"id": bodies.id, "digest": bodies.digest, "splits": splits}
+
+
+def _spread_over(members: Sequence[Morphology], limit: int | None) -> Sequence[Morphology]:
+    if limit is None or limit >= len(members):
+        return members
+    return [members[math.floor(k * len(members) / limit)] for k in range(limit)]
+
+
+def comparison_table(portraits: Sequence[dict[str, Any]]) -> str:
+    """Render what `portray_set` returns for several sets as one Markdown table.
+
+    A cell holds the mean and, in brackets, the 10th and the 90th percentile; shares have no
+    percentiles where they are 0 or 1 for each body.
+    """
+    columns = [(p["id"], split, part) for p in portraits for split, part in p["splits"].items()]
+    lines = [
+        "| | " + " | ".join(f"{name} {split}" for name, split, _ in columns) + " |",
+        "| --- |" + " --- |" * len(columns),
+        "| bodies | " + " | ".join(str(part["count"]) for *_, part in columns) + " |",
+    ]
+    if any(part["measured"] < part["count"] for *_, part in columns):
+        cells = " | ".join(str(part["measured"]) for *_, part in columns)
+        lines.append(f"| measured | {cells} |")
+    for key, title in MEASURES.items():
+        if any(key in part["measures"] for *_, part in columns):
+            cells = " | ".join(_cell(key, part["measures"].get(key)) for *_, part in columns)
+            lines.append(f"| {title} | {cells} |")
+    return "\n".join(lines)
+
+
+def _cell(key: str, spread: dict[str, float] | None) -> str:
+    if spread is None:
+        return "-"
+    digits = {"mass": 1, "height": 2, "gear": 0, "distance": 2}.get(key, 2)
+    if key == "stands":
+        return f"{spread['mean']:.2f}"
+    whole = 0 if key in ("limbs", "joints", "loops", "gear") else digits
+    low, high = (f"{spread[side]:.{whole}f}" for side in ("low", "high"))
+    mean = f"{spread['mean']:.{1 if key in ('limbs', 'joints') else digits}f}"
+    return f"{mean} ({low}-{high})"

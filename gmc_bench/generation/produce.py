@@ -1,0 +1,116 @@
+"""Making a set of a recipe: search, grow what was found, and store it with its scores."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gmc_bench.errors import MorphologySetError, StorageError
+from gmc_bench.generation.recipe import Recipe, grow_candidate
+from gmc_bench.generation.search import Found, Judged, search
+from gmc_bench.morphology.importer import PUBLISHED, check_free_id
+from gmc_bench.morphology.schema import Morphology, MorphologySet
+from gmc_bench.morphology.store import data_dir, save_set
+
+SCORES = "scores.json"
+"""File beside the bodies of a generated set: the recipe, and what the search found out."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Product:
+    """A set that was made."""
+
+    bodies: MorphologySet
+    found: Found
+    folder: Path
+    """Where it is stored."""
+
+
+def journal_path(recipe: Recipe) -> Path:
+    """Return the file that keeps the verdicts of a recipe's candidates."""
+    return data_dir() / "searches" / f"{recipe.digest[:16]}.jsonl"
+
+
+def make_set(
+    set_id: str, recipe: Recipe, workers: int, on_judged: Callable[[int], None] | None = None
+) -> Product:
+    """Search for the bodies of a recipe and store them as a set.
+
+    A call that is interrupted goes on where it was when it is made again.
+
+    Args:
+        set_id: id of the set.
+        recipe: the bodies.
+        workers: processes.
+        on_judged: see `search`.
+
+    Returns:
+        The set; the same for every number of processes.
+
+    Raises:
+        MorphologySetError: the id is taken, or the recipe is too hard.
+        StorageError: something cannot be written.
+    """
+    check_set_name(set_id)
+    found = search(recipe, journal_path(recipe), workers, on_judged=on_judged)
+    splits = {
+        split: tuple(_grown(recipe, judged) for judged in members)
+        for split, members in found.splits.items()
+    }
+    bodies = MorphologySet(
+        id=set_id,
+        splits=splits,
+        source=(
+            f"Grown by gmc-bench in the UNIMAL design space (Gupta et al. 2021, arXiv:2102.02202), "
+            f"recipe {recipe.digest[:12]} with the seed {recipe.seed}."
+        ),
+        licence="same as gmc-bench",
+        notes=(f"{found.num_judged} candidates were judged; {SCORES} has what was found out.",),
+    )
+    folder = save_set(bodies)
+    _write_scores(folder / SCORES, recipe, bodies, found)
+    return Product(bodies=bodies, found=found, folder=folder)
+
+
+def check_set_name(set_id: str) -> None:
+    """Refuse ids that a generated set cannot have.
+
+    Raises:
+        MorphologySetError: it cannot be used, is reserved, or is that of a published set.
+    """
+    check_free_id(set_id)
+    if set_id in PUBLISHED:
+        raise MorphologySetError(
+            f"{set_id!r} is the id of a published set; choose another for what you generate"
+        )
+
+
+def _grown(recipe: Recipe, judged: Judged) -> Morphology:
+    body = grow_candidate(recipe, judged.index)
+    if body is None or body.digest != judged.digest:
+        raise MorphologySetError(
+            f"candidate {judged.index} grew into another body than when it was judged; remove "
+            f"{journal_path(recipe)} and search anew"
+        )
+    return body
+
+
+def _write_scores(path: Path, recipe: Recipe, bodies: MorphologySet, found: Found) -> None:
+    content: dict[str, Any] = {
+        "recipe": asdict(recipe),
+        "recipe_digest": recipe.digest,
+        "num_judged": found.num_judged,
+        "faults": found.faults,
+        "splits": {
+            split: [
+                {"name": body.name, **asdict(judged)}
+                for body, judged in zip(bodies.splits[split], members, strict=True)
+            ]
+            for split, members in found.splits.items()
+        },
+    }
+    try:
+        path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"cannot write the scores {path} ({error.strerror or error})") from error

@@ -1,0 +1,111 @@
+"""Closing the loops of a body again after its limbs have changed their sizes."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gmc_bench.errors import MorphologySetError
+from gmc_bench.generation import design
+from gmc_bench.morphology.parts import IDENTITY, Limb, Loop
+from gmc_bench.morphology.schema import Morphology
+from gmc_bench.types import Vec3
+
+_SAME = 1e-5  # m
+_SHORTEST = 0.05  # m; a shorter bridge would be no limb
+
+
+def refit_loops(body: Morphology, limbs: list[Limb]) -> tuple[Loop, ...]:
+    """Close the loops of a grown body whose limbs have other sizes.
+
+    A bridge spans its two tips wherever they are: its direction and length follow from them, and
+    only its radius is kept. Tips that are joined directly stay joined half-way between them.
+
+    Args:
+        body: the body as it was.
+        limbs: its limbs with other sizes; bridges are replaced in this list.
+
+    Returns:
+        The loops.
+
+    Raises:
+        MorphologySetError: a loop does not join two tips, or a limb is turned.
+    """
+    if any(limb.orientation != IDENTITY for limb in body.limbs):
+        raise _not_grown(body)
+    loops = []
+    for loop in body.loops:
+        old = _tips(body.limbs)
+        anchor = _plus(_origins(body.limbs)[loop.first], loop.anchor)
+        bridged = math.dist(anchor, old[loop.second]) < _SAME
+        if bridged:
+            loops.append(_bridged(limbs, loop))
+            continue
+        if math.dist(anchor, _middle(old[loop.first], old[loop.second])) > _SAME:
+            raise _not_grown(body)
+        new = _tips(limbs)
+        middle = _middle(new[loop.first], new[loop.second])
+        loops.append(replace(loop, anchor=_minus(middle, _origins(limbs)[loop.first])))
+    return tuple(loops)
+
+
+def _bridged(limbs: list[Limb], loop: Loop) -> Loop:
+    """Lay a bridge from its parent's tip to the other limb's."""
+    bridge = limbs[loop.first]
+    parent, tips = limbs[bridge.parent], _tips(limbs)
+    span = _minus(tips[loop.second], tips[bridge.parent])
+    length = math.hypot(*span)
+    direction = _times(span, 1.0 / length)
+    ends = parent.geom.radius + limbs[loop.second].geom.radius
+    segment = _times(direction, max(_SHORTEST, length - ends))
+    limbs[loop.first] = replace(
+        bridge,
+        position=_plus(parent.geom.end, _times(direction, parent.geom.radius)),
+        geom=replace(bridge.geom, end=segment),
+        joints=tuple(
+            replace(
+                joint,
+                position=_times(direction, -parent.geom.radius),
+                axis=design.hinge_axis("x" if joint.slot == 0 else "y", segment),
+            )
+            for joint in bridge.joints
+        ),
+    )
+    return replace(loop, anchor=_minus(span, _times(direction, parent.geom.radius)))
+
+
+def _not_grown(body: Morphology) -> MorphologySetError:
+    return MorphologySetError(
+        f"the shape of the body {body.name!r} cannot be varied, because its loops do not join the "
+        f"tips of limbs; choose another variation or base set"
+    )
+
+
+def _origins(limbs: Sequence[Limb]) -> list[Vec3]:
+    """Return the limbs' origins in the torso frame; no limb is turned against its parent."""
+    origins: list[Vec3] = []
+    for limb in limbs:
+        zero = (0.0, 0.0, 0.0)
+        origins.append(zero if limb.parent < 0 else _plus(origins[limb.parent], limb.position))
+    return origins
+
+
+def _tips(limbs: Sequence[Limb]) -> list[Vec3]:
+    return [
+        _plus(origin, limb.geom.end) for origin, limb in zip(_origins(limbs), limbs, strict=True)
+    ]
+
+
+def _middle(first: Vec3, second: Vec3) -> Vec3:
+    return _times(_plus(first, second), 0.5)
+
+
+def _plus(first: Vec3, second: Vec3) -> Vec3:
+    return (first[0] + second[0], first[1] + second[1], first[2] + second[2])
+
+
+def _minus(first: Vec3, second: Vec3) -> Vec3:
+    return (first[0] - second[0], first[1] - second[1], first[2] - second[2])
+
+
+def _times(vector: Vec3, factor: float) -> Vec3:
+    return (vector[0] * factor, vector[1] * factor, vector[2] * factor)

@@ -1,0 +1,77 @@
+"""Make trees of URDF files with loops; used inside the worker process."""
+
+import xml.etree.ElementTree as ET
+from typing import Any
+
+import numpy as np
+
+
+class RefusalError(Exception):
+    """A model that is not described; the message is for the user."""
+
+
+def clean_name(text: str) -> str:
+    """Return a name without control characters, at most 64 long."""
+    return "".join(c if c.isprintable() else "_" for c in text)[:64]
+
+
+def world_point(data: Any, body: int, point: Any) -> list[float]:
+    """Return a point of a body in the world, m."""
+    world: list[float] = (data.xpos[body] + data.xmat[body].reshape(3, 3) @ point).tolist()
+    return world
+
+
+def untie(text: str) -> tuple[str, list[ET.Element]]:
+    """Return a URDF that is a tree, and the joints that would give links a second parent."""
+    root = ET.fromstring(text)
+    children: set[str] = set()
+    extra = []
+    for joint in root.findall("joint"):
+        child = _link(joint, "child")
+        if child in children:
+            extra.append(joint)
+            root.remove(joint)
+        children.add(child)
+    links = {link.get("name", "") for link in root.findall("link")}
+    if links and links <= children:
+        raise RefusalError(
+            "has no base: every link is the child of a joint; let one link be no joint's child"
+        )
+    return (ET.tostring(root, encoding="unicode") if extra else text), extra
+
+
+def _link(joint: ET.Element, role: str) -> str:
+    element = joint.find(role)
+    return "" if element is None else element.get("link", "")
+
+
+def describe_ties(model: Any, data: Any, joints: list[ET.Element]) -> list[dict[str, Any]]:
+    """Describe joints that close loops as constraints at the origin of their child link.
+
+    Raises:
+        RefusalError: it is no joint that keeps two points together.
+    """
+    names = {model.body(b).name: b for b in range(model.nbody)}
+    found = []
+    for joint in joints:
+        kind = joint.get("type", "")
+        first, second = (_link(joint, role) for role in ("parent", "child"))
+        if kind not in ("revolute", "continuous", "fixed", "spherical"):
+            raise RefusalError(
+                f"closes a loop by the {clean_name(kind)!r} joint of {clean_name(second)!r}; "
+                f"a loop can be closed by a revolute, continuous or fixed joint"
+            )
+        if first not in names or second not in names:
+            raise RefusalError(f"has a joint between unknown links at {clean_name(second)!r}")
+        origin = joint.find("origin")
+        words = ("0 0 0" if origin is None else origin.get("xyz", "0 0 0")).split()
+        point = np.array([float(word) for word in words])
+        ends = [names[first], names[second]]
+        found.append({
+            "kind": "weld" if kind == "fixed" else "connect",
+            "hinge": kind in ("revolute", "continuous"),
+            "active": True,
+            "bodies": ends,
+            "anchors": [world_point(data, ends[0], point), world_point(data, ends[1], np.zeros(3))],
+        })  # fmt: skip
+    return found

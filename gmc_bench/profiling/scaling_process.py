@@ -1,0 +1,151 @@
+"""Measurements in a process of their own, which is ended when one needs too much."""
+
+import contextlib
+import ctypes
+import gc
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from gmc_bench.errors import GmcBenchError
+
+POLL_SECONDS = 0.02
+_GIB = 2**30
+_ALLOCATION = "can't allocate memory"
+"""What torch says when the system refuses memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one measurement may take."""
+
+    max_bytes: int
+    """Resident memory of the process, its libraries included; watched where there is /proc."""
+    max_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class NotMeasured:
+    """Why there is no number."""
+
+    reason: str
+
+
+Outcome = dict[str, float] | NotMeasured
+
+
+def measure_apart(
+    measure: Callable[[Any], dict[str, float]], items: Sequence[Any], limits: Limits
+) -> Generator[Outcome, None, None]:
+    """Measure items one after the other in one new process.
+
+    Args:
+        measure: from an item to its figures; a function of a module, because the process is a
+            fresh one.
+        items: what to measure; each can be pickled.
+        limits: of every single item; loading the packages does not count.
+
+    Yields:
+        The outcome of each item, in order. After the first `NotMeasured` there are no others: the
+        process is gone, or no longer clean.
+    """
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_work, args=(theirs, measure, items), daemon=True)
+    process.start()
+    theirs.close()
+    assert process.pid is not None
+    try:
+        ours.poll(None)  # packages are loaded
+        ours.recv()
+        for _ in items:
+            found = _receive(ours, process.pid, limits)
+            yield found
+            if isinstance(found, NotMeasured):
+                return
+    finally:
+        process.kill()
+        process.join()
+        ours.close()
+
+
+def _receive(connection: Connection, pid: int, limits: Limits) -> Outcome:
+    """Wait for the next result, and no longer than the limits allow."""
+    until = time.monotonic() + limits.max_seconds
+    while not connection.poll(POLL_SECONDS):
+        if (resident_bytes(pid) or 0) > limits.max_bytes:
+            return _too_much_memory(limits)
+        if time.monotonic() > until:
+            return NotMeasured(f"more than {limits.max_seconds:g} s")
+    try:
+        found = connection.recv()
+    except EOFError:
+        return NotMeasured("the process was ended from outside")
+    if isinstance(found, dict):
+        return found
+    return _too_much_memory(limits) if found == _ALLOCATION else NotMeasured(found)
+
+
+def _too_much_memory(limits: Limits) -> NotMeasured:
+    return NotMeasured(f"more than {limits.max_bytes / _GIB:g} GiB of process memory")
+
+
+def _work(
+    connection: Connection, measure: Callable[[Any], dict[str, float]], items: Sequence[Any]
+) -> None:
+    """Measure until the first failure; what went wrong is sent as text."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
+    # A parent that was killed reads no more.
+    with contextlib.suppress(BrokenPipeError):
+        connection.send({})
+        for item in items:
+            try:
+                found: dict[str, float] | str = measure(item)
+            except GmcBenchError as error:
+                found = str(error)
+            except MemoryError:
+                found = _ALLOCATION
+            except Exception as error:  # noqa: BLE001 - a method may fail in any way at any size
+                text = " ".join(f"{type(error).__name__}: {error}".split())
+                found = _ALLOCATION if _ALLOCATION in text else f"failed with {text[:200]}"
+            connection.send(found)
+            if isinstance(found, str):
+                return
+
+
+def resident_bytes(pid: int | None = None) -> int | None:
+    """Return the resident memory of a process, of this one by default; `None` without /proc."""
+    try:
+        pages = Path(f"/proc/{pid or os.getpid()}/statm").read_text(encoding="ascii").split()[1]
+    except (OSError, IndexError):
+        return None
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def start_peak() -> None:
+    """Give freed memory back to the system, and let `peak_resident_bytes` start from here.
+
+    Where the system cannot do either (it takes glibc and /proc), peaks are those of the whole
+    process.
+    """
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def peak_resident_bytes() -> int | None:
+    """Return the largest resident memory since `start_peak`; `None` without /proc."""
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    found = [int(line.split()[1]) for line in lines if line.startswith("VmHWM:")]
+    return 1024 * found[0] if found else None

@@ -1,0 +1,124 @@
+"""The tables of the scaling study."""
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+
+from gmc_bench.studies.scaling import (
+    AXES,
+    LEVEL,
+    QUANTITIES,
+    Axis,
+    Cell,
+    Measurements,
+    Quantity,
+    of_axis,
+)
+from gmc_bench.studies.table import NONE, StudyTable
+
+NO_METHOD = "all methods"
+
+
+def number_text(value: float) -> str:
+    """Return a number with three digits that count."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{digits}f}"
+
+
+def cell_text(cell: Cell | None, quantity: Quantity) -> str:
+    """Return a number, why there is none, or `-` for what nobody has asked for."""
+    if cell is None:
+        return NONE
+    if cell.reason:
+        return f"not measured ({cell.reason})"
+    value = cell.values.get(quantity.key)
+    return NONE if value is None else number_text(value)
+
+
+def exponent_table(found: Measurements, axis: Axis) -> StudyTable:
+    """Return the exponent of every fitted quantity with its interval.
+
+    Over tokens there is a row per method, over bodies a row per quantity and method; what has
+    nothing to do with a method is of `all methods`.
+    """
+    quantities = [q for q in of_axis(axis) if q.fitted and found.methods(q)]
+    note = (
+        f"Exponent b of cost ~ {axis}^b, with its {LEVEL:.0%} interval: least squares on "
+        f"logarithms over the sizes from the geometric mean of the smallest and the largest that "
+        f"were measured; {NONE} with fewer than three of them."
+    )
+    if axis == "bodies":
+        rows = [
+            (quantity.title, method or NO_METHOD, *_exponent_cells(found, quantity, method))
+            for quantity in quantities
+            for method in found.methods(quantity)
+        ]
+        return StudyTable(("Quantity", "Method", "Exponent", "Fitted to"), tuple(rows), (note,))
+    methods = sorted({method for quantity in quantities for method in found.methods(quantity)})
+    lines = []
+    for method in methods:
+        cells = [_exponent_cells(found, quantity, method) for quantity in quantities]
+        ranges = dict.fromkeys(place for _, place in cells if place != NONE)
+        lines.append((method, *(text for text, _ in cells), " / ".join(ranges) or NONE))
+    headings = ("Method", *(quantity.title for quantity in quantities), "Fitted to")
+    return StudyTable(headings, tuple(lines), (note,))
+
+
+def _exponent_cells(found: Measurements, quantity: Quantity, method: str) -> tuple[str, str]:
+    exponent = found.exponent(quantity, method)
+    if exponent is None:
+        return NONE, NONE
+    return exponent.text, f"{exponent.sizes[0]:,} to {exponent.sizes[-1]:,}"
+
+
+def size_table(found: Measurements, quantities: Sequence[Quantity]) -> StudyTable:
+    """Return a row per quantity and method, and a column per size; all of one axis."""
+    sizes = found.sizes(quantities[0].axis)
+    rows = [
+        (
+            quantity.heading,
+            method or NO_METHOD,
+            *(cell_text(found.cell(quantity, method, size), quantity) for size in sizes),
+        )
+        for quantity in quantities
+        for method in found.methods(quantity)
+    ]
+    return StudyTable(("Quantity", "Method", *(f"{size:,}" for size in sizes)), tuple(rows))
+
+
+def markdown_page(found: Measurements, title: str, notes: tuple[str, ...]) -> str:
+    """Return all tables as one page: exponents first, then every quantity."""
+    parts = [f"# {title}", *notes]
+    for axis in AXES:
+        shown = [quantity for quantity in of_axis(axis) if found.methods(quantity)]
+        if shown:
+            parts.append(_section(exponent_table(found, axis), f"Exponents over {axis}"))
+            parts.append(_section(size_table(found, shown), f"Costs over {axis}"))
+    return "\n\n".join(parts) + "\n"
+
+
+def _section(table: StudyTable, title: str) -> str:
+    return f"#{table.to_markdown(title)}".rstrip()
+
+
+def csv_page(found: Measurements) -> str:
+    """Return a line per number: what, of which method, at which size, or why there is none."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("axis", "quantity", "unit", "method", "size", "value", "not measured"))
+    for quantity in QUANTITIES:
+        for method in found.methods(quantity):
+            for size in found.sizes(quantity.axis):
+                cell = found.cell(quantity, method, size)
+                if cell is None:
+                    continue
+                value = cell.values.get(quantity.key)
+                if value is None and not cell.reason:
+                    continue
+                shown = "" if value is None else repr(value)
+                row = (quantity.axis, f"{quantity.kind}/{quantity.key}", quantity.unit)
+                writer.writerow((*row, method, size, shown, cell.reason))
+    return text.getvalue()

@@ -1,0 +1,41 @@
+"""Protocols of the suites whose bodies are made of limbs: one set of rules for all of them."""
+
+from gmc_bench.suites.protocol import EvaluationConfig, PPOConfig, Protocol
+
+SMOKE = Protocol(
+    name="smoke",
+    preset="lite",
+    env_steps=8_192,
+    num_envs=16,
+    rollout_length=64,
+    ppo=PPOConfig(repeat=2, batch_size=512, warmup_iterations=1),
+    evaluation=EvaluationConfig(episodes=1, modes=("deterministic",)),
+    sampling_warmup_iterations=2,
+    seeds=(1,),
+)
+
+# Short rollouts and small minibatches: with a KL stop, the policy moves a bounded distance per
+# iteration, so many short iterations learn more from the same steps (docs/protocols.md).
+LITE = Protocol(
+    name="lite",
+    preset="lite",
+    env_steps=600_000,
+    num_envs=64,
+    rollout_length=32,
+    ppo=PPOConfig(repeat=4, batch_size=512, lr=5e-4, warmup_iterations=2),
+    evaluation=EvaluationConfig(episodes=4),
+    sampling_warmup_iterations=40,
+    seeds=(1, 2, 3),
+)
+
+PAPER = Protocol(
+    name="paper",
+    preset="paper",
+    env_steps=100_000_000,
+    num_envs=32,
+    rollout_length=2560,
+    evaluation=EvaluationConfig(episodes=16),
+)
+
+PROTOCOLS = {protocol.name: protocol for protocol in (SMOKE, LITE, PAPER)}
+"""By name."""

@@ -1,0 +1,96 @@
+import json
+
+import pytest
+
+from gmc_bench.cli.main import main
+from gmc_bench.generation import produce
+from gmc_bench.generation.judge import Verdict
+from gmc_bench.generation.search import search
+from gmc_bench.library import load_morphologies
+
+
+def _all(body, seed):
+    return Verdict()
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path))
+    monkeypatch.setattr(
+        produce, "search", lambda *a, **options: search(*a, judge_body=_all, **options)
+    )
+    return tmp_path
+
+
+def _generate(*options):
+    return main(["morphologies", "generate", *options])
+
+
+def test_a_set_is_generated_and_can_be_loaded(capsys):
+    options = ("--train", "2", "--test", "1", "--limbs", "4-5", "--workers", "1")
+    assert _generate("mine", *options, "--seed", "7") == 0
+    out = capsys.readouterr().out
+    bodies = load_morphologies("mine")
+    assert bodies.digest[:12] in out
+    assert "judged  " in out
+    assert {b.num_limbs for members in bodies.splits.values() for b in members} <= {4, 5}
+    assert _generate("mine", *options, "--seed", "8") == 0
+    assert load_morphologies("mine").digest != bodies.digest
+
+
+def test_options_reach_the_recipe(capsys):
+    assert (
+        _generate(
+            *("mine", "--train", "1", "--test", "1", "--limbs", "6-8", "--mean-limbs", "7.5"),
+            *("--asymmetric", "--size", "0.8-1.2", "--loops", "1", "--seed", "5", "--workers", "1"),
+        )
+        == 0
+    )
+    bodies = load_morphologies("mine")
+    scores = json.loads(next(iter(produce.data_dir().rglob("scores.json"))).read_text())
+    assert scores["recipe"] == {
+        "seed": 5,
+        "train": 1,
+        "test": 1,
+        "limbs": [6, 8],
+        "spread": "mean",
+        "mean_limbs": 7.5,
+        "form": {"symmetric": False, "size": [0.8, 1.2]},
+        "loops": [1, 1],
+        "loop_share": 1.0,
+    }
+    assert all(len(b.loops) == 1 for members in bodies.splits.values() for b in members)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--limbs", "9-4"), "two whole numbers as LO-HI, the lower first, got '9-4'"),
+        (("--limbs", "many"), "two whole numbers as LO-HI, the lower first, got 'many'"),
+        (("--size", "0.1-9"), "sizes of limbs are 0.1-9"),
+        (("--mean-limbs", "40"), "the mean of 40 limbs does not lie between 5 and 11"),
+        (("--mean-limbs", "7", "--histogram", "unimal"), "not allowed with"),
+        (("--loop-share", "0.5"), "share of bodies with loops is 0.5"),
+        (("--train", "0"), "must be an integer of at least 1"),
+        (("--limb", "4"), "did you mean '--limbs'"),
+    ],
+)
+def test_bad_options_are_one_sentence(options, message, capsys):
+    assert _generate("mine", *options) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_reserved_names_are_refused(capsys):
+    assert _generate("gmc-mine") == 2
+    assert "reserved for generated sets" in capsys.readouterr().err
+
+
+def test_several_sets_are_described_in_one_table(capsys):
+    names = ("gmc-unimal-mini", "gmc-unimal-mini:3")
+    assert main(["morphologies", "describe", *names]) == 0
+    assert "| bodies | 20 | 20 | 3 | 20 |" in capsys.readouterr().out
+    assert main(["morphologies", "describe", *names, "--json"]) == 0
+    assert [row["id"] for row in json.loads(capsys.readouterr().out)] == [
+        "gmc-unimal-mini-v1",
+        "gmc-unimal-mini-v1.first3",
+    ]

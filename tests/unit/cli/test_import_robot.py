@@ -1,0 +1,69 @@
+from pathlib import Path
+
+import gymnasium
+import pytest
+
+from gmc_bench.cli.main import main
+from gmc_bench.morphology.store import imported_sets, load_set
+
+ASSETS = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch, tmp_path):
+    monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path / "data"))
+
+
+def _import(*words):
+    return main(["morphologies", "import", *map(str, words), "--seconds", "0.1"])
+
+
+def test_a_file_is_kept_under_its_own_name_or_another(capsys):
+    assert _import(ASSETS / "hopper.xml") == 0
+    shown = capsys.readouterr().out
+    assert "slot 0: hinge foot_joint, -0.785 to 0.785 rad, motor 200" in shown
+    assert "use it with  --morphologies hopper" in shown
+    assert _import("one", ASSETS / "hopper.xml") == 0
+    assert _import(ASSETS / "hopper.xml", "--as", "two") == 0
+    assert imported_sets() == ["hopper", "one", "two"]
+    digests = {load_set(name).split("test")[0].digest for name in imported_sets()}
+    assert len(digests) == 1
+
+
+def test_a_folder_is_one_set(capsys, tmp_path):
+    folder = tmp_path / "robots"
+    folder.mkdir()
+    for name in ("hopper.xml", "walker2d.xml"):
+        (folder / name).write_text((ASSETS / name).read_text())
+    assert _import("both", folder) == 0
+    assert [body.name for body in load_set("both").split("train")] == ["hopper", "walker2d"]
+
+    (folder / "z.xml").write_text("<mujoco/>")
+    (folder / "y.xml").write_text("<mujoco>")
+    assert _import("both", folder) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert "'z' holds nothing that moves" in lines[1]
+    assert lines[2].endswith("(and 1 more problem)")
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["nothing.xml"], "there is no file or folder nothing.xml"),
+        (["a", "b", "c"], "expected the name of a set and one path"),
+        (["a", "b", "--as", "c"], "expected the name of a set and one path"),
+        (["gmc-x", ASSETS / "hopper.xml"], "reserved for generated sets"),
+        (["A B", ASSETS / "hopper.xml"], "cannot be the id of a set"),
+        ([ASSETS / "swimmer.xml"], "no shape that could touch the ground"),
+        ([ASSETS / "hopper.xml", "--keyframe", "sit"], "has no keyframe 'sit'; it has none"),
+        ([ASSETS / "hopper.xml", "--seconds", "900"], "expected 0 to 60 seconds"),
+    ],
+)
+def test_mistakes_are_told_in_one_sentence(capsys, words, reason):
+    command = ["morphologies", "import", *map(str, words)]
+    assert main(command) == 2
+    error = capsys.readouterr().err
+    assert reason in error
+    assert len(error.splitlines()) == 1
+    assert imported_sets() == []

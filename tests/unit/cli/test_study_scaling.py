@@ -1,0 +1,196 @@
+"""The scaling study from the command line: options, limits, and what is not measured twice."""
+
+import csv
+import json
+
+import pytest
+
+from gmc_bench.cli import study_scaling_run as work
+from gmc_bench.cli.main import make_parser
+from gmc_bench.profiling.scaling_process import Limits, NotMeasured
+from gmc_bench.results.store import read_sealed
+
+TINY = ("study", "scaling", "--method", "recmorph", "--seconds", 0.001)
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Measure in this process, and refuse everything from size 16 on; return what was asked."""
+    asked = []
+
+    def apart(measure, items, limits):
+        for item in items:
+            size = getattr(item, "tokens", None) or item.bodies
+            asked.append((item.kind, size))
+            if size >= 16:
+                yield NotMeasured("more than 1 s")
+                return
+            yield {"act_mib": size / 8, "train_mib": size / 4, "table_mib": 0.5 * size}
+
+    monkeypatch.setattr(work, "measure_apart", apart)
+    return asked
+
+
+def rows(folder):
+    with (folder / "table.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize(
+    ("words", "tokens"),
+    [
+        (["8..64"], [8, 16, 32, 64]),
+        (["6..20"], [6, 8, 16, 20]),
+        (["5", "3", "8..16"], [3, 5, 8, 16]),
+        (["7..7"], [7]),
+    ],
+)
+def test_sizes_are_numbers_or_ranges(words, tokens):
+    parsed = make_parser().parse_args(["study", "scaling", "--tokens", *words])
+    assert sorted({size for sizes in parsed.tokens for size in sizes}) == tokens
+
+
+def test_bodies_go_up_in_steps_of_three():
+    parsed = make_parser().parse_args(["study", "scaling", "--bodies", "1..10000"])
+    assert parsed.bodies == [[1, 3, 10, 30, 100, 300, 1000, 3000, 10000]]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--tokens", "0"], "must be at least 1"),
+        (["--tokens", "64..8"], "the smaller number first, got '64..8'"),
+        (["--tokens", "1..2..3"], "must be numbers like 64 or 8..1024"),
+        (["--bodies", "many"], "must be numbers like 64 or 8..1024, got 'many'"),
+        (["--part", "speed"], "--part must be among memory, bodies, time, got 'speed'"),
+        (["--max-gib", "-1"], "a positive number of GiB, got '-1'"),
+        (["--max-seconds", "0"], "a positive number of seconds"),
+        (["--method", "recmorf"], "unknown method 'recmorf'; did you mean 'recmorph'?"),
+        (["--seeds", "1"], "trains nothing, got --seeds"),
+        (["--body", "x"], "trains nothing, got --body"),
+        (["--env-steps", "5"], "unknown option '--env-steps'"),
+        (["--protocol", "short"], "short"),
+    ],
+)
+def test_bad_options_are_refused_in_one_sentence(gmc, words, message):
+    code, out, err = gmc("study", "scaling", *words)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_its_options_are_not_for_other_studies(gmc):
+    code, _, err = gmc("study", "components", "--max-gib", 2)
+    assert code == 2
+    assert "--max-gib is for the study 'scaling', got it for 'components'" in err
+
+
+def test_it_is_in_the_list(gmc):
+    assert "scaling" in gmc("study")[1]
+
+
+def test_a_dry_run_measures_nothing(gmc, measured, tmp_path):
+    code, out, _ = gmc(*TINY, "--bodies", 1, 5, "--dry-run", "--out", tmp_path / "s")
+    assert code == 0
+    assert "act-time" in out
+    assert "1 5" in out
+    assert measured == []
+    assert not (tmp_path / "s").exists()
+
+
+def test_what_is_refused_has_no_number_and_nothing_larger_is_tried(gmc, measured, tmp_path):
+    folder = tmp_path / "s"
+    code, out, _ = gmc(*TINY, "--part", "memory", "--tokens", "2..64", "--out", folder)
+    assert code == 0
+    assert [place for place in measured if place[1] >= 16] == [
+        ("act-memory", 16), ("train-memory", 16),
+    ]  # fmt: skip
+    found = {(row["quantity"], row["size"]): row for row in rows(folder)}
+    act = [found["act-memory/act_mib", str(2**k)] for k in range(1, 7)]
+    assert [row["value"] for row in act] == ["0.25", "0.5", "1.0", "", "", ""]
+    assert [row["not measured"] for row in act[3:]] == [
+        "more than 1 s", "more than 1 s at 16", "more than 1 s at 16",
+    ]  # fmt: skip
+    page = (folder / "table.md").read_text()
+    assert "not measured (more than 1 s at 16)" in page
+    assert "Exponents over tokens" in out
+    result, _ = read_sealed(folder / "study.json")
+    assert result["setting"]["versions"].keys() >= {"torch", "mujoco"}
+    assert result["setting"]["hardware"]["threads"] == 1
+    assert len(result["cells"]) == 12
+
+
+def test_a_finished_cell_is_not_measured_again(gmc, measured, tmp_path):
+    words = (*TINY, "--part", "memory", "--out", tmp_path / "s", "--tokens")
+    gmc(*words, 2, 8, 32)
+    first = list(measured)
+    for again in ((*words, 2, 8, 32), ("study", "--resume", tmp_path / "s")):
+        measured.clear()
+        assert gmc(*again)[0] == 0
+        assert measured == []
+    gmc(*words, 2, 4, 8, 16, 32, 64)
+    # 32 was refused, so that 64 is; 16 has to be tried, and is refused on its own.
+    assert [place for place in measured if place[0] == "act-memory"] == [
+        ("act-memory", 4), ("act-memory", 16),
+    ]  # fmt: skip
+    assert ("act-memory", 32) in first
+
+
+def test_a_cell_of_another_version_of_the_method_is_measured_again(gmc, measured, tmp_path):
+    words = (*TINY, "--part", "memory", "--out", tmp_path / "s", "--tokens", 2)
+    gmc(*words)
+    path = tmp_path / "s" / "cells" / "act-memory_recmorph_2.json"
+    content, _ = read_sealed(path)
+    path.write_bytes(work.sealed({**content, "version": content["version"] + 1}))
+    measured.clear()
+    gmc(*words)
+    assert measured == [("act-memory", 2)]
+
+
+def test_another_setting_wants_another_folder(gmc, measured, tmp_path):
+    words = ("--part", "memory", "--tokens", 2, "--out", tmp_path / "s")
+    assert gmc(*TINY, *words)[0] == 0
+    code, _, err = gmc(*TINY, *words, "--max-gib", 9)
+    assert code == 2
+    assert "was measured with another --max-gib (4" in err
+    path = tmp_path / "s" / "scaling.json"
+    content = json.loads(path.read_bytes())
+    content.pop("digest")
+    content["setting"]["versions"]["torch"] = "1.0"
+    path.write_bytes(work.sealed(content))
+    code, _, err = gmc(*TINY, *words)
+    assert code == 2
+    assert "another versions" in err
+
+
+def test_a_folder_with_something_else_is_left_alone(gmc, measured, tmp_path):
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "notes.txt").write_text("mine")
+    code, _, err = gmc(*TINY, "--tokens", 2, "--out", tmp_path / "s")
+    assert code == 2
+    assert "already exists and is not empty" in err
+
+
+@pytest.mark.slow
+def test_a_real_measurement_ends_up_in_the_tables(gmc, tmp_path):
+    folder = tmp_path / "s"
+    words = ("--part", "memory", "--tokens", 4, 8, 16, 32, 64, 128, "--out", folder)
+    code, out, err = gmc(*TINY, *words)
+    assert code == 0, err
+    exponent = next(line for line in out.splitlines() if line.startswith("recmorph"))
+    assert 0.9 < float(exponent.split()[1]) < 1.1
+    assert (folder / "tokens.png").read_bytes()[:4] == b"\x89PNG"
+    assert all(float(row["value"]) > 0 for row in rows(folder))
+
+
+def test_limits_are_those_asked_for(gmc, monkeypatch, tmp_path):
+    seen = []
+
+    def apart(measure, items, limits):
+        seen.append(limits)
+        yield from ({"act_mib": 1.0, "train_mib": 1.0} for _ in items)
+
+    monkeypatch.setattr(work, "measure_apart", apart)
+    words = ("--part", "memory", "--tokens", 2, "--max-gib", 0.5, "--max-seconds", 7)
+    gmc(*TINY, *words, "--out", tmp_path / "s")
+    assert seen == [Limits(2**29, 7.0)]

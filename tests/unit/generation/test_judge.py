@@ -1,0 +1,113 @@
+from dataclasses import replace
+
+import mujoco
+import numpy as np
+import pytest
+
+from gmc_bench.generation import judge as judge_module
+from gmc_bench.generation.bodies import grow_clear_body
+from gmc_bench.generation.judge import judge, simulate_randomly
+from gmc_bench.generation.released import build_released
+from gmc_bench.generation.viability import Viability
+from gmc_bench.morphology.mjcf import emit_mjcf
+from gmc_bench.morphology.schema import Actuator, Loop
+
+FLOOR = '<geom type="plane" size="0 0 1"/>'
+
+
+@pytest.fixture(scope="module")
+def body():
+    return min(build_released("gmc-unimal-mini-v1").split("train"), key=lambda b: b.num_limbs)
+
+
+@pytest.fixture(scope="module")
+def looped():
+    return grow_clear_body(np.random.default_rng(0), 7, "b", loops=1)
+
+
+@pytest.fixture
+def viable(monkeypatch):
+    """Let every body pass the search over gaits, which is tested elsewhere."""
+    monkeypatch.setattr(judge_module, "assess_viability", lambda *_: Viability(1.0, 0.5))
+
+
+def _model(body):
+    return mujoco.MjModel.from_xml_string(emit_mjcf(body, floor=FLOOR))
+
+
+def test_a_sound_body_passes(body, viable):
+    verdict = judge(body, (1, 2))
+    assert (verdict.fault, verdict.best_distance, verdict.surviving_share) == ("", 1.0, 0.5)
+    assert verdict.high_residual == 0.0
+
+
+def test_equal_seeds_give_equal_verdicts(body):
+    assert judge(body, (1, 2)) == judge(body, (1, 2))
+
+
+def test_a_body_that_cannot_move_is_turned_down(body, monkeypatch):
+    monkeypatch.setattr(judge_module, "assess_viability", lambda *_: Viability(0.1, 1.0))
+    assert judge(body, (1, 2)).fault == "viability"
+
+
+def test_a_body_of_lead_or_feathers_is_turned_down(body):
+    for density in (1.0, 30_000.0):
+        limbs = tuple(
+            replace(limb, geom=replace(limb.geom, density=density)) for limb in body.limbs
+        )
+        assert judge(replace(body, limbs=limbs), (1, 2)).fault == "mass"
+
+
+def test_a_body_that_diverges_is_turned_down(body, viable, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    actuators = tuple(Actuator(joint=a.joint, gear=1e9) for a in body.actuators)
+    assert judge(replace(body, actuators=actuators), (1, 2)).fault == "simulation"
+
+
+def test_openings_are_shares_of_the_shorter_limb(looped):
+    openings = simulate_randomly(looped, _model(looped), 50, np.random.default_rng(0))
+    assert openings.shape == (50, 1)
+    assert 0.0 < openings.max() < 0.2
+    # Without its constraint the loop opens as far as the limbs swing.
+    model = _model(looped)
+    model.eq_active0[:] = 0
+    loose = simulate_randomly(looped, model, 50, np.random.default_rng(0))
+    assert loose.max() > 0.3
+
+
+def test_openings_are_the_engines_own(looped):
+    """In free fall, where one engine step follows another, they are the constraint's violation."""
+    model = _model(looped)
+    openings = simulate_randomly(looped, model, 20, np.random.default_rng(0))
+    data = mujoco.MjData(model)
+    rng = np.random.default_rng(0)
+    loop = looped.loops[0]
+    ends = [looped.limbs[limb].geom.end for limb in (loop.first, loop.second)]
+    length = min(np.linalg.norm(end) for end in ends)
+    for opening in openings:
+        data.ctrl[:] = rng.uniform(-1.0, 1.0, size=model.nu)
+        mujoco.mj_step(model, data, 4)
+        mujoco.mj_fwdPosition(model, data)
+        closing = data.efc_type == mujoco.mjtConstraint.mjCNSTR_EQUALITY
+        assert opening[0] * length == pytest.approx(np.linalg.norm(data.efc_pos[closing]), abs=1e-7)
+
+
+def test_a_body_whose_loop_gives_way_is_turned_down(looped, viable, monkeypatch):
+    monkeypatch.setattr(judge_module, "LOOP_STEPS", 20)
+    openings = np.full((20, 1), 0.003)
+    monkeypatch.setattr(judge_module, "simulate_randomly", lambda *_: openings)
+    verdict = judge(looped, (0, 0))
+    assert (verdict.fault, verdict.median_residual, verdict.high_residual) == ("", 0.003, 0.003)
+    openings[0] = 0.5
+    assert judge(looped, (0, 0)).fault == "loops"
+    openings[:] = 0.004  # within the limit of 0.005, but not by the margin
+    assert judge(looped, (0, 0)).fault == "loops"
+
+
+def test_two_loops_are_judged_by_the_worse(looped, viable, monkeypatch):
+    others = [i for i in range(1, looped.num_limbs) if looped.limbs[i].parent > 0]
+    second = Loop(first=others[-1], second=0, anchor=(0.0, 0.0, 0.0))
+    twice = replace(looped, loops=(*looped.loops, second))
+    openings = np.stack([np.full(20, 0.001), np.full(20, 0.03)], axis=1)
+    monkeypatch.setattr(judge_module, "simulate_randomly", lambda *_: openings)
+    assert judge(twice, (0, 0)).median_residual == 0.03

@@ -1,0 +1,101 @@
+import math
+
+import mujoco
+import numpy as np
+import pytest
+
+from gmc_bench.generation import bodies as bodies_module
+from gmc_bench.generation import loops as loops_module
+from gmc_bench.generation.bodies import Form, grow_clear_body
+from gmc_bench.morphology.mjcf import emit_mjcf, parse_mjcf
+
+
+def _grow(seed, num_limbs, loops, **options):
+    return grow_clear_body(np.random.default_rng(seed), num_limbs, "b", loops=loops, **options)
+
+
+def _origins(body):
+    origins = [np.zeros(3)]
+    for limb in body.limbs[1:]:
+        origins.append(origins[limb.parent] + np.array(limb.position))
+    return origins
+
+
+def _leaves(body):
+    return set(range(body.num_limbs)) - set(body.parents)
+
+
+@pytest.mark.parametrize(("seed", "loops"), [(0, 1), (1, 1), (2, 2), (3, 2)])
+def test_a_bridge_spans_two_tips(seed, loops):
+    body = _grow(seed, 8, loops)
+    assert body.num_limbs == 9
+    assert len(body.loops) == loops
+    origins = _origins(body)
+    for loop in body.loops:
+        bridge, other = body.limbs[loop.first], body.limbs[loop.second]
+        far = origins[loop.second] + np.array(other.geom.end)
+        near = origins[bridge.parent] + np.array(body.limbs[bridge.parent].geom.end)
+        anchor = origins[loop.first] + np.array(loop.anchor)
+        np.testing.assert_allclose(anchor, far, atol=2e-6)
+        # The capsule leaves one radius at both ends, and its hinges are at the upper tip.
+        assert math.dist(near, far) == pytest.approx(math.hypot(*bridge.geom.end) + 0.1, abs=1e-5)
+        pivot = origins[loop.first] + np.array(bridge.joints[0].position)
+        np.testing.assert_allclose(pivot, near, atol=2e-6)
+        low, high = loops_module.BRIDGED
+        assert low <= math.dist(near, far) <= high
+        assert bridge.geom.end[2] <= 1e-9  # never upwards
+        assert [joint.slot for joint in bridge.joints] == [0, 1]
+        assert all(joint.range[0] < 0.0 < joint.range[1] for joint in bridge.joints)
+        assert {loop.first, loop.second} <= _leaves(body)
+
+
+def test_two_loops_of_a_symmetric_body_are_mirror_images():
+    for seed in range(10):
+        body = _grow(seed, 8, 2)
+        first, second = body.loops
+        if (first.first, second.first) in body.symmetric_limbs:
+            break
+    else:
+        pytest.fail("no body had a pair of loops")
+    assert second.anchor == pytest.approx((first.anchor[0], -first.anchor[1], first.anchor[2]))
+    assert (first.second, second.second) in body.symmetric_limbs
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_engine_starts_with_closed_loops_and_no_contact(seed):
+    body = _grow(seed, 9, 1 + seed % 2)
+    model = mujoco.MjModel.from_xml_string(emit_mjcf(body))
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    closing = data.efc_type == mujoco.mjtConstraint.mjCNSTR_EQUALITY
+    assert closing.sum() == 3 * len(body.loops)
+    assert np.abs(data.efc_pos[closing]).max() < 1e-9
+    for contact in data.contact:
+        pair = tuple(sorted(model.geom_bodyid[[contact.geom1, contact.geom2]] - 1))
+        assert pair in body.symmetric_limbs
+
+
+def test_tips_are_joined_where_no_bridge_fits(monkeypatch):
+    monkeypatch.setattr(bodies_module, "add_bridges", lambda rng, draft, loops: None)
+    body = _grow(2, 9, 1)
+    assert body.num_limbs == 10
+    (loop,) = body.loops
+    origins = _origins(body)
+    tips = [
+        origins[limb] + np.array(body.limbs[limb].geom.end) for limb in (loop.first, loop.second)
+    ]
+    anchor = origins[loop.first] + np.array(loop.anchor)
+    np.testing.assert_allclose(anchor, (tips[0] + tips[1]) / 2, atol=2e-6)
+    assert math.dist(*tips) <= loops_module.JOINED
+    assert {loop.first, loop.second} <= _leaves(body)
+
+
+def test_asymmetric_bodies_have_loops_of_their_own():
+    body = _grow(1, 9, 1, form=Form(symmetric=False))
+    assert len(body.loops) == 1
+    assert body.symmetric_limbs == ()
+
+
+def test_loops_survive_being_written_and_read():
+    body = _grow(0, 8, 2)
+    assert parse_mjcf(emit_mjcf(body), "b").digest == body.digest

@@ -1,0 +1,80 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gmc_bench.generation.bodies import grow_clear_body
+from gmc_bench.generation.portrait import MEASURES, comparison_table, portray, portray_set
+from gmc_bench.generation.released import build_released
+from gmc_bench.morphology.schema import MorphologySet
+
+
+@pytest.fixture(scope="module")
+def mini():
+    return build_released("gmc-unimal-mini-v1")
+
+
+def test_a_body_is_measured(mini):
+    body = mini.split("train")[0]
+    found = portray(body, behaviour=False)
+    assert (found.limbs, found.joints, found.loops) == (body.num_limbs, body.num_joints, 0)
+    volume = sum(
+        limb.geom.density
+        * (
+            4 / 3 * np.pi * limb.geom.radius**3
+            + np.pi * limb.geom.radius**2 * np.linalg.norm(limb.geom.end)
+        )
+        for limb in body.limbs
+    )
+    assert found.mass == pytest.approx(volume)
+    assert found.gear == np.mean([a.gear for a in body.actuators])
+    assert found.distance is None
+    assert portray(grow_clear_body(np.random.default_rng(0), 7, "b", loops=1), behaviour=False)
+
+
+def test_a_body_on_its_torso_stands_and_one_in_the_air_falls():
+    body = grow_clear_body(np.random.default_rng(4), 1, "b")
+    torso = body.limbs[0]
+    lying = replace(body, limbs=(replace(torso, position=(0.0, 0.0, 0.3)), *body.limbs[1:]))
+    dropped = replace(body, limbs=(replace(torso, position=(0.0, 0.0, 3.0)), *body.limbs[1:]))
+    assert portray(lying, behaviour=True).stands == 1.0
+    found = portray(dropped, behaviour=True)
+    assert (found.stands, found.distance, found.survives) == (0.0, 0.0, 0.0)
+
+
+def test_a_set_is_measured_by_split(mini):
+    counted = []
+    found = portray_set(mini, behaviour=False, on_body=lambda: counted.append(1))
+    assert len(counted) == 40
+    limbs = [body.num_limbs for body in mini.split("train")]
+    measured = found["splits"]["train"]["measures"]["limbs"]
+    assert measured["mean"] == np.mean(limbs)
+    assert (measured["low"], measured["high"]) == tuple(np.percentile(limbs, [10, 90]))
+    assert "stands" not in found["splits"]["train"]["measures"]
+
+
+def test_a_limit_takes_bodies_from_the_whole_split(mini):
+    found = portray_set(mini, behaviour=False, limit=4)
+    assert (found["splits"]["test"]["count"], found["splits"]["test"]["measured"]) == (20, 4)
+    every_fifth = mini.split("test")[::5]
+    assert found["splits"]["test"]["measures"]["limbs"]["mean"] == np.mean(
+        [body.num_limbs for body in every_fifth]
+    )
+
+
+def test_sets_stand_side_by_side(mini):
+    small = MorphologySet(
+        id="small", splits={split: mini.split(split)[:1] for split in mini.splits}, source=""
+    )
+    table = comparison_table([
+        portray_set(mini, behaviour=False),
+        portray_set(small, behaviour=True),
+    ])  # fmt: skip
+    lines = table.splitlines()
+    header = "| | gmc-unimal-mini-v1 train | gmc-unimal-mini-v1 test | small train | small test |"
+    assert lines[0] == header
+    assert "| bodies | 20 | 20 | 1 | 1 |" in lines
+    assert all(line.count("|") == 6 for line in lines)
+    rows = {line.split("|")[1].strip(): line for line in lines}
+    assert set(MEASURES.values()) <= set(rows)
+    assert rows[MEASURES["distance"]].startswith(f"| {MEASURES['distance']} | - | - | ")

@@ -1,0 +1,120 @@
+import json
+import multiprocessing
+import os
+import signal
+import time
+from functools import partial
+
+import pytest
+
+from gmc_bench.errors import MorphologySetError, StorageError
+from gmc_bench.generation import search as search_module
+from gmc_bench.generation.judge import Verdict, judge
+from gmc_bench.generation.recipe import Recipe, candidate_cell
+from gmc_bench.generation.search import search
+
+RECIPE = Recipe(seed=1, train=4, test=3, limbs=(3, 5))
+
+
+def _every_third(body, seed, calls=None):
+    """Turn down two of three bodies, as their hashes have it."""
+    if calls is not None:
+        calls.append(seed[1])
+    fault = "" if int(body.digest, 16) % 3 == 0 else "viability"
+    return Verdict(fault=fault, best_distance=1.0)
+
+
+def _indices(found):
+    return {split: [judged.index for judged in members] for split, members in found.splits.items()}
+
+
+def test_quotas_are_filled_in_the_order_of_the_candidates(tmp_path):
+    counts = []
+    found = search(RECIPE, tmp_path / "j", on_judged=counts.append, judge_body=_every_third)
+    for split, quota in RECIPE.quotas.items():
+        cells = [candidate_cell(RECIPE, judged.index) for judged in found.splits[split]]
+        assert {cell: cells.count(cell) for cell in cells} == quota
+        assert _indices(found)[split] == sorted(_indices(found)[split])
+    assert found.num_judged == 7 + sum(found.faults.values()) == len(counts)
+    assert counts[-1] == 7
+    assert found.faults["viability"] > 5
+    digests = [judged.digest for members in found.splits.values() for judged in members]
+    assert len(set(digests)) == 7
+
+
+def test_a_search_goes_on_where_it_was_interrupted(tmp_path):
+    whole = search(RECIPE, tmp_path / "whole", judge_body=_every_third)
+    journal, calls = tmp_path / "cut", []
+
+    def stop(found):
+        if found == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search(RECIPE, journal, on_judged=stop, judge_body=partial(_every_third, calls=calls))
+    first = list(calls)
+    with journal.open("a") as file:
+        file.write('{"index": 3, "dig')  # killed while it was writing
+    resumed = search(RECIPE, journal, judge_body=partial(_every_third, calls=calls))
+    assert resumed == whole
+    assert first
+    assert len(calls) == len(set(calls))
+    assert journal.read_bytes() == (tmp_path / "whole").read_bytes()
+    again = search(RECIPE, journal, judge_body=partial(_every_third, calls=calls[:]))
+    assert again == whole
+
+
+def test_journals_of_other_recipes_are_refused(tmp_path):
+    search(RECIPE, tmp_path / "j", judge_body=_every_third)
+    other = Recipe(seed=2, train=1, test=1, limbs=(3, 5))
+    with pytest.raises(StorageError, match="not the journal of this search"):
+        search(other, tmp_path / "j", judge_body=_every_third)
+    with pytest.raises(StorageError, match="cannot keep the search"):
+        search(RECIPE, tmp_path, judge_body=_every_third)
+
+
+def test_repeated_bodies_are_turned_down(tmp_path):
+    recipe = Recipe(seed=1, train=1, test=1, limbs=(2, 2))
+    found = search(recipe, tmp_path / "j", judge_body=lambda body, seed: Verdict())
+    lines = [json.loads(line) for line in (tmp_path / "j").read_text().splitlines()[1:]]
+    assert found.splits["train"][0].digest != found.splits["test"][0].digest
+    lines[1]["digest"] = lines[0]["digest"]
+    header = (tmp_path / "j").read_text().splitlines()[0]
+    (tmp_path / "j").write_text("\n".join([header, *map(json.dumps, lines)]) + "\n")
+    found = search(recipe, tmp_path / "j", judge_body=lambda body, seed: Verdict())
+    assert found.faults["repeated"] == 1
+    assert found.splits["train"][0].digest != found.splits["test"][0].digest
+
+
+def test_a_search_without_success_gives_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(search_module, "MAX_BARREN", 10)
+    with pytest.raises(MorphologySetError, match=r"10 bodies in a row .*mass 10.*with 0 found"):
+        search(RECIPE, tmp_path / "j", judge_body=lambda body, seed: Verdict(fault="mass"))
+
+
+@pytest.mark.slow
+def test_the_number_of_processes_does_not_change_the_outcome(tmp_path):
+    recipe = Recipe(seed=1, train=2, test=2, limbs=(4, 5))
+    found = [search(recipe, tmp_path / str(n), n, judge_body=judge) for n in (1, 2, 3)]
+    assert found[0] == found[1] == found[2]
+
+
+def _search_for_ever(recipe, journal):
+    search(recipe, journal, 1)
+
+
+@pytest.mark.slow
+def test_a_killed_search_goes_on(tmp_path):
+    recipe = Recipe(seed=1, train=2, test=2, limbs=(4, 5))
+    whole = search(recipe, tmp_path / "whole")
+    journal = tmp_path / "killed"
+    process = multiprocessing.get_context("fork").Process(
+        target=_search_for_ever, args=(recipe, journal)
+    )
+    process.start()
+    while not journal.exists() or journal.read_bytes().count(b"\n") < 5:
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    assert 5 <= journal.read_bytes().count(b"\n") < (tmp_path / "whole").read_bytes().count(b"\n")
+    assert search(recipe, journal) == whole

@@ -1,0 +1,134 @@
+import math
+
+import mujoco
+import numpy as np
+import pytest
+
+from gmc_bench.generation import sweep as sweep_module
+from gmc_bench.generation.bodies import grow_clear_body
+from gmc_bench.generation.collision import Shape, any_near, gap
+from gmc_bench.generation.sweep import start_sweep
+from gmc_bench.morphology.mjcf import emit_mjcf
+from gmc_bench.morphology.schema import Geom, Joint, Limb
+
+RNG = np.random.default_rng(0)
+
+
+def _limb(parent, position, end, *ranges, axis=(0.0, 1.0, 0.0), pivot=(0.0, 0.0, 0.0)):
+    joints = tuple(
+        Joint(
+            name=f"j{slot}",
+            axis=axis,
+            position=pivot,
+            range=tuple(map(math.radians, pair)),
+            slot=slot,
+        )
+        for slot, pair in enumerate(ranges)
+    )
+    geom = Geom(kind="capsule", radius=0.05, end=end)
+    return Limb(name="limb", parent=parent, position=position, geom=geom, joints=joints)
+
+
+def _arms(*second):
+    """Return what comes of a still arm along +x, 0.3 m up, and a second limb below it."""
+    arm = start_sweep().with_limb(_limb(0, (0.2, 0.0, 0.3), (0.4, 0.0, 0.0)), RNG)
+    return arm.with_limb(_limb(0, (0.2, 0.0, 0.0), (0.4, 0.0, 0.0), *second), RNG)
+
+
+def test_a_limb_that_swings_into_another_is_refused():
+    # Turning by -a lifts the tip by 0.4 sin a; the axes must stay 0.1 m apart: a < asin(0.5).
+    assert _arms((-20, 0)) is not None
+    assert _arms((-40, 0)) is None
+    assert _arms((0, 40)) is not None
+
+
+def test_a_limb_that_swings_past_between_two_ends_of_its_range_is_refused():
+    # Both ends of the range are clear; the other arm lies on the way.
+    assert _arms((-90, 0)) is None
+    last = _arms((-20, 0)).movers
+    assert np.count_nonzero(last == 2) == 3
+
+
+def test_combined_joints_are_looked_at_in_random_poses(monkeypatch):
+    two = ((-20, 0), (-20, 0))
+    assert _arms(*two) is not None  # one joint at a time clears
+    many = start_sweep(200).with_limb(_limb(0, (0.2, 0.0, 0.3), (0.4, 0.0, 0.0)), RNG)
+    assert many.with_limb(_limb(0, (0.2, 0.0, 0.0), (0.4, 0.0, 0.0), *two), RNG) is None
+
+
+def test_parents_and_named_limbs_may_be_touched():
+    first = start_sweep().with_limb(_limb(0, (0.1, 0.0, 0.0), (0.3, 0.0, 0.0)), RNG)
+    assert first is not None  # it starts inside the torso, its parent
+    crossing = _limb(0, (0.3, 0.0, 0.0), (0.0, 0.3, 0.0))
+    assert first.with_limb(crossing, RNG) is None
+    assert first.with_limb(crossing, RNG, free_of=[1]) is not None
+
+
+def test_children_move_with_their_parents():
+    # The child hangs on the tip of a limb that turns; it meets the still arm, the limb does not.
+    sweep = start_sweep().with_limb(_limb(0, (0.6, 0.0, 0.3), (0.4, 0.0, 0.0)), RNG)
+    sweep = sweep.with_limb(_limb(0, (0.15, 0.0, 0.0), (0.2, 0.0, 0.0), (-45, 0)), RNG)
+    assert sweep.with_limb(_limb(2, (0.3, 0.0, 0.0), (0.2, 0.0, 0.0)), RNG) is None
+    still = start_sweep().with_limb(_limb(0, (0.6, 0.0, 0.3), (0.4, 0.0, 0.0)), RNG)
+    still = still.with_limb(_limb(0, (0.15, 0.0, 0.0), (0.2, 0.0, 0.0)), RNG)
+    assert still.with_limb(_limb(2, (0.3, 0.0, 0.0), (0.2, 0.0, 0.0)), RNG) is not None
+
+
+def test_a_bridge_is_looked_at_only_while_its_loop_is_closed():
+    # Two posts, and a bridge between their tips that a third limb meets when the first turns.
+    sweep = start_sweep().with_limb(_limb(0, (0.3, 0.0, 0.0), (0.0, 0.0, -0.3), (-60, 0)), RNG)
+    sweep = sweep.with_limb(_limb(0, (-0.3, 0.0, 0.0), (0.0, 0.0, -0.3)), RNG)
+    sweep = sweep.with_limb(_limb(0, (0.5, 0.0, -0.7), (0.1, 0.0, 0.0)), RNG)
+    bridge = _limb(1, (-0.1, 0.0, -0.3), (-0.4, 0.0, 0.0), (-60, 60))
+    assert sweep.with_limb(bridge, RNG) is None
+    closed = sweep.with_limb(bridge, RNG, closes=2)
+    assert closed is not None
+    torn = np.isin(closed.movers, [1, sweep_module._ALL])
+    assert (closed.placed[4] == ~torn).all()
+    assert closed.placed[:4].all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_poses_are_those_of_the_engine(seed):
+    body = grow_clear_body(np.random.default_rng(seed), 6, "b")
+    model = mujoco.MjModel.from_xml_string(emit_mjcf(body))
+    data = mujoco.MjData(model)
+    sweep = start_sweep(0)
+    for limb in body.limbs[1:]:
+        sweep = sweep.with_limb(limb, RNG, free_of=range(body.num_limbs))
+    pose = 1
+    for index, limb in enumerate(body.limbs):
+        for joint in limb.joints:
+            low, high = joint.range
+            steps = math.ceil(math.degrees(high - low) / 10 - 1e-9)
+            for angle in np.linspace(low, high, steps + 1):
+                data.qpos[:] = 0.0
+                data.qpos[3] = 1.0
+                data.joint(joint.name).qpos = angle
+                mujoco.mj_kinematics(model, data)
+                np.testing.assert_allclose(sweep.origins[:, pose], data.xpos[1:], atol=1e-9)
+                frames = data.xmat[1:].reshape(-1, 3, 3)
+                np.testing.assert_allclose(sweep.rotations[:, pose], frames, atol=1e-9)
+                assert sweep.movers[pose] == index
+                pose += 1
+    assert pose == len(sweep.movers)
+
+
+def test_compiled_distances_are_those_of_two_shapes():
+    rng = np.random.default_rng(1)
+    met = 0
+    for _ in range(300):
+        points = rng.uniform(-0.5, 0.5, size=(4, 3))
+        if rng.random() < 0.2:
+            points[1] = points[0]  # a sphere
+        if rng.random() < 0.2:
+            points[3] = points[2]
+        start, end, other_start, other_end = points
+        one = Shape(tuple(start), tuple(end), 0.1)
+        expected = gap(one, Shape(tuple(other_start), tuple(other_end), 0.05)) < 0.0
+        met += expected
+        reach, counts = np.array([0.15]), np.ones((1, 1), bool)
+        rows = [np.array([[p]]) for p in (other_start, other_end)]
+        assert any_near(start[None], end[None], *rows, reach, counts) == expected
+        assert not any_near(start[None], end[None], *rows, reach, ~counts)
+    assert 30 < met < 270

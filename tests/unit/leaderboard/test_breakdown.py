@@ -1,0 +1,54 @@
+import pytest
+
+from gmc_bench.leaderboard.aggregate import aggregate
+from gmc_bench.leaderboard.analysis import analyse
+from gmc_bench.leaderboard.breakdown import break_down
+from gmc_bench.leaderboard.tables import to_latex, to_markdown
+from gmc_bench.results.store import StoredRecord, record_digest
+from gmc_bench.testing.records import make_record, make_returns
+
+SIZES = {"a": 6, "b": 7, "c": 9, "d": 21, "e": 23}
+
+
+def _table(sizes=SIZES):
+    stored = []
+    for seed, bonus in ((1, 0.0), (2, 10.0)):
+        train = make_returns("train", {"t": [5.0], "u": [7.0]})
+        test = make_returns(
+            "test", {name: [10.0 * k + bonus] for k, name in enumerate(SIZES)}, seen=["b"]
+        )
+        test = tuple(item.model_copy(update={"limbs": sizes[item.body]}) for item in test)
+        record = make_record(
+            task="demo-task-v1",
+            seed=seed,
+            protocol_seeds=(1, 2),
+            returns=train + test,
+            morphologies=make_record().morphologies.model_copy(
+                update={"num_train": 2, "num_test": 5}
+            ),
+        )
+        stored.append(StoredRecord(f"{seed}.json", record, record_digest(record)))
+    (table,), _ = aggregate(stored, set())
+    return table
+
+
+def test_groups_are_averaged_over_bodies_then_over_seeds():
+    (row,) = _table().rows
+    found = break_down(row, "test")
+    assert list(found) == ["5 to 9 limbs", "20 to 24 limbs"]
+    # Bodies a (0) and c (20), as b was trained on; the second seed scores 10 more everywhere.
+    assert found["5 to 9 limbs"].mean == 15.0
+    assert found["20 to 24 limbs"].mean == 40.0
+    assert found["5 to 9 limbs"].sd == pytest.approx(10.0 / 2**0.5)
+    assert break_down(row, "train") == {}
+
+
+def test_tables_show_groups_where_sizes_are_known():
+    analysis = analyse(_table())
+    page = to_markdown(analysis)
+    assert "## Test score by body" in page
+    assert "5 to 9 limbs" in page
+    assert "15.0 ± 7.1" in page
+    assert "20 to 24 limbs" in to_latex(analysis)
+    unknown = analyse(_table(dict.fromkeys(SIZES)))
+    assert "Test score by body" not in to_markdown(unknown)

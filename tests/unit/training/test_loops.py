@@ -1,0 +1,98 @@
+"""Training on bodies with closed loops: what comes open is counted, and counted on after a stop."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from gmc_bench.config import to_dict
+from gmc_bench.methods import METHODS
+from gmc_bench.suites.protocol import PPOConfig, Protocol
+from gmc_bench.tasks.unimal_ft import TASK
+from gmc_bench.testing.morphologies import biped, linkage
+from gmc_bench.tokens.config import TokenConfig
+from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.training.checkpoint import read_latest
+from gmc_bench.training.run_config import RunConfig
+from gmc_bench.training.run_folder import RunFolder
+from gmc_bench.training.trainer import Trainer
+
+BODIES = (linkage(1), biped())
+SMALL = {"width": 8, "hidden": 8}
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    monkeypatch.setattr("gmc_bench.envs.core.OPEN", 0.005)  # random motors open loops that far
+
+    def build(name, method="recmorph", tree="kinematic", bodies=BODIES):
+        spec, settings = METHODS.get(method), SMALL if method == "recmorph" else {}
+        protocol = Protocol(
+            name="unit",
+            preset="lite",
+            env_steps=192,
+            num_envs=4,
+            rollout_length=16,
+            ppo=PPOConfig(repeat=2, batch_size=24, lr=1e-2),
+            sampling_warmup_iterations=1,
+        )
+        config = RunConfig(
+            method=method,
+            method_config=to_dict(spec.make_config("lite", settings)),
+            suite="unit-v1",
+            task="unit-v1",
+            morphologies="unit",
+            morphologies_digest="0" * 64,
+            protocol=protocol,
+            seed=0,
+            checkpoint_interval_s=0.0,
+            tokens=TokenConfig(tree=tree),
+        )
+        path = tmp_path / name
+        folder = RunFolder(path, create=not path.exists())
+        folder.config.touch()
+        layout = TokenSpec(6, loops=True, tree=tree)
+        return Trainer(config, spec, replace(TASK, horizon=12), bodies, layout, folder)
+
+    return build
+
+
+class StopEarlyError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("tree", ["kinematic", "breadth-first"])
+def test_a_continued_run_ends_in_the_same_bits_and_counts(make, tree):
+    whole = make("whole", tree=tree)
+    whole.train()
+
+    def stop(progress):
+        if progress.env_steps == 128:
+            raise StopEarlyError
+
+    with pytest.raises(StopEarlyError):
+        make("parts", tree=tree).train(stop)
+    parts = make("parts", tree=tree)
+    assert parts.env_steps == 128
+    assert parts.collector.loops_opened > 0
+    parts.train()
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(parts.model.state_dict()[name], value), name
+    assert parts.collector.loops_opened == whole.collector.loops_opened > 0
+
+
+@pytest.mark.parametrize("method", ["gcnt", "mlp"])
+def test_methods_of_every_kind_train_on_loops(make, method):
+    trainer = make("run", method)
+    trainer.train()
+    assert trainer.env_steps == 192
+    assert trainer.collector.loops_opened > 0
+
+
+def test_nothing_is_counted_or_stored_without_loops(make):
+    trainer = make("run", bodies=(biped(),))
+    trainer.train()
+    assert trainer.collector.loops_opened is None
+    checkpoint = read_latest(trainer.folder.checkpoints, trainer._digest)
+    assert "loops_opened" not in checkpoint.state
+    assert not any("loops" in name for name in checkpoint.tensors["environment"])
