@@ -23,6 +23,8 @@ CHECK_DURATION = 10.0
 """Random control that every body must simulate, s."""
 LOOP_STEPS = 1_000
 """Control steps of random control over which loops are measured."""
+LOOP_RUNS = 5
+"""How often, each time with other controls: the highest openings are rare events."""
 MEDIAN_RESIDUAL = 0.005
 """Largest median opening of a loop, as a share of limb length."""
 HIGH_RESIDUAL = 0.02
@@ -50,9 +52,9 @@ class Verdict:
     surviving_share: float = 0.0
     """See `Viability`."""
     median_residual: float = 0.0
-    """Median opening of the worst loop, share of limb length; 0 without loops."""
+    """Median opening of the worst loop in the worst run, share of limb length; 0 without loops."""
     high_residual: float = 0.0
-    """99.9th percentile of the opening of the worst loop, share of limb length."""
+    """99.9th percentile of the opening of the worst loop in the worst run, likewise."""
 
 
 def judge(body: Morphology, seed: Sequence[int]) -> Verdict:
@@ -60,7 +62,7 @@ def judge(body: Morphology, seed: Sequence[int]) -> Verdict:
 
     In this order, until it fails: mass and inertia are in `MASS` and `INERTIA`; some open-loop
     gaits carry it, see `Viability.passed`; ten seconds of uniform random control neither diverge
-    nor make the engine warn; its loops stay closed under random control.
+    nor make the engine warn; its loops stay closed in each of several longer runs.
 
     Args:
         body: the body.
@@ -79,18 +81,25 @@ def judge(body: Morphology, seed: Sequence[int]) -> Verdict:
     )
     if not viability.passed:
         return replace(verdict, fault="viability")
-    rng = np.random.default_rng([*seed, 2])
+    runs = LOOP_RUNS if body.loops else 1
     steps = LOOP_STEPS if body.loops else round(CHECK_DURATION / CONTROL_DT)
-    openings = simulate_randomly(body, model, steps, rng)
-    if openings is None:
-        return replace(verdict, fault="simulation")
-    if not body.loops:
-        return verdict
-    median = round(float(np.median(openings, axis=0).max()), 6)
-    high = round(float(np.percentile(openings, 99.9, axis=0).max()), 6)
-    closed = median < LOOP_MARGIN * MEDIAN_RESIDUAL and high < LOOP_MARGIN * HIGH_RESIDUAL
-    fault = "" if closed else "loops"
-    return replace(verdict, fault=fault, median_residual=median, high_residual=high)
+    rng = np.random.default_rng([*seed, 2])
+    medians, highs = [0.0], [0.0]
+    for _ in range(runs):
+        openings = simulate_randomly(body, model, steps, rng)
+        if openings is None:
+            return replace(verdict, fault="simulation")
+        if body.loops:
+            medians.append(float(np.median(openings, axis=0).max()))
+            highs.append(float(np.percentile(openings, 99.9, axis=0).max()))
+    verdict = replace(
+        verdict, median_residual=round(max(medians), 6), high_residual=round(max(highs), 6)
+    )
+    closed = (
+        verdict.median_residual <= LOOP_MARGIN * MEDIAN_RESIDUAL
+        and verdict.high_residual <= LOOP_MARGIN * HIGH_RESIDUAL
+    )
+    return verdict if closed else replace(verdict, fault="loops")
 
 
 def simulate_randomly(

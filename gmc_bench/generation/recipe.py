@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from itertools import accumulate
 from typing import Literal
 
 import numpy as np
@@ -77,10 +78,11 @@ class Recipe:
         for split, count in (("train", self.train), ("test", self.test)):
             looped = round(count * self.loop_share)
             weights = self._weights(split)
+            deal = _apportioned if self.spread == "unimal" else _dealt_evenly
             quotas[split] = {
                 (limbs, has_loops): number
                 for has_loops, wanted in ((False, count - looped), (True, looped))
-                for limbs, number in _apportioned(weights, wanted).items()
+                for limbs, number in deal(weights, wanted).items()
                 if number
             }
         return quotas
@@ -153,6 +155,13 @@ def _apportioned(weights: Mapping[int, float], total: int) -> dict[int, int]:
     for key in by_rest[: total - sum(dealt.values())]:
         dealt[key] += 1
     return dealt
+
+
+def _dealt_evenly(weights: Mapping[int, float], total: int) -> dict[int, int]:
+    """Deal a number out by weights so that every run of keys gets its share: means are kept."""
+    scale = total / sum(weights.values())
+    reached = [0, *(round(round(scale * part, 9)) for part in accumulate(weights.values()))]
+    return {key: reached[k + 1] - reached[k] for k, key in enumerate(weights)}
 
 
 @cache

@@ -98,15 +98,16 @@ def test_variants_of_unknown_names_are_refused_in_a_sentence(name, reason):
 
 
 def test_list_shows_generated_imported_and_importable_sets():
+    generated = ["gmc-large-v1", "gmc-loops-v1", MINI, "gmc-unimal-v1"]
     assert list_sets() == [
-        SetInfo(MINI, "generated", ""),
+        *(SetInfo(name, "generated", "") for name in generated),
         SetInfo("quadrupeds-v1", "built in", ""),
         SetInfo("unimals_100", "not imported", "gmc-bench morphologies import unimals_100 PATH"),
     ]
     _save("unimals_100")
     _save("my-bodies")
     assert [(info.id, info.status) for info in list_sets()] == [
-        (MINI, "generated"),
+        *((name, "generated") for name in generated),
         ("quadrupeds-v1", "built in"),
         ("my-bodies", "imported"),
         ("unimals_100", "imported"),

@@ -111,7 +111,10 @@ def test_the_list_of_bodies_says_what_is_at_hand(gmc):
         row["id"]: row["status"] for row in json.loads(gmc("list", "morphologies", "--json")[1])
     }
     assert status == {
+        "gmc-large-v1": "generated",
+        "gmc-loops-v1": "generated",
         "gmc-unimal-mini-v1": "generated",
+        "gmc-unimal-v1": "generated",
         "quadrupeds-v1": "built in",
         "tiny": "imported",
         "unimals_100": "not imported",

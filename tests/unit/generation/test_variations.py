@@ -388,3 +388,11 @@ def test_published_pairs_are_recovered_and_shapes_keep_the_bodies_contacts(publi
 def test_every_name_has_its_own_draws():
     digests = {build_variations(TINY, name).digest for name in VARIATIONS}
     assert len(digests) == len(VARIATIONS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gmc-unimal-v1", "gmc-large-v1", "gmc-loops-v1"])
+def test_variants_of_the_other_released_sets_are_the_pinned_ones(name):
+    base = build_released(name)
+    found = {f"{prop}-v1": build_variations(base, prop).digest for prop in PROPERTIES}
+    assert found == PINNED[base.digest]

@@ -1,0 +1,18 @@
+"""The suite of larger bodies: locomotion with up to 30 limbs."""
+
+from gmc_bench.suites.limb_protocols import PROTOCOLS
+from gmc_bench.suites.schema import Suite
+
+SUITE = Suite(
+    id="larger-bodies-v1",
+    title="Larger bodies",
+    description=(
+        "One policy for 100 generated bodies of up to 30 limbs, 25 on average, on flat terrain, "
+        "scored on bodies it has never seen."
+    ),
+    tasks=("unimal-ft-v1",),
+    default_morphologies=("gmc-large-v1",),
+    min_token_slots=30,
+    protocols=PROTOCOLS,
+    default_protocol="lite",
+)

@@ -1,0 +1,85 @@
+import math
+from dataclasses import replace
+
+import mujoco
+import numpy as np
+import pytest
+
+from gmc_bench.errors import MorphologySetError
+from gmc_bench.generation import bodies as bodies_module
+from gmc_bench.generation.bodies import grow_clear_body
+from gmc_bench.generation.judge import simulate_randomly
+from gmc_bench.generation.refit import refit_loops
+from gmc_bench.generation.variations import build_variations
+from gmc_bench.morphology.mjcf import emit_mjcf
+from gmc_bench.morphology.schema import MorphologySet
+
+
+def _grow(seed, loops, num_limbs=8):
+    return grow_clear_body(np.random.default_rng(seed), num_limbs, f"b{seed}", loops=loops)
+
+
+def _origins(body):
+    origins = [np.zeros(3)]
+    for limb in body.limbs[1:]:
+        origins.append(origins[limb.parent] + np.array(limb.position))
+    return origins
+
+
+@pytest.mark.parametrize(("seed", "loops"), [(0, 1), (2, 2)])
+def test_loops_of_an_unchanged_body_stay_as_they_are(seed, loops):
+    body = _grow(seed, loops)
+    limbs = list(body.limbs)
+    for old, new in zip(body.loops, refit_loops(body, limbs), strict=True):
+        assert new.anchor == pytest.approx(old.anchor, abs=1e-5)
+    for old, new in zip(body.limbs, limbs, strict=True):
+        assert new.position == pytest.approx(old.position, abs=1e-5)
+        assert new.geom.end == pytest.approx(old.geom.end, abs=1e-5)
+        for joint, again in zip(old.joints, new.joints, strict=True):
+            assert again.axis == pytest.approx(joint.axis, abs=2e-4)
+
+
+def test_shape_variants_close_their_loops():
+    body = _grow(0, 1)
+    base = MorphologySet(
+        id="b", splits={"train": (body,), "test": (_grow(1, 1),)}, source="grown here"
+    )
+    variants = build_variations(base, "module-shape").split("test")
+    assert len({variant.digest for variant in variants} | {body.digest}) == 5
+    for variant in variants:
+        (loop,) = variant.loops
+        origins = _origins(variant)
+        other = variant.limbs[loop.second]
+        tip = origins[loop.second] + np.array(other.geom.end)
+        np.testing.assert_allclose(origins[loop.first] + np.array(loop.anchor), tip, atol=1e-9)
+        bridge = variant.limbs[loop.first]
+        far = origins[loop.first] + np.array(bridge.geom.end)
+        assert math.dist(far, tip) == pytest.approx(other.geom.radius, abs=1e-9)
+        model = mujoco.MjModel.from_xml_string(emit_mjcf(variant))
+        data = mujoco.MjData(model)
+        mujoco.mj_forward(model, data)
+        closing = data.efc_type == mujoco.mjtConstraint.mjCNSTR_EQUALITY
+        assert np.abs(data.efc_pos[closing]).max() < 1e-9
+        openings = simulate_randomly(variant, model, 100, np.random.default_rng(0))
+        assert openings.max() < 0.2
+
+
+def test_joined_tips_stay_joined_half_way(monkeypatch):
+    monkeypatch.setattr(bodies_module, "add_bridges", lambda rng, draft, loops: None)
+    body = _grow(2, 1, 9)
+    limbs = list(body.limbs)
+    (loop,) = body.loops
+    long = limbs[loop.second]
+    stretched = tuple(1.1 * number for number in long.geom.end)
+    limbs[loop.second] = replace(long, geom=replace(long.geom, end=stretched))
+    (new,) = refit_loops(body, limbs)
+    grown = np.array(stretched) - np.array(long.geom.end)
+    np.testing.assert_allclose(np.array(new.anchor) - loop.anchor, grown / 2, atol=2e-6)
+
+
+def test_loops_between_other_points_are_refused():
+    body = _grow(0, 1)
+    loop = replace(body.loops[0], anchor=(0.0, 0.0, 0.0))
+    moved = replace(body, loops=(loop,))
+    with pytest.raises(MorphologySetError, match="loops do not join the tips"):
+        refit_loops(moved, list(moved.limbs))
