@@ -23,9 +23,12 @@ PUBLISHED_TWICE = {
 }
 """Test files of the published set that are train bodies; zero-shot scores leave them out."""
 SEEN = {name: set() for name in RELEASED} | {"unimals_100": PUBLISHED_TWICE}
+SMALLEST, *LARGER = RELEASED
+VARIED = [SMALLEST, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGER)]
+"""Variants of hundreds of bodies take a while."""
 
 
-@pytest.fixture(scope="module", params=SEEN)
+@pytest.fixture(scope="module", params=[*VARIED, "unimals_100"])
 def base(request):
     if request.param not in (*RELEASED, *imported_sets()):
         pytest.skip(f"the set {request.param} is not imported")
@@ -46,6 +49,11 @@ def test_train_and_test_share_nothing_but_the_known_repetitions(base):
     assert shared(base) == SEEN[base.id] == base.seen_in_train
 
 
+@pytest.mark.parametrize("name", RELEASED)
+def test_released_sets_share_nothing_between_their_splits(name):
+    assert shared(load_morphologies(name)) == set()
+
+
 def test_variants_are_no_bodies_of_the_base_and_no_other_variants(base):
     known = {*contents(base, "train"), *contents(base, "test")}
     unions = {group: load_morphologies(f"{base.id}+{group}") for group in GROUPS}
@@ -58,7 +66,7 @@ def test_variants_are_no_bodies_of_the_base_and_no_other_variants(base):
     assert not known & variants.keys()
 
 
-@pytest.mark.parametrize("name", RELEASED)
+@pytest.mark.parametrize("name", VARIED)
 def test_sets_of_variants_share_nothing_unless_one_holds_the_other(name):
     base = load_morphologies(name)
     sets = {

@@ -41,10 +41,10 @@ def into_the_layers(network, tokens):
 @pytest.mark.parametrize(
     ("spec", "preset"),
     [
-        (METAMORPH, "paper"),
+        pytest.param(METAMORPH, "paper", marks=pytest.mark.slow),
         (METAMORPH, "lite"),
-        (METAMORPH, "paper-no-dropout"),
-        (STAR, "paper"),
+        pytest.param(METAMORPH, "paper-no-dropout", marks=pytest.mark.slow),
+        pytest.param(STAR, "paper", marks=pytest.mark.slow),
         (STAR, "lite"),
     ],
 )

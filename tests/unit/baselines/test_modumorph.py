@@ -221,6 +221,7 @@ def test_spec_states_the_counts_of_its_presets():
     assert SPEC.parameters == {"paper": 5_218_819, "lite": 144_179}
 
 
+@pytest.mark.slow
 def test_conformance():
     failed = [result for result in check_method(SPEC, "lite") if not result.passed]
     assert not failed

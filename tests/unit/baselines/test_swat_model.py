@@ -26,7 +26,7 @@ def make(lengths=(6, 1, 4), batch_size=5, **changes):
     return network, tokens
 
 
-@pytest.mark.parametrize("preset", SPEC.presets)
+@pytest.mark.parametrize("preset", ["lite", pytest.param("paper", marks=pytest.mark.slow)])
 def test_conformance(preset):
     assert [result for result in check_method(SPEC, preset) if not result.passed] == []
 
