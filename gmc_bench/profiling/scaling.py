@@ -18,7 +18,7 @@ from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.nn.tokens import TokenBatch
-from gmc_bench.profiling.scaling_memory import QuickPeakMemory
+from gmc_bench.profiling.memory import PeakMemory
 from gmc_bench.suites.protocol import PPOConfig
 from gmc_bench.testing.tokens import random_tokens
 from gmc_bench.tokens.spec import TokenSpec
@@ -154,7 +154,7 @@ def _size(model: ActorCritic) -> int:
 
 
 def _peak_mib(run: Callable[[], object]) -> float:
-    with QuickPeakMemory() as peak:
+    with PeakMemory() as peak:
         run()
     return float(peak.nbytes) / _MIB
 
