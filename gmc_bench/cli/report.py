@@ -9,8 +9,9 @@ from gmc_bench.cli.output import number, say, table
 from gmc_bench.cli.plan import checkout, protocol_digest
 from gmc_bench.cli.session import Session
 from gmc_bench.config import config_digest, definition_digest
-from gmc_bench.results.breakdown import by_limbs, by_loops
+from gmc_bench.results.breakdown import by_limbs, by_loops, scored
 from gmc_bench.results.environment import collect_hardware, collect_versions
+from gmc_bench.results.parts import Split
 from gmc_bench.results.schema import (
     BodyReturns,
     CurvePoint,
@@ -24,6 +25,7 @@ from gmc_bench.training.trainer import Trainer
 
 HEADINGS = ("bodies", "n", "return", "worst", "best", "length", "ended early")
 """Columns of `summarize`: bodies counted, returns over bodies, mean length, share of failures."""
+_SPLITS: tuple[Split, ...] = ("train", "test")
 
 
 def make_record(
@@ -87,27 +89,17 @@ def make_record(
 def summarize(returns: Sequence[BodyReturns]) -> list[list[str]]:
     """Return the rows of the summary table, one per split and mode (see `HEADINGS`)."""
     rows = []
-    for split in ("train", "test"):
+    for split in _SPLITS:
         for mode in ("deterministic", "stochastic"):
             items = [item for item in returns if (item.split, item.mode) == (split, mode)]
             rows += [_summary_row(f"{split}, {mode}", items)] if items else []
             unseen = [item for item in items if not item.seen_in_train]
             if split == "test" and 0 < len(unseen) < len(items):
                 rows.append(_summary_row(f"{split}, {mode}, unseen bodies", unseen))
-    for split in ("train", "test"):
+    for split in _SPLITS:
         parts = by_limbs(scored(returns, split)) | by_loops(scored(returns, split))
         rows += [_summary_row(f"{split}, {label}", items) for label, items in parts.items()]
     return rows
-
-
-def scored(returns: Sequence[BodyReturns], split: str) -> list[BodyReturns]:
-    """Return what counts as a split's score: deterministic, and on `test` unseen bodies only."""
-    return [
-        item
-        for item in returns
-        if (item.split, item.mode) == (split, "deterministic")
-        and not (split == "test" and item.seen_in_train)
-    ]
 
 
 def _summary_row(label: str, items: list[BodyReturns]) -> list[str]:

@@ -47,6 +47,12 @@ class Spread:
     sd: float | None
     """Divided by the number of seeds minus one; `None` for a single seed."""
 
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread":
+        """Return mean and deviation of one value per seed."""
+        mean = math.fsum(values) / len(values)
+        return cls(mean, statistics.stdev(values) if len(values) > 1 else None)
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -202,7 +208,7 @@ def _make_row(key: RowKey, runs: Sequence[StoredRecord], verified: Set[str]) -> 
             missing.append(f"no {name} for seed {', '.join(without)}")
         if absent or without:
             return None  # a mean over the seeds that happen to be there would flatter
-        return _spread([value for value in values if value is not None])
+        return Spread.of([value for value in values if value is not None])
 
     sizes = {record.parameters for record in ordered}
     if len(sizes) > 1:
@@ -226,11 +232,6 @@ def _make_row(key: RowKey, runs: Sequence[StoredRecord], verified: Set[str]) -> 
         runs=tuple(runs),
         verified=all(item.digest in verified for item in runs),
     )
-
-
-def _spread(values: Sequence[float]) -> Spread:
-    mean = math.fsum(values) / len(values)
-    return Spread(mean, statistics.stdev(values) if len(values) > 1 else None)
 
 
 def _rank(row: Row) -> tuple[bool, float, RowKey]:

@@ -3,7 +3,7 @@
 import statistics
 
 from gmc_bench.leaderboard.aggregate import Row, Spread
-from gmc_bench.results.breakdown import by_limbs, by_loops
+from gmc_bench.results.breakdown import by_limbs, by_loops, scored
 from gmc_bench.results.parts import Split
 
 
@@ -20,19 +20,9 @@ def break_down(row: Row, split: Split) -> dict[str, Spread]:
     """
     scores: dict[str, list[float]] = {}
     for run in row.runs:
-        items = [
-            item
-            for item in run.record.returns
-            if (item.split, item.mode) == (split, "deterministic")
-            and not (split == "test" and item.seen_in_train)
-        ]
+        items = scored(run.record.returns, split)
         for name, group in (by_limbs(items) | by_loops(items)).items():
             scores.setdefault(name, []).append(statistics.fmean(x.mean_return for x in group))
     return {
-        name: Spread(
-            mean=statistics.fmean(values),
-            sd=statistics.stdev(values) if len(values) > 1 else None,
-        )
-        for name, values in scores.items()
-        if len(values) == len(row.runs)
+        name: Spread.of(values) for name, values in scores.items() if len(values) == len(row.runs)
     }

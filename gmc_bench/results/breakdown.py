@@ -1,13 +1,23 @@
-"""Groups of bodies that a score is broken down by."""
+"""What counts as a score, and the groups of bodies that it is broken down by."""
 
 from collections.abc import Sequence
 
-from gmc_bench.results.schema import BodyReturns
+from gmc_bench.results.parts import BodyReturns, Split
 
 LIMBS_PER_GROUP = 5
 """Numbers of limbs that share a group: 5 to 9, 10 to 14, ..."""
 MIN_RANGE = 10
 """Bodies whose numbers of limbs differ by less are not broken down."""
+
+
+def scored(returns: Sequence[BodyReturns], split: Split) -> list[BodyReturns]:
+    """Return what counts as a split's score: deterministic, and on `test` unseen bodies only."""
+    return [
+        item
+        for item in returns
+        if (item.split, item.mode) == (split, "deterministic")
+        and not (split == "test" and item.seen_in_train)
+    ]
 
 
 def by_limbs(items: Sequence[BodyReturns]) -> dict[str, list[BodyReturns]]:

@@ -1,8 +1,7 @@
 """Pictures of a study's table, as PNG files; the same outcomes always give the same bytes."""
 
-import io
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,23 +11,15 @@ from gmc_bench.robots.friction import FRICTION_PAIRS
 from gmc_bench.studies import outcome as read
 from gmc_bench.studies.friction_table import METRICS, friction_number
 from gmc_bench.studies.outcome import Number, Outcome, summarize
+from gmc_bench.studies.panels import draw_panels
 from gmc_bench.studies.schema import Study
 from gmc_bench.studies.table import PROBES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _PANEL_INCHES = (5.6, 3.8)
 _MAX_COLUMNS = 3
-_DOTS_PER_INCH = 100
-_STYLE: Any = {
-    "font.family": "DejaVu Sans",  # the font that matplotlib brings along
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "grid.color": "#E4E4E4",
-    "text.parse_math": False,
-}
 
 
 def draw_curves(study: Study, outcomes: Sequence[Outcome]) -> bytes:
@@ -127,28 +118,13 @@ def _panels(
     *,
     columns: int = _MAX_COLUMNS,
 ) -> bytes:
-    import seaborn as sns
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    columns = min(len(names), columns)
-    rows = -(-len(names) // columns)
-    with sns.axes_style("whitegrid"), rc_context(_STYLE):
-        size = (_PANEL_INCHES[0] * columns, _PANEL_INCHES[1] * rows)
-        figure = Figure(figsize=size, dpi=_DOTS_PER_INCH, layout="constrained")
-        figure.suptitle(title)
-        panels = figure.subplots(rows, columns, squeeze=False).flatten()
-        for axes, name in zip(panels, names, strict=False):
-            draw(axes, name)
-        for axes in panels[len(names) :]:
-            axes.set_visible(False)
-        return _png(figure)
-
-
-def _png(figure: "Figure") -> bytes:
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", metadata={"Software": None})
-    return picture.getvalue()
+    return draw_panels(
+        names,
+        draw,
+        inches=_PANEL_INCHES,
+        columns=columns,
+        finish=lambda figure: figure.suptitle(title),
+    )
 
 
 FIGURES: dict[str, Callable[[Study, Sequence[Outcome]], bytes]] = {

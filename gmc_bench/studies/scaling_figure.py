@@ -1,27 +1,21 @@
 """Pictures of the scaling study, as PNG files; the same cells always give the same bytes."""
 
-import io
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gmc_bench.leaderboard.figures import COLOURS, DASHES
+from gmc_bench.studies.panels import draw_panels
 from gmc_bench.studies.scaling import QUANTITIES, Axis, Measurements, Quantity
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _PANEL_INCHES = (5.4, 4.0)
 _COLUMNS = 2
-_DOTS_PER_INCH = 100
-_STYLE: Any = {
-    "font.family": "DejaVu Sans",  # the font that matplotlib brings along
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "grid.color": "#E4E4E4",
-    "text.parse_math": False,
-}
 _SHOWN: dict[Axis, tuple[tuple[str, str], ...]] = {
     "tokens": (
         ("act-time", "act_ms"),
@@ -63,33 +57,27 @@ def draw_scaling(found: Measurements, axis: Axis) -> bytes | None:
     ]
     if not shown:
         return None
-    import seaborn as sns
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     methods = sorted({method for quantity in shown for method in found.methods(quantity)} - {""})
-    columns = min(_COLUMNS, len(shown))
-    rows = -(-len(shown) // columns)
-    with sns.axes_style("whitegrid"), rc_context(_STYLE):
-        # Beside the panels there is room for the names of the methods.
-        size = (_PANEL_INCHES[0] * columns + 1.7, _PANEL_INCHES[1] * rows)
-        figure = Figure(figsize=size, dpi=_DOTS_PER_INCH, layout="constrained")
-        panels = figure.subplots(rows, columns, squeeze=False).flatten()
-        for axes, quantity in zip(panels, shown, strict=False):
-            _draw(axes, found, quantity, methods)
-        for axes in panels[len(shown) :]:
-            axes.set_visible(False)
-        lines = {
-            line.get_label(): line
-            for axes in panels
-            for line in axes.lines
-            if not str(line.get_label()).startswith("_")
-        }
-        if lines:
-            figure.legend(lines.values(), lines.keys(), loc="outside right upper", frameon=False)
-        picture = io.BytesIO()
-        figure.savefig(picture, format="png", metadata={"Software": None})
-        return picture.getvalue()
+    return draw_panels(
+        shown,
+        lambda axes, quantity: _draw(axes, found, quantity, methods),
+        inches=_PANEL_INCHES,
+        columns=_COLUMNS,
+        margin=1.7,  # for the names of the methods
+        finish=_name_lines,
+    )
+
+
+def _name_lines(figure: "Figure") -> None:
+    """Name the lines of all panels beside them, each once."""
+    lines: dict[str, Artist] = {
+        str(line.get_label()): line
+        for axes in figure.axes
+        for line in axes.lines
+        if not str(line.get_label()).startswith("_")
+    }
+    if lines:
+        figure.legend(lines.values(), lines.keys(), loc="outside right upper", frameon=False)
 
 
 def _draw(axes: "Axes", found: Measurements, quantity: Quantity, methods: Sequence[str]) -> None:
