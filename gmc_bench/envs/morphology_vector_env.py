@@ -11,6 +11,7 @@ from gymnasium.vector.utils import batch_space
 
 from gmc_bench.envs.core import CoreState, StepResult
 from gmc_bench.envs.cores import make_core
+from gmc_bench.envs.guide_table import GuideTable
 from gmc_bench.errors import ConfigError
 from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.spec import TokenSpec
@@ -136,9 +137,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         if not np.isclose(probabilities.sum(), 1.0):
             raise ConfigError(f"sampling probabilities must sum to 1, got {probabilities.sum()}")
         self._sampling: DoubleArray = probabilities.copy()
-        cumulative = np.cumsum(probabilities)
-        # The last entry becomes exactly 1, so that no number below 1 lies beyond it.
-        self._cumulative: DoubleArray = cumulative / cumulative[-1]
+        self._guide = GuideTable(probabilities)
 
     def reset(
         self,
@@ -230,7 +229,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         return np.broadcast_to(index, self.num_envs).astype(np.int64)
 
     def _draw(self, rows: IntArray) -> IntArray:
-        return np.searchsorted(self._cumulative, self.core.simulator.draw_uniform(rows), "right")
+        return self._guide.find(self.core.simulator.draw_uniform(rows))
 
     def _observe(self) -> Observation:
         found = {

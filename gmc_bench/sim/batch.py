@@ -13,6 +13,7 @@ from gmc_bench.errors import ConfigError
 from gmc_bench.sim import kernels
 from gmc_bench.sim.engine import engine_functions
 from gmc_bench.sim.ground import RandomGround
+from gmc_bench.sim.idle import IdlePool
 from gmc_bench.sim.layout import Layout
 from gmc_bench.sim.loops import tabulate_loops
 from gmc_bench.sim.model import CompiledModel
@@ -22,6 +23,11 @@ _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 
 FEW_ROWS = 8
 """Resets that take no longer on one thread than waking the others does."""
+
+IDLE_PER_ROW = 4
+MIN_IDLE = 512
+"""Data kept for bodies that no row hosts. Making one anew takes about as long as ten control steps;
+without a bound, a batch would end up with at least one, of half a MiB, for every body."""
 
 
 def available_threads() -> int:
@@ -107,7 +113,9 @@ class BatchSimulator:
         terrain = models[0].scene.terrain
         self.ground = RandomGround(terrain, num_envs, models[0].model) if terrain else None
         """What is drawn at resets, `None` where the ground is always the same."""
-        self._pool: list[list[_Data]] = [[] for _ in models]
+        # Data and models with terrain are large: one idle model per row is enough for those.
+        idle = num_envs if self.ground else max(MIN_IDLE, IDLE_PER_ROW * num_envs)
+        self._idle: IdlePool[_Data] = IdlePool(idle)
         self._data: list[_Data | None] = [None] * num_envs
         self.addresses = np.zeros((num_envs, kernels.NUM_ADDRESSES), np.int64)
         """(B, NUM_ADDRESSES) int64, columns as named in `gmc_bench.sim.kernels`."""
@@ -155,7 +163,7 @@ class BatchSimulator:
             if old is not None:
                 if old.index == index:
                     continue
-                self._give_back(old)
+                self._idle.give_back(old.index, old)
             new = self._take(index)
             self._data[row] = new
             if self.ground:
@@ -165,18 +173,12 @@ class BatchSimulator:
             self._num_ctrl[row], self._nq[row], self._nv[row] = self._sizes[index]
 
     def _take(self, index: int) -> "_Data":
-        free = self._pool[index]
-        if free:
-            return free.pop()
+        idle = self._idle.take(index)
+        if idle is not None:
+            return idle
         model = self.models[index].model
         # Random terrain is drawn into the model, so that a row needs one of its own.
         return _Data(copy.copy(model) if self.ground else model, index)
-
-    def _give_back(self, old: "_Data") -> None:
-        self._pool[old.index].append(old)
-        # Models with terrain are large: one idle model per row is enough.
-        if self.ground and sum(map(len, self._pool)) > self.num_envs:
-            max(self._pool, key=len).pop(0)
 
     def reset(self, rows: IntArray, noise: float, readings: FloatArray) -> None:
         """Put rows into their start pose, on new terrain where that is random.

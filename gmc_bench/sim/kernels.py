@@ -58,6 +58,28 @@ def draw_uniform(streams, rows, out):
         out[k] = next_uniform(streams[rows[k]])
 
 
+@numba.njit(cache=True)
+def find_indices(cumulative, guide, uniform, out):
+    """Write the smallest i with uniform < cumulative[i] of each number.
+
+    Args:
+        cumulative: (M,) float64, not decreasing, ending with 1.
+        guide: (M,) int64, the same i for the numbers 0, 1 / M, 2 / M, ...
+        uniform: (K,) float64 in [0, 1).
+        out: (K,) int64, written.
+    """
+    count = guide.shape[0]
+    for k in range(uniform.shape[0]):
+        u = uniform[k]
+        index = guide[min(int(u * count), count - 1)]
+        # The product may have been rounded up into the next part.
+        while index > 0 and cumulative[index - 1] > u:
+            index -= 1
+        while cumulative[index] <= u:
+            index += 1
+        out[k] = index
+
+
 @numba.njit(cache=True, inline="always")
 def _read_motion(address, body, torso_x, out):
     position, velocity = address[XPOS], address[CVEL]

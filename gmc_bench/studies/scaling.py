@@ -48,7 +48,7 @@ QUANTITIES = (
     Quantity("simulation", "record_us", "Noting an episode, per reset", "us", "bodies"),
     Quantity("simulation", "reset_us", "Reset of the simulation", "us", "bodies"),
     Quantity("simulation", "iteration_ms", "Sampling, per iteration", "ms", "bodies"),
-    Quantity("simulation", "pool_kib", "Kept per body once hosted", "KiB", "bodies", False),
+    Quantity("simulation", "kept_mib", "Simulation data kept", "MiB", "bodies", False),
     Quantity("table", "table_mib", "Table of tokens", "MiB", "bodies"),
     Quantity("table", "graph_mib", "Limb graphs", "MiB", "bodies"),
     Quantity("table", "graph_peak_mib", "Live tensors while making graphs", "MiB", "bodies"),

@@ -209,3 +209,24 @@ def test_rows_without_a_body_are_refused_instead_of_crashing(models, layout):
         batch.reset(np.array([0, 1]), 0.0, readings)
     with pytest.raises(ConfigError, match="row 1 hosts no model yet"):
         batch.data(1)
+
+
+def test_what_is_simulated_does_not_depend_on_idle_data(make_batch, models):
+    """Rows that change bodies over and over move alike with kept data and with new data."""
+    found = []
+    for capacity in (0, 1, 100):
+        batch, readings = make_batch()
+        batch._idle.capacity = capacity
+        batch.seed(3)
+        rng = np.random.default_rng(5)
+        history = []
+        for _ in range(8):
+            batch.assign(ALL, rng.integers(len(models), size=3))
+            batch.reset(ALL, 0.005, readings)
+            for _ in range(3):
+                batch.step(rng.uniform(-1, 1, (3, 10)).astype(np.float32), readings)
+            history.append(batch.get_state().physics)
+        assert len(batch._idle) <= capacity
+        found.append(np.concatenate(history))
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
