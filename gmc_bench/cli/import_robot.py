@@ -23,7 +23,8 @@ def add_import(actions: Any) -> None:
         "Check robots and keep them: one MJCF or URDF file, a folder of them, or a folder of train "
         "and test bodies (train/ and test/, each with xml/ and metadata/).",
         _EXAMPLES,
-        usage="gmc-bench morphologies import [SET] PATH [--as SET] [--keyframe NAME] [--seconds S]",
+        usage="gmc-bench morphologies import [SET] PATH [--as SET] [--keyframe NAME] [--seconds S] "
+        "[--root FOLDER]",
     )
     parser.add_argument("names", metavar="[SET] PATH", nargs="+", help="name to keep, files")
     parser.add_argument("--as", dest="name", metavar="SET", help="name to keep (default: PATH's)")
@@ -39,6 +40,12 @@ def add_import(actions: Any) -> None:
         default=5.0,
         metavar="S",
         help="simulated time for which each robot is tried under random control (default: 5)",
+    )
+    parser.add_argument(
+        "--root",
+        type=Path,
+        metavar="FOLDER",
+        help="folder that holds all files of the robot, where that is not the file's own",
     )
     parser.set_defaults(execute=_import, parser=parser)
 
@@ -65,15 +72,13 @@ def _import(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         )
     path = Path(parsed.names[-1]).expanduser()
     name = parsed.names[0] if len(parsed.names) == 2 else parsed.name or set_id_of(path)
-    if not path.exists() and len(parsed.names) == 1:
+    if not path.exists():
         raise ConfigError(
             f"there is no file or folder {path}; expected [SET] PATH with a robot's file"
         )
     try:
         # What is missing is reported in the words of the layout it was meant to have.
-        published = not path.is_file() and (
-            not path.is_dir() or any((path / split).exists() for split in SPLITS)
-        )
+        published = path.is_dir() and any((path / split).exists() for split in SPLITS)
         return _import_split(name, path) if published else _import_robots(name, path, parsed)
     except ImportProblemsError as error:
         if len(error.problems) > 1:
@@ -97,7 +102,9 @@ def _import_robots(name: str, path: Path, parsed: argparse.Namespace) -> int:
     from gmc_bench.morphology.robot_import import import_robots
     from gmc_bench.morphology.robot_report import render_robot
 
-    report = import_robots(name, path, keyframe=parsed.keyframe, seconds=parsed.seconds)
+    report = import_robots(
+        name, path, keyframe=parsed.keyframe, seconds=parsed.seconds, root=parsed.root
+    )
     for robot in report.robots:
         say(render_robot(robot))
         say()

@@ -61,6 +61,8 @@ def _actuator(
         notes.append(f"filters of actuators are left out: {what}")
     elif row["dynamics"] != "mjDYN_NONE":
         known = False
+    if row["delay"]:
+        notes.append(f"delays of actuators are left out: {what}")
     gear, gain = row["gear"], row["gain"]
     if not known or not gear * gain:
         notes.append(

@@ -15,6 +15,11 @@ import numpy as np
 from gmc_bench.morphology.mjcf_elements import slot_of
 from gmc_bench.morphology.mjcf_writer import ROOT_JOINT
 from gmc_bench.morphology.robot_actuators import build_actuators
+from gmc_bench.morphology.robot_repair import (
+    forget_endless_limits,
+    free_name,
+    meet_the_ground,
+)
 from gmc_bench.morphology.robot_shapes import (
     build_geoms,
     lowest_point,
@@ -31,6 +36,7 @@ CLEARANCE = 0.2
 
 _HUGE = 1e10  # in SI units; contact bits are smaller
 _MAX_GAP = 0.02  # m, opening of a loop in the start pose
+_MAX_TURN = 0.1  # rad, of a weld in the start pose
 _NOMINAL = {"hinge": (-np.pi, np.pi), "slide": (-1.0, 1.0)}  # ranges of joints without limits
 _LOW_ORIGIN = 0.3  # share of the height of the torso's centre of mass; a lower frame is moved up
 
@@ -50,25 +56,36 @@ def build_robot(model: dict[str, Any], name: str, *, urdf: bool) -> tuple[Morpho
         FlawError: it is not one robot, or has parts that cannot be expressed.
         MorphologyError: what comes out is no body.
     """
+    notes: list[str] = []
+    forget_endless_limits(model, notes)
     if _largest([model["bodies"], model["joints"], model["geoms"], model["actuators"]]) > _HUGE:
         raise FlawError(f"has a number beyond {_HUGE:g}; are its units m, kg and s?")
     for number, joint in enumerate(model["joints"]):
         joint["number"] = number
-    draft = Draft(model)
+    draft = Draft(model, notes)
     group_bodies(draft, find_root(draft))
     if model["clamped"]:
         names = shorten([joint or "an unnamed joint" for joint in model["clamped"]])
         draft.notes.append(f"the start pose is moved into the ranges of joints: {names}")
+    meet_the_ground(draft)
     joint_names = _joint_names(draft)
     limbs = _limbs(draft, joint_names)
     loops = _loops(draft, limbs)
     for what, count in (("tendons", model["tendons"]), ("contact pairs", model["pairs"])):
         if count:
             draft.notes.append(f"{what} are left out: {count} of them")
+    lost: list[str] = []
+    actuators = build_actuators(model, joint_names, lost, urdf=urdf)
+    if not actuators:
+        why = f" that can be kept ({'; '.join(_grouped(lost))})" if lost else ""
+        raise FlawError(
+            f"has no actuators{why}; add a motor to at least one joint between its limbs"
+        )
+    draft.notes += lost
     robot = Morphology(
         name=name,
         limbs=limbs,
-        actuators=build_actuators(model, joint_names, draft.notes, urdf=urdf),
+        actuators=actuators,
         loops=loops,
         exclusions=_exclusions(draft, limbs, loops),
     )
@@ -120,7 +137,7 @@ def _joint_names(draft: Draft) -> dict[int, str]:
 
 def _limbs(draft: Draft, joint_names: dict[int, str]) -> tuple[Limb, ...]:
     names = [draft.model["bodies"][part.frame]["name"] for part in draft.parts]
-    names = _unique(names, "limb", "world")
+    names = _unique([free_name(name) for name in names], "limb", "world")
     notes: list[str] = []
     limbs, lowest = _draw(draft, names, joint_names, notes)
     if not np.isfinite(lowest):
@@ -182,6 +199,8 @@ def _joints(draft: Draft, part: Part, names: dict[int, str], notes: list[str]) -
         else:
             ends = "by half a turn each way" if kind == "hinge" else "by 1 m each way"
             notes.append(f"joints without limits, which tokens scale {ends}: {name}")
+        if joint["curved"]:
+            notes.append(f"higher powers of damping and stiffness are left out: {name}")
         spring = joint["rest"] - joint["value"] if joint["stiffness"] else 0.0
         low, high, rest = vector([lower, upper, spring])
         joints.append(
@@ -230,6 +249,11 @@ def _loops(draft: Draft, limbs: tuple[Limb, ...]) -> tuple[Loop, ...]:
                 raise FlawError(
                     f"has a loop of {names} that is open by {gap:.3g} m in the start pose; choose "
                     f"a start pose that closes it with --keyframe, or correct the anchors"
+                )
+            if kind == "weld" and row["turn"] > _MAX_TURN:
+                raise FlawError(
+                    f"has a weld of {names} that is turned by {row['turn']:.3g} rad in the start "
+                    f"pose; choose a start pose that closes it with --keyframe, or correct it"
                 )
             origin, axes = draft.frame(draft.parts[first])
             loops[pair] = Loop(

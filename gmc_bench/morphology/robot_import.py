@@ -2,15 +2,15 @@
 
 import re
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 
 from gmc_bench.errors import MorphologyError, MorphologySetError
-from gmc_bench.morphology.importer import ImportProblemsError, check_free_id
+from gmc_bench.morphology.importer import PUBLISHED, ImportProblemsError, check_free_id
 from gmc_bench.morphology.mjcf import SIM_DT, emit_mjcf
-from gmc_bench.morphology.model_files import SUFFIXES, collect_files
+from gmc_bench.morphology.model_files import SUFFIXES, ModelFiles, clean_name, collect_files
 from gmc_bench.morphology.robot_builder import build_robot
 from gmc_bench.morphology.robot_lint import find_doubts
 from gmc_bench.morphology.robot_shapes import merge_inertia, rotation
@@ -23,6 +23,7 @@ FLOOR_HEIGHT = 1.0
 """m, of the ground in trials, as in the flat task."""
 _FLOOR = '<geom name="floor/0" type="box" size="100 100 1" pos="0 0 0"/>'
 _SAME = 1e-6  # relative, and m
+_FOLDERS = ("urdf", "mjcf", "xml", "robots")  # where packages keep their robot files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +56,7 @@ def import_robots(
     keyframe: str | None = None,
     seconds: float = 5.0,
     seed: int = 0,
+    root: Path | None = None,
 ) -> RobotsReport:
     """Read one robot, or all robots of a folder, and keep them as a set.
 
@@ -66,6 +68,8 @@ def import_robots(
         keyframe: the start pose, see `Sandbox.read`.
         seconds: of simulated time that each robot is tried for.
         seed: of the controls in that trial.
+        root: the folder outside of which nothing is read; None takes `path` itself where it is a
+            folder, or else the folder of the file.
 
     Returns:
         The set and what is noteworthy about its robots.
@@ -76,13 +80,21 @@ def import_robots(
         StorageError: the set could not be written.
     """
     check_free_id(set_id)
+    if set_id in PUBLISHED:
+        raise MorphologySetError(
+            f"the id {set_id!r} is that of a published set; import the robots under another one"
+        )
+    if root is None and path.is_dir():
+        root = path
     problems: list[str] = []
     robots: list[ImportedRobot] = []
     with Sandbox() as sandbox:
         for file in robot_files(path):
             try:
                 robots.append(
-                    read_robot(file, sandbox, keyframe=keyframe, seconds=seconds, seed=seed)
+                    read_robot(
+                        file, sandbox, keyframe=keyframe, seconds=seconds, seed=seed, root=root
+                    )
                 )
             except MorphologyError as error:
                 problems.append(str(error))
@@ -104,19 +116,31 @@ def import_robots(
 
 
 def robot_files(path: Path) -> list[Path]:
-    """Return the file, or the robot files right inside a folder by name.
+    """Return the file, or the robot files of a folder by name.
+
+    They lie right inside the folder, or where packages keep them: in `urdf/`, `mjcf/`, `xml/` or
+    `robots/`.
 
     Raises:
-        MorphologySetError: there are none.
+        MorphologySetError: there are none, or two of one name.
     """
     if not path.is_dir():
         return [path]
-    files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
-    stems = [file.stem for file in files]
-    if not files or len(set(stems)) < len(stems):
+    for place in (path, *(path / name for name in _FOLDERS)):
+        files = sorted(place.iterdir()) if place.is_dir() else []
+        files = [file for file in files if file.suffix.lower() in SUFFIXES]
+        if files:
+            break
+    else:
         raise MorphologySetError(
-            f"{path} holds {len(files)} robot files with {len(set(stems))} names; expected some "
-            f"({', '.join(SUFFIXES)}) with different names, or the folders train/ and test/"
+            f"{path} holds no robot files; expected some ({', '.join(SUFFIXES)}) there or in "
+            f"{', '.join(_FOLDERS)}, or the folders train/ and test/"
+        )
+    stems = [file.stem for file in files]
+    twice = next((stem for stem in stems if stems.count(stem) > 1), None)
+    if twice is not None:
+        raise MorphologySetError(
+            f"{place} holds two robot files called {twice!r}; rename one of them"
         )
     return files
 
@@ -133,15 +157,17 @@ def read_robot(
     keyframe: str | None = None,
     seconds: float = 5.0,
     seed: int = 0,
+    root: Path | None = None,
 ) -> ImportedRobot:
     """Read one robot and try it out; nothing is stored.
 
     Args:
-        path: a MJCF or URDF file; what it refers to must be in its folder.
+        path: a MJCF or URDF file; what it refers to must be in its folder, or in `root`.
         sandbox: where the engine works on it.
         keyframe: the start pose, see `Sandbox.read`.
         seconds: of simulated time that it is tried for; 0 for no trial.
         seed: of the controls in that trial.
+        root: see `collect_files`.
 
     Returns:
         The robot, named like the file.
@@ -149,17 +175,20 @@ def read_robot(
     Raises:
         MorphologyError: it cannot be used; one sentence says why.
     """
-    source = collect_files(path)
+    source = collect_files(path, root)
     try:
-        model = sandbox.read(source.text, source.files, keyframe=keyframe, urdf=source.urdf)
+        model = _compile(source, sandbox, keyframe)
         body, notes = build_robot(model, source.name, urdf=source.urdf)
         body = _without_implied_inertia(body, sandbox)
         text = emit_mjcf(body, floor=_FLOOR, spawn=(0.0, 0.0, FLOOR_HEIGHT))
         trial = sandbox.roll_out(text, steps=round(seconds / SIM_DT), seed=seed)
         if trial["warnings"]:
+            finer = f", and its file steps by {1000 * model['timestep']:.3g} ms only"
             raise FlawError(
-                f"does not simulate: after {trial['time']:.2f} s of random control the engine "
-                f"reports {', '.join(trial['warnings'])}; check masses, gears, gains and ranges"
+                f"does not simulate: after {trial['time']:.2f} s of random control in steps of "
+                f"{1000 * SIM_DT:.3g} ms the engine reports {', '.join(trial['warnings'])}; check "
+                f"masses, gears, gains and ranges, or add damping and armature"
+                f"{finer if model['timestep'] < 0.99 * SIM_DT else ''}"
             )
     except FlawError as error:
         raise MorphologyError(f"robot {source.name!r} {error}") from error
@@ -174,6 +203,19 @@ def read_robot(
         doubts=tuple(find_doubts(body, model, trial)),
         trial=trial,
     )
+
+
+def _compile(source: ModelFiles, sandbox: Sandbox, keyframe: str | None) -> dict[str, Any]:
+    try:
+        return sandbox.read(source.text, source.files, keyframe=keyframe, urdf=source.urdf)
+    except FlawError as error:
+        for name in source.missing:
+            if PurePosixPath(name).name in str(error):
+                raise FlawError(
+                    f"needs the file {clean_name(name)!r}, which is not in its folder or in no "
+                    f"format that MuJoCo reads (meshes: .obj, .stl, .msh)"
+                ) from error
+        raise
 
 
 def _without_implied_inertia(body: Morphology, sandbox: Sandbox) -> Morphology:

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from gmc_bench.morphology.robot_tree import shorten
 from gmc_bench.morphology.schema import Morphology
 
@@ -15,6 +17,7 @@ _NARROW = 0.05  # rad or m
 _STRONG = 100.0  # N m per kg of the robot
 _WEAK = 0.02  # N m per kg
 _DEEP = 0.005  # m
+_GRAVITY = (0.0, 0.0, -9.81)  # m/s^2
 
 
 def find_doubts(body: Morphology, model: dict[str, Any], trial: dict[str, Any]) -> list[str]:
@@ -106,5 +109,12 @@ def _contact_doubts(body: Morphology, trial: dict[str, Any]) -> Iterator[str]:
 def _world_doubts(model: dict[str, Any]) -> Iterator[str]:
     if model["fluid"]:
         yield "the model's fluid is left out"
+    gravity = model["gravity"]
+    if not np.allclose(gravity, _GRAVITY, atol=0.1):
+        numbers = " ".join(f"{number:.3g}" for number in gravity)
+        yield (
+            f"gravity is {numbers} m/s^2 in the file but 0 0 -9.81 here; turn the robot if its "
+            f"upward axis is not z"
+        )
     if any(row["floats"] for row in model["bodies"]):
         yield "gravity compensation is left out"

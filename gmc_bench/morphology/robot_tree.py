@@ -96,10 +96,13 @@ def find_root(draft: Draft) -> int:
         draft.notes.append(f"objects beside the robot are left out: {shorten(dropped)}")
     root = robots[0]
     shaped = {geom["body"] for geom in draft.model["geoms"]}
+    floating = {joint["body"] for joint in draft.model["joints"] if joint["kind"] == "free"}
     while root not in shaped and len(children[root]) == 1:
         child = children[root][0]
         if bodies[root]["mass"] > _LIGHT * bodies[child]["mass"]:
             break
+        if child in jointed and floating & {root, *draft.above}:
+            break  # the joints below a free one are the robot's own
         draft.above.append(root)
         root = child
     return root
@@ -135,12 +138,14 @@ def group_bodies(draft: Draft, root: int) -> None:
             continue
         bad = next((j for j in moved if j["kind"] not in ("hinge", "slide") and body != root), None)
         if bad is not None:
+            name = repr(bad["name"]) if bad["name"] else f"of {bodies[body]['name']!r}"
             raise FlawError(
-                f"has the {bad['kind']} joint {bad['name']!r}; only hinges and slides are "
-                f"supported, so replace it by hinges"
+                f"has the {bad['kind']} joint {name}; only hinges and slides are supported, so "
+                f"replace it by hinges"
             )
         above = -1 if body == root else parts.index(owner[bodies[body]["parent"]])
-        owner[body] = Part(body, [body], [] if body == root else moved, above)
+        heavy = [b for b in draft.above if body == root and bodies[b]["mass"] > 0]
+        owner[body] = Part(body, [body, *heavy], [] if body == root else moved, above)
         parts.append(owner[body])
     draft.parts = _fold(draft, parts) if len(parts) <= 4 * MAX_LIMBS else parts
     if len(draft.parts) > MAX_LIMBS:

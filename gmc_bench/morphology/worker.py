@@ -62,7 +62,10 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     except MemoryError:
         return {"error": "needs too much memory"}
     except Exception as error:  # noqa: BLE001  # what strangers send must not end the process
-        return {"error": f"is refused by MuJoCo ({' '.join(str(error).split())[:300]})"}
+        reason = " ".join(str(error).split())[:300]
+        if "unknown exception" in reason:  # what the engine makes of a failed allocation
+            reason = "it probably needs too much memory; check its sizes"
+        return {"error": f"is refused by MuJoCo ({reason})"}
 
 
 def _receive(stream: BinaryIO) -> dict[str, Any] | None:

@@ -7,16 +7,19 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from gmc_bench.morphology.model_files import clean_name
 from gmc_bench.morphology.worker_urdf import (
     RefusalError,
-    clean_name,
     describe_ties,
+    turn_between,
     untie,
     world_point,
 )
 
 _MAX_PARTS = 4096  # bodies, joints or geoms of a model that is described
 _HINGE_OR_SLIDE = (2, 3)
+_JOINT_KINDS = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
+_BITS = 2**31 - 1
 
 
 def _compile(request: dict[str, Any], text: str) -> Any:
@@ -25,6 +28,8 @@ def _compile(request: dict[str, Any], text: str) -> Any:
         spec = mujoco.MjSpec.from_string(text, include=files, assets=files)
         # Links joined by fixed joints stay apart from the world, so that the base is found.
         spec.compiler.fusestatic = False
+        # Nothing is simulated here, so files that reserve gigabytes for it need not get them.
+        spec.memory = spec.nstack = spec.nconmax = spec.njmax = -1
         return spec.compile()
     except ValueError:
         # A base that floats in a link named "world" compiles only when that link is the world.
@@ -42,7 +47,7 @@ def read_model(request: dict[str, Any]) -> dict[str, Any]:
     if request["urdf"]:
         text, ties = untie(text)
     model = _compile(request, text)
-    for kind in ("nbody", "njnt", "ngeom", "nu", "neq"):
+    for kind in ("nbody", "njnt", "ngeom", "nactuator", "neq"):
         if getattr(model, kind) > _MAX_PARTS:
             raise RefusalError(
                 f"has {getattr(model, kind)} bodies, joints, geoms, motors or constraints"
@@ -109,6 +114,18 @@ def _bodies(model: Any, data: Any) -> list[dict[str, Any]]:
 
 def _joints(model: Any, data: Any) -> list[dict[str, Any]]:
     found = []
+    # What motors add to their joints is there whatever becomes of the motors.
+    inertia, damping = np.zeros(model.njnt), np.zeros(model.njnt)
+    curved = {int(j) for j in np.flatnonzero(np.any(model.jnt_stiffnesspoly, axis=1))}
+    curved |= {int(model.dof_jntid[d]) for d in np.flatnonzero(np.any(model.dof_dampingpoly, 1))}
+    for a in range(model.nactuator):
+        if int(model.actuator_trntype[a]) in _JOINT_KINDS:
+            j = int(model.actuator_trnid[a, 0])
+            gear = float(model.actuator_gear[model.actuator_outadr[a], 0])
+            inertia[j] += gear * gear * model.actuator_armature[a]
+            damping[j] += gear * gear * model.actuator_damping[a]
+            if model.actuator_dampingpoly[a].any():
+                curved.add(j)
     for j in range(model.njnt):
         place, dof = int(model.jnt_qposadr[j]), int(model.jnt_dofadr[j])
         found.append({
@@ -122,10 +139,11 @@ def _joints(model: Any, data: Any) -> list[dict[str, Any]]:
             "range": model.jnt_range[j].tolist(),
             "stiffness": float(np.ravel(model.jnt_stiffness[j])[0]),
             "rest": float(model.qpos_spring[place]),
-            "damping": float(np.ravel(model.dof_damping[dof])[0]),
-            "armature": float(model.dof_armature[dof]),
+            "damping": float(np.ravel(model.dof_damping[dof])[0] + damping[j]),
+            "armature": float(model.dof_armature[dof] + inertia[j]),
             "friction": float(model.dof_frictionloss[dof]),
             "torque": model.jnt_actfrcrange[j].tolist() if model.jnt_actfrclimited[j] else None,
+            "curved": j in curved,
         })  # fmt: skip
     return found
 
@@ -141,40 +159,47 @@ def _geoms(model: Any, data: Any) -> list[dict[str, Any]]:
             "turn": data.geom_xmat[g].tolist(),
             "size": model.geom_size[g].tolist(),
             "box": model.geom_aabb[g].tolist(),
-            "contype": int(model.geom_contype[g]),
-            "conaffinity": int(model.geom_conaffinity[g]),
+            # The sign bit of -1, which stands for all bits, cannot be written.
+            "contype": int(model.geom_contype[g]) & _BITS,
+            "conaffinity": int(model.geom_conaffinity[g]) & _BITS,
         }
         for g in range(model.ngeom)
     ]
 
 
 def _actuators(model: Any) -> list[dict[str, Any]]:
-    joint_kinds = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
+    # Some kinds have several controls or outputs; those here have one of each.
+    control, output = model.actuator_ctrladr, model.actuator_outadr
     return [
         {
             "name": clean_name(model.actuator(a).name),
             "joint": int(model.actuator_trnid[a, 0])
-            if int(model.actuator_trntype[a]) in joint_kinds
+            if int(model.actuator_trntype[a]) in _JOINT_KINDS
             else -1,
-            "gear": float(model.actuator_gear[a, 0]),
+            "gear": float(model.actuator_gear[output[a], 0]),
             "gain": float(model.actuator_gainprm[a, 0]),
             "gain_kind": mujoco.mjtGain(int(model.actuator_gaintype[a])).name,
             "bias": model.actuator_biasprm[a, :3].tolist(),
             "bias_kind": mujoco.mjtBias(int(model.actuator_biastype[a])).name,
             "dynamics": mujoco.mjtDyn(int(model.actuator_dyntype[a])).name,
-            "control": model.actuator_ctrlrange[a].tolist()
-            if model.actuator_ctrllimited[a]
+            "delay": float(model.actuator_delay[a]),
+            "control": model.actuator_ctrlrange[control[a]].tolist()
+            if model.actuator_ctrllimited[control[a]]
             else None,
             "force": model.actuator_forcerange[a].tolist()
             if model.actuator_forcelimited[a]
             else None,
         }
-        for a in range(model.nu)
+        for a in range(model.nactuator)
     ]
 
 
 def describe_equalities(model: Any, data: Any) -> list[dict[str, Any]]:
-    """Describe constraints; the anchor is where both bodies have it, in the world."""
+    """Describe constraints.
+
+    `anchors` is where the two bodies have the joint's centre, world, m; `turn` by how much the two
+    bodies of a weld are turned against the pose that it keeps, rad.
+    """
     found = []
     for e in range(model.neq):
         kind = mujoco.mjtEq(int(model.eq_type[e])).name.removeprefix("mjEQ_").lower()
@@ -185,16 +210,24 @@ def describe_equalities(model: Any, data: Any) -> list[dict[str, Any]]:
             if int(model.eq_objtype[e]) == int(mujoco.mjtObj.mjOBJ_SITE):
                 row["anchors"] = [_site(model, data, site) for site in ends]
                 row["bodies"] = [int(model.site_bodyid[site]) for site in ends]
+                row["turn"] = turn_between(
+                    *([data.xquat[model.site_bodyid[site]], model.site_quat[site]] for site in ends)
+                )
             else:
                 # A weld has the point of its second body first.
                 points = (numbers[:3], numbers[3:6])
                 row["bodies"] = ends
+                row["turn"] = turn_between(
+                    [data.xquat[ends[0]], numbers[6:10]], [data.xquat[ends[1]]]
+                )
                 row["anchors"] = [
                     world_point(data, body, point)
                     for body, point in zip(
                         ends, points if kind == "connect" else points[::-1], strict=True
                     )
                 ]
+            if kind == "connect":
+                row["turn"] = 0.0
         found.append(row)
     return found
 

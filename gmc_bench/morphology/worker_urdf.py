@@ -1,24 +1,34 @@
 """Make trees of URDF files with loops; used inside the worker process."""
 
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from typing import Any
 
+import mujoco
 import numpy as np
+
+from gmc_bench.morphology.model_files import clean_name
 
 
 class RefusalError(Exception):
     """A model that is not described; the message is for the user."""
 
 
-def clean_name(text: str) -> str:
-    """Return a name without control characters, at most 64 long."""
-    return "".join(c if c.isprintable() else "_" for c in text)[:64]
-
-
 def world_point(data: Any, body: int, point: Any) -> list[float]:
     """Return a point of a body in the world, m."""
     world: list[float] = (data.xpos[body] + data.xmat[body].reshape(3, 3) @ point).tolist()
     return world
+
+
+def turn_between(one: Sequence[Any], other: Sequence[Any]) -> float:
+    """Return the angle between two orientations, rad, each a product of quaternions."""
+    products = []
+    for factors in (one, other):
+        product = np.array([1.0, 0.0, 0.0, 0.0])
+        for factor in factors:
+            mujoco.mju_mulQuat(product, product.copy(), np.array(factor, dtype=float))
+        products.append(product / max(float(np.linalg.norm(product)), 1e-9))
+    return float(2.0 * np.arccos(np.clip(abs(products[0] @ products[1]), 0.0, 1.0)))
 
 
 def untie(text: str) -> tuple[str, list[ET.Element]]:
@@ -64,14 +74,26 @@ def describe_ties(model: Any, data: Any, joints: list[ET.Element]) -> list[dict[
         if first not in names or second not in names:
             raise RefusalError(f"has a joint between unknown links at {clean_name(second)!r}")
         origin = joint.find("origin")
-        words = ("0 0 0" if origin is None else origin.get("xyz", "0 0 0")).split()
-        point = np.array([float(word) for word in words])
+        point, angles = (
+            np.array(
+                [
+                    float(w)
+                    for w in ("0 0 0" if origin is None else origin.get(key, "0 0 0")).split()
+                ]
+            )
+            for key in ("xyz", "rpy")
+        )
+        own = np.zeros(4)
+        mujoco.mju_euler2Quat(own, angles, "XYZ")
         ends = [names[first], names[second]]
         found.append({
             "kind": "weld" if kind == "fixed" else "connect",
             "hinge": kind in ("revolute", "continuous"),
             "active": True,
             "bodies": ends,
+            "turn": turn_between([data.xquat[ends[0]], own], [data.xquat[ends[1]]])
+            if kind == "fixed"
+            else 0.0,
             "anchors": [world_point(data, ends[0], point), world_point(data, ends[1], np.zeros(3))],
         })  # fmt: skip
     return found

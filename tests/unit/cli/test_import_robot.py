@@ -5,6 +5,7 @@ import pytest
 
 from gmc_bench.cli.main import main
 from gmc_bench.morphology.store import imported_sets, load_set
+from tests.unit.morphology import foreign_robots as robots
 
 ASSETS = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
 
@@ -47,12 +48,44 @@ def test_a_folder_is_one_set(capsys, tmp_path):
     assert lines[2].endswith("(and 1 more problem)")
 
 
+def test_a_package_is_imported_by_its_folder_or_with_a_root(tmp_path, capsys):
+    package = tmp_path / "pkg"
+    (package / "urdf").mkdir(parents=True)
+    (package / "meshes").mkdir()
+    (package / "meshes" / "part.obj").write_text(robots.PART)
+    mesh = '<mesh filename="../meshes/part.obj"/>'
+    text = robots.looped_urdf().replace('<box size="0.05 0.05 0.1"/>', mesh, 1)
+    (package / "urdf" / "robot.urdf").write_text(text)
+    assert _import(package) == 0
+    assert _import("two", package / "urdf" / "robot.urdf", "--root", package) == 0
+    assert load_set("pkg").split("test") == load_set("two").split("test")
+    capsys.readouterr()
+    assert _import("three", package / "urdf" / "robot.urdf") == 2
+    assert "name a folder above with --root" in capsys.readouterr().err
+
+
+def test_links_out_of_a_folder_are_refused(tmp_path, capsys):
+    folder = tmp_path / "robots"
+    folder.mkdir()
+    (folder / "one.xml").write_text((ASSETS / "hopper.xml").read_text())
+    (folder / "two.xml").symlink_to("one.xml")
+    assert _import(folder) == 0
+    assert [body.name for body in load_set("robots").split("test")] == ["one", "two"]
+    (folder / "three.xml").symlink_to(ASSETS / "hopper.xml")
+    assert _import("more", folder) == 2
+    assert "'three' leads to" in capsys.readouterr().err
+    assert imported_sets() == ["robots"]
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
         (["nothing.xml"], "there is no file or folder nothing.xml"),
         (["a", "b", "c"], "expected the name of a set and one path"),
         (["a", "b", "--as", "c"], "expected the name of a set and one path"),
+        (["x", "nothing"], "there is no file or folder nothing"),
+        (["/dev/null"], "is not a regular file"),
+        (["unimals_100", ASSETS / "hopper.xml"], "is that of a published set"),
         (["gmc-x", ASSETS / "hopper.xml"], "reserved for generated sets"),
         (["A B", ASSETS / "hopper.xml"], "cannot be the id of a set"),
         ([ASSETS / "swimmer.xml"], "no shape that could touch the ground"),

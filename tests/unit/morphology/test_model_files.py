@@ -122,3 +122,79 @@ def test_pipes_folders_and_missing_files_are_refused(folder):
 def test_hostile_texts_take_no_time(folder):
     for text in ("<!--" * 500_000, 'file="' * 300_000, "<?" * 1_000_000, "file " * 500_000):
         _collect(folder, text)  # the test's own time limit is the judge
+
+
+def test_what_is_no_reference_of_the_robot_is_not_followed(folder):
+    found = _collect(
+        folder,
+        '<robot><!-- <mesh filename="../old.stl"/> <xacro:x/> --><visual><geometry><mesh '
+        'filename="/visual/part.stl"/></geometry></visual><gazebo><plugin '
+        'filename="/opt/lib/control.so"/></gazebo><mesh filename="part.stl"/></robot>',
+        "robot.urdf",
+    )
+    assert found.files == {}
+    assert found.missing == ("/opt/lib/control.so", "part.stl")
+    with pytest.raises(MorphologyError, match="outside its folder"):
+        _collect(
+            folder,
+            '<robot><mujoco><compiler discardvisual="false"/></mujoco>'
+            '<visual><mesh filename="/visual/part.stl"/></visual></robot>',
+        )
+
+
+def test_shapes_for_the_eye_do_not_stand_in_the_way_of_those_for_contacts(folder):
+    for kind in ("visual", "collision"):
+        (folder / kind).mkdir()
+        (folder / kind / "a.stl").write_text(kind)
+    shapes = "".join(
+        f'<{kind}><geometry><mesh filename="{kind}/a.stl"/></geometry></{kind}>'
+        for kind in ("visual", "collision")
+    )
+    assert _collect(folder, f"<robot>{shapes}</robot>").files == {"a.stl": b"collision"}
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["package://robot/meshes/a.stl", "package://meshes/a.stl", "../meshes/a.stl"],
+)
+def test_a_wider_root_opens_the_folders_of_a_package(folder, reference):
+    for name in ("meshes", "urdf"):
+        (folder / name).mkdir()
+    (folder / "meshes" / "a.stl").write_bytes(b"a")
+    path = folder / "urdf" / "robot.urdf"
+    path.write_text(f'<robot><mesh filename="{reference}"/></robot>')
+    assert collect_files(path, folder).files == {"a.stl": b"a"}
+    found = collect_files(path, folder.parent).files  # the folder is the package `robot` there
+    assert (found == {"a.stl": b"a"}) == (reference != "package://meshes/a.stl")
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["../../canary.stl", "package://robot/../../canary.stl", "../way/canary.stl", "{parent}/a.stl"],
+)
+def test_nothing_outside_the_root_is_read(folder, reference):
+    (folder / "urdf").mkdir()
+    (folder / "way").symlink_to(folder.parent)
+    path = folder / "urdf" / "robot.urdf"
+    path.write_text(f'<robot><mesh filename="{reference.format(parent=folder.parent)}"/></robot>')
+    with pytest.raises(MorphologyError, match="outside its folder"):
+        collect_files(path, folder)
+
+
+def test_a_link_to_a_model_must_stay_in_the_root(folder):
+    (folder.parent / "other.xml").write_text("<mujoco/>")
+    (folder / "link.xml").symlink_to("../other.xml")
+    assert collect_files(folder / "link.xml").name == "link"
+    with pytest.raises(MorphologyError, match=r"'link' leads to .*, which is outside of"):
+        collect_files(folder / "link.xml", folder)
+    with pytest.raises(MorphologyError, match="is no folder"):
+        collect_files(folder / "link.xml", folder / "nothing")
+
+
+def test_templates_are_refused_with_the_way_out(folder):
+    with pytest.raises(MorphologyError, match="is a xacro template; expand it"):
+        _collect(folder, '<robot><xacro:property name="m" value="1"/></robot>', "a.xacro")
+
+
+def test_names_hold_no_control_characters(folder):
+    assert _collect(folder, "<mujoco/>", "new\nline.xml").name == "new_line"

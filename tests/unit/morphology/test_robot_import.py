@@ -348,8 +348,11 @@ def test_imported_robots_are_kept_as_a_set(monkeypatch, tmp_path):
 
     with pytest.raises(MorphologySetError, match="reserved"):
         import_robots("gmc-mine", folder)
-    with pytest.raises(MorphologySetError, match="holds 0 robot files"):
+    with pytest.raises(MorphologySetError, match="holds no robot files"):
         import_robots("mine", folder / "meshes")
+    (folder / "loop.xml").write_text("<mujoco/>")
+    with pytest.raises(MorphologySetError, match="two robot files called 'loop'"):
+        import_robots("mine", folder)
 
 
 def test_importing_twice_gives_the_same_body(read):

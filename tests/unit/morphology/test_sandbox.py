@@ -86,7 +86,8 @@ def test_endless_work_ends_and_the_next_request_is_answered(sandbox):
 
 
 def test_models_that_need_much_memory_are_refused(sandbox):
-    hungry = TINY.replace("<worldbody>", '<size memory="64G"/><worldbody>')
+    field = '<asset><hfield name="h" nrow="30000" ncol="30000" size="1 1 1 1"/></asset>'
+    hungry = TINY.replace("<worldbody>", f"{field}<worldbody>")
     with pytest.raises(FlawError, match=r"memory|allocat|crash"):
         sandbox.read(hungry, {})
     assert len(sandbox.read(TINY, {})["bodies"]) == 2
