@@ -5,6 +5,7 @@
 #   VENV        folder of the virtual environment
 #   PIP_ARGS    extra options of every `pip install`
 #   RUN_ARGS    extra options of `gmc-bench run`                      (make run RUN_ARGS="--seed 1")
+#   TEST_JOBS   processes that share the tests                        (make test TEST_JOBS=8)
 #   PYTEST_ARGS extra options of pytest                               (make test PYTEST_ARGS="-k config")
 #   BENCH_ARGS  extra options of the benchmarks                       (make bench BENCH_ARGS="--seconds 60")
 
@@ -12,6 +13,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PIP_ARGS ?=
 RUN_ARGS ?=
+TEST_JOBS ?= 2
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
@@ -20,6 +22,9 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -
 # A stamp is written when its step has succeeded; what it depends on decides when to repeat it.
 PACKAGE := $(VENV)/.installed-package
 TOOLS := $(VENV)/.installed-tools
+
+# The tests of a file share what they train, so they stay in one process.
+PYTEST = $(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile
 
 # Prints the requirements of the groups `lint` and `test` (PEP 735); pip itself reads groups only since 25.1.
 READ_GROUPS := import tomllib; \
@@ -56,15 +61,15 @@ test: $(TOOLS) ## All checks and the default tests
 	@status=0; \
 	$(MAKE) --no-print-directory check || status=1; \
 	test $$status -eq 0 || echo "==> a check failed (see above); running the tests all the same"; \
-	echo "$(BIN)/python -m pytest $(PYTEST_ARGS)"; \
-	$(BIN)/python -m pytest $(PYTEST_ARGS) || status=1; \
+	echo "$(PYTEST) $(PYTEST_ARGS)"; \
+	$(PYTEST) $(PYTEST_ARGS) || status=1; \
 	exit $$status
 
 test-all: $(TOOLS) ## Every test, slow, golden and GPU ones too (those without their data or device skip)
-	$(BIN)/python -m pytest -m "" $(PYTEST_ARGS)
+	$(PYTEST) -m "" $(PYTEST_ARGS)
 
 golden: $(TOOLS) ## Only the comparisons with stored reference data
-	$(BIN)/python -m pytest -m golden $(PYTEST_ARGS)
+	$(PYTEST) -m golden $(PYTEST_ARGS)
 
 bench: $(PACKAGE) ## Measure speed beside the alternatives; writes benchmarks.md (needs a quiet machine)
 	$(BIN)/python -m benchmarks.run_all --out benchmarks.md $(BENCH_ARGS)

@@ -65,6 +65,7 @@ def project(tmp_path):
 
 
 PIP = "python -m pip install --quiet --disable-pip-version-check -c constraints.txt"
+PYTEST = "python -m pytest -n 2 --dist loadfile"
 
 
 def test_run_installs_the_package_once_and_runs(project):
@@ -118,7 +119,7 @@ def test_test_runs_every_check_and_then_pytest(project):
         "ruff format --check .",
         "mypy",
         "lint-imports",
-        "python -m pytest -k config",
+        f"{PYTEST} -k config",
     ]
 
 
@@ -129,13 +130,18 @@ def test_a_failed_check_fails_the_call_but_stops_nothing(project, program):
     assert done.returncode != 0
     assert "a check failed" in done.stdout
     assert {"ruff", "mypy", "lint-imports"} <= {call.split()[0] for call in calls}
-    assert calls[-1] == "python -m pytest"
+    assert calls[-1] == PYTEST
 
 
 @pytest.mark.parametrize(("target", "options"), [("test-all", "-m ''"), ("golden", "-m golden")])
 def test_other_selections_of_tests(project, target, options):
     _, calls = project.make(target)
-    assert calls[-1] == f"python -m pytest {options}"
+    assert calls[-1] == f"{PYTEST} {options}"
+
+
+def test_the_number_of_test_processes_can_be_chosen(project):
+    _, calls = project.make("test-all", "TEST_JOBS=5")
+    assert calls[-1] == "python -m pytest -n 5 --dist loadfile -m ''"
 
 
 def test_tables_are_made_from_the_stored_records(project):
