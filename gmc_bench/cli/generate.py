@@ -104,7 +104,12 @@ def _generate(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -
     from tqdm import tqdm
 
     from gmc_bench.generation.bodies import Form
-    from gmc_bench.generation.produce import check_set_name, journal_path, make_set
+    from gmc_bench.generation.produce import (
+        check_set_name,
+        holds_other_bodies,
+        journal_path,
+        make_set,
+    )
     from gmc_bench.generation.recipe import Recipe
     from gmc_bench.morphology.summary import describe_set, render_set
 
@@ -124,10 +129,14 @@ def _generate(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -
         loop_share=share,
     )
     check_set_name(parsed.set)
+    if holds_other_bodies(parsed.set, recipe):
+        note(f"{parsed.set!r} holds other bodies; the new ones replace them at the end.")
     if journal_path(recipe).exists():
         note(f"Going on with the search in {journal_path(recipe)}.")
     judged = 0
-    with tqdm(total=recipe.train + recipe.test, unit="body", file=sys.stderr) as bar:
+    pause = 0.1 if sys.stderr.isatty() else 30.0  # s; logs keep every state of the bar
+    total = recipe.train + recipe.test
+    with tqdm(total=total, unit="body", file=sys.stderr, mininterval=pause) as bar:
 
         def show(found: int) -> None:
             nonlocal judged
@@ -135,7 +144,12 @@ def _generate(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -
             bar.set_postfix(judged=judged, refresh=False)
             bar.update(found - bar.n)
 
-        product = make_set(parsed.set, recipe, parsed.workers, show)
+        try:
+            product = make_set(parsed.set, recipe, parsed.workers, show)
+        except KeyboardInterrupt:
+            bar.close()
+            note("The verdicts so far are kept; the same command goes on with the search.")
+            raise
     say(render_set(describe_set(product.bodies)))
     turned_down = "  ".join(f"{fault}: {count}" for fault, count in product.found.faults.items())
     say(f"judged  {product.found.num_judged}")

@@ -43,11 +43,12 @@ def keep_grown(digest: str, splits: Splits) -> None:
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=".grown-", delete=False
-        ) as file:
-            json.dump(content, file)
-        Path(file.name).replace(path)
+        with tempfile.TemporaryDirectory(
+            dir=path.parent, prefix=".grown-", ignore_cleanup_errors=True
+        ) as folder:
+            draft = Path(folder) / path.name
+            draft.write_text(json.dumps(content), encoding="utf-8")
+            draft.replace(path)
     except OSError:
         return
 

@@ -139,7 +139,8 @@ def place(
                 hinges=hinges,
                 partner=len(parts) + 1 - index if count == 2 else None,
                 position=position,
-                pivot=design.along(direction, -radius),
+                # At the site, whatever the sizes; on the torso inside it, around its centre.
+                pivot=design.along(direction, -radius if on_torso else -reach),
                 shape=Shape(start, end, radius),
             )
         )

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from gmc_bench.errors import MorphologySetError, StorageError
+from gmc_bench.generation.journal import Judged
 from gmc_bench.generation.recipe import Recipe, grow_candidate
-from gmc_bench.generation.search import Found, Judged, search
+from gmc_bench.generation.search import Found, search
 from gmc_bench.morphology.importer import PUBLISHED, check_free_id
 from gmc_bench.morphology.schema import Morphology, MorphologySet
-from gmc_bench.morphology.store import data_dir, save_set
+from gmc_bench.morphology.store import data_dir, load_set, save_set
 
 SCORES = "scores.json"
 """File beside the bodies of a generated set: the recipe, and what the search found out."""
@@ -49,8 +50,8 @@ def make_set(
         The set; the same for every number of processes.
 
     Raises:
-        MorphologySetError: the id is taken, or the recipe is too hard.
-        StorageError: something cannot be written.
+        MorphologySetError: the id cannot be used, or the recipe is too hard.
+        StorageError: something cannot be written, or another process makes the same set.
     """
     check_set_name(set_id)
     found = search(recipe, journal_path(recipe), workers, on_judged=on_judged)
@@ -84,6 +85,14 @@ def check_set_name(set_id: str) -> None:
         raise MorphologySetError(
             f"{set_id!r} is the id of a published set; choose another for what you generate"
         )
+
+
+def holds_other_bodies(set_id: str, recipe: Recipe) -> bool:
+    """Return whether there is a set of this id that was not made of this recipe."""
+    try:
+        return recipe.digest[:12] not in load_set(set_id).source
+    except MorphologySetError:
+        return False  # there is none, or none that can be used
 
 
 def _grown(recipe: Recipe, judged: Judged) -> Morphology:

@@ -16,7 +16,10 @@ from gmc_bench.generation.bodies import Form, grow_clear_body
 from gmc_bench.morphology.schema import Morphology
 
 VERSION = 1
-"""Raised whenever a candidate of any recipe comes out as another body."""
+"""Raised whenever a candidate of a recipe comes out as another body."""
+
+SCALED_VERSION = 2
+"""The same for recipes whose limbs are scaled."""
 
 UNIMAL_LIMBS: dict[str, dict[int, int]] = {
     "train": {5: 1, 6: 5, 7: 8, 8: 16, 9: 28, 10: 26, 11: 16},
@@ -68,7 +71,8 @@ class Recipe:
     @property
     def digest(self) -> str:
         """SHA-256 over the recipe and the version of the rules, 64 hex digits."""
-        text = json.dumps([VERSION, asdict(self)], sort_keys=True)
+        version = VERSION if self.form == Form(symmetric=self.form.symmetric) else SCALED_VERSION
+        text = json.dumps([version, asdict(self)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
@@ -127,9 +131,23 @@ def _flaw(recipe: Recipe) -> str | None:
             f"the share of bodies with loops is {recipe.loop_share:g} with {fewest}-{most} loops; "
             f"give a share up to 1, and above 0 if there are to be loops"
         )
-    if most and low <= fewest + 2:
-        return f"bodies of {low} limbs are too small for {fewest} loops; ask for more limbs"
+    if most and low < smallest_looped(max(1, fewest)):
+        loops = "1 loop" if fewest < 2 else f"{fewest} loops"
+        return (
+            f"bodies of {low} limbs are too small for {loops}; ask for at least "
+            f"{smallest_looped(max(1, fewest))} limbs"
+        )
+    if most and not any(round(n * recipe.loop_share) for n in (recipe.train, recipe.test)):
+        return (
+            f"a share of {recipe.loop_share:g} of {recipe.train} train and {recipe.test} test "
+            f"bodies is no body with loops; give a larger share or ask for more bodies"
+        )
     return None
+
+
+def smallest_looped(loops: int) -> int:
+    """Return the fewest limbs, torso included, with which a body has tips for so many loops."""
+    return max(4, 2 * loops + 1)
 
 
 def _tilt(low: int, high: int, mean: float) -> float:

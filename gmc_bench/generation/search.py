@@ -5,19 +5,21 @@ the outcome does not depend on the number of processes. Every verdict is appende
 before it counts; a search that was killed goes on from there.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
 from gmc_bench.errors import MorphologySetError, StorageError
+from gmc_bench.generation.journal import Journal, Judged
 from gmc_bench.generation.judge import Verdict, judge
 from gmc_bench.generation.recipe import Cell, Recipe, candidate_cell, grow_candidate
+from gmc_bench.generation.worker import start_worker
 from gmc_bench.morphology.schema import Morphology
 
 MAX_BARREN = 5_000
@@ -26,16 +28,6 @@ MAX_BARREN = 5_000
 _AHEAD = 3  # candidates under way for each process
 
 Judge = Callable[[Morphology, tuple[int, int]], Verdict]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Judged:
-    """What is known of one candidate."""
-
-    index: int
-    digest: str
-    """Of the body; empty where none grew."""
-    verdict: Verdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,19 +63,21 @@ def search(
         The accepted candidates: a function of the recipe alone, on one kind of processor.
 
     Raises:
-        MorphologySetError: thousands of candidates in a row were turned down.
-        StorageError: the journal cannot be written, or belongs to another recipe.
+        MorphologySetError: thousands of candidates in a row were turned down, or a process died.
+        StorageError: the journal cannot be written, is in use, or belongs to another recipe.
     """
     tally = _Tally(recipe)
     try:
         with ExitStack() as stack:
-            book = _Journal(journal, recipe)
+            book = Journal(journal, recipe)
             stack.callback(book.close)
             bench = _Bench(recipe, book, judge_body)
             if workers > 1:
+                context = get_context("forkserver")
                 bench.pool = stack.enter_context(
-                    ProcessPoolExecutor(workers, mp_context=get_context("forkserver"))
+                    ProcessPoolExecutor(workers, mp_context=context, initializer=start_worker)
                 )
+                stack.callback(bench.abandon)  # before the pool waits for what it still has
             index = 0
             while not tally.is_full:
                 if tally.wants(candidate_cell(recipe, index)):
@@ -92,7 +86,11 @@ def search(
                     if on_judged:
                         on_judged(tally.num_found)
                 index += 1
-            bench.abandon()
+    except BrokenProcessPool as error:
+        raise MorphologySetError(
+            f"one of the {workers} processes of the search died, perhaps for lack of memory; ask "
+            f"for the same set with fewer, and the search goes on"
+        ) from error
     except OSError as error:
         raise StorageError(
             f"cannot keep the search in {journal} ({error.strerror or error}); free space or "
@@ -178,7 +176,7 @@ class _Tally:
 class _Bench:
     """Judges candidates, ahead of time where there are processes for it."""
 
-    def __init__(self, recipe: Recipe, book: "_Journal", judge_body: Judge) -> None:
+    def __init__(self, recipe: Recipe, book: Journal, judge_body: Judge) -> None:
         self.pool: ProcessPoolExecutor | None = None
         self._book = book
         self._judge = partial(judge_candidate, recipe, judge_body=judge_body)
@@ -206,55 +204,3 @@ class _Bench:
         """Drop what is not needed any more."""
         for task in self._tasks:
             task.cancel()
-
-
-class _Journal:
-    """Verdicts on disk, one line each after a line that names the recipe."""
-
-    def __init__(self, path: Path, recipe: Recipe) -> None:
-        self.judged: dict[int, Judged] = {}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        header = json.dumps({"recipe": recipe.digest})
-        whole = self._read(path, header)
-        self._file = path.open("r+b" if path.exists() else "w+b")
-        self._file.truncate(whole)  # a killed search may leave half a line
-        self._file.seek(whole)
-        if whole == 0:
-            self._write(header)
-
-    def _read(self, path: Path, header: str) -> int:
-        """Read the verdicts; return the length of what is whole, bytes."""
-        if not path.exists():
-            return 0
-        lines = path.read_bytes().split(b"\n")[:-1]
-        if not lines:
-            return 0
-        if lines[0].decode("utf-8", "replace") != header:
-            raise StorageError(
-                f"the file {path} is not the journal of this search; remove it to search anew"
-            )
-        whole = len(lines[0]) + 1
-        for line in lines[1:]:
-            try:
-                row = json.loads(line)
-                judged = Judged(
-                    index=row["index"], digest=row["digest"], verdict=Verdict(**row["verdict"])
-                )
-            except (ValueError, KeyError, TypeError):
-                break
-            self.judged[judged.index] = judged
-            whole += len(line) + 1
-        return whole
-
-    def add(self, judged: Judged) -> None:
-        """Keep a verdict."""
-        self._write(json.dumps(asdict(judged)))
-        self.judged[judged.index] = judged
-
-    def _write(self, line: str) -> None:
-        self._file.write(line.encode() + b"\n")
-        self._file.flush()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()

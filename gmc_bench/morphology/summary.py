@@ -10,6 +10,7 @@ _MEASURES: dict[str, Callable[[Morphology], float]] = {
     "limbs": lambda body: body.num_limbs,
     "joints": lambda body: body.num_joints,
     "actuators": lambda body: body.num_actuators,
+    "closed loops": lambda body: len(body.loops),
     "depth": lambda body: body.depth,
     "mean gear, N m": lambda body: _mean([actuator.gear for actuator in body.actuators]),
     "start height, m": lambda body: body.limbs[0].position[2],

@@ -34,7 +34,10 @@ def test_a_set_is_generated_and_can_be_loaded(capsys):
     assert bodies.digest[:12] in out
     assert "judged  " in out
     assert {b.num_limbs for members in bodies.splits.values() for b in members} <= {4, 5}
+    assert _generate("mine", *options, "--seed", "7") == 0
+    assert "replace" not in capsys.readouterr().err
     assert _generate("mine", *options, "--seed", "8") == 0
+    assert "'mine' holds other bodies; the new ones replace them" in capsys.readouterr().err
     assert load_morphologies("mine").digest != bodies.digest
 
 
@@ -60,6 +63,20 @@ def test_options_reach_the_recipe(capsys):
         "loop_share": 1.0,
     }
     assert all(len(b.loops) == 1 for members in bodies.splits.values() for b in members)
+
+
+def test_an_interrupted_search_says_how_to_go_on(capsys, monkeypatch):
+    def interrupt(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(produce, "search", interrupt)
+    assert _generate("mine") == 130
+    assert "the same command goes on with the search" in capsys.readouterr().err
+
+
+def test_the_bar_writes_little_to_a_log(capsys):
+    assert _generate("mine", "--train", "9", "--test", "9", "--limbs", "3-4", "--workers", "1") == 0
+    assert 1 <= capsys.readouterr().err.count("body/s") <= 4
 
 
 @pytest.mark.parametrize(

@@ -135,3 +135,20 @@ def test_refuses_what_cannot_grow():
         _grow(0, 0)
     with pytest.raises(MorphologyError, match="no body with 2 limbs and 3 loops in 2 tries"):
         _grow(0, 2, loops=3, tries=2)
+
+
+def test_hinges_of_scaled_limbs_are_where_the_limb_grows():
+    form = Form(symmetric=False, size=(0.5, 2.0))
+    at_tips = 0
+    for seed in range(6):
+        body = grow_clear_body(np.random.default_rng(seed), 7, "scaled", form)
+        for limb in body.limbs:
+            if limb.parent > 0:
+                end = np.array(body.limbs[limb.parent].geom.end)
+                hinge = np.add(limb.position, limb.joints[0].position)
+                at_tip = np.allclose(hinge, end, atol=1e-9)
+                half_way = np.allclose(hinge, end / 2, atol=0.06)  # half-way along the height
+                assert at_tip or half_way
+                assert np.linalg.norm(np.cross(hinge, end)) / np.linalg.norm(end) < 0.01
+                at_tips += at_tip
+    assert at_tips >= 3

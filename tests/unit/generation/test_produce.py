@@ -1,9 +1,11 @@
 import json
+from dataclasses import replace
 
 import pytest
 
 from gmc_bench.errors import MorphologySetError
 from gmc_bench.generation import produce
+from gmc_bench.generation.journal import read_line, write_line
 from gmc_bench.generation.judge import Verdict
 from gmc_bench.generation.produce import SCORES, journal_path, make_set
 from gmc_bench.generation.recipe import Recipe
@@ -82,10 +84,8 @@ def test_names_that_are_taken_are_refused_before_the_search(name, message):
 def test_a_candidate_that_grows_into_another_body_is_noticed(quick):
     make_set("mine", RECIPE, 1)
     journal = journal_path(RECIPE)
-    header, *rows = journal.read_text().splitlines()
-    judged = [json.loads(row) for row in rows]
-    for row in judged:
-        row["digest"] = row["digest"][::-1]
-    journal.write_text("\n".join([header, *map(json.dumps, judged)]) + "\n")
+    header, *lines = journal.read_bytes().splitlines()
+    judged = [replace(row, digest=row.digest[::-1]) for row in map(read_line, lines)]
+    journal.write_text("\n".join([header.decode(), *map(write_line, judged)]) + "\n")
     with pytest.raises(MorphologySetError, match="grew into another body"):
         make_set("mine", RECIPE, 1)

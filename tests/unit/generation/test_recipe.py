@@ -103,7 +103,10 @@ def test_equal_recipes_have_equal_hashes():
         ({"loops": (0, 9), "loop_share": 0.5}, "loops are 0-9"),
         ({"loops": (1, 1), "loop_share": 1.5}, "share of bodies with loops is 1.5"),
         ({"loop_share": 0.5}, "share of bodies with loops is 0.5"),
-        ({"loops": (2, 2), "loop_share": 0.5}, "too small for 2 loops"),
+        ({"loops": (2, 2), "loop_share": 0.5}, "too small for 2 loops; ask for at least 5 limbs"),
+        ({"limbs": (3, 9), "loops": (0, 1), "loop_share": 0.5}, "3 limbs are too small for 1 loop"),
+        ({"limbs": (8, 9), "loops": (4, 4), "loop_share": 0.5}, "ask for at least 9 limbs"),
+        ({"loops": (1, 1), "loop_share": 0.1}, "0.1 of 3 train and 2 test bodies is no body"),
     ],
 )
 def test_recipes_that_make_no_sense_are_refused(changes, message):

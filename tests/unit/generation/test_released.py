@@ -1,6 +1,7 @@
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations, islice
+from pathlib import Path
 
 import mujoco
 import numpy as np
@@ -213,6 +214,16 @@ def test_a_damaged_copy_is_grown_again(tiny, tmp_path, damage):
     kept.write_text(spoilt)
     assert build("tiny-v1") == tiny
     assert kept.read_text() == whole
+
+
+def test_a_full_disk_leaves_nothing_behind(tiny, tmp_path, monkeypatch):
+    def fill(path, *args, **options):
+        path.touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", fill)
+    assert build_released.__wrapped__("tiny-v1") == tiny
+    assert list((tmp_path / "grown").iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(tiny, tmp_path):

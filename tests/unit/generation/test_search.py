@@ -1,14 +1,18 @@
-import json
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from gmc_bench.errors import MorphologySetError, StorageError
 from gmc_bench.generation import search as search_module
+from gmc_bench.generation.journal import Journal, read_line, write_line
 from gmc_bench.generation.judge import Verdict, judge
 from gmc_bench.generation.recipe import Recipe, candidate_cell
 from gmc_bench.generation.search import search
@@ -76,11 +80,12 @@ def test_journals_of_other_recipes_are_refused(tmp_path):
 def test_repeated_bodies_are_turned_down(tmp_path):
     recipe = Recipe(seed=1, train=1, test=1, limbs=(2, 2))
     found = search(recipe, tmp_path / "j", judge_body=lambda body, seed: Verdict())
-    lines = [json.loads(line) for line in (tmp_path / "j").read_text().splitlines()[1:]]
+    header, *lines = (tmp_path / "j").read_bytes().splitlines()
+    judged = [read_line(line) for line in lines]
     assert found.splits["train"][0].digest != found.splits["test"][0].digest
-    lines[1]["digest"] = lines[0]["digest"]
-    header = (tmp_path / "j").read_text().splitlines()[0]
-    (tmp_path / "j").write_text("\n".join([header, *map(json.dumps, lines)]) + "\n")
+    judged[1] = replace(judged[1], digest=judged[0].digest)
+    lines = [header.decode(), *map(write_line, judged)]
+    (tmp_path / "j").write_text("\n".join(lines) + "\n")
     found = search(recipe, tmp_path / "j", judge_body=lambda body, seed: Verdict())
     assert found.faults["repeated"] == 1
     assert found.splits["train"][0].digest != found.splits["test"][0].digest
@@ -90,6 +95,29 @@ def test_a_search_without_success_gives_up(tmp_path, monkeypatch):
     monkeypatch.setattr(search_module, "MAX_BARREN", 10)
     with pytest.raises(MorphologySetError, match=r"10 bodies in a row .*mass 10.*with 0 found"):
         search(RECIPE, tmp_path / "j", judge_body=lambda body, seed: Verdict(fault="mass"))
+
+
+class _Deadly:
+    """Kills the process that it is sent to."""
+
+    def __reduce__(self):
+        return signal.raise_signal, (signal.SIGKILL,)
+
+    def __call__(self, body, seed):
+        raise AssertionError("it was not sent to another process")
+
+
+def test_a_process_that_dies_ends_the_search_with_one_sentence(tmp_path):
+    with pytest.raises(MorphologySetError, match="one of the 2 processes of the search died"):
+        search(RECIPE, tmp_path / "j", 2, judge_body=_Deadly())
+
+
+def test_two_searches_cannot_share_a_journal(tmp_path):
+    book = Journal(tmp_path / "j", RECIPE)
+    with pytest.raises(StorageError, match="another process searches for these bodies"):
+        search(RECIPE, tmp_path / "j", judge_body=_every_third)
+    book.close()
+    search(RECIPE, tmp_path / "j", judge_body=_every_third)
 
 
 @pytest.mark.slow
@@ -118,3 +146,42 @@ def test_a_killed_search_goes_on(tmp_path):
     process.join()
     assert 5 <= journal.read_bytes().count(b"\n") < (tmp_path / "whole").read_bytes().count(b"\n")
     assert search(recipe, journal) == whole
+
+
+def _processes_of(session):
+    """Return the living processes of a session."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state, *rest = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if state not in "ZX" and int(rest[2]) == session:
+            found.append(int(folder.name))
+    return found
+
+
+_SEARCH = """
+import sys, pathlib
+from gmc_bench.generation.recipe import Recipe
+from gmc_bench.generation.search import search
+search(Recipe(seed=1, train=9, test=9, limbs=(4, 9)), pathlib.Path(sys.argv[1]), 2)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_the_processes_of_a_killed_search_end(tmp_path):
+    journal = tmp_path / "killed"
+    command = [sys.executable, "-c", _SEARCH, str(journal)]
+    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
+    while not journal.exists() or journal.read_bytes().count(b"\n") < 3:
+        assert process.poll() is None
+        time.sleep(0.05)
+    assert len(_processes_of(process.pid)) >= 3
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 60.0
+    while _processes_of(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert _processes_of(process.pid) == []
