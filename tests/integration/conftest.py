@@ -53,7 +53,7 @@ class CommandLine:
                 "PYTHONPATH": str(Path(__file__).parents[2]),
                 DATA_VARIABLE: str(self.data),
             },
-            # A shell that runs tests in the background lets them ignore this signal.
+            # See `here`.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
@@ -78,6 +78,8 @@ def here(gmc, capfd, monkeypatch):
     """Run a command inside this process; return its exit code, stdout and stderr."""
     monkeypatch.setenv(DATA_VARIABLE, str(gmc.data))
     monkeypatch.chdir(gmc.cwd)
+    # A shell that runs tests in the background lets them ignore interruptions.
+    interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
     handler, threads = signal.getsignal(signal.SIGTERM), torch.get_num_threads()
 
     def run(*words, code=0):
@@ -89,6 +91,7 @@ def here(gmc, capfd, monkeypatch):
 
     yield run
     signal.signal(signal.SIGTERM, handler)
+    signal.signal(signal.SIGINT, interrupted)
     torch.set_num_threads(threads)
 
 
