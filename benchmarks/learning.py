@@ -3,33 +3,51 @@
 python -m benchmarks.learning RUN_DIR [RUN_DIR ...] --out learning.png
 
 Every run is scored as in its record; the untrained policy runs the same number of episodes on the
-same bodies. Writes the learning curves beside the table.
+same bodies. Where runs differ in nothing but their seeds, a row for all of them follows, in which
+each body counts with its mean over seeds. Writes the learning curves beside the table.
 """
 
 import argparse
 import json
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from gmc_bench.results.schema import RunRecord
 from gmc_bench.results.store import read_record
+from gmc_bench.types import DoubleArray
 
 MODES = ("deterministic", "stochastic")
 
 
-class Gain(NamedTuple):
-    """Trained against untrained returns of one run on the train bodies, in one mode."""
+@dataclass(frozen=True, kw_only=True)
+class Gain:
+    """Trained against untrained returns on the train bodies, in one mode."""
 
     mode: str
-    untrained: float
-    trained: float
-    standard_errors: float
-    """Mean over bodies of the gain / (its sample deviation over bodies / sqrt(bodies))."""
-    bodies: int
+    untrained: DoubleArray
+    """(N,) mean return of each body."""
+    trained: DoubleArray
+    """(N,) the same after training."""
+    variance: DoubleArray
+    """(N,) of the difference of the two means, as episodes scatter; NaN for single episodes."""
+
+    @property
+    def over_bodies(self) -> float:
+        """Mean gain / its standard error, if other bodies had been drawn."""
+        gain = self.trained - self.untrained
+        return float(gain.mean() / (gain.std(ddof=1) / np.sqrt(len(gain))))
+
+    @property
+    def over_episodes(self) -> float:
+        """Mean gain / its standard error, if other episodes of these bodies had been drawn."""
+        error = np.sqrt(self.variance.sum()) / len(self.variance)
+        return float((self.trained - self.untrained).mean() / error)
 
 
 def gains(record: RunRecord, run: Path) -> list[Gain]:
@@ -38,23 +56,43 @@ def gains(record: RunRecord, run: Path) -> list[Gain]:
     done = subprocess.run(
         [*command, "--split", "train", "--json"], stdout=subprocess.PIPE, check=True, text=True
     )
-    before: dict[tuple[str, str], float] = {}
-    for item in json.loads(done.stdout)["returns"]:
-        values = [episode["episode_return"] for episode in item["episodes"]]
-        before[item["mode"], item["body"]] = sum(values) / len(values)
+    before = {
+        (item["mode"], item["body"]): [episode["episode_return"] for episode in item["episodes"]]
+        for item in json.loads(done.stdout)["returns"]
+    }
     found = []
     for mode in MODES:
         items = [i for i in record.returns if (i.split, i.mode) == ("train", mode)]
         if not items:
             continue
-        trained = np.array([item.mean_return for item in items])
-        untrained = np.array([before[mode, item.body] for item in items])
-        gain = trained - untrained
-        error = gain.std(ddof=1) / np.sqrt(len(gain))
+        pairs = [
+            (before[mode, item.body], [episode.episode_return for episode in item.episodes])
+            for item in items
+        ]
         found.append(
-            Gain(mode, untrained.mean(), trained.mean(), float(gain.mean() / error), len(gain))
+            Gain(
+                mode=mode,
+                untrained=np.array([np.mean(old) for old, _ in pairs]),
+                trained=np.array([np.mean(new) for _, new in pairs]),
+                variance=np.array([_scatter(old) + _scatter(new) for old, new in pairs]),
+            )
         )
     return found
+
+
+def _scatter(values: Sequence[float]) -> float:
+    """Return the variance of the mean of some episodes."""
+    return float(np.var(values, ddof=1) / len(values)) if len(values) > 1 else float("nan")
+
+
+def pool(seeds: Sequence[Gain]) -> Gain:
+    """Return the gain of each body averaged over runs that differ in their seeds."""
+    return Gain(
+        mode=seeds[0].mode,
+        untrained=np.mean([gain.untrained for gain in seeds], axis=0),
+        trained=np.mean([gain.trained for gain in seeds], axis=0),
+        variance=np.sum([gain.variance for gain in seeds], axis=0) / len(seeds) ** 2,
+    )
 
 
 def draw(records: list[RunRecord], path: Path) -> None:
@@ -77,6 +115,17 @@ def draw(records: list[RunRecord], path: Path) -> None:
     figure.savefig(path, metadata={"Software": None})
 
 
+def cells(gain: Gain) -> list[str]:
+    """Return the cells of a gain, the mode first."""
+    numbers = (gain.untrained.mean(), gain.trained.mean(), gain.over_bodies, gain.over_episodes)
+    return [gain.mode, *(f"{number:.1f}" for number in numbers)]
+
+
+def show(*words: str) -> None:
+    """Print a row at once, because the next one may take minutes."""
+    print(f"| {' | '.join(words)} |", flush=True)
+
+
 def main() -> int:
     """Print the table and write the picture."""
     parser = argparse.ArgumentParser(description="Trained policies against untrained ones.")
@@ -84,15 +133,23 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("learning.png"), help="picture")
     options = parser.parse_args()
     records = [read_record(run / "record.json") for run in options.runs]
-    print("| task | method | seed | actions | untrained | trained | gain in standard errors |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    columns = (
+        "suite", "task", "method", "seed", "actions", "untrained", "trained",
+        "standard errors over bodies", "over episodes",
+    )  # fmt: skip
+    show(*columns)
+    show(*["---"] * len(columns))
+    groups: dict[tuple[str, ...], list[tuple[int, Gain]]] = defaultdict(list)
     for record, run in zip(records, options.runs, strict=True):
+        name = (record.suite, record.task, record.method)
         for gain in gains(record, run):
-            print(
-                f"| {record.task} | {record.method} | {record.seed} | {gain.mode} | "
-                f"{gain.untrained:.1f} | {gain.trained:.1f} | {gain.standard_errors:.1f} |",
-                flush=True,
-            )
+            show(*name, str(record.seed), *cells(gain))
+            alike = (*name, record.config_digest, record.morphologies.digest, gain.mode)
+            groups[alike].append((record.seed, gain))
+    for group, members in groups.items():
+        if len(members) > 1:
+            seeds = ", ".join(str(seed) for seed, _ in members)
+            show(*group[:3], seeds, *cells(pool([gain for _, gain in members])))
     draw(records, options.out)
     return 0
 

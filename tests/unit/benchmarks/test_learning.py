@@ -5,7 +5,7 @@ from benchmarks import learning
 from gmc_bench.results.store import read_record
 
 
-def test_gains_are_counted_in_standard_errors_over_bodies(tmp_path, monkeypatch):
+def test_a_run_is_compared_with_its_untrained_weights(tmp_path, monkeypatch):
     from gmc_bench.cli.main import main
 
     monkeypatch.chdir(tmp_path)
@@ -17,10 +17,42 @@ def test_gains_are_counted_in_standard_errors_over_bodies(tmp_path, monkeypatch)
     assert main(words.split()) == 0
     record = read_record(tmp_path / "run" / "record.json")
     (gain,) = learning.gains(record, tmp_path / "run")
-    assert (gain.mode, gain.bodies) == ("deterministic", 3)
+    assert gain.mode == "deterministic"
     trained = np.array([item.mean_return for item in record.returns if item.split == "train"])
-    assert gain.trained == pytest.approx(trained.mean())
+    np.testing.assert_allclose(gain.trained, trained)
     # The sign says whether it helped.
-    assert np.sign(gain.standard_errors) == np.sign(gain.trained - gain.untrained)
+    assert np.sign(gain.over_bodies) == np.sign((gain.trained - gain.untrained).mean())
+    assert np.isnan(gain.over_episodes)  # one episode each
     learning.draw([record], tmp_path / "learning.png")
     assert (tmp_path / "learning.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_standard_errors_over_bodies_and_over_episodes():
+    gain = learning.Gain(
+        mode="deterministic",
+        untrained=np.array([0.0, 1.0, 2.0, 3.0]),
+        trained=np.array([2.0, 5.0, 4.0, 7.0]),  # gains of 2, 4, 2, 4: mean 3, deviation 2 / sqrt 3
+        variance=np.array([0.25, 0.0, 0.5, 0.25]),  # sum 1: error of the mean 1 / 4
+    )
+    assert gain.over_bodies == pytest.approx(3 / (2 / 3**0.5 / 2))
+    assert gain.over_episodes == pytest.approx(3 / 0.25)
+
+
+def test_seeds_are_averaged_body_by_body():
+    one, two = (
+        learning.Gain(
+            mode="stochastic",
+            untrained=np.array([0.0, 0.0]),
+            trained=np.array(trained),
+            variance=np.array([1.0, 3.0]),
+        )
+        for trained in ([2.0, 6.0], [4.0, 0.0])
+    )
+    pooled = learning.pool([one, two])
+    assert pooled.mode == "stochastic"
+    np.testing.assert_array_equal(pooled.trained, [3.0, 3.0])
+    np.testing.assert_array_equal(pooled.variance, [0.5, 1.5])
+
+
+def test_scatter_of_a_mean():
+    assert learning._scatter([1.0, 3.0]) == pytest.approx(1.0)  # variance 2, two episodes
