@@ -286,6 +286,7 @@ def _conclude(settings: dict[str, Any], found: Measurements, path: Path) -> None
             exponents = exponent_table(found, axis)
             write_atomic(path / f"exponents_{axis}.csv", exponents.to_csv().encode())
             say(f"Exponents over {axis}\n\n{table(exponents.headings, exponents.rows)}\n")
+            say("\n".join(exponents.notes) + "\n")
     say(f"{QUESTION} {path / TABLE}")
 
 
