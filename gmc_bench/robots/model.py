@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 
 from gmc_bench.errors import MorphologyError
-from gmc_bench.morphology.engine_library import engine_library
+from gmc_bench.morphology.compiler import compile_mjcf
 from gmc_bench.robots.mjcf import HeightField, SolverOptions, build_mjcf, foot_name
 from gmc_bench.robots.schema import LEGS, Robot
 from gmc_bench.types import DoubleArray, IntArray
@@ -88,12 +88,11 @@ def compile_robot(
         ConfigError: the friction is negative or not finite.
         MorphologyError: MuJoCo refuses the robot; the message carries its reason.
     """
-    engine_library()  # before MuJoCo has anything to log
     text = build_mjcf(
         robot, terrain=terrain, friction=friction, solver=solver, sites=sites, contacts=contacts
     )
     try:
-        model = mujoco.MjModel.from_xml_string(text)
+        model = compile_mjcf(text)
     except ValueError as error:
         reason = " ".join(str(error).split())
         raise MorphologyError(

@@ -25,9 +25,9 @@ FEW_ROWS = 8
 """Resets that take no longer on one thread than waking the others does."""
 
 IDLE_PER_ROW = 4
-MIN_IDLE = 512
+MIN_IDLE = 256
 """Data kept for bodies that no row hosts. Making one anew takes about as long as ten control steps;
-without a bound, a batch would end up with at least one, of half a MiB, for every body."""
+without a bound, a batch would end up with at least one, of up to 2 MiB, for every body."""
 
 
 def available_threads() -> int:

@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 
 from gmc_bench.errors import MorphologyError
-from gmc_bench.morphology.engine_library import engine_library
+from gmc_bench.morphology.compiler import compile_mjcf
 from gmc_bench.morphology.mjcf import emit_mjcf
 from gmc_bench.morphology.schema import IDENTITY, Morphology
 from gmc_bench.sim.terrain import Terrain
@@ -65,10 +65,9 @@ def compile_model(morphology: Morphology, scene: Scene) -> CompiledModel:
     Raises:
         MorphologyError: MuJoCo refuses the body; the message carries its reason.
     """
-    engine_library()  # before MuJoCo has anything to log
     text = emit_mjcf(morphology, floor=scene.floor, spawn=scene.spawn, assets=scene.assets)
     try:
-        model = mujoco.MjModel.from_xml_string(text)
+        model = compile_mjcf(text)
     except ValueError as error:
         reason = " ".join(str(error).split())
         raise MorphologyError(
