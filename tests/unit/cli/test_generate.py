@@ -1,10 +1,13 @@
 import json
+from pathlib import Path
 
 import pytest
 
 from gmc_bench.cli.main import main
 from gmc_bench.generation import produce
+from gmc_bench.generation.journal import Journal, Judged
 from gmc_bench.generation.judge import Verdict
+from gmc_bench.generation.released import RELEASED, build_released
 from gmc_bench.generation.search import search
 from gmc_bench.library import load_morphologies
 
@@ -111,3 +114,36 @@ def test_several_sets_are_described_in_one_table(capsys):
         "gmc-unimal-mini-v1",
         "gmc-unimal-mini-v1.first3",
     ]
+
+
+def _documented(name):
+    lines = (Path(__file__).parents[3] / "docs" / "bodies.md").read_text().splitlines()
+    start = f"gmc-bench morphologies generate {name} "
+    return next(line for line in lines if line.startswith(start)).split()[3:]
+
+
+@pytest.mark.parametrize(
+    ("name", "released"),
+    [
+        ("loops-again", "gmc-loops-v1"),
+        pytest.param("unimal-again", "gmc-unimal-v1", marks=pytest.mark.slow),
+        pytest.param("large-again", "gmc-large-v1", marks=pytest.mark.slow),
+    ],
+)
+def test_a_released_set_comes_out_of_its_documented_search(name, released, capsys):
+    """Given the verdicts that were reached then, the command makes the same set."""
+    pins, bodies = RELEASED[released], build_released(released)
+    accepted = {
+        index: body.digest
+        for split, indices in (("train", pins.train_seeds), ("test", pins.test_seeds))
+        for index, body in zip(indices, bodies.split(split), strict=True)
+    }
+    journal = Journal(produce.journal_path(pins.recipe), pins.recipe)
+    for index in range(max(accepted) + 1):
+        fault = "" if index in accepted else "viability"
+        digest = accepted.get(index, "")
+        journal.add(Judged(index=index, digest=digest, verdict=Verdict(fault=fault)))
+    journal.close()
+    assert main(["morphologies", "generate", *_documented(name), "--workers", "1"]) == 0
+    assert load_morphologies(name).digest == bodies.digest
+    assert load_morphologies(name).splits == bodies.splits
