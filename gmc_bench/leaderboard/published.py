@@ -13,8 +13,16 @@ from typing import Annotated
 from pydantic import Field, ValidationError, model_validator
 
 from gmc_bench.errors import RecordError
-from gmc_bench.results.parts import Controller, Flag, Name, Part, Positive, Split, Text
-from gmc_bench.results.parts import VersionedName as TaskId
+from gmc_bench.results.parts import (
+    Controller,
+    Flag,
+    Name,
+    Part,
+    Positive,
+    Split,
+    Text,
+    VersionedName,
+)
 
 FOLDER = Path(__file__).with_name("published")
 
@@ -33,6 +41,8 @@ class PublishedScore:
     preset: str | None
     """Preset with the paper's settings; `None` where there is none."""
     controller: Controller
+    suite: str | None
+    """Full id of our suite with such bodies; `None` where there is none."""
     task: str | None
     """Full id of our task; `None` where we have no such task or the paper does not name it."""
     paper_task: str
@@ -79,7 +89,8 @@ class _ResultRow(Part):
 class _ResultTable(Part):
     source: Text
     label: Text
-    task: TaskId | None
+    suite: VersionedName | None
+    task: VersionedName | None
     paper_task: Text
     bodies: Text
     split: Split | None
@@ -108,19 +119,20 @@ class _Paper(Part):
     tables: tuple[_ResultTable, ...]
 
 
-def published_for(task: str) -> tuple[PublishedScore, ...]:
-    """Return what papers report for one of our tasks, in the order of their tables.
+def published_for(suite: str, task: str) -> tuple[PublishedScore, ...]:
+    """Return what papers report for a task on such bodies, in the order of their tables.
 
     Args:
+        suite: full id of a suite, e.g. `unimal-v1`.
         task: full id of a task, e.g. `unimal-ft-v1`.
 
     Returns:
-        The numbers; empty for a task that no stored paper has.
+        The numbers; empty for what no stored paper has.
 
     Raises:
         RecordError: a stored file of published numbers is invalid.
     """
-    return tuple(score for score in published_scores() if score.task == task)
+    return tuple(s for s in published_scores() if (s.suite, s.task) == (suite, task))
 
 
 @functools.cache
@@ -170,6 +182,7 @@ def _scores(paper: _Paper) -> Iterator[PublishedScore]:
                     method=row.method,
                     preset=row.preset,
                     controller=row.controller,
+                    suite=table.suite,
                     task=table.task,
                     paper_task=table.paper_task,
                     bodies=table.bodies,

@@ -184,7 +184,7 @@ def to_markdown(analysis: TableAnalysis, figures: Mapping[str, str] | None = Non
     if table.unranked:
         rows = [_unranked_cells(run) for run in table.unranked]
         lines += _markdown_section(_Section("Not ranked", (), UNRANKED_HEADINGS, rows))
-    published = published_for(table.key.task)
+    published = published_for(table.key.suite, table.key.task)
     if published:
         lines += _markdown_section(_published_section(published))
     return "\n".join(lines)
@@ -274,7 +274,7 @@ def to_latex(analysis: TableAnalysis) -> str:
     sections = _ranked_sections(analysis) if analysis.rows else []
     if table.references:
         sections.append(_reference_section(analysis))
-    published = published_for(table.key.task)
+    published = published_for(table.key.suite, table.key.task)
     if published:
         sections.append(_published_section(published))
     lines = [LATEX_MARK, LATEX_NEEDS, f"% {latex(title(table))}"]

@@ -89,7 +89,7 @@ class _Site:
         files["about.html"] = render("about.html", 0, fields=fields)
         for analysis in self._analyses:
             key = analysis.table.key
-            view = board.board(analysis, self._record_pages, published_for(key.task))
+            view = board.board(analysis, self._record_pages, published_for(key.suite, key.task))
             files[names.board_page(key)] = render("board.html", 1, **view)
             files[names.compare_page(key)] = render("compare.html", 1, **board.compare(analysis))
         for name in self._method_ids():

@@ -16,7 +16,7 @@ from gmc_bench.leaderboard.published import (
     read_published,
 )
 from gmc_bench.methods import METHODS
-from gmc_bench.tasks import TASKS
+from gmc_bench.suites import SUITES
 
 PAPER = Path(__file__).parents[4] / "shared" / "paper"
 RECMORPH = FOLDER / "recmorph.json"
@@ -101,9 +101,10 @@ def test_every_other_number_is_in_the_source() -> None:
     assert {score.value for score in _of("tab:hardware_results")} == {10.0}
 
 
-def test_ids_presets_and_tasks_are_registered() -> None:
+def test_ids_presets_suites_and_tasks_are_registered() -> None:
     for score in published_scores():
-        assert score.task is None or score.task in TASKS.names()
+        assert (score.suite is None) == (score.task is None)
+        assert score.suite is None or score.task in SUITES.get(score.suite).tasks
         if score.method is None:
             continue
         spec = METHODS.load(score.method)
@@ -111,7 +112,7 @@ def test_ids_presets_and_tasks_are_registered() -> None:
 
 
 def test_task_has_its_numbers() -> None:
-    scores = published_for("unimal-ft-v1")
+    scores = published_for("unimal-v1", "unimal-ft-v1")
     full = next(score for score in scores if score.paper_method == "Full RecMorph")
     assert (full.method, full.preset, full.value, full.sd, full.seeds, full.split) == (
         "recmorph",
@@ -130,7 +131,15 @@ def test_task_has_its_numbers() -> None:
         None,
     )
     assert all(score.note for score in scores)
-    assert published_for("unimal-ft-v2") == ()
+    assert published_for("unimal-v1", "unimal-ft-v2") == ()
+
+
+def test_numbers_of_other_bodies_are_kept_apart() -> None:
+    larger = published_for("larger-bodies-v1", "unimal-ft-v1")
+    assert larger
+    assert all("up to 30 limbs" in score.bodies for score in larger)
+    assert not set(larger) & set(published_for("unimal-v1", "unimal-ft-v1"))
+    assert published_for("closed-loop-v1", "unimal-ft-v1") == ()
 
 
 @pytest.mark.parametrize(

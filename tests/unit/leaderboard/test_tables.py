@@ -182,7 +182,7 @@ def test_published_numbers_stand_apart() -> None:
         "| UNIMAL, 100 train bodies | Table I |" in published
     )
     assert "- Table I: PPO, about 1e8 env steps" in published
-    assert published.count("\n| ") == 2 + len(published_for("unimal-ft-v1"))
+    assert published.count("\n| ") == 2 + len(published_for("unimal-v1", "unimal-ft-v1"))
     assert "4367.4" not in to_csv(analysis)
     assert "Reported" not in to_markdown(_analysis(FULL[0]))
 
