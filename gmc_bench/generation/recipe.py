@@ -71,7 +71,7 @@ class Recipe:
     @property
     def digest(self) -> str:
         """SHA-256 over the recipe and the version of the rules, 64 hex digits."""
-        version = VERSION if self.form == Form(symmetric=self.form.symmetric) else SCALED_VERSION
+        version = VERSION if self.form.size == Form().size else SCALED_VERSION
         text = json.dumps([version, asdict(self)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from gmc_bench.morphology.robot_tree import Draft
 
-_FAR = {"hinge": 100.0, "slide": 100.0}  # rad, m; limits beyond stand for none
+_FAR = 100.0  # rad or m; limits beyond stand for none
 _ENDLESS = 1e9  # N m or N; larger limits of a torque stand for none
 _GROUND = 1  # contact bit of the ground
 _SCENERY = ("floor/", "wall/", "patch/")  # starts of the names of a task's geoms
@@ -21,16 +21,15 @@ def forget_endless_limits(model: dict[str, Any], notes: list[str]) -> None:
         if joint["torque"] and max(map(abs, joint["torque"])) > _ENDLESS:
             joint["torque"] = None
             notes.append(f"endless limits of torques are left out: {joint['name']}")
-        far = _FAR.get(joint["kind"])
-        if far is None or not joint["limited"]:
+        if joint["kind"] not in ("hinge", "slide") or not joint["limited"]:
             continue
         low, high = joint["range"]
-        if low < -far and high > far:
+        if low < -_FAR and high > _FAR:
             joint["limited"] = False
         # A start value beyond stays inside.
         joint["range"] = [
-            max(low, min(-far, joint["value"])),
-            min(high, max(far, joint["value"])),
+            max(low, min(-_FAR, joint["value"])),
+            min(high, max(_FAR, joint["value"])),
         ]
     for row in model["actuators"]:
         if row["force"] and max(map(abs, row["force"])) > _ENDLESS:

@@ -73,16 +73,7 @@ def describe_ties(model: Any, data: Any, joints: list[ET.Element]) -> list[dict[
             )
         if first not in names or second not in names:
             raise RefusalError(f"has a joint between unknown links at {clean_name(second)!r}")
-        origin = joint.find("origin")
-        point, angles = (
-            np.array(
-                [
-                    float(w)
-                    for w in ("0 0 0" if origin is None else origin.get(key, "0 0 0")).split()
-                ]
-            )
-            for key in ("xyz", "rpy")
-        )
+        point, angles = _origin(joint, "xyz"), _origin(joint, "rpy")
         own = np.zeros(4)
         mujoco.mju_euler2Quat(own, angles, "XYZ")
         ends = [names[first], names[second]]
@@ -97,3 +88,9 @@ def describe_ties(model: Any, data: Any, joints: list[ET.Element]) -> list[dict[
             "anchors": [world_point(data, ends[0], point), world_point(data, ends[1], np.zeros(3))],
         })  # fmt: skip
     return found
+
+
+def _origin(joint: ET.Element, key: str) -> Any:
+    origin = joint.find("origin")
+    words = "0 0 0" if origin is None else origin.get(key, "0 0 0")
+    return np.array([float(word) for word in words.split()])

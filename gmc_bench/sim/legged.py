@@ -12,6 +12,7 @@ from gmc_bench.robots.friction import STRIBECK_SPEED, FrictionPair, FrictionRule
 from gmc_bench.robots.model import CompiledRobot
 from gmc_bench.sim import legged_kernels as kernels
 from gmc_bench.sim.batch import available_threads, spawn_streams
+from gmc_bench.sim.idle import IdlePool
 from gmc_bench.sim.legged_rows import HostedRobot, legged_functions
 from gmc_bench.types import Array, BoolArray, DoubleArray, IntArray
 
@@ -96,7 +97,8 @@ class LeggedSimulator:
             ],
             np.float64,
         )
-        self._pool: list[list[HostedRobot]] = [[] for _ in robots]
+        # There are few kinds of robots: nothing is ever dropped.
+        self._idle: IdlePool[HostedRobot] = IdlePool(num_envs * len(robots))
         self._data: list[HostedRobot | None] = [None] * num_envs
         self.addresses = np.zeros((num_envs, kernels.NUM_ADDRESSES), np.int64)
         self.robot_index: IntArray = np.zeros(num_envs, np.int64)
@@ -145,9 +147,8 @@ class LeggedSimulator:
             if old is not None:
                 if old.index == index:
                     continue
-                self._pool[old.index].append(old)
-            free = self._pool[index]
-            new = free.pop() if free else HostedRobot(self.robots[index], index)
+                self._idle.give_back(old.index, old)
+            new = self._idle.take(index) or HostedRobot(self.robots[index], index)
             self._data[row] = new
             self.addresses[row] = new.addresses
             self.robot_index[row] = index

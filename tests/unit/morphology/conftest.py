@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from gmc_bench.morphology.sandbox import Sandbox
+
 REPOSITORY = Path(__file__).parents[3]
 
 TINY_BODY = """
@@ -56,3 +58,9 @@ def published_dir() -> Path:
     if not folder.is_dir():
         pytest.skip(f"the published bodies are not in {folder}; set GMC_UNIMALS_DIR")
     return folder
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox() as started:
+        yield started

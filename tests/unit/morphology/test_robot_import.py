@@ -11,7 +11,6 @@ from gmc_bench.morphology.importer import ImportProblemsError
 from gmc_bench.morphology.mjcf import emit_mjcf, parse_mjcf
 from gmc_bench.morphology.robot_import import import_robots, read_robot, set_id_of
 from gmc_bench.morphology.robot_report import render_robot
-from gmc_bench.morphology.sandbox import Sandbox
 from gmc_bench.morphology.store import load_set
 from gmc_bench.robots import ROBOTS
 from gmc_bench.robots.mjcf import build_mjcf
@@ -22,12 +21,6 @@ from tests.unit.morphology import foreign_robots as robots
 
 BACK = '<joint name="k" type="fixed"><parent link="bar"/><child link="base"/></joint></robot>'
 GYMNASIUM = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox() as started:
-        yield started
 
 
 @pytest.fixture

@@ -7,16 +7,9 @@ import pytest
 from gmc_bench.errors import MorphologyError
 from gmc_bench.morphology.mjcf import emit_mjcf, parse_mjcf
 from gmc_bench.morphology.robot_import import read_robot
-from gmc_bench.morphology.sandbox import Sandbox
 from tests.unit.morphology import foreign_robots as robots
 
 SCENERY = {"t": "floor/0", "l": "wall/1", "bar": "patch/2", "r": "floor"}
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox() as started:
-        yield started
 
 
 @pytest.fixture
