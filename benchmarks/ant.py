@@ -13,10 +13,10 @@ import numba
 import numpy as np
 
 from benchmarks import ant_kernels as kernels
-from gmc_bench.morphology.engine_library import engine_library
+from gmc_bench.bodies.engine_library import engine_library
+from gmc_bench.core.types import Array, BoolArray, DoubleArray
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.sim.engine import engine_functions
-from gmc_bench.types import Array, BoolArray, DoubleArray
 
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.ant import AntBatch, gymnasium_ant
 from benchmarks.report import Report, describe_machine, make_parser, show
 from benchmarks.turns import Side, take_turns
-from gmc_bench.types import DoubleArray
+from gmc_bench.core.types import DoubleArray
 
 BLOCK = 20
 """Steps of every environment in one turn."""

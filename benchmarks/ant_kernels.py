@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
+from gmc_bench.core.types import Array, BoolArray, DoubleArray, IntArray
 from gmc_bench.sim.engine import call_model_data, call_set_state, load_double, store_double
 from gmc_bench.sim.kernels import next_uniform
-from gmc_bench.types import Array, BoolArray, DoubleArray, IntArray
 
 # Columns of the address table, one row per environment.
 MODEL, DATA, CTRL, QPOS, QVEL, XPOS, CFRC_EXT = range(7)

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from gmc_bench.results.schema import RunRecord
-from gmc_bench.results.store import read_record
-from gmc_bench.types import DoubleArray
+from gmc_bench.core.types import DoubleArray
+from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.store import read_record
 
 MODES = ("deterministic", "stochastic")
 

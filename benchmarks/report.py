@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gmc_bench.results.environment import collect_hardware, collect_versions, git_state
+from gmc_bench.records.environment import collect_hardware, collect_versions, git_state
 from gmc_bench.sim.batch import available_threads
 
 ROOT = Path(__file__).parents[1]

@@ -21,11 +21,11 @@ import torch
 from benchmarks import plain_network
 from benchmarks.plain_network import Agent, Batch, total
 from benchmarks.report import ROOT, Report, describe_machine, make_parser, show
+from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import TokenBatch
 from gmc_bench.suites.protocol import PPOConfig
-from gmc_bench.testing.tokens import random_tokens
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.allocator import keep_freed_memory
 from gmc_bench.training.buffer import Minibatch

@@ -4,12 +4,12 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
-from gmc_bench.errors import MorphologySetError, UnknownNameError, did_you_mean
+from gmc_bench.bodies.importer import PUBLISHED
+from gmc_bench.bodies.schema import Morphology, MorphologySet
+from gmc_bench.bodies.store import imported_sets, load_set
+from gmc_bench.core.errors import MorphologySetError, UnknownNameError, did_you_mean
 from gmc_bench.generation.released import RELEASED, build_released, resolve_released
 from gmc_bench.generation.variations import build_variations
-from gmc_bench.morphology.importer import PUBLISHED
-from gmc_bench.morphology.schema import Morphology, MorphologySet
-from gmc_bench.morphology.store import imported_sets, load_set
 from gmc_bench.robots import ROBOTS, Robot
 from gmc_bench.robots.bodies import RobotBody
 

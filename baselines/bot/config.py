@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.config import NetworkConfig
 
 

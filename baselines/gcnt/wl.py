@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from gmc_bench.types import BoolArray, DoubleArray, IntArray
+from gmc_bench.core.types import BoolArray, DoubleArray, IntArray
 
 _Colours = npt.NDArray[np.uint64]
 

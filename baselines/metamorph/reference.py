@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gmc_bench.testing.reference import transformer_settings, transformer_weights
-from gmc_bench.types import Array
+from gmc_bench.conformance.reference import transformer_settings, transformer_weights
+from gmc_bench.core.types import Array
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.config import NetworkConfig
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gmc_bench.types import Array
+from gmc_bench.core.types import Array
 
 if TYPE_CHECKING:
     from torch import Tensor

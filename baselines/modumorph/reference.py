@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from gmc_bench.types import Array
+from gmc_bench.core.types import Array
 
 _UNUSED = ("limb_embed.", "decoder.")
 _BRANCHES = {"attention": "attention", "HN": "maps"}

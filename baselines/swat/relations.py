@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gmc_bench.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
+from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 
 NUM_TRAVERSALS = 3
 """Pre-order, in-order and post-order."""

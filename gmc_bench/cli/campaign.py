@@ -5,17 +5,17 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
+from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.cli import execution
 from gmc_bench.cli.outlook import Outlook, duration
 from gmc_bench.cli.output import note, say
 from gmc_bench.cli.overview import describe_plan, describe_results, summary_line
 from gmc_bench.cli.session import check_method, open_session
-from gmc_bench.errors import ConfigError, GmcBenchError, StorageError
+from gmc_bench.core.errors import ConfigError, GmcBenchError, StorageError
 from gmc_bench.library import load_morphologies
 from gmc_bench.methods import METHODS
-from gmc_bench.morphology.schema import MorphologySet
-from gmc_bench.results.schema import RunRecord
-from gmc_bench.results.store import write_atomic
+from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.store import write_atomic
 from gmc_bench.training.plan_folder import Plan, PlanFolder, PlannedRun, make_plan, read_plan
 from gmc_bench.training.run_config import RunConfig, read_run_config
 from gmc_bench.training.run_folder import new_folder

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from gmc_bench.cli.output import note, say, say_json, table
 from gmc_bench.cli.parser import add_verb
-from gmc_bench.errors import ConfigError, did_you_mean
+from gmc_bench.core.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
+    from gmc_bench.conformance.check_method import CheckResult
     from gmc_bench.methods import MethodSpec
-    from gmc_bench.testing.check_method import CheckResult
 
 EXAMPLES = (
     "gmc-bench check-method recmorph --preset lite",
@@ -59,7 +59,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     backend = _backend(parsed.backend)
     import torch
 
-    from gmc_bench.testing.check_method import check_method
+    from gmc_bench.conformance.check_method import check_method
 
     torch.set_num_threads(1)  # the matrices are small: a second thread only waits
     results: dict[str, list[CheckResult]] = {}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gmc_bench.cli.output import note, say, table
 from gmc_bench.cli.parser import add_verb, integer, seconds
-from gmc_bench.errors import ConfigError, did_you_mean
+from gmc_bench.core.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from gmc_bench.deployment.policies import Policy
@@ -251,9 +251,9 @@ def _video(folder: Path, attempt: "Attempt", ground: "CompiledRobot", rate: floa
 def _write(
     folder: Path, attempts: "list[Attempt]", policy: "Policy", parsed: argparse.Namespace
 ) -> None:
+    from gmc_bench.core.errors import StorageError
     from gmc_bench.deployment import report
-    from gmc_bench.errors import StorageError
-    from gmc_bench.results.store import sealed, write_atomic
+    from gmc_bench.records.store import sealed, write_atomic
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

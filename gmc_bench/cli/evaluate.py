@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.cli.output import note, number, say, say_json, table
 from gmc_bench.cli.parser import add_verb, integer
-from gmc_bench.errors import ConfigError, TokenOverflowError
-from gmc_bench.morphology.schema import Morphology, MorphologySet
+from gmc_bench.core.errors import ConfigError, TokenOverflowError
 
 if TYPE_CHECKING:
     from gmc_bench.cli.session import Session
     from gmc_bench.envs.normalization import TokenNormalizer
     from gmc_bench.methods.policy import ActorCritic
-    from gmc_bench.results.schema import BodyReturns
+    from gmc_bench.records.schema import BodyReturns
     from gmc_bench.training.run_config import RunConfig
 
 EXAMPLES = (
@@ -63,7 +63,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
     folder = RunFolder(parsed.run_dir)  # first, because loading the rest takes seconds
     from gmc_bench.cli import session as sessions
-    from gmc_bench.results.store import read_record
+    from gmc_bench.records.store import read_record
     from gmc_bench.training.run_config import read_run_config
 
     trained = sessions.open_session(_on_threads_here(read_run_config(folder.config)))
@@ -193,7 +193,7 @@ def _document(
     """Return everything that says what was scored, and the scores, as plain values."""
     import torch
 
-    from gmc_bench.results.environment import collect_hardware, collect_versions
+    from gmc_bench.records.environment import collect_hardware, collect_versions
 
     config = trained.config
     gpu = torch.cuda.get_device_name(config.device) if config.device.startswith("cuda") else None

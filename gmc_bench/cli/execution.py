@@ -10,9 +10,9 @@ from gmc_bench.cli.output import note, number
 from gmc_bench.cli.report import make_record, show
 from gmc_bench.cli.session import Session, score
 from gmc_bench.evaluation.policy_file import policy_tensors
-from gmc_bench.results.curve import plot_learning_curve
-from gmc_bench.results.schema import RunRecord
-from gmc_bench.results.store import write_atomic, write_record
+from gmc_bench.records.curve import plot_learning_curve
+from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.store import write_atomic, write_record
 from gmc_bench.training.checkpoint import encode_tensors
 from gmc_bench.training.independent_trainer import make_trainer
 from gmc_bench.training.run_folder import RunFolder

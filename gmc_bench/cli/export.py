@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gmc_bench.cli.output import say
 from gmc_bench.cli.parser import add_verb
-from gmc_bench.errors import ConfigError, PluginError
+from gmc_bench.core.errors import ConfigError, PluginError
 
 if TYPE_CHECKING:
     from gmc_bench.cli.session import Session
@@ -96,7 +96,7 @@ def open_run(run_dir: Path) -> TrainedQuadrupeds:
 
     from gmc_bench.cli.session import load_trained, open_session
     from gmc_bench.envs.cores import tabulate
-    from gmc_bench.results.store import read_record
+    from gmc_bench.records.store import read_record
     from gmc_bench.tasks.velocity import VelocityTask
     from gmc_bench.training.run_config import read_run_config
 

@@ -103,6 +103,7 @@ def _generate(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -
     parsed.parser.reject_unknown(unknown)
     from tqdm import tqdm
 
+    from gmc_bench.bodies.summary import describe_set, render_set
     from gmc_bench.generation.bodies import Form
     from gmc_bench.generation.produce import (
         check_set_name,
@@ -111,7 +112,6 @@ def _generate(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -
         make_set,
     )
     from gmc_bench.generation.recipe import Recipe
-    from gmc_bench.morphology.summary import describe_set, render_set
 
     share = parsed.loop_share if parsed.loop_share is not None else float(parsed.loops[1] > 0)
     spread: Literal["even", "mean", "unimal"] = "even"

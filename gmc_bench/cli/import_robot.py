@@ -6,7 +6,7 @@ from typing import Any
 
 from gmc_bench.cli.output import note, say
 from gmc_bench.cli.parser import add_verb
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 
 _EXAMPLES = (
     "gmc-bench morphologies import unimals_100 ~/data/unimals_100",
@@ -62,8 +62,8 @@ def _seconds(text: str) -> float:
 
 def _import(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     parsed.parser.reject_unknown(unknown)
-    from gmc_bench.morphology.importer import SPLITS, ImportProblemsError
-    from gmc_bench.morphology.robot_import import set_id_of
+    from gmc_bench.bodies.importer import SPLITS, ImportProblemsError
+    from gmc_bench.bodies.robot_import import set_id_of
 
     if len(parsed.names) > 2 or (parsed.name and len(parsed.names) > 1):
         raise ConfigError(
@@ -88,8 +88,8 @@ def _import(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 
 def _import_split(name: str, path: Path) -> int:
-    from gmc_bench.morphology.importer import import_set
-    from gmc_bench.morphology.summary import describe_set, render_set
+    from gmc_bench.bodies.importer import import_set
+    from gmc_bench.bodies.summary import describe_set, render_set
 
     report = import_set(name, path)
     say(render_set(describe_set(report.bodies)))
@@ -99,8 +99,8 @@ def _import_split(name: str, path: Path) -> int:
 
 
 def _import_robots(name: str, path: Path, parsed: argparse.Namespace) -> int:
-    from gmc_bench.morphology.robot_import import import_robots
-    from gmc_bench.morphology.robot_report import render_robot
+    from gmc_bench.bodies.robot_import import import_robots
+    from gmc_bench.bodies.robot_report import render_robot
 
     report = import_robots(
         name, path, keyframe=parsed.keyframe, seconds=parsed.seconds, root=parsed.root

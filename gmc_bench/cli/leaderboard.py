@@ -7,7 +7,7 @@ from typing import Any
 
 from gmc_bench.cli.output import note, number, say
 from gmc_bench.cli.parser import Parser, add_verb
-from gmc_bench.errors import ConfigError, GmcBenchError
+from gmc_bench.core.errors import ConfigError, GmcBenchError
 
 EXAMPLES = (
     "gmc-bench leaderboard build",
@@ -157,7 +157,7 @@ def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         raise ConfigError("give either one RECORD or --all")
     from gmc_bench.leaderboard import submission
     from gmc_bench.leaderboard.board import Board, read_board
-    from gmc_bench.results.store import StoredRecord, read_stored_record
+    from gmc_bench.records.store import StoredRecord, read_stored_record
 
     board: Board | None = None
     if parsed.records.is_dir():
@@ -193,7 +193,7 @@ def _verify_one(
     stored: Any, folders: Sequence[Path], parsed: argparse.Namespace, board: Any
 ) -> bool:
     from gmc_bench.cli.verification import find_policy, verify
-    from gmc_bench.errors import CheckpointError
+    from gmc_bench.core.errors import CheckpointError
     from gmc_bench.leaderboard import submission
     from gmc_bench.leaderboard.board import add_verification
 
@@ -240,7 +240,7 @@ def _failure(found: Any) -> str:
 
 def _schema(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     parsed.parser.reject_unknown(unknown)
-    from gmc_bench.results.store import json_schema
+    from gmc_bench.records.store import json_schema
 
     say(json_schema().rstrip())
     return 0

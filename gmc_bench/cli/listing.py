@@ -8,7 +8,7 @@ from typing import Any
 
 from gmc_bench.cli.output import number, say, say_json, table
 from gmc_bench.cli.parser import add_verb
-from gmc_bench.errors import PluginError, UnknownNameError, did_you_mean
+from gmc_bench.core.errors import PluginError, UnknownNameError, did_you_mean
 
 EXAMPLES = (
     "gmc-bench list methods",

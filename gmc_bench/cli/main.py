@@ -24,7 +24,7 @@ from gmc_bench.cli import (
     study,
 )
 from gmc_bench.cli.parser import Parser
-from gmc_bench.errors import GmcBenchError
+from gmc_bench.core.errors import GmcBenchError
 
 VERBS = (
     run, evaluate, study, listing, check_method, morphologies, profile, render, export, deploy,

@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from gmc_bench.errors import ConfigError, PluginError
+from gmc_bench.core.errors import ConfigError, PluginError
 from gmc_bench.methods import METHODS, MethodSpec
 
 

@@ -6,8 +6,8 @@ from gmc_bench.cli.outlook import Outlook
 from gmc_bench.cli.output import number, table
 from gmc_bench.cli.plan import protocol_digest
 from gmc_bench.methods import METHODS
-from gmc_bench.results.breakdown import scored
-from gmc_bench.results.schema import BodyReturns, RunRecord
+from gmc_bench.records.breakdown import scored
+from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.suites import SUITES
 from gmc_bench.training.plan_folder import Plan, PlannedRun
 from gmc_bench.training.run_config import RunConfig

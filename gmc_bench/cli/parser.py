@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-from gmc_bench.config import leaves
-from gmc_bench.errors import ConfigError, did_you_mean
+from gmc_bench.core.config import leaves
+from gmc_bench.core.errors import ConfigError, did_you_mean
 
 
 class Parser(argparse.ArgumentParser):

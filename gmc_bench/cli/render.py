@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from gmc_bench.cli.output import note, say
 from gmc_bench.cli.parser import add_verb, integer, seconds
-from gmc_bench.errors import ConfigError, UnknownNameError, did_you_mean
+from gmc_bench.core.errors import ConfigError, UnknownNameError, did_you_mean
 
 if TYPE_CHECKING:
     from gmc_bench.cli.session import Session
     from gmc_bench.envs.normalization import TokenNormalizer
     from gmc_bench.methods.policy import ActorCritic
+    from gmc_bench.records.schema import Episode, RunRecord
     from gmc_bench.rendering.replay import Replay
-    from gmc_bench.results.schema import Episode, RunRecord
 
 EXAMPLES = (
     "gmc-bench render runs/recmorph_unimal-ft_lite_gmc-unimal-mini-v1_seed1 --body grown-00001",
@@ -161,9 +161,9 @@ def show_episode(parsed: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from gmc_bench.cli import session as sessions
+    from gmc_bench.records.store import read_record
     from gmc_bench.rendering.canvas import Canvas
     from gmc_bench.rendering.video import VideoSettings, frame_steps, load_encoder, write_video
-    from gmc_bench.results.store import read_record
     from gmc_bench.training.run_config import read_run_config
 
     width, height = parsed.size or VIDEO_SIZE

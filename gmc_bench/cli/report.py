@@ -8,11 +8,11 @@ import torch
 from gmc_bench.cli.output import number, say, table
 from gmc_bench.cli.plan import checkout, protocol_digest
 from gmc_bench.cli.session import Session
-from gmc_bench.config import config_digest, definition_digest
-from gmc_bench.results.breakdown import by_limbs, by_loops, scored
-from gmc_bench.results.environment import collect_hardware, collect_versions
-from gmc_bench.results.parts import Split
-from gmc_bench.results.schema import (
+from gmc_bench.core.config import config_digest, definition_digest
+from gmc_bench.records.breakdown import by_limbs, by_loops, scored
+from gmc_bench.records.environment import collect_hardware, collect_versions
+from gmc_bench.records.parts import Split
+from gmc_bench.records.schema import (
     BodyReturns,
     CurvePoint,
     Morphologies,

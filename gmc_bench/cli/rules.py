@@ -6,11 +6,11 @@ from gmc_bench.cli.plan import (
     with_method_training,
     with_task_decoder,
 )
-from gmc_bench.config import definition_digest, to_dict
-from gmc_bench.errors import GmcBenchError
+from gmc_bench.core.config import definition_digest, to_dict
+from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.leaderboard.submission import Rules
 from gmc_bench.methods import METHODS
-from gmc_bench.results.schema import RunRecord
+from gmc_bench.records.schema import RunRecord
 from gmc_bench.suites import SUITES
 from gmc_bench.tasks import TASKS
 from gmc_bench.training.independent import planned_steps

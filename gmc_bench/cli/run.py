@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from gmc_bench.cli.output import note, say
 from gmc_bench.cli.parser import Parser, add_settings, add_verb, integer, seconds, settings_given
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from gmc_bench.bodies.schema import MorphologySet
     from gmc_bench.cli.plan import Choice
-    from gmc_bench.morphology.schema import MorphologySet
     from gmc_bench.training.run_config import RunConfig
 
 EXAMPLES = (
@@ -101,7 +101,7 @@ def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     with RunFolder(parsed.resume) as folder:  # first, because loading the rest takes seconds
         from gmc_bench.cli.report import show
         from gmc_bench.cli.session import open_session
-        from gmc_bench.results.store import read_record
+        from gmc_bench.records.store import read_record
         from gmc_bench.training.run_config import read_run_config
 
         config = read_run_config(folder.config)
@@ -189,7 +189,7 @@ def _start(argv: list[str]) -> int:
 def _run_one(config: Any, choice: Any, bodies: Any, path: Path | None) -> int:
     from gmc_bench.cli import plan
     from gmc_bench.cli.session import check_method, open_session
-    from gmc_bench.results.store import write_atomic
+    from gmc_bench.records.store import write_atomic
     from gmc_bench.training.run_folder import RunFolder, new_folder
 
     path = path or new_folder(Path("runs"), plan.run_name(config, choice.method))

@@ -7,12 +7,13 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
+from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.cli.method import source_digest
 from gmc_bench.cli.plan import token_spec
+from gmc_bench.core.errors import CheckpointError, ConfigError
 from gmc_bench.envs.cores import require_bodies, tabulate
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.envs.separate_normalization import make_normalizer
-from gmc_bench.errors import CheckpointError, ConfigError
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.evaluation.evaluate import EpisodeResult, evaluate_policy
 from gmc_bench.evaluation.loops import LoopMonitor, make_loop_monitor
@@ -20,8 +21,7 @@ from gmc_bench.evaluation.policy_file import load_policy_tensors
 from gmc_bench.library import load_morphologies
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
-from gmc_bench.morphology.schema import MorphologySet
-from gmc_bench.results.schema import (
+from gmc_bench.records.schema import (
     BodyReturns,
     Episode,
     LoopResiduals,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from gmc_bench.cli import study_scaling
 from gmc_bench.cli.output import note, say, table
 from gmc_bench.cli.parser import add_verb, integer
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from gmc_bench.cli.study_plan import PlannedArm, Request
@@ -122,7 +122,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         campaign.preview_plan(plan)
         return 0
     from gmc_bench.cli.study_results import require_measurable
-    from gmc_bench.results.store import write_atomic
+    from gmc_bench.records.store import write_atomic
     from gmc_bench.training.plan_folder import PlanFolder
     from gmc_bench.training.run_folder import new_folder
 

@@ -7,8 +7,8 @@ from typing import Any
 from tqdm import tqdm
 
 from gmc_bench.cli.session import Session, evaluation_seed
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.normalization import TokenNormalizer
-from gmc_bench.errors import ConfigError
 from gmc_bench.evaluation.friction import (
     EPISODE_SECONDS,
     control_steps,

@@ -7,6 +7,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.cli import session as sessions
 from gmc_bench.cli import study_friction
 from gmc_bench.cli.output import note, say
@@ -14,15 +15,14 @@ from gmc_bench.cli.output import table as aligned
 from gmc_bench.cli.plan import threads_here
 from gmc_bench.cli.session import Session
 from gmc_bench.cli.study_plan import PlannedArm, Request
+from gmc_bench.core.errors import ConfigError, UnknownNameError, did_you_mean
 from gmc_bench.envs.normalization import TokenNormalizer
-from gmc_bench.errors import ConfigError, UnknownNameError, did_you_mean
 from gmc_bench.evaluation.friction_options import FrictionOptions
 from gmc_bench.methods.policy import ActorCritic
-from gmc_bench.morphology.schema import MorphologySet
 from gmc_bench.nn.tap import offers_representations
-from gmc_bench.results.environment import collect_hardware, collect_versions
-from gmc_bench.results.schema import RunRecord
-from gmc_bench.results.store import read_sealed, record_digest, sealed, write_atomic
+from gmc_bench.records.environment import collect_hardware, collect_versions
+from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.store import read_sealed, record_digest, sealed, write_atomic
 from gmc_bench.studies.figures import FIGURES
 from gmc_bench.studies.friction_table import FRICTION_TABLES, friction_table
 from gmc_bench.studies.outcome import Outcome

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gmc_bench.cli.parser import seconds
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 
 NAME = "scaling"
 QUESTION = "How do latency, training and memory grow with tokens and with bodies?"

@@ -11,12 +11,12 @@ from tqdm import tqdm
 from gmc_bench.cli.method import load_method
 from gmc_bench.cli.output import note, say, table
 from gmc_bench.cli.study_scaling import NAME, QUESTION, SETTINGS
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods import MethodSpec
 from gmc_bench.profiling import scaling, scaling_bodies
 from gmc_bench.profiling.scaling_process import Limits, NotMeasured, Outcome, measure_apart
-from gmc_bench.results.environment import collect_hardware, collect_versions
-from gmc_bench.results.store import read_sealed, sealed, write_atomic
+from gmc_bench.records.environment import collect_hardware, collect_versions
+from gmc_bench.records.store import read_sealed, sealed, write_atomic
 from gmc_bench.studies.scaling import AXES, QUANTITIES, Cell, Measurements
 from gmc_bench.studies.scaling_figure import draw_scaling
 from gmc_bench.studies.scaling_table import csv_page, exponent_table, markdown_page

@@ -9,15 +9,15 @@ from pathlib import Path
 from gmc_bench.cli import plan
 from gmc_bench.cli import session as sessions
 from gmc_bench.cli.plan import protocol_digest
-from gmc_bench.config import definition_digest
-from gmc_bench.errors import CheckpointError, ConfigError, RecordError
+from gmc_bench.core.config import definition_digest
+from gmc_bench.core.errors import CheckpointError, ConfigError, RecordError
 from gmc_bench.leaderboard.board import ranked_part
 from gmc_bench.leaderboard.submission import POLICY
 from gmc_bench.leaderboard.verification import compare, comparison_for
-from gmc_bench.results.environment import collect_hardware, collect_versions
-from gmc_bench.results.schema import RunRecord
-from gmc_bench.results.store import StoredRecord
-from gmc_bench.results.verification import Verification
+from gmc_bench.records.environment import collect_hardware, collect_versions
+from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.store import StoredRecord
+from gmc_bench.records.verification import Verification
 from gmc_bench.suites import SUITES
 from gmc_bench.training.run_config import RunConfig, run_config_of
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gmc_bench.core.types import Array, DoubleArray, FloatArray
 from gmc_bench.deployment.interface import Layout, Manifest, RobotInterface
 from gmc_bench.tokens.actuators import NUM_ACTUATORS
-from gmc_bench.types import Array, DoubleArray, FloatArray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -14,10 +14,10 @@ from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, make
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+from gmc_bench.core.errors import ConfigError, PluginError
 from gmc_bench.deployment.graph import TokenPolicy
 from gmc_bench.deployment.interface import Manifest
-from gmc_bench.errors import ConfigError, PluginError
-from gmc_bench.results.store import write_atomic
+from gmc_bench.records.store import write_atomic
 
 EXTRA = "pip install 'gmc-bench[deploy]'"
 

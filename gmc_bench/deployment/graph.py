@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from gmc_bench.core.types import DoubleArray
 from gmc_bench.deployment.plain import plain_copy
 from gmc_bench.envs.normalization import CLIP, CONSTANT, EPSILON, TokenNormalizer
 from gmc_bench.evaluation.policy_file import token_table
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.tokens import TokenBatch
 from gmc_bench.tokens.table import MorphologyTable
-from gmc_bench.types import DoubleArray
 
 _OF_FEATURES = ("table", "morphology_index", "dynamic", "height_map", "features", "packed_features")
 """What of a token batch depends on more than the shape of the body."""

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gmc_bench.errors import ConfigError, UnknownNameError, did_you_mean
+from gmc_bench.core.errors import ConfigError, UnknownNameError, did_you_mean
+from gmc_bench.core.types import DoubleArray, FloatArray, IntArray
 from gmc_bench.robots.actuation import native_from_shared
 from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.robots.model import compile_robot
@@ -14,7 +15,6 @@ from gmc_bench.robots.schema import SHARED_JOINTS, Robot
 from gmc_bench.tasks.velocity import VelocityTask
 from gmc_bench.tokens.actuators import NUM_ACTUATORS, build_actuator_table
 from gmc_bench.tokens.spec import TokenSpec
-from gmc_bench.types import DoubleArray, FloatArray, IntArray
 
 FORMAT = "gmc-bench-policy-1"
 """Version of the layout of `Manifest.to_dict`."""

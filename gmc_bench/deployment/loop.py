@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from gmc_bench.core.types import Array, DoubleArray
 from gmc_bench.deployment.adapter import Adapter, Readings
 from gmc_bench.deployment.heading import HeadingHold
 from gmc_bench.deployment.interface import Manifest
@@ -15,7 +16,6 @@ from gmc_bench.deployment.policies import Policy
 from gmc_bench.deployment.robot import SimulatedRobot
 from gmc_bench.deployment.trials import RAMP_SECONDS, SECONDS, Trial
 from gmc_bench.tasks.velocity import VelocityTask
-from gmc_bench.types import Array, DoubleArray
 
 Outcome = Literal["success", "fell", "emergency stop", "motion not completed"]
 STOP_TILT = 45.0

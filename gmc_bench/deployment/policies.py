@@ -7,16 +7,16 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from gmc_bench.core.errors import CheckpointError, ConfigError
+from gmc_bench.core.types import FloatArray
 from gmc_bench.deployment.export import load_package
 from gmc_bench.deployment.interface import Manifest
 from gmc_bench.envs.normalization import TokenNormalizer
-from gmc_bench.errors import CheckpointError, ConfigError
 from gmc_bench.evaluation.policy_file import token_table
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.tokens import TokenBatch
 from gmc_bench.tokens.actuators import NUM_ACTUATORS
 from gmc_bench.tokens.table import MorphologyTable
-from gmc_bench.types import FloatArray
 
 
 class Policy(Protocol):

@@ -11,6 +11,7 @@ from collections import deque
 import mujoco
 import numpy as np
 
+from gmc_bench.core.types import Array, DoubleArray
 from gmc_bench.deployment.adapter import Readings
 from gmc_bench.deployment.interface import RobotInterface
 from gmc_bench.deployment.trials import Conditions
@@ -18,7 +19,6 @@ from gmc_bench.envs.velocity_core import NOISE
 from gmc_bench.robots.actuation import drive_of
 from gmc_bench.robots.friction import sliding_speeds
 from gmc_bench.robots.model import CompiledRobot
-from gmc_bench.types import Array, DoubleArray
 
 _CLEARANCE = 0.01  # m, of the lowest foot above the ground at the start
 

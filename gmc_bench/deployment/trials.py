@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gmc_bench.errors import UnknownNameError, did_you_mean
+from gmc_bench.core.errors import UnknownNameError, did_you_mean
+from gmc_bench.core.types import Vec3
 from gmc_bench.robots.friction import FRICTION_PAIRS, FrictionPair
 from gmc_bench.robots.schema import LEGS
-from gmc_bench.types import Vec3
 
 Feet = Literal["bare", "masked", "wrapped"]
 SECONDS = 15.0

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gmc_bench.errors import ConfigError
-from gmc_bench.morphology.schema import Morphology
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.sim.batch import BatchSimulator, BatchState
 from gmc_bench.sim.ground_kernels import visit_cells
 from gmc_bench.sim.loops import OPEN
@@ -14,7 +15,6 @@ from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.spec import Task, Transition
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import build_table
-from gmc_bench.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 
 TIME_LIMIT = "time_limit"
 DIVERGED = "diverged"

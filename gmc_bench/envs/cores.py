@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.velocity_core import VelocityCore
-from gmc_bench.errors import ConfigError
 from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.robots.model import compile_robot
 from gmc_bench.sim.model import compile_models

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from gmc_bench.core.types import DoubleArray, IntArray
 from gmc_bench.sim import kernels
-from gmc_bench.types import DoubleArray, IntArray
 
 
 class GuideTable:

@@ -6,16 +6,16 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.types import FloatArray
 from gmc_bench.envs.cores import make_core
 from gmc_bench.envs.morphology_vector_env import (
     Observation,
     action_space_of,
     height_map_space,
 )
-from gmc_bench.errors import ConfigError
 from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.spec import TokenSpec
-from gmc_bench.types import FloatArray
 
 
 class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):

@@ -9,14 +9,14 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.core import CoreState, StepResult
 from gmc_bench.envs.cores import make_core
 from gmc_bench.envs.guide_table import GuideTable
-from gmc_bench.errors import ConfigError
 from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import MorphologyTable
-from gmc_bench.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 
 Observation = dict[str, Any]
 

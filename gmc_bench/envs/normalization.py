@@ -5,8 +5,8 @@ from typing import Literal
 
 import numpy as np
 
+from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.tokens.table import MorphologyTable
-from gmc_bench.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 
 CLIP = 10.0
 EPSILON = 1e-8

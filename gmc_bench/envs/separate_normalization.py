@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.types import BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.normalization import (
     CLIP,
     EPSILON,
@@ -14,9 +16,7 @@ from gmc_bench.envs.normalization import (
     scale,
     standardize,
 )
-from gmc_bench.errors import ConfigError
 from gmc_bench.tokens.table import MorphologyTable
-from gmc_bench.types import BoolArray, DoubleArray, FloatArray, IntArray
 
 
 def make_normalizer(table: MorphologyTable, mode: Mode, *, separate: bool) -> TokenNormalizer:

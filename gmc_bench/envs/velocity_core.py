@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.types import Array, DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.core import DIVERGED, TIME_LIMIT, CoreState, StepResult
-from gmc_bench.errors import ConfigError
 from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.robots.mjcf import HeightField
 from gmc_bench.robots.model import CompiledRobot, compile_robot
@@ -14,7 +15,6 @@ from gmc_bench.sim.legged import LeggedSimulator, LeggedState
 from gmc_bench.tasks.velocity import VelocityTask
 from gmc_bench.tokens.actuators import NUM_ACTUATORS, build_actuator_table
 from gmc_bench.tokens.spec import FeatureSlice, TokenSpec
-from gmc_bench.types import Array, DoubleArray, FloatArray, IntArray
 
 FELL = "fell"
 NOISE = {

@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from gmc_bench.morphology.schema import Morphology
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.core.types import FloatArray, IntArray
 from gmc_bench.nn.tokens import TokenTable
-from gmc_bench.types import FloatArray, IntArray
 
 
 def draw_silent_limbs(morphologies: Sequence[Morphology], seed: int) -> IntArray:

@@ -7,10 +7,11 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import torch
 
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.types import Array, FloatArray, IntArray
 from gmc_bench.envs.core import StepResult
 from gmc_bench.envs.cores import Core, make_core
 from gmc_bench.envs.normalization import TokenNormalizer
-from gmc_bench.errors import ConfigError
 from gmc_bench.evaluation.dropout import silence_context
 from gmc_bench.evaluation.mean_actions import acting, see_tokens
 from gmc_bench.evaluation.policy_file import token_table
@@ -20,7 +21,6 @@ from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.config import Order
 from gmc_bench.tokens.serialization import Serialization, make_serialization
-from gmc_bench.types import Array, FloatArray, IntArray
 
 Mode = Literal["deterministic", "stochastic"]
 

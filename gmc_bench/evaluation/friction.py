@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.types import Array, DoubleArray, IntArray
 from gmc_bench.envs.core import TIME_LIMIT
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.envs.velocity_core import FELL, VelocityCore
-from gmc_bench.errors import ConfigError
 from gmc_bench.evaluation.evaluate import MAX_ROWS
 from gmc_bench.evaluation.friction_metrics import Friction, Track, make_result
 from gmc_bench.evaluation.friction_options import Heading
@@ -35,7 +36,6 @@ from gmc_bench.robots.mjcf import SolverOptions
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.tasks.velocity import Commands, VelocityTask
 from gmc_bench.tokens.config import Order
-from gmc_bench.types import Array, DoubleArray, IntArray
 
 EPISODE_SECONDS = 20.0
 """A robot that has not fallen starts again after this time, s."""

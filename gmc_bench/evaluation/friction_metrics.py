@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from gmc_bench.core.types import BoolArray, DoubleArray, IntArray
 from gmc_bench.evaluation.friction_options import Heading
 from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.robots.friction import FrictionPair, FrictionRule
-from gmc_bench.types import BoolArray, DoubleArray, IntArray
 
 MIN_WALKED = 0.1
 """Mean distance below which slip per metre is not given, m."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from gmc_bench.errors import ConfigError, did_you_mean
+from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.robots.friction import FRICTION_RULES, FrictionRule
 from gmc_bench.robots.menagerie import ROBOT_SOURCES, RobotSource
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.core.types import DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.envs.cores import Core
-from gmc_bench.morphology.schema import Morphology
-from gmc_bench.types import DoubleArray, FloatArray, IntArray
 
 NUM_BINS = 240
 _LOWEST, _HIGHEST = 1e-6, 1e2

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import torch
 
+from gmc_bench.core.types import FloatArray, IntArray
 from gmc_bench.envs.cores import Core
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.evaluation.dropout import silence_dynamic
@@ -14,7 +15,6 @@ from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 from gmc_bench.tokens.config import Order
 from gmc_bench.tokens.serialization import Serialization, make_serialization
-from gmc_bench.types import FloatArray, IntArray
 
 
 def see_tokens(

@@ -4,10 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from gmc_bench.core.types import FloatArray, IntArray
 from gmc_bench.envs.core import StepResult
 from gmc_bench.envs.cores import Core
 from gmc_bench.evaluation.evaluate import evaluate_policy
-from gmc_bench.types import FloatArray, IntArray
 
 
 class _SeenError(Exception):

@@ -2,12 +2,12 @@
 
 import torch
 
+from gmc_bench.core.errors import CheckpointError
+from gmc_bench.core.types import Array
 from gmc_bench.envs.normalization import TokenNormalizer
-from gmc_bench.errors import CheckpointError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.tokens import TokenTable
 from gmc_bench.tokens.table import MorphologyTable
-from gmc_bench.types import Array
 
 _MODEL = "model."
 _NORMALIZER = "normalizer."

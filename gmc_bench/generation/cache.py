@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gmc_bench.errors import GmcBenchError
-from gmc_bench.morphology.mjcf import emit_mjcf, parse_mjcf
-from gmc_bench.morphology.schema import Morphology
-from gmc_bench.morphology.store import data_dir
+from gmc_bench.bodies.mjcf import emit_mjcf, parse_mjcf
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.bodies.store import data_dir
+from gmc_bench.core.errors import GmcBenchError
 
 Splits = Mapping[str, Sequence[Morphology]]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from gmc_bench.types import BoolArray, DoubleArray, Vec3
+from gmc_bench.core.types import BoolArray, DoubleArray, Vec3
 
 TOUCHING = 1e-6  # m; shapes this close count as touching, whatever the engine's rounding
 

@@ -8,7 +8,7 @@ Source:
 import math
 from typing import Literal
 
-from gmc_bench.types import Vec3
+from gmc_bench.core.types import Vec3
 
 JointAxis = Literal["x", "y"]
 

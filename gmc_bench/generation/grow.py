@@ -12,7 +12,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from gmc_bench.errors import MorphologyError
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.core.errors import MorphologyError
+from gmc_bench.core.types import Vec3
 from gmc_bench.generation import design
 from gmc_bench.generation.plan import (
     TORSO,
@@ -26,8 +28,6 @@ from gmc_bench.generation.plan import (
     mirrored,
     place,
 )
-from gmc_bench.morphology.schema import Morphology
-from gmc_bench.types import Vec3
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gmc_bench.errors import StorageError
+from gmc_bench.core.errors import StorageError
 from gmc_bench.generation.judge import Verdict
 from gmc_bench.generation.recipe import Recipe
 

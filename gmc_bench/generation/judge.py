@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 import mujoco
 import numpy as np
 
+from gmc_bench.bodies.engine_library import engine_library
+from gmc_bench.bodies.mjcf import SIM_DT, emit_mjcf, has_warned, mute_warnings
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.core.types import DoubleArray
 from gmc_bench.generation.viability import assess_viability
-from gmc_bench.morphology.engine_library import engine_library
-from gmc_bench.morphology.mjcf import SIM_DT, emit_mjcf, has_warned, mute_warnings
-from gmc_bench.morphology.schema import Morphology
-from gmc_bench.types import DoubleArray
 
 CONTROL_DT = 0.02
 """Time between two controls, s, as in the tasks."""

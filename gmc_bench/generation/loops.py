@@ -9,12 +9,12 @@ from itertools import combinations
 
 import numpy as np
 
+from gmc_bench.core.types import Vec3
 from gmc_bench.generation import design
 from gmc_bench.generation.collision import Shape, touches
 from gmc_bench.generation.draft import Draft
 from gmc_bench.generation.grow import draw_hinges
 from gmc_bench.generation.plan import TORSO_SHAPE, Closure, Hinge, Part, Site
-from gmc_bench.types import Vec3
 
 BRIDGED = (0.3, 0.65)
 """Distances between two tips that a bridge can span, m."""

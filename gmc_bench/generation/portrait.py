@@ -8,11 +8,11 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from gmc_bench.bodies.engine_library import engine_library
+from gmc_bench.bodies.mjcf import SIM_DT, emit_mjcf, has_warned, mute_warnings
+from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.generation.judge import CONTROL_DT
 from gmc_bench.generation.viability import DURATION, FALL_RATIO, STANDING_OFFSET, assess_viability
-from gmc_bench.morphology.engine_library import engine_library
-from gmc_bench.morphology.mjcf import SIM_DT, emit_mjcf, has_warned, mute_warnings
-from gmc_bench.morphology.schema import Morphology, MorphologySet
 
 _FLOOR = '    <geom name="floor/0" type="plane" size="0 0 1"/>'
 

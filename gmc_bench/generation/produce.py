@@ -6,13 +6,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gmc_bench.errors import MorphologySetError, StorageError
+from gmc_bench.bodies.importer import PUBLISHED, check_free_id
+from gmc_bench.bodies.schema import Morphology, MorphologySet
+from gmc_bench.bodies.store import data_dir, load_set, save_set
+from gmc_bench.core.errors import MorphologySetError, StorageError
 from gmc_bench.generation.journal import Judged
 from gmc_bench.generation.recipe import Recipe, grow_candidate
 from gmc_bench.generation.search import Found, search
-from gmc_bench.morphology.importer import PUBLISHED, check_free_id
-from gmc_bench.morphology.schema import Morphology, MorphologySet
-from gmc_bench.morphology.store import data_dir, load_set, save_set
 
 SCORES = "scores.json"
 """File beside the bodies of a generated set: the recipe, and what the search found out."""

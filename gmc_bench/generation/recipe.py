@@ -11,9 +11,9 @@ from typing import Literal
 
 import numpy as np
 
-from gmc_bench.errors import ConfigError, MorphologyError
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.core.errors import ConfigError, MorphologyError
 from gmc_bench.generation.bodies import Form, grow_clear_body
-from gmc_bench.morphology.schema import Morphology
 
 VERSION = 1
 """Raised whenever a candidate of a recipe comes out as another body."""

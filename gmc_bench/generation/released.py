@@ -14,13 +14,13 @@ from itertools import count
 import numpy as np
 from tqdm import tqdm
 
-from gmc_bench.errors import MorphologySetError, UnknownNameError, did_you_mean
+from gmc_bench.bodies.schema import Morphology, MorphologySet
+from gmc_bench.core.errors import MorphologySetError, UnknownNameError, did_you_mean
 from gmc_bench.generation import pinned
 from gmc_bench.generation.cache import keep_grown, load_grown
 from gmc_bench.generation.grow import grow_body
 from gmc_bench.generation.recipe import LARGE, LOOPED, UNIMAL, Recipe, grow_candidate
 from gmc_bench.generation.viability import assess_viability
-from gmc_bench.morphology.schema import Morphology, MorphologySet
 
 GENERATOR_VERSION = 1
 """Raised whenever `grow_seed` gives another body for any seed; released sets then need a new id."""

@@ -15,12 +15,12 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-from gmc_bench.errors import MorphologySetError, StorageError
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.core.errors import MorphologySetError, StorageError
 from gmc_bench.generation.journal import Journal, Judged
 from gmc_bench.generation.judge import Verdict, judge
 from gmc_bench.generation.recipe import Cell, Recipe, candidate_cell, grow_candidate
 from gmc_bench.generation.worker import start_worker
-from gmc_bench.morphology.schema import Morphology
 
 MAX_BARREN = 5_000
 """Candidates judged in a row without finding a body before a search gives up."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
-from gmc_bench.morphology.engine_library import engine_library
-from gmc_bench.morphology.mjcf import SIM_DT, emit_mjcf, has_warned, mute_warnings
-from gmc_bench.morphology.schema import Morphology
-from gmc_bench.types import DoubleArray
+from gmc_bench.bodies.engine_library import engine_library
+from gmc_bench.bodies.mjcf import SIM_DT, emit_mjcf, has_warned, mute_warnings
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.core.types import DoubleArray
 
 NUM_GAITS = 48
 DURATION = 4.0  # s

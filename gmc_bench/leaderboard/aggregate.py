@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gmc_bench.results.schema import Controller, Morphologies, RunRecord, Split
-from gmc_bench.results.store import RefusedFile, StoredRecord
+from gmc_bench.records.schema import Controller, Morphologies, RunRecord, Split
+from gmc_bench.records.store import RefusedFile, StoredRecord
 
 
 @dataclass(frozen=True, slots=True, order=True)

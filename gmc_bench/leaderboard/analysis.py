@@ -10,7 +10,8 @@ from itertools import combinations
 
 import numpy as np
 
-from gmc_bench.errors import RecordError
+from gmc_bench.core.errors import RecordError
+from gmc_bench.core.types import BoolArray, DoubleArray
 from gmc_bench.leaderboard.aggregate import Row, Table
 from gmc_bench.leaderboard.bootstrap import RESAMPLES, stratified_estimates
 from gmc_bench.leaderboard.comparison import (
@@ -30,9 +31,8 @@ from gmc_bench.leaderboard.statistics import (
     run_interval,
     worst_decile,
 )
-from gmc_bench.results.schema import Split
-from gmc_bench.results.store import StoredRecord
-from gmc_bench.types import BoolArray, DoubleArray
+from gmc_bench.records.schema import Split
+from gmc_bench.records.store import StoredRecord
 
 __all__ = [
     "REFERENCE_METHOD",

@@ -8,10 +8,10 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from gmc_bench.errors import RecordError
+from gmc_bench.core.errors import RecordError
 from gmc_bench.leaderboard.ledger import BEGINNING, LEDGER_NAME, LedgerEntry, append, read_ledger
-from gmc_bench.results.schema import Mode, RunRecord, Split
-from gmc_bench.results.store import (
+from gmc_bench.records.schema import Mode, RunRecord, Split
+from gmc_bench.records.store import (
     RecordFiles,
     RefusedFile,
     StoredRecord,
@@ -19,7 +19,7 @@ from gmc_bench.results.store import (
     read_stored_record,
     write_atomic,
 )
-from gmc_bench.results.verification import (
+from gmc_bench.records.verification import (
     Verification,
     read_verification,
     verification_bytes,

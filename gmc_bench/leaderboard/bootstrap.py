@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
+from gmc_bench.core.types import DoubleArray, IntArray
 from gmc_bench.leaderboard.statistics import (
     CONFIDENCE,
     TRIMMED_SHARE,
@@ -18,7 +19,6 @@ from gmc_bench.leaderboard.statistics import (
     mean,
     median,
 )
-from gmc_bench.types import DoubleArray, IntArray
 
 RESAMPLES = 10_000
 

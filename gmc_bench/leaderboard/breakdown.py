@@ -3,8 +3,8 @@
 import statistics
 
 from gmc_bench.leaderboard.aggregate import Row, Spread
-from gmc_bench.results.breakdown import by_limbs, by_loops, scored
-from gmc_bench.results.parts import Split
+from gmc_bench.records.breakdown import by_limbs, by_loops, scored
+from gmc_bench.records.parts import Split
 
 
 def break_down(row: Row, split: Split) -> dict[str, Spread]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path, PurePosixPath
 
-from gmc_bench.errors import RecordError, StorageError
+from gmc_bench.core.errors import RecordError, StorageError
 from gmc_bench.leaderboard.aggregate import ComparisonKey, aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
 from gmc_bench.leaderboard.board import Board, read_board
@@ -26,7 +26,7 @@ from gmc_bench.leaderboard.tables import (
     to_markdown,
     to_readme,
 )
-from gmc_bench.results.store import RefusedFile, write_atomic
+from gmc_bench.records.store import RefusedFile, write_atomic
 
 TABLES_FOLDER = "tables"
 SITE_FOLDER = "site"

@@ -11,8 +11,8 @@ from itertools import combinations
 
 import numpy as np
 
+from gmc_bench.core.types import BoolArray, DoubleArray
 from gmc_bench.leaderboard.statistics import CONFIDENCE, Estimate, t_quantile
-from gmc_bench.types import BoolArray, DoubleArray
 
 _NOISE = 1e-12  # relative; smaller differences are rounding errors of equal numbers
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gmc_bench.core.types import DoubleArray, IntArray
 from gmc_bench.leaderboard.statistics import Estimate, mean, run_interval, t_quantile
-from gmc_bench.results.schema import CurvePoint
-from gmc_bench.types import DoubleArray, IntArray
+from gmc_bench.records.schema import CurvePoint
 
 
 @dataclass(frozen=True, eq=False)

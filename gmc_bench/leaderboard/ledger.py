@@ -14,9 +14,9 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from gmc_bench.errors import RecordError, StorageError
-from gmc_bench.results.parts import Digest, Part, Positive
-from gmc_bench.results.store import canonical_json, first_problem
+from gmc_bench.core.errors import RecordError, StorageError
+from gmc_bench.records.parts import Digest, Part, Positive
+from gmc_bench.records.store import canonical_json, first_problem
 
 LEDGER_NAME = "ledger.jsonl"
 BEGINNING = "0" * 64

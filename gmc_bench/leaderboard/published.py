@@ -12,8 +12,8 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError, model_validator
 
-from gmc_bench.errors import RecordError
-from gmc_bench.results.parts import (
+from gmc_bench.core.errors import RecordError
+from gmc_bench.records.parts import (
     Controller,
     Flag,
     Name,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gmc_bench.types import DoubleArray
+from gmc_bench.core.types import DoubleArray
 
 CONFIDENCE = 0.95
 """Coverage of every interval."""

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gmc_bench.errors import GmcBenchError, RecordError
+from gmc_bench.core.errors import GmcBenchError, RecordError
 from gmc_bench.leaderboard.aggregate import RowKey, comparison_key, row_key
 from gmc_bench.leaderboard.board import RESULTS, Board, ranked_part, read_board
 from gmc_bench.leaderboard.ledger import BEGINNING, LEDGER_NAME, append
-from gmc_bench.results.schema import Controller, Mode, RunRecord, Split
-from gmc_bench.results.store import (
+from gmc_bench.records.schema import Controller, Mode, RunRecord, Split
+from gmc_bench.records.store import (
     RECORD_NAME,
     StoredRecord,
     read_stored_record,

@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from gmc_bench.errors import RecordError
-from gmc_bench.results.parts import BodyReturns, Episode, Hardware, Mode, Split
-from gmc_bench.results.schema import RunRecord
-from gmc_bench.results.verification import Difference, VerifiedPart
+from gmc_bench.core.errors import RecordError
+from gmc_bench.records.parts import BodyReturns, Episode, Hardware, Mode, Split
+from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.verification import Difference, VerifiedPart
 
 CONFIDENCE = 0.999
 """Of both limits of the mean difference together, on another engine or hardware class: one honest

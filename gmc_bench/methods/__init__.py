@@ -1,7 +1,7 @@
 """What a controller must provide, and where controllers are found."""
 
+from gmc_bench.core.registry import Registry
 from gmc_bench.methods.spec import Capabilities, MethodSpec
-from gmc_bench.registry import Registry
 
 METHODS: Registry[MethodSpec] = Registry("method", "gmc_bench.methods", MethodSpec, "SPEC")
 """All controllers: entry points of the group `gmc_bench.methods`, or `FILE.py:SPEC`."""

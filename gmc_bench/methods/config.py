@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)

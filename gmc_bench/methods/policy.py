@@ -6,13 +6,13 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from gmc_bench.errors import PluginError
+from gmc_bench.core.errors import PluginError
+from gmc_bench.core.registry import raised_at
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.nn.history import History
 from gmc_bench.nn.row_blocks import use_row_blocks
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
-from gmc_bench.registry import raised_at
 from gmc_bench.tokens.spec import TokenSpec
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any
 
-from gmc_bench.config import with_overrides
-from gmc_bench.errors import ConfigError, PluginError, did_you_mean
-from gmc_bench.registry import load_target
+from gmc_bench.core.config import with_overrides
+from gmc_bench.core.errors import ConfigError, PluginError, did_you_mean
+from gmc_bench.core.registry import load_target
 
 REQUIRED_PRESETS = ("paper", "lite")
 """Presets that every method of a comparison has."""

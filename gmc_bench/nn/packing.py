@@ -7,7 +7,7 @@ from typing import NamedTuple, ParamSpec, TypeVar
 
 import torch
 
-from gmc_bench.errors import TokenOverflowError
+from gmc_bench.core.errors import TokenOverflowError
 
 CHUNK_LIMBS = 64
 """Limbs per `Chunk`; nearly all bodies fit into one."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from gmc_bench.errors import ConfigError, PluginError
+from gmc_bench.core.errors import ConfigError, PluginError
 from gmc_bench.nn.history import History
 from gmc_bench.nn.tokens import TokenBatch
 

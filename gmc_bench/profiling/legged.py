@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
+from gmc_bench.core.types import Array, DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.envs.velocity_core import VelocityCore
 from gmc_bench.robots.actuation import drive_of
 from gmc_bench.sim.engine import call_model_data, compiled, engine_functions, store_double
 from gmc_bench.sim.legged import LeggedSimulator
 from gmc_bench.sim.legged_kernels import CTRL, DATA, FRICTION, MODEL, NUM_FEET, NUM_JOINTS
-from gmc_bench.types import Array, DoubleArray, FloatArray, IntArray
 
 
 @compiled(parallel=True)

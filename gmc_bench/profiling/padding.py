@@ -17,11 +17,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from tqdm import tqdm
 
+from gmc_bench.conformance.tokens import random_table, take_bodies
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 from gmc_bench.profiling.setting import Setting
-from gmc_bench.testing.tokens import random_table, take_bodies
 from gmc_bench.tokens.spec import TokenSpec
 
 

@@ -16,13 +16,13 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
+from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.nn.tokens import TokenBatch
 from gmc_bench.profiling.memory import PeakMemory
 from gmc_bench.profiling.setting import Setting
-from gmc_bench.testing.tokens import random_tokens
 from gmc_bench.tokens.spec import TokenSpec
 
 BATCHES = (1, 32, 512, 4096)

@@ -14,13 +14,13 @@ import gymnasium
 import numpy as np
 import torch
 
+from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.nn.tokens import TokenBatch
 from gmc_bench.profiling.memory import PeakMemory
 from gmc_bench.suites.protocol import PPOConfig
-from gmc_bench.testing.tokens import random_tokens
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.allocator import keep_freed_memory
 from gmc_bench.training.buffer import Minibatch

@@ -13,8 +13,10 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.conformance.morphologies import biped, chain, star
+from gmc_bench.conformance.tokens import random_table, take_bodies
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
-from gmc_bench.morphology.schema import Morphology
 from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 from gmc_bench.profiling.memory import PeakMemory
@@ -25,8 +27,6 @@ from gmc_bench.profiling.scaling_process import (
     start_peak,
 )
 from gmc_bench.tasks import TASKS
-from gmc_bench.testing.morphologies import biped, chain, star
-from gmc_bench.testing.tokens import random_table, take_bodies
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import build_table
 from gmc_bench.training.sampler import BalancedSampler, ReturnTracker

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from gmc_bench.errors import GmcBenchError
+from gmc_bench.core.errors import GmcBenchError
 
 POLL_SECONDS = 0.02
 _GIB = 2**30

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gmc_bench.bodies.schema import Morphology
 from gmc_bench.methods.spec import MethodSpec
-from gmc_bench.morphology.schema import Morphology
-from gmc_bench.results.environment import collect_hardware, collect_versions
+from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.sim.batch import available_threads
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.tasks.spec import TaskBase

@@ -11,6 +11,7 @@ import numba
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv
 
+from gmc_bench.core.types import Array, FloatArray, IntArray
 from gmc_bench.envs.morphology_env import MorphologyEnv
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.envs.velocity_core import VelocityCore
@@ -19,7 +20,6 @@ from gmc_bench.profiling.setting import Setting
 from gmc_bench.sim.batch import BatchSimulator
 from gmc_bench.sim.engine import call_model_data, engine_functions, store_double
 from gmc_bench.sim.kernels import CTRL, DATA, MODEL
-from gmc_bench.types import Array, FloatArray, IntArray
 
 BLOCK = 10
 """Control steps between two points where both sides start from the same states."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gmc_bench.config import to_dict
+from gmc_bench.core.config import to_dict
 from gmc_bench.profiling.setting import Setting
 from gmc_bench.training.independent_trainer import make_trainer
 from gmc_bench.training.run_config import RunConfig

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 
 VARIABLE = "MUJOCO_GL"
 """Environment variable with which a user chooses the backend, as for MuJoCo itself."""

@@ -6,7 +6,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from gmc_bench.types import DoubleArray
+from gmc_bench.core.types import DoubleArray
 
 SMOOTHING = 0.4  # s, standard deviation of the window that smooths the torso's path
 

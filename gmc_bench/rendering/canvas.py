@@ -6,10 +6,10 @@ from typing import Any, Self
 import mujoco
 import numpy as np
 
+from gmc_bench.core.types import Array, DoubleArray
 from gmc_bench.rendering.backend import open_context
 from gmc_bench.rendering.camera import View
 from gmc_bench.rendering.sight import Tiles
-from gmc_bench.types import Array, DoubleArray
 
 _TILE = np.array([0.97, 0.80, 0.45, 1.0], np.float32)  # red, green, blue, opacity
 _TILE_HEIGHT = 0.004  # m

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from gmc_bench.core.types import Array, DoubleArray
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.sim.terrain import CELLS_PER_METRE, ObstacleField
-from gmc_bench.types import Array, DoubleArray
 
 TerrainCopy = Mapping[str, Array]
 """Arrays of a `mujoco.MjModel` that hold its terrain, by name; empty where it is never random."""

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from gmc_bench.core.types import Array, DoubleArray
 from gmc_bench.rendering.scene import Color
-from gmc_bench.types import Array, DoubleArray
 
 BARS_LABEL = "mean |action| per limb"
 _PANEL = (20, 24, 30, 150)  # red, green, blue, opacity

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.core.types import DoubleArray, FloatArray
 from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.envs.cores import Core
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.evaluation.evaluate import Mode
 from gmc_bench.evaluation.one_episode import EpisodeWatcher, watch_episode
 from gmc_bench.methods.policy import ActorCritic
-from gmc_bench.morphology.schema import Morphology
 from gmc_bench.rendering.ground import TerrainCopy, copy_terrain, ground_height
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.config import Order
-from gmc_bench.types import DoubleArray, FloatArray
 
 SPEED_WINDOW = 0.5
 """s over which the speed is averaged."""

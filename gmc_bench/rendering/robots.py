@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import mujoco
 import numpy as np
 
+from gmc_bench.core.types import Array, DoubleArray
 from gmc_bench.rendering.camera import View, follow
 from gmc_bench.rendering.canvas import Canvas
 from gmc_bench.rendering.overlay import Overlay
@@ -15,7 +16,6 @@ from gmc_bench.rendering.scene import add_scenery, ground_material
 from gmc_bench.rendering.video import VideoSettings, encode, frame_steps
 from gmc_bench.robots.mjcf import FLOOR, HeightField, build_mjcf
 from gmc_bench.robots.model import CompiledRobot
-from gmc_bench.types import Array, DoubleArray
 
 _BASE_COLOR = (0.77, 0.77, 0.78, 1.0)
 _LEG_COLOR = (0.25, 0.45, 0.72, 1.0)

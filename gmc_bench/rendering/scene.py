@@ -7,11 +7,11 @@ from xml.etree import ElementTree
 import mujoco
 import numpy as np
 
-from gmc_bench.morphology.engine_library import engine_library
-from gmc_bench.morphology.mjcf import emit_mjcf
-from gmc_bench.morphology.schema import Morphology
+from gmc_bench.bodies.engine_library import engine_library
+from gmc_bench.bodies.mjcf import emit_mjcf
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.core.types import DoubleArray
 from gmc_bench.sim.model import Scene
-from gmc_bench.types import DoubleArray
 
 Color = tuple[int, int, int]
 """Red, green, blue, 0 to 255."""

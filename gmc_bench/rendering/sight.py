@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 import mujoco
 import numpy as np
 
+from gmc_bench.core.types import BoolArray, DoubleArray, IntArray
 from gmc_bench.rendering.camera import View
 from gmc_bench.rendering.ground import HIDDEN
 from gmc_bench.rendering.scene import FIELD_OF_VIEW
 from gmc_bench.tasks.spec import VisitGrid
-from gmc_bench.types import BoolArray, DoubleArray, IntArray
 
 _FAINT = 0.15  # opacity of what stands in front of the body
 _ROOM = 0.5  # m, beside the line of sight that is kept clear for the body

@@ -9,18 +9,18 @@ import mujoco
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, UnidentifiedImageError
 
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.core.errors import StorageError
+from gmc_bench.core.types import Array
 from gmc_bench.envs.core import EnvironmentCore
-from gmc_bench.errors import StorageError
-from gmc_bench.morphology.schema import Morphology
+from gmc_bench.records.store import write_atomic
 from gmc_bench.rendering.camera import View, fit_distance, outline
 from gmc_bench.rendering.canvas import Canvas
 from gmc_bench.rendering.ground import copy_terrain, ground_height, put_terrain
 from gmc_bench.rendering.scene import FIELD_OF_VIEW, SQUARE, drawing_model, lower, rest_state
 from gmc_bench.rendering.sight import Trace
-from gmc_bench.results.store import write_atomic
 from gmc_bench.sim.model import Scene
 from gmc_bench.tasks.spec import Task
-from gmc_bench.types import Array
 
 SHEET = "contact_sheet.png"
 STUDIO = Scene(floor='<geom name="floor/0" type="plane" size="0 0 1"/>')

@@ -11,7 +11,8 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from gmc_bench.errors import ConfigError, StorageError
+from gmc_bench.core.errors import ConfigError, StorageError
+from gmc_bench.core.types import Array, IntArray
 from gmc_bench.rendering.camera import View, fit_distance, follow, outline
 from gmc_bench.rendering.canvas import Canvas
 from gmc_bench.rendering.ground import put_terrain
@@ -20,7 +21,6 @@ from gmc_bench.rendering.replay import Replay
 from gmc_bench.rendering.scene import FIELD_OF_VIEW, SQUARE, drawing_model, limb_colors
 from gmc_bench.rendering.sight import Sight, Trace
 from gmc_bench.tasks.spec import Task
-from gmc_bench.types import Array, IntArray
 
 EXTRA = "pip install 'gmc-bench[video]'"
 HOLD = 1.0

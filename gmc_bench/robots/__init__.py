@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from gmc_bench.errors import UnknownNameError, did_you_mean
+from gmc_bench.core.errors import UnknownNameError, did_you_mean
 from gmc_bench.robots.anymal_b import ANYMAL_B
 from gmc_bench.robots.anymal_c import ANYMAL_C
 from gmc_bench.robots.go1 import GO1

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gmc_bench.core.types import Array, DoubleArray, IntArray
 from gmc_bench.robots.schema import Robot
-from gmc_bench.types import Array, DoubleArray, IntArray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -6,9 +6,9 @@ Every function returns four things in the order FL, FR, RL, RR.
 from dataclasses import dataclass
 from typing import TypeVar
 
+from gmc_bench.core.types import Vec3
 from gmc_bench.robots.parts import Foot, Inertial, Joint, Link, Shape, flip_point
 from gmc_bench.robots.schema import LEGS, SEGMENTS
-from gmc_bench.types import Vec3
 
 P = TypeVar("P", Inertial, Shape)
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from gmc_bench.config import definition_digest
+from gmc_bench.core.config import definition_digest
 from gmc_bench.robots.schema import OriginalRobot, Robot
 
 BUILT_IN = "built-in"

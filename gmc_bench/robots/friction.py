@@ -21,8 +21,8 @@ from typing import Any, Literal, get_args
 import mujoco
 import numpy as np
 
-from gmc_bench.errors import ConfigError, did_you_mean
-from gmc_bench.types import DoubleArray
+from gmc_bench.core.errors import ConfigError, did_you_mean
+from gmc_bench.core.types import DoubleArray
 
 FrictionRule = Literal["two-state", "dynamic", "static", "mean"]
 """How a pair becomes one coefficient: by sliding speed, or one of three constants."""

@@ -15,12 +15,12 @@ from typing import Any, Literal, get_args
 import mujoco
 import numpy as np
 
-from gmc_bench.errors import ConfigError, MorphologyError
+from gmc_bench.core.errors import ConfigError, MorphologyError
+from gmc_bench.core.types import DoubleArray
 from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.robots.model import compile_robot
 from gmc_bench.robots.original import read_original
 from gmc_bench.robots.schema import OriginalRobot, Robot
-from gmc_bench.types import DoubleArray
 
 EXTRA = "pip install 'gmc-bench[menagerie]'"
 """Command that installs the package."""

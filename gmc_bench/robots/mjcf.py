@@ -13,10 +13,10 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.types import DoubleArray
 from gmc_bench.robots.parts import Foot, Inertial, Joint, Link, Shape
 from gmc_bench.robots.schema import LEGS, OriginalRobot, Robot
-from gmc_bench.types import DoubleArray
 
 ROOT_JOINT = "root"
 """Name of the base's free joint."""

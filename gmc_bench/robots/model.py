@@ -6,11 +6,11 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from gmc_bench.errors import MorphologyError
-from gmc_bench.morphology.compiler import compile_mjcf
+from gmc_bench.bodies.compiler import compile_mjcf
+from gmc_bench.core.errors import MorphologyError
+from gmc_bench.core.types import DoubleArray, IntArray
 from gmc_bench.robots.mjcf import HeightField, SolverOptions, build_mjcf, foot_name
 from gmc_bench.robots.schema import LEGS, Robot
-from gmc_bench.types import DoubleArray, IntArray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

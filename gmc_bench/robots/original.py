@@ -13,7 +13,7 @@ from xml.sax.saxutils import quoteattr
 import mujoco
 import numpy as np
 
-from gmc_bench.errors import MorphologyError
+from gmc_bench.core.errors import MorphologyError
 from gmc_bench.robots.mjcf import IMU_SITE, ROOT_JOINT, foot_name
 from gmc_bench.robots.schema import OriginalRobot, Robot
 

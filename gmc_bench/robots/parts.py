@@ -7,7 +7,7 @@ z up) at joint angles zero and has its origin in the joint that moves the link.
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from gmc_bench.types import Vec3
+from gmc_bench.core.types import Vec3
 
 Inertia = tuple[float, float, float, float, float, float]
 """Inertia tensor ixx, iyy, izz, ixy, ixz, iyz about the centre of mass, link frame, kg m^2."""

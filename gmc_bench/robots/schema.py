@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from gmc_bench.errors import MorphologyError, did_you_mean
+from gmc_bench.core.errors import MorphologyError, did_you_mean
 from gmc_bench.robots.parts import Base, Foot, Gains, Link, Pose
 from gmc_bench.robots.validation import find_flaw
 

@@ -10,10 +10,10 @@ import math
 import mujoco
 import numpy as np
 
-from gmc_bench.errors import ConfigError, PhysicsDivergedError
+from gmc_bench.core.errors import ConfigError, PhysicsDivergedError
+from gmc_bench.core.types import DoubleArray
 from gmc_bench.robots.actuation import Drive, drive_of
 from gmc_bench.robots.model import CompiledRobot
-from gmc_bench.types import DoubleArray
 
 SETTLE_SECONDS = 3.0
 """Time after which only the slow creep of the feet is left."""

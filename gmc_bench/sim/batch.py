@@ -9,7 +9,8 @@ import mujoco
 import numba
 import numpy as np
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.sim import kernels
 from gmc_bench.sim.engine import engine_functions
 from gmc_bench.sim.ground import RandomGround
@@ -17,7 +18,6 @@ from gmc_bench.sim.idle import IdlePool
 from gmc_bench.sim.layout import Layout
 from gmc_bench.sim.loops import tabulate_loops
 from gmc_bench.sim.model import CompiledModel
-from gmc_bench.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 

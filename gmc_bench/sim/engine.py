@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from gmc_bench.morphology.engine_library import engine_library
+from gmc_bench.bodies.engine_library import engine_library
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.sim import ground_kernels, terrain_kernels
 from gmc_bench.sim.height_map import height_map_offsets
 from gmc_bench.sim.terrain import ObstacleField, Terrain
-from gmc_bench.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 
 
 class RandomGround:

@@ -5,11 +5,11 @@ import math
 import numba
 import numpy as np
 
+from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.sim.engine import compiled, load_double
 from gmc_bench.sim.kernels import XQUAT
 from gmc_bench.sim.terrain import CELLS_PER_METRE
 from gmc_bench.sim.terrain_kernels import Ground
-from gmc_bench.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 
 WALL_MM = 4000
 OUTSIDE_MM = -10000

@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from gmc_bench.types import IntArray
+from gmc_bench.core.types import IntArray
 
 REACH_BEHIND = 10  # cells of 0.1 m
 REACH = 40  # cells to the front, to the left and to the right

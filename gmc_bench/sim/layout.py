@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gmc_bench.types import DoubleArray, IntArray
+from gmc_bench.core.types import DoubleArray, IntArray
 
 NUM_MOTION = 13
 """Numbers of a body's motion: position 3, velocity 3, angular velocity 3, orientation 4."""

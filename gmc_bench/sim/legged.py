@@ -7,14 +7,14 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.types import Array, BoolArray, DoubleArray, IntArray
 from gmc_bench.robots.friction import STRIBECK_SPEED, FrictionPair, FrictionRule
 from gmc_bench.robots.model import CompiledRobot
 from gmc_bench.sim import legged_kernels as kernels
 from gmc_bench.sim.batch import available_threads, spawn_streams
 from gmc_bench.sim.idle import IdlePool
 from gmc_bench.sim.legged_rows import HostedRobot, legged_functions
-from gmc_bench.types import Array, BoolArray, DoubleArray, IntArray
 
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 

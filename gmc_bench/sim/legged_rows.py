@@ -8,7 +8,7 @@ from typing import NamedTuple
 import mujoco
 import numpy as np
 
-from gmc_bench.morphology.engine_library import engine_library
+from gmc_bench.bodies.engine_library import engine_library
 from gmc_bench.robots.model import CompiledRobot
 from gmc_bench.sim.engine import engine_functions
 

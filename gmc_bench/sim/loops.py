@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import mujoco
 import numpy as np
 
+from gmc_bench.core.types import DoubleArray, IntArray
 from gmc_bench.sim.model import CompiledModel
-from gmc_bench.types import DoubleArray, IntArray
 
 OPEN = 0.02
 """A loop is open when its two limbs are apart by more than this share of the shorter one."""

@@ -8,12 +8,12 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from gmc_bench.errors import MorphologyError
-from gmc_bench.morphology.compiler import compile_mjcf
-from gmc_bench.morphology.mjcf import emit_mjcf
-from gmc_bench.morphology.schema import IDENTITY, Morphology
+from gmc_bench.bodies.compiler import compile_mjcf
+from gmc_bench.bodies.mjcf import emit_mjcf
+from gmc_bench.bodies.schema import IDENTITY, Morphology
+from gmc_bench.core.errors import MorphologyError
+from gmc_bench.core.types import Quat, Vec3
 from gmc_bench.sim.terrain import Terrain
-from gmc_bench.types import Quat, Vec3
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from gmc_bench.types import Array, DoubleArray, IntArray, Vec3
+from gmc_bench.core.types import Array, DoubleArray, IntArray, Vec3
 
 CELLS_PER_METRE = 10
 SURFACE = 1.0  # m, height of flat ground

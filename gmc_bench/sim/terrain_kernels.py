@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
+from gmc_bench.core.types import Array, DoubleArray, FloatArray, IntArray
 from gmc_bench.sim.engine import compiled, pointer
 from gmc_bench.sim.kernels import next_uniform
 from gmc_bench.sim.terrain import BOX_CENTER, BOX_HALF_HEIGHT, CELLS_PER_METRE, DEPTH, SURFACE
-from gmc_bench.types import Array, DoubleArray, FloatArray, IntArray
 
 # Columns of the table of addresses of a row's own model.
 (

@@ -1,6 +1,6 @@
 """All studies, by name."""
 
-from gmc_bench.errors import ConfigError, did_you_mean
+from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.studies.schema import Arm, Study
 from gmc_bench.tokens.config import TokenConfig
 

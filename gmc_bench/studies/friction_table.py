@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.leaderboard.published import PublishedScore, published_scores
 from gmc_bench.robots.bodies import BUILT_IN
 from gmc_bench.robots.friction import FRICTION_PAIRS

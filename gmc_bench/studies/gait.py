@@ -7,18 +7,18 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.types import BoolArray, DoubleArray, FloatArray
 from gmc_bench.envs.core import StepResult
 from gmc_bench.envs.cores import Core
 from gmc_bench.envs.normalization import TokenNormalizer
-from gmc_bench.errors import ConfigError
 from gmc_bench.evaluation.evaluate import Mode
 from gmc_bench.evaluation.one_episode import EpisodeWatcher, watch_episode
 from gmc_bench.methods.policy import ActorCritic
-from gmc_bench.morphology.schema import Morphology
 from gmc_bench.studies.gait_signals import autocorrelation, joint_phases, stride_lag
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.config import Order
-from gmc_bench.types import BoolArray, DoubleArray, FloatArray
 
 SETTLING = 1.0
 """s at the start of an episode that the numbers leave out: a body starts in the air."""

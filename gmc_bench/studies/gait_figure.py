@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.leaderboard.figures import COLOURS
-from gmc_bench.results.store import write_atomic
+from gmc_bench.records.store import write_atomic
 from gmc_bench.studies.gait import SETTLING, Gait, GaitMetrics, gait_metrics
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gmc_bench.types import DoubleArray
+from gmc_bench.core.types import DoubleArray
 
 STILL = 0.01
 """Standard deviation of an angle, rad; below it a joint counts as unmoved and has no phase."""

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gmc_bench.errors import ConfigError
-from gmc_bench.types import BoolArray, FloatArray, IntArray
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.types import BoolArray, FloatArray, IntArray
 
 MAX_ROWS = 20_000
 """Rows that a probe is fitted to, and as many that it is tested on."""

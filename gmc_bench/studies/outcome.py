@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gmc_bench.leaderboard.learning_curve import common_curves, curve_area
-from gmc_bench.results.schema import RunRecord
+from gmc_bench.records.schema import RunRecord
 from gmc_bench.studies.schema import Arm
 
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.types import Array, BoolArray, FloatArray, IntArray
 from gmc_bench.envs.cores import make_core
 from gmc_bench.envs.normalization import TokenNormalizer
-from gmc_bench.errors import ConfigError
-from gmc_bench.morphology.schema import Morphology
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.studies.linear_probe import (
     balanced_accuracy,
@@ -25,7 +26,6 @@ from gmc_bench.studies.linear_probe import (
 from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.config import Order
 from gmc_bench.tokens.serialization import make_serialization
-from gmc_bench.types import Array, BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from gmc_bench.methods.policy import ActorCritic

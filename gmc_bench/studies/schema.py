@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from gmc_bench.config import to_dict
-from gmc_bench.errors import ConfigError, did_you_mean
+from gmc_bench.core.config import to_dict
+from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.tokens.config import TokenConfig
 
 Measure = Literal["training", "siblings", "representation", "gait", "friction"]

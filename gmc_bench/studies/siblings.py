@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from gmc_bench.bodies.schema import Morphology
 from gmc_bench.envs.cores import tabulate
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.evaluation.evaluate import EpisodeResult, evaluate_policy
 from gmc_bench.methods.policy import ActorCritic
-from gmc_bench.morphology.schema import Morphology
 from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.serialization import make_sibling_test
 

@@ -1,6 +1,6 @@
 """Standard grids: which tasks, on which bodies, under which rules."""
 
-from gmc_bench.registry import Registry
+from gmc_bench.core.registry import Registry
 from gmc_bench.suites.protocol import EvaluationConfig, PPOConfig, Protocol
 from gmc_bench.suites.schema import Suite, TaskRules
 

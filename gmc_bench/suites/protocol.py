@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)

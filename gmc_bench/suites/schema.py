@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from gmc_bench.errors import ConfigError, did_you_mean
+from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.suites.protocol import Protocol
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gmc_bench.core.types import DoubleArray
 from gmc_bench.tasks.spec import Transition
-from gmc_bench.types import DoubleArray
 
 
 def forward_velocity(transition: Transition) -> DoubleArray:

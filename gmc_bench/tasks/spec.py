@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gmc_bench.core.types import BoolArray, DoubleArray
 from gmc_bench.sim.height_map import num_heights
 from gmc_bench.sim.model import Scene
 from gmc_bench.sim.terrain import BEYOND, CELLS_PER_METRE
 from gmc_bench.tokens.spec import Parts
-from gmc_bench.types import BoolArray, DoubleArray
 
 
 @dataclass(frozen=True, slots=True)

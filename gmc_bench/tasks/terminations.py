@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gmc_bench.core.types import BoolArray
 from gmc_bench.tasks.spec import Transition
-from gmc_bench.types import BoolArray
 
 
 def fallen(ratio: float) -> Callable[[Transition], BoolArray]:

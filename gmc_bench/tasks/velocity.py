@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 
-from gmc_bench.config import to_dict
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.config import to_dict
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.robots.friction import FRICTION_PAIRS, FrictionPair, FrictionRule
 from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.spec import Parts

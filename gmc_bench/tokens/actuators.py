@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gmc_bench.errors import TokenOverflowError
+from gmc_bench.core.errors import TokenOverflowError
+from gmc_bench.core.types import DoubleArray
 from gmc_bench.robots.bodies import robot_digest
 from gmc_bench.robots.model import CompiledRobot
 from gmc_bench.robots.schema import LEGS, SEGMENTS, Robot
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import PARENT_OF_PADDING, MorphologyTable
-from gmc_bench.types import DoubleArray
 
 GRAVITY = 9.81
 NUM_ACTUATORS = len(LEGS) * len(SEGMENTS)

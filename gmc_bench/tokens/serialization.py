@@ -17,10 +17,10 @@ from typing import TypeVar, cast
 
 import numpy as np
 
+from gmc_bench.core.types import Array, BoolArray, IntArray
 from gmc_bench.tokens import traversal
 from gmc_bench.tokens.config import Order
 from gmc_bench.tokens.table import MorphologyTable
-from gmc_bench.types import Array, BoolArray, IntArray
 
 A = TypeVar("A", bound=Array)
 

@@ -11,8 +11,8 @@ from typing import Literal
 
 import numpy as np
 
-from gmc_bench.errors import ConfigError, did_you_mean
-from gmc_bench.types import IntArray
+from gmc_bench.core.errors import ConfigError, did_you_mean
+from gmc_bench.core.types import IntArray
 
 Kind = Literal["dynamic", "context"]
 Parts = Literal["limbs", "actuators"]

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from gmc_bench.errors import TokenOverflowError
-from gmc_bench.morphology.schema import Morphology
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.core.errors import TokenOverflowError
+from gmc_bench.core.types import BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.sim.layout import Layout
 from gmc_bench.sim.model import CompiledModel
 from gmc_bench.tokens.loops import breadth_first_tree, limbs_in_loops
 from gmc_bench.tokens.spec import TokenSpec
-from gmc_bench.types import BoolArray, DoubleArray, FloatArray, IntArray
 
 PARENT_OF_PADDING = -2
 NO_LOOP = -1

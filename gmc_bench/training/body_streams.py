@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gmc_bench.core.types import Array, FloatArray, IntArray
 from gmc_bench.sim.batch import spawn_streams
-from gmc_bench.types import Array, FloatArray, IntArray
 
 _WEIGHTS, _ENVIRONMENTS, _ACTIONS, _ORDER = range(4)
 

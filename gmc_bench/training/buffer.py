@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.history import History
 from gmc_bench.nn.tokens import TokenBatch, TokenTable

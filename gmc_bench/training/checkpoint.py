@@ -12,8 +12,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from gmc_bench.errors import CheckpointError, StorageError
-from gmc_bench.types import Array
+from gmc_bench.core.errors import CheckpointError, StorageError
+from gmc_bench.core.types import Array
 
 SCHEMA_VERSION = 2
 MANIFEST = "checkpoint.json"

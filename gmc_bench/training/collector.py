@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from gmc_bench.core.types import BoolArray, FloatArray, IntArray
 from gmc_bench.envs.core import DIVERGED, TIME_LIMIT
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.envs.normalization import RewardNormalizer, TokenNormalizer
@@ -17,7 +18,6 @@ from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.tokens.serialization import Serialization
 from gmc_bench.training.buffer import CutOff, RolloutBuffer
 from gmc_bench.training.sampler import BalancedSampler, ReturnTracker
-from gmc_bench.types import BoolArray, FloatArray, IntArray
 
 
 @dataclass

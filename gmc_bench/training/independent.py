@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.suites.protocol import Protocol
 
 MIN_TRANSITIONS = 256

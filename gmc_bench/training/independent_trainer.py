@@ -5,13 +5,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.core.errors import ConfigError, PluginError
 from gmc_bench.envs.morphology_vector_env import Observation
 from gmc_bench.envs.normalization import RewardNormalizer, TokenNormalizer
 from gmc_bench.envs.separate_normalization import SeparateRewardNormalizer, SeparateTokenNormalizer
-from gmc_bench.errors import ConfigError, PluginError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.spec import MethodSpec
-from gmc_bench.morphology.schema import Morphology
 from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.tasks.spec import TaskBase

@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
-from gmc_bench.config import load_yaml, to_dict
-from gmc_bench.errors import ConfigError, RunFolderError
-from gmc_bench.results.schema import RunRecord
-from gmc_bench.results.store import read_record, write_atomic
+from gmc_bench.core.config import load_yaml, to_dict
+from gmc_bench.core.errors import ConfigError, RunFolderError
+from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.store import read_record, write_atomic
 from gmc_bench.training.run_config import RunConfig, read_run_config, run_config_of
 from gmc_bench.training.run_folder import CONFIG, PLAN, LockedFolder, RunFolder
 

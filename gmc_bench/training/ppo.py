@@ -15,7 +15,7 @@ from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
 from tianshou.algorithm.optim import AdamOptimizerFactory, LRSchedulerFactory, OptimizerFactory
 from torch.optim.lr_scheduler import LambdaLR
 
-from gmc_bench.errors import GmcBenchError
+from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.suites.protocol import PPOConfig

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import yaml
 
-from gmc_bench.config import load_yaml, to_dict, with_overrides
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.config import load_yaml, to_dict, with_overrides
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.tokens.config import TokenConfig
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, ClassVar, Self
 
-from gmc_bench.errors import RunFolderError, StorageError
+from gmc_bench.core.errors import RunFolderError, StorageError
 
 CONFIG = "config.yaml"
 RECORD = "record.json"

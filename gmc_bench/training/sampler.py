@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from gmc_bench.types import Array, BoolArray, DoubleArray, IntArray
+from gmc_bench.core.types import Array, BoolArray, DoubleArray, IntArray
 
 
 def sampling_probabilities(episode_length: DoubleArray, horizon: int, alpha: float) -> DoubleArray:

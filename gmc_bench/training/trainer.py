@@ -10,14 +10,15 @@ import numpy as np
 import torch
 from tianshou.utils.torch_utils import policy_within_training_step
 
-from gmc_bench.config import config_digest
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.core.config import config_digest
+from gmc_bench.core.types import Array
 from gmc_bench.envs.core import CoreState
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv, Observation, VectorEnvState
 from gmc_bench.envs.normalization import RewardNormalizer, TokenNormalizer
 from gmc_bench.evaluation.policy_file import load_policy_tensors, policy_tensors, token_table
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.spec import MethodSpec
-from gmc_bench.morphology.schema import Morphology
 from gmc_bench.sim.batch import BatchState
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.tasks.spec import TaskBase
@@ -32,7 +33,6 @@ from gmc_bench.training.ppo import MorphologyPPO, PPOStats
 from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.run_folder import RunFolder
 from gmc_bench.training.sampler import BalancedSampler, ReturnTracker
-from gmc_bench.types import Array
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from gmc_bench.conformance.check_method import check_method
 from gmc_bench.methods import METHODS
-from gmc_bench.testing.check_method import check_method
 
 REPOSITORY = Path(__file__).parents[2]
 LITE_PARAMETERS = 140_099

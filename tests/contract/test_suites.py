@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gmc_bench.config import config_digest
+from gmc_bench.core.config import config_digest
 from gmc_bench.generation.released import RELEASED
 from gmc_bench.library import ROBOT_SETS, load_morphologies, resolve_set
 from gmc_bench.suites import SUITES

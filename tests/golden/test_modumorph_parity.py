@@ -9,8 +9,8 @@ import torch
 from baselines.modumorph import SPEC
 from baselines.modumorph.model import build
 from baselines.modumorph.reference import from_reference, settings_from_reference
+from gmc_bench.conformance.reference import read_reference, reference_files, reference_folder
 from gmc_bench.nn import fixed_weights
-from gmc_bench.testing.reference import read_reference, reference_files, reference_folder
 
 FILES = reference_files(["modumorph"])
 TOLERANCE = 1e-5  # float32 sums in another order

@@ -9,8 +9,8 @@ from baselines.metamorph import reference as metamorph_reference
 from baselines.metamorph_star import reference as metamorph_star_reference
 from baselines.swat import reference as swat_reference
 from baselines.swat.relations import limb_relations, traversal_indices
-from gmc_bench.testing.reference import read_reference, reference_files, reference_folder
-from gmc_bench.testing.tokens import select
+from gmc_bench.conformance.reference import read_reference, reference_files, reference_folder
+from gmc_bench.conformance.tokens import select
 
 TOLERANCE = 1e-5  # float32: sums of some hundred terms in another order
 METHODS = {  # the longest prefix that fits counts

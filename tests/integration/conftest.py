@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.bodies.store import DATA_VARIABLE, save_set
 from gmc_bench.cli.main import main
-from gmc_bench.morphology.schema import MorphologySet
-from gmc_bench.morphology.store import DATA_VARIABLE, save_set
-from gmc_bench.testing.morphologies import biped, chain, star
+from gmc_bench.conformance.morphologies import biped, chain, star
 
 SETTINGS = (
     "--suite", "unimal", "--task", "ft", "--protocol", "smoke", "--morphologies", "tiny",

@@ -8,7 +8,7 @@ import sys
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from gmc_bench.results.store import read_record
+from gmc_bench.records.store import read_record
 
 
 def test_a_run_leaves_everything_it_promises(finished_run):

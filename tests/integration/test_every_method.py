@@ -6,13 +6,13 @@ import math
 import pytest
 import torch
 
+from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.bodies.store import DATA_VARIABLE, save_set
 from gmc_bench.cli.main import main
 from gmc_bench.cli.rules import installed_rules
+from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.methods import METHODS
-from gmc_bench.morphology.schema import MorphologySet
-from gmc_bench.morphology.store import DATA_VARIABLE, save_set
-from gmc_bench.results.store import read_record
-from gmc_bench.testing.morphologies import biped, chain, star
+from gmc_bench.records.store import read_record
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from gmc_bench.bodies.store import DATA_VARIABLE
 from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.ledger import LEDGER_NAME, read_ledger
 from gmc_bench.leaderboard.verification import MOVING_VERSIONS
-from gmc_bench.morphology.store import DATA_VARIABLE
-from gmc_bench.results.schema import RunRecord
-from gmc_bench.results.store import read_record, write_record
+from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.store import read_record, write_record
 
 MODES = [("train", "deterministic"), ("test", "deterministic")]
 

@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from gmc_bench.results.store import read_record
+from gmc_bench.records.store import read_record
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "my_method.py"
 

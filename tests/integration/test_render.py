@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.rendering.canvas import Canvas
 
 
@@ -123,7 +123,7 @@ def test_an_episode_that_does_not_exist_is_refused(here, finished_run, words, co
 
 @pytest.mark.usefixtures("drawing")
 def test_a_return_that_differs_from_the_record_is_said(here, finished_run, tmp_path):
-    from gmc_bench.results.store import read_record, write_record
+    from gmc_bench.records.store import read_record, write_record
 
     run = tmp_path / "run"
     shutil.copytree(finished_run.path, run)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gmc_bench.errors import StorageError
+from gmc_bench.core.errors import StorageError
 from gmc_bench.training.plan_folder import PlanFolder
 from gmc_bench.training.ppo import TrainingDivergedError
 from gmc_bench.training.run_folder import RunFolder

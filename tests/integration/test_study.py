@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from gmc_bench.results.store import read_record, read_sealed, record_digest
+from gmc_bench.records.store import read_record, read_sealed, record_digest
 from gmc_bench.studies.catalogue import STUDIES
 
 TINY = (

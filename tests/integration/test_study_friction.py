@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from gmc_bench.results.store import read_record, read_sealed
+from gmc_bench.records.store import read_record, read_sealed
 
 TINY = (
     "--protocol", "smoke", "--threads", "1", "--num-envs", "4", "--rollout-length", "32",

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gmc_bench.config import config_digest, leaves, nest, to_dict, with_overrides
+from gmc_bench.core.config import config_digest, leaves, nest, to_dict, with_overrides
 
 
 @dataclass(frozen=True, kw_only=True)

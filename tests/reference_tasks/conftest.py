@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gmc_bench.bodies.mjcf import read_mjcf
+from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.envs.core import EnvironmentCore
-from gmc_bench.morphology.mjcf import read_mjcf
 from gmc_bench.tasks import TASKS
-from gmc_bench.testing.morphologies import biped, chain, star
 
 
 @pytest.fixture(scope="session")

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from gmc_bench import library
-from gmc_bench.errors import MorphologySetError, UnknownNameError
+from gmc_bench.bodies.store import save_set
+from gmc_bench.core.errors import MorphologySetError, UnknownNameError
 from gmc_bench.generation.released import build_released
 from gmc_bench.library import SetInfo, list_sets, load_morphologies, resolve_default, resolve_set
-from gmc_bench.morphology.store import save_set
 
 MINI = "gmc-unimal-mini-v1"
 

@@ -49,8 +49,8 @@ def imported_modules(folder):
         "import gmc_bench.methods, gmc_bench.suites, gmc_bench.tasks, recmorph",
         "from gmc_bench.methods import METHODS; METHODS.get('recmorph').make_config('lite')",
         "import gmc_bench.cli.main",
-        "import gmc_bench.results.store, gmc_bench.leaderboard",
-        "import gmc_bench.testing.morphologies, gmc_bench.library",
+        "import gmc_bench.records.store, gmc_bench.leaderboard",
+        "import gmc_bench.conformance.morphologies, gmc_bench.library",
     ],
 )
 def test_describing_things_does_not_load_the_heavy_packages(statement):
@@ -64,7 +64,7 @@ def test_describing_things_does_not_load_the_heavy_packages(statement):
 
 def test_the_benchmark_imports_no_method():
     imports = list(imported_modules(ROOT / "gmc_bench"))
-    assert any(module == "gmc_bench.errors" for _, module in imports)
+    assert any(module == "gmc_bench.core.errors" for _, module in imports)
     methods = [(path, name) for path, name in imports if name.split(".")[0] in METHOD_PACKAGES]
     assert methods == []
 

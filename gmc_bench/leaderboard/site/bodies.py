@@ -8,8 +8,8 @@ from gmc_bench.leaderboard.analysis import RowAnalysis, TableAnalysis
 from gmc_bench.leaderboard.site import board, names, numbers
 from gmc_bench.leaderboard.site.media import Media
 from gmc_bench.leaderboard.site.numbers import MISSING, Cell
-from gmc_bench.results.parts import Split
-from gmc_bench.results.store import StoredRecord
+from gmc_bench.records.parts import Split
+from gmc_bench.records.store import StoredRecord
 
 
 @dataclass(frozen=True, slots=True, order=True)

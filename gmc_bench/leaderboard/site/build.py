@@ -15,8 +15,8 @@ from gmc_bench.leaderboard.site.method import method_view
 from gmc_bench.leaderboard.site.methods import MethodPage
 from gmc_bench.leaderboard.site.record import record_view
 from gmc_bench.leaderboard.site.templating import render
-from gmc_bench.results.schema import RunRecord
-from gmc_bench.results.store import RefusedFile, StoredRecord
+from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.store import RefusedFile, StoredRecord
 
 STATIC = ("site.css", "site.js", "icon.svg")
 

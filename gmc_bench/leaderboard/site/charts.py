@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gmc_bench.core.types import DoubleArray, IntArray
 from gmc_bench.leaderboard.statistics import Estimate
 from gmc_bench.leaderboard.tables import NONE
-from gmc_bench.types import DoubleArray, IntArray
 
 MAX_POINTS = 200  # of a line; more than a screen shows
 BAR_WIDTH = 120.0

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from gmc_bench.errors import StorageError
-from gmc_bench.results.store import canonical_json, write_atomic
+from gmc_bench.core.errors import StorageError
+from gmc_bench.records.store import canonical_json, write_atomic
 
 MANIFEST = "site-manifest.json"
 """Lists every file that a build wrote, so that a later one may replace or remove it."""

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from gmc_bench.core.types import DoubleArray
 from gmc_bench.leaderboard.analysis import RowAnalysis, TableAnalysis
 from gmc_bench.leaderboard.site import board, names, numbers
 from gmc_bench.leaderboard.site.charts import curve_chart, heat_strip
 from gmc_bench.leaderboard.site.media import Media
 from gmc_bench.leaderboard.site.methods import MethodPage
-from gmc_bench.types import DoubleArray
 
 
 def method_view(

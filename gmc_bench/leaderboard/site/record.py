@@ -11,8 +11,8 @@ from gmc_bench.leaderboard.escape import one_line
 from gmc_bench.leaderboard.site import numbers
 from gmc_bench.leaderboard.site.charts import curve_chart
 from gmc_bench.leaderboard.tables import NONE
-from gmc_bench.results.schema import BodyReturns, RunRecord
-from gmc_bench.results.store import StoredRecord
+from gmc_bench.records.schema import BodyReturns, RunRecord
+from gmc_bench.records.store import StoredRecord
 
 LISTED_ELSEWHERE = {"returns", "learning_curve", "config", "unofficial_reasons"}
 MAX_LISTED_EPISODES = 3  # more are given as a range

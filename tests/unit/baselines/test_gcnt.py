@@ -9,10 +9,10 @@ import torch
 from baselines.gcnt import SPEC
 from baselines.gcnt.model import GCNT, build
 from baselines.gcnt.wl import colour_histogram, refine_colours
-from gmc_bench.errors import ConfigError
+from gmc_bench.conformance.tokens import random_parents, random_tokens
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import LimbGraph, TokenBatch, fixed_weights
-from gmc_bench.testing.tokens import random_parents, random_tokens
 from gmc_bench.tokens import TokenSpec
 
 SLOTS = 7

@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from baselines import metamorph, metamorph_star
-from gmc_bench.errors import ConfigError
+from gmc_bench.conformance.check_method import check_method
+from gmc_bench.conformance.tokens import any_order, random_tokens, reorder
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import TokenBatch
-from gmc_bench.testing.check_method import check_method
-from gmc_bench.testing.tokens import any_order, random_tokens, reorder
 from gmc_bench.tokens import TokenSpec
 
 METAMORPH, STAR = metamorph.SPEC, metamorph_star.SPEC

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from baselines.mlp import LONG, SPEC
+from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import TokenBatch
-from gmc_bench.testing.tokens import random_tokens
 from gmc_bench.tokens import TokenSpec
 
 TOKENS = TokenSpec(4)

@@ -9,12 +9,12 @@ import torch
 
 from baselines.modumorph import SPEC
 from baselines.modumorph.model import LinearGenerator, build
-from gmc_bench.errors import ConfigError
+from gmc_bench.conformance.check_method import check_method
+from gmc_bench.conformance.largest_tensor import LargestTensor
+from gmc_bench.conformance.tokens import random_tokens, select
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import TokenBatch, fixed_weights
-from gmc_bench.testing.check_method import check_method
-from gmc_bench.testing.largest_tensor import LargestTensor
-from gmc_bench.testing.tokens import random_tokens, select
 from gmc_bench.tokens import TokenSpec
 
 SMALL = {"width": 4, "feedforward": 3, "num_layers": 2, "generator_context_width": 3}

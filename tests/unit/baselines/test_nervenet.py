@@ -8,10 +8,10 @@ import torch
 
 from baselines.nervenet import SPEC
 from baselines.nervenet.model import build
-from gmc_bench.errors import ConfigError
+from gmc_bench.conformance.tokens import random_parents, random_tokens
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import TokenBatch
-from gmc_bench.testing.tokens import random_parents, random_tokens
 from gmc_bench.tokens import TokenSpec
 
 GROUND = TokenSpec(7, num_heights=5)

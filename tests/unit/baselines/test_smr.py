@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from baselines.smr import SPEC
-from gmc_bench.errors import ConfigError
+from gmc_bench.conformance.tokens import random_tokens
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import History, TokenBatch
-from gmc_bench.testing.tokens import random_tokens
 from gmc_bench.tokens import TokenSpec
 
 TOKENS = TokenSpec(5)

@@ -6,11 +6,11 @@ import torch
 
 from baselines.swat import SPEC
 from baselines.swat.model import Swat
-from gmc_bench.errors import ConfigError
+from gmc_bench.conformance.check_method import check_method
+from gmc_bench.conformance.tokens import random_tokens, select
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import TokenBatch, fixed_weights
-from gmc_bench.testing.check_method import check_method
-from gmc_bench.testing.tokens import random_tokens, select
 from gmc_bench.tokens import TokenSpec
 
 SMALL = {"width": 8, "feedforward": 16, "num_layers": 2}

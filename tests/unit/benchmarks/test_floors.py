@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from benchmarks import plain_network, update_speed
+from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.methods import METHODS
 from gmc_bench.profiling import Setting, policy
 from gmc_bench.profiling.simulation import env_and_bare_rates
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks import Task, unimal_vt
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import biped, chain, star
 from gmc_bench.tokens.spec import TokenSpec
 
 FLOORS = json.loads(Path(__file__).with_name("floors.json").read_text())

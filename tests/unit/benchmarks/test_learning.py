@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from benchmarks import learning
-from gmc_bench.results.store import read_record
+from gmc_bench.records.store import read_record
 
 
 def test_a_run_is_compared_with_its_untrained_weights(tmp_path, monkeypatch):

@@ -11,9 +11,9 @@ import torch
 from benchmarks import ant_envpool, run_all, training_throughput
 from benchmarks.report import Report, machine_markdown, markdown_table
 from benchmarks.turns import take_turns
-from gmc_bench.morphology.schema import MorphologySet
+from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.conformance.morphologies import chain, star
 from gmc_bench.suites.unimal import SUITE
-from gmc_bench.testing.morphologies import chain, star
 
 ANT_SIDES = ["gmc-bench", "bare mj_step", "gymnasium, one environment"]
 

@@ -5,10 +5,10 @@ import signal
 import pytest
 import torch
 
+from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.bodies.store import DATA_VARIABLE, save_set
 from gmc_bench.cli.main import main
-from gmc_bench.morphology.schema import MorphologySet
-from gmc_bench.morphology.store import DATA_VARIABLE, save_set
-from gmc_bench.testing.morphologies import biped, chain, star
+from gmc_bench.conformance.morphologies import biped, chain, star
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gmc_bench.cli.check_method import BACKENDS
-from gmc_bench.testing import check_method as kit
+from gmc_bench.conformance import check_method as kit
 
 METHODS = """
 from gmc_bench.methods import Capabilities, MethodSpec

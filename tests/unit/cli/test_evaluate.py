@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from gmc_bench.bodies.store import save_set
+from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.library import load_morphologies
-from gmc_bench.morphology.store import save_set
-from gmc_bench.results.schema import REQUIRED_VERSIONS
-from gmc_bench.testing.morphologies import biped, chain, star
+from gmc_bench.records.schema import REQUIRED_VERSIONS
 
 RUN = (
     "run", "--suite", "unimal", "--task", "ft", "--protocol", "smoke", "--seed", "1",

@@ -7,7 +7,7 @@ import pytest
 
 from gmc_bench.cli.output import number, table
 from gmc_bench.cli.parser import Parser, add_settings, integer, seconds, settings_given
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ import yaml
 
 from gmc_bench.cli.outlook import Outlook
 from gmc_bench.cli.overview import describe_plan, describe_results, summary_line
-from gmc_bench.results.schema import BodyReturns, Episode
+from gmc_bench.records.schema import BodyReturns, Episode
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.training.plan_folder import make_plan
 from gmc_bench.training.run_config import read_run_config

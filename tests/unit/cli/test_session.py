@@ -9,12 +9,12 @@ from gmc_bench.cli import plan
 from gmc_bench.cli import session as sessions
 from gmc_bench.cli.method import source_digest
 from gmc_bench.cli.report import summarize
-from gmc_bench.errors import ConfigError
+from gmc_bench.conformance.records import make_returns
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.evaluation.evaluate import EpisodeResult
 from gmc_bench.suites import EvaluationConfig
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.records import make_returns
 from gmc_bench.training.run_config import RunConfig
 
 

@@ -8,7 +8,7 @@ import pytest
 from gmc_bench.cli import study_scaling_run as work
 from gmc_bench.cli.main import make_parser
 from gmc_bench.profiling.scaling_process import Limits, NotMeasured
-from gmc_bench.results.store import read_sealed
+from gmc_bench.records.store import read_sealed
 
 TINY = ("study", "scaling", "--method", "recmorph", "--seconds", 0.001)
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from gmc_bench.core.errors import CheckpointError, ConfigError
 from gmc_bench.deployment.export import FixedIndices, load_package
 from gmc_bench.deployment.policies import OnnxPolicy, largest_difference
-from gmc_bench.errors import CheckpointError, ConfigError
 from tests.unit.deployment.conftest import Subject
 
 

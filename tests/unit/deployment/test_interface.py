@@ -3,8 +3,8 @@ import json
 import numpy as np
 import pytest
 
+from gmc_bench.core.errors import ConfigError, UnknownNameError
 from gmc_bench.deployment.interface import Manifest, with_order
-from gmc_bench.errors import ConfigError, UnknownNameError
 from gmc_bench.robots import GO2
 
 

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from gmc_bench.cli.main import make_parser
+from gmc_bench.conformance.leaderboards import synthetic_records
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.build import README_BEGIN, README_END
 from gmc_bench.leaderboard.submission import RULES
 from gmc_bench.leaderboard.tables import CSV_COLUMNS, to_markdown
 from gmc_bench.leaderboard.verification import MOVING_VERSIONS
-from gmc_bench.results.schema import SCHEMA_VERSION
-from gmc_bench.results.store import StoredRecord
-from gmc_bench.results.verification import Verification
-from gmc_bench.testing.leaderboards import synthetic_records
+from gmc_bench.records.schema import SCHEMA_VERSION
+from gmc_bench.records.store import StoredRecord
+from gmc_bench.records.verification import Verification
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "leaderboard.md").read_text(encoding="utf-8")

@@ -3,12 +3,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.conformance.morphologies import biped, chain, star
+from gmc_bench.core.types import FloatArray
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
-from gmc_bench.morphology.schema import Morphology
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import biped, chain, star
-from gmc_bench.types import FloatArray
 
 MakeEnv = Callable[..., MorphologyVectorEnv]
 Actions = Callable[..., FloatArray]

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from gmc_bench.conformance.morphologies import chain, linkage
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.morphology_env import MorphologyEnv
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
-from gmc_bench.errors import ConfigError
 from gmc_bench.sim.loops import OPEN
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import chain, linkage
 
 BODIES = (linkage(2), chain(4), linkage(1))
 ROWS = np.arange(3)

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.morphology_env import MorphologyEnv
-from gmc_bench.errors import ConfigError
 from gmc_bench.tasks.spec import TerminationTerm
 from gmc_bench.tasks.terminations import fallen
 from gmc_bench.tasks.unimal_ft import TASK

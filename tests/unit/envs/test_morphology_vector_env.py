@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
+from gmc_bench.core.errors import ConfigError, TokenOverflowError
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
-from gmc_bench.errors import ConfigError, TokenOverflowError
 from gmc_bench.tasks.spec import RewardTerm, TerminationTerm
 from gmc_bench.tasks.terminations import fallen
 from gmc_bench.tasks.unimal_ft import TASK

@@ -3,10 +3,10 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.envs.normalization import RewardNormalizer, RunningMoments, TokenNormalizer
 from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import biped, chain, star
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import build_table
 

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
+from gmc_bench.conformance.morphologies import biped, chain, star
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.normalization import RewardNormalizer, TokenNormalizer
 from gmc_bench.envs.separate_normalization import (
     SeparateRewardNormalizer,
     SeparateTokenNormalizer,
     make_normalizer,
 )
-from gmc_bench.errors import ConfigError
 from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import biped, chain, star
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import build_table
 

@@ -4,10 +4,10 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.morphology_env import MorphologyEnv
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
-from gmc_bench.errors import ConfigError
 from gmc_bench.sim.batch import available_threads
 from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.unimal_ft import TASK as FLAT

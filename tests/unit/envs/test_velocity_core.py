@@ -7,15 +7,15 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.conformance.morphologies import chain
+from gmc_bench.core.errors import ConfigError, TokenOverflowError
 from gmc_bench.envs.velocity_core import NOISE, VelocityCore
-from gmc_bench.errors import ConfigError, TokenOverflowError
 from gmc_bench.robots import ROBOTS
 from gmc_bench.robots.actuation import to_native
 from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.robots.friction import FRICTION_PAIRS
 from gmc_bench.tasks.quadruped_velocity import TASK
 from gmc_bench.tasks.velocity import Commands
-from gmc_bench.testing.morphologies import chain
 from gmc_bench.tokens.spec import TokenSpec
 
 NAMES = tuple(ROBOTS)

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import nn
 
+from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.methods import MethodSpec
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import biped, chain, star
 from gmc_bench.tokens.spec import TokenSpec
 
 BODIES = (chain(3), star(4), biped())

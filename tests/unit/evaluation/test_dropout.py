@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from gmc_bench.conformance.morphologies import biped, chain
 from gmc_bench.evaluation.dropout import draw_silent_limbs, silence_context
 from gmc_bench.evaluation.evaluate import evaluate_policy
-from gmc_bench.testing.morphologies import biped, chain
 
 
 def score(trained, silent_limbs=None, *, episodes=2, mode="deterministic"):

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.cores import tabulate
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.envs.velocity_core import VelocityCore
-from gmc_bench.errors import ConfigError
 from gmc_bench.evaluation import friction as module
 from gmc_bench.evaluation.evaluate import evaluate_policy
 from gmc_bench.evaluation.friction import FRICTION_SIZES, friction_size, measure_friction

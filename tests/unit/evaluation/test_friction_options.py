@@ -1,6 +1,6 @@
 import pytest
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.evaluation.friction_options import FrictionOptions
 
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from gmc_bench.conformance.morphologies import chain, linkage
 from gmc_bench.evaluation import loops as module
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.evaluation.evaluate import evaluate_policy
 from gmc_bench.evaluation.loops import LoopMonitor, make_loop_monitor
-from gmc_bench.testing.morphologies import chain, linkage
 
 BODIES = (linkage(1), chain(3), linkage(2, "weld"))
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from gmc_bench.core.errors import CheckpointError
 from gmc_bench.envs.core import EnvironmentCore
-from gmc_bench.errors import CheckpointError
 from gmc_bench.evaluation.policy_file import load_policy_tensors, policy_tensors, token_table
 
 

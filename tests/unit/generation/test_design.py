@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from gmc_bench.bodies.mjcf import read_mjcf
 from gmc_bench.generation import design
-from gmc_bench.morphology.mjcf import read_mjcf
 
 DIAGONAL = math.sqrt(0.5)
 

@@ -1,6 +1,6 @@
 import pytest
 
-from gmc_bench.errors import StorageError
+from gmc_bench.core.errors import StorageError
 from gmc_bench.generation.journal import Journal, Judged, read_line, write_line
 from gmc_bench.generation.judge import Verdict
 from gmc_bench.generation.recipe import Recipe

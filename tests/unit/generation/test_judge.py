@@ -4,13 +4,13 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.bodies.mjcf import emit_mjcf
+from gmc_bench.bodies.schema import Actuator, Loop
 from gmc_bench.generation import judge as judge_module
 from gmc_bench.generation.bodies import grow_clear_body
 from gmc_bench.generation.judge import judge, simulate_randomly
 from gmc_bench.generation.released import build_released
 from gmc_bench.generation.viability import Viability
-from gmc_bench.morphology.mjcf import emit_mjcf
-from gmc_bench.morphology.schema import Actuator, Loop
 
 FLOOR = '<geom type="plane" size="0 0 1"/>'
 

@@ -4,10 +4,10 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.bodies.mjcf import emit_mjcf, parse_mjcf
 from gmc_bench.generation import bodies as bodies_module
 from gmc_bench.generation import loops as loops_module
 from gmc_bench.generation.bodies import Form, grow_clear_body
-from gmc_bench.morphology.mjcf import emit_mjcf, parse_mjcf
 
 
 def _grow(seed, num_limbs, loops, **options):

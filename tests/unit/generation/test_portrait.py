@@ -3,10 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.generation.bodies import grow_clear_body
 from gmc_bench.generation.portrait import MEASURES, comparison_table, portray, portray_set
 from gmc_bench.generation.released import build_released
-from gmc_bench.morphology.schema import MorphologySet
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from gmc_bench.errors import MorphologySetError
+from gmc_bench.core.errors import MorphologySetError
 from gmc_bench.generation import produce
 from gmc_bench.generation.journal import read_line, write_line
 from gmc_bench.generation.judge import Verdict

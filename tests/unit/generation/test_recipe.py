@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.generation.bodies import Form
 from gmc_bench.generation.recipe import (
     LARGE,

@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from gmc_bench.errors import MorphologySetError, UnknownNameError
+from gmc_bench.core.errors import MorphologySetError, UnknownNameError
 from gmc_bench.generation import recipe as recipe_module
 from gmc_bench.generation import released
 from gmc_bench.generation.judge import (
@@ -166,7 +166,7 @@ def test_first_bodies_grow_and_simulate(name):
 
 
 def _model(body):
-    from gmc_bench.morphology.mjcf import emit_mjcf
+    from gmc_bench.bodies.mjcf import emit_mjcf
 
     floor = '<geom type="plane" size="0 0 1"/>'
     return mujoco.MjModel.from_xml_string(emit_mjcf(body, floor=floor))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gmc_bench.errors import MorphologySetError, StorageError
+from gmc_bench.core.errors import MorphologySetError, StorageError
 from gmc_bench.generation import search as search_module
 from gmc_bench.generation.journal import Journal, read_line, write_line
 from gmc_bench.generation.judge import Verdict, judge

@@ -10,7 +10,11 @@ import mujoco
 import numpy as np
 import pytest
 
-from gmc_bench.errors import MorphologySetError, UnknownNameError
+from gmc_bench.bodies.importer import PUBLISHED, SPLITS, read_public_layout
+from gmc_bench.bodies.mjcf import check_compiles, emit_mjcf
+from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.conformance.morphologies import biped, chain, lowest_point, star
+from gmc_bench.core.errors import MorphologySetError, UnknownNameError
 from gmc_bench.generation import variations
 from gmc_bench.generation.released import build_released
 from gmc_bench.generation.variations import (
@@ -23,10 +27,6 @@ from gmc_bench.generation.variations import (
     resolve_variation,
     symmetric_pairs,
 )
-from gmc_bench.morphology.importer import PUBLISHED, SPLITS, read_public_layout
-from gmc_bench.morphology.mjcf import check_compiles, emit_mjcf
-from gmc_bench.morphology.schema import MorphologySet
-from gmc_bench.testing.morphologies import biped, chain, lowest_point, star
 
 MINI = build_released("gmc-unimal-mini-v1")
 TINY = MorphologySet(

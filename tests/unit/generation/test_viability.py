@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gmc_bench.bodies.schema import Actuator, Geom, Joint, Limb, Morphology
 from gmc_bench.generation.viability import NUM_GAITS, Viability, _gaits, assess_viability
-from gmc_bench.morphology.schema import Actuator, Geom, Joint, Limb, Morphology
 
 
 def _body(height: float, gear: float = 150.0) -> Morphology:

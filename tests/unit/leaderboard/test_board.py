@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from gmc_bench.errors import RecordError
+from gmc_bench.conformance.records import digest_of, make_record, make_returns, make_stored
+from gmc_bench.core.errors import RecordError
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.board import (
     VERIFICATIONS,
@@ -17,10 +18,9 @@ from gmc_bench.leaderboard.board import (
 )
 from gmc_bench.leaderboard.build import build, check, open_leaderboard
 from gmc_bench.leaderboard.ledger import BEGINNING, LEDGER_NAME, append, read_ledger
-from gmc_bench.results.schema import RunRecord
-from gmc_bench.results.store import read_stored_record, record_bytes, write_record
-from gmc_bench.results.verification import Verification, write_verification
-from gmc_bench.testing.records import digest_of, make_record, make_returns, make_stored
+from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.store import read_stored_record, record_bytes, write_record
+from gmc_bench.records.verification import Verification, write_verification
 
 SEEDS = (0, 1, 2)
 

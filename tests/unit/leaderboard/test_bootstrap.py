@@ -4,9 +4,9 @@ import numba
 import numpy as np
 import pytest
 
+from gmc_bench.core.types import DoubleArray
 from gmc_bench.leaderboard.bootstrap import resample, stratified_estimates
 from gmc_bench.leaderboard.statistics import Estimate, iqm, mean, median
-from gmc_bench.types import DoubleArray
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gmc_bench.errors import RecordError, StorageError
+from gmc_bench.conformance.records import make_record
+from gmc_bench.core.errors import RecordError, StorageError
 from gmc_bench.leaderboard.build import (
     README_BEGIN,
     README_END,
@@ -17,8 +18,7 @@ from gmc_bench.leaderboard.build import (
     open_leaderboard,
     render,
 )
-from gmc_bench.results.store import write_record
-from gmc_bench.testing.records import make_record
+from gmc_bench.records.store import write_record
 
 TABLE = "unimal-v1/unimal-ft-v1/lite-demo-set-v1"
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from gmc_bench.core.types import BoolArray, DoubleArray
 from gmc_bench.leaderboard.comparison import (
     holm,
     letter_groups,
@@ -14,7 +15,6 @@ from gmc_bench.leaderboard.comparison import (
     probability_of_improvement,
 )
 from gmc_bench.leaderboard.statistics import Estimate
-from gmc_bench.types import BoolArray, DoubleArray
 
 
 def _column(*values: float) -> DoubleArray:

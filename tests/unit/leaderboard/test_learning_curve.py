@@ -3,7 +3,7 @@ import pytest
 
 from gmc_bench.leaderboard.learning_curve import common_curves, curve_area, mean_curve
 from gmc_bench.leaderboard.statistics import Estimate
-from gmc_bench.results.schema import CurvePoint
+from gmc_bench.records.schema import CurvePoint
 
 
 def _curve(*points: tuple[int, float | None]) -> list[CurvePoint]:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from gmc_bench.errors import RecordError, StorageError
+from gmc_bench.conformance.records import digest_of
+from gmc_bench.core.errors import RecordError, StorageError
 from gmc_bench.leaderboard.ledger import BEGINNING, LEDGER_NAME, append, read_ledger
-from gmc_bench.testing.records import digest_of
 
 FILES = [f"results/demo/{name}.json" for name in "abcd"]
 

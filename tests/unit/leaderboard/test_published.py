@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gmc_bench.errors import RecordError
+from gmc_bench.core.errors import RecordError
 from gmc_bench.leaderboard.published import (
     FOLDER,
     PublishedScore,

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from gmc_bench.core.types import DoubleArray
 from gmc_bench.leaderboard.statistics import (
     Estimate,
     Statistic,
@@ -14,7 +15,6 @@ from gmc_bench.leaderboard.statistics import (
     t_quantile,
     worst_decile,
 )
-from gmc_bench.types import DoubleArray
 
 
 def _scores(runs: int, bodies: int, step: int) -> DoubleArray:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from gmc_bench.errors import RecordError
+from gmc_bench.conformance.records import digest_of, make_record, make_returns
+from gmc_bench.core.errors import RecordError
 from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.ledger import LEDGER_NAME, read_ledger
 from gmc_bench.leaderboard.submission import (
@@ -19,8 +20,7 @@ from gmc_bench.leaderboard.submission import (
     add,
     open_run,
 )
-from gmc_bench.results.store import RECORD_NAME, read_record, write_record
-from gmc_bench.testing.records import digest_of, make_record, make_returns
+from gmc_bench.records.store import RECORD_NAME, read_record, write_record
 
 SEEDS = (1, 2, 3)
 CONFIG: dict[str, Any] = {

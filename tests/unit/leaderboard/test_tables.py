@@ -10,6 +10,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from gmc_bench.conformance.leaderboards import synthetic_records
+from gmc_bench.conformance.records import digest_of, make_record, make_returns
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
 from gmc_bench.leaderboard.published import published_for
@@ -25,10 +27,8 @@ from gmc_bench.leaderboard.tables import (
     to_latex,
     to_markdown,
 )
-from gmc_bench.results.schema import BodyReturns, RunRecord
-from gmc_bench.results.store import StoredRecord, record_digest
-from gmc_bench.testing.leaderboards import synthetic_records
-from gmc_bench.testing.records import digest_of, make_record, make_returns
+from gmc_bench.records.schema import BodyReturns, RunRecord
+from gmc_bench.records.store import StoredRecord, record_digest
 
 SETTINGS = make_record().config_digest
 SHORT = SETTINGS[:8]

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from gmc_bench.errors import RecordError
+from gmc_bench.conformance.records import make_record, make_returns
+from gmc_bench.core.errors import RecordError
+from gmc_bench.core.types import DoubleArray
 from gmc_bench.leaderboard.verification import (
     CONFIDENCE,
     MOVING_VERSIONS,
     compare,
     comparison_for,
 )
-from gmc_bench.results.schema import BodyReturns, Episode
-from gmc_bench.testing.records import make_record, make_returns
-from gmc_bench.types import DoubleArray
+from gmc_bench.records.schema import BodyReturns, Episode
 
 NUM_BODIES, NUM_EPISODES = 20, 4
 BODIES = [f"body-{place}" for place in range(NUM_BODIES)]

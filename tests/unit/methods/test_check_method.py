@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.conformance.check_method import check_method
+from gmc_bench.conformance.method_checks import CHECKS
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods import METHODS, Capabilities, MethodSpec
 from gmc_bench.nn import HeightMapEncoder, LimbDecoder, PerBody, Tap
-from gmc_bench.testing.check_method import check_method
-from gmc_bench.testing.method_checks import CHECKS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

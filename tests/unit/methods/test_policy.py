@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from gmc_bench.errors import PluginError
+from gmc_bench.conformance.tokens import random_tokens
+from gmc_bench.core.errors import PluginError
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
-from gmc_bench.testing.tokens import random_tokens
 from gmc_bench.tokens import TokenSpec
 
 SPEC = TokenSpec(3)

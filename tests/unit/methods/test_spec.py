@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
-from gmc_bench.errors import PluginError
+from gmc_bench.core.errors import PluginError
+from gmc_bench.core.registry import Registry
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.methods.spec import require_description
-from gmc_bench.registry import Registry
 
 FIELDS = {
     "id": "fake",

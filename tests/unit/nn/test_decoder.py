@@ -1,8 +1,8 @@
 import numpy as np
 import torch
 
+from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.nn import HeightMapEncoder, LimbDecoder
-from gmc_bench.testing.tokens import random_tokens
 from gmc_bench.tokens import TokenSpec
 
 SPEC = TokenSpec(4)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.nn import TokenEmbedding
-from gmc_bench.testing.tokens import random_tokens
 from gmc_bench.tokens import TokenSpec
 
 SPEC = TokenSpec(4)

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gmc_bench.nn import LimbGraph
-from gmc_bench.nn import graph as module
-from gmc_bench.testing.tokens import (
+from gmc_bench.conformance.tokens import (
     any_order,
     close_loops,
     random_loops,
@@ -14,6 +12,8 @@ from gmc_bench.testing.tokens import (
     random_tokens,
     reorder_bodies,
 )
+from gmc_bench.nn import LimbGraph
+from gmc_bench.nn import graph as module
 from gmc_bench.tokens import TokenSpec
 
 SIZES = (1, 2, 5, 9, 9)

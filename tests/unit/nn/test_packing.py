@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from gmc_bench.errors import TokenOverflowError
+from gmc_bench.core.errors import TokenOverflowError
 from gmc_bench.nn import make_packing
 from gmc_bench.nn import packing as packing_module
 

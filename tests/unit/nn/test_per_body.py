@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.nn import PerBody, TokenBatch, fixed_weights
 from gmc_bench.nn import per_body as module
-from gmc_bench.testing.tokens import random_tokens
 from gmc_bench.tokens import TokenSpec
 
 

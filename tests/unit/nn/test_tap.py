@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import nn
 
-from gmc_bench.errors import ConfigError, PluginError
+from gmc_bench.conformance.tokens import random_tokens
+from gmc_bench.core.errors import ConfigError, PluginError
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import Tap, TokenEmbedding, limb_rows, read_representations, watch_representations
-from gmc_bench.testing.tokens import random_tokens
 from gmc_bench.tokens import TokenSpec
 
 SPEC = TokenSpec(6)

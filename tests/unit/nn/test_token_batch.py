@@ -3,9 +3,9 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from gmc_bench.conformance.tokens import close_loops, random_tokens, take_bodies
 from gmc_bench.nn import TokenBatch
 from gmc_bench.nn.tokens import TokenTable
-from gmc_bench.testing.tokens import close_loops, random_tokens, take_bodies
 from gmc_bench.tokens import TokenSpec
 from gmc_bench.tokens.serialization import Serialization
 

@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 import torch
 
+from gmc_bench.conformance.morphologies import chain, star
 from gmc_bench.methods import METHODS
 from gmc_bench.profiling import (
     MEASURES,
@@ -21,7 +22,6 @@ from gmc_bench.profiling import (
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import chain, star
 from gmc_bench.tokens.spec import TokenSpec
 
 RATIOS = {

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 import pytest
 from torch import nn
 
+from gmc_bench.conformance.morphologies import chain
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.profiling import TABLES, Setting
 from gmc_bench.profiling.padding import profile_padding
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import chain
 from gmc_bench.tokens.spec import TokenSpec
 
 SIZES = (2, 5, 5, 8)

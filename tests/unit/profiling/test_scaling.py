@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gmc_bench.errors import GmcBenchError
+from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.profiling.scaling import KINDS, TRAIN_BATCH, TokenItem, measure_tokens
 
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.profiling.scaling_bodies import BodyItem, measure_bodies
 from gmc_bench.profiling.scaling_process import (
     Limits,

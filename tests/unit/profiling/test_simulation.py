@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from gmc_bench.conformance.morphologies import biped, chain
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.profiling import simulation
 from gmc_bench.sim.batch import BatchSimulator
 from gmc_bench.tasks import TASKS
-from gmc_bench.testing.morphologies import biped, chain
 
 
 @pytest.mark.parametrize("name", [name for name, task in TASKS.items() if task.parts == "limbs"])

@@ -1,6 +1,6 @@
 import pytest
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from recmorph import BIGRU, BILSTM, BIMAMBA2, SPEC
 from recmorph.config import RecMorphConfig
 

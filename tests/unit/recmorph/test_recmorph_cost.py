@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.nn.tokens import TokenBatch
-from gmc_bench.testing.tokens import random_tokens
 from gmc_bench.tokens import TokenSpec
 from recmorph import BIGRU, BILSTM, BIMAMBA2, SPEC
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import TokenBatch, make_packing
-from gmc_bench.testing.tokens import random_tokens
 from gmc_bench.tokens import TokenSpec
 from recmorph import BIGRU, BILSTM, BIMAMBA2, SPEC
 from recmorph.model import RecMorph, build

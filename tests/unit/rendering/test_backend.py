@@ -4,7 +4,7 @@ import ctypes.util
 
 import pytest
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.rendering import backend
 from gmc_bench.rendering.backend import choose_backend, open_context
 

@@ -4,10 +4,10 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.conformance.morphologies import biped
 from gmc_bench.rendering.camera import SMOOTHING, View, fit_distance, follow, outline
 from gmc_bench.rendering.scene import drawing_model
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import biped
 
 
 def test_a_level_camera_fits_a_sphere_by_hand():

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from gmc_bench.conformance.morphologies import biped, star
 from gmc_bench.rendering.camera import View, fit_distance, outline
 from gmc_bench.rendering.canvas import Canvas
 from gmc_bench.rendering.scene import FIELD_OF_VIEW, drawing_model, rest_state
 from gmc_bench.rendering.stills import STUDIO, draw_still
-from gmc_bench.testing.morphologies import biped, star
 
 pytestmark = pytest.mark.usefixtures("drawing")
 

@@ -4,11 +4,11 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.conformance.morphologies import biped
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.rendering.ground import HIDDEN, copy_terrain, ground_height, put_terrain
 from gmc_bench.rendering.scene import drawing_model
 from gmc_bench.tasks import TASKS
-from gmc_bench.testing.morphologies import biped
 
 RANDOM = ("unimal-obstacles-v1", "unimal-vt-v1")
 

@@ -4,6 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.rendering.camera import View
 from gmc_bench.rendering.canvas import Canvas
 from gmc_bench.rendering.scene import (
@@ -18,7 +19,6 @@ from gmc_bench.rendering.stills import STUDIO
 from gmc_bench.sim.model import compile_model
 from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import biped, chain, star
 
 BODIES = (chain(4), star(4), biped())
 

@@ -4,6 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.conformance.morphologies import biped
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.rendering.camera import View
 from gmc_bench.rendering.canvas import Canvas
@@ -13,7 +14,6 @@ from gmc_bench.rendering.sight import Sight, Trace
 from gmc_bench.sim.model import Scene
 from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.spec import VisitGrid
-from gmc_bench.testing.morphologies import biped
 
 SCENE = Scene(
     floor=(

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.rendering.stills import SHEET, write_stills
 from gmc_bench.tasks import TASKS
-from gmc_bench.testing.morphologies import biped, chain, star
 
 pytestmark = pytest.mark.usefixtures("drawing")
 

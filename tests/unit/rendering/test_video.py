@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gmc_bench.errors import ConfigError, StorageError
+from gmc_bench.core.errors import ConfigError, StorageError
 from gmc_bench.rendering import video
 from gmc_bench.rendering.canvas import Canvas
 from gmc_bench.rendering.video import VideoSettings, draw_frames, frame_steps, write_video

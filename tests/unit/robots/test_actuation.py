@@ -4,7 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from gmc_bench.errors import MorphologyError
+from gmc_bench.core.errors import MorphologyError
 from gmc_bench.robots import ANYMAL_C, GO1, GO2, ROBOTS
 from gmc_bench.robots.actuation import (
     drive_of,

@@ -2,7 +2,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.robots import GO1
 from gmc_bench.robots.friction import (
     FRICTION_PAIRS,

@@ -5,7 +5,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from gmc_bench.errors import ConfigError, MorphologyError
+from gmc_bench.core.errors import ConfigError, MorphologyError
 from gmc_bench.robots import GO1, GO2, ROBOTS
 from gmc_bench.robots.menagerie import ENTRIES, compare_models, compare_with_menagerie
 from gmc_bench.robots.mjcf import build_mjcf

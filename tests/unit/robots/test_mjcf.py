@@ -2,7 +2,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.robots import GO2, LEGS
 from gmc_bench.robots.mjcf import FLOOR, HeightField, SolverOptions, build_mjcf
 from gmc_bench.robots.model import compile_robot

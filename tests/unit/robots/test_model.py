@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gmc_bench.errors import MorphologyError
+from gmc_bench.core.errors import MorphologyError
 from gmc_bench.robots import GO1
 from gmc_bench.robots.model import compile_robot
 

@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from gmc_bench.errors import ConfigError, MorphologyError
+from gmc_bench.core.errors import ConfigError, MorphologyError
 from gmc_bench.robots import ANYMAL_C, GO1, GO2
 from gmc_bench.robots.bodies import BUILT_IN, RobotBody, robot_digest
 from gmc_bench.robots.menagerie import ENTRIES, bodies_from, compare_models, load_original

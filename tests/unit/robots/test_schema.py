@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from gmc_bench.errors import MorphologyError, UnknownNameError
+from gmc_bench.core.errors import MorphologyError, UnknownNameError
 from gmc_bench.robots import GO1, PARENTS, ROBOTS, SHARED_JOINTS, get_robot
 from gmc_bench.robots.parts import Base, Inertial, Shape
 from gmc_bench.robots.validation import SOURCE_GROUPS

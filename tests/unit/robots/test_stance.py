@@ -5,7 +5,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.robots import GO1, GO2
 from gmc_bench.robots.mjcf import HeightField
 from gmc_bench.robots.model import compile_robot

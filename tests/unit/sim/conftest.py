@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
+from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.sim.batch import BatchSimulator
 from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import biped, chain, star
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import build_table
 

@@ -4,11 +4,11 @@ import mujoco
 import numpy as np
 import pytest
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.conformance.morphologies import biped, chain
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.sim.batch import FEW_ROWS, BatchSimulator, available_threads, spawn_streams
 from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import biped, chain
 
 ALL = np.arange(3)
 

@@ -4,8 +4,8 @@ import sys
 import mujoco
 import pytest
 
-from gmc_bench.errors import PluginError
-from gmc_bench.morphology.engine_library import engine_library
+from gmc_bench.bodies.engine_library import engine_library
+from gmc_bench.core.errors import PluginError
 from gmc_bench.sim.engine import engine_functions
 
 # Warns twice, through Python and through the address: in its own process, since it changes both.
@@ -56,7 +56,7 @@ def test_an_engine_warning_leaves_no_log_file(tmp_path):
         "import mujoco, numpy as np\n"
         "from gmc_bench.sim.model import compile_model\n"
         "from gmc_bench.tasks.unimal_ft import TASK\n"
-        "from gmc_bench.testing.morphologies import chain\n"
+        "from gmc_bench.conformance.morphologies import chain\n"
         "model = compile_model(chain(), TASK.scene).model\n"
         "data = mujoco.MjData(model)\n"
         "data.qpos[:] = np.nan\n"

@@ -4,13 +4,13 @@ import mujoco
 import numpy as np
 import pytest
 
-from gmc_bench.errors import ConfigError
-from gmc_bench.morphology.mjcf import emit_mjcf
+from gmc_bench.bodies.mjcf import emit_mjcf
+from gmc_bench.conformance.morphologies import biped, chain, star
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.sim.batch import BatchSimulator, available_threads
 from gmc_bench.sim.model import compile_models
 from gmc_bench.sim.terrain import box
 from gmc_bench.tasks import unimal_obstacles, unimal_vt
-from gmc_bench.testing.morphologies import biped, chain, star
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import build_table
 

@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.robots import ANYMAL_C, ROBOTS
 from gmc_bench.robots.actuation import drive_of
 from gmc_bench.robots.friction import FRICTION_PAIRS, FRICTION_RULES, FrictionStepper

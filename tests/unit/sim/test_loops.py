@@ -6,12 +6,12 @@ import mujoco
 import numpy as np
 import pytest
 
-from gmc_bench.morphology.schema import Loop
+from gmc_bench.bodies.schema import Loop
+from gmc_bench.conformance.morphologies import LIMB_RADIUS, TORSO_RADIUS, chain, linkage, star
 from gmc_bench.sim.batch import BatchSimulator, available_threads
 from gmc_bench.sim.loops import tabulate_loops
 from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import LIMB_RADIUS, TORSO_RADIUS, chain, linkage, star
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import build_table
 

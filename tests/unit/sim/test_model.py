@@ -3,9 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gmc_bench.errors import MorphologyError
+from gmc_bench.conformance.morphologies import biped, chain, star
+from gmc_bench.core.errors import MorphologyError
 from gmc_bench.sim.model import Scene, compile_model, compile_models
-from gmc_bench.testing.morphologies import biped, chain, star
 
 SCENE = Scene(
     floor='<geom name="ground" type="box" size="9 9 0.5"/>', spawn=(1.0, -2.0, 0.5), num_substeps=8

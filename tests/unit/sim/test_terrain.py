@@ -5,10 +5,10 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.conformance.morphologies import chain
 from gmc_bench.sim.model import compile_model
 from gmc_bench.sim.terrain import walls
 from gmc_bench.tasks import unimal_obstacles, unimal_vt
-from gmc_bench.testing.morphologies import chain
 
 FIELD = unimal_obstacles.TERRAIN
 CORRIDOR = unimal_vt.TERRAIN

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.conformance.records import make_record
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.evaluation.friction_metrics import READINGS
 from gmc_bench.robots.friction import FRICTION_PAIRS
 from gmc_bench.studies.catalogue import FRICTION
@@ -20,7 +21,6 @@ from gmc_bench.studies.friction_table import (
 from gmc_bench.studies.outcome import Outcome
 from gmc_bench.studies.schema import Arm
 from gmc_bench.studies.table import INCOMPLETE, NONE, PUBLISHED
-from gmc_bench.testing.records import make_record
 
 TASK = "quadruped-velocity-v1"
 RECMORPH = Arm(name="recmorph", label="recmorph", parts={"Controller": "shared"})

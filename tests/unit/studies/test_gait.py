@@ -8,16 +8,16 @@ import pytest
 import torch
 from torch import nn
 
+from gmc_bench.conformance.morphologies import biped, chain, star
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.normalization import TokenNormalizer
-from gmc_bench.errors import ConfigError
 from gmc_bench.evaluation.evaluate import evaluate_policy
 from gmc_bench.methods import MethodSpec
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.sim.model import compile_model
 from gmc_bench.studies.gait import Gait, gait_metrics, record_gait
 from gmc_bench.tasks import TASKS
-from gmc_bench.testing.morphologies import biped, chain, star
 from gmc_bench.tokens.spec import TokenSpec
 
 BODIES = (chain(3), star(4), biped())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.studies.gait import Gait
 from gmc_bench.studies.gait_figure import plot_gait
 

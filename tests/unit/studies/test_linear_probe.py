@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.studies import linear_probe
 from gmc_bench.studies.linear_probe import (
     balanced_accuracy,

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from gmc_bench.conformance.morphologies import biped, chain, star
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.normalization import TokenNormalizer
-from gmc_bench.errors import ConfigError
 from gmc_bench.evaluation.policy_file import token_table
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
@@ -20,7 +21,6 @@ from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.studies import representation
 from gmc_bench.studies.representation import Features, collect, plot_pca, probe
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import biped, chain, star
 from gmc_bench.tokens.spec import TokenSpec
 
 BODIES = (chain(3), star(4), biped())

@@ -5,6 +5,7 @@ import io
 
 import pytest
 
+from gmc_bench.conformance.records import make_record
 from gmc_bench.studies.catalogue import ATTRIBUTES, COMPONENTS, REPRESENTATION, SIBLINGS, STUDIES
 from gmc_bench.studies.figures import FIGURES
 from gmc_bench.studies.outcome import Outcome, Summary, area, summarize, training_return
@@ -16,7 +17,6 @@ from gmc_bench.studies.table import (
     sibling_table,
     training_table,
 )
-from gmc_bench.testing.records import make_record
 
 FT = "unimal-ft-v1"
 

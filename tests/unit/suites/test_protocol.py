@@ -2,7 +2,7 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.suites.protocol import EvaluationConfig, PPOConfig, Protocol
 
 SMALL = Protocol(name="small", preset="lite", env_steps=1000, num_envs=4, rollout_length=30)

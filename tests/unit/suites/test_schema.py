@@ -1,7 +1,7 @@
 import pytest
 
-from gmc_bench.config import definition_digest
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.config import definition_digest
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.suites.schema import Suite, TaskRules
 

@@ -2,11 +2,11 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.conformance.morphologies import biped, star
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.unimal_exploration import TASK
 from gmc_bench.tasks.unimal_ft import TASK as FLAT
-from gmc_bench.testing.morphologies import biped, star
 
 
 @pytest.fixture

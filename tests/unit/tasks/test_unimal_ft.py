@@ -4,11 +4,11 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.conformance.morphologies import biped
 from gmc_bench.sim.model import compile_model
 from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.spec import Transition
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import biped
 
 
 @pytest.fixture(scope="module")

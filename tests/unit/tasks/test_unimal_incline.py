@@ -4,12 +4,12 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.conformance.morphologies import biped
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.sim.model import compile_model
 from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.unimal_ft import TASK as FLAT
 from gmc_bench.tasks.unimal_incline import TASK
-from gmc_bench.testing.morphologies import biped
 
 COSINE, SINE = math.cos(math.radians(10.0)), math.sin(math.radians(10.0))
 HEIGHT = biped().limbs[0].position[2]

@@ -3,12 +3,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gmc_bench.config import definition_digest
+from gmc_bench.conformance.morphologies import biped
+from gmc_bench.core.config import definition_digest
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.spec import Transition
 from gmc_bench.tasks.unimal_vt import TASK, TERRAIN
-from gmc_bench.testing.morphologies import biped
 
 
 def test_it_is_registered_under_its_id():

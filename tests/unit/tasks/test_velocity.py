@@ -4,8 +4,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from gmc_bench.config import definition_digest
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.config import definition_digest
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.robots.friction import FRICTION_PAIRS, FrictionPair
 from gmc_bench.suites import SUITES
 from gmc_bench.tasks import TASKS

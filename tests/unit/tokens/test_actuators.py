@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from gmc_bench.errors import TokenOverflowError
+from gmc_bench.core.errors import TokenOverflowError
 from gmc_bench.robots import LEGS, ROBOTS, SEGMENTS
 from gmc_bench.robots.model import compile_robot
 from gmc_bench.tokens.actuators import ACTUATOR_PARENTS, NUM_ACTUATORS, build_actuator_table

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from gmc_bench.testing.tokens import random_loops, random_parents
+from gmc_bench.conformance.tokens import random_loops, random_parents
 from gmc_bench.tokens.loops import breadth_first_tree, limbs_in_loops
 
 #    0

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from gmc_bench.bodies.schema import Loop
+from gmc_bench.conformance.morphologies import biped, chain, star
+from gmc_bench.conformance.tokens import random_table
 from gmc_bench.methods import METHODS
-from gmc_bench.morphology.schema import Loop
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import biped, chain, star
-from gmc_bench.testing.tokens import random_table
 from gmc_bench.tokens.config import TOPOLOGY_ATTRIBUTES, TokenConfig
 from gmc_bench.tokens.serialization import Serialization, make_serialization, make_sibling_test
 from gmc_bench.tokens.spec import TokenSpec
@@ -179,7 +179,7 @@ def test_a_table_without_attributes_holds_the_others_unchanged():
 
 
 def test_only_context_features_can_be_left_out():
-    from gmc_bench.errors import ConfigError
+    from gmc_bench.core.errors import ConfigError
 
     with pytest.raises(ConfigError, match="'body_xpos' is no group of context features"):
         TokenSpec(7, without=("body_xpos",))

@@ -3,7 +3,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.tokens.spec import TokenSpec
 
 # The published layout for two joint slots, written out: name, first index, one past the last.

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gmc_bench.errors import TokenOverflowError
-from gmc_bench.morphology.mjcf import read_mjcf
-from gmc_bench.morphology.schema import Loop
+from gmc_bench.bodies.mjcf import read_mjcf
+from gmc_bench.bodies.schema import Loop
+from gmc_bench.conformance.morphologies import biped, chain, linkage, star
+from gmc_bench.core.errors import TokenOverflowError
 from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import biped, chain, linkage, star
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import build_table
 

@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from gmc_bench.testing.tokens import random_parents
+from gmc_bench.conformance.tokens import random_parents
 from gmc_bench.tokens import traversal
 
 #      0

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from gmc_bench.config import to_dict
+from gmc_bench.conformance.morphologies import biped, chain, star
+from gmc_bench.core.config import to_dict
 from gmc_bench.methods import METHODS as REGISTERED
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import biped, chain, star
 from gmc_bench.tokens.config import TokenConfig
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.independent_trainer import make_trainer as trainer_of

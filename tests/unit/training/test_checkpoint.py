@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from gmc_bench.errors import CheckpointError, StorageError
+from gmc_bench.core.errors import CheckpointError, StorageError
 from gmc_bench.training.checkpoint import (
     Checkpoint,
     encode_tensors,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.training.independent import independent_protocol, planned_steps

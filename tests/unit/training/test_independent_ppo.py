@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from gmc_bench.testing.morphologies import chain
+from gmc_bench.conformance.morphologies import chain
 from gmc_bench.training.independent_ppo import BodyAdam, body_minibatches, clip_body_norms
 from gmc_bench.training.ppo import ADVANTAGE_EPSILON, MorphologyPPO
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from gmc_bench.errors import CheckpointError, ConfigError, PluginError
+from gmc_bench.conformance.morphologies import biped, chain, star
+from gmc_bench.core.errors import CheckpointError, ConfigError, PluginError
 from gmc_bench.evaluation.evaluate import evaluate_policy
 from gmc_bench.evaluation.policy_file import load_policy_tensors, policy_tensors
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import biped, chain, star
 from gmc_bench.training.checkpoint import encode_tensors
 from gmc_bench.training.independent_trainer import IndependentTrainer
 from gmc_bench.training.trainer import Trainer

@@ -5,7 +5,7 @@ import resource
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from gmc_bench.errors import StorageError
+from gmc_bench.core.errors import StorageError
 from gmc_bench.training.log import EventLog
 
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from gmc_bench.config import to_dict
+from gmc_bench.conformance.morphologies import biped, linkage
+from gmc_bench.core.config import to_dict
 from gmc_bench.methods import METHODS
 from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.testing.morphologies import biped, linkage
 from gmc_bench.tokens.config import TokenConfig
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.checkpoint import read_latest

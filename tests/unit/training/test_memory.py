@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.nn import TokenBatch
 from gmc_bench.training import ppo
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from gmc_bench.errors import ConfigError, RecordError, RunFolderError
+from gmc_bench.core.errors import ConfigError, RecordError, RunFolderError
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.training.plan_folder import PlanFolder, make_plan, read_plan
 from gmc_bench.training.run_config import RunConfig

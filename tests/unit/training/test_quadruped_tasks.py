@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gmc_bench.config import to_dict
+from gmc_bench.core.config import to_dict
 from gmc_bench.evaluation.evaluate import evaluate_policy
 from gmc_bench.methods import METHODS
 from gmc_bench.robots import ROBOTS

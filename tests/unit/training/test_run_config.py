@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 import yaml
 
-from gmc_bench.config import config_digest, to_dict
-from gmc_bench.errors import ConfigError
+from gmc_bench.core.config import config_digest, to_dict
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tokens.config import TokenConfig
 from gmc_bench.training.run_config import RunConfig, read_run_config

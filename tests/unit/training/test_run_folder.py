@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from gmc_bench.errors import RunFolderError, StorageError
+from gmc_bench.core.errors import RunFolderError, StorageError
 from gmc_bench.training.run_folder import RunFolder, new_folder
 
 

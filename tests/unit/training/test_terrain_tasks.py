@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from gmc_bench.config import to_dict
+from gmc_bench.conformance.morphologies import biped, chain
+from gmc_bench.core.config import to_dict
 from gmc_bench.evaluation.evaluate import evaluate_policy
 from gmc_bench.methods import METHODS
 from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.tasks import TASKS
-from gmc_bench.testing.morphologies import biped, chain
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.run_folder import RunFolder

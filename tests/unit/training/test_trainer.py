@@ -6,12 +6,12 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from gmc_bench.errors import CheckpointError
+from gmc_bench.conformance.tokens import random_tokens
+from gmc_bench.core.errors import CheckpointError
 from gmc_bench.evaluation.policy_file import policy_tensors
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.suites.protocol import PPOConfig
-from gmc_bench.testing.tokens import random_tokens
 from gmc_bench.tokens import TokenSpec
 from gmc_bench.training.buffer import Minibatch
 from gmc_bench.training.checkpoint import encode_tensors, list_checkpoints

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gmc_bench.errors import StorageError
+from gmc_bench.core.errors import StorageError
 from gmc_bench.leaderboard.site.files import MANIFEST, write_site
 
 

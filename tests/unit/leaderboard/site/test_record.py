@@ -4,10 +4,10 @@ import shlex
 
 import pytest
 
+from gmc_bench.conformance.records import make_record, make_returns
 from gmc_bench.leaderboard.site.record import record_view, run_command
-from gmc_bench.results.schema import RunRecord
-from gmc_bench.results.store import StoredRecord, record_digest
-from gmc_bench.testing.records import make_record, make_returns
+from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.store import StoredRecord, record_digest
 
 
 def _view(record: RunRecord, path: str = "results/a.json") -> dict[str, object]:

@@ -1,0 +1,14 @@
+"""What a robot is: its limb tree, joints and actuators, without any engine."""
+
+from gmc_bench.bodies.schema import (
+    Actuator,
+    Geom,
+    Inertia,
+    Joint,
+    Limb,
+    Loop,
+    Morphology,
+    MorphologySet,
+)
+
+__all__ = ["Actuator", "Geom", "Inertia", "Joint", "Limb", "Loop", "Morphology", "MorphologySet"]

@@ -1,0 +1,118 @@
+"""The parts of a robot as MJCF elements.
+
+Attributes with their defaults are left out where a part got them later, so that the text of a
+published body stays as it is.
+"""
+
+from collections.abc import Sequence
+from xml.sax.saxutils import quoteattr
+
+from gmc_bench.bodies.parts import IDENTITY, Actuator, Geom, Inertia, Joint, Limb, Loop
+from gmc_bench.core.types import Vec3
+
+ROOT_JOINT = "root"
+"""Name of the torso's free joint in every written model."""
+KEPT_EXCLUSION = "kept/"
+"""Start of the name of a contact exclusion that belongs to the body itself."""
+
+_LOOP_STIFFNESS = "0.01 1"  # solref: the shortest time constant that is stable with this timestep
+
+
+def limb_lines(limb: Limb, shift: Vec3, indent: str) -> list[str]:
+    """Return the opening tag of a limb's body and what it holds besides other limbs.
+
+    Args:
+        limb: the limb.
+        shift: added to its position, m.
+        indent: put before every line.
+    """
+    name = quoteattr(limb.name)
+    position = (
+        tuple(a + b for a, b in zip(limb.position, shift, strict=True))
+        if any(shift)
+        else limb.position
+    )
+    turned = "" if limb.orientation == IDENTITY else f' quat="{_text(limb.orientation)}"'
+    lines = [f'<body name={name} pos="{_text(position)}"{turned}>']
+    if limb.parent < 0:
+        lines.append(f'  <freejoint name="{ROOT_JOINT}"/>')
+    if limb.inertia is not None:
+        lines.append(f"  {_inertial(limb.inertia)}")
+    lines += [f"  {_joint(joint)}" for joint in limb.joints]
+    lines.append(f"  <geom name={name} {_shape(limb.geom)}/>")
+    lines += [f"  <geom {_shape(geom)}/>" for geom in limb.more_geoms]
+    return [f"{indent}{line}" for line in lines]
+
+
+def actuator_text(actuator: Actuator) -> str:
+    """Return a `motor`, or a `general` actuator where the torque depends on more."""
+    name = quoteattr(actuator.joint)
+    if not any(actuator.bias) and actuator.torque_range is None:
+        return f'<motor name={name} joint={name} gear="{actuator.gear!r}"/>'
+    clamped = ""
+    if actuator.torque_range is not None:
+        clamped = f' forcerange="{_text(actuator.torque_range)}" forcelimited="true"'
+    return (
+        f'<general name={name} joint={name} gear="1" gainprm="{actuator.gear!r}" '
+        f'biastype="affine" biasprm="{_text(actuator.bias)}" ctrlrange="-1 1" '
+        f'ctrllimited="true"{clamped}/>'
+    )
+
+
+def loop_text(loop: Loop, names: Sequence[str]) -> str:
+    """Return the constraint that closes a loop between limbs of these names."""
+    first, second = quoteattr(names[loop.first]), quoteattr(names[loop.second])
+    # The anchor of a weld is in the frame of its second body.
+    bodies = (first, second) if loop.kind == "connect" else (second, first)
+    return (
+        f'<{loop.kind} body1={bodies[0]} body2={bodies[1]} anchor="{_text(loop.anchor)}" '
+        f'solref="{_LOOP_STIFFNESS}"/>'
+    )
+
+
+def exclusion_text(first: str, second: str, *, mark: bool = False) -> str:
+    """Return what keeps two limbs from touching; `mark` tells that the body itself asks for it."""
+    name = f"name={quoteattr(f'{KEPT_EXCLUSION}{first}/{second}')} " if mark else ""
+    return f"<exclude {name}body1={quoteattr(first)} body2={quoteattr(second)}/>"
+
+
+def _inertial(inertia: Inertia) -> str:
+    return (
+        f'<inertial pos="{_text(inertia.centre)}" quat="{_text(inertia.orientation)}" '
+        f'mass="{inertia.mass!r}" diaginertia="{_text(inertia.moments)}"/>'
+    )
+
+
+def _joint(joint: Joint) -> str:
+    text = (
+        f'<joint name={quoteattr(joint.name)} pos="{_text(joint.position)}" '
+        f'axis="{_text(joint.axis)}" range="{_text(joint.range)}" damping="{joint.damping!r}" '
+        f'stiffness="{joint.stiffness!r}" armature="{joint.armature!r}"'
+    )
+    if joint.kind != "hinge":
+        text += f' type="{joint.kind}"'
+    if not joint.limited:
+        text += ' limited="false"'
+    if joint.spring_reference:
+        text += f' springref="{joint.spring_reference!r}"'
+    if joint.friction_loss:
+        text += f' frictionloss="{joint.friction_loss!r}"'
+    return f"{text}/>"
+
+
+def _shape(geom: Geom) -> str:
+    if geom.kind in ("box", "ellipsoid"):
+        turned = "" if geom.orientation == IDENTITY else f' quat="{_text(geom.orientation)}"'
+        place = f'pos="{_text(geom.start)}"{turned} size="{_text(geom.half_sizes)}"'
+    elif geom.kind == "sphere":
+        place = f'pos="{_text(geom.start)}" size="{geom.radius!r}"'
+    else:
+        place = f'fromto="{_text((*geom.start, *geom.end))}" size="{geom.radius!r}"'
+    text = f'type="{geom.kind}" {place} density="{geom.density!r}"'
+    if (geom.contype, geom.conaffinity) != (1, 1):
+        text += f' contype="{geom.contype}" conaffinity="{geom.conaffinity}"'
+    return text
+
+
+def _text(numbers: Sequence[float]) -> str:
+    return " ".join(repr(number) for number in numbers)

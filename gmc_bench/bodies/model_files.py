@@ -1,0 +1,246 @@
+"""Collect a model and the files it refers to, from its own folder and nowhere else."""
+
+import html
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from gmc_bench.core.errors import MorphologyError
+
+SUFFIXES = (".xml", ".mjcf", ".urdf")
+"""What robot files are called."""
+
+_MAX_TEXT = 1 << 23  # bytes of one XML file
+_MAX_TOTAL = 1 << 26  # bytes of all files of a model
+_MAX_FILES = 500
+_MAX_FOLDERS = 16
+_VALUE = r"""\s*=\s*(?:"([^"]*)"|'([^']*)')"""
+_FILE = re.compile(rf"\bfile[a-z]*{_VALUE}")
+_FOLDER = re.compile(rf"\b(?:meshdir|texturedir|assetdir){_VALUE}")
+_SCHEME = re.compile(r"(package|file|model)://", re.IGNORECASE)
+_UNREADABLE = (".dae", ".fbx", ".glb", ".gltf", ".material", ".ply", ".so", ".world", ".yaml")
+"""Suffixes of what robot files refer to for other programs; the engine cannot use it."""
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """A model in memory."""
+
+    name: str
+    """The file's stem."""
+    text: str
+    urdf: bool
+    files: dict[str, bytes] = field(default_factory=dict)
+    """What it refers to, by the last part of its path."""
+    missing: tuple[str, ...] = ()
+    """What it refers to that is not there, or that the engine cannot read."""
+
+
+def collect_files(path: Path, root: Path | None = None) -> ModelFiles:
+    """Read a model and what it includes or refers to.
+
+    Files that do not exist are left to the engine to complain about.
+
+    Args:
+        path: a MJCF or URDF file.
+        root: the folder outside of which nothing is read; None takes the model's own, where a link
+            to the model counts as the model.
+
+    Returns:
+        The model, named like the file or the link to it.
+
+    Raises:
+        MorphologyError: a file cannot be read, is no regular file or too large, the model or what
+            it refers to is outside of `root`, or the model is a template.
+    """
+    name = clean_name(path.stem)
+    if root is not None and not root.is_dir():
+        raise MorphologyError(f"{root} is no folder; expected the one that holds the robot's files")
+    try:
+        path = path.resolve(strict=True)
+        root = path.parent if root is None else root.resolve(strict=True)
+        if not path.is_relative_to(root):
+            raise MorphologyError(
+                f"{name!r} leads to {path}, which is outside of {root}; put the robot's own file "
+                f"there"
+            )
+        data = _read(path, _MAX_TEXT)
+    except OSError as error:
+        raise MorphologyError(f"cannot read {path} ({error.strerror})") from error
+    shown = clean_name(path.name)
+    text = _decode(data, shown)
+    urdf = _root_tag(text) == "robot"
+    bare = _without(text, "<!--", "-->")
+    if urdf and "<xacro:" in bare:
+        raise MorphologyError(
+            f"{shown} is a xacro template; expand it with 'xacro {shown} > robot.urdf' and import "
+            f"that"
+        )
+    collector = _Collector(root, PurePosixPath(path.parent.relative_to(root)), shown)
+    # The engine leaves visual shapes of URDF out unless told otherwise, so their meshes, which are
+    # often called like those for contacts, need not be read.
+    keeps = re.search(r"discardvisual\s*=\s*[\"']false", bare) or "<visual/>" in bare
+    collector.scan(_without(bare, "<visual>", "</visual>") if urdf and not keeps else bare)
+    # The root element decides; many models keep URDF in a file called `.xml`.
+    return ModelFiles(name, text, urdf, collector.files, tuple(collector.missing))
+
+
+class _Collector:
+    """Follows references from one text to the next."""
+
+    def __init__(self, root: Path, home: PurePosixPath, model: str) -> None:
+        self._root = root
+        self._home = home
+        self._model = model
+        self._total = 0
+        self._folders: list[str] = []
+        self._seen: set[str] = set()
+        self._num_names = 0
+        self.files: dict[str, bytes] = {}
+        self.missing: list[str] = []
+
+    def scan(self, text: str) -> None:
+        """Collect what the model's text, without comments, refers to."""
+        waiting = [(text, self._home)]
+        while waiting:
+            text, place = waiting.pop()
+            self._folders += sorted(set(_values(_FOLDER, text)) - set(self._folders))
+            names = dict.fromkeys(_values(_FILE, text))
+            self._num_names += len(names)
+            if self._num_names > _MAX_FILES or len(self._folders) > _MAX_FOLDERS:
+                raise MorphologyError(
+                    f"{self._model} refers to more than {_MAX_FILES} files, or {_MAX_FOLDERS} "
+                    f"folders of them; remove what is not needed"
+                )
+            for name in names:
+                if name.lower().endswith(_UNREADABLE):
+                    self.missing.append(name)
+                    continue
+                for found, data in self._find(name, place):
+                    if found.suffix.lower() in (".xml", ".mjcf"):
+                        inner = _decode(data, clean_name(str(found)))
+                        waiting.append((_without(inner, "<!--", "-->"), found.parent))
+
+    def _find(self, name: str, place: PurePosixPath) -> Iterator[tuple[PurePosixPath, bytes]]:
+        """Yield what was not read before of the files that a reference may mean."""
+        whole = name
+        scheme = _SCHEME.match(name)
+        name = name[scheme.end() :] if scheme else name
+        if not name or "\0" in name:
+            return
+        if re.match(r"/|\\|\.\.\\|[A-Za-z]:", name):
+            raise self._outside(name)
+        # Packages lie anywhere below the root; other names start where the model is.
+        homes = dict.fromkeys([str(self._home), "."] if scheme else [str(self._home)])
+        # The engine ignores the package; so the file may stand at any end of its path.
+        parts = PurePosixPath(name).parts
+        tails = ["/".join(parts[i:]) for i in range(len(parts))] if scheme else [name]
+        for tail in tails:
+            places = [os.path.join(home, f) for home in homes for f in self._folders]  # noqa: PTH118
+            for folder in dict.fromkeys([*places, str(place), *homes]):
+                joined = os.path.normpath(os.path.join(folder, tail))  # noqa: PTH118
+                if joined in self._seen:
+                    return
+                data = self._read_inside(joined, name)
+                if data is not None:
+                    self._seen.add(joined)
+                    self._keep(PurePosixPath(joined).name, data)
+                    yield PurePosixPath(joined), data
+                    return
+        self.missing.append(whole)
+
+    def _keep(self, name: str, data: bytes) -> None:
+        # The engine's file system in memory knows files by their last name alone.
+        if self.files.setdefault(name, data) != data:
+            raise MorphologyError(
+                f"{self._model} refers to two different files called {name!r}; rename one of them"
+            )
+
+    def _read_inside(self, joined: str, name: str) -> bytes | None:
+        if re.match(r"/|\\|\.\.(/|\\|$)|[A-Za-z]:", joined):
+            raise self._outside(name)
+        try:
+            place = (self._root / joined).resolve(strict=True)
+        except (OSError, RuntimeError, ValueError):
+            return None
+        if not place.is_relative_to(self._root):
+            raise self._outside(name)
+        if not place.is_file():
+            return None
+        try:
+            data = _read(place, _MAX_TOTAL - self._total)
+        except OSError as error:
+            raise MorphologyError(f"cannot read {place} ({error.strerror})") from error
+        self._total += len(data)
+        return data
+
+    def _outside(self, name: str) -> MorphologyError:
+        return MorphologyError(
+            f"{self._model} refers to {clean_name(name)!r}, which is outside its folder; put all "
+            f"files of the robot into one folder, or name a folder above with --root"
+        )
+
+
+def _without(text: str, opening: str, closing: str) -> str:
+    parts = []
+    start = 0
+    while (place := text.find(opening, start)) >= 0:
+        parts.append(text[start:place])
+        end = text.find(closing, place + len(opening))
+        start = len(text) if end < 0 else end + len(closing)
+    return "".join([*parts, text[start:]])
+
+
+def clean_name(text: str) -> str:
+    """Return a name without control characters, at most 64 long."""
+    return "".join(c if c.isprintable() else "_" for c in text)[:64]
+
+
+def _root_tag(text: str) -> str:
+    place = text.find("<")
+    while place >= 0:
+        for opening, closing in (("<!--", "-->"), ("<?", "?>")):
+            if text.startswith(opening, place):
+                end = text.find(closing, place + len(opening))
+                place = text.find("<", end) if end >= 0 else -1
+                break
+        else:
+            tag = re.compile(r"\w+").match(text, place + 1)
+            return tag[0] if tag else ""
+    return ""
+
+
+def _values(pattern: re.Pattern[str], text: str) -> Iterator[str]:
+    for match in pattern.finditer(text):
+        yield html.unescape(match[1] if match[1] is not None else match[2])
+
+
+def _read(path: Path, limit: int) -> bytes:
+    # Links were followed before; not blocking, because a named pipe would never answer.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise MorphologyError(f"{path} is not a regular file; expected a robot's file")
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise MorphologyError(
+            f"{path} is too large: the files of a robot may have {_MAX_TOTAL >> 20} MiB together, "
+            f"and an XML file {_MAX_TEXT >> 20} MiB"
+        )
+    return data
+
+
+def _decode(data: bytes, name: str) -> str:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise MorphologyError(f"{name} is not UTF-8 text; convert it") from error
+    # Entities could expand to gigabytes; no robot description needs a document type.
+    if re.search(r"<!(DOCTYPE|ENTITY)", text, re.IGNORECASE):
+        raise MorphologyError(
+            f"{name} declares a document type or entities; remove the <!DOCTYPE ...> part"
+        )
+    return text

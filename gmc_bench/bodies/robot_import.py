@@ -1,0 +1,250 @@
+"""Bring any robot along: read it, say what became of it, try it out, and keep it as a set."""
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from gmc_bench.bodies.importer import PUBLISHED, ImportProblemsError, check_free_id
+from gmc_bench.bodies.mjcf import SIM_DT, emit_mjcf
+from gmc_bench.bodies.model_files import SUFFIXES, ModelFiles, clean_name, collect_files
+from gmc_bench.bodies.robot_builder import build_robot
+from gmc_bench.bodies.robot_lint import find_doubts
+from gmc_bench.bodies.robot_shapes import merge_inertia, rotation
+from gmc_bench.bodies.sandbox import FlawError, Sandbox
+from gmc_bench.bodies.schema import Inertia, Morphology, MorphologySet
+from gmc_bench.bodies.store import save_set
+from gmc_bench.core.errors import MorphologyError, MorphologySetError
+from gmc_bench.core.types import DoubleArray
+
+FLOOR_HEIGHT = 1.0
+"""m, of the ground in trials, as in the flat task."""
+_FLOOR = '<geom name="floor/0" type="box" size="100 100 1" pos="0 0 0"/>'
+_SAME = 1e-6  # relative, and m
+_FOLDERS = ("urdf", "mjcf", "xml", "robots")  # where packages keep their robot files
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedRobot:
+    """A robot and what is noteworthy about it."""
+
+    body: Morphology
+    notes: tuple[str, ...]
+    """What changed on the way, one sentence each."""
+    doubts: tuple[str, ...]
+    """What may be a mistake in the robot, one sentence each."""
+    trial: dict[str, Any]
+    """How it did under random control, see `Sandbox.roll_out`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobotsReport:
+    """A stored set of robots."""
+
+    bodies: MorphologySet
+    folder: Path
+    """Where it is stored."""
+    robots: tuple[ImportedRobot, ...]
+
+
+def import_robots(
+    set_id: str,
+    path: Path,
+    *,
+    keyframe: str | None = None,
+    seconds: float = 5.0,
+    seed: int = 0,
+    root: Path | None = None,
+) -> RobotsReport:
+    """Read one robot, or all robots of a folder, and keep them as a set.
+
+    The same robots are the train and the test bodies of the set.
+
+    Args:
+        set_id: id to store the set under.
+        path: a MJCF or URDF file, or a folder with such files.
+        keyframe: the start pose, see `Sandbox.read`.
+        seconds: of simulated time that each robot is tried for.
+        seed: of the controls in that trial.
+        root: the folder outside of which nothing is read; None takes `path` itself where it is a
+            folder, or else the folder of the file.
+
+    Returns:
+        The set and what is noteworthy about its robots.
+
+    Raises:
+        ImportProblemsError: a robot cannot be used; nothing was stored.
+        MorphologySetError: the id cannot be used, or the folder has no robots.
+        StorageError: the set could not be written.
+    """
+    check_free_id(set_id)
+    if set_id in PUBLISHED:
+        raise MorphologySetError(
+            f"the id {set_id!r} is that of a published set; import the robots under another one"
+        )
+    if root is None and path.is_dir():
+        root = path
+    problems: list[str] = []
+    robots: list[ImportedRobot] = []
+    with Sandbox() as sandbox:
+        for file in robot_files(path):
+            try:
+                robots.append(
+                    read_robot(
+                        file, sandbox, keyframe=keyframe, seconds=seconds, seed=seed, root=root
+                    )
+                )
+            except MorphologyError as error:
+                problems.append(str(error))
+    if problems:
+        extra = len(problems) - 1
+        more = f" (and {extra} more problem{'s' if extra > 1 else ''})" if extra else ""
+        raise ImportProblemsError(f"{problems[0]}{more}", problems)
+    bodies = tuple(robot.body for robot in robots)
+    found = MorphologySet(
+        id=set_id,
+        splits={"train": bodies, "test": bodies},
+        source=f"Imported from {path.name!r}.",
+        notes=(
+            "Policies are trained and tested on the same robots.",
+            *(f"{robot.body.name}: {note}" for robot in robots for note in robot.notes),
+        ),
+    )
+    return RobotsReport(bodies=found, folder=save_set(found), robots=tuple(robots))
+
+
+def robot_files(path: Path) -> list[Path]:
+    """Return the file, or the robot files of a folder by name.
+
+    They lie right inside the folder, or where packages keep them: in `urdf/`, `mjcf/`, `xml/` or
+    `robots/`.
+
+    Raises:
+        MorphologySetError: there are none, or two of one name.
+    """
+    if not path.is_dir():
+        return [path]
+    for place in (path, *(path / name for name in _FOLDERS)):
+        files = sorted(place.iterdir()) if place.is_dir() else []
+        files = [file for file in files if file.suffix.lower() in SUFFIXES]
+        if files:
+            break
+    else:
+        raise MorphologySetError(
+            f"{path} holds no robot files; expected some ({', '.join(SUFFIXES)}) there or in "
+            f"{', '.join(_FOLDERS)}, or the folders train/ and test/"
+        )
+    stems = [file.stem for file in files]
+    twice = next((stem for stem in stems if stems.count(stem) > 1), None)
+    if twice is not None:
+        raise MorphologySetError(
+            f"{place} holds two robot files called {twice!r}; rename one of them"
+        )
+    return files
+
+
+def set_id_of(path: Path) -> str:
+    """Return an id for a set that is made from this file or folder."""
+    return re.sub(r"[^a-z0-9_-]+", "-", path.stem.lower()).strip("-_")[:64] or "robot"
+
+
+def read_robot(
+    path: Path,
+    sandbox: Sandbox,
+    *,
+    keyframe: str | None = None,
+    seconds: float = 5.0,
+    seed: int = 0,
+    root: Path | None = None,
+) -> ImportedRobot:
+    """Read one robot and try it out; nothing is stored.
+
+    Args:
+        path: a MJCF or URDF file; what it refers to must be in its folder, or in `root`.
+        sandbox: where the engine works on it.
+        keyframe: the start pose, see `Sandbox.read`.
+        seconds: of simulated time that it is tried for; 0 for no trial.
+        seed: of the controls in that trial.
+        root: see `collect_files`.
+
+    Returns:
+        The robot, named like the file.
+
+    Raises:
+        MorphologyError: it cannot be used; one sentence says why.
+    """
+    source = collect_files(path, root)
+    try:
+        model = _compile(source, sandbox, keyframe)
+        body, notes = build_robot(model, source.name, urdf=source.urdf)
+        body = _without_implied_inertia(body, sandbox)
+        text = emit_mjcf(body, floor=_FLOOR, spawn=(0.0, 0.0, FLOOR_HEIGHT))
+        trial = sandbox.roll_out(text, steps=round(seconds / SIM_DT), seed=seed)
+        if trial["warnings"]:
+            finer = f", and its file steps by {1000 * model['timestep']:.3g} ms only"
+            raise FlawError(
+                f"does not simulate: after {trial['time']:.2f} s of random control in steps of "
+                f"{1000 * SIM_DT:.3g} ms the engine reports {', '.join(trial['warnings'])}; check "
+                f"masses, gears, gains and ranges, or add damping and armature"
+                f"{finer if model['timestep'] < 0.99 * SIM_DT else ''}"
+            )
+    except FlawError as error:
+        raise MorphologyError(f"robot {source.name!r} {error}") from error
+    except (ArithmeticError, RecursionError, np.linalg.LinAlgError) as error:
+        raise MorphologyError(
+            f"robot {source.name!r} has numbers that no robot has ({error}); check sizes, masses "
+            f"and inertias"
+        ) from error
+    return ImportedRobot(
+        body=body,
+        notes=tuple(notes),
+        doubts=tuple(find_doubts(body, model, trial)),
+        trial=trial,
+    )
+
+
+def _compile(source: ModelFiles, sandbox: Sandbox, keyframe: str | None) -> dict[str, Any]:
+    try:
+        return sandbox.read(source.text, source.files, keyframe=keyframe, urdf=source.urdf)
+    except FlawError as error:
+        for name in source.missing:
+            if PurePosixPath(name).name in str(error):
+                raise FlawError(
+                    f"needs the file {clean_name(name)!r}, which is not in its folder or in no "
+                    f"format that MuJoCo reads (meshes: .obj, .stl, .msh)"
+                ) from error
+        raise
+
+
+def _without_implied_inertia(body: Morphology, sandbox: Sandbox) -> Morphology:
+    """Drop the inertias that follow from shapes and densities."""
+    bare = replace(body, limbs=tuple(replace(limb, inertia=None) for limb in body.limbs))
+    try:
+        rows = sandbox.read(emit_mjcf(bare), {})["bodies"][1:]
+    except FlawError:
+        return body
+    limbs = []
+    for limb, row in zip(body.limbs, rows, strict=True):
+        origin, axes = np.array(row["position"]), np.reshape(row["turn"], (3, 3))
+        implied = merge_inertia([row], origin, axes, limb.name)
+        assert limb.inertia is not None
+        limbs.append(replace(limb, inertia=None) if _same(implied, limb.inertia) else limb)
+    return replace(body, limbs=tuple(limbs))
+
+
+def _same(one: Inertia, other: Inertia) -> bool:
+    tensors = [_tensor(inertia) for inertia in (one, other)]
+    scale = float(np.abs(tensors[1]).max())
+    return (
+        abs(one.mass - other.mass) <= _SAME * other.mass
+        and float(np.abs(np.subtract(one.centre, other.centre)).max()) <= _SAME
+        and float(np.abs(tensors[0] - tensors[1]).max()) <= 10 * _SAME * scale
+    )
+
+
+def _tensor(inertia: Inertia) -> DoubleArray:
+    turn = rotation(inertia.orientation)
+    tensor: DoubleArray = turn @ np.diag(inertia.moments) @ turn.T
+    return tensor

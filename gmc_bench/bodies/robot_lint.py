@@ -1,0 +1,120 @@
+"""What looks like a mistake in a robot that can be simulated."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gmc_bench.bodies.robot_tree import shorten
+from gmc_bench.bodies.schema import Morphology
+
+_FALL_RATIO = 0.5  # of the standing height, below which the flat task ends an episode
+_CLEARANCE = 0.2  # m, above the ground at the start
+_LIGHT, _HEAVY = 0.05, 1000.0  # kg
+_SHARE = 1e-4  # of the robot's mass
+_TINY_INERTIA = 1e-7  # kg m^2, armature included
+_NARROW = 0.05  # rad or m
+_STRONG = 100.0  # N m per kg of the robot
+_WEAK = 0.02  # N m per kg
+_DEEP = 0.005  # m
+_GRAVITY = (0.0, 0.0, -9.81)  # m/s^2
+
+
+def find_doubts(body: Morphology, model: dict[str, Any], trial: dict[str, Any]) -> list[str]:
+    """Look for what users should check, one sentence each.
+
+    Args:
+        body: the robot.
+        model: what `Sandbox.read` returned for it.
+        trial: what `Sandbox.roll_out` returned for it.
+    """
+    mass = sum(row["mass"] for row in model["bodies"][1:])
+    return [
+        *_mass_doubts(body, mass),
+        *_joint_doubts(body),
+        *_actuator_doubts(body, mass),
+        *_contact_doubts(body, trial),
+        *_world_doubts(model),
+    ]
+
+
+def _mass_doubts(body: Morphology, mass: float) -> Iterator[str]:
+    if not _LIGHT <= mass <= _HEAVY:
+        yield f"the whole model weighs {mass:.3g} kg; are its units kg and m?"
+    for limb in body.limbs:
+        weight = (
+            limb.inertia.mass
+            if limb.inertia is not None
+            else sum(geom.volume * geom.density for geom in limb.geoms)
+        )
+        if weight < _SHARE * mass:
+            yield f"the limb {limb.name!r} weighs {weight:.2g} kg, next to nothing"
+        armature = max((joint.armature for joint in limb.joints), default=0.0)
+        if limb.inertia is not None and max(limb.inertia.moments) + armature < _TINY_INERTIA:
+            yield f"the limb {limb.name!r} has nearly no inertia; a little armature steadies it"
+
+
+def _joint_doubts(body: Morphology) -> Iterator[str]:
+    for joint in (joint for limb in body.limbs for joint in limb.joints):
+        low, high = joint.range
+        if joint.limited and high - low < _NARROW:
+            yield f"the joint {joint.name!r} moves by {high - low:.2g} only"
+        if joint.limited and not low - 1e-6 <= 0.0 <= high + 1e-6:
+            yield f"the joint {joint.name!r} starts outside its range"
+
+
+def _actuator_doubts(body: Morphology, mass: float) -> Iterator[str]:
+    driven = {motor.joint for motor in body.actuators}
+    idle = [j.name for limb in body.limbs for j in limb.joints if j.name not in driven]
+    if idle:
+        yield f"no actuator drives {shorten(idle)}"
+    torques: dict[str, float] = {}
+    for motor in body.actuators:
+        limit = max(map(abs, motor.torque_range)) if motor.torque_range else abs(motor.gear)
+        torques[motor.joint] = min(limit, abs(motor.gear)) if motor.kind == "motor" else limit
+    for word, odd in (
+        ("strong", [name for name, torque in torques.items() if torque > _STRONG * mass]),
+        ("weak", [name for name, torque in torques.items() if torque < _WEAK * mass]),
+    ):
+        if odd:
+            numbers = " ".join(sorted({f"{torques[name]:.3g}" for name in odd}))
+            yield f"motors are very {word} for {mass:.3g} kg: {shorten(odd)} ({numbers} N m)"
+
+
+def _contact_doubts(body: Morphology, trial: dict[str, Any]) -> Iterator[str]:
+    for first, second, depth in trial["touching"]:
+        if depth > _DEEP and first and second:
+            names = [body.limbs[end - 1].name for end in (first, second)]
+            yield f"the limbs {names[0]!r} and {names[1]!r} overlap by {depth:.3g} m at the start"
+    standing = trial["height"] - _CLEARANCE
+    if trial["time"] > 1.0 and not trial["landed"]:
+        yield "it did not touch the ground in the trial; do its shapes collide with contype 1?"
+    if trial["height"] <= _FALL_RATIO * standing:
+        yield "it counts as fallen at the start of an episode"
+    elif trial["lowest"] < 0.0:
+        yield "its torso sank below the ground in the trial; give the torso shapes that collide"
+    elif trial["lowest"] <= _FALL_RATIO * standing:
+        yield (
+            f"its torso sank to {trial['lowest']:.2f} m in the trial; tasks that end at half the "
+            f"standing height of {standing:.2f} m would have ended"
+        )
+    if trial["opening"] > _DEEP:
+        yield f"a loop opened by {trial['opening']:.3g} m in the trial"
+    for limb in body.limbs:
+        if any((g.contype or g.conaffinity) and not (g.contype | g.conaffinity) & 1
+               for g in limb.geoms):  # fmt: skip
+            yield f"shapes of {limb.name!r} never touch the ground (their contact bits differ)"
+
+
+def _world_doubts(model: dict[str, Any]) -> Iterator[str]:
+    if model["fluid"]:
+        yield "the model's fluid is left out"
+    gravity = model["gravity"]
+    if not np.allclose(gravity, _GRAVITY, atol=0.1):
+        numbers = " ".join(f"{number:.3g}" for number in gravity)
+        yield (
+            f"gravity is {numbers} m/s^2 in the file but 0 0 -9.81 here; turn the robot if its "
+            f"upward axis is not z"
+        )
+    if any(row["floats"] for row in model["bodies"]):
+        yield "gravity compensation is left out"

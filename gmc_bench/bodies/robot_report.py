@@ -1,0 +1,46 @@
+"""How a foreign robot maps to tokens, as plain text."""
+
+from typing import Any
+
+from gmc_bench.bodies.robot_import import ImportedRobot
+
+
+def render_robot(robot: ImportedRobot) -> str:
+    """Return how a robot maps to tokens, and what was noticed, as plain text."""
+    body = robot.body
+    motors = {motor.joint: motor for motor in body.actuators}
+    lines = [
+        f"{body.name}  (hash {body.digest[:12]}): {body.num_limbs} limbs, so tokens, with up to "
+        f"{body.joints_per_limb} joint slots; {body.num_joints} joints, {body.num_actuators} "
+        f"actuators, {len(body.loops)} loops",
+    ]
+    depths: list[int] = []
+    for index, limb in enumerate(body.limbs):
+        depths.append(0 if limb.parent < 0 else depths[limb.parent] + 1)
+        shapes = limb.geom.kind + (f" +{len(limb.more_geoms)}" if limb.more_geoms else "")
+        stated = "  stated inertia" if limb.inertia is not None else ""
+        margin = "  " * depths[-1]
+        lines.append(f"  {index:>3}  {margin}{limb.name}  [{shapes}]{stated}")
+        for joint in limb.joints:
+            low, high = joint.range
+            ends = f"{low:.3g} to {high:.3g} {'rad' if joint.kind == 'hinge' else 'm'}"
+            limits = ends if joint.limited else f"no limits ({ends})"
+            motor = motors.get(joint.name)
+            drive = "no actuator" if motor is None else f"{motor.kind} {motor.gear:.4g}"
+            lines.append(
+                f"       {margin}  slot {joint.slot}: {joint.kind} {joint.name}, {limits}, {drive}"
+            )
+    for loop in body.loops:
+        first, second = body.limbs[loop.first].name, body.limbs[loop.second].name
+        lines.append(f"  loop: {loop.kind} of {first} and {second}")
+    lines += [f"  note: {note}" for note in robot.notes]
+    lines += [f"  warning: {doubt}" for doubt in robot.doubts]
+    lines.append(f"  {_trial_text(robot.trial)}")
+    return "\n".join(lines)
+
+
+def _trial_text(trial: dict[str, Any]) -> str:
+    return (
+        f"trial: {trial['time']:.1f} s of random control, torso from {trial['height']:.2f} m down "
+        f"to {trial['lowest']:.2f} m, joints up to {trial['fastest']:.0f} rad/s"
+    )

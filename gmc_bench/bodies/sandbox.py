@@ -1,0 +1,199 @@
+"""Let MuJoCo work on models from strangers in a process of its own, with limits.
+
+A file that crashes the engine, runs for ever or needs all memory ends that process and not this
+one. The process cannot open files; what it may read is sent to it.
+"""
+
+import base64
+import json
+import os
+import selectors
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from gmc_bench.core.errors import MorphologyError
+
+_PACKAGE = Path(__file__).parents[2]
+_START_SECONDS = 60  # imports on a busy machine
+_MAX_ANSWER = 1 << 25  # bytes
+_MAX_JOBS = 500
+"""Requests after which a process is replaced, in case the engine keeps memory."""
+
+
+class FlawError(MorphologyError):
+    """A robot cannot be used; the message goes on after the robot's name."""
+
+
+class Sandbox:
+    """A worker process that is started when it is needed and replaced when it dies.
+
+    Args:
+        seconds: processor time, and wall-clock time times four, that one request may take.
+    """
+
+    def __init__(self, seconds: int = 20) -> None:
+        self._seconds = seconds
+        self._process: subprocess.Popen[bytes] | None = None
+        self._jobs = 0
+
+    def read(
+        self,
+        text: str,
+        files: Mapping[str, bytes],
+        *,
+        keyframe: str | None = None,
+        urdf: bool = False,
+    ) -> dict[str, Any]:
+        """Compile a model and describe it in numbers.
+
+        Args:
+            text: MJCF or URDF.
+            files: what it refers to, by the name under which the engine looks for it.
+            urdf: the text is URDF; a link with two parents then closes a loop.
+            keyframe: the start pose; None takes `home` where there is one, or else, as `none`
+                does, the pose in which the model is written.
+
+        Returns:
+            What `worker.py` collects: world coordinates in the start pose, SI units.
+
+        Raises:
+            FlawError: the engine refuses the model, or does not come back.
+        """
+        encoded = {name: base64.b64encode(data).decode() for name, data in files.items()}
+        return self._ask(
+            {"job": "read", "text": text, "files": encoded, "keyframe": keyframe, "urdf": urdf}
+        )
+
+    def roll_out(self, text: str, *, steps: int, seed: int) -> dict[str, Any]:
+        """Simulate a complete model under random control.
+
+        Args:
+            text: what `emit_mjcf` writes, with a floor as the first geom at a height of 1 m.
+            steps: engine steps.
+            seed: of the controls.
+
+        Returns:
+            `time` s, `warnings`, `height` and `lowest` of the torso above the floor m, `fastest`
+            joint speed rad/s, `touching` pairs in the start pose, whether it `landed`, and the
+            widest `opening` of a loop m.
+
+        Raises:
+            FlawError: as in `read`.
+        """
+        return self._ask({"job": "try", "text": text, "steps": steps, "seed": seed})
+
+    def close(self) -> None:
+        """End the process; a later request starts another."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            for stream in (self._process.stdin, self._process.stdout):
+                if stream is not None:
+                    stream.close()
+        self._process = None
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the process."""
+        self.close()
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        process = self._process or self._start()
+        body = json.dumps(request).encode()
+        try:
+            deadline = time.monotonic() + 4 * self._seconds
+            self._send(process, struct.pack(">Q", len(body)) + body, deadline)
+            answer = self._answer(process, deadline)
+        except (OSError, ValueError, EOFError, TimeoutError, RecursionError) as error:
+            self.close()
+            slow = isinstance(error, TimeoutError) or process.returncode == -24  # SIGXCPU
+            raise FlawError(
+                f"takes longer than {self._seconds} s to compile or simulate; make it smaller"
+                if slow
+                else "makes MuJoCo crash or run out of memory; check its numbers and sizes"
+            ) from None
+        self._jobs += 1
+        if self._jobs >= _MAX_JOBS:
+            self.close()
+        if "error" in answer:
+            raise FlawError(str(answer["error"]))
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        folder = tempfile.gettempdir()  # relative names lead nowhere near the user's files
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "gmc_bench.bodies.worker", str(self._seconds)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+            env={
+                "PATH": os.defpath,
+                "PYTHONPATH": str(_PACKAGE),
+                "OMP_NUM_THREADS": "1",
+                "OPENBLAS_NUM_THREADS": "1",
+            },
+            start_new_session=True,
+        )
+        self._process, self._jobs = process, 0
+        try:
+            self._answer(process, time.monotonic() + _START_SECONDS)
+        except (OSError, ValueError, EOFError, TimeoutError) as error:
+            self.close()
+            raise FlawError(
+                f"cannot be read, because the process that reads models does not start "
+                f"({type(error).__name__})"
+            ) from error
+        return process
+
+    @staticmethod
+    def _send(process: subprocess.Popen[bytes], message: bytes, deadline: float) -> None:
+        assert process.stdin is not None
+        handle = process.stdin.fileno()
+        os.set_blocking(handle, False)  # a process that does not read must not stop this one
+        view = memoryview(message)
+        with selectors.DefaultSelector() as selector:
+            selector.register(handle, selectors.EVENT_WRITE)
+            while view:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise TimeoutError
+                view = view[os.write(handle, view[: 1 << 16]) :]
+
+    @staticmethod
+    def _answer(process: subprocess.Popen[bytes], deadline: float) -> dict[str, Any]:
+        stream = process.stdout
+        assert stream is not None
+        data = bytearray()
+        size = 8
+        with selectors.DefaultSelector() as selector:
+            selector.register(stream, selectors.EVENT_READ)
+            while len(data) < size:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise TimeoutError
+                chunk = os.read(stream.fileno(), min(1 << 16, size - len(data)))
+                if not chunk:
+                    process.wait()
+                    raise EOFError
+                data += chunk
+                if size == 8 and len(data) == 8:
+                    size = 8 + struct.unpack(">Q", data)[0]
+                    if size > _MAX_ANSWER:
+                        raise ValueError("too long an answer")
+        answer: dict[str, Any] = json.loads(data[8:])
+        return answer

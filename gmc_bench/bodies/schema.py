@@ -1,0 +1,173 @@
+"""The static description of a robot: a tree of limbs with joints and actuators.
+
+The description is complete: the simulator's model is built from it alone, and its content hash
+covers everything that moves the physics, and nothing else (names do not count).
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from gmc_bench.bodies.digest import digest_parts
+from gmc_bench.bodies.parts import IDENTITY, Actuator, Geom, Inertia, Joint, Limb, Loop
+from gmc_bench.bodies.validation import find_flaw
+from gmc_bench.core.errors import MorphologyError, MorphologySetError, did_you_mean
+
+__all__ = [
+    "IDENTITY",
+    "Actuator",
+    "Geom",
+    "Inertia",
+    "Joint",
+    "Limb",
+    "Loop",
+    "Morphology",
+    "MorphologySet",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Morphology:
+    """One robot body.
+
+    Raises:
+        MorphologyError: the limbs are not a depth-first tree rooted in one torso, names repeat,
+            an actuator has no joint, nothing is actuated, a number is not finite or not
+            physical, or a symmetric pair, a loop or an exclusion names a limb that does not exist.
+    """
+
+    name: str
+    limbs: tuple[Limb, ...]
+    """Depth-first preorder, torso first, siblings in file order."""
+    actuators: tuple[Actuator, ...]
+    """In joint order."""
+    symmetric_limbs: tuple[tuple[int, int], ...] = ()
+    """Pairs of mirrored limbs, as indices into `limbs`; informative, not part of the hash."""
+    loops: tuple[Loop, ...] = ()
+    """What closes loops; `limbs` is the spanning tree of the body's graph."""
+    exclusions: tuple[tuple[int, int], ...] = ()
+    """Pairs of limbs that never touch, as indices into `limbs`, each pair rising. Parents and
+    their children do not touch anyway, nor do the two limbs of a loop."""
+
+    def __post_init__(self) -> None:
+        flaw = find_flaw(
+            self.limbs, self.actuators, self.symmetric_limbs, self.loops, self.exclusions
+        )
+        if flaw is not None:
+            raise MorphologyError(f"body {self.name!r} {flaw}")
+
+    @property
+    def num_limbs(self) -> int:
+        """Number of limbs, the torso included."""
+        return len(self.limbs)
+
+    @property
+    def num_joints(self) -> int:
+        """Number of hinges and slides."""
+        return sum(len(limb.joints) for limb in self.limbs)
+
+    @property
+    def num_actuators(self) -> int:
+        """Number of motors."""
+        return len(self.actuators)
+
+    @property
+    def joints_per_limb(self) -> int:
+        """Joint slots that a token of this body needs."""
+        return max((joint.slot + 1 for limb in self.limbs for joint in limb.joints), default=0)
+
+    @property
+    def parents(self) -> tuple[int, ...]:
+        """Parent index of every limb, -1 for the torso."""
+        return tuple(limb.parent for limb in self.limbs)
+
+    @property
+    def depth(self) -> int:
+        """Longest path from the torso, in limbs (the torso alone has depth 0)."""
+        depths: list[int] = []
+        for limb in self.limbs:
+            depths.append(0 if limb.parent < 0 else depths[limb.parent] + 1)
+        return max(depths)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over everything that moves the physics, 64 hex digits; names do not count."""
+        return digest_parts(self.limbs, self.actuators, self.loops, self.exclusions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MorphologySet:
+    """A named, versioned list of bodies in a train and a test split.
+
+    Raises:
+        MorphologySetError: a split is empty or names repeat inside a split.
+    """
+
+    id: str
+    """Lower-case id with a version where the set is released, e.g. `gmc-unimal-mini-v1`."""
+    splits: Mapping[str, tuple[Morphology, ...]]
+    """`train` and `test`, each in published order."""
+    source: str
+    """Where the bodies come from, one sentence."""
+    licence: str = "unknown"
+    notes: tuple[str, ...] = field(default=())
+    """What a reader of results should know, e.g. repeated bodies."""
+
+    def __post_init__(self) -> None:
+        for split in ("train", "test"):
+            names = [body.name for body in self.splits.get(split, ())]
+            if not names:
+                raise MorphologySetError(
+                    f"the set {self.id!r} has no {split} bodies; both splits need at least one"
+                )
+            if len(set(names)) != len(names):
+                raise MorphologySetError(
+                    f"the set {self.id!r} repeats a body name in its {split} split"
+                )
+
+    def split(self, name: str) -> tuple[Morphology, ...]:
+        """Return the bodies of one split.
+
+        Raises:
+            MorphologySetError: no such split.
+        """
+        if name not in self.splits:
+            raise MorphologySetError(
+                f"the set {self.id!r} has no split {name!r}{did_you_mean(name, self.splits)}"
+            )
+        return self.splits[name]
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over split, name and content hash of every body in order, 64 hex digits."""
+        rows = [
+            [split, body.name, body.digest]
+            for split in sorted(self.splits)
+            for body in self.splits[split]
+        ]
+        return hashlib.sha256(json.dumps(rows, separators=(",", ":")).encode()).hexdigest()
+
+    @cached_property
+    def seen_in_train(self) -> frozenset[str]:
+        """Names of test bodies that are also train bodies; zero-shot scores leave them out."""
+        trained = {body.digest for body in self.splits["train"]}
+        return frozenset(body.name for body in self.splits["test"] if body.digest in trained)
+
+    def duplicates(self, split: str) -> list[list[str]]:
+        """Return the groups of names in one split that are the same body."""
+        groups: dict[str, list[str]] = {}
+        for body in self.split(split):
+            groups.setdefault(body.digest, []).append(body.name)
+        return [names for names in groups.values() if len(names) > 1]
+
+    @property
+    def max_limbs(self) -> int:
+        """Largest number of limbs (torso included) in any split."""
+        return max(body.num_limbs for bodies in self.splits.values() for body in bodies)
+
+    @property
+    def joints_per_limb(self) -> int:
+        """Largest number of joint slots per limb in any split."""
+        return max(body.joints_per_limb for bodies in self.splits.values() for body in bodies)

@@ -1,0 +1,211 @@
+"""Imported morphology sets in the user's data folder.
+
+Layout: `<base>/morphologies/<set id>/<set digest>/` with `manifest.json` and one MJCF file per
+body; the file `current` beside the digests names the one in use. A set appears by one rename, so
+a reader finds a whole set or none.
+"""
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from gmc_bench.bodies.mjcf import emit_mjcf, read_mjcf
+from gmc_bench.bodies.schema import Morphology, MorphologySet
+from gmc_bench.core.errors import GmcBenchError, MorphologyError, MorphologySetError, StorageError
+
+DATA_VARIABLE = "GMC_BENCH_DATA"
+"""Environment variable that moves the base folder."""
+
+_FORMAT = 1
+_MANIFEST = "manifest.json"
+_CURRENT = "current"
+_SET_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+def data_dir() -> Path:
+    """Return the base folder of the user's data; it need not exist."""
+    return Path(os.environ.get(DATA_VARIABLE) or platformdirs.user_data_dir("gmc-bench"))
+
+
+def check_set_id(set_id: str) -> None:
+    """Refuse ids that cannot be a folder name on every system.
+
+    Raises:
+        MorphologySetError: the id has other characters than `a-z 0-9 _ -`, or is too long.
+    """
+    if not _SET_ID.fullmatch(set_id):
+        raise MorphologySetError(
+            f"{set_id!r} cannot be the id of a set; use 1 to 64 of the characters a-z, 0-9, _ and -"
+        )
+
+
+def save_set(bodies: MorphologySet) -> Path:
+    """Store a set and make it the current one under its id.
+
+    Storing the same set again changes nothing; a damaged copy of it is replaced.
+
+    Args:
+        bodies: the set.
+
+    Returns:
+        The folder that holds it.
+
+    Raises:
+        MorphologySetError: the id cannot be used.
+        StorageError: the folder cannot be written; what was stored before is untouched.
+    """
+    check_set_id(bodies.id)
+    home = _home(bodies.id)
+    folder = home / bodies.digest
+    try:
+        if not _holds(folder, bodies):
+            home.mkdir(parents=True, exist_ok=True)
+            with _workspace(home) as workspace:
+                draft = workspace / "new"
+                draft.mkdir()
+                _write_files(draft, bodies)
+                if folder.exists():  # damaged, or its notes changed
+                    folder.rename(workspace / "old")
+                draft.rename(folder)
+        _write_current(home, bodies.digest)
+    except OSError as error:
+        raise StorageError(
+            f"cannot store the set {bodies.id!r} in {home} ({error.strerror or error}); free space "
+            f"or permissions there, or set {DATA_VARIABLE} to another folder"
+        ) from error
+    return folder
+
+
+def load_set(set_id: str) -> MorphologySet:
+    """Load an imported set and verify it.
+
+    Args:
+        set_id: the id it was imported under.
+
+    Returns:
+        The set, bodies in the order of the import.
+
+    Raises:
+        MorphologySetError: the set is not imported, or its files are not what was imported.
+    """
+    check_set_id(set_id)
+    home = _home(set_id)
+    try:
+        digest = (home / _CURRENT).read_text(encoding="ascii").strip()
+    except (FileNotFoundError, NotADirectoryError):
+        raise MorphologySetError(
+            f"the set {set_id!r} is not imported; run "
+            f"'gmc-bench morphologies import {set_id} PATH' with the folder that holds its "
+            f"train and test bodies"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise _damaged(set_id, home, error) from error
+    return _read_folder(home / digest, set_id, digest)
+
+
+def imported_sets() -> list[str]:
+    """Return the ids of all imported sets, sorted."""
+    return sorted(path.parent.name for path in (data_dir() / "morphologies").glob(f"*/{_CURRENT}"))
+
+
+def _home(set_id: str) -> Path:
+    return data_dir() / "morphologies" / set_id
+
+
+def _damaged(set_id: str, folder: Path, reason: object) -> MorphologySetError:
+    return MorphologySetError(
+        f"the imported set {set_id!r} in {folder} is damaged ({reason}); re-import it with "
+        f"'gmc-bench morphologies import {set_id} PATH'"
+    )
+
+
+def _read_folder(folder: Path, set_id: str, digest: str) -> MorphologySet:
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        if manifest["format"] != _FORMAT:
+            raise ValueError(f"format {manifest['format']}, expected {_FORMAT}")
+        bodies = MorphologySet(
+            id=manifest["id"],
+            splits={
+                split: tuple(_read_body(folder, row) for row in rows)
+                for split, rows in manifest["splits"].items()
+            },
+            source=manifest["source"],
+            licence=manifest["licence"],
+            notes=tuple(manifest["notes"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, GmcBenchError) as error:
+        raise _damaged(set_id, folder, f"{type(error).__name__}: {error}") from error
+    if bodies.digest != digest or bodies.id != set_id:
+        raise _damaged(set_id, folder, "its content does not match its hash")
+    return bodies
+
+
+def _read_body(folder: Path, row: dict[str, Any]) -> Morphology:
+    body = read_mjcf(folder / row["file"])
+    if body.digest != row["digest"]:
+        raise MorphologyError(f"body {row['name']!r} does not match its hash")
+    pairs = tuple((int(first), int(second)) for first, second in row["symmetric_limbs"])
+    return replace(body, name=row["name"], symmetric_limbs=pairs)
+
+
+def _holds(folder: Path, bodies: MorphologySet) -> bool:
+    try:
+        return _read_folder(folder, bodies.id, bodies.digest) == bodies
+    except MorphologySetError:
+        return False
+
+
+def _write_files(folder: Path, bodies: MorphologySet) -> None:
+    splits: dict[str, list[dict[str, Any]]] = {}
+    for split, members in bodies.splits.items():
+        splits[split] = []
+        for index, body in enumerate(members):
+            # Numbered, because body names may repeat between splits and hold any character.
+            file = f"{split}-{index:04d}.xml"
+            (folder / file).write_text(emit_mjcf(body), encoding="utf-8")
+            splits[split].append({
+                "name": body.name, "file": file, "digest": body.digest,
+                "symmetric_limbs": body.symmetric_limbs,
+            })  # fmt: skip
+    manifest = {
+        "format": _FORMAT,
+        "id": bodies.id,
+        "digest": bodies.digest,
+        "source": bodies.source,
+        "licence": bodies.licence,
+        "notes": bodies.notes,
+        "splits": splits,
+    }
+    text = json.dumps(manifest, indent=1, ensure_ascii=False)
+    (folder / _MANIFEST).write_text(text + "\n", encoding="utf-8")
+
+
+@contextmanager
+def _workspace(home: Path) -> Iterator[Path]:
+    """A hidden folder on the same file system, so that renames out of it are atomic."""
+    folder = Path(tempfile.mkdtemp(prefix=".import-", dir=home))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write_current(home: Path, digest: str) -> None:
+    handle, name = tempfile.mkstemp(prefix=".current-", dir=home, text=True)
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(digest + "\n")
+        Path(name).replace(home / _CURRENT)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,210 @@
+"""What makes limbs and motors a robot: one tree, driven, with physical numbers."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from gmc_bench.bodies.parts import IDENTITY, Actuator, Geom, Joint, Limb, Loop
+from gmc_bench.core.errors import did_you_mean
+
+_ZERO = 1e-9  # shorter vectors have no direction
+_MAX_BITS = 2**31 - 1
+
+
+def find_flaw(
+    limbs: Sequence[Limb],
+    actuators: Sequence[Actuator],
+    symmetric_limbs: Sequence[tuple[int, int]],
+    loops: Sequence[Loop] = (),
+    exclusions: Sequence[tuple[int, int]] = (),
+) -> str | None:
+    """Return what keeps these parts from being a body, or `None`.
+
+    Args:
+        limbs: depth-first preorder, torso first.
+        actuators: in joint order.
+        symmetric_limbs: pairs of indices into `limbs`.
+        loops: what joins limbs outside the tree.
+        exclusions: pairs of indices into `limbs`.
+
+    Returns:
+        The rest of a sentence that starts with the body's name, saying how to fix the first flaw.
+    """
+    # Lazy, in this order: later checks rely on what earlier ones have established.
+    flaws = chain(
+        _tree_flaws(limbs),
+        _joint_flaws(limbs),
+        _actuator_flaws(limbs, actuators),
+        *(_number_flaws(limb) for limb in limbs),
+        _symmetry_flaws(len(limbs), symmetric_limbs),
+        _loop_flaws(limbs, loops),
+        _exclusion_flaws(len(limbs), exclusions),
+    )
+    return next(flaws, None)
+
+
+def _tree_flaws(limbs: Sequence[Limb]) -> Iterator[str]:
+    if not limbs:
+        yield "has no limbs; it needs at least a torso and one actuated limb"
+        return
+    if limbs[0].parent != -1:
+        yield f"starts with {limbs[0].name!r}, which has a parent; the torso must come first"
+    path = [0]
+    for index, limb in enumerate(limbs[1:], start=1):
+        if not 0 <= limb.parent < index:
+            yield (
+                f"is not a tree: limb {limb.name!r} has parent {limb.parent}, "
+                f"expected the index of an earlier limb"
+            )
+        while path and path[-1] != limb.parent:
+            path.pop()
+        if not path:
+            yield (
+                f"is not in depth-first order at limb {limb.name!r}; list every limb right "
+                f"after its parent's previous subtree"
+            )
+        path.append(index)
+    yield from _repeats([limb.name for limb in limbs], "limb")
+
+
+def _joint_flaws(limbs: Sequence[Limb]) -> Iterator[str]:
+    if limbs[0].joints:
+        yield "has hinges on its torso; the torso moves freely and takes none"
+    yield from _repeats([joint.name for limb in limbs for joint in limb.joints], "joint")
+    for limb in limbs:
+        slots = [joint.slot for joint in limb.joints]
+        if len(set(slots)) != len(slots) or any(slot < 0 for slot in slots):
+            yield f"has joints of limb {limb.name!r} in the slots {slots}; each needs its own"
+
+
+def _actuator_flaws(limbs: Sequence[Limb], actuators: Sequence[Actuator]) -> Iterator[str]:
+    if not actuators:
+        yield "has no actuators; add a motor to at least one joint"
+    yield from _repeats([motor.joint for motor in actuators], "actuated joint")
+    joints = [joint.name for limb in limbs for joint in limb.joints]
+    for motor in actuators:
+        if motor.joint not in joints:
+            suggestion = did_you_mean(motor.joint, joints)
+            yield f"drives the joint {motor.joint!r}, which does not exist{suggestion}"
+        if not (math.isfinite(motor.gear) and motor.gear != 0):
+            yield f"has gear {motor.gear} at {motor.joint!r}; it must be finite and not zero"
+        lower, upper = motor.torque_range or (-1.0, 1.0)
+        if not all(map(math.isfinite, (*motor.bias, lower, upper))) or lower >= upper:
+            yield (
+                f"has the bias {motor.bias} and torque range {motor.torque_range} at "
+                f"{motor.joint!r}; both must be finite, and the range must rise"
+            )
+    places = [joints.index(motor.joint) for motor in actuators]
+    if places != sorted(places):
+        yield "lists its motors in another order than its joints; sort them by joint"
+
+
+def _number_flaws(limb: Limb) -> Iterator[str]:
+    numbers = [*limb.position, *limb.orientation]
+    for geom in limb.geoms:
+        numbers += [*geom.start, *geom.end, geom.radius, geom.density]
+        numbers += [*geom.half_sizes, *geom.orientation]
+    for joint in limb.joints:
+        numbers += [*joint.axis, *joint.position, *joint.range]
+        numbers += [joint.damping, joint.stiffness, joint.armature]
+        numbers += [joint.spring_reference, joint.friction_loss]
+    inertia = limb.inertia
+    if inertia is not None:
+        numbers += [inertia.mass, *inertia.centre, *inertia.moments, *inertia.orientation]
+    if not all(math.isfinite(number) for number in numbers):
+        yield f"has a number that is not finite at limb {limb.name!r}"
+    turned = [limb.orientation, *(geom.orientation for geom in limb.geoms)]
+    if inertia is not None:
+        turned.append(inertia.orientation)
+    if any(math.hypot(*orientation) < _ZERO for orientation in turned):
+        yield f"has a zero orientation at limb {limb.name!r}; use a unit quaternion"
+    for geom in limb.geoms:
+        yield from _geom_flaws(geom, limb.name)
+    if inertia is not None and not (inertia.mass > 0 and min(inertia.moments) > 0):
+        yield (
+            f"has mass {inertia.mass} and moments of inertia {inertia.moments} at limb "
+            f"{limb.name!r}; all must be positive"
+        )
+    for joint in limb.joints:
+        yield from _hinge_flaws(joint)
+
+
+def _geom_flaws(geom: Geom, limb: str) -> Iterator[str]:
+    if geom.radius <= 0 or geom.density <= 0:
+        yield (
+            f"has radius {geom.radius} and density {geom.density} at limb {limb!r}; "
+            f"both must be positive"
+        )
+    if geom.kind in ("capsule", "cylinder") and geom.start == geom.end:
+        yield f"has a {geom.kind} without length at limb {limb!r}; use a sphere"
+    if geom.kind not in ("capsule", "cylinder") and geom.start != geom.end:
+        yield f"has a {geom.kind} with two ends at limb {limb!r}; make them equal"
+    sized = geom.kind in ("box", "ellipsoid")
+    if sized and (min(geom.half_sizes) <= 0 or max(geom.half_sizes) != geom.radius):
+        yield (
+            f"has a {geom.kind} with half sizes {geom.half_sizes} and radius {geom.radius} at limb "
+            f"{limb!r}; sizes must be positive and the radius the largest of them"
+        )
+    if not sized and (any(geom.half_sizes) or geom.orientation != IDENTITY):
+        yield f"has a {geom.kind} with half sizes or turned at limb {limb!r}; only boxes are"
+    if min(geom.contype, geom.conaffinity) < 0 or max(geom.contype, geom.conaffinity) > _MAX_BITS:
+        yield f"has the contact bits {geom.contype} and {geom.conaffinity} at limb {limb!r}"
+
+
+def _hinge_flaws(joint: Joint) -> Iterator[str]:
+    if not joint.range[0] < joint.range[1]:
+        yield f"has the range {joint.range} at joint {joint.name!r}; lower must be below upper"
+    if math.hypot(*joint.axis) < _ZERO:
+        yield f"has a zero axis at joint {joint.name!r}; give its direction"
+    if min(joint.damping, joint.stiffness, joint.armature, joint.friction_loss) < 0:
+        yield (
+            f"has damping {joint.damping}, stiffness {joint.stiffness} and armature "
+            f"{joint.armature} at joint {joint.name!r}; none may be negative, nor its friction"
+        )
+
+
+def _symmetry_flaws(num_limbs: int, pairs: Sequence[tuple[int, int]]) -> Iterator[str]:
+    for first, second in pairs:
+        if first == second or not all(0 < side < num_limbs for side in (first, second)):
+            yield (
+                f"has the symmetric pair {(first, second)}; both must be different limbs "
+                f"from 1 to {num_limbs - 1}"
+            )
+
+
+def _loop_flaws(limbs: Sequence[Limb], loops: Sequence[Loop]) -> Iterator[str]:
+    seen = set()
+    for loop in loops:
+        ends = tuple(sorted((loop.first, loop.second)))
+        if not all(0 <= end < len(limbs) for end in ends) or ends[0] == ends[1]:
+            yield (
+                f"has a loop between the limbs {loop.first} and {loop.second}; both must be "
+                f"different limbs from 0 to {len(limbs) - 1}"
+            )
+            return
+        if limbs[ends[1]].parent == ends[0]:
+            yield (
+                f"has a loop between limb {limbs[ends[1]].name!r} and its parent; a loop joins "
+                f"limbs that no joint joins"
+            )
+        if ends in seen:
+            yield f"has two loops between the limbs {ends[0]} and {ends[1]}; keep one of them"
+        if not all(math.isfinite(number) for number in loop.anchor):
+            yield f"has a loop with the anchor {loop.anchor}; it must be finite"
+        seen.add(ends)
+
+
+def _exclusion_flaws(num_limbs: int, pairs: Sequence[tuple[int, int]]) -> Iterator[str]:
+    for first, second in pairs:
+        if not 0 <= first < second < num_limbs:
+            yield (
+                f"excludes contacts of the limbs {(first, second)}; expected two different "
+                f"limbs from 0 to {num_limbs - 1}, the lower first"
+            )
+
+
+def _repeats(names: Sequence[str], what: str) -> Iterator[str]:
+    for name, count in Counter(names).items():
+        if count > 1:
+            yield f"has the {what} name {name!r} twice; names must be unique"

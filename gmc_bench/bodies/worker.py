@@ -1,0 +1,107 @@
+"""A process that compiles models from strangers.
+
+It answers one request after another over its standard streams. Each message is eight bytes of
+length (big endian) and that much JSON. Before the first request it gives up what a hostile file
+could use: after `_lock` no file can be opened any more, memory and processor time are limited.
+MuJoCo itself reads the files, from memory, so every feature of its formats is understood.
+"""
+
+import contextlib
+import json
+import os
+import resource
+import struct
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import mujoco
+import numpy as np
+
+from gmc_bench.bodies.worker_read import read_model
+from gmc_bench.bodies.worker_trial import roll_out
+from gmc_bench.bodies.worker_urdf import RefusalError
+
+_MEMORY = 1 << 30  # bytes beyond what the process has after its imports
+_WARM_UP = "<mujoco><worldbody><body><joint/><geom size='1'/></body></worldbody></mujoco>"
+
+
+def _lock(seconds: int) -> None:
+    table = Path("/proc/self/statm")
+    pages = int(table.read_text(encoding="ascii").split()[0]) if table.exists() else 0
+    size = pages * resource.getpagesize()
+    if size:  # elsewhere the kernel does not tell, and the parent's time limit has to do
+        resource.setrlimit(resource.RLIMIT_AS, (size + _MEMORY, size + _MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    # The lowest free descriptor is the limit: nothing that needs a new one can work.
+    free = 0
+    with contextlib.suppress(OSError):
+        while True:
+            os.fstat(free)
+            free += 1
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, free))
+    _allow(seconds)
+
+
+def _allow(seconds: int) -> None:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    limit = int(used.ru_utime + used.ru_stime) + 1 + seconds
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+
+
+_JOBS = {"read": read_model, "try": roll_out}
+
+
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return {"result": _JOBS[request["job"]](request)}
+    except RefusalError as error:
+        return {"error": str(error)}
+    except MemoryError:
+        return {"error": "needs too much memory"}
+    except Exception as error:  # noqa: BLE001  # what strangers send must not end the process
+        reason = " ".join(str(error).split())[:300]
+        if "unknown exception" in reason:  # what the engine makes of a failed allocation
+            reason = "it probably needs too much memory; check its sizes"
+        return {"error": f"is refused by MuJoCo ({reason})"}
+
+
+def _receive(stream: BinaryIO) -> dict[str, Any] | None:
+    head = stream.read(8)
+    if len(head) < 8:
+        return None
+    request: dict[str, Any] = json.loads(stream.read(struct.unpack(">Q", head)[0]))
+    return request
+
+
+def _send(stream: BinaryIO, answer: dict[str, Any]) -> None:
+    try:
+        body = json.dumps(answer, allow_nan=False).encode()
+    except ValueError:
+        body = json.dumps({"error": "has numbers that are not finite"}).encode()
+    stream.write(struct.pack(">Q", len(body)) + body)
+    stream.flush()
+
+
+def main() -> None:
+    """Answer requests until the input ends."""
+    # Whatever the engine prints goes to the error stream, not between the answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    seconds = int(sys.argv[1])
+    model = mujoco.MjModel.from_xml_string(_WARM_UP)
+    mujoco.mj_step(model, mujoco.MjData(model))
+    ET.fromstring("<a/>")
+    np.random.default_rng(0)  # numpy loads this late
+    mujoco.set_mju_user_warning(lambda message: None)
+    _lock(seconds)
+    _send(answers, {"result": "ready"})
+    while (request := _receive(sys.stdin.buffer)) is not None:
+        _allow(seconds)
+        _send(answers, _answer(request))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Conformance of a controller: what every method must keep, and what it claims."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import torch
+
+from gmc_bench.conformance.method_checks import CHECKS
+from gmc_bench.conformance.method_execution import CheckSkippedError
+from gmc_bench.conformance.method_subject import CheckFailedError, make_subject
+from gmc_bench.core.errors import ConfigError, GmcBenchError, did_you_mean
+from gmc_bench.core.registry import raised_at
+from gmc_bench.methods.spec import MethodSpec, require_description
+
+T = TypeVar("T")
+
+BACKENDS = ("inductor", "aot_eager", "none")
+"""Ways to compile: fully, traced only (some seconds per network), not at all."""
+DESCRIPTION = "description"
+"""Name of the check of what the method says about itself, which needs no network."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckResult:
+    """Outcome of one check."""
+
+    name: str
+    passed: bool | None
+    """`None` if it was skipped."""
+    detail: str = ""
+    """What was found; when the check failed, the first counterexample and what was expected."""
+
+
+def check_method(
+    method: MethodSpec,
+    preset: str | None = None,
+    *,
+    checks: Iterable[str] | None = None,
+    backend: str = "aot_eager",
+) -> list[CheckResult]:
+    """Check that a controller keeps the benchmark's contract.
+
+    Actor and critic are built for random bodies and run on a CPU; torch's random state is left as
+    it was. The checks and their order are `DESCRIPTION`, of all presets together, and those of
+    `gmc_bench.conformance.method_checks.CHECKS`; a method with a memory and one with weights per
+    body pass through the same ones, with a state and with a body's table row that matter.
+
+    Args:
+        method: the controller.
+        preset: which of its presets to build; `None` takes the defaults.
+        checks: names of the checks to run; all by default.
+        backend: how to compile, one of `BACKENDS`.
+
+    Returns:
+        The result of `description`, of `build`, and one per check; none after a failed `build`,
+        because nothing can be built. A check that raises is a failed check.
+
+    Raises:
+        ConfigError: unknown check or backend.
+    """
+    known = (DESCRIPTION, *CHECKS)
+    names = _known("check", known if checks is None else checks, known)
+    _known("backend", [backend], BACKENDS)
+    results: list[CheckResult] = []
+
+    def run(name: str, check: Callable[[], T]) -> T | None:
+        try:
+            found = check()
+        except (CheckFailedError, GmcBenchError) as failure:
+            results.append(CheckResult(name=name, passed=False, detail=str(failure)))
+        except CheckSkippedError as reason:
+            results.append(CheckResult(name=name, passed=None, detail=str(reason)))
+        except Exception as error:  # noqa: BLE001 - a plug-in may raise anything
+            detail = f"raised {type(error).__name__}: {error}{raised_at(error)}"
+            results.append(CheckResult(name=name, passed=False, detail=detail))
+        else:
+            detail = found if isinstance(found, str) else ""
+            results.append(CheckResult(name=name, passed=True, detail=detail))
+            return found
+        return None
+
+    if DESCRIPTION in names:
+        run(DESCRIPTION, partial(_check_description, method))
+        names.remove(DESCRIPTION)
+    with torch.random.fork_rng(devices=[]):
+        subject = run("build", partial(make_subject, method, preset, backend))
+        if subject is not None:
+            for name in names:
+                run(name, partial(CHECKS[name], subject))
+    return results
+
+
+def _check_description(method: MethodSpec) -> str:
+    """The method says all that a comparison needs, and keeps its rules."""
+    require_description(method)
+    return f"presets {', '.join(method.presets)}"
+
+
+def _known(what: str, names: Iterable[str], known: Iterable[str]) -> list[str]:
+    wanted, possible = list(names), list(known)
+    for name in wanted:
+        if name not in possible:
+            raise ConfigError(f"unknown {what} {name!r}{did_you_mean(name, possible)}")
+    return wanted

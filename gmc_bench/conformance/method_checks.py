@@ -1,0 +1,240 @@
+"""The checks behind `check_method`: each returns what it found or raises `CheckFailedError`."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from gmc_bench.conformance.method_claims import (
+    check_body_weights,
+    check_memory,
+    check_order,
+    check_sequences,
+    check_tree,
+)
+from gmc_bench.conformance.method_execution import (
+    check_bfloat16,
+    check_compiled,
+    check_fixed_weights,
+    check_repeatable,
+    check_seed,
+    check_sequence_length,
+    check_state_dict,
+)
+from gmc_bench.conformance.method_layouts import (
+    check_layouts,
+    require_finite_gradients,
+    require_finite_outputs,
+    require_shapes,
+)
+from gmc_bench.conformance.method_loops import check_loops
+from gmc_bench.conformance.method_representations import check_representations
+from gmc_bench.conformance.method_subject import (
+    NETWORKS,
+    PADDING,
+    SPEC,
+    TOLERANCE,
+    CheckFailedError,
+    Scene,
+    Subject,
+    call,
+    compare,
+    difference,
+    gradients_of,
+    make_scene,
+    outputs_of,
+    perturb,
+)
+from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.tokens.spec import TokenSpec
+
+_NUM_HEIGHTS = 30
+_GRADIENT_BATCHES = 4
+"""Batches in which a parameter may get its gradient: a single one may leave a ReLU shut."""
+
+
+def _check_parameters(subject: Subject) -> str:
+    """The stated parameter counts are those of the networks; all of them without a preset."""
+    method = subject.method
+    presets = method.parameters if subject.preset is None else (subject.preset,)
+    counts = []
+    for preset in presets:
+        found = ActorCritic(method, method.make_config(preset), SPEC).num_parameters()
+        expected = method.parameters.get(preset)
+        if found != expected:
+            stated = "nothing" if expected is None else f"{expected:,}"
+            raise CheckFailedError(
+                f"preset {preset!r} has {found:,} trainable parameters in actor and critic, but "
+                f"the spec's 'parameters' states {stated}"
+            )
+        counts.append(f"{found:,}")
+    return ", ".join(counts)
+
+
+def _check_shapes(subject: Subject) -> str:
+    """Batches of 1 and 7 give (B, L, num_outputs)."""
+    for size in (1, 7):
+        require_shapes(subject.policy, subject.scene.select(range(size)))
+    return "batches of 1 and 7"
+
+
+def _check_finite(subject: Subject) -> str:
+    """Outputs of real limbs are finite."""
+    require_finite_outputs(subject.policy, subject.scene)
+    return ""
+
+
+def _check_inputs_kept(subject: Subject) -> str:
+    """A forward pass leaves its inputs as they are; actor and critic share them."""
+    for name in NETWORKS:
+        scene = subject.scene.select(range(len(subject.scene.tokens)))
+        inputs = _inputs(scene)
+        before = {key: value.clone() for key, value in inputs.items()}
+        outputs_of(subject.policy, name, scene)
+        changed = [key for key, value in inputs.items() if not torch.equal(before[key], value)]
+        for key, value in before.items():
+            inputs[key].copy_(value)  # the checks that follow share the table
+        if changed:
+            raise CheckFailedError(f"the {name} changed its input: {', '.join(changed)}")
+    return ""
+
+
+def _inputs(scene: Scene) -> dict[str, torch.Tensor]:
+    tokens, table = scene.tokens, scene.tokens.table
+    derived = ("dynamic", "features", "packed_features", "limb_padding_mask", "parents")
+    return {
+        "state": scene.state,
+        **{f"tokens.{key}": getattr(tokens, key) for key in derived},
+        **{f"table.{name}": value for name, value in table.tensors().items()},
+    }
+
+
+def _check_padding(subject: Subject) -> str:
+    """Numbers in padding change nothing on real limbs.
+
+    Time-varying features and the state are filled; the table is not, because the token interface
+    promises context of zero in padding.
+    """
+    tokens, state = subject.scene.tokens, subject.scene.state
+    padding = tokens.limb_padding_mask.unsqueeze(-1)
+    filled = Scene(
+        replace(tokens, dynamic=tokens.dynamic.masked_fill(padding, PADDING)),
+        state.masked_fill(padding, PADDING),
+    )
+    cause = f"filling padding with {PADDING:g}"
+    return _same_outputs(cause, subject, subject.policy, filled)
+
+
+def _check_batch(subject: Subject) -> str:
+    """Bodies in one batch do not influence each other."""
+    largest, scene = 0.0, subject.scene
+    for name in NETWORKS:
+        rows = [scene.select([row]) for row in range(len(scene.tokens))]
+        alone = torch.cat([outputs_of(subject.policy, name, row) for row in rows])
+        together = outputs_of(subject.policy, name, scene)
+        cause = "putting environments into one batch"
+        largest = max(largest, compare(cause, name, together, alone, scene.tokens))
+    return f"largest difference {largest:.0e}"
+
+
+def _check_slots(subject: Subject) -> str:
+    """More token slots change nothing on real limbs; tables per slot may grow at their end."""
+    wide = subject.scene.widen(SPEC.max_limbs + 3)
+    policy = subject.build(wide.tokens.spec)
+    state = policy.state_dict()
+    for name, value in subject.policy.state_dict().items():
+        state[name][tuple(slice(0, size) for size in value.shape)] = value
+    policy.load_state_dict(state)
+    return _same_outputs("adding token slots", subject, policy, wide)
+
+
+def _same_outputs(cause: str, subject: Subject, policy: ActorCritic, scene: Scene) -> str:
+    """Hold the outputs of a policy and scene against those of the subject."""
+    largest = 0.0
+    for name in NETWORKS:
+        expected = outputs_of(subject.policy, name, subject.scene)
+        found = outputs_of(policy, name, scene)[:, : expected.shape[1]]
+        largest = max(largest, compare(cause, name, found, expected, subject.scene.tokens))
+    return f"largest difference {largest:.0e}"
+
+
+def _check_gradients(subject: Subject) -> str:
+    """Every trainable parameter gets a gradient, and a finite one."""
+    return f"{_require_gradients(subject.policy)} tensors"
+
+
+def _require_gradients(policy: ActorCritic) -> int:
+    """Raise unless every tensor gets a gradient in some batch; return how many there are."""
+    count = 0
+    for name in NETWORKS:
+        network = getattr(policy, name)
+        names = [key for key, value in network.named_parameters() if value.requires_grad]
+        without = set(names)
+        for seed in range(_GRADIENT_BATCHES):
+            scene = make_scene(policy, seed)
+            outputs = call(policy, name, scene)[~scene.tokens.limb_padding_mask]
+            gradients = gradients_of(network, outputs)
+            require_finite_gradients(name, gradients)
+            without -= {key for key, gradient in gradients.items() if gradient.any()}
+            if not without:
+                break
+        if without:
+            raise CheckFailedError(
+                f"{len(without)} of {len(names)} parameter tensors of the {name} get no gradient "
+                f"in {_GRADIENT_BATCHES} random batches: {', '.join(sorted(without)[:5])}"
+            )
+        count += len(names)
+    return count
+
+
+def _check_height_map(subject: Subject) -> str:
+    """With a height map, outputs depend on it, and each environment's on its own alone."""
+    policy = perturb(subject.build(TokenSpec(SPEC.max_limbs, num_heights=_NUM_HEIGHTS)))
+    scene = make_scene(policy)
+    require_shapes(policy, scene)
+    tokens = scene.tokens
+    heights = tokens.height_map.clone()  # type: ignore[union-attr]  # the layout has one
+    heights[0] = torch.randn(_NUM_HEIGHTS)
+    other = Scene(replace(tokens, height_map=heights), scene.state)
+    for name in NETWORKS:
+        found, expected = (outputs_of(policy, name, item) for item in (other, scene))
+        if (moved := difference(found[:1], expected[:1], scene.select([0]).tokens)) <= TOLERANCE:
+            raise CheckFailedError(
+                f"another height map changes the {name}'s outputs of environment 0 by {moved:.0e} "
+                f"of the largest, expected more than {TOLERANCE:g}; use `LimbDecoder`"
+            )
+        found[0] = expected[0]
+        compare("another height map of environment 0", name, found, expected, tokens)
+    _require_gradients(policy)
+    return f"{_NUM_HEIGHTS} heights"
+
+
+Check = Callable[[Subject], str]
+
+CHECKS: dict[str, Check] = {
+    "parameter counts": _check_parameters,
+    "output shapes": _check_shapes,
+    "finite outputs": _check_finite,
+    "inputs unchanged": _check_inputs_kept,
+    "padding ignored": _check_padding,
+    "bodies independent": _check_batch,
+    "more token slots": _check_slots,
+    "other layouts": check_layouts,
+    "gradients": _check_gradients,
+    "state dict": check_state_dict,
+    "seeded build": check_seed,
+    "repeatable": check_repeatable,
+    "limb order": check_order,
+    "limb tree": check_tree,
+    "closed loops": check_loops,
+    "memory": check_memory,
+    "sequence length": check_sequence_length,
+    "steps at once": check_sequences,
+    "weights per body": check_body_weights,
+    "height map": _check_height_map,
+    "representations": check_representations,
+    "fixed weights": check_fixed_weights,
+    "bfloat16": check_bfloat16,
+    "torch.compile": check_compiled,
+}
+"""Name to check, in the order of the report."""

@@ -1,0 +1,176 @@
+"""Checks that a network is the same however built and run: saved, in parts, reduced, compiled."""
+
+import io
+import math
+from typing import Any
+
+import torch
+
+from gmc_bench.conformance.method_subject import (
+    NETWORKS,
+    CheckFailedError,
+    Subject,
+    call,
+    compare,
+    gradients_of,
+    outputs_of,
+    perturb,
+)
+from gmc_bench.nn.per_body import fixed_weights
+from gmc_bench.suites.unimal import SUITE
+
+_ROLLOUT = math.gcd(*(protocol.rollout_length for protocol in SUITE.protocols.values()))
+"""Control steps of which the rollouts of every shipped protocol are a multiple."""
+_REDUCED_TOLERANCE = 0.05
+"""Relative to the largest output. bfloat16 keeps 8 bits: each layer rounds by up to 2^-9 = 0.2 %,
+and errors of some twenty layers in a row, with gains around one, add up to a few percent."""
+_REDUCED_COSINE = 0.995
+"""Random errors of 5 % of the outputs' size leave a cosine of 0.9987; a wrong sign far less."""
+_COMPILED_TOLERANCE = 1e-4
+"""Relative to the largest number: compilers fuse and reorder float32 sums."""
+
+
+class CheckSkippedError(Exception):
+    """A check was not made; the text says why."""
+
+
+def check_state_dict(subject: Subject) -> str:
+    """Saved and loaded weights give the same outputs."""
+    file = io.BytesIO()
+    torch.save(subject.policy.state_dict(), file)
+    file.seek(0)
+    torch.manual_seed(1)
+    fresh = subject.build()
+    fresh.load_state_dict(torch.load(file, weights_only=True))
+    tokens = subject.scene.tokens
+    for name in NETWORKS:
+        expected = outputs_of(subject.policy, name, subject.scene)
+        found = outputs_of(fresh, name, subject.scene)
+        cause = "a tensor that is neither parameter nor buffer: saving and loading the state dict"
+        compare(cause, name, found, expected, tokens, 0.0)
+    return "saved, loaded, bit for bit"
+
+
+def check_seed(subject: Subject) -> str:
+    """The same seed builds the same networks."""
+    states = []
+    for _ in range(2):
+        torch.manual_seed(2)
+        states.append(subject.build().state_dict())
+    for key, value in states[0].items():
+        if not torch.equal(value, states[1][key]):
+            raise CheckFailedError(
+                f"{key!r} differs between two builds with the same torch seed; draw initial "
+                f"values from torch's global generator only"
+            )
+    return ""
+
+
+def check_repeatable(subject: Subject) -> str:
+    """The same input gives the same bits, twice in a row."""
+    for name in NETWORKS:
+        first, again = (outputs_of(subject.policy, name, subject.scene) for _ in range(2))
+        compare("calling it again", name, again, first, subject.scene.tokens, 0.0)
+    return "bit for bit"
+
+
+def check_sequence_length(subject: Subject) -> str:
+    """The steps that training keeps together divide the rollouts of all protocols."""
+    steps = subject.policy.sequence_length
+    if _ROLLOUT % steps:
+        raise CheckFailedError(
+            f"'sequence_length' must divide {_ROLLOUT}, so that the rollouts of all protocols are "
+            f"whole sequences, got {steps}"
+        )
+    return f"{steps} steps" if subject.claims.temporal else "no memory"
+
+
+def check_fixed_weights(subject: Subject) -> str:
+    """Keeping what depends on the bodies alone changes nothing, and is forgotten afterwards."""
+    scene, policy = subject.scene, subject.build()
+    policy.load_state_dict(subject.policy.state_dict())
+    scenes = (scene.select([3, 1]), scene)  # the second one finds kept results
+    cause = "calling it within `fixed_weights`"
+    for name in NETWORKS:
+        expected = [outputs_of(policy, name, item) for item in scenes]
+        with fixed_weights(policy):
+            found = [outputs_of(policy, name, item) for item in scenes]
+        for item, new, old in zip(scenes, found, expected, strict=True):
+            compare(cause, name, new, old, item.tokens)
+    fresh = perturb(subject.build())
+    policy.load_state_dict(fresh.state_dict())
+    for name in NETWORKS:
+        cause = "having run with other weights before"
+        new, old = (outputs_of(item, name, scene) for item in (policy, fresh))
+        compare(cause, name, new, old, scene.tokens)
+    return "same outputs, nothing kept afterwards"
+
+
+def check_bfloat16(subject: Subject) -> str:
+    """Forward and backward run under bfloat16 autocast, close to float32."""
+    worst, least = 0.0, 1.0
+    tokens = subject.scene.tokens
+    real = ~tokens.limb_padding_mask
+    cause = "running under bfloat16 autocast"
+    for name in NETWORKS:
+        expected = outputs_of(subject.policy, name, subject.scene)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            outputs = call(subject.policy, name, subject.scene)
+        found = outputs.float()
+        error = compare(cause, name, found, expected, tokens, _REDUCED_TOLERANCE)
+        cosine = _cosine(found[real], expected[real])
+        worst, least = max(worst, error), min(least, cosine)
+        if not cosine >= _REDUCED_COSINE:
+            raise CheckFailedError(
+                f"{cause} turns the {name}'s outputs: their cosine with those of float32 is "
+                f"{cosine:.4f}, expected at least {_REDUCED_COSINE}"
+            )
+        gradients = gradients_of(getattr(subject.policy, name), found[real])
+        _require_float32_gradients(name, gradients)
+    return f"largest difference {worst:.1%}, cosine {least:.5f}"
+
+
+def _require_float32_gradients(name: str, gradients: dict[str, torch.Tensor]) -> None:
+    for key, gradient in gradients.items():
+        if gradient.dtype != torch.float32 or not gradient.isfinite().all():
+            raise CheckFailedError(
+                f"under bfloat16 autocast the gradient of the {name}'s {key!r} is {gradient.dtype} "
+                f"with {int((~gradient.isfinite()).sum())} numbers that are not finite, expected "
+                f"finite torch.float32"
+            )
+
+
+def check_compiled(subject: Subject) -> str:
+    """The actor compiled by torch.compile gives the same outputs and gradients.
+
+    The critic is the same network with one output; compiling takes seconds.
+    """
+    if subject.backend == "none":
+        raise CheckSkippedError("skipped, as asked for")
+    network, tokens = subject.policy.actor, subject.scene.tokens
+    parameters = [p for p in network.parameters() if p.requires_grad]
+    torch.compiler.reset()
+    compiled: Any = torch.compile(network, backend=subject.backend)
+    results = []
+    for runner in (network, compiled):
+        outputs = call(subject.policy, "actor", subject.scene, runner)
+        total = outputs[~tokens.limb_padding_mask].square().sum()
+        found = torch.autograd.grad(total, parameters, allow_unused=True)
+        flat = torch.cat([g.flatten() for g in found if g is not None])
+        results.append((outputs.detach(), flat))
+    torch.compiler.reset()
+    (expected, d_expected), (outputs, d_outputs) = results
+    cause = f"compiling with {subject.backend}"
+    error = compare(cause, "actor", outputs, expected, tokens, _COMPILED_TOLERANCE)
+    cosine = _cosine(d_outputs, d_expected)
+    if not cosine >= 1 - _COMPILED_TOLERANCE:
+        raise CheckFailedError(
+            f"{cause} changes the actor's gradients: their cosine with those of the network as it "
+            f"is is {cosine:.5f}, expected 1"
+        )
+    return f"{subject.backend}; largest difference {error:.0e}"
+
+
+def _cosine(found: torch.Tensor, expected: torch.Tensor) -> float:
+    pair = (found.detach().double().flatten(), expected.double().flatten())
+    return float(torch.nn.functional.cosine_similarity(*pair, dim=0))

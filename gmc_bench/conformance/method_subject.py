@@ -1,0 +1,246 @@
+"""What the checks of controllers look at: built policies, their inputs, and differences."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from gmc_bench.conformance.tokens import random_tokens, reorder_bodies, select, widen
+from gmc_bench.core.errors import PluginError
+from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.methods.spec import Capabilities, MethodSpec
+from gmc_bench.nn.tokens import TokenBatch
+from gmc_bench.tokens.spec import TokenSpec
+
+SPEC = TokenSpec(max_limbs=12)
+NUM_LIMBS = (12, 5, 2, 9, 7)
+"""Limbs of the bodies: one fills the layout, the others leave padding."""
+BATCH_SIZE = 7
+NETWORKS = ("actor", "critic")
+PADDING = 1e6
+"""Written into padding: any use of it moves the outputs far beyond the tolerance."""
+TOLERANCE = 1e-4
+"""Relative to the largest output: float32 sums of some hundred terms in another order."""
+
+
+class CheckFailedError(Exception):
+    """A check found a difference; the text says what was found and expected."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a policy sees in one control step.
+
+    Args:
+        tokens: of B environments.
+        state: (B, L, S), what the policy remembers; S is 0 without a memory.
+    """
+
+    tokens: TokenBatch
+    state: torch.Tensor
+
+    def select(self, environments: Sequence[int]) -> "Scene":
+        """Return some environments, in the given order."""
+        return Scene(select(self.tokens, environments), self.state[list(environments)])
+
+    def widen(self, max_limbs: int) -> "Scene":
+        """Return the scene with more token slots, all added ones padding."""
+        extra = max_limbs - self.state.shape[1]
+        added = self.state.new_zeros(len(self.tokens), extra, self.state.shape[2])
+        return Scene(widen(self.tokens, max_limbs), torch.cat((self.state, added), dim=1))
+
+    def reorder(self, order: torch.Tensor) -> "Scene":
+        """Return the scene with the limbs of every body in the order (M, L) int64."""
+        rows = torch.arange(len(self.tokens)).unsqueeze(1)
+        state = self.state[rows, order[self.tokens.morphology_index]]
+        return Scene(reorder_bodies(self.tokens, order), state)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A controller under test, with one policy and one scene that most checks share."""
+
+    method: MethodSpec
+    preset: str | None
+    config: Any
+    backend: str
+    policy: ActorCritic
+    scene: Scene
+
+    @property
+    def claims(self) -> Capabilities:
+        """What the method claims in this preset."""
+        return self.method.capabilities_of(self.preset)
+
+    def build(self, spec: TokenSpec = SPEC) -> ActorCritic:
+        """Build another policy, in evaluation mode, for the bodies of the scenes."""
+        return build_policy(self.method, self.config, spec)
+
+
+def make_subject(method: MethodSpec, preset: str | None, backend: str) -> Subject:
+    """Build a controller for random bodies of 2 to 12 limbs.
+
+    Raises:
+        GmcBenchError: it cannot be built, or claims for the preset what building cannot follow.
+    """
+    common, own = method.capabilities, method.capabilities_of(preset)
+    if (own.temporal, own.per_body) != (common.temporal, common.per_body):
+        raise PluginError(
+            f"preset {preset!r} of the method {method.id!r} differs in 'temporal' or 'per_body', "
+            f"which must be the same in all presets because they decide how networks are called"
+        )
+    config = method.make_config(preset)
+    torch.manual_seed(0)
+    policy = perturb(build_policy(method, config))
+    return Subject(method, preset, config, backend, policy, make_scene(policy))
+
+
+def build_policy(method: MethodSpec, config: Any, spec: TokenSpec = SPEC) -> ActorCritic:
+    """Build a policy, in evaluation mode, for the bodies of the scenes."""
+    return ActorCritic(method, config, spec, num_bodies=len(NUM_LIMBS)).eval()
+
+
+@torch.no_grad()
+def perturb(policy: ActorCritic) -> ActorCritic:
+    """Move every parameter, so that heads which start at zero count too; return the policy."""
+    for parameter in policy.parameters():
+        parameter.add_(0.05 * torch.randn_like(parameter))
+    return policy
+
+
+@torch.no_grad()
+def make_scene(
+    policy: ActorCritic, seed: int = 0, steps: int = 2, num_limbs: Sequence[int] = NUM_LIMBS
+) -> Scene:
+    """Draw bodies and what they show; a policy with a memory has lived through `steps` before."""
+    rng = np.random.default_rng(seed)
+    tokens = random_tokens(rng, policy.spec, num_limbs, BATCH_SIZE)
+    state = policy.initial_state(len(tokens))
+    for _ in range(steps if policy.temporal else 0):
+        _, state = policy.step(show_again(rng, tokens), state)
+        state = policy.remember(state, random_actions(rng, tokens))
+    return Scene(tokens, state)
+
+
+def show_again(rng: np.random.Generator, tokens: TokenBatch) -> TokenBatch:
+    """Return the same environments with other random time-varying features."""
+    dynamic = torch.from_numpy(rng.standard_normal(tuple(tokens.dynamic.shape))).float()
+    return replace(tokens, dynamic=dynamic)
+
+
+def random_actions(rng: np.random.Generator, tokens: TokenBatch) -> torch.Tensor:
+    """Draw standard normal actions (B, L, J), zero where there is no actuator."""
+    mask = tokens.action_padding_mask
+    drawn = torch.from_numpy(rng.standard_normal(tuple(mask.shape))).float()
+    return drawn.masked_fill(mask, 0.0)
+
+
+def call(
+    policy: ActorCritic, name: str, scene: Scene, network: nn.Module | None = None
+) -> torch.Tensor:
+    """Run one network for one control step, whether it has a memory or not.
+
+    Args:
+        policy: whose network it is.
+        name: `actor` or `critic`.
+        scene: what it sees.
+        network: run this in place of the policy's own network, e.g. a compiled one.
+
+    Returns:
+        (B, L, num_outputs).
+    """
+    own = getattr(policy, name)
+    history = policy.one_step(scene.state)
+    runner = own if network is None else network
+    if history is None:
+        outputs: torch.Tensor = runner(scene.tokens)
+        return outputs
+    first = 0 if name == "actor" else policy.actor.state_width
+    part = history.state[..., first : first + own.state_width]
+    outputs, _ = runner(scene.tokens, replace(history, state=part))
+    return outputs
+
+
+def outputs_of(policy: ActorCritic, name: str, scene: Scene) -> torch.Tensor:
+    """Return a network's outputs (B, L, num_outputs), without gradient."""
+    with torch.no_grad():
+        return call(policy, name, scene)
+
+
+def gradients_of(network: nn.Module, outputs: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return the gradient of a random weighting of outputs for every parameter that it reaches.
+
+    Args:
+        network: whose trainable parameters are asked about.
+        outputs: of any shape, computed by the network.
+    """
+    weights = {key: value for key, value in network.named_parameters() if value.requires_grad}
+    total = (outputs * torch.randn_like(outputs)).sum()
+    if not total.requires_grad:
+        return {}
+    found = torch.autograd.grad(total, list(weights.values()), allow_unused=True)
+    return {key: grad for key, grad in zip(weights, found, strict=True) if grad is not None}
+
+
+def difference(found: torch.Tensor, expected: torch.Tensor, tokens: TokenBatch) -> float:
+    """Return the largest difference on real limbs, relative to the largest expected number."""
+    real = ~tokens.limb_padding_mask
+    return float((found[real] - expected[real]).abs().max() / _scale(expected[real]))
+
+
+def compare(
+    cause: str,
+    name: str,
+    found: torch.Tensor,
+    expected: torch.Tensor,
+    tokens: TokenBatch,
+    tolerance: float = TOLERANCE,
+) -> float:
+    """Hold outputs (B, L, O) of real limbs against others.
+
+    Args:
+        cause: what was changed, as the subject of the sentence, e.g. `"adding token slots"`.
+        name: of the network.
+        found: with the change.
+        expected: without it.
+        tokens: whose limbs these are.
+        tolerance: allowed difference, relative to the largest expected number.
+
+    Returns:
+        The largest difference, relative to the largest expected number.
+
+    Raises:
+        CheckFailedError: a number differs by more, or is not one; the text names the first.
+    """
+    if found.shape != expected.shape:
+        raise CheckFailedError(
+            f"{cause} changes the shape of the {name}'s outputs: {tuple(found.shape)}, "
+            f"expected {tuple(expected.shape)}"
+        )
+    found, real = found.detach(), ~tokens.limb_padding_mask
+    scale = _scale(expected[real])
+    wrong = real.unsqueeze(-1) & ~((found - expected).abs() <= tolerance * scale)
+    if wrong.any():
+        place = tuple(wrong.nonzero()[0].tolist())
+        raise CheckFailedError(
+            f"{cause} changes the {name}'s outputs: {locate(tokens, place)} is "
+            f"{float(found[place]):.6g}, expected {float(expected[place]):.6g} "
+            f"(tolerance {tolerance * float(scale):.1e})"
+        )
+    return difference(found, expected, tokens)
+
+
+def locate(tokens: TokenBatch, place: Sequence[int]) -> str:
+    """Return words for the output `place` = (environment, slot, output)."""
+    environment, slot, output = place
+    return (
+        f"environment {environment} (body {int(tokens.morphology_index[environment])} with "
+        f"{int(tokens.num_limbs[environment])} limbs), slot {slot}, output {output}"
+    )
+
+
+def _scale(expected: torch.Tensor) -> torch.Tensor:
+    return expected.abs().max().clamp(min=1e-6)

@@ -1,0 +1,1 @@
+"""Foundation of all other packages: settings, registries, errors and array types."""

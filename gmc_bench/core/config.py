@@ -1,0 +1,322 @@
+"""Frozen dataclasses as the only definition of a configuration.
+
+A configuration is a `@dataclass(frozen=True, kw_only=True)`; a string literal under each field
+documents it. YAML files, presets and command-line flags are nested mappings applied with
+`with_overrides`, which rejects unknown keys and converts values by field type.
+"""
+
+import ast
+import contextlib
+import dataclasses
+import hashlib
+import inspect
+import json
+import math
+import textwrap
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from gmc_bench.core.errors import ConfigError, did_you_mean
+
+C = TypeVar("C")
+
+
+def with_overrides(config: C, changes: Mapping[str, Any], where: str = "") -> C:
+    """Return `config` with nested `changes` applied.
+
+    Args:
+        config: a frozen dataclass instance.
+        changes: field name to value; a nested dataclass takes a mapping.
+        where: dotted prefix for messages.
+
+    Returns:
+        A new instance; `__post_init__` checks it again.
+
+    Raises:
+        ConfigError: unknown key, or a value that does not fit the field's type.
+    """
+    if not dataclasses.is_dataclass(config) or isinstance(config, type):
+        raise TypeError(f"{config!r} is not a dataclass instance")
+    names = {field.name for field in dataclasses.fields(config)}
+    hints = typing.get_type_hints(type(config))
+    new: dict[str, Any] = {}
+    for raw_key, raw_value in changes.items():
+        key = str(raw_key).replace("-", "_")
+        if key not in names:
+            raise ConfigError(f"unknown setting {where + key!r}{did_you_mean(key, names)}")
+        old = getattr(config, key)
+        if dataclasses.is_dataclass(old) and not isinstance(old, type):
+            if not isinstance(raw_value, Mapping):
+                raise ConfigError(
+                    f"{where + key!r} is a group of settings, but got {raw_value!r}; "
+                    f"set one of its fields, e.g. {where + key}.{next(iter(fields_of(old)))}"
+                )
+            new[key] = with_overrides(old, raw_value, f"{where}{key}.")
+        else:
+            new[key] = coerce(raw_value, hints[key], where + key)
+    return dataclasses.replace(config, **new)
+
+
+def fields_of(config: Any) -> list[str]:
+    """Return the field names of a dataclass instance or class."""
+    return [field.name for field in dataclasses.fields(config)]
+
+
+def coerce(value: Any, hint: Any, where: str) -> Any:
+    """Convert a YAML or command-line value to a field's type.
+
+    Args:
+        value: the raw value; strings are parsed (PyYAML reads `3e-4` as a string).
+        hint: the field's type: a scalar, `Literal`, `tuple`, union or `None` of these. Values of
+            any other type must already be instances of it.
+        where: the setting's dotted name, for messages.
+
+    Returns:
+        The value in the field's type.
+
+    Raises:
+        ConfigError: the value does not fit.
+    """
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        return _coerce_union(value, hint, where)
+    if origin is typing.Literal:
+        return _coerce_literal(value, typing.get_args(hint), where)
+    if origin is tuple:
+        return _coerce_tuple(value, typing.get_args(hint), where)
+    try:
+        return _coerce_scalar(value, hint, origin)
+    except (ValueError, KeyError, OverflowError):
+        raise ConfigError(f"{where!r} must be {_name(hint)}, got {value!r}") from None
+
+
+def _coerce_union(value: Any, hint: Any, where: str) -> Any:
+    options = typing.get_args(hint)
+    if type(None) in options and (value is None or value in ("none", "null", "None")):
+        return None
+    for option in (option for option in options if option is not type(None)):
+        try:
+            return coerce(value, option, where)
+        except ConfigError:
+            continue
+    raise ConfigError(f"{where!r} must be {_name(hint)}, got {value!r}")
+
+
+def _coerce_literal(value: Any, options: tuple[Any, ...], where: str) -> Any:
+    for option in options:
+        if (type(value) is type(option) and value == option) or value == str(option):
+            return option
+    known = ", ".join(str(option) for option in options)
+    raise ConfigError(f"{where!r} must be one of {known}, got {value!r}")
+
+
+def _coerce_tuple(value: Any, hints: tuple[Any, ...], where: str) -> tuple[Any, ...]:
+    items = value
+    if isinstance(value, str):
+        items = [item.strip() for item in value.split(",")] if value.strip() else []
+    if not isinstance(items, (list, tuple)):
+        raise ConfigError(f"{where!r} must be a list, got {value!r}")
+    if len(hints) == 2 and hints[1] is Ellipsis:
+        return tuple(coerce(item, hints[0], where) for item in items)
+    if len(items) != len(hints):
+        raise ConfigError(f"{where!r} must have {len(hints)} entries, got {len(items)}")
+    return tuple(coerce(item, hint, where) for item, hint in zip(items, hints, strict=True))
+
+
+_BOOLEANS = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
+
+
+def _coerce_scalar(value: Any, hint: Any, origin: Any) -> Any:
+    if hint is bool:
+        return value if isinstance(value, bool) else _BOOLEANS[str(value).lower()]
+    if hint in (int, float):
+        return _coerce_number(value, hint)
+    kind = origin or hint
+    if isinstance(kind, type) and kind is not Any and not isinstance(value, kind):
+        raise ValueError(value)
+    return value
+
+
+def _coerce_number(value: Any, kind: type[int] | type[float]) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError(value)
+    if kind is int:
+        with contextlib.suppress(ValueError):  # digits are taken exactly, beyond a float's 53 bits
+            if not isinstance(value, float):
+                return int(value)
+    number = float(value)
+    if not math.isfinite(number) or (kind is int and not number.is_integer()):
+        raise ValueError(value)
+    return kind(number)
+
+
+def _name(hint: Any) -> str:
+    names = {int: "an integer", float: "a finite number", bool: "true or false", str: "a string"}
+    if hint in names:
+        return names[hint]
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        options = typing.get_args(hint)
+        return " or ".join("none" if option is type(None) else _name(option) for option in options)
+    plain = isinstance(hint, type) and typing.get_origin(hint) is None
+    return hint.__name__ if plain else str(hint).replace("typing.", "")
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """Return a configuration as plain nested dicts, lists and scalars (for YAML and JSON)."""
+    plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
+    return plain
+
+
+def config_digest(config: Any) -> str:
+    """Return the SHA-256 of a configuration (dataclass or plain mapping), 64 hex digits.
+
+    The order of keys does not count, and `1` and `1.0` are the same setting.
+    """
+    plain = to_dict(config) if dataclasses.is_dataclass(config) else config
+    text = json.dumps(_canonical(plain), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def definition_digest(definition: Any) -> str:
+    """Return the SHA-256 of a definition that may hold functions, 64 hex digits.
+
+    A function counts by its module, its name and the values it was made with (its closure), not by
+    its code: which code ran is the business of the commit. A field that has its default value does
+    not count, so that definitions keep their digest when a new optional field is introduced.
+
+    Args:
+        definition: nested dataclasses, mappings, sequences, scalars and functions.
+
+    Raises:
+        TypeError: something else is inside.
+    """
+    return config_digest({"definition": _described(definition)})
+
+
+def _described(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        found = {
+            field.name: (getattr(value, field.name), field) for field in dataclasses.fields(value)
+        }
+        return {
+            name: _described(item)
+            for name, (item, field) in found.items()
+            if not _is_default(item, field)
+        }
+    if isinstance(value, Mapping):
+        return {str(key): _described(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_described(item) for item in value]
+    if inspect.isfunction(value):
+        captured = [_described(cell.cell_contents) for cell in value.__closure__ or ()]
+        return {"function": f"{value.__module__}.{value.__qualname__}", "captured": captured}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(f"a definition cannot hold a {type(value).__name__}")
+
+
+def _is_default(value: Any, field: "dataclasses.Field[Any]") -> bool:
+    if field.default_factory is not dataclasses.MISSING:
+        return bool(value == field.default_factory())
+    return field.default is not dataclasses.MISSING and bool(value == field.default)
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _canonical(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_canonical(item) for item in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def load_yaml(path: Path) -> dict[str, Any]:
+    """Read a YAML file that holds a mapping.
+
+    Raises:
+        ConfigError: the file is missing, is not YAML, or does not hold a mapping.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read the configuration file {path}: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: bad encoding, impossible date
+        first = str(error).replace("\n", " ")
+        raise ConfigError(f"{path} is not valid YAML ({first}); fix or delete it") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} must hold 'key: value' settings, got a {type(content).__name__}")
+    return content
+
+
+def field_docs(cls: type) -> dict[str, str]:
+    """Return the string literal under each field of a dataclass, as help text.
+
+    Fields of base classes are included; a class without source (typed into a prompt) has none.
+    """
+    docs: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if dataclasses.is_dataclass(base):
+            docs |= _own_field_docs(base)
+    return docs
+
+
+def _own_field_docs(cls: type) -> dict[str, str]:
+    try:
+        source = inspect.getsource(cls)
+    except (OSError, TypeError):
+        return {}
+    body = typing.cast(ast.ClassDef, ast.parse(textwrap.dedent(source)).body[0]).body
+    docs: dict[str, str] = {}
+    for statement, following in pairwise(body):
+        if (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and isinstance(following, ast.Expr)
+            and isinstance(following.value, ast.Constant)
+            and isinstance(following.value.value, str)
+        ):
+            docs[statement.target.id] = " ".join(following.value.value.split())
+    return docs
+
+
+def leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, str]]:
+    """Yield `(dotted name, value, help)` for every scalar setting of a nested configuration."""
+    docs = field_docs(type(config))
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            yield from leaves(value, f"{prefix}{field.name}.")
+        else:
+            yield f"{prefix}{field.name}", value, docs.get(field.name, "")
+
+
+def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn `{"ppo.gamma": 0.9}` into `{"ppo": {"gamma": 0.9}}`.
+
+    Raises:
+        ConfigError: a setting is given twice, or both as a whole and by one of its fields.
+    """
+    nested: dict[str, Any] = {}
+    for key, value in flat.items():
+        *parents, last = key.replace("-", "_").split(".")
+        level = nested
+        for parent in parents:
+            level = level.setdefault(parent, {})
+            if not isinstance(level, dict):
+                raise ConfigError(f"{key!r} sets a field of {parent!r}, which also has a value")
+        if last in level:
+            raise ConfigError(f"{key!r} is given more than once; keep one of them")
+        level[last] = nest(value) if isinstance(value, Mapping) else value
+    return nested

@@ -1,0 +1,248 @@
+"""Lazy registries over entry points: methods, suites and tasks.
+
+In-tree and third-party plug-ins enter through the same door, the entry-point group of the
+registry, so that the public door is always the one in use.
+"""
+
+import hashlib
+import importlib
+import importlib.util
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from gmc_bench.core.errors import PluginError, UnknownNameError, did_you_mean
+
+T = TypeVar("T")
+
+_VERSIONED = re.compile(r"(?P<bare>.+)-v(?P<version>\d+)")
+_CALLERS = sys.stdlib_module_names | {"gmc_bench", "numpy", "torch", "torch_geometric"}
+"""Packages in which an error may surface whose cause is in the plug-in that called them."""
+
+
+def load_target(target: str) -> Any:
+    """Import `"package.module:ATTRIBUTE"` or `"path/to/FILE.py:ATTRIBUTE"`.
+
+    Args:
+        target: where the object lives; a file path ends in `.py` before the colon.
+
+    Returns:
+        The object.
+
+    Raises:
+        PluginError: the module, file or attribute does not exist, or fails to import.
+    """
+    location, _, attribute = target.rpartition(":")
+    if not location or not attribute:
+        raise PluginError(
+            f"{target!r} is not of the form 'MODULE:ATTRIBUTE' or 'FILE.py:ATTRIBUTE'"
+        )
+    try:
+        module = (
+            _import_file(location)
+            if location.endswith(".py")
+            else importlib.import_module(location)
+        )
+    except PluginError:
+        raise
+    except (Exception, SystemExit) as error:  # importing runs foreign code
+        raise PluginError(
+            f"{location!r} could not be imported: {type(error).__name__}: {error}{raised_at(error)}"
+        ) from error
+    try:
+        return getattr(module, attribute)
+    except AttributeError:
+        public = [name for name in vars(module) if not name.startswith("_")]
+        raise PluginError(
+            f"{location!r} has no {attribute!r}{did_you_mean(attribute, public)}"
+        ) from None
+
+
+def _import_file(location: str) -> Any:
+    path = Path(location).expanduser().resolve()
+    if not path.is_file():
+        raise PluginError(f"method file {location!r} does not exist; give a path to a .py file")
+    # The path is part of the name: two files called my_method.py must not replace each other.
+    name = f"gmc_bench_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise PluginError(f"{location!r} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up by name
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def raised_at(error: BaseException) -> str:
+    """Return where a plug-in raised an error, as ` [my_method.py:42]` to end a sentence with.
+
+    That is the innermost frame outside the packages that plug-ins call; empty if there is none.
+    """
+    frames = [
+        (frame, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__")).partition(".")[0] not in _CALLERS
+    ]
+    if not frames:
+        return ""
+    frame, line = frames[-1]
+    return f" [{Path(frame.f_code.co_filename).name}:{line}]"
+
+
+def _is_location(name: str) -> bool:
+    """Return whether a name is that of a Python file or module, and not of something in it."""
+    if name.endswith(".py"):
+        return True
+    parts = name.split(".")
+    if not all(part.isidentifier() for part in parts):
+        return False
+    if len(parts) > 1:
+        return True  # looking for a module inside a package would import the package
+    if name == "__main__":  # whatever runs this process; nobody means that
+        return False
+    return importlib.util.find_spec(name) is not None
+
+
+class Registry(Generic[T]):
+    """Named plug-ins of one kind, loaded on first use.
+
+    Args:
+        kind: what a plug-in is called in messages, e.g. `"method"`.
+        group: entry-point group that is scanned.
+        base: class every plug-in must be an instance of.
+        attribute: what modules call a plug-in, e.g. `"SPEC"`; default the kind in capitals.
+    """
+
+    def __init__(self, kind: str, group: str, base: type[T], attribute: str | None = None) -> None:
+        self._kind = kind
+        self._group = group
+        self._base = base
+        self._attribute = attribute or kind.upper()
+        self._table: dict[str, T | EntryPoint] | None = None
+
+    def _scan(self) -> dict[str, T | EntryPoint]:
+        if self._table is None:
+            table: dict[str, T | EntryPoint] = {}
+            for point in entry_points(group=self._group):
+                known = table.get(point.name)
+                if isinstance(known, EntryPoint) and known.value != point.value:
+                    raise PluginError(
+                        f"two packages register the {self._kind} {point.name!r} "
+                        f"({known.value} and {point.value}); uninstall one of them"
+                    )
+                table[point.name] = point
+            self._table = table
+        return self._table
+
+    def names(self) -> list[str]:
+        """Return all registered names, sorted."""
+        return sorted(self._scan())
+
+    def resolve(self, name: str) -> str:
+        """Return the registered name for `name`, completing a missing version suffix.
+
+        Raises:
+            UnknownNameError: nothing matches; the message names the closest.
+        """
+        table = self._scan()
+        if name in table:
+            return name
+        matches = [match for key in table if (match := _VERSIONED.fullmatch(key))]
+        versions = [match for match in matches if match["bare"] == name]
+        if versions:
+            return max(versions, key=lambda match: int(match["version"])).string
+        known = {match["bare"] for match in matches} | set(table)
+        raise UnknownNameError(f"unknown {self._kind} {name!r}{did_you_mean(name, known)}")
+
+    def get(self, name: str) -> T:
+        """Load and return one plug-in.
+
+        Raises:
+            UnknownNameError: the name is not registered.
+            PluginError: it is registered but fails to load or has the wrong type.
+        """
+        table = self._scan()
+        key = self.resolve(name)
+        item = table[key]
+        if isinstance(item, EntryPoint):
+            item = self.check(load_target(item.value), item.value)
+            table[key] = item
+        return item
+
+    def check(self, item: Any, origin: str) -> T:
+        """Return `item` if it is a valid plug-in, else raise PluginError naming `origin`."""
+        if not isinstance(item, self._base):
+            raise PluginError(
+                f"{origin} is a {type(item).__name__}, "
+                f"but a {self._kind} must be a {self._base.__name__}"
+            )
+        return item
+
+    def load(self, name: str) -> T:
+        """Return a plug-in by registered name, or by `FILE.py:SPEC` or `MODULE:SPEC`.
+
+        Raises:
+            UnknownNameError: the name is not registered.
+            PluginError: the plug-in fails to load or has the wrong type.
+        """
+        if ":" in name:
+            return self.check(load_target(name), name)
+        try:
+            return self.get(name)
+        except UnknownNameError:
+            if not _is_location(name):
+                raise
+        raise UnknownNameError(
+            f"{name!r} is not a registered {self._kind}; for the one that it defines give "
+            f"{name}:{self._attribute}"
+        )
+
+    def taken(self, name: str, item: T) -> bool:
+        """Return whether a name is registered, and for something else than `item`."""
+        if name not in self._scan():
+            return False
+        try:
+            return self.get(name) is not item
+        except PluginError:
+            return True
+
+    def items(self) -> Iterator[tuple[str, T | PluginError]]:
+        """Yield every name with its plug-in, or with the error that kept it from loading."""
+        for name in self.names():
+            try:
+                yield name, self.get(name)
+            except PluginError as error:
+                yield name, error
+
+    @contextmanager
+    def temporarily(self, name: str, item: T) -> Iterator[None]:
+        """Register `item` for the duration of a `with` block (for tests and notebooks)."""
+        self.add(name, item)
+        try:
+            yield
+        finally:
+            del self._scan()[name]
+
+    def add(self, name: str, item: T) -> None:
+        """Register `item` in this process.
+
+        Raises:
+            PluginError: the name is taken, or the item has the wrong type.
+        """
+        table = self._scan()
+        if name in table:
+            raise PluginError(
+                f"the {self._kind} {name!r} is already registered; choose another name"
+            )
+        table[name] = self.check(item, name)

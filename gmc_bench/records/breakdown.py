@@ -1,0 +1,43 @@
+"""What counts as a score, and the groups of bodies that it is broken down by."""
+
+from collections.abc import Sequence
+
+from gmc_bench.records.parts import BodyReturns, Split
+
+LIMBS_PER_GROUP = 5
+"""Numbers of limbs that share a group: 5 to 9, 10 to 14, ..."""
+MIN_RANGE = 10
+"""Bodies whose numbers of limbs differ by less are not broken down."""
+
+
+def scored(returns: Sequence[BodyReturns], split: Split) -> list[BodyReturns]:
+    """Return what counts as a split's score: deterministic, and on `test` unseen bodies only."""
+    return [
+        item
+        for item in returns
+        if (item.split, item.mode) == (split, "deterministic")
+        and not (split == "test" and item.seen_in_train)
+    ]
+
+
+def by_limbs(items: Sequence[BodyReturns]) -> dict[str, list[BodyReturns]]:
+    """Group bodies by their number of limbs, torso included, smallest first.
+
+    Returns:
+        Groups by name, e.g. `20 to 24 limbs`; none where sizes are unknown or much alike.
+    """
+    sizes = [item.limbs for item in items if item.limbs is not None]
+    if not sizes or len(sizes) < len(items) or max(sizes) - min(sizes) < MIN_RANGE:
+        return {}
+    groups: dict[str, list[BodyReturns]] = {}
+    for size, item in sorted(zip(sizes, items, strict=True), key=lambda pair: pair[0]):
+        first = size // LIMBS_PER_GROUP * LIMBS_PER_GROUP
+        groups.setdefault(f"{first} to {first + LIMBS_PER_GROUP - 1} limbs", []).append(item)
+    return groups
+
+
+def by_loops(items: Sequence[BodyReturns]) -> dict[str, list[BodyReturns]]:
+    """Group bodies into trees and bodies with closed loops; none where all are of one kind."""
+    looped = [item for item in items if item.loops is not None]
+    trees = [item for item in items if item.loops is None]
+    return {"trees": trees, "closed loops": looped} if looped and trees else {}

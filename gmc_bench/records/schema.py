@@ -1,0 +1,268 @@
+"""The record of one finished (or stopped) training run: one method, one suite, one seed.
+
+A record is a measurement: it is written once, never edited, and holds everything a table needs,
+so that tables can be built without the engine, the networks or the bodies.
+"""
+
+import math
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from gmc_bench.core.config import config_digest
+from gmc_bench.records.parts import (
+    Amount,
+    BodyReturns,
+    Controller,
+    Count,
+    CurvePoint,
+    Digest,
+    Episode,
+    Flag,
+    Hardware,
+    LoopResiduals,
+    Mode,
+    Morphologies,
+    Name,
+    Number,
+    Part,
+    Positive,
+    Split,
+    Text,
+    VersionedName,
+    WallClock,
+    require_plain,
+)
+
+__all__ = [
+    "REQUIRED_VERSIONS",
+    "SCHEMA_VERSION",
+    "BodyReturns",
+    "Controller",
+    "CurvePoint",
+    "Episode",
+    "Hardware",
+    "LoopResiduals",
+    "Mode",
+    "Morphologies",
+    "RunRecord",
+    "Split",
+    "WallClock",
+]
+
+SCHEMA_VERSION = 2
+REQUIRED_VERSIONS = (
+    "gmc-bench",
+    "python",
+    "mujoco",
+    "torch",
+    "tianshou",
+    "numpy",
+    "numba",
+    "gymnasium",
+)
+"""Software whose version every record states."""
+RATE_TOLERANCE = 0.05
+"""Share by which the stated throughput may miss steps / seconds; short runs round coarsely."""
+
+Commit = Annotated[str, Field(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")]
+
+
+def utc_time(text: str) -> str:
+    """Return a text that is a UTC time in ISO 8601.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if datetime.fromisoformat(text).utcoffset() != timedelta(0):
+        raise ValueError(f"{text!r} is not a UTC time such as 2025-01-31T23:59:59Z")
+    return text
+
+
+class RunRecord(Part):
+    """Everything the leaderboard knows about one training run."""
+
+    schema_version: Literal[2] = Field(default=2, description="Version of this layout.")
+    status: Literal["complete", "incomplete"] = Field(
+        description="`complete`: all planned steps trained and evaluated; otherwise `incomplete`."
+    )
+    created: str = Field(description="When the record was made, UTC, e.g. 2025-01-31T23:59:59Z.")
+
+    method: Name = Field(description="Id of the controller.")
+    method_version: Positive = Field(description="Version of the controller.")
+    preset: Text = Field(description="Named settings of the controller.")
+    controller: Controller = Field(
+        description="`shared`: one policy drives all bodies; `single_robot`: separate weights for "
+        "each train body, so that only train bodies are scored and the run serves as a reference."
+    )
+    parameters: Positive = Field(description="Trainable parameters of actor and critic together.")
+
+    suite: VersionedName = Field(description="Full id of the suite, e.g. `unimal-v1`.")
+    suite_digest: Digest | None = Field(
+        description="Hash of the suite's definition; null in records older than schema 2."
+    )
+    task: VersionedName = Field(description="Full id of the task, e.g. `unimal-ft-v1`.")
+    task_digest: Digest | None = Field(
+        description="Hash of the task's definition: scene, terms, weights, horizon; null likewise."
+    )
+    protocol: Name = Field(description="Name of the suite's protocol, e.g. `smoke` or `lite`.")
+    protocol_digest: Digest = Field(description="Hash of the protocol's rules.")
+    protocol_seeds: tuple[Count, ...] = Field(
+        default=(),
+        description="Seeds the protocol asks for; empty when it leaves them open. "
+        "A method is not ranked until all of them are there.",
+    )
+    morphologies: Morphologies = Field(description="The bodies trained and tested on.")
+    seed: Count = Field(description="Seed of the run.")
+    env_steps: Count = Field(description="Control steps trained, summed over all environments.")
+    env_steps_planned: Positive = Field(
+        description="Control steps the run set out to train, rounded to whole rollouts."
+    )
+    config: dict[str, Any] = Field(
+        description="Resolved settings without the seed and without machine settings (threads, "
+        "folders), so that the seeds of one row share them."
+    )
+    config_digest: Digest = Field(description="SHA-256 of `config`.")
+
+    returns: tuple[BodyReturns, ...] = Field(description="Evaluation results, one per body, mode.")
+    learning_curve: tuple[CurvePoint, ...] = Field(description="Training, by rising env_steps.")
+    training_return: Number | None = Field(
+        description="Final online training return: mean over train bodies of the mean of their "
+        "last 10 (or fewer) training episodes; null if some body finished none."
+    )
+    diverged_episodes: Count = Field(
+        description="Training episodes ended because the simulation became non-finite."
+    )
+    loops_opened: Count | None = Field(
+        default=None,
+        description="How often in training a closed loop came open by more than 2 % of its "
+        "shorter limb's length; absent where no train body has loops.",
+    )
+
+    wall_clock_s: WallClock = Field(description="Seconds of training by purpose.")
+    env_steps_per_s: Amount = Field(description="env_steps / wall_clock_s.total.")
+    hardware: Hardware = Field(description="The machine.")
+    versions: dict[str, Text] = Field(description="Version of each package that moves numbers.")
+    weights_digest: Digest | None = Field(
+        description="SHA-256 of the final policy file; null when an incomplete run has none."
+    )
+    git_commit: Commit | None = Field(description="Commit of the checkout; null if none.")
+    git_dirty: Flag | None = Field(description="The checkout had changes; null if none.")
+
+    official: Flag = Field(description="Follows the protocol; only such records are ranked.")
+    unofficial_reasons: tuple[Text, ...] = Field(description="Why not; empty when official.")
+
+    @field_validator("created")
+    @classmethod
+    def _created_is_utc(cls, value: str) -> str:
+        return utc_time(value)
+
+    @field_validator("config")
+    @classmethod
+    def _config_is_plain(cls, value: dict[str, Any]) -> dict[str, Any]:
+        require_plain(value)
+        return value
+
+    @field_validator("versions")
+    @classmethod
+    def _versions_are_named(cls, value: dict[str, str]) -> dict[str, str]:
+        missing = [name for name in REQUIRED_VERSIONS if name not in value]
+        if missing:
+            raise ValueError(f"the version of {', '.join(missing)} is missing")
+        return value
+
+    @model_validator(mode="after")
+    def _fields_agree(self) -> "RunRecord":
+        problem = next(self._contradictions(), None)
+        if problem:
+            raise ValueError(problem)
+        return self
+
+    def _contradictions(self) -> Iterator[str]:
+        if self.config_digest != config_digest(self.config):
+            yield "config_digest is not the digest of config"
+        yield from self._status_contradictions()
+        yield from self._returns_contradictions()
+        yield from self._training_contradictions()
+
+    def _training_contradictions(self) -> Iterator[str]:
+        seconds = self.wall_clock_s.total
+        if seconds and not math.isclose(
+            self.env_steps_per_s * seconds, self.env_steps, rel_tol=RATE_TOLERANCE
+        ):
+            yield "env_steps_per_s is not env_steps / wall_clock_s.total"
+        if any(later.env_steps <= earlier.env_steps for earlier, later in self._curve_pairs()):
+            yield "env_steps of the learning_curve do not rise"
+        if any(later.episodes < earlier.episodes for earlier, later in self._curve_pairs()):
+            yield "episodes of the learning_curve fall"
+        if self.learning_curve and self.learning_curve[-1].env_steps > self.env_steps:
+            yield "the learning_curve goes beyond env_steps"
+
+    def _status_contradictions(self) -> Iterator[str]:
+        if self.official == bool(self.unofficial_reasons):
+            yield "official must be true exactly when unofficial_reasons is empty"
+        if self.status == "incomplete" and self.official:
+            yield "an incomplete run cannot be official"
+        if self.status == "complete" and self.env_steps < self.env_steps_planned:
+            yield f"a complete run has {self.env_steps} of {self.env_steps_planned} planned steps"
+        if self.status == "complete" and self.weights_digest is None:
+            yield "a complete run has no weights_digest"
+        if self.official and self.protocol_seeds and self.seed not in self.protocol_seeds:
+            yield f"an official run has seed {self.seed}, which is not one of protocol_seeds"
+        if len(set(self.protocol_seeds)) != len(self.protocol_seeds):
+            yield "protocol_seeds repeat"
+        if (self.git_commit is None) != (self.git_dirty is None):
+            yield "git_commit and git_dirty must both be given or both be null"
+
+    def _returns_contradictions(self) -> Iterator[str]:
+        digests: dict[tuple[str, str], str] = {}
+        trained = {item.body_digest for item in self.returns if item.split == "train"}
+        places: set[tuple[str, str, str]] = set()
+        for item in self.returns:
+            place = (item.split, item.mode, item.body)
+            if place in places:
+                yield f"returns lists {item.split} body {item.body!r} twice as {item.mode}"
+            places.add(place)
+            if digests.setdefault((item.split, item.body), item.body_digest) != item.body_digest:
+                yield f"returns gives {item.split} body {item.body!r} two body_digests"
+            if item.body_digest in trained and not item.seen_in_train:
+                yield f"test body {item.body!r} is a train body but seen_in_train is false"
+        if self.controller == "single_robot" and any(i.split == "test" for i in self.returns):
+            yield "a single_robot run has no weights for test bodies but returns lists some"
+        for split in ("train", "test"):
+            listed = len({body for place, body in digests if place == split})
+            if listed > self._num_bodies(split):
+                yield f"returns has {listed} {split} bodies, more than morphologies states"
+
+    def _curve_pairs(self) -> Iterator[tuple[CurvePoint, CurvePoint]]:
+        return pairwise(self.learning_curve)
+
+    def _num_bodies(self, split: str) -> int:
+        return self.morphologies.num_train if split == "train" else self.morphologies.num_test
+
+    def score(self, split: Split, mode: Mode, include_seen: bool = False) -> float | None:
+        """Return the mean over bodies of the mean return over episodes.
+
+        Args:
+            split: `train` or `test`.
+            mode: how actions were chosen.
+            include_seen: also count test bodies that are train bodies; without it the test score
+                is a zero-shot score. Train bodies are always counted.
+
+        Returns:
+            The score in units of the task's return; `None`, never a mean of what happens to be
+            there, when the run is incomplete, when a body of the split has no episodes in this
+            mode, or when no body is left to count.
+        """
+        results = [item for item in self.returns if (item.split, item.mode) == (split, mode)]
+        if self.status != "complete" or len(results) != self._num_bodies(split):
+            return None
+        counted = [
+            item.mean_return
+            for item in results
+            if split == "train" or include_seen or not item.seen_in_train
+        ]
+        return math.fsum(counted) / len(counted) if counted else None

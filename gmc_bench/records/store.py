@@ -1,0 +1,327 @@
+"""Records on disk: canonical JSON with its own digest, written whole or not at all."""
+
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import rfc8785
+from pydantic import ValidationError
+
+from gmc_bench.core.errors import RecordError, StorageError
+from gmc_bench.records.schema import SCHEMA_VERSION, RunRecord
+
+RECORD_NAME = "record.json"
+RESULTS_FOLDER = "results"
+_WIDEST_INTEGER = 2**53 - 1
+"""Beyond it, integers are not all doubles, so canonical JSON has floats only."""
+
+
+class StoredRecord(NamedTuple):
+    """A valid record and where it was found, relative to the folder searched."""
+
+    path: str
+    record: RunRecord
+    digest: str
+    """What its file states: the SHA-256 of the content as it was written."""
+
+
+class RefusedFile(NamedTuple):
+    """A file that is not a valid record, and why, in one sentence."""
+
+    path: str
+    reason: str
+
+
+class RecordFiles(NamedTuple):
+    """What a folder holds: valid records and refused files, each sorted by path."""
+
+    records: list[StoredRecord]
+    refused: list[RefusedFile]
+
+
+def canonical_json(content: Any) -> bytes:
+    """Return the one byte sequence that stands for a JSON value.
+
+    Raises:
+        ValueError: the value holds NaN, an infinity, an integer beyond 2^53, or something JSON
+            cannot hold.
+
+    Source:
+        RFC 8785, JSON Canonicalization Scheme.
+    """
+    try:
+        return bytes(rfc8785.dumps(content))
+    except rfc8785.CanonicalizationError as error:
+        raise ValueError(f"no canonical JSON: {error}") from error
+
+
+def record_digest(record: RunRecord) -> str:
+    """Return the SHA-256 of a record's canonical form, 64 hex digits."""
+    return _sha256(canonical_json(record.model_dump(mode="json")))
+
+
+def record_bytes(record: RunRecord) -> bytes:
+    """Return the content of a record's file: canonical JSON with its digest, and a line end."""
+    return sealed(record.model_dump(mode="json"))
+
+
+def sealed(content: dict[str, Any]) -> bytes:
+    """Return a JSON object's canonical form with its own SHA-256 under `digest`, and a line end.
+
+    Raises:
+        ValueError: see `canonical_json`.
+    """
+    return canonical_json({**content, "digest": _sha256(canonical_json(content))}) + b"\n"
+
+
+def read_sealed(path: Path) -> tuple[dict[str, Any], str]:
+    """Read what `sealed` made: the object without its digest, and the digest.
+
+    Raises:
+        RecordError: the file is missing, is not JSON, or was changed after it was written.
+    """
+    data, content = _load(path)
+    return content, _check_digest(path, data, content, _SCHEMAS[SCHEMA_VERSION])
+
+
+def write_record(path: Path, record: RunRecord) -> None:
+    """Write a record with its digest; readers see the old file or the whole new one.
+
+    Args:
+        path: the file; missing parent folders are made.
+        record: what to write.
+
+    Raises:
+        StorageError: the file could not be written; an earlier file is untouched.
+    """
+    write_atomic(path, record_bytes(record))
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write a file so that it is never seen half written.
+
+    Args:
+        path: the file; missing parent folders are made.
+        data: its whole content.
+
+    Raises:
+        StorageError: the file could not be written; an earlier file is untouched.
+    """
+    # Same folder, because a rename is atomic only inside one file system.
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise StorageError(
+            f"cannot write {path}: {error.strerror or error}; free some space or choose a folder "
+            "you may write to"
+        ) from error
+
+
+def read_record(path: Path) -> RunRecord:
+    """Read and check a record of any released schema.
+
+    Raises:
+        RecordError: the file is missing, is not JSON, was changed after it was written, or a
+            field is missing, unknown or invalid; the message names which.
+    """
+    return read_stored_record(path).record
+
+
+def read_stored_record(path: Path, name: str | None = None) -> StoredRecord:
+    """Read and check a record and keep the digest that its file states.
+
+    Args:
+        path: the file.
+        name: what `StoredRecord.path` shall say; default the file's path.
+
+    Raises:
+        RecordError: as for `read_record`.
+    """
+    data, content = _load(path)
+    version = content.get("schema_version")
+    if type(version) is not int or version not in _SCHEMAS:
+        known = ", ".join(map(str, _SCHEMAS))
+        raise RecordError(
+            f"{path} has schema_version {version!r}, but this gmc-bench reads {known}; "
+            "update gmc-bench or write the record again"
+        )
+    schema = _SCHEMAS[version]
+    digest = _check_digest(path, data, content, schema)
+    try:
+        record = RunRecord.model_validate(schema.upgrade(content))
+    except ValidationError as error:
+        raise RecordError(f"{path} is not a valid record: {first_problem(error)}") from error
+    return StoredRecord(name or str(path), record, digest)
+
+
+def json_schema() -> str:
+    """Return the JSON Schema of a record's file, with its digest, as text."""
+    schema = RunRecord.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "gmc-bench run record"
+    schema["properties"]["digest"] = {
+        "description": "SHA-256 of the RFC 8785 form of everything else.",
+        "pattern": "^[0-9a-f]{64}$",
+        "type": "string",
+    }
+    schema["required"] = sorted([*schema["required"], "digest", "schema_version"])
+    return json.dumps(schema, indent=2, sort_keys=True) + "\n"
+
+
+def first_problem(error: ValidationError) -> str:
+    """Say in one line what is wrong with a record's fields."""
+    first = error.errors(include_url=False)[0]
+    field = ".".join(str(step) for step in first["loc"])
+    where = f"field {field!r} is invalid" if field else "fields contradict each other"
+    return f"{where}: {first['msg']}"
+
+
+def read_records(folder: Path) -> RecordFiles:
+    """Read every record below a folder.
+
+    Files named `record.json` are records, and so is every `.json` file below a folder named
+    `results` (the folder given counts). Other files are passed over.
+
+    Args:
+        folder: where to look.
+
+    Returns:
+        The valid records and the refused files; paths are relative to `folder`.
+
+    Raises:
+        RecordError: the folder does not exist.
+    """
+    if not folder.is_dir():
+        raise RecordError(f"the records folder {folder} does not exist; give a folder of records")
+    found = RecordFiles([], [])
+    for path in sorted(folder.rglob("*.json"), key=lambda item: item.relative_to(folder).parts):
+        if not _is_record_file(path, folder):
+            continue
+        name = path.relative_to(folder).as_posix()
+        try:
+            found.records.append(read_stored_record(path, name))
+        except RecordError as error:
+            # Reports must not depend on where the folder lies.
+            found.refused.append(RefusedFile(name, str(error).replace(str(path), "it")))
+    return found
+
+
+def _is_record_file(path: Path, folder: Path) -> bool:
+    folders = {folder.resolve().name, *path.relative_to(folder).parent.parts}
+    return path.is_file() and (path.name == RECORD_NAME or RESULTS_FOLDER in folders)
+
+
+def _load(path: Path) -> tuple[bytes, dict[str, Any]]:
+    try:
+        data = path.read_bytes()
+        content = _parse(data, _double)
+        if isinstance(content, dict) and content.get("schema_version") == 1:
+            content = _parse(data, int)  # Python spelled its floats so that they are told apart
+    except OSError as error:
+        raise RecordError(f"cannot read the record {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:  # JSON and Unicode errors are ValueErrors
+        raise RecordError(f"{path} is not a JSON record: {error}") from error
+    if not isinstance(content, dict):
+        raise RecordError(f"{path} must hold a JSON object, got a {type(content).__name__}")
+    return data, content
+
+
+def _parse(data: bytes, integer: Callable[[str], float]) -> Any:
+    return json.loads(data.decode(), object_pairs_hook=_unique_keys, parse_int=integer)
+
+
+def _double(digits: str) -> float:
+    """Read a number without a point: RFC 8785 spells floats of up to 21 digits like that."""
+    value = int(digits)
+    return value if abs(value) <= _WIDEST_INTEGER else float(digits)
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # A repeated key would let two readers see two different records under one digest.
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        raise ValueError("a key is given twice in one object")
+    return content
+
+
+class _Schema(NamedTuple):
+    """How files of one schema version are checked and brought up to date."""
+
+    canonical: Callable[[Any], bytes]
+    """What their digests are taken from."""
+    line_end_counts: bool
+    """That byte sequence includes the line end of the file."""
+    upgrade: Callable[[dict[str, Any]], dict[str, Any]]
+    """From their fields to those of the present schema."""
+
+
+def _check_digest(path: Path, data: bytes, content: dict[str, Any], schema: _Schema) -> str:
+    """Take the digest out of a record's content and return it, if it fits file and content."""
+    end = b"" if schema.line_end_counts else b"\n"
+    try:
+        whole = schema.canonical(content) + end
+        stated = content.pop("digest", None)
+        actual = _sha256(schema.canonical(content))
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{path} holds a value that no record can hold: {error}") from error
+    if stated is None:
+        raise RecordError(f"{path} has no digest; records are written by gmc-bench, not by hand")
+    if stated != actual:
+        raise RecordError(
+            f"{path} was changed after it was written: its digest is {str(stated)[:12]} but its "
+            f"content has {actual[:12]}; restore the file or run again"
+        )
+    if data != whole:
+        raise RecordError(
+            f"{path} was changed after it was written: it is not spelled the one way in which "
+            "records are written; restore the file"
+        )
+    return actual
+
+
+def _canonical_v1(content: Any) -> bytes:
+    """Return what schema 1 took digests from: like RFC 8785, but numbers as Python spells them."""
+    text = json.dumps(
+        content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+    return f"{text}\n".encode()
+
+
+def _upgrade_v1(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of schema 2: what schema 1 did not state is null or follows from it."""
+    upgraded = {**content, "schema_version": 2, "suite_digest": None, "task_digest": None}
+    if isinstance(content.get("hardware"), dict):
+        upgraded["hardware"] = {**content["hardware"], "instructions": None}
+    returns = content.get("returns")
+    splits = {
+        item.get("split")
+        for item in (returns if isinstance(returns, list) else ())
+        if isinstance(item, dict)
+    }
+    # Only methods with separate weights per body were scored on train bodies alone.
+    upgraded["controller"] = "single_robot" if splits == {"train"} else "shared"
+    return upgraded
+
+
+_SCHEMAS = {
+    1: _Schema(_canonical_v1, True, _upgrade_v1),
+    SCHEMA_VERSION: _Schema(canonical_json, False, dict),
+}
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,117 @@
+"""The record of one verification: episodes of a recorded run, run again and compared."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from gmc_bench.core.errors import RecordError
+from gmc_bench.records.parts import (
+    Amount,
+    Count,
+    Digest,
+    Episode,
+    Flag,
+    Hardware,
+    Mode,
+    Number,
+    Part,
+    Positive,
+    Split,
+    Text,
+)
+from gmc_bench.records.schema import Commit, utc_time
+from gmc_bench.records.store import first_problem, read_sealed, sealed, write_atomic
+
+
+class Difference(Part):
+    """An episode that came out differently."""
+
+    split: Split = Field(description="Split of the body.")
+    mode: Mode = Field(description="How actions were chosen.")
+    body: Text = Field(description="Name of the body.")
+    episode: Positive = Field(description="Which of the body's episodes, counted from 1.")
+    recorded: Episode = Field(description="What the record says.")
+    found: Episode = Field(description="What came out now.")
+
+
+class VerifiedPart(Part):
+    """All episodes of one split and mode."""
+
+    split: Split = Field(description="Split of the bodies.")
+    mode: Mode = Field(description="How actions were chosen.")
+    episodes: Positive = Field(description="Episodes compared.")
+    differing: Count = Field(description="Episodes whose return, length or end differs.")
+    mean_difference: Number = Field(description="Mean over episodes of found - recorded return.")
+    margin: Amount | None = Field(
+        description="Half width of the interval that mean_difference must lie in; null where "
+        "episodes must be equal."
+    )
+    passed: Flag = Field(description="Equal, or inside the margin.")
+
+
+class Verification(Part):
+    """Outcome of running a record's episodes again from its weights."""
+
+    verification_version: Literal[1] = Field(default=1, description="Version of this layout.")
+    record_digest: Digest = Field(description="Digest of the record that was verified.")
+    weights_digest: Digest = Field(description="SHA-256 of the policy file that was run.")
+    created: str = Field(description="When, UTC.")
+    comparison: Literal["exact", "interval"] = Field(
+        description="`exact`: same engine and hardware class, so every episode must be equal; "
+        "`interval`: another one, so means must agree within chance."
+    )
+    parts: tuple[VerifiedPart, ...] = Field(min_length=1, description="What was run again.")
+    first_difference: Difference | None = Field(description="The first episode that differs.")
+    passed: Flag = Field(description="Every part passed.")
+    hardware: Hardware = Field(description="The machine.")
+    versions: dict[str, Text] = Field(description="Version of each package that moves numbers.")
+    git_commit: Commit | None = Field(description="Commit of the checkout; null if none.")
+    git_dirty: Flag | None = Field(description="The checkout had changes; null if none.")
+
+    @model_validator(mode="after")
+    def _fields_agree(self) -> "Verification":
+        utc_time(self.created)
+        if self.passed != all(part.passed for part in self.parts):
+            raise ValueError("passed is not whether all parts passed")
+        if len({(part.split, part.mode) for part in self.parts}) != len(self.parts):
+            raise ValueError("parts lists one split and mode twice")
+        for part in self.parts:
+            if part.differing > part.episodes:
+                raise ValueError(f"more episodes differ in {part.split}, {part.mode} than were run")
+            if (part.margin is None) != (self.comparison == "exact"):
+                raise ValueError("a margin belongs to an interval comparison and only there")
+            exact = part.differing == 0 if part.margin is None else None
+            inside = part.margin is not None and abs(part.mean_difference) <= part.margin
+            if part.passed != (inside if exact is None else exact):
+                raise ValueError(f"passed of {part.split}, {part.mode} contradicts its numbers")
+        if (self.first_difference is not None) != any(part.differing for part in self.parts):
+            raise ValueError("first_difference must be given exactly when an episode differs")
+        return self
+
+
+def write_verification(path: Path, verification: Verification) -> None:
+    """Write a verification with its digest.
+
+    Raises:
+        StorageError: the file could not be written.
+    """
+    write_atomic(path, verification_bytes(verification))
+
+
+def verification_bytes(verification: Verification) -> bytes:
+    """Return the content of a verification's file."""
+    return sealed(verification.model_dump(mode="json"))
+
+
+def read_verification(path: Path) -> tuple[Verification, str]:
+    """Read a verification and its digest.
+
+    Raises:
+        RecordError: the file is missing, was changed, or is no verification.
+    """
+    content, digest = read_sealed(path)
+    try:
+        return Verification.model_validate(content), digest
+    except ValidationError as error:
+        raise RecordError(f"{path} is not a valid verification: {first_problem(error)}") from error

@@ -1,0 +1,46 @@
+import mujoco
+import numpy as np
+import pytest
+
+from gmc_bench.bodies.compiler import compile_mjcf
+from gmc_bench.bodies.mjcf import emit_mjcf
+from gmc_bench.conformance.morphologies import chain, linkage, star
+
+_FLOOR = '<geom name="floor/0" type="plane" size="50 50 1"/>'
+
+
+def _bytes(model):
+    content = np.empty(mujoco.mj_sizeModel(model), np.uint8)
+    mujoco.mj_saveModel(model, None, content)
+    return content
+
+
+@pytest.mark.parametrize("body", [chain(5), star(7), linkage(2)], ids=["chain", "star", "loops"])
+def test_models_differ_in_nothing_but_the_arena(body):
+    text = emit_mjcf(body, floor=_FLOOR)
+    small, usual = compile_mjcf(text), mujoco.MjModel.from_xml_string(text)
+    assert small.narena < 0.2 * usual.narena
+    different = np.flatnonzero(_bytes(small) != _bytes(usual))
+    assert 1 <= len(different) <= 8
+    assert np.ptp(different) < 8  # the bytes of one number
+
+
+@pytest.mark.parametrize("body", [star(30), chain(30)], ids=["star", "chain"])
+def test_a_heap_of_limbs_needs_a_part_of_the_arena(body):
+    model = compile_mjcf(emit_mjcf(body, floor=_FLOOR))
+    data = mujoco.MjData(model)
+    rng = np.random.default_rng(0)
+    # Straight through the floor: as many contacts as there can be.
+    data.qpos[2] = 0.02
+    for _ in range(200):
+        data.ctrl[:] = rng.uniform(-1, 1, model.nu)
+        mujoco.mj_step(model, data)
+    assert data.maxuse_con >= 10
+    assert data.maxuse_arena + data.maxuse_stack < 0.5 * model.narena
+    assert not data.warning[mujoco.mjtWarning.mjWARN_CONTACTFULL].number
+    assert not data.warning[mujoco.mjtWarning.mjWARN_CNSTRFULL].number
+
+
+def test_a_text_that_the_engine_refuses_is_an_error():
+    with pytest.raises(ValueError, match="unrecognized attribute"):
+        compile_mjcf('<mujoco><worldbody><geom wrong="1"/></worldbody></mujoco>')

@@ -1,0 +1,158 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from gmc_bench.bodies import importer
+from gmc_bench.bodies.importer import (
+    PUBLISHED,
+    ImportProblemsError,
+    import_set,
+    read_public_layout,
+)
+from gmc_bench.bodies.store import imported_sets, load_set
+from gmc_bench.core.errors import MorphologySetError
+
+FACTS = {"num_limbs": 2, "dof": 3, "symmetric_limbs": [[0, 1]]}
+
+
+@pytest.fixture(autouse=True)
+def _own_data_dir(monkeypatch, tmp_path):
+    monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path / "data"))
+
+
+@pytest.fixture
+def layout(tmp_path, tiny_body):
+    """A valid set: train a, b (another gear), test c (the same body as a)."""
+    folder = tmp_path / "layout"
+    bodies = {"train/b": tiny_body.replace('"250"', '"300"'), "train/a": tiny_body}
+    for place, text in {**bodies, "test/c": tiny_body}.items():
+        split, name = place.split("/")
+        for part, suffix, content in (
+            ("xml", ".xml", text),
+            ("metadata", ".json", json.dumps(FACTS)),
+        ):
+            (folder / split / part).mkdir(parents=True, exist_ok=True)
+            (folder / split / part / (name + suffix)).write_text(content)
+    return folder
+
+
+def test_import_stores_the_sorted_set_and_reports_repeats(layout):
+    report = import_set("two-bodies", layout)
+
+    assert [body.name for body in report.bodies.split("train")] == ["a", "b"]
+    assert report.bodies.split("train")[0].symmetric_limbs == ((1, 2),)
+    assert report.num_distinct == {"train": 2, "test": 1, "total": 2}
+    assert report.duplicates == {"train": [], "test": []}
+    assert report.seen_in_train == ("c",)
+    assert report.bodies.notes == ("test bodies that are also train bodies: c",)
+    assert load_set("two-bodies") == report.bodies
+    assert report.folder.name == report.bodies.digest
+
+
+def test_published_set_has_the_published_numbers(published_dir):
+    report = import_set("unimals_100", published_dir)
+
+    assert {split: len(members) for split, members in report.bodies.splits.items()} == {
+        "train": 100,
+        "test": 102,
+    }
+    assert report.num_distinct == {"train": 93, "test": 90, "total": 179}
+    assert report.seen_in_train == (
+        "floor-5506-12-12-01-15-33-01",
+        "floor-5506-12-14-01-15-22-01",
+        "floor-5506-2-0-01-11-27-44",
+        "floor-5506-4-14-01-14-32-47",
+        "floor-5506-9-7-01-13-40-02",
+    )
+    assert sum(len(group) - 1 for group in report.duplicates["train"]) == 7
+    assert sum(len(group) - 1 for group in report.duplicates["test"]) == 12
+    unseen = {
+        body.digest for body in report.bodies.split("test") if body.name not in report.seen_in_train
+    }
+    assert len(unseen) == 86
+    assert load_set("unimals_100").digest == PUBLISHED["unimals_100"].digest
+
+
+def test_other_bodies_cannot_take_a_published_or_reserved_name(layout):
+    with pytest.raises(ImportProblemsError, match="not those published as 'unimals_100'"):
+        import_set("unimals_100", layout)
+    with pytest.raises(MorphologySetError, match="reserved for generated sets"):
+        import_set("gmc-unimal-mini-v1", layout)
+    assert imported_sets() == []
+
+
+def test_all_problems_are_collected_and_nothing_is_stored(layout, tiny_body):
+    (layout / "train/xml/a.xml").write_text(tiny_body.replace("</mujoco>", ""))
+    (layout / "train/metadata/b.json").write_text(json.dumps({**FACTS, "dof": 4}))
+    (layout / "test/metadata/c.json").unlink()
+
+    with pytest.raises(ImportProblemsError) as error:
+        import_set("broken", layout)
+
+    problems = error.value.problems
+    assert len(problems) == 3
+    assert "a.xml" in problems[0]
+    assert "not well-formed" in problems[0]
+    assert "b.xml" in problems[1]
+    assert "dof = 4, but the body has 3" in problems[1]
+    assert problems[2].endswith("metadata/c.json")
+    assert "c.xml has no" in problems[2]
+    assert str(error.value).startswith(f"cannot import {layout}: {problems[0]}")
+    assert str(error.value).endswith("and 2 more problems")
+    assert imported_sets() == []
+
+
+def test_one_problem_is_not_counted(layout):
+    (layout / "test/metadata/c.json").unlink()
+    with pytest.raises(ImportProblemsError) as error:
+        read_public_layout("broken", layout)
+    assert str(error.value) == f"cannot import {layout}: {error.value.problems[0]}"
+
+
+def test_missing_folders_and_empty_splits(layout, tmp_path):
+    with pytest.raises(ImportProblemsError) as error:
+        read_public_layout("none", tmp_path / "nowhere")
+    assert len(error.value.problems) == 4
+    for file in layout.glob("test/*/c.*"):
+        file.unlink()
+    with pytest.raises(ImportProblemsError, match=r"holds no \.xml files"):
+        read_public_layout("none", layout)
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ("[]", "its metadata is a list"),
+        ("{", "its metadata cannot be read"),
+        ("[" * 100_000, "its metadata cannot be read"),
+        (json.dumps({**FACTS, "num_limbs": 3}), "num_limbs = 3, but the body has 2"),
+        (json.dumps({"dof": 3}), "num_limbs = None, but the body has 2"),
+        (json.dumps({**FACTS, "symmetric_limbs": [[0, 7]]}), r"symmetric_limbs = \[\[0, 7\]\]"),
+        (json.dumps({**FACTS, "symmetric_limbs": [[0]]}), "expected pairs"),
+        (json.dumps({**FACTS, "symmetric_limbs": 3}), "expected pairs"),
+    ],
+)
+def test_metadata_must_be_valid_and_agree(layout, facts, reason):
+    (layout / "test/metadata/c.json").write_text(facts)
+    with pytest.raises(ImportProblemsError, match=reason):
+        read_public_layout("broken", layout)
+
+
+def test_every_hinge_needs_a_motor(layout, tiny_body):
+    motor = '<motor name="limby/1" joint="limby/1" gear="250"/>'
+    (layout / "test/xml/c.xml").write_text(tiny_body.replace(motor, ""))
+    with pytest.raises(ImportProblemsError, match="joint 'limby/1' has no motor"):
+        read_public_layout("broken", layout)
+
+
+def test_a_body_that_does_not_simulate_is_refused(layout, tiny_body):
+    (layout / "test/xml/c.xml").write_text(tiny_body.replace('"250"', '"1e12"'))
+    with pytest.raises(ImportProblemsError, match="does not simulate"):
+        read_public_layout("broken", layout)
+
+
+def test_published_content_is_recognised_by_its_hash(layout, monkeypatch):
+    known = replace(PUBLISHED["unimals_100"], digest=read_public_layout("x", layout).digest)
+    monkeypatch.setitem(importer.PUBLISHED, "unimals_100", known)
+    assert import_set("unimals_100", layout).bodies.source == known.source

@@ -1,0 +1,200 @@
+import os
+
+import pytest
+
+from gmc_bench.bodies.model_files import collect_files
+from gmc_bench.core.errors import MorphologyError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    inside = tmp_path / "robot"
+    inside.mkdir()
+    (tmp_path / "canary.stl").write_text("secret")
+    return inside
+
+
+def _collect(folder, text, name="robot.xml"):
+    (folder / name).write_text(text)
+    return collect_files(folder / name)
+
+
+def test_collects_includes_meshes_and_what_includes_refer_to(folder):
+    (folder / "parts" / "deep").mkdir(parents=True)
+    (folder / "parts" / "legs.xml").write_text("<mujoco><mesh file='deep/leg.stl'/></mujoco>")
+    (folder / "parts" / "deep" / "leg.stl").write_bytes(b"leg")
+    (folder / "meshes").mkdir()
+    (folder / "meshes" / "torso &.obj").write_bytes(b"torso")
+    (folder / "unused.stl").write_bytes(b"unused")
+    found = _collect(
+        folder,
+        '<mujoco><compiler meshdir="meshes/"/><include file="parts/legs.xml"/>'
+        '<mesh file="torso &amp;.obj"/><mesh file="missing.stl"/></mujoco>',
+    )
+    assert set(found.files) == {"legs.xml", "leg.stl", "torso &.obj"}
+    assert found.files["leg.stl"] == b"leg"
+    assert (found.name, found.urdf) == ("robot", False)
+
+
+@pytest.mark.parametrize(
+    "uri", ["package://some/meshes/a.stl", "package://meshes/a.stl", "meshes/a.stl"]
+)
+def test_urdf_packages_are_looked_up_in_the_folder(folder, uri):
+    (folder / "meshes").mkdir()
+    (folder / "meshes" / "a.stl").write_bytes(b"a")
+    found = _collect(
+        folder, f"<?xml version='1.0'?><!-- <mujoco> --><robot><mesh filename='{uri}'/>"
+    )
+    assert found.files == {"a.stl": b"a"}
+    assert found.urdf
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "../canary.stl", "parts/../../canary.stl", "{parent}/canary.stl", "link.stl",
+        "way/canary.stl", "..\\canary.stl", "C:\\canary.stl", "/etc/passwd", "//etc/passwd",
+        "&#46;&#46;/canary.stl", "file:///etc/passwd", "package://../canary.stl",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "element", ["include file=", "mesh file=", "mesh filename=", "texture fileup ="]
+)
+def test_refuses_references_out_of_the_folder(folder, reference, element):
+    (folder / "parts").mkdir()
+    (folder / "link.stl").symlink_to(folder.parent / "canary.stl")
+    (folder / "way").symlink_to(folder.parent)
+    reference = reference.format(parent=folder.parent)
+    with pytest.raises(MorphologyError, match="outside its folder"):
+        _collect(folder, f'<mujoco><{element}"{reference}"/></mujoco>')
+
+
+@pytest.mark.parametrize("attribute", ["meshdir", "assetdir", "texturedir"])
+def test_refuses_asset_folders_out_of_the_folder(folder, attribute):
+    with pytest.raises(MorphologyError, match="outside its folder"):
+        _collect(folder, f'<mujoco><compiler {attribute}=".."/><mesh file="canary.stl"/></mujoco>')
+
+
+def test_links_that_stay_inside_are_followed(folder):
+    (folder / "real.stl").write_bytes(b"real")
+    (folder / "link.stl").symlink_to("real.stl")
+    assert _collect(folder, '<mujoco><mesh file="link.stl"/></mujoco>').files == {
+        "link.stl": b"real"
+    }
+
+
+def test_two_files_of_one_name_are_refused(folder):
+    for name in ("a", "b"):
+        (folder / name).mkdir()
+        (folder / name / "part.stl").write_text(name)
+    text = '<mujoco><mesh file="a/part.stl"/><mesh file="b/part.stl"/></mujoco>'
+    with pytest.raises(MorphologyError, match=r"two different files called 'part\.stl'"):
+        _collect(folder, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("<!DOCTYPE mujoco [<!ENTITY a 'b'>]><mujoco/>", "document type"),
+        ("".join(f'<mesh file="m{i}.stl"/>' for i in range(600)), "more than 500 files"),
+        ("".join(f'<compiler meshdir="m{i}"/>' for i in range(20)), "16 folders"),
+        ("<mujoco>" + " " * (1 << 23), "too large"),
+    ],
+)
+def test_refuses_what_is_too_much(folder, text, reason):
+    with pytest.raises(MorphologyError, match=reason):
+        _collect(folder, text)
+
+
+def test_pipes_folders_and_missing_files_are_refused(folder):
+    os.mkfifo(folder / "pipe.xml")
+    with pytest.raises(MorphologyError, match="not a regular file"):
+        collect_files(folder / "pipe.xml")
+    with pytest.raises(MorphologyError, match="cannot read"):
+        collect_files(folder / "nothing.xml")
+    with pytest.raises(MorphologyError, match=r"not a regular file|cannot read"):
+        collect_files(folder)
+    (folder / "latin.xml").write_bytes(b"<mujoco model='\xe4'/>")
+    with pytest.raises(MorphologyError, match="not UTF-8"):
+        collect_files(folder / "latin.xml")
+
+
+def test_hostile_texts_take_no_time(folder):
+    for text in ("<!--" * 500_000, 'file="' * 300_000, "<?" * 1_000_000, "file " * 500_000):
+        _collect(folder, text)  # the test's own time limit is the judge
+
+
+def test_what_is_no_reference_of_the_robot_is_not_followed(folder):
+    found = _collect(
+        folder,
+        '<robot><!-- <mesh filename="../old.stl"/> <xacro:x/> --><visual><geometry><mesh '
+        'filename="/visual/part.stl"/></geometry></visual><gazebo><plugin '
+        'filename="/opt/lib/control.so"/></gazebo><mesh filename="part.stl"/></robot>',
+        "robot.urdf",
+    )
+    assert found.files == {}
+    assert found.missing == ("/opt/lib/control.so", "part.stl")
+    with pytest.raises(MorphologyError, match="outside its folder"):
+        _collect(
+            folder,
+            '<robot><mujoco><compiler discardvisual="false"/></mujoco>'
+            '<visual><mesh filename="/visual/part.stl"/></visual></robot>',
+        )
+
+
+def test_shapes_for_the_eye_do_not_stand_in_the_way_of_those_for_contacts(folder):
+    for kind in ("visual", "collision"):
+        (folder / kind).mkdir()
+        (folder / kind / "a.stl").write_text(kind)
+    shapes = "".join(
+        f'<{kind}><geometry><mesh filename="{kind}/a.stl"/></geometry></{kind}>'
+        for kind in ("visual", "collision")
+    )
+    assert _collect(folder, f"<robot>{shapes}</robot>").files == {"a.stl": b"collision"}
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["package://robot/meshes/a.stl", "package://meshes/a.stl", "../meshes/a.stl"],
+)
+def test_a_wider_root_opens_the_folders_of_a_package(folder, reference):
+    for name in ("meshes", "urdf"):
+        (folder / name).mkdir()
+    (folder / "meshes" / "a.stl").write_bytes(b"a")
+    path = folder / "urdf" / "robot.urdf"
+    path.write_text(f'<robot><mesh filename="{reference}"/></robot>')
+    assert collect_files(path, folder).files == {"a.stl": b"a"}
+    found = collect_files(path, folder.parent).files  # the folder is the package `robot` there
+    assert (found == {"a.stl": b"a"}) == (reference != "package://meshes/a.stl")
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["../../canary.stl", "package://robot/../../canary.stl", "../way/canary.stl", "{parent}/a.stl"],
+)
+def test_nothing_outside_the_root_is_read(folder, reference):
+    (folder / "urdf").mkdir()
+    (folder / "way").symlink_to(folder.parent)
+    path = folder / "urdf" / "robot.urdf"
+    path.write_text(f'<robot><mesh filename="{reference.format(parent=folder.parent)}"/></robot>')
+    with pytest.raises(MorphologyError, match="outside its folder"):
+        collect_files(path, folder)
+
+
+def test_a_link_to_a_model_must_stay_in_the_root(folder):
+    (folder.parent / "other.xml").write_text("<mujoco/>")
+    (folder / "link.xml").symlink_to("../other.xml")
+    assert collect_files(folder / "link.xml").name == "link"
+    with pytest.raises(MorphologyError, match=r"'link' leads to .*, which is outside of"):
+        collect_files(folder / "link.xml", folder)
+    with pytest.raises(MorphologyError, match="is no folder"):
+        collect_files(folder / "link.xml", folder / "nothing")
+
+
+def test_templates_are_refused_with_the_way_out(folder):
+    with pytest.raises(MorphologyError, match="is a xacro template; expand it"):
+        _collect(folder, '<robot><xacro:property name="m" value="1"/></robot>', "a.xacro")
+
+
+def test_names_hold_no_control_characters(folder):
+    assert _collect(folder, "<mujoco/>", "new\nline.xml").name == "new_line"

@@ -1,0 +1,363 @@
+from dataclasses import replace
+from pathlib import Path
+
+import gymnasium
+import mujoco
+import numpy as np
+import pytest
+from tests.unit.morphology import foreign_robots as robots
+
+from gmc_bench.bodies.importer import ImportProblemsError
+from gmc_bench.bodies.mjcf import emit_mjcf, parse_mjcf
+from gmc_bench.bodies.robot_import import import_robots, read_robot, set_id_of
+from gmc_bench.bodies.robot_report import render_robot
+from gmc_bench.bodies.store import load_set
+from gmc_bench.core.errors import MorphologyError, MorphologySetError
+from gmc_bench.robots import ROBOTS
+from gmc_bench.robots.mjcf import build_mjcf
+from gmc_bench.sim.model import Scene, compile_model
+from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.tokens.table import build_table
+
+BACK = '<joint name="k" type="fixed"><parent link="bar"/><child link="base"/></joint></robot>'
+GYMNASIUM = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
+
+
+@pytest.fixture
+def read(sandbox, tmp_path):
+    """Read a robot from a text, or from a file."""
+
+    def read_one(source, name="robot.xml", **options):
+        if isinstance(source, str):
+            (tmp_path / "meshes").mkdir(exist_ok=True)
+            (tmp_path / "meshes" / "part.obj").write_text(robots.PART)
+            path = tmp_path / name
+            path.write_text(source)
+        else:
+            path = source
+        return read_robot(path, sandbox, seconds=options.pop("seconds", 0.5), **options)
+
+    return read_one
+
+
+@pytest.mark.parametrize(
+    ("file", "limbs", "joints", "actuators", "slots"),
+    [
+        ("ant.xml", 9, 8, 8, 1),
+        ("half_cheetah.xml", 7, 6, 6, 1),
+        ("walker2d_v5.xml", 7, 6, 6, 1),
+        ("hopper.xml", 4, 3, 3, 1),
+        ("humanoid.xml", 11, 17, 17, 3),
+    ],
+)
+def test_gymnasium_robots_are_read_written_and_read_back(
+    read, file, limbs, joints, actuators, slots
+):
+    found = read(GYMNASIUM / file)
+    body = found.body
+    assert (body.num_limbs, body.num_joints, body.num_actuators) == (limbs, joints, actuators)
+    assert body.joints_per_limb == slots
+    assert all(limb.inertia is None for limb in body.limbs)  # uniform shapes say it all
+    assert parse_mjcf(emit_mjcf(body), body.name) == body
+
+
+def test_the_ant_maps_to_tokens_as_its_report_says(read):
+    found = read(GYMNASIUM / "ant.xml")
+    torso = found.body.limbs[0]
+    assert (torso.geom.kind, len(torso.more_geoms)) == (
+        "sphere",
+        4,
+    )  # the first leg parts are rigid
+    assert (torso.geom.contype, torso.geom.conaffinity) == (1, 0)  # legs pass through each other
+    assert {motor.gear for motor in found.body.actuators} == {150.0}
+    ankle = found.body.limbs[2].joints[0]
+    assert ankle.range == pytest.approx((0.0, np.radians(40)))  # 30 to 70 degrees in the file
+    text = render_robot(found)
+    assert "slot 0: hinge ankle_1, 0 to 0.698 rad, motor 150" in text
+    assert "moved into the ranges of joints: ankle_1, ankle_2, ankle_3, ankle_4" in text
+
+
+def test_control_ranges_are_folded_into_gears(read):
+    body = read(GYMNASIUM / "humanoid.xml").body
+    gears = {motor.joint: motor.gear for motor in body.actuators}
+    assert gears["abdomen_y"] == pytest.approx(40.0)  # gear 100, control -0.4 to 0.4
+    assert gears["right_hip_y"] == pytest.approx(120.0)
+
+
+def test_planar_robots_move_freely(read):
+    found = read(GYMNASIUM / "half_cheetah.xml")
+    assert "the torso moves freely now, instead of by rootx, rootz, rooty" in found.notes
+
+
+def test_robots_start_above_the_ground_and_do_not_count_as_fallen(read):
+    for source in (GYMNASIUM / "humanoid.xml", robots.SERVO, robots.quadruped_urdf()):
+        found = read(source)
+        scene = Scene(floor='<geom type="box" size="9 9 1"/>', spawn=(0.0, 0.0, 1.0))
+        compiled = compile_model(found.body, scene)
+        data = mujoco.MjData(compiled.model)
+        mujoco.mj_forward(compiled.model, data)
+        distance = min(
+            mujoco.mj_geomDistance(compiled.model, data, 0, geom, 9.0, None)
+            for geom in range(1, compiled.model.ngeom)
+            if compiled.model.geom_contype[geom]
+        )
+        assert distance == pytest.approx(0.2, abs=1e-4)
+        assert not any("counts as fallen" in doubt for doubt in found.doubts)
+
+
+def _accelerations(model, joints, values, speeds, controls):
+    """Accelerations of the torso and joints, without contacts and limits."""
+    model.opt.disableflags |= (
+        mujoco.mjtDisableBit.mjDSBL_CONTACT
+        | mujoco.mjtDisableBit.mjDSBL_LIMIT
+        | mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS
+    )
+    data = mujoco.MjData(model)
+    data.qpos[:7] = [0.1, 0.2, 0.9, 0.8, 0.2, -0.4, 0.4]
+    data.qpos[3:7] /= np.linalg.norm(data.qpos[3:7])
+    data.qvel[:6] = [0.3, -0.2, 0.1, 0.5, -0.6, 0.7]
+    for joint in joints:
+        data.joint(joint).qpos = values[joint]
+        data.joint(joint).qvel = speeds[joint]
+    data.ctrl[:] = controls
+    mujoco.mj_forward(model, data)
+    return np.concatenate([data.qacc[:6], *(data.joint(joint).qacc for joint in joints)])
+
+
+@pytest.mark.parametrize("name", ["ant", "humanoid", "servo"])
+def test_the_physics_is_that_of_the_file(read, tmp_path, name):
+    if name == "servo":
+        body = read(robots.SERVO).body
+        source = mujoco.MjModel.from_xml_path(str(tmp_path / "robot.xml"))
+        start = dict(zip(["a1", "a2", "b1", "c1"], [0.3, 0.01, 0.4, -0.2], strict=True))
+    else:
+        body = read(GYMNASIUM / f"{name}.xml").body
+        source = mujoco.MjModel.from_xml_path(str(GYMNASIUM / f"{name}.xml"))
+        start = {}
+        for limb in body.limbs:
+            for joint in limb.joints:
+                lower, upper = source.joint(joint.name).range
+                start[joint.name] = float(np.clip(0.0, lower, upper))
+    rng = np.random.default_rng(0)
+    joints = [joint.name for limb in body.limbs for joint in limb.joints]
+    moved = {joint: rng.uniform(-0.1, 0.1) for joint in joints}
+    speeds = {joint: rng.uniform(-1, 1) for joint in joints}
+    by_joint = {motor.joint: rng.uniform(-1, 1) for motor in body.actuators}
+
+    controls = []
+    for actuator in range(source.nu):
+        joint = source.joint(int(source.actuator_trnid[actuator, 0])).name
+        low, high = source.actuator_ctrlrange[actuator]
+        if not source.actuator_ctrllimited[actuator]:
+            low, high = -1.0, 1.0
+        controls.append((low + high) / 2 + by_joint[joint] * (high - low) / 2)
+    expected = _accelerations(
+        source, joints, {j: start[j] + moved[j] for j in joints}, speeds, controls
+    )
+    written = mujoco.MjModel.from_xml_string(emit_mjcf(body))
+    own = [by_joint[motor.joint] for motor in body.actuators]
+    found = _accelerations(written, joints, moved, speeds, own)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+
+
+def test_servos_slides_and_exclusions_keep_their_meaning(read):
+    body = read(robots.SERVO).body
+    places = {limb.name: i for i, limb in enumerate(body.limbs)}
+    assert body.exclusions == (tuple(sorted((places["a"], places["c"]))),)
+    motors = {motor.joint: motor for motor in body.actuators}
+    # The target 0.8 u, seen from the start value 0.3.
+    assert motors["a1"].kind == "position"
+    assert motors["a1"].gear == pytest.approx(8.0)
+    assert motors["a1"].bias == pytest.approx((-3.0, -10.0, -0.3))
+    assert motors["a2"].torque_range == pytest.approx((-50.0, 50.0))
+    assert (motors["a2"].gear, motors["a2"].bias[0]) == pytest.approx((50.0, 50.0))
+    assert motors["c1"].kind == "velocity"
+    joints = {joint.name: joint for limb in body.limbs for joint in limb.joints}
+    assert joints["a2"].kind == "slide"
+    assert joints["a1"].friction_loss == 0.1
+    assert joints["a1"].spring_reference == pytest.approx(np.radians(5) - 0.3)
+    assert not joints["b1"].limited
+    assert parse_mjcf(emit_mjcf(body), body.name) == body
+
+
+def test_the_start_pose_can_be_chosen(read):
+    home, zero = read(robots.SERVO), read(robots.SERVO, keyframe="none")
+    low = [robot.body.limbs[1].joints[0].range[0] for robot in (home, zero)]
+    assert low == pytest.approx([np.radians(-60) - 0.3, np.radians(-70)])
+    with pytest.raises(MorphologyError, match="has no keyframe 'stand'; it has"):
+        read(robots.SERVO, keyframe="stand")
+
+
+def test_a_urdf_quadruped_gets_motors_and_a_free_base(read):
+    found = read(robots.quadruped_urdf(), "quad.urdf")
+    body = found.body
+    assert (body.num_limbs, body.num_joints, body.num_actuators) == (13, 12, 12)
+    gears = {motor.joint: motor.gear for motor in body.actuators}
+    assert (gears["fl_abduct"], gears["rr_knee"]) == (20.0, 30.0)
+    assert sum(limb.inertia.mass if limb.inertia else
+               limb.geom.density * limb.geom.volume for limb in body.limbs) == pytest.approx(
+        6 + 4 * 1.86
+    )  # fmt: skip
+    text = render_robot(found)
+    assert "URDF has no motors" in text
+    assert "limbs without shape, shown as balls that touch nothing: fl_hip" in text
+    knee = next(j for limb in body.limbs for j in limb.joints if j.name == "fl_knee")
+    assert knee.range == pytest.approx((-1.8, 0.0))
+
+
+def test_a_quadruped_of_the_package_is_read(read):
+    found = read(build_mjcf(ROBOTS["go1"]), "go1.xml")
+    assert (found.body.num_limbs, found.body.num_actuators) == (13, 12)
+    assert {limb.name for limb in found.body.limbs} >= {"trunk", "FL_calf"}
+
+
+def test_bodies_that_only_chain_joints_become_slots(read, tmp_path):
+    found = read(robots.WALKER, seconds=0.0)
+    body = found.body
+    assert [limb.name for limb in body.limbs] == ["t", "leg"]
+    assert [joint.name for joint in body.limbs[1].joints] == ["yaw", "roll", "pitch2"]
+    assert "actuators that drive no joint of a limb are left out: pitch" in found.notes
+
+    # The leg moves as in the file.
+    source = mujoco.MjModel.from_xml_path(str(tmp_path / "robot.xml"))
+    written = mujoco.MjModel.from_xml_string(emit_mjcf(body))
+    places = []
+    for model in (source, written):
+        data = mujoco.MjData(model)
+        for name, value in (("yaw", 0.4), ("roll", -0.3), ("pitch2", -0.7)):
+            data.joint(name).qpos = value
+        mujoco.mj_kinematics(model, data)
+        torso, leg = data.body("t"), data.body("leg")
+        places.append(np.concatenate([leg.xpos - torso.xpos, leg.xmat]))
+    np.testing.assert_allclose(places[0], places[1], atol=1e-9)
+
+
+def test_constraints_become_loops(read):
+    found = read(robots.FOUR_BAR)
+    (loop,) = found.body.loops
+    names = [found.body.limbs[end].name for end in (loop.first, loop.second)]
+    assert (names, loop.kind, loop.anchor) == (["bar", "r"], "connect", (0.0, -0.3, 0.0))
+    assert 0 < found.trial["opening"] < 0.005
+    assert any("constraints of other kinds than loops are left out" in n for n in found.notes)
+    assert "loop: connect of bar and r" in render_robot(found)
+
+
+def test_a_weld_between_limbs_becomes_a_loop(read):
+    text = robots.FOUR_BAR.replace("<connect", "<weld").replace("0 -.3 0", "0 0 -.2")
+    (loop,) = read(text).body.loops
+    assert loop.kind == "weld"
+    assert loop.anchor == pytest.approx((0.0, -0.3, 0.0))  # in the frame of the bar
+
+
+def test_a_link_with_two_parents_closes_a_loop(read):
+    body = read(robots.looped_urdf(), "loop.urdf").body
+    (loop,) = body.loops
+    assert body.limbs[loop.first].name == "bar"
+    assert loop.anchor == pytest.approx((0.0, -0.4, 0.2))
+    assert read(robots.looped_urdf("fixed"), "loop.urdf").body.loops[0].kind == "weld"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (robots.looped_urdf("prismatic"), "closes a loop by the 'prismatic' joint"),
+        (robots.looped_urdf(closing="0 -0.1 0.2"), "open by 0.3 m in the start pose"),
+        (robots.looped_urdf().replace("</robot>", BACK), "has no base"),
+        (robots.FOUR_BAR.replace("<freejoint/>", "").replace("</body>\n  </worldbody>",
+         '</body><body name="u"><joint/><geom size="1"/></body></worldbody>').replace(
+         '<motor joint="l" gear="10" ctrlrange="-1 1" ctrllimited="true"/>', ""),
+         "holds 't', 'u'; expected one robot"),
+        (robots.WALKER.replace('joint name="roll" axis="0 1 0"', 'joint name="roll" type="ball"'),
+         "refused by MuJoCo"),
+        (robots.FOUR_BAR.replace('<joint name="bar" axis="1 0 0" range="-60 60"',
+         '<joint name="bar" type="ball"'), "the ball joint 'bar'"),
+        (robots.FOUR_BAR.replace("<motor", "<general dyntype='integrator'"), "has no actuators"),
+        ("<mujoco><worldbody><body/></worldbody></mujoco>", "holds nothing that moves"),
+        ("<mujoco/>", "holds nothing that moves"),
+        (robots.FOUR_BAR.replace('gear="10"', 'gear="1e9"'), "does not simulate"),
+        (robots.FOUR_BAR.replace("<geom", '<geom contype="0" conaffinity="0"'), "no shape that"),
+    ],
+)  # fmt: skip
+def test_refuses_with_a_reason(read, text, reason):
+    with pytest.raises(MorphologyError) as error:
+        read(text)
+    assert reason in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_low_torso_frame_is_moved_up(read):
+    lowered = robots.SERVO.replace('pos="0 0 .4"', 'pos="0 0 0"').replace(
+        'pos=".15 0 0"', 'pos=".15 0 .6"'
+    )
+    lowered = lowered.replace('pos="-.15 0 0"', 'pos="-.15 0 .6"').replace(
+        'size=".2 .1 .06" mass', 'size=".2 .1 .06" pos="0 0 .6" mass'
+    )
+    shifted = lowered.replace("0 0 .5 1 0 0 0", "0 0 0 1 0 0 0")
+    found = read(shifted.replace('fromto="0 0 0 0 0 -.2"', 'fromto="0 0 0 0 0 -.35"'))
+    assert "the torso's frame is moved up to its centre of mass" in found.notes
+    assert found.body.limbs[0].geom.start == pytest.approx((0.0, 0.0, 0.0), abs=1e-9)
+
+
+def test_mistakes_are_pointed_out(read):
+    heavy = robots.FOUR_BAR.replace('mass="3"', 'mass="3000"').replace(
+        'range="-60 60"', 'range="-1 1"'
+    )
+    doubts = " | ".join(read(heavy).doubts)
+    assert "are its units kg and m?" in doubts
+    assert "motors are very weak" in doubts
+    assert "the joint 'bar' moves by 0.035 only" in doubts
+    assert "no actuator drives bar, r" in doubts
+
+
+def test_tokens_hold_what_servos_can_do(read):
+    body = read(robots.SERVO).body
+    scene = Scene(floor='<geom type="plane" size="0 0 1"/>')
+    spec = TokenSpec(max_limbs=4, joints_per_limb=2)
+    table = build_table([compile_model(body, scene)], spec)
+    column = int(np.searchsorted(spec.context_indices, spec.slice("gear/0").start))
+    gears = {limb.name: float(table.context[0, i, column]) for i, limb in enumerate(body.limbs)}
+    assert gears == pytest.approx({"torso": 0.0, "a": 8.0, "b": 10.0, "c": 6.0})
+
+
+def test_imported_robots_are_kept_as_a_set(monkeypatch, tmp_path):
+    monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path / "data"))
+    folder = tmp_path / "robots"
+    (folder / "meshes").mkdir(parents=True)
+    (folder / "meshes" / "part.obj").write_text(robots.PART)
+    (folder / "a_servo.xml").write_text(robots.SERVO)
+    (folder / "loop.urdf").write_text(robots.looped_urdf())
+    report = import_robots("mine", folder, seconds=0.1)
+    stored = load_set("mine")
+    assert stored == report.bodies
+    assert [body.name for body in stored.split("test")] == ["a_servo", "loop"]
+    assert stored.split("train") == stored.split("test")
+    assert stored.split("train")[1].loops
+
+    (folder / "broken.xml").write_text("<mujoco>")
+    (folder / "other.xml").write_text("<mujoco/>")
+    with pytest.raises(ImportProblemsError, match=r"'broken' is refused .*and 1 more problem\)"):
+        import_robots("mine", folder, seconds=0.1)
+    assert load_set("mine") == stored  # nothing changed
+
+    with pytest.raises(MorphologySetError, match="reserved"):
+        import_robots("gmc-mine", folder)
+    with pytest.raises(MorphologySetError, match="holds no robot files"):
+        import_robots("mine", folder / "meshes")
+    (folder / "loop.xml").write_text("<mujoco/>")
+    with pytest.raises(MorphologySetError, match="two robot files called 'loop'"):
+        import_robots("mine", folder)
+
+
+def test_importing_twice_gives_the_same_body(read):
+    first, second = (read(robots.quadruped_urdf(), "quad.urdf").body for _ in range(2))
+    assert first == second
+    other = replace(first, exclusions=((1, 3),))
+    assert other.digest != first.digest
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [("My Robot.v2.xml", "my-robot-v2"), ("_.urdf", "robot"), ("ant.xml", "ant")],
+)
+def test_sets_are_named_after_files(path, expected):
+    assert set_id_of(Path(path)) == expected

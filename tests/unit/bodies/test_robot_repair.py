@@ -1,0 +1,163 @@
+"""Robots as files say them in ways of their own, from the file to the body."""
+
+import mujoco
+import numpy as np
+import pytest
+from tests.unit.morphology import foreign_robots as robots
+
+from gmc_bench.bodies.mjcf import emit_mjcf, parse_mjcf
+from gmc_bench.bodies.robot_import import read_robot
+from gmc_bench.core.errors import MorphologyError
+
+SCENERY = {"t": "floor/0", "l": "wall/1", "bar": "patch/2", "r": "floor"}
+
+
+@pytest.fixture
+def read(sandbox, tmp_path):
+    def read_one(text, name="robot.xml"):
+        (tmp_path / name).write_text(text)
+        return read_robot(tmp_path / name, sandbox, seconds=0.1)
+
+    return read_one
+
+
+def _four_bar(*changes):
+    text = robots.FOUR_BAR
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+def _joint(found, name):
+    return next(j for limb in found.body.limbs for j in limb.joints if j.name == name)
+
+
+def test_limits_beyond_any_use_are_none(read):
+    text = robots.looped_urdf().replace('lower="-0.6"', 'lower="-1e16"')
+    text = text.replace('upper="0.6"', 'upper="1e16"').replace('effort="10"', 'effort="1e12"')
+    found = read(text, "loop.urdf")
+    joint = _joint(found, "jl")
+    assert not joint.limited
+    assert joint.range == pytest.approx((-np.pi, np.pi))
+    # 4.5 kg weigh 44.1 N.
+    assert {motor.gear for motor in found.body.actuators} == {4.41}
+    assert "endless limits of torques are left out: jl, jb, jr" in found.notes
+
+    text = robots.looped_urdf().replace('upper="0.6"', 'upper="1e16"')
+    joint = _joint(read(text, "loop.urdf"), "jl")
+    assert joint.limited
+    assert joint.range == pytest.approx((-0.6, 100.0))
+
+
+def test_robots_that_touch_only_the_ground_of_their_file_touch_this_one(read):
+    bits = ("<geom type", '<geom contype="2" conaffinity="6" type')
+    plane = ("<worldbody>", '<worldbody><geom type="plane" size="1 1 1" conaffinity="2"/>')
+    found = read(_four_bar(bits, plane))
+    assert {(g.contype, g.conaffinity) for limb in found.body.limbs for g in limb.geoms} == {(3, 6)}
+    assert "contact bits are changed, so that the robot touches the ground" in found.notes
+
+    found = read(_four_bar(("<geom type", '<geom contype="-1" conaffinity="-1" type')))
+    assert found.body.limbs[0].geom.contype == 2**31 - 1
+
+
+def test_names_of_scenery_are_free_for_the_scenery(read):
+    changes = [(f'name="{old}" pos', f'name="{new}" pos') for old, new in SCENERY.items()]
+    ends = ('body1="bar" body2="r"', 'body1="patch/2" body2="floor"')
+    body = read(_four_bar(*changes, ends)).body
+    names = [limb.name for limb in body.limbs]
+    assert names == ["limb floor/0", "limb wall/1", "limb patch/2", "floor"]
+    assert parse_mjcf(emit_mjcf(body), body.name) == body
+
+
+def test_what_motors_add_to_their_joints_is_kept(read):
+    found = read(_four_bar(('gear="10"', 'gear="10" armature=".02" damping=".03"')))
+    joint = _joint(found, "l")
+    assert (joint.armature, joint.damping) == pytest.approx((2.0, 4.0))  # gear squared, plus 1
+    source = robots.FOUR_BAR.replace('gear="10"', 'gear="10" armature=".02" damping=".03"')
+    masses = []
+    for text in (source, emit_mjcf(found.body)):
+        model = mujoco.MjModel.from_xml_string(text)
+        data = mujoco.MjData(model)
+        data.joint("l").qvel = 1.0
+        mujoco.mj_forward(model, data)
+        masses.append((model.joint("l").dofadr[0], data.qfrc_passive[6], data.qacc[6]))
+    assert masses[0][:2] == pytest.approx(masses[1][:2])
+
+
+def test_actuators_with_several_controls_do_not_shift_the_others(read):
+    found = read(
+        _four_bar(
+            ("<actuator>", '<actuator><pid joint="r" kp="1" ctrlrange="-9 9"/>'),
+            ('ctrlrange="-1 1"', 'ctrlrange="-3 3" delay=".01" nsample="3"'),
+        )
+    )
+    assert {motor.joint: motor.gear for motor in found.body.actuators} == {"l": 30.0}
+    assert "delays of actuators are left out: l" in found.notes
+
+
+def test_higher_powers_are_told(read):
+    found = read(_four_bar(('name="bar" axis', 'name="bar" stiffness="1 2 3" axis')))
+    assert "higher powers of damping and stiffness are left out: bar" in found.notes
+
+
+def test_a_turned_weld_is_not_closed(read):
+    old = '<connect body1="bar" body2="r" anchor="0 -.3 0"/>'
+    new = '<weld body1="bar" body2="r" anchor="0 0 -.2" relpose="0 -.3 0 {}"/>'
+    assert read(_four_bar((old, new.format("1 0 0 0")))).body.loops[0].kind == "weld"
+    with pytest.raises(MorphologyError, match=r"a weld of 'bar' and 'r' that is turned by 1\.57"):
+        read(_four_bar((old, new.format("1 0 0 1"))))
+    turned = robots.looped_urdf("fixed").replace(
+        '<origin xyz="0 -0.4 0.2"/>', '<origin xyz="0 -0.4 0.2" rpy="0 0 0.5"/>'
+    )
+    with pytest.raises(MorphologyError, match=r"that is turned by 0\.5 rad"):
+        read(turned, "loop.urdf")
+
+
+def test_links_between_the_world_and_the_torso_keep_mass_and_joints(read):
+    base = (
+        '<body name="base" pos="0 0 1"><freejoint/><inertial pos="0 0 0" mass=".05" '
+        'diaginertia="1e-4 1e-4 1e-4"/><body name="t">'
+    )
+    wrapped = [
+        ('<body name="t" pos="0 0 1">\n      <freejoint/>', base),
+        ("</worldbody>", "</body></worldbody>"),
+    ]
+    body = read(_four_bar(*wrapped)).body
+    assert [limb.name for limb in body.limbs] == ["t", "l", "bar", "r"]
+    assert body.limbs[0].inertia is not None
+    assert body.limbs[0].inertia.mass == pytest.approx(3.05)
+
+    wrapped[0] = (wrapped[0][0], base + '<joint name="waist" axis="0 0 1"/>')
+    body = read(_four_bar(*wrapped)).body
+    assert [limb.name for limb in body.limbs] == ["base", "t", "l", "bar", "r"]
+    assert body.limbs[1].joints[0].name == "waist"
+
+
+@pytest.mark.parametrize("size", ['memory="64G"', 'njmax="8000" nconmax="4000"', 'nstack="1000"'])
+def test_sizes_for_simulations_do_not_matter(read, size):
+    assert read(_four_bar(("<worldbody>", f"<size {size}/><worldbody>"))).body.num_limbs == 4
+
+
+def test_gravity_of_another_direction_is_pointed_out(read):
+    found = read(_four_bar(("<worldbody>", '<option gravity="0 -9.81 0"/><worldbody>')))
+    assert any("gravity is 0 -9.81 0 m/s^2 in the file" in doubt for doubt in found.doubts)
+    assert not any("gravity" in doubt for doubt in read(robots.FOUR_BAR).doubts)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (("<motor", "<general dyntype='integrator'"),
+         "has no actuators that can be kept (actuators other than motors, position and velocity "
+         "servos are left out: l); add a motor"),
+        (('name="bar" axis="1 0 0" range="-60 60"', 'type="ball"'), "the ball joint of 'bar'"),
+        (("<worldbody>", '<asset><mesh file="no.obj"/></asset><worldbody>'),
+         "needs the file 'no.obj', which is not in its folder"),
+        (('gear="10"', 'gear="1e9"'), "and its file steps by 2 ms only"),
+    ],
+)  # fmt: skip
+def test_refusals_say_what_to_do(read, change, reason):
+    with pytest.raises(MorphologyError) as error:
+        read(_four_bar(change))
+    assert reason in str(error.value)

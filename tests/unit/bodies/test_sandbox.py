@@ -1,0 +1,108 @@
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from tests.unit.morphology import foreign_robots as robots
+
+from gmc_bench.bodies.sandbox import FlawError, Sandbox
+
+TINY = '<mujoco><worldbody><body><freejoint/><geom size="1"/></body></worldbody></mujoco>'
+linux = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox(seconds=2) as started:
+        started.read(TINY, {})
+        yield started
+
+
+def _pid(sandbox):
+    sandbox.read(TINY, {})
+    return sandbox._process.pid
+
+
+@linux
+def test_the_process_has_no_file_descriptor_to_spare(sandbox):
+    pid = _pid(sandbox)
+    open_files = {int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()}
+    limits = Path(f"/proc/{pid}/limits").read_text().splitlines()
+    soft, hard = next(line.split()[3:5] for line in limits if line.startswith("Max open files"))
+    assert soft == hard
+    # A new descriptor would be the lowest free number, which is not below the limit.
+    assert set(range(int(soft))) <= open_files
+
+
+@linux
+def test_memory_core_dumps_and_written_files_are_limited(sandbox):
+    limits = Path(f"/proc/{_pid(sandbox)}/limits").read_text()
+    for name in ("Max address space", "Max core file size", "Max file size", "Max cpu time"):
+        line = next(line for line in limits.splitlines() if line.startswith(name))
+        assert line.removeprefix(name).split()[0] != "unlimited"
+
+
+def test_the_environment_holds_nothing_of_the_users(sandbox, monkeypatch):
+    pid = _pid(sandbox)
+    environment = Path(f"/proc/{pid}/environ")
+    if not environment.exists():
+        pytest.skip("needs /proc")
+    allowed = {"PATH", "PYTHONPATH", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LC_CTYPE", ""}
+    names = {entry.partition("=")[0] for entry in environment.read_text().split("\0")}
+    assert names <= allowed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<mujoco><include file="{}"/></mujoco>',
+        '<mujoco><asset><mesh name="m" file="{}"/></asset><worldbody><body><freejoint/>'
+        '<geom type="mesh" mesh="m"/></body></worldbody></mujoco>',
+        '<mujoco><asset><hfield name="h" file="{}" size="1 1 1 1"/></asset></mujoco>',
+        '<mujoco><asset><texture name="t" type="2d" file="{}"/></asset></mujoco>',
+        '<mujoco><asset><model name="t" file="{}"/></asset></mujoco>',
+        '<mujoco><asset><skin name="t" file="{}"/></asset></mujoco>',
+    ],
+)
+def test_files_that_were_not_sent_cannot_be_read(sandbox, tmp_path, text):
+    # Each would be read outside: the file is a valid model, mesh, picture and so on by its name.
+    canary = tmp_path / "canary.xml"
+    canary.write_text(TINY)
+    for name in (canary, os.path.relpath(canary, "/tmp")):
+        with pytest.raises(FlawError, match="refused by MuJoCo"):
+            sandbox.read(text.format(name), {})
+
+
+def test_files_that_were_sent_are_read(sandbox):
+    text = '<mujoco><include file="parts/part.xml"/></mujoco>'
+    found = sandbox.read(text, {"part.xml": TINY.encode()})
+    assert len(found["bodies"]) == 2
+
+
+def test_endless_work_ends_and_the_next_request_is_answered(sandbox):
+    with pytest.raises(FlawError, match="takes longer than 2 s"):
+        sandbox.roll_out(robots.FOUR_BAR, steps=10**9, seed=0)
+    assert len(sandbox.read(TINY, {})["bodies"]) == 2
+
+
+def test_models_that_need_much_memory_are_refused(sandbox):
+    field = '<asset><hfield name="h" nrow="30000" ncol="30000" size="1 1 1 1"/></asset>'
+    hungry = TINY.replace("<worldbody>", f"{field}<worldbody>")
+    with pytest.raises(FlawError, match=r"memory|allocat|crash"):
+        sandbox.read(hungry, {})
+    assert len(sandbox.read(TINY, {})["bodies"]) == 2
+
+
+def test_a_killed_process_is_replaced(sandbox):
+    os.kill(_pid(sandbox), signal.SIGKILL)
+    with pytest.raises(FlawError, match="crash"):
+        sandbox.read(TINY, {})
+    assert len(sandbox.read(TINY, {})["bodies"]) == 2
+
+
+def test_closing_ends_the_process():
+    sandbox = Sandbox()
+    pid = _pid(sandbox)
+    sandbox.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)

@@ -1,0 +1,333 @@
+import math
+from dataclasses import replace
+
+import pytest
+
+from gmc_bench.bodies import Actuator, Geom, Joint, Limb, Loop, Morphology, MorphologySet
+from gmc_bench.conformance.morphologies import biped, chain, star
+from gmc_bench.core.errors import MorphologyError, MorphologySetError
+
+SPHERE = Geom(kind="sphere", radius=0.1)
+ROD = Geom(kind="capsule", radius=0.05, end=(0.3, 0.0, 0.0), density=900.0)
+
+
+def hinge(name, slot=0, **changes):
+    plain = Joint(name=name, axis=(1, 0, 0), position=(0, 0, 0), range=(-1.0, 1.0), slot=slot)
+    return replace(plain, **changes)
+
+
+def limb(name, parent, *joints, **changes):
+    plain = Limb(name=name, parent=parent, position=(0.1, 0.0, 0.0), geom=ROD, joints=joints)
+    return replace(plain, **changes)
+
+
+TORSO = Limb(name="torso", parent=-1, position=(0.0, 0.0, 0.5), geom=SPHERE)
+MOTOR = Actuator(joint="hip", gear=150.0)
+
+
+def body(*limbs, motors=(MOTOR,), **changes):
+    return Morphology(name="b", limbs=limbs, actuators=motors, **changes)
+
+
+def leg(**changes):
+    """Return a torso with one driven leg whose hinge or shape is changed."""
+    return body(TORSO, limb("leg", 0, hinge("hip", **changes)))
+
+
+# --- sizes
+
+
+def test_counts_of_a_small_tree():
+    two_armed = body(
+        TORSO,
+        limb("arm", 0, hinge("hip"), hinge("roll", slot=1)),
+        limb("hand", 1, hinge("wrist", slot=1)),
+        limb("tail", 0),
+        motors=(MOTOR, Actuator(joint="wrist", gear=100.0)),
+    )
+    assert two_armed.num_limbs == 4
+    assert two_armed.num_joints == 3
+    assert two_armed.num_actuators == 2
+    assert two_armed.joints_per_limb == 2
+    assert two_armed.parents == (-1, 0, 1, 0)
+    assert two_armed.depth == 2
+
+
+def test_a_late_slot_counts_even_if_the_earlier_ones_are_empty():
+    assert leg(slot=2).joints_per_limb == 3
+
+
+# --- what is not a body
+
+BAD_BODIES = {
+    "has no limbs": lambda: body(),
+    "starts with 'leg', which has a parent": lambda: body(limb("leg", 0, hinge("hip"))),
+    "is not a tree: limb 'leg' has parent 1": lambda: body(TORSO, limb("leg", 1, hinge("hip"))),
+    "is not a tree: limb 'leg' has parent -1": lambda: body(TORSO, limb("leg", -1, hinge("hip"))),
+    "is not in depth-first order at limb 'c'": lambda: body(
+        TORSO, limb("a", 0, hinge("hip")), limb("b", 0), limb("c", 1)
+    ),
+    "has the limb name 'leg' twice": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip")), limb("leg", 0)
+    ),
+    "has hinges on its torso": lambda: body(
+        replace(TORSO, joints=(hinge("free"),)), limb("leg", 0, hinge("hip"))
+    ),
+    "has the joint name 'hip' twice": lambda: body(
+        TORSO, limb("a", 0, hinge("hip")), limb("b", 0, hinge("hip"))
+    ),
+    r"in the slots \[0, 0\]; each needs its own": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip"), hinge("roll"))
+    ),
+    r"in the slots \[-1\]": lambda: leg(slot=-1),
+    "has no actuators": lambda: body(TORSO, limb("leg", 0, hinge("hip")), motors=()),
+    "has the actuated joint name 'hip' twice": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip")), motors=(MOTOR, MOTOR)
+    ),
+    r"drives the joint 'hipp', which does not exist; did you mean 'hip'\?": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip")), motors=(Actuator(joint="hipp", gear=1.0),)
+    ),
+    "lists its motors in another order than its joints": lambda: body(
+        TORSO,
+        limb("leg", 0, hinge("hip"), hinge("roll", slot=1)),
+        motors=(Actuator(joint="roll", gear=1.0), MOTOR),
+    ),
+    "has gear 0.0 at 'hip'": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip")), motors=(Actuator(joint="hip", gear=0.0),)
+    ),
+    "has gear nan at 'hip'": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip")), motors=(Actuator(joint="hip", gear=math.nan),)
+    ),
+    r"has the range \(1.0, -1.0\) at joint 'hip'": lambda: leg(range=(1.0, -1.0)),
+    r"has the range \(0.5, 0.5\)": lambda: leg(range=(0.5, 0.5)),
+    "has a zero axis at joint 'hip'": lambda: leg(axis=(0.0, 0.0, 0.0)),
+    "has damping -1.0, .*none may be negative": lambda: leg(damping=-1.0),
+    "stiffness -2.0": lambda: leg(stiffness=-2.0),
+    "armature -3.0": lambda: leg(armature=-3.0),
+    "has a zero orientation at limb 'torso'": lambda: body(
+        replace(TORSO, orientation=(0.0, 0.0, 0.0, 0.0)), limb("leg", 0, hinge("hip"))
+    ),
+    "has radius 0 and density 1000.0 at limb 'torso'": lambda: body(
+        replace(TORSO, geom=replace(SPHERE, radius=0)), limb("leg", 0, hinge("hip"))
+    ),
+    "has radius 0.05 and density -900": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip"), geom=replace(ROD, density=-900))
+    ),
+    "has a capsule without length at limb 'leg'": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip"), geom=replace(ROD, end=ROD.start))
+    ),
+    "has a sphere with two ends at limb 'torso'": lambda: body(
+        replace(TORSO, geom=replace(SPHERE, start=(0.1, 0.0, 0.0))), limb("leg", 0, hinge("hip"))
+    ),
+    r"has the symmetric pair \(0, 1\)": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip")), symmetric_limbs=((0, 1),)
+    ),
+    r"has the symmetric pair \(1, 2\); .* from 1 to 1": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip")), symmetric_limbs=((1, 2),)
+    ),
+    r"has the symmetric pair \(1, 1\)": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip")), symmetric_limbs=((1, 1),)
+    ),
+}
+
+
+@pytest.mark.parametrize(("reason", "make"), BAD_BODIES.items(), ids=BAD_BODIES.keys())
+def test_what_is_not_a_body_is_refused_by_name(reason, make):
+    with pytest.raises(MorphologyError, match=f"^body 'b' .*{reason}"):
+        make()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: leg(axis=(1.0, x, 0.0)),
+        lambda x: leg(position=(0.0, 0.0, x)),
+        lambda x: leg(range=(-1.0, abs(x))),
+        lambda x: leg(damping=x),
+        lambda x: leg(stiffness=x),
+        lambda x: leg(armature=x),
+        lambda x: body(replace(TORSO, position=(0.0, 0.0, x)), limb("leg", 0, hinge("hip"))),
+        lambda x: body(TORSO, limb("leg", 0, hinge("hip"), orientation=(1.0, 0.0, 0.0, x))),
+        lambda x: body(TORSO, limb("leg", 0, hinge("hip"), geom=replace(ROD, radius=x))),
+        lambda x: body(TORSO, limb("leg", 0, hinge("hip"), geom=replace(ROD, density=x))),
+        lambda x: body(TORSO, limb("leg", 0, hinge("hip"), geom=replace(ROD, start=(x, 0, 0)))),
+        lambda x: body(TORSO, limb("leg", 0, hinge("hip"), geom=replace(ROD, end=(0, x, 0)))),
+    ],
+)
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_numbers_must_be_finite(make, number):
+    with pytest.raises(MorphologyError, match="has a number that is not finite at limb"):
+        make(number)
+
+
+# --- content hash
+
+
+def changed_limb(index, **changes):
+    """Return `biped` with fields of one limb changed."""
+    plain = biped()
+    limbs = list(plain.limbs)
+    limbs[index] = replace(limbs[index], **changes)
+    return replace(plain, limbs=tuple(limbs))
+
+
+def changed_joint(**changes):
+    first, *rest = biped().limbs[2].joints
+    return changed_limb(2, joints=(replace(first, **changes), *rest))
+
+
+def changed_geom(**changes):
+    return changed_limb(2, geom=replace(biped().limbs[2].geom, **changes))
+
+
+CHANGED_BODIES = {
+    "axis": changed_joint(axis=(1.0, 0.0, 0.1)),
+    "anchor": changed_joint(position=(0.0, 0.0, 0.01)),
+    "range": changed_joint(range=(-1.0, 0.5)),
+    "slot": changed_joint(slot=0),
+    "damping": changed_joint(damping=2.0),
+    "stiffness": changed_joint(stiffness=2.0),
+    "armature": changed_joint(armature=2.0),
+    "radius": changed_geom(radius=0.06),
+    "start": changed_geom(start=(0.0, 0.0, 0.01)),
+    "end": changed_geom(end=(0.0, 0.0, -0.5)),
+    "density": changed_geom(density=901.0),
+    "kind": changed_geom(kind="sphere", end=(0.0, 0.0, 0.0)),
+    "position": changed_limb(2, position=(0.0, 0.0, -0.4)),
+    "orientation": changed_limb(2, orientation=(0.0, 1.0, 0.0, 0.0)),
+    "parent": changed_limb(2, parent=0),
+    "missing motor": replace(biped(), actuators=biped().actuators[:-1]),
+    "gear": replace(
+        biped(), actuators=(Actuator(joint="limbx/1", gear=1.0), *biped().actuators[1:])
+    ),
+    "missing limbs": replace(
+        biped(), limbs=biped().limbs[:3], actuators=biped().actuators[:3], symmetric_limbs=()
+    ),
+}
+
+
+@pytest.mark.parametrize("other", CHANGED_BODIES.values(), ids=CHANGED_BODIES.keys())
+def test_everything_that_moves_the_physics_changes_the_digest(other):
+    assert other.digest != biped().digest
+
+
+def test_names_and_symmetry_do_not_change_the_digest():
+    renamed = Morphology(
+        name="other",
+        limbs=tuple(
+            replace(
+                part,
+                name=part.name.replace("limb", "leg"),
+                joints=tuple(replace(joint, name=f"j-{joint.name}") for joint in part.joints),
+            )
+            for part in biped().limbs
+        ),
+        actuators=tuple(replace(motor, joint=f"j-{motor.joint}") for motor in biped().actuators),
+    )
+    assert renamed.digest == biped().digest
+
+
+def test_the_digest_ignores_rounding_noise_and_the_sign_of_zero():
+    noisy = changed_limb(0, position=(-0.0, 1e-12, biped().limbs[0].position[2]))
+    assert noisy.digest == biped().digest
+    assert len(noisy.digest) == 64
+
+
+def test_the_digest_is_pinned():
+    # Records refer to bodies by this hash: a new value would orphan every stored result.
+    assert leg().digest == "bd5490c14a60b6909be650d7da2af2b1e508b35b98f3bf934f959137c54ed86b"
+
+
+# --- sets
+
+
+def morphology_set(train, test, **changes):
+    return MorphologySet(id="s-v1", splits={"train": train, "test": test}, source="here", **changes)
+
+
+def test_sizes_of_a_set_are_the_largest_of_any_split():
+    bodies = morphology_set((chain(3), star(2)), (chain(7),))
+    assert bodies.max_limbs == 7
+    assert bodies.joints_per_limb == 2
+
+
+def test_test_bodies_with_the_content_of_a_train_body_are_seen():
+    bodies = morphology_set((chain(3), biped()), (replace(biped(), name="twin"), star(3)))
+    assert bodies.seen_in_train == frozenset({"twin"})
+
+
+def test_duplicates_are_groups_of_names_within_one_split():
+    twins = (chain(3), replace(chain(3), name="copy"), star(3))
+    bodies = morphology_set(twins, (chain(3),))
+    assert bodies.duplicates("train") == [["chain-3", "copy"]]
+    assert bodies.duplicates("test") == []
+
+
+def test_the_set_digest_depends_on_names_order_split_and_content():
+    plain = morphology_set((chain(3), star(3)), (biped(),))
+    others = [
+        morphology_set((star(3), chain(3)), (biped(),)),
+        morphology_set((chain(3), replace(star(3), name="renamed")), (biped(),)),
+        morphology_set((chain(3), replace(star(4), name="star-3")), (biped(),)),
+        morphology_set((chain(3),), (star(3), biped())),
+    ]
+    assert len({plain.digest, *(other.digest for other in others)}) == 5
+    assert plain.digest == morphology_set((chain(3), star(3)), (biped(),), notes=("n",)).digest
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "reason"),
+    [
+        ((), (biped(),), "has no train bodies"),
+        ((biped(),), (), "has no test bodies"),
+        ((biped(), biped()), (biped(),), "repeats a body name in its train split"),
+    ],
+)
+def test_incomplete_sets_are_refused(train, test, reason):
+    with pytest.raises(MorphologySetError, match=f"the set 's-v1' {reason}"):
+        morphology_set(train, test)
+
+
+def test_an_unknown_split_is_refused_with_a_suggestion():
+    bodies = morphology_set((chain(3),), (biped(),))
+    assert bodies.split("test") == (biped(),)
+    with pytest.raises(MorphologySetError, match=r"no split 'tests'; did you mean 'test'\?"):
+        bodies.split("tests")
+
+
+def _looped(body, **changed):
+    loop = Loop(**{"first": 1, "second": body.num_limbs - 1, "anchor": (0.1, 0.0, 0.0), **changed})
+    return replace(body, loops=(loop,))
+
+
+@pytest.fixture
+def tree():
+    return biped()
+
+
+def test_loops_count_in_the_hash_and_bodies_without_keep_theirs(tree):
+    assert _looped(tree).digest != tree.digest
+    assert _looped(tree, kind="weld").digest != _looped(tree).digest
+    assert _looped(tree, anchor=(0.2, 0.0, 0.0)).digest != _looped(tree).digest
+    assert replace(_looped(tree), loops=()).digest == tree.digest
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"second": 99}, "both must be different limbs from 0 to"),
+        ({"second": 1}, "both must be different limbs from 0 to"),
+        ({"first": 0, "second": 1}, "and its parent; a loop joins limbs that no joint joins"),
+        ({"anchor": (float("nan"), 0.0, 0.0)}, "it must be finite"),
+    ],
+)
+def test_impossible_loops_are_refused(tree, changed, reason):
+    with pytest.raises(MorphologyError, match=reason):
+        _looped(tree, **changed)
+
+
+def test_a_loop_is_listed_once(tree):
+    loop = _looped(tree).loops[0]
+    other = replace(loop, first=loop.second, second=loop.first)
+    with pytest.raises(MorphologyError, match="two loops between the limbs"):
+        replace(tree, loops=(loop, other))

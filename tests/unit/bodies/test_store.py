@@ -1,0 +1,163 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gmc_bench.bodies.mjcf import parse_mjcf
+from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.bodies.store import data_dir, imported_sets, load_set, save_set
+from gmc_bench.core.errors import MorphologySetError, StorageError
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch, tmp_path):
+    """The folder in which sets are stored."""
+    monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path))
+    return tmp_path / "morphologies"
+
+
+@pytest.fixture
+def bodies(tiny_body):
+    first = replace(parse_mjcf(tiny_body, "a/../b"), symmetric_limbs=((1, 2),))
+    second = parse_mjcf(tiny_body.replace('"250"', '"300"'), "second")
+    return MorphologySet(
+        id="some-set",
+        splits={"train": (first, second), "test": (first,)},
+        source="Made for a test.",
+        licence="MIT",
+        notes=("a note",),
+    )
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_what_is_saved_is_loaded(bodies, home):
+    folder = save_set(bodies)
+    assert folder == home / "some-set" / bodies.digest
+    assert load_set("some-set") == bodies
+    assert imported_sets() == ["some-set"]
+    # The odd body name did not leave the folder.
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "manifest.json",
+        "test-0000.xml",
+        "train-0000.xml",
+        "train-0001.xml",
+    ]
+
+
+def test_saving_again_changes_nothing(bodies, home):
+    save_set(bodies)
+    before = _files(home)
+    save_set(bodies)
+    assert _files(home) == before
+
+
+def test_another_content_becomes_current_and_the_old_one_stays(bodies, home):
+    save_set(bodies)
+    changed = replace(bodies, splits={**bodies.splits, "test": bodies.splits["train"][1:]})
+    save_set(changed)
+    assert load_set("some-set") == changed
+    assert (home / "some-set" / bodies.digest / "manifest.json").is_file()
+    save_set(bodies)
+    assert load_set("some-set") == bodies
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda folder: (folder / "train-0000.xml").unlink(),
+        lambda folder: (folder / "manifest.json").write_text("{"),
+        lambda folder: (folder / "manifest.json").write_text("[]"),
+        lambda folder: (folder / "manifest.json").write_text("{}"),
+        lambda folder: _edit(folder / "train-0001.xml", '"300.0"', '"301.0"'),
+        lambda folder: _edit(folder / "manifest.json", '"second"', '"renamed"'),
+        lambda folder: _edit(folder / "manifest.json", '"format": 1', '"format": 2'),
+        lambda folder: _edit(folder / "manifest.json", '"id": "some-set"', '"id": "other"'),
+        lambda folder: (folder.parent / "current").write_text("0" * 64),
+        lambda folder: (folder.parent / "current").write_bytes(b"\xff"),
+    ],
+)
+def test_damage_is_found_and_repaired_by_saving_again(bodies, damage):
+    damage(save_set(bodies))
+    with pytest.raises(MorphologySetError, match=r"damaged .*re-import it with"):
+        load_set("some-set")
+    save_set(bodies)
+    assert load_set("some-set") == bodies
+
+
+def _edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_changed_notes_are_stored(bodies):
+    save_set(bodies)
+    save_set(replace(bodies, notes=("another note",)))
+    assert load_set("some-set").notes == ("another note",)
+
+
+def test_unknown_set_says_how_to_import():
+    assert imported_sets() == []
+    with pytest.raises(MorphologySetError, match="gmc-bench morphologies import other-set PATH"):
+        load_set("other-set")
+
+
+@pytest.mark.parametrize("set_id", ["", "../up", "a/b", "Upper", "-dash", "x" * 65])
+def test_ids_that_are_no_folder_names_are_refused(bodies, set_id):
+    with pytest.raises(MorphologySetError, match="cannot be the id"):
+        save_set(replace(bodies, id=set_id))
+    with pytest.raises(MorphologySetError, match="cannot be the id"):
+        load_set(set_id)
+
+
+@pytest.mark.parametrize("failing", ["write_text", "rename", "replace"])
+def test_a_full_disk_leaves_the_stored_sets_as_they_were(bodies, home, monkeypatch, failing):
+    save_set(bodies)
+    before = _files(home)
+    changed = replace(bodies, splits={**bodies.splits, "test": bodies.splits["train"][1:]})
+
+    def no_space(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, failing, no_space)
+        with pytest.raises(StorageError, match=r"No space left on device.*GMC_BENCH_DATA"):
+            save_set(changed)
+
+    after = _files(home)
+    assert {name: after[name] for name in before} == before
+    assert not [name for name in after if "/." in name]  # no half-written leftovers
+    assert load_set("some-set") == bodies
+
+
+def test_a_file_in_the_way_is_a_storage_error(bodies, home):
+    home.write_text("not a folder")
+    with pytest.raises(StorageError, match="cannot store the set 'some-set'"):
+        save_set(bodies)
+    with pytest.raises(MorphologySetError, match="not imported"):
+        load_set("some-set")
+
+
+def test_default_folder_belongs_to_the_user(monkeypatch):
+    monkeypatch.delenv("GMC_BENCH_DATA")
+    assert data_dir().name == "gmc-bench"
+    assert data_dir().is_absolute()
+
+
+def test_manifest_is_plain_json(bodies):
+    manifest = json.loads((save_set(bodies) / "manifest.json").read_text())
+    assert manifest["digest"] == bodies.digest
+    assert manifest["splits"]["train"][0] == {
+        "name": "a/../b",
+        "file": "train-0000.xml",
+        "digest": bodies.split("train")[0].digest,
+        "symmetric_limbs": [[1, 2]],
+    }

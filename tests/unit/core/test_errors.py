@@ -1,0 +1,32 @@
+import inspect
+
+import pytest
+
+from gmc_bench.core import errors
+from gmc_bench.core.errors import GmcBenchError, did_you_mean
+
+
+def test_did_you_mean_names_the_closest_name():
+    assert did_you_mean("recmorhp", ["metamorph", "recmorph"]) == "; did you mean 'recmorph'?"
+
+
+def test_did_you_mean_lists_all_names_sorted_when_none_is_close():
+    assert did_you_mean("xyz", ["swat", "modumorph"]) == "; known: modumorph, swat"
+
+
+def test_did_you_mean_is_silent_when_nothing_is_known():
+    assert did_you_mean("anything", []) == ""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        item
+        for item in vars(errors).values()
+        if getattr(item, "__module__", "") == errors.__name__ and inspect.isclass(item)
+    ],
+)
+def test_every_error_is_caught_by_the_base_class_and_ends_with_code_2(error):
+    assert issubclass(error, GmcBenchError)
+    assert error.exit_code == 2
+    assert error.__doc__

@@ -1,0 +1,293 @@
+import sys
+from importlib.metadata import entry_points
+
+import pytest
+
+from gmc_bench.core.errors import PluginError, UnknownNameError
+from gmc_bench.core.registry import Registry, load_target, raised_at
+
+GROUP = "test_gmc_bench.colours"
+
+
+class Colour:
+    def __init__(self, name):
+        self.name = name
+
+
+@pytest.fixture
+def distribution(tmp_path, monkeypatch):
+    """Return a function that installs a package: one module and its entry points."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def install(name, source, points):
+        (tmp_path / f"{name}.py").write_text(source)
+        info = tmp_path / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        lines = "\n".join(f"{key} = {value}" for key, value in points.items())
+        (info / "entry_points.txt").write_text(f"[{GROUP}]\n{lines}\n")
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    return install
+
+
+@pytest.fixture
+def registry():
+    return Registry("colour", GROUP, Colour)
+
+
+@pytest.fixture
+def versions(registry):
+    for name in ("red-v2", "red-v10", "blue", "red-velvet"):
+        registry.add(name, Colour(name))
+    return registry
+
+
+def plugin_file(folder, source, name="my_colour.py"):
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(source)
+    return path
+
+
+# --- entry points
+
+
+def test_an_installed_package_is_found_and_loaded_on_first_use(distribution):
+    numbers = Registry("number", GROUP, int)
+    distribution("paint", "TEN = 10\n", {"ten": "paint:TEN"})
+    assert numbers.names() == ["ten"]
+    assert "paint" not in sys.modules
+    assert numbers.get("ten") == 10
+    assert "paint" in sys.modules
+
+
+def test_the_same_entry_point_twice_is_one_plugin(distribution):
+    distribution("paint", "TEN = 10\n", {"ten": "paint:TEN"})
+    distribution("paint_copy", "", {"ten": "paint:TEN"})
+    assert len(entry_points(group=GROUP)) == 2
+    assert Registry("number", GROUP, int).get("ten") == 10
+
+
+def test_two_packages_cannot_share_a_name(distribution, registry):
+    distribution("paint", "", {"red": "paint:RED"})
+    distribution("varnish", "", {"red": "varnish:RED"})
+    with pytest.raises(
+        PluginError, match=r"two packages register the colour 'red'.*uninstall"
+    ) as e:
+        registry.names()
+    assert "paint:RED" in str(e.value)
+    assert "varnish:RED" in str(e.value)
+
+
+def test_a_broken_plugin_is_listed_with_its_reason_and_stops_nobody_else(distribution):
+    numbers = Registry("number", GROUP, int)
+    distribution("good", "TEN = 10\n", {"ten": "good:TEN"})
+    distribution("bad", "import package_that_is_not_there\n", {"broken": "bad:X"})
+    distribution("quits", "raise SystemExit(3)\n", {"quits": "quits:X"})
+    distribution("text", "X = 'ten'\n", {"wrong": "text:X"})
+    found = dict(numbers.items())
+    assert list(found) == ["broken", "quits", "ten", "wrong"]
+    assert found["ten"] == 10
+    assert "ModuleNotFoundError: No module named 'package_that_is_not_there'" in str(
+        found["broken"]
+    )
+    assert "'quits' could not be imported: SystemExit: 3" in str(found["quits"])
+    assert str(found["wrong"]) == "text:X is a str, but a number must be a int"
+
+
+# --- names
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [("red-v2", "red-v2"), ("red", "red-v10"), ("blue", "blue"), ("red-velvet", "red-velvet")],
+)
+def test_a_missing_version_is_the_newest(versions, asked, found):
+    assert versions.resolve(asked) == found
+    assert versions.get(asked).name == found
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("bleu", r"unknown colour 'bleu'; did you mean 'blue'\?"),
+        ("red-v3", r"unknown colour 'red-v3'; did you mean 'red-v"),
+        ("", r"unknown colour ''; known: blue, red, red-v10, red-v2, red-velvet"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_a_suggestion(versions, asked, message):
+    with pytest.raises(UnknownNameError, match=message):
+        versions.get(asked)
+
+
+def test_an_empty_registry_says_only_what_is_unknown(registry):
+    with pytest.raises(UnknownNameError, match=r"^unknown colour 'red'$"):
+        registry.get("red")
+
+
+# --- add, temporarily
+
+
+def test_a_name_can_be_added_once(registry):
+    registry.add("red", Colour("red"))
+    with pytest.raises(PluginError, match="'red' is already registered; choose another name"):
+        registry.add("red", Colour("other"))
+    assert registry.get("red").name == "red"
+
+
+def test_only_the_base_class_is_taken(registry):
+    with pytest.raises(PluginError, match="red is a str, but a colour must be a Colour"):
+        registry.add("red", "red")
+    assert registry.names() == []
+
+
+def test_temporary_names_go_even_after_an_error(registry):
+    item = Colour("red")
+
+    def use_and_fail():
+        with registry.temporarily("red", item):
+            assert registry.get("red") is item
+            raise RuntimeError("inside the block")
+
+    with pytest.raises(RuntimeError, match="inside the block"):
+        use_and_fail()
+    assert registry.names() == []
+
+
+# --- load_target
+
+
+def test_a_module_attribute_is_loaded():
+    assert load_target("gmc_bench.core.registry:Registry") is Registry
+
+
+def test_a_file_attribute_is_loaded_once(tmp_path):
+    path = plugin_file(tmp_path, "ITEM = object()\n")
+    assert load_target(f"{path}:ITEM") is load_target(f"{path}:ITEM")
+
+
+def test_files_of_the_same_name_do_not_replace_each_other(tmp_path):
+    source = (
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
+        "from typing import get_type_hints\n"
+        "Size = {}\n"
+        "@dataclass\n"
+        "class Config:\n"
+        "    size: Size = None\n"
+        "def hints():\n"
+        "    return get_type_hints(Config)\n"
+    )
+    first = plugin_file(tmp_path / "a", source.format("int"))
+    second = plugin_file(tmp_path / "b", source.format("float"))
+    first_hints, second_hints = load_target(f"{first}:hints"), load_target(f"{second}:hints")
+    # get_type_hints looks the class's module up by name, so each file needs its own name.
+    assert first_hints() == {"size": int}
+    assert second_hints() == {"size": float}
+
+
+def test_a_file_that_failed_can_be_corrected_and_loaded_again(tmp_path):
+    path = plugin_file(tmp_path, "ITEM = 1 / 0\n")
+    with pytest.raises(PluginError, match="ZeroDivisionError: division by zero"):
+        load_target(f"{path}:ITEM")
+    path.write_text("ITEM = 'corrected'\n")
+    assert load_target(f"{path}:ITEM") == "corrected"
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("no_colon", "is not of the form 'MODULE:ATTRIBUTE' or 'FILE.py:ATTRIBUTE'"),
+        ("gmc_bench.core.registry:", "is not of the form"),
+        (":Registry", "is not of the form"),
+        ("gmc_bench.nowhere:X", "could not be imported: ModuleNotFoundError"),
+        ("gmc_bench.core.registry:Registri", r"has no 'Registri'; did you mean 'Registry'\?"),
+        ("nowhere/method.py:SPEC", "method file 'nowhere/method.py' does not exist"),
+    ],
+)
+def test_what_cannot_be_loaded_is_explained_in_one_sentence(target, message):
+    with pytest.raises(PluginError, match=message) as error:
+        load_target(target)
+    assert "\n" not in str(error.value)
+
+
+def test_load_takes_registered_names_and_targets(registry, tmp_path):
+    registry.add("red", Colour("red"))
+    assert registry.load("red").name == "red"
+    path = plugin_file(tmp_path, "ITEM = 'not a colour'\n")
+    with pytest.raises(PluginError, match=r"my_colour\.py:ITEM is a str, but a colour must be"):
+        registry.load(f"{path}:ITEM")
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("mine.py", "mine.py:COLOUR"),
+        ("some/folder/mine.py", "some/folder/mine.py:COLOUR"),
+        ("no_such_package.colours", "no_such_package.colours:COLOUR"),
+        ("gmc_bench", "gmc_bench:COLOUR"),
+    ],
+)
+def test_a_file_or_module_without_its_plugin_is_told_how_to_go_on(registry, name, given):
+    message = f"{name!r} is not a registered colour; for the one that it defines give {given}"
+    with pytest.raises(UnknownNameError) as error:
+        registry.load(name)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize("name", ["no_such_package", "__main__", "no/such/folder", "a..b"])
+def test_other_unknown_names_are_just_unknown(registry, name):
+    with pytest.raises(UnknownNameError, match=f"^unknown colour '{name}'$"):
+        registry.load(name)
+
+
+def test_a_registered_name_wins_over_a_module(registry):
+    for name in ("gmc_bench", "red.velvet"):
+        registry.add(name, Colour(name))
+        assert registry.load(name).name == name
+
+
+def test_a_module_calls_a_plugin_as_its_registry_says():
+    with pytest.raises(UnknownNameError, match=r"give mine\.py:SPEC$"):
+        Registry("colour", GROUP, Colour, "SPEC").load("mine.py")
+
+
+def test_a_name_is_taken_by_anything_but_the_plugin_itself(distribution, registry):
+    distribution("bad", "1 / 0\n", {"broken": "bad:X"})
+    red = Colour("red")
+    registry.add("red", red)
+    assert not registry.taken("red", red)
+    assert registry.taken("red", Colour("red"))
+    assert registry.taken("broken", red)
+    assert not registry.taken("blue", red)
+
+
+# --- where an error was raised
+
+
+def test_an_error_on_import_names_its_line(tmp_path):
+    path = plugin_file(tmp_path, "\n\nITEM = int('x')\n")
+    with pytest.raises(PluginError, match=r"invalid literal.* \[my_colour\.py:3\]$"):
+        load_target(f"{path}:ITEM")
+
+
+def test_the_line_is_the_plugins_and_not_that_of_a_package_it_calls(tmp_path):
+    source = (
+        "import json\nimport torch\n"
+        "def inner(x):\n    return torch.nn.Linear(2, 3)(x)\n"
+        "def outer(x):\n    return inner(x)\n"
+        "def decode(x):\n    return json.loads(x)\n"
+    )
+    path = plugin_file(tmp_path, source)
+    for name, argument, line in (("outer", None, 4), ("decode", "{", 8)):
+        with pytest.raises((TypeError, ValueError)) as error:
+            load_target(f"{path}:{name}")(argument)
+        assert raised_at(error.value.with_traceback(error.tb.tb_next)) == f" [my_colour.py:{line}]"
+
+
+def test_an_error_outside_of_plugins_has_no_place():
+    with pytest.raises(PluginError) as error:
+        load_target("nowhere")
+    assert raised_at(error.value.with_traceback(error.tb.tb_next)) == ""
+    assert raised_at(ValueError("never raised")) == ""

@@ -1,0 +1,188 @@
+"""A record means what its fields say, or it does not exist."""
+
+import math
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from gmc_bench.conformance.records import digest_of, make_record, make_returns
+from gmc_bench.core.config import config_digest
+from gmc_bench.records import parts
+from gmc_bench.records.schema import REQUIRED_VERSIONS, RunRecord
+
+TRAIN = make_returns("train", {"a": [50.0, 150.0], "b": [200.0]})
+
+
+def test_scores_by_hand() -> None:
+    # train: ((50 + 150) / 2 + 200) / 2; test without b: ((10 + 30) / 2 + 40) / 2.
+    record = make_record()
+    assert record.score("train", "deterministic") == 150.0
+    assert record.score("test", "deterministic") == 30.0
+    # All three test bodies: (180 + 20 + 40) / 3.
+    assert record.score("test", "deterministic", include_seen=True) == 80.0
+
+
+def test_score_weighs_bodies_not_episodes() -> None:
+    test = make_returns("test", {"c": [0.0] * 9, "d": [100.0], "e": [100.0]})
+    assert make_record(returns=test).score("test", "deterministic") == pytest.approx(200 / 3)
+
+
+def test_a_missing_body_makes_the_score_none_not_a_mean_of_the_rest() -> None:
+    record = make_record(returns=TRAIN + make_returns("test", {"c": [10.0], "d": [40.0]}))
+    assert record.score("test", "deterministic") is None
+    assert record.score("test", "deterministic", include_seen=True) is None
+    assert record.score("train", "deterministic") == 150.0
+
+
+def test_modes_are_kept_apart() -> None:
+    stochastic = make_returns("train", {"a": [1.0], "b": [3.0]}, mode="stochastic")
+    record = make_record(returns=TRAIN + stochastic)
+    assert record.score("train", "stochastic") == 2.0
+    assert record.score("train", "deterministic") == 150.0
+    assert record.score("test", "stochastic") is None
+
+
+def test_no_zero_shot_score_when_every_test_body_was_seen() -> None:
+    test = make_returns("test", {"b": [1.0], "x": [2.0], "y": [3.0]}, seen={"b", "x", "y"})
+    record = make_record(returns=test)
+    assert record.score("test", "deterministic") is None
+    assert record.score("test", "deterministic", include_seen=True) == 2.0
+
+
+def test_incomplete_run_has_no_score() -> None:
+    record = make_record(
+        status="incomplete",
+        official=False,
+        unofficial_reasons=["stopped early"],
+        env_steps_planned=4000,
+        weights_digest=None,
+    )
+    assert record.score("train", "deterministic") is None
+    assert record.score("test", "deterministic") is None
+
+
+def _changed(*, split: str, body: str, **changes: Any) -> list[dict[str, Any]]:
+    found = [item.model_dump() for item in make_record().returns]
+    for item in found:
+        if (item["split"], item["body"]) == (split, body):
+            item.update(changes)
+    return found
+
+
+CONFIG = {"training": {"gamma": 0.99}}
+HARDWARE = {"cpu": "x", "cores": 1, "threads": 1, "memory_gib": 1.0, "gpu": None, "platform": "x"}
+CLOCK = {"total": 10.0, "simulation": 4.0, "policy": 2.0, "update": 3.0, "other": 1.0}
+SET = make_record().morphologies.model_dump()
+CURVE = [item.model_dump() for item in make_record().learning_curve]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"score": 5.0}, "Extra inputs"),
+        ({"hardware": {**HARDWARE, "fan": "loud"}}, "Extra inputs"),
+        ({"schema_version": 1}, "Input should be 2"),
+        ({"method": "../escape"}, "method"),
+        ({"method": ".hidden"}, "method"),
+        ({"suite": "unimal"}, "suite"),
+        ({"task": "unimal-ft"}, "task"),
+        ({"task": "unimal-ft-v0"}, "task"),
+        ({"protocol_digest": "ABC"}, "protocol_digest"),
+        ({"weights_digest": "0" * 63}, "weights_digest"),
+        ({"morphologies": {**SET, "digest": "x" * 64}}, "morphologies.digest"),
+        ({"morphologies": {**SET, "num_test": 0}}, "morphologies.num_test"),
+        ({"seed": -1}, "seed"),
+        ({"seed": True}, "seed"),
+        ({"parameters": 0}, "parameters"),
+        ({"parameters": "1000"}, "parameters"),
+        ({"official": "yes"}, "official"),
+        ({"training_return": math.nan}, "finite"),
+        ({"env_steps_per_s": math.inf}, "finite"),
+        ({"diverged_episodes": -1}, "diverged_episodes"),
+        ({"created": "yesterday"}, "created"),
+        ({"created": "2025-01-31T23:59:59"}, "not a UTC time"),
+        ({"created": "2025-01-31T23:59:59+01:00"}, "not a UTC time"),
+        ({"versions": dict.fromkeys(REQUIRED_VERSIONS[1:], "1")}, "version of gmc-bench"),
+        ({"config": {"lr": math.inf}}, r"config\.lr is inf"),
+        ({"config": {"a": [1, (2, 3)]}}, r"config\.a\.1 is a tuple"),
+        ({"config": {"a": {1: 2}}}, r"key 1 in config\.a is not a string"),
+        ({"config": {"a": "\ud800"}}, r"config\.a is not valid Unicode"),
+        ({"config": CONFIG, "config_digest": digest_of("other")}, "not the digest of config"),
+        ({"official": False}, "exactly when unofficial_reasons is empty"),
+        ({"unofficial_reasons": ["fewer steps"]}, "exactly when unofficial_reasons is empty"),
+        ({"status": "incomplete"}, "incomplete run cannot be official"),
+        ({"env_steps_planned": 4000}, "2000 of 4000 planned steps"),
+        ({"weights_digest": None}, "no weights_digest"),
+        ({"protocol_seeds": [1, 2]}, "seed 0, which is not one of protocol_seeds"),
+        ({"protocol_seeds": [0, 0]}, "protocol_seeds repeat"),
+        ({"git_commit": "a" * 40}, "both be given or both be null"),
+        ({"git_commit": "abc", "git_dirty": False}, "git_commit"),
+        ({"wall_clock_s": {**CLOCK, "other": 2.0}}, "add up to 11 s but the total is 10 s"),
+        ({"env_steps_per_s": 300.0}, "not env_steps / wall_clock_s.total"),
+        ({"learning_curve": [CURVE[1], CURVE[0]]}, "do not rise"),
+        ({"learning_curve": [CURVE[0], CURVE[0]]}, "do not rise"),
+        ({"learning_curve": [CURVE[0], {**CURVE[1], "episodes": 0}]}, "episodes .* fall"),
+        ({"learning_curve": [{**CURVE[1], "env_steps": 2001}]}, "goes beyond env_steps"),
+        ({"returns": _changed(split="test", body="c", episodes=[])}, "at least 1 item"),
+        ({"returns": _changed(split="train", body="a", seen_in_train=False)}, "seen_in_train true"),
+        ({"returns": _changed(split="test", body="b", seen_in_train=False)}, "is a train body"),
+        ({"returns": TRAIN + TRAIN}, "lists train body 'a' twice as deterministic"),
+        (
+            {"returns": (*TRAIN, *make_returns("train", {"c": [1.0]}))},
+            "3 train bodies, more than morphologies states",
+        ),
+        (
+            {
+                "returns": [
+                    TRAIN[0],
+                    TRAIN[0].model_copy(
+                        update={"mode": "stochastic", "body_digest": digest_of("z")}
+                    ),
+                ]
+            },
+            "'a' two body_digests",
+        ),
+    ],
+)
+def test_refuses(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        make_record(**changes)
+
+
+@pytest.mark.parametrize("field", ["seed", "config", "returns", "versions", "unofficial_reasons"])
+def test_refuses_a_missing_field(field: str) -> None:
+    content = make_record().model_dump()
+    del content[field]
+    with pytest.raises(ValidationError, match=field):
+        RunRecord.model_validate(content)
+
+
+def test_every_field_is_described() -> None:
+    models = [RunRecord] + [
+        found
+        for found in vars(parts).values()
+        if isinstance(found, type) and issubclass(found, BaseModel) and found.model_fields
+    ]
+    assert len(models) == 8
+    bare = [
+        f"{model.__name__}.{name}"
+        for model in models
+        for name, field in model.model_fields.items()
+        if not field.description
+    ]
+    assert bare == []
+
+
+def test_is_frozen() -> None:
+    record = make_record()
+    with pytest.raises(ValidationError, match="frozen"):
+        record.seed = 1  # type: ignore[misc]
+
+
+def test_whole_numbers_are_accepted_where_a_float_is_meant() -> None:
+    assert make_record(training_return=90) == make_record(training_return=90.0)
+
+
+def test_config_digest_follows_the_rule_of_the_configuration() -> None:
+    assert make_record(config=CONFIG).config_digest == config_digest(CONFIG)

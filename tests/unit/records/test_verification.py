@@ -1,0 +1,147 @@
+"""The record of a verification: it cannot contradict itself, and is never changed unnoticed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from gmc_bench.conformance.records import digest_of, make_record
+from gmc_bench.core.errors import RecordError
+from gmc_bench.records.store import canonical_json, sealed
+from gmc_bench.records.verification import (
+    Verification,
+    read_verification,
+    verification_bytes,
+    write_verification,
+)
+
+FIELDS: dict[str, Any] = {
+    "record_digest": digest_of("record"),
+    "weights_digest": digest_of("weights"),
+    "created": "2025-01-31T23:59:59Z",
+    "comparison": "exact",
+    "parts": [
+        {
+            "split": "test",
+            "mode": "deterministic",
+            "episodes": 3,
+            "differing": 0,
+            "mean_difference": 0.0,
+            "margin": None,
+            "passed": True,
+        }
+    ],
+    "first_difference": None,
+    "passed": True,
+    "hardware": make_record().hardware.model_dump(),
+    "versions": make_record().versions,
+    "git_commit": None,
+    "git_dirty": None,
+}
+PART = FIELDS["parts"][0]
+EPISODE = {"episode_return": 1.5, "length": 10, "ended": "fell"}
+DIFFERENCE = {
+    "split": "test",
+    "mode": "deterministic",
+    "body": "a",
+    "episode": 2,
+    "recorded": EPISODE,
+    "found": {**EPISODE, "episode_return": -0.25},
+}
+
+
+def _make(**changes: Any) -> Verification:
+    return Verification.model_validate({**FIELDS, **changes})
+
+
+def _failed() -> Verification:
+    part = {**PART, "differing": 1, "mean_difference": -0.5, "passed": False}
+    return _make(parts=[part], first_difference=DIFFERENCE, passed=False)
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "one.json"
+    for verification in (_make(), _failed()):
+        write_verification(path, verification)
+        found, digest = read_verification(path)
+        assert found == verification
+        assert path.read_bytes() == verification_bytes(verification)
+        content = json.loads(path.read_bytes())
+        assert content.pop("digest") == digest
+        assert path.read_bytes() == sealed(content)
+
+
+def test_changed_bytes_are_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "one.json"
+    data = verification_bytes(_failed())
+    for place in range(0, len(data), 5):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        with pytest.raises(RecordError):
+            read_verification(path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"passed": False},
+        {"passed": 1},
+        {"parts": []},
+        {"parts": [PART, PART]},
+        {"parts": [{**PART, "passed": False}], "passed": False},
+        {"parts": [{**PART, "margin": 1.0}]},
+        {"parts": [{**PART, "differing": 1}]},
+        {"parts": [{**PART, "differing": 1}], "first_difference": DIFFERENCE},
+        {"parts": [{**PART, "episodes": 0}]},
+        {"first_difference": DIFFERENCE},
+        {"comparison": "interval"},
+        {"comparison": "close"},
+        {"created": "2025-01-31T23:59:59+01:00"},
+        {"created": "yesterday"},
+        {"record_digest": "abc"},
+        {"hardware": None},
+        {"verification_version": 2},
+        {"reviewer": "me"},
+    ],
+)
+def test_a_contradiction_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        _make(**changes)
+    # Sealed by somebody else, it is refused as well, in one sentence.
+    path = tmp_path / "one.json"
+    path.write_bytes(sealed({**_make().model_dump(mode="json"), **changes}))
+    with pytest.raises(RecordError, match=r"one\.json is not a valid verification: ") as caught:
+        read_verification(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_margin_decides_an_interval_comparison() -> None:
+    def part(mean: float, margin: float, passed: bool, differing: int = 2) -> dict[str, Any]:
+        changes = {"mean_difference": mean, "margin": margin, "passed": passed}
+        return {**PART, **changes, "differing": differing}
+
+    inside = _make(
+        comparison="interval", parts=[part(-1.0, 1.0, True)], first_difference=DIFFERENCE
+    )
+    assert inside.passed
+    for wrong in (part(-1.5, 1.0, True), part(0.5, 1.0, False), part(0.0, 1.0, True, 4)):
+        with pytest.raises(ValidationError):
+            _make(
+                comparison="interval",
+                parts=[wrong],
+                passed=wrong["passed"],
+                first_difference=DIFFERENCE,
+            )
+
+
+def test_a_record_is_no_verification(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    path.write_bytes(sealed(make_record().model_dump(mode="json")))
+    with pytest.raises(RecordError, match="is not a valid verification"):
+        read_verification(path)
+    path.write_bytes(canonical_json(FIELDS) + b"\n")
+    with pytest.raises(RecordError, match="has no digest"):
+        read_verification(path)
+    with pytest.raises(RecordError, match="cannot read"):
+        read_verification(tmp_path / "absent.json")
