@@ -7,13 +7,13 @@ from pathlib import Path
 
 import gymnasium
 import pytest
-from tests.unit.morphology import foreign_robots as robots
 
 from gmc_bench.bodies.mjcf import emit_mjcf, parse_mjcf
 from gmc_bench.bodies.robot_import import read_robot
 from gmc_bench.bodies.robot_report import render_robot
 from gmc_bench.bodies.sandbox import Sandbox
 from gmc_bench.core.errors import MorphologyError
+from tests.unit.bodies import foreign_robots as robots
 
 COUNT = int(os.environ.get("GMC_BENCH_FUZZ", "100"))
 """Files to try; GMC_BENCH_FUZZ=10000 for a thorough run."""

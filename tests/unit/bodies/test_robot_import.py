@@ -5,7 +5,6 @@ import gymnasium
 import mujoco
 import numpy as np
 import pytest
-from tests.unit.morphology import foreign_robots as robots
 
 from gmc_bench.bodies.importer import ImportProblemsError
 from gmc_bench.bodies.mjcf import emit_mjcf, parse_mjcf
@@ -18,6 +17,7 @@ from gmc_bench.robots.mjcf import build_mjcf
 from gmc_bench.sim.model import Scene, compile_model
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import build_table
+from tests.unit.bodies import foreign_robots as robots
 
 BACK = '<joint name="k" type="fixed"><parent link="bar"/><child link="base"/></joint></robot>'
 GYMNASIUM = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"

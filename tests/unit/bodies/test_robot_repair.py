@@ -3,11 +3,11 @@
 import mujoco
 import numpy as np
 import pytest
-from tests.unit.morphology import foreign_robots as robots
 
 from gmc_bench.bodies.mjcf import emit_mjcf, parse_mjcf
 from gmc_bench.bodies.robot_import import read_robot
 from gmc_bench.core.errors import MorphologyError
+from tests.unit.bodies import foreign_robots as robots
 
 SCENERY = {"t": "floor/0", "l": "wall/1", "bar": "patch/2", "r": "floor"}
 

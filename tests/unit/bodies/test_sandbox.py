@@ -3,9 +3,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.unit.morphology import foreign_robots as robots
 
 from gmc_bench.bodies.sandbox import FlawError, Sandbox
+from tests.unit.bodies import foreign_robots as robots
 
 TINY = '<mujoco><worldbody><body><freejoint/><geom size="1"/></body></worldbody></mujoco>'
 linux = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")

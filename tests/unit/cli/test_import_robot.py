@@ -2,10 +2,10 @@ from pathlib import Path
 
 import gymnasium
 import pytest
-from tests.unit.morphology import foreign_robots as robots
 
 from gmc_bench.bodies.store import imported_sets, load_set
 from gmc_bench.cli.main import main
+from tests.unit.bodies import foreign_robots as robots
 
 ASSETS = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
 
