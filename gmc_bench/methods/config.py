@@ -44,3 +44,28 @@ class NetworkConfig:
     def _may_be_zero(self) -> tuple[str, ...]:
         """Return the names of numbers that may be zero, such as a dropout rate."""
         return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionConfig(NetworkConfig):
+    """Settings of controllers whose layers are those of a transformer's encoder.
+
+    Raises:
+        ConfigError: see `NetworkConfig`; or the heads do not divide the width.
+    """
+
+    width: int = 128
+    """Channels of a limb's representation."""
+    num_heads: int = 2
+    """Attention heads; must divide `width`."""
+    feedforward: int = 1024
+    """Hidden channels of each layer's feed-forward network."""
+    num_layers: int = 5
+    """Layers, one after the other."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.width % self.num_heads:
+            raise ConfigError(
+                f"'num_heads' must divide 'width', got {self.num_heads} and {self.width}"
+            )

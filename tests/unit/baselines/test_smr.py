@@ -210,5 +210,5 @@ def test_parameter_counts(preset):
 
 
 def test_heads_must_divide_the_width():
-    with pytest.raises(ConfigError, match="'width' must be a multiple of 'num_heads', got 130"):
+    with pytest.raises(ConfigError, match="'num_heads' must divide 'width', got 4 and 130"):
         SPEC.make_config("paper", {"width": 130, "num_heads": 4})
