@@ -165,6 +165,23 @@ def test_context_of_other_bodies_uses_the_statistics_of_training(table):
     assert (out[0, 5] == 0).all()
 
 
+def test_scaled_context_runs_from_minus_one_to_one_and_is_cut_off_at_three(table):
+    normalizer = TokenNormalizer(table)
+    real = table.context[~table.limb_padding_mask].astype(np.float64)
+    low, high = real.min(axis=0), real.max(axis=0)
+    varying = np.flatnonzero(high > low)
+    out = normalizer.scale_context(table)[~table.limb_padding_mask][:, varying]
+    np.testing.assert_allclose(out.min(axis=0), -1.0, atol=1e-6)
+    np.testing.assert_allclose(out.max(axis=0), 1.0, atol=1e-6)
+    # Limbs of other bodies lie outside of the range of the training bodies by its multiples.
+    feature, other = varying[0], _table(chain(5))
+    middle, half = (low + high)[feature] / 2, (high - low)[feature] / 2
+    wanted = np.array([-9.0, -2.5, 0.5, 2.5, 9.0])
+    other.context[0, :5, feature] = middle + half * wanted
+    found = normalizer.scale_context(other)[0, :5, feature]
+    np.testing.assert_allclose(found, [-3.0, -2.5, 0.5, 2.5, 3.0], rtol=1e-5)
+
+
 def test_per_slot_context_counts_padding_as_zeros(table):
     normalizer = TokenNormalizer(table, "per_slot")
     mass = 14  # place of body_mass among the 35

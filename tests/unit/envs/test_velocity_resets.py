@@ -82,7 +82,23 @@ def test_robots_and_friction_differ(many):
     assert all(tuple(pair) in known for pair in simulator.friction.tolist())
 
 
-def test_half_of_the_episodes_start_on_rough_ground(many):
+def test_what_is_drawn_at_a_start_is_drawn_independently(many):
+    qpos, qvel = _states(many)
+    masses = [many.simulator.model(row).body_mass[1] for row in range(many.num_envs)]
+    heading = 2.0 * np.arctan2(qpos[:, 6], qpos[:, 3])
+    drawn = [
+        masses,
+        many.simulator.strength,
+        heading,
+        *qpos[:, :2].T,
+        *(qpos[:, 7:] - GO1.pose.angles).T,
+        *qvel[:, :6].T,
+    ]
+    together = np.corrcoef(drawn) - np.eye(len(drawn))
+    assert np.abs(together).max() < 0.25
+
+
+def test_a_share_of_the_episodes_starts_on_rough_ground(many):
     simulator = many.simulator
     fields = np.array([simulator.model(row).nhfield for row in range(many.num_envs)])
     np.testing.assert_array_equal(fields, simulator.robot_index % 2)

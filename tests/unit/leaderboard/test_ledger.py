@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import json
+import os
 import re
 import resource
 import subprocess
@@ -37,6 +38,18 @@ def test_every_line_holds_the_digest_of_the_one_before(ledger: Path) -> None:
     assert [entry.path for entry in entries] == FILES
     assert [entry.digest for entry in entries] == [digest_of(file) for file in FILES]
     assert head == digests[-1]
+
+
+def test_a_line_is_on_disk_when_it_counts_as_added(ledger: Path, monkeypatch) -> None:
+    synced, sync = [], os.fsync
+
+    def note(handle: int) -> None:
+        sync(handle)
+        synced.append((os.fstat(handle).st_ino, os.fstat(handle).st_size))
+
+    monkeypatch.setattr(os, "fsync", note)
+    append(ledger, "record", "results/demo/e.json", digest_of("e"))
+    assert synced[-1] == (ledger.stat().st_ino, ledger.stat().st_size)
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])

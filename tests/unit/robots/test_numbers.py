@@ -78,6 +78,26 @@ def test_stances_spread_the_hips_outward_and_bend_the_knees():
         assert (robot.gains.kp, robot.gains.kd, robot.gains.action_scale) == (kp, kd, 0.25)
 
 
+# armature kg m^2 and dry friction N m of every joint; velocity limits of hip, thigh and calf rad/s;
+# share of the range that soft limits leave
+JOINTS = {
+    "go1": (0.01, 0.2, (30.1, 30.1, 20.06), 0.9),
+    "go2": (0.01, 0.2, (30.1, 30.1, 15.7), 0.9),
+    "anymal-b": (0.01, 0.1, (15.0, 15.0, 15.0), 0.95),
+    "anymal-c": (0.01, 0.1, (7.5, 7.5, 7.5), 0.95),
+}
+
+
+def test_joints_have_these_dynamics(robot):
+    armature, dry_friction, velocity_limits, soft = JOINTS[robot.name]
+    joints = [link.joint for link in robot.links]
+    assert {joint.armature for joint in joints} == {armature}
+    assert {joint.frictionloss for joint in joints} == {dry_friction}
+    assert {joint.damping for joint in joints} == {0.0}  # the drives' gain kd is the damping
+    assert tuple(joint.velocity_limit for joint in joints) == 4 * velocity_limits
+    assert robot.soft_limit_factor == soft
+
+
 def test_all_numbers_against_the_collected_facts(robot):
     if not FACTS.is_file():
         pytest.skip(f"the collected facts are not at {FACTS}")

@@ -37,6 +37,24 @@ def test_training_meets_nominal_friction_only():
     ]
 
 
+def test_the_weights_of_the_rewards_are_these():
+    assert TASK.reward_weights == {
+        "track_linear": 1.5,
+        "track_yaw": 0.75,
+        "progress": 2.5,
+        "vertical": -2.0,
+        "roll_pitch": -0.05,
+        "tilt": -2.5,
+        "torque": -0.02,
+        "acceleration": -2.5e-7,
+        "action_rate": -0.01,
+        "air_time": 0.25,
+        "joint_limits": -1.0,
+        "cut_off": 1.0,
+    }
+    assert TASK.rewards.sigma == 0.25
+
+
 def test_every_weight_is_a_reward_term():
     weights = TASK.reward_weights
     terms = {part.name for part in fields(Rewards)} - {"sigma", "only_positive"}

@@ -1,5 +1,6 @@
 """Checkpoints on disk: nothing is lost, nothing damaged is read."""
 
+import os
 import resource
 import shutil
 from contextlib import contextmanager
@@ -58,6 +59,25 @@ def test_what_is_written_is_read(tmp_path):
         for name, value in part.items():
             assert found.tensors[stem][name].dtype == value.dtype
             np.testing.assert_array_equal(found.tensors[stem][name], value)
+
+
+def test_a_checkpoint_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    """Contents first, then the folder's entry: a power cut leaves all of it or nothing of it."""
+    synced, sync = [], os.fsync
+
+    def note(handle):
+        sync(handle)
+        names = sorted(path.name for path in tmp_path.iterdir())
+        synced.append((os.fstat(handle).st_ino, os.fstat(handle).st_size, names))
+
+    monkeypatch.setattr(os, "fsync", note)
+    path = write_checkpoint(tmp_path, checkpoint())
+    *contents, (entry, _, names) = synced
+    files = {(file.stat().st_ino, file.stat().st_size) for file in path.iterdir()}
+    assert {(number, size) for number, size, _ in contents} == files
+    assert all(path.name not in seen for _, _, seen in contents)
+    assert entry == tmp_path.stat().st_ino
+    assert names == [path.name]
 
 
 def test_nothing_is_pickled(tmp_path):

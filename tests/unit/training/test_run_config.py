@@ -47,8 +47,27 @@ def test_the_identity_is_what_decides_the_numbers(config):
     machine = dataclasses.replace(
         config, seed=0, threads=1, checkpoint_interval_s=0.0, device="cuda", unofficial_reasons=()
     )
-    other = dataclasses.replace(config, method_config={"width": 16})
     assert config_digest(config.identity()) == config_digest(machine.identity())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"method": "metamorph"},
+        {"method_config": {"width": 16}},
+        {"suite": "unimal-v2"},
+        {"task": "unimal-vt-v1"},
+        {"morphologies": "small"},
+        {"morphologies_digest": "1" * 64},
+        {"protocol": SUITE.protocol("lite")},
+        {"tokens": TokenConfig(order="bfs")},
+        {"method_source_digest": "2" * 64},
+        {"precision": "bfloat16"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_every_setting_that_decides_the_numbers_is_part_of_the_identity(config, change):
+    other = dataclasses.replace(config, **change)
     assert config_digest(config.identity()) != config_digest(other.identity())
 
 
