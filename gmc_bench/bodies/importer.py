@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gmc_bench.bodies.mjcf import check_compiles, read_mjcf
+from gmc_bench.bodies.registry import registered_sets
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.store import check_set_id, save_set
 from gmc_bench.core.errors import MorphologyError, MorphologySetError
@@ -107,13 +108,17 @@ def check_free_id(set_id: str) -> None:
     """Refuse ids that users cannot give to a set.
 
     Raises:
-        MorphologySetError: the id cannot be used, or is reserved for generated sets.
+        MorphologySetError: the id cannot be used, is reserved for generated sets, or taken.
     """
     check_set_id(set_id)
     if set_id.startswith(_RESERVED_PREFIX):
         raise MorphologySetError(
             f"the id {set_id!r} is reserved for generated sets; choose one that does not start "
             f"with {_RESERVED_PREFIX!r}"
+        )
+    if set_id in registered_sets():
+        raise MorphologySetError(
+            f"the id {set_id!r} is that of a set that a package offers; choose another one"
         )
 
 

@@ -84,6 +84,30 @@ def import_robots(
         raise MorphologySetError(
             f"the id {set_id!r} is that of a published set; import the robots under another one"
         )
+    found, robots = read_robots(
+        set_id, path, keyframe=keyframe, seconds=seconds, seed=seed, root=root
+    )
+    return RobotsReport(bodies=found, folder=save_set(found), robots=robots)
+
+
+def read_robots(
+    set_id: str,
+    path: Path,
+    *,
+    keyframe: str | None = None,
+    seconds: float = 5.0,
+    seed: int = 0,
+    root: Path | None = None,
+) -> tuple[MorphologySet, tuple[ImportedRobot, ...]]:
+    """Read robots as `import_robots` does, and store nothing.
+
+    Returns:
+        The set, and its robots with what is noteworthy about them.
+
+    Raises:
+        ImportProblemsError: a robot cannot be used.
+        MorphologySetError: the folder has no robots.
+    """
     if root is None and path.is_dir():
         root = path
     problems: list[str] = []
@@ -112,7 +136,7 @@ def import_robots(
             *(f"{robot.body.name}: {note}" for robot in robots for note in robot.notes),
         ),
     )
-    return RobotsReport(bodies=found, folder=save_set(found), robots=tuple(robots))
+    return found, tuple(robots)
 
 
 def robot_files(path: Path) -> list[Path]:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.cli import execution
 from gmc_bench.cli.outlook import Outlook, duration
 from gmc_bench.cli.output import note, say
 from gmc_bench.cli.overview import describe_plan, describe_results, summary_line
 from gmc_bench.cli.session import check_method, open_session
 from gmc_bench.core.errors import ConfigError, GmcBenchError, StorageError
-from gmc_bench.library import load_morphologies
 from gmc_bench.methods import METHODS
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import write_atomic

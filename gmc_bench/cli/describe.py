@@ -37,8 +37,8 @@ def add_describe(actions: Any) -> None:
 
 def _describe(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     parsed.parser.reject_unknown(unknown)
+    from gmc_bench.bodies.sets import load_limb_bodies
     from gmc_bench.bodies.summary import describe_set, render_set
-    from gmc_bench.library import load_limb_bodies
 
     sets = [load_limb_bodies(name) for name in parsed.set]
     if len(sets) > 1 or parsed.behaviour:

@@ -136,7 +136,7 @@ def _on_other_bodies(trained: "Session", set_id: str) -> "Session":
         ConfigError: the method has separate weights per body.
         TokenOverflowError: a body does not fit the run's token layout.
     """
-    from gmc_bench.library import load_morphologies
+    from gmc_bench.bodies.sets import load_morphologies
 
     if trained.method.capabilities.per_body:
         raise ConfigError(

@@ -239,7 +239,7 @@ def _tasks() -> tuple[Rows, tuple[str, ...]]:
 
 
 def _morphologies() -> tuple[Rows, tuple[str, ...]]:
-    from gmc_bench.library import list_sets
+    from gmc_bench.bodies.sets import list_sets
 
     rows = [{"id": item.id, "status": item.status, "hint": item.hint} for item in list_sets()]
     return rows, ("id", "status", "hint")
@@ -247,7 +247,7 @@ def _morphologies() -> tuple[Rows, tuple[str, ...]]:
 
 def _show_variations() -> None:
     """Print how the variants of a set are named."""
-    from gmc_bench.generation.variations import VARIATIONS, VERSION
+    from gmc_bench.bodies.variations import VARIATIONS, VERSION
 
     say()
     say("Variants of the train bodies of any set, to evaluate a trained run on, are named")

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.bodies.sets import load_morphologies, resolve_default
 from gmc_bench.cli.method import full_name, load_method, source_digest
 from gmc_bench.core.config import config_digest, load_yaml, nest, to_dict, with_overrides
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.library import load_morphologies, resolve_default
 from gmc_bench.methods import MethodSpec
 from gmc_bench.methods.spec import require_training
 from gmc_bench.records.environment import GitState, git_state

@@ -114,7 +114,7 @@ def _stills(parsed: argparse.Namespace) -> int:
     import_engine()
     from tqdm import tqdm
 
-    from gmc_bench.library import load_limb_bodies
+    from gmc_bench.bodies.sets import load_limb_bodies
     from gmc_bench.rendering.stills import write_stills
     from gmc_bench.tasks import TASKS, Task
 

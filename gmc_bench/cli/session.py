@@ -8,6 +8,7 @@ import torch
 from tqdm import tqdm
 
 from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.cli.method import source_digest
 from gmc_bench.cli.plan import token_spec
 from gmc_bench.core.errors import CheckpointError, ConfigError
@@ -18,7 +19,6 @@ from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.evaluation.evaluate import EpisodeResult, evaluate_policy
 from gmc_bench.evaluation.loops import LoopMonitor, make_loop_monitor
 from gmc_bench.evaluation.policy_file import load_policy_tensors
-from gmc_bench.library import load_morphologies
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.records.schema import (

@@ -215,10 +215,10 @@ def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 
 def _run(request: "Request", planned: "list[PlannedArm]", folder: "PlanFolder") -> int:
+    from gmc_bench.bodies.sets import load_morphologies
     from gmc_bench.cli import study_results
     from gmc_bench.cli.campaign import Campaign
     from gmc_bench.cli.study_plan import as_plan
-    from gmc_bench.library import load_morphologies
 
     bodies = load_morphologies(planned[0].run.config.morphologies)
     again = f"gmc-bench study --resume {folder.path}"

@@ -49,8 +49,8 @@ def make_single(
     Raises:
         UnknownNameError: no such task or body set.
     """
+    from gmc_bench.bodies.sets import load_morphologies
     from gmc_bench.envs.morphology_env import MorphologyEnv
-    from gmc_bench.library import load_morphologies
     from gmc_bench.tasks import TASKS
 
     options.pop("render_mode", None)
@@ -65,8 +65,8 @@ def make_vector(
     **options: Any,
 ) -> "MorphologyVectorEnv":
     """Return a batched environment; arguments as in `make_single` and `MorphologyVectorEnv`."""
+    from gmc_bench.bodies.sets import load_morphologies
     from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
-    from gmc_bench.library import load_morphologies
     from gmc_bench.tasks import TASKS
 
     options.pop("render_mode", None)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gmc_bench.bodies import design
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import MorphologyError
-from gmc_bench.generation import design
 from gmc_bench.generation.draft import Draft
 from gmc_bench.generation.grow import choice, draw_growth, draw_hinges
 from gmc_bench.generation.loops import add_bridges, join_tips

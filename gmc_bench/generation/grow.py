@@ -12,10 +12,10 @@ from typing import TypeVar
 
 import numpy as np
 
+from gmc_bench.bodies import design
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import MorphologyError
 from gmc_bench.core.types import Vec3
-from gmc_bench.generation import design
 from gmc_bench.generation.plan import (
     TORSO,
     Growth,

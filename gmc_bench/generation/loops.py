@@ -9,9 +9,9 @@ from itertools import combinations
 
 import numpy as np
 
+from gmc_bench.bodies import design
+from gmc_bench.bodies.collision import Shape, touches
 from gmc_bench.core.types import Vec3
-from gmc_bench.generation import design
-from gmc_bench.generation.collision import Shape, touches
 from gmc_bench.generation.draft import Draft
 from gmc_bench.generation.grow import draw_hinges
 from gmc_bench.generation.plan import TORSO_SHAPE, Closure, Hinge, Part, Site

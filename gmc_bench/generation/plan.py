@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gmc_bench.bodies import design
+from gmc_bench.bodies.collision import Shape, touches
 from gmc_bench.bodies.parts import Actuator, Geom, Joint, Limb, Loop
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.types import Vec3
-from gmc_bench.generation import design
-from gmc_bench.generation.collision import Shape, touches
 
 TORSO = -1
 """Parent of limbs that grow at the torso's centre."""

@@ -8,12 +8,13 @@ grows the same body from the same seed.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import count
 
 import numpy as np
 from tqdm import tqdm
 
+from gmc_bench.bodies.registry import BodySet
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.core.errors import MorphologySetError, UnknownNameError, did_you_mean
 from gmc_bench.generation import pinned
@@ -140,20 +141,6 @@ def assign_splits(seeds: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...
     return tuple(splits[0]), tuple(splits[1])
 
 
-def resolve_released(name: str) -> str:
-    """Return the id of a released set, completing a missing version with the newest.
-
-    Raises:
-        UnknownNameError: no such set.
-    """
-    if name in RELEASED:
-        return name
-    versions = [known for known in RELEASED if known.rpartition("-v")[0] == name]
-    if not versions:
-        raise UnknownNameError(f"unknown morphology set {name!r}{did_you_mean(name, RELEASED)}")
-    return max(versions, key=lambda known: int(known.rpartition("-v")[2]))
-
-
 @cache
 def build_released(set_id: str) -> MorphologySet:
     """Grow a released set and verify it.
@@ -219,3 +206,8 @@ def _assembled(
         ),
         licence="same as gmc-bench",
     )
+
+
+UNIMAL_MINI_V1, UNIMAL_V1, LARGE_V1, LOOPS_V1 = (
+    BodySet(build=partial(build_released, set_id), origin="generated") for set_id in RELEASED
+)

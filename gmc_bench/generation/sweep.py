@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gmc_bench.bodies import design
+from gmc_bench.bodies.collision import TOUCHING, any_near
 from gmc_bench.bodies.parts import Joint, Limb
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, IntArray, Vec3
-from gmc_bench.generation import design
-from gmc_bench.generation.collision import TOUCHING, any_near
 
 STEP = np.deg2rad(10.0)
 """Largest change of an angle between two poses of a sweep, rad."""

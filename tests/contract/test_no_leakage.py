@@ -9,10 +9,10 @@ from itertools import combinations
 
 import pytest
 
+from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.bodies.store import imported_sets
+from gmc_bench.bodies.variations import GROUPS, PROPERTIES, VARIATIONS
 from gmc_bench.generation.released import RELEASED
-from gmc_bench.generation.variations import GROUPS, PROPERTIES, VARIATIONS
-from gmc_bench.library import load_morphologies
 
 PUBLISHED_TWICE = {
     "floor-5506-12-12-01-15-33-01",

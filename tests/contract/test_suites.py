@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from gmc_bench.bodies.registry import registered_sets
+from gmc_bench.bodies.sets import load_morphologies, resolve_set
 from gmc_bench.core.config import config_digest
-from gmc_bench.generation.released import RELEASED
-from gmc_bench.library import ROBOT_SETS, load_morphologies, resolve_set
 from gmc_bench.suites import SUITES
 from gmc_bench.tasks import TASKS
 
@@ -36,12 +36,12 @@ def test_its_tasks_exist_and_have_unmistakable_short_names(suite):
 def test_its_bodies_are_known_and_the_last_choice_needs_no_files(suite):
     for name in suite.default_morphologies:
         assert resolve_set(name) == name
-    assert suite.default_morphologies[-1] in {*RELEASED, *ROBOT_SETS}
+    assert suite.default_morphologies[-1] in registered_sets()
 
 
 def test_its_token_slots_fit_its_generated_bodies(suite):
     for name in suite.default_morphologies:
-        if name in {*RELEASED, *ROBOT_SETS}:
+        if name in registered_sets():
             assert load_morphologies(name).max_limbs <= suite.min_token_slots
 
 

@@ -50,7 +50,7 @@ def imported_modules(folder):
         "from gmc_bench.methods import METHODS; METHODS.get('recmorph').make_config('lite')",
         "import gmc_bench.cli.main",
         "import gmc_bench.records.store, gmc_bench.leaderboard",
-        "import gmc_bench.conformance.morphologies, gmc_bench.library",
+        "import gmc_bench.conformance.morphologies, gmc_bench.bodies.sets",
     ],
 )
 def test_describing_things_does_not_load_the_heavy_packages(statement):

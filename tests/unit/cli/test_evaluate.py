@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.bodies.store import save_set
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.evaluation.dropout import draw_silent_limbs
-from gmc_bench.library import load_morphologies
 from gmc_bench.records.schema import REQUIRED_VERSIONS
 
 RUN = (

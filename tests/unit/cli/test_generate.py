@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
+from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.cli.main import main
 from gmc_bench.generation import produce
 from gmc_bench.generation.journal import Journal, Judged
 from gmc_bench.generation.judge import Verdict
 from gmc_bench.generation.released import RELEASED, build_released
 from gmc_bench.generation.search import search
-from gmc_bench.library import load_morphologies
 
 
 def _all(body, seed):

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from gmc_bench.bodies.mjcf import emit_mjcf, read_mjcf
+from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
-from gmc_bench.library import load_morphologies
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.spec import TokenSpec
 

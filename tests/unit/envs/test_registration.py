@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import gmc_bench.envs  # noqa: F401 - importing it registers the tasks
+from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import UnknownNameError
 from gmc_bench.envs.morphology_env import MorphologyEnv
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
-from gmc_bench.library import load_morphologies
 from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.unimal_ft import TASK
 

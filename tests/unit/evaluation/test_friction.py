@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.cores import tabulate
 from gmc_bench.envs.normalization import TokenNormalizer
@@ -16,7 +17,6 @@ from gmc_bench.evaluation import friction as module
 from gmc_bench.evaluation.evaluate import evaluate_policy
 from gmc_bench.evaluation.friction import FRICTION_SIZES, friction_size, measure_friction
 from gmc_bench.evaluation.mean_actions import MeanActions, acting
-from gmc_bench.library import load_morphologies
 from gmc_bench.methods import MethodSpec
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.robots import GO2

@@ -4,10 +4,10 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.bodies import design
 from gmc_bench.bodies.mjcf import emit_mjcf
 from gmc_bench.core.errors import MorphologyError
 from gmc_bench.generation import bodies as bodies_module
-from gmc_bench.generation import design
 from gmc_bench.generation.bodies import Form, grow_clear_body
 
 

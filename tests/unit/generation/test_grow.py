@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gmc_bench.bodies import design
 from gmc_bench.bodies.mjcf import emit_mjcf
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import MorphologyError
-from gmc_bench.generation import design
 from gmc_bench.generation.grow import grow_body
 
 RANGES = {tuple(math.radians(side) for side in pair) for pair in design.JOINT_RANGES}

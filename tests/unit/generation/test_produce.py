@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from gmc_bench.bodies.sets import load_morphologies, resolve_set
 from gmc_bench.core.errors import MorphologySetError
 from gmc_bench.generation import produce
 from gmc_bench.generation.journal import read_line, write_line
@@ -10,7 +11,6 @@ from gmc_bench.generation.judge import Verdict
 from gmc_bench.generation.produce import SCORES, journal_path, make_set
 from gmc_bench.generation.recipe import Recipe
 from gmc_bench.generation.search import search
-from gmc_bench.library import load_morphologies, resolve_set
 
 RECIPE = Recipe(seed=1, train=2, test=1, limbs=(3, 4))
 

@@ -25,7 +25,6 @@ from gmc_bench.generation.released import (
     build_released,
     grow_seed,
     is_viable,
-    resolve_released,
     search_seeds,
 )
 
@@ -91,20 +90,6 @@ def test_search_keeps_viable_seeds_until_every_size_is_complete(monkeypatch):
     assert sizes == {limbs: 2 for limbs in released.LIMB_COUNTS}
     assert all(seed % 3 == 0 for seed in found)
     assert found == sorted(found)
-
-
-def test_version_can_be_left_out():
-    assert resolve_released("gmc-unimal-mini") == MINI
-    assert resolve_released(MINI) == MINI
-    with pytest.raises(UnknownNameError, match="did you mean 'gmc-unimal-mini-v1'"):
-        resolve_released("gmc-unimal-mni")
-
-
-def test_newest_version_is_taken_by_number(monkeypatch):
-    for version in (2, 10):
-        newer = replace(RELEASED[MINI], id=f"gmc-unimal-mini-v{version}")
-        monkeypatch.setitem(released.RELEASED, newer.id, newer)
-    assert resolve_released("gmc-unimal-mini") == "gmc-unimal-mini-v10"
 
 
 def test_another_content_is_refused(monkeypatch):

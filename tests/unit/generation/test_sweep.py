@@ -4,11 +4,11 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.bodies.collision import Shape, any_near, gap
 from gmc_bench.bodies.mjcf import emit_mjcf
 from gmc_bench.bodies.schema import Geom, Joint, Limb
 from gmc_bench.generation import sweep as sweep_module
 from gmc_bench.generation.bodies import grow_clear_body
-from gmc_bench.generation.collision import Shape, any_near, gap
 from gmc_bench.generation.sweep import start_sweep
 
 RNG = np.random.default_rng(0)

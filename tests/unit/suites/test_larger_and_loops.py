@@ -1,6 +1,6 @@
 import pytest
 
-from gmc_bench.library import load_morphologies
+from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.unimal import SUITE as UNIMAL
 

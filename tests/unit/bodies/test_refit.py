@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from gmc_bench.bodies.mjcf import emit_mjcf
+from gmc_bench.bodies.refit import refit_loops
 from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.bodies.variations import build_variations
 from gmc_bench.core.errors import MorphologySetError
 from gmc_bench.generation import bodies as bodies_module
 from gmc_bench.generation.bodies import grow_clear_body
 from gmc_bench.generation.judge import simulate_randomly
-from gmc_bench.generation.refit import refit_loops
-from gmc_bench.generation.variations import build_variations
 
 
 def _grow(seed, loops, num_limbs=8):

@@ -5,11 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from gmc_bench import library
+from gmc_bench.bodies import sets
+from gmc_bench.bodies.sets import (
+    SetInfo,
+    list_sets,
+    load_morphologies,
+    resolve_default,
+    resolve_set,
+)
 from gmc_bench.bodies.store import save_set
 from gmc_bench.core.errors import MorphologySetError, UnknownNameError
 from gmc_bench.generation.released import build_released
-from gmc_bench.library import SetInfo, list_sets, load_morphologies, resolve_default, resolve_set
 
 MINI = "gmc-unimal-mini-v1"
 
@@ -115,9 +121,9 @@ def test_list_shows_generated_imported_and_importable_sets():
 
 
 def test_preferred_and_fallback_sets_are_known():
-    assert {library.PREFERRED_SET, library.FALLBACK_SET} <= {info.id for info in list_sets()}
+    assert {sets.PREFERRED_SET, sets.FALLBACK_SET} <= {info.id for info in list_sets()}
 
 
-def test_library_does_not_import_torch():
-    code = "import sys, gmc_bench.library; sys.exit('torch' in sys.modules)"
+def test_finding_sets_does_not_import_torch():
+    code = "import sys, gmc_bench.bodies.sets; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

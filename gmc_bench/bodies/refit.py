@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gmc_bench.bodies import design
 from gmc_bench.bodies.parts import IDENTITY, Limb, Loop
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import MorphologySetError
 from gmc_bench.core.types import Vec3
-from gmc_bench.generation import design
 
 _SAME = 1e-5  # m
 _SHORTEST = 0.05  # m; a shorter bridge would be no limb

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gmc_bench.generation.collision import Shape, gap, touches
+from gmc_bench.bodies.collision import Shape, gap, touches
 
 coordinate = st.integers(-20, 20).map(lambda n: n / 20)
 point = st.tuples(coordinate, coordinate, coordinate)

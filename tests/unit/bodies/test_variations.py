@@ -10,14 +10,11 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.bodies import variations
 from gmc_bench.bodies.importer import PUBLISHED, SPLITS, read_public_layout
 from gmc_bench.bodies.mjcf import check_compiles, emit_mjcf
 from gmc_bench.bodies.schema import MorphologySet
-from gmc_bench.conformance.morphologies import biped, chain, lowest_point, star
-from gmc_bench.core.errors import MorphologySetError, UnknownNameError
-from gmc_bench.generation import variations
-from gmc_bench.generation.released import build_released
-from gmc_bench.generation.variations import (
+from gmc_bench.bodies.variations import (
     GROUPS,
     PINNED,
     PROPERTIES,
@@ -27,6 +24,9 @@ from gmc_bench.generation.variations import (
     resolve_variation,
     symmetric_pairs,
 )
+from gmc_bench.conformance.morphologies import biped, chain, lowest_point, star
+from gmc_bench.core.errors import MorphologySetError, UnknownNameError
+from gmc_bench.generation.released import build_released
 
 MINI = build_released("gmc-unimal-mini-v1")
 TINY = MorphologySet(

@@ -19,13 +19,13 @@ from itertools import combinations
 
 import numpy as np
 
+from gmc_bench.bodies import design
+from gmc_bench.bodies.collision import Shape, gap
 from gmc_bench.bodies.parts import IDENTITY, Joint, Limb, scale_mass, scale_torque
+from gmc_bench.bodies.refit import refit_loops
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.core.errors import MorphologySetError, UnknownNameError, did_you_mean
 from gmc_bench.core.types import Vec3
-from gmc_bench.generation import design
-from gmc_bench.generation.collision import Shape, gap
-from gmc_bench.generation.refit import refit_loops
 
 VERSION = 1
 """Of the rules below. Raised whenever any of them gives another body; ids carry it."""

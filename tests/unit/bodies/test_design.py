@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from gmc_bench.bodies import design
 from gmc_bench.bodies.mjcf import read_mjcf
-from gmc_bench.generation import design
 
 DIAGONAL = math.sqrt(0.5)
 

@@ -1,0 +1,115 @@
+import re
+from dataclasses import replace
+
+import pytest
+
+from gmc_bench.bodies.importer import check_free_id
+from gmc_bench.bodies.registry import BODY_SETS, ROBOT_FILES, BodySet, RobotFile, build_set
+from gmc_bench.bodies.sets import list_sets, load_morphologies, resolve_set
+from gmc_bench.core.errors import MorphologySetError, PluginError
+from gmc_bench.generation.released import build_released
+
+MINI = "gmc-unimal-mini-v1"
+
+CRAWLER = """
+<mujoco>
+  <worldbody>
+    <body name="trunk" pos="0 0 0.3">
+      <freejoint/>
+      <geom type="sphere" size="0.1"/>
+      <body name="leg" pos="0.1 0 0">
+        <joint name="hip" axis="0 1 0" range="-40 40" limited="true" damping="1" armature="0.1"/>
+        <geom type="capsule" fromto="0 0 0 0.2 0 -0.1" size="0.03"/>
+      </body>
+    </body>
+  </worldbody>
+  <actuator><motor joint="hip" gear="20" ctrlrange="-1 1" ctrllimited="true"/></actuator>
+</mujoco>
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_data_dir(monkeypatch, tmp_path):
+    monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path / "data"))
+
+
+def few(set_id="outside-v1"):
+    bodies = build_released(MINI)
+    return replace(bodies, id=set_id, splits={k: v[:2] for k, v in bodies.splits.items()})
+
+
+@pytest.fixture
+def outside():
+    with BODY_SETS.temporarily("outside-v1", BodySet(build=few)):
+        yield
+
+
+@pytest.mark.usefixtures("outside")
+def test_a_set_of_another_package_is_like_any_other():
+    assert load_morphologies("outside") == few()
+    assert load_morphologies("outside-v1:1").max_limbs == few().split("train")[0].num_limbs
+    assert len(load_morphologies("outside+damping-v1").split("test")) == 8
+    assert [info.status for info in list_sets() if info.id == "outside-v1"] == ["installed"]
+    with pytest.raises(MorphologySetError, match="'outside-v1' is that of a set that a package"):
+        check_free_id("outside-v1")
+
+
+def test_the_newest_version_is_taken_by_number():
+    names = [f"gmc-unimal-mini-v{version}" for version in (2, 10)]
+    older, newer = (BODY_SETS.temporarily(name, BodySet(build=few)) for name in names)
+    with newer, older:
+        assert resolve_set("gmc-unimal-mini") == names[1]
+    assert resolve_set("gmc-unimal-mini") == MINI
+
+
+@pytest.mark.parametrize(
+    ("build", "reason"),
+    [
+        (lambda: 1 / 0, "could not be built: ZeroDivisionError: division by zero [test_registry"),
+        (lambda: [few()], "building the morphology set 'outside-v1' gave list; expected a Morph"),
+        (lambda: few("other"), "gave 'other'; expected a MorphologySet whose id is the name of"),
+    ],
+)
+def test_a_set_that_breaks_its_promise_ends_in_one_sentence(build, reason):
+    broken = BODY_SETS.temporarily("outside-v1", BodySet(build=build))
+    with broken, pytest.raises(PluginError, match=re.escape(reason)):
+        build_set("outside-v1")
+
+
+def test_a_set_may_say_itself_why_there_is_none():
+    def fail():
+        raise MorphologySetError("no bodies today")
+
+    broken = BODY_SETS.temporarily("outside-v1", BodySet(build=fail))
+    with broken, pytest.raises(MorphologySetError, match="no bodies today"):
+        load_morphologies("outside")
+
+
+def test_a_package_that_does_not_import_is_listed_as_broken(monkeypatch):
+    monkeypatch.setattr(
+        BODY_SETS, "items", lambda: [("outside-v1", PluginError("'x' could not be imported"))]
+    )
+    found = [info for info in list_sets() if info.id == "outside-v1"]
+    assert [(info.status, info.hint) for info in found] == [("broken", "'x' could not be imported")]
+
+
+def test_a_robot_of_a_package_is_a_set_of_one_body(tmp_path):
+    path = tmp_path / "crawler.xml"
+    path.write_text(CRAWLER)
+    robot = RobotFile(path=path, source="Drawn for this test.", licence="MIT")
+    with ROBOT_FILES.temporarily("outside-crawler", robot):
+        bodies = load_morphologies("outside-crawler")
+        assert bodies is load_morphologies("outside-crawler")
+        assert [info.status for info in list_sets() if info.id == bodies.id] == ["robot"]
+    (body,) = bodies.split("test")
+    assert bodies.split("train") == (body,)
+    assert (body.num_limbs, [motor.gear for motor in body.actuators]) == (2, [20.0])
+    assert (bodies.source, bodies.licence) == ("Drawn for this test.", "MIT")
+
+
+def test_a_robot_that_cannot_be_used_says_why(tmp_path):
+    path = tmp_path / "statue.xml"
+    path.write_text("<mujoco><worldbody><body><geom size='1'/></body></worldbody></mujoco>")
+    statue = ROBOT_FILES.temporarily("outside-statue", RobotFile(path=path))
+    with statue, pytest.raises(MorphologySetError, match="robot 'statue' holds"):
+        load_morphologies("outside-statue")
