@@ -31,8 +31,8 @@ from torch import nn
 from benchmarks.plain_network import Agent, Batch, total
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.bodies.sets import load_morphologies
-from gmc_bench.cli.plan import token_spec
 from gmc_bench.envs.morphology_env import MorphologyEnv
+from gmc_bench.suites.method_rules import token_spec
 from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks.spec import Task

@@ -19,8 +19,8 @@ from benchmarks.plain_training import TIMED, PlainTraining
 from benchmarks.report import Report, describe_machine, make_parser, show
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
-from gmc_bench.cli.plan import token_spec
 from gmc_bench.core.config import to_dict
+from gmc_bench.suites.method_rules import token_spec
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks.unimal_ft import TASK

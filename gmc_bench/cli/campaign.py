@@ -8,11 +8,11 @@ from pathlib import Path
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.cli import execution
-from gmc_bench.cli.outlook import Outlook, duration
 from gmc_bench.cli.output import note, say
 from gmc_bench.cli.overview import describe_plan, describe_results, summary_line
-from gmc_bench.cli.session import check_method, open_session
 from gmc_bench.core.errors import ConfigError, GmcBenchError, StorageError
+from gmc_bench.experiments.eta import ETA, duration
+from gmc_bench.experiments.session import check_method, open_session
 from gmc_bench.methods import METHODS
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import write_atomic
@@ -67,8 +67,8 @@ def preview(configs: Sequence[RunConfig]) -> None:
 
 def preview_plan(plan: Plan) -> None:
     """Show a plan of which nothing was begun."""
-    outlook = Outlook([run.env_steps for run in plan.runs])
-    note(describe_plan(plan, ["to do"] * len(plan.runs), outlook))
+    eta = ETA([run.env_steps for run in plan.runs])
+    note(describe_plan(plan, ["to do"] * len(plan.runs), eta))
     say(plan.to_yaml())
 
 
@@ -101,7 +101,7 @@ class Campaign:
         self.bodies = bodies
         self.records: dict[str, RunRecord] = {}
         self.failures: dict[str, str] = {}
-        self.outlook = Outlook([run.env_steps for run in plan.runs])
+        self.eta = ETA([run.env_steps for run in plan.runs])
 
     def run(self, *, table: bool = True) -> int:
         """Run what is left; return the exit code.
@@ -116,7 +116,7 @@ class Campaign:
         try:
             self._find_finished()
             states = [self._state(run) for run in self.plan.runs]
-            note(describe_plan(self.plan, states, self.outlook))
+            note(describe_plan(self.plan, states, self.eta))
             note(f"plan folder {self.folder.path}")
             for index, run in enumerate(self.plan.runs):
                 self._visit(index, run)
@@ -136,11 +136,11 @@ class Campaign:
                 record = self.folder.read_finished(run)
             except GmcBenchError as error:
                 self.failures[run.name] = str(error)
-                self.outlook.settle(index)
+                self.eta.settle(index)
                 continue
             if record is not None:
                 self.records[run.name] = record
-                self.outlook.settle(index, record.env_steps, record.wall_clock_s.total)
+                self.eta.settle(index, record.env_steps, record.wall_clock_s.total)
 
     def _state(self, run: PlannedRun) -> str:
         if run.name in self.failures:
@@ -159,7 +159,7 @@ class Campaign:
             return
         note(f"\n{label}")
         started = time.perf_counter()
-        self.outlook.begin(index)
+        self.eta.begin(index)
         try:
             record = self._execute(run)
         except (ConfigError, StorageError, OSError):
@@ -170,21 +170,21 @@ class Campaign:
                 note(traceback.format_exc().rstrip())
             reason = str(error) if expected else f"{type(error).__name__}: {error}"
             self.failures[run.name] = reason
-            self.outlook.settle(index)
+            self.eta.settle(index)
             note(f"{label} failed: {reason}")
         else:
             self.records[run.name] = record
-            self.outlook.settle(index, record.env_steps, record.wall_clock_s.total)
+            self.eta.settle(index, record.env_steps, record.wall_clock_s.total)
             took = duration(time.perf_counter() - started)
             note(f"{label} done in {took}: {summary_line(record)}")
-            note(f"time left for all: {self.outlook.time_left()}")
+            note(f"time left for all: {self.eta.time_left()}")
 
     def _execute(self, run: PlannedRun) -> RunRecord:
         with self.folder.open_run(run) as folder:
             if not folder.config.is_file():
                 write_atomic(folder.config, run.config.to_yaml().encode())
             session = open_session(read_run_config(folder.config), self.bodies)
-            return execution.execute(session, folder, self.outlook)
+            return execution.execute(session, folder, self.eta)
 
     def _show(self) -> None:
         say()

@@ -52,7 +52,7 @@ def add_parser(verbs: Any) -> None:
 def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     """Run the verb."""
     parsed.parser.reject_unknown(unknown)
-    from gmc_bench.cli.method import load_method
+    from gmc_bench.experiments.method import load_method
 
     method = load_method(parsed.method)
     presets = _presets(method, parsed.preset)  # first, because loading the rest takes seconds

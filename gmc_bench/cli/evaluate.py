@@ -12,8 +12,8 @@ from gmc_bench.cli.parser import add_verb, integer
 from gmc_bench.core.errors import ConfigError, TokenOverflowError
 
 if TYPE_CHECKING:
-    from gmc_bench.cli.session import Session
     from gmc_bench.envs.normalization import TokenNormalizer
+    from gmc_bench.experiments.session import Session
     from gmc_bench.methods.policy import ActorCritic
     from gmc_bench.records.schema import BodyReturns
     from gmc_bench.training.run_config import RunConfig
@@ -62,7 +62,9 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     from gmc_bench.training.run_folder import RunFolder
 
     folder = RunFolder(parsed.run_dir)  # first, because loading the rest takes seconds
-    from gmc_bench.cli import session as sessions
+    from gmc_bench.cli.bars import Bars
+    from gmc_bench.experiments import session as sessions
+    from gmc_bench.experiments.scoring import score
     from gmc_bench.records.store import read_record
     from gmc_bench.training.run_config import read_run_config
 
@@ -78,14 +80,16 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     else:
         digest = read_record(folder.record).weights_digest if folder.record.exists() else None
         model, normalizer = sessions.load_trained(trained, folder, digest)
-    returns = sessions.score(
-        session,
-        model,
-        normalizer,
-        splits=splits,
-        episodes=parsed.episodes,
-        sensor_dropout=parsed.sensor_dropout,
-    )
+    with Bars() as bars:
+        returns = score(
+            session,
+            model,
+            normalizer,
+            splits=splits,
+            episodes=parsed.episodes,
+            sensor_dropout=parsed.sensor_dropout,
+            on_progress=bars,
+        )
     silent = None
     if parsed.sensor_dropout:
         silent = _silent_limbs(session, list(dict.fromkeys(item.split for item in returns)))
@@ -118,7 +122,7 @@ def _untrained(session: "Session") -> "tuple[ActorCritic, TokenNormalizer]":
 
 def _on_threads_here(config: "RunConfig") -> "RunConfig":
     """Return a run's settings with no more threads than this machine has."""
-    from gmc_bench.cli.plan import threads_here
+    from gmc_bench.experiments.resolve import threads_here
 
     threads = threads_here(config.threads)
     if threads < config.threads:

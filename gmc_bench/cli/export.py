@@ -11,9 +11,9 @@ from gmc_bench.cli.parser import add_verb
 from gmc_bench.core.errors import ConfigError, PluginError
 
 if TYPE_CHECKING:
-    from gmc_bench.cli.session import Session
     from gmc_bench.deployment.interface import Manifest
     from gmc_bench.envs.normalization import TokenNormalizer
+    from gmc_bench.experiments.session import Session
     from gmc_bench.methods.policy import ActorCritic
     from gmc_bench.tasks.velocity import VelocityTask
     from gmc_bench.tokens.table import MorphologyTable
@@ -94,8 +94,8 @@ def open_run(run_dir: Path) -> TrainedQuadrupeds:
     folder = RunFolder(run_dir)  # first, because loading the rest takes seconds
     import torch
 
-    from gmc_bench.cli.session import load_trained, open_session
     from gmc_bench.envs.cores import tabulate
+    from gmc_bench.experiments.session import load_trained, open_session
     from gmc_bench.records.store import read_record
     from gmc_bench.tasks.velocity import VelocityTask
     from gmc_bench.training.run_config import read_run_config

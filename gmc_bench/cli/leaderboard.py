@@ -140,7 +140,7 @@ def _add(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int
     from gmc_bench.leaderboard.submission import Submission, add, open_run
 
     runs = [(folder, open_run(folder)) for folder in parsed.run_dirs]
-    from gmc_bench.cli.rules import installed_rules
+    from gmc_bench.leaderboard.rules import installed_rules
 
     submissions = [
         Submission(folder, stored, installed_rules(stored.record)) for folder, stored in runs
@@ -192,10 +192,11 @@ def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 def _verify_one(
     stored: Any, folders: Sequence[Path], parsed: argparse.Namespace, board: Any
 ) -> bool:
-    from gmc_bench.cli.verification import find_policy, verify
+    from gmc_bench.cli.bars import Bars
     from gmc_bench.core.errors import CheckpointError
     from gmc_bench.leaderboard import submission
     from gmc_bench.leaderboard.board import add_verification
+    from gmc_bench.leaderboard.rerun import find_policy, verify
 
     policy = parsed.record / submission.POLICY if parsed.record is not None else None
     # What is swapped inside a run folder must be noticed, even if a copy lies somewhere else.
@@ -207,7 +208,8 @@ def _verify_one(
             f"{stored.path} is below {', '.join(map(str, folders))}; give the run's folder with "
             f"--runs"
         )
-    found = verify(stored, policy, ranked_only=parsed.ranked_only)
+    with Bars() as bars:
+        found = verify(stored, policy, ranked_only=parsed.ranked_only, on_progress=bars)
     count = sum(part.episodes for part in found.parts)
     if found.passed:
         how = "equal" if found.comparison == "exact" else "equal within chance (another machine)"

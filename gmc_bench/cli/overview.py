@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from gmc_bench.cli.outlook import Outlook
 from gmc_bench.cli.output import number, table
-from gmc_bench.cli.plan import protocol_digest
+from gmc_bench.experiments.eta import ETA
 from gmc_bench.methods import METHODS
 from gmc_bench.records.breakdown import scored
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.suites import SUITES
+from gmc_bench.suites.method_rules import protocol_digest
 from gmc_bench.training.plan_folder import Plan, PlannedRun
 from gmc_bench.training.run_config import RunConfig
 
@@ -24,13 +24,13 @@ HEADINGS = (
 )
 
 
-def describe_plan(plan: Plan, states: Sequence[str], outlook: Outlook) -> str:
+def describe_plan(plan: Plan, states: Sequence[str], eta: ETA) -> str:
     """Return a plan as text: one line for all, one per task, and why runs are unofficial.
 
     Args:
         plan: the runs.
         states: of each run, e.g. `to do`.
-        outlook: knows the times.
+        eta: knows the times.
     """
     steps = sum(run.env_steps for run in plan.runs)
     shared = ", ".join(_shared([run.config for run in plan.runs]))
@@ -41,7 +41,7 @@ def describe_plan(plan: Plan, states: Sequence[str], outlook: Outlook) -> str:
             _digest(run.config)[:12],
             f"{run.env_steps:,}",
             state,
-            "-" if state in ("finished", "failed") else outlook.time_of(index),
+            "-" if state in ("finished", "failed") else eta.time_of(index),
         ]
         for index, (run, state) in enumerate(zip(plan.runs, states, strict=True))
     ]

@@ -64,8 +64,9 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     """Run the verb."""
     parsed.parser.reject_unknown(unknown)
     from gmc_bench import profiling
-    from gmc_bench.cli import plan
+    from gmc_bench.experiments import resolve as plan
     from gmc_bench.suites import SUITES
+    from gmc_bench.suites.method_rules import token_spec
     from gmc_bench.tasks import TASKS
 
     suite = SUITES.load(parsed.suite)
@@ -80,7 +81,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
             bodies=bodies.split("train"),
             bodies_id=bodies.id,
             bodies_digest=bodies.digest,
-            spec=plan.token_spec(suite, bodies, task),
+            spec=token_spec(suite, bodies, task),
             methods=methods,
             protocol=suite.protocol(parsed.protocol, task.id),
             num_envs=parsed.num_envs,
@@ -106,7 +107,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 
 def _methods(parsed: argparse.Namespace) -> tuple[Any, ...]:
-    from gmc_bench.cli.method import load_method
+    from gmc_bench.experiments.method import load_method
     from gmc_bench.methods import METHODS, MethodSpec
 
     if parsed.method is None and parsed.what in ("policy", "padding"):

@@ -11,8 +11,8 @@ from gmc_bench.cli.parser import add_verb, integer, seconds
 from gmc_bench.core.errors import ConfigError, UnknownNameError, did_you_mean
 
 if TYPE_CHECKING:
-    from gmc_bench.cli.session import Session
     from gmc_bench.envs.normalization import TokenNormalizer
+    from gmc_bench.experiments.session import Session
     from gmc_bench.methods.policy import ActorCritic
     from gmc_bench.records.schema import Episode, RunRecord
     from gmc_bench.rendering.replay import Replay
@@ -160,7 +160,7 @@ def show_episode(parsed: argparse.Namespace) -> int:
     folder = RunFolder(parsed.run_dir)  # first, because loading the rest takes seconds
     from tqdm import tqdm
 
-    from gmc_bench.cli import session as sessions
+    from gmc_bench.experiments import session as sessions
     from gmc_bench.records.store import read_record
     from gmc_bench.rendering.canvas import Canvas
     from gmc_bench.rendering.video import VideoSettings, frame_steps, load_encoder, write_video
@@ -244,8 +244,9 @@ def _replay(
     import torch
     from tqdm import tqdm
 
-    from gmc_bench.cli.session import evaluation_seed, limb_task
     from gmc_bench.evaluation.evaluate import MAX_ROWS
+    from gmc_bench.experiments.scoring import evaluation_seed
+    from gmc_bench.experiments.session import limb_task
     from gmc_bench.rendering.replay import replay_episode
 
     config = session.config

@@ -1,89 +1,16 @@
-"""What a run shows and stores when it is done."""
+"""Result of a run for readers: the summary of its returns, printed."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
-
-import torch
 
 from gmc_bench.cli.output import number, say, table
-from gmc_bench.cli.plan import checkout, protocol_digest
-from gmc_bench.cli.session import Session
-from gmc_bench.core.config import config_digest, definition_digest
 from gmc_bench.records.breakdown import by_limbs, by_loops, scored
-from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.parts import Split
-from gmc_bench.records.schema import (
-    BodyReturns,
-    CurvePoint,
-    Morphologies,
-    RunRecord,
-    WallClock,
-)
-from gmc_bench.suites import SUITES
+from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.training.run_folder import RunFolder
-from gmc_bench.training.trainer import Trainer
 
 HEADINGS = ("bodies", "n", "return", "worst", "best", "length", "ended early")
 """Columns of `summarize`: bodies counted, returns over bodies, mean length, share of failures."""
 _SPLITS: tuple[Split, ...] = ("train", "test")
-
-
-def make_record(
-    session: Session, trainer: Trainer, returns: tuple[BodyReturns, ...], weights_digest: str
-) -> RunRecord:
-    """Return the record of a finished run."""
-    config, timers = session.config, trainer.timers
-    parts = {name: round(getattr(timers, name), 3) for name in ("simulation", "policy", "update")}
-    total = round(timers.total, 3)
-    other = round(max(0.0, total - sum(parts.values())), 3)
-    git = checkout()
-    # Another commit than at the start: no single commit made these numbers.
-    moved = config.git_commit is not None and config.git_commit != git.commit
-    gpu = torch.cuda.get_device_name(config.device) if config.device.startswith("cuda") else None
-    identity, suite = config.identity(), SUITES.get(config.suite)
-    return RunRecord(
-        status="complete",
-        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        method=session.method.id,
-        method_version=session.method.version,
-        preset=config.protocol.preset,
-        controller="single_robot" if session.method.capabilities.per_body else "shared",
-        parameters=trainer.model.num_parameters(),
-        suite=config.suite,
-        suite_digest=definition_digest(suite.only(config.task)),
-        task=config.task,
-        task_digest=definition_digest(session.task),
-        protocol=config.protocol.name,
-        protocol_digest=protocol_digest(config.protocol, session.method, suite, config.task),
-        protocol_seeds=config.protocol.seeds,
-        morphologies=Morphologies(
-            id=session.bodies.id,
-            digest=session.bodies.digest,
-            source=session.bodies.source,
-            licence=session.bodies.licence,
-            num_train=len(session.bodies.split("train")),
-            num_test=len(session.bodies.split("test")),
-        ),
-        seed=config.seed,
-        env_steps=trainer.env_steps,
-        env_steps_planned=trainer.env_steps_planned,
-        config=identity,
-        config_digest=config_digest(identity),
-        returns=returns,
-        learning_curve=tuple(CurvePoint(**point) for point in trainer.curve),
-        training_return=trainer.tracker.mean_return(complete=True),
-        diverged_episodes=trainer.collector.diverged_episodes,
-        loops_opened=trainer.collector.loops_opened,
-        wall_clock_s=WallClock(total=total, **parts, other=other),
-        env_steps_per_s=trainer.env_steps / total,
-        hardware=collect_hardware(config.threads, gpu),
-        versions=collect_versions(),
-        weights_digest=weights_digest,
-        git_commit=git.commit,
-        git_dirty=None if git.commit is None else bool(git.dirty or moved),
-        official=not config.unofficial_reasons,
-        unofficial_reasons=config.unofficial_reasons,
-    )
 
 
 def summarize(returns: Sequence[BodyReturns]) -> list[list[str]]:

@@ -11,7 +11,7 @@ from gmc_bench.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from gmc_bench.bodies.schema import MorphologySet
-    from gmc_bench.cli.plan import Choice
+    from gmc_bench.experiments.resolve import Choice
     from gmc_bench.training.run_config import RunConfig
 
 EXAMPLES = (
@@ -100,7 +100,7 @@ def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
             return campaign.resume(several)
     with RunFolder(parsed.resume) as folder:  # first, because loading the rest takes seconds
         from gmc_bench.cli.report import show
-        from gmc_bench.cli.session import open_session
+        from gmc_bench.experiments.session import open_session
         from gmc_bench.records.store import read_record
         from gmc_bench.training.run_config import read_run_config
 
@@ -134,7 +134,7 @@ def resolve(words: list[str], bodies: "MorphologySet | None" = None) -> Resolved
     Raises:
         GmcBenchError: an option is unknown or does not fit.
     """
-    from gmc_bench.cli import plan
+    from gmc_bench.experiments import resolve as plan
     from gmc_bench.tokens.config import TokenConfig
 
     first = Parser(prog="gmc-bench run", allow_abbrev=False, add_help=False)
@@ -187,8 +187,8 @@ def _start(argv: list[str]) -> int:
 
 
 def _run_one(config: Any, choice: Any, bodies: Any, path: Path | None) -> int:
-    from gmc_bench.cli import plan
-    from gmc_bench.cli.session import check_method, open_session
+    from gmc_bench.experiments import resolve as plan
+    from gmc_bench.experiments.session import check_method, open_session
     from gmc_bench.records.store import write_atomic
     from gmc_bench.training.run_folder import RunFolder, new_folder
 
@@ -213,7 +213,7 @@ def _execute(session: Any, folder: Any) -> None:
 
 
 def _announce(config: Any, choice: Any, bodies: Any, path: Path | None) -> None:
-    from gmc_bench.cli.plan import protocol_digest
+    from gmc_bench.suites.method_rules import protocol_digest
     from gmc_bench.training.independent import planned_steps
 
     protocol = config.protocol

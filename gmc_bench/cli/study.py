@@ -135,8 +135,8 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 
 def _request(parsed: argparse.Namespace, words: list[str]) -> "Request":
-    from gmc_bench.cli.method import full_name, load_method
     from gmc_bench.cli.study_plan import Request
+    from gmc_bench.experiments.method import full_name, load_method
     from gmc_bench.studies.catalogue import get_study
 
     study = get_study(parsed.name)
@@ -188,7 +188,7 @@ def _friction(parsed: argparse.Namespace) -> "FrictionOptions":
 
 
 def _folder_name(request: "Request", planned: "list[PlannedArm]") -> str:
-    from gmc_bench.cli.method import load_method
+    from gmc_bench.experiments.method import load_method
 
     config = planned[0].run.config
     method = load_method(request.method).id

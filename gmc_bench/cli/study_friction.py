@@ -7,7 +7,6 @@ from typing import Any
 from tqdm import tqdm
 
 from gmc_bench.bodies.sets import load_morphologies
-from gmc_bench.cli.session import Session, evaluation_seed
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.evaluation.friction import (
@@ -18,6 +17,8 @@ from gmc_bench.evaluation.friction import (
 )
 from gmc_bench.evaluation.friction_metrics import READINGS, macro_average
 from gmc_bench.evaluation.friction_options import FrictionOptions
+from gmc_bench.experiments.scoring import evaluation_seed
+from gmc_bench.experiments.session import Session
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.robots.bodies import BUILT_IN, RobotBody
 from gmc_bench.robots.friction import FRICTION_PAIRS

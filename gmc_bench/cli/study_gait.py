@@ -11,9 +11,10 @@ from tqdm import tqdm
 from gmc_bench.cli import render
 from gmc_bench.cli.output import note, say
 from gmc_bench.cli.output import table as aligned
-from gmc_bench.cli.session import evaluation_seed, limb_task
 from gmc_bench.cli.study_plan import Request
 from gmc_bench.core.errors import ConfigError, GmcBenchError
+from gmc_bench.experiments.scoring import evaluation_seed
+from gmc_bench.experiments.session import limb_task
 from gmc_bench.records.store import record_digest, sealed, write_atomic
 from gmc_bench.studies.gait import SETTLING, Gait, gait_metrics, record_gait
 from gmc_bench.studies.gait_figure import plot_gait

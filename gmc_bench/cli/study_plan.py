@@ -7,11 +7,11 @@ from pathlib import Path
 import yaml
 
 from gmc_bench.bodies.schema import MorphologySet
-from gmc_bench.cli.method import load_method
 from gmc_bench.cli.run import resolve
 from gmc_bench.core.config import load_yaml
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.evaluation.friction_options import FrictionOptions
+from gmc_bench.experiments.method import load_method
 from gmc_bench.studies.catalogue import get_study
 from gmc_bench.studies.schema import Arm, Study
 from gmc_bench.suites import SUITES

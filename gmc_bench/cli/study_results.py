@@ -8,16 +8,17 @@ from typing import Any
 from tqdm import tqdm
 
 from gmc_bench.bodies.schema import MorphologySet
-from gmc_bench.cli import session as sessions
 from gmc_bench.cli import study_friction
 from gmc_bench.cli.output import note, say
 from gmc_bench.cli.output import table as aligned
-from gmc_bench.cli.plan import threads_here
-from gmc_bench.cli.session import Session
 from gmc_bench.cli.study_plan import PlannedArm, Request
 from gmc_bench.core.errors import ConfigError, UnknownNameError, did_you_mean
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.evaluation.friction_options import FrictionOptions
+from gmc_bench.experiments import session as sessions
+from gmc_bench.experiments.resolve import threads_here
+from gmc_bench.experiments.scoring import evaluation_seed
+from gmc_bench.experiments.session import Session
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.tap import offers_representations
 from gmc_bench.records.environment import collect_hardware, collect_versions
@@ -149,7 +150,7 @@ def _measure_siblings(
             session.task,
             bodies,
             episodes=episodes,
-            seed=sessions.evaluation_seed(session.config.seed, "train", "siblings"),
+            seed=evaluation_seed(session.config.seed, "train", "siblings"),
             num_threads=session.config.threads,
             on_progress=lambda done: _advance(bar, done),
         )
@@ -167,7 +168,7 @@ def _measure_representation(
             normalizer,
             session.task,
             bodies,
-            seed=sessions.evaluation_seed(session.config.seed, "train", "representation"),
+            seed=evaluation_seed(session.config.seed, "train", "representation"),
             order=session.config.tokens.test_order,
             num_threads=session.config.threads,
             on_progress=lambda done: _advance(bar, done),

@@ -119,7 +119,7 @@ def resume(path: Path) -> int:
 
 def _request(parsed: argparse.Namespace) -> dict[str, Any]:
     """Return what is asked for, as the folder holds it."""
-    from gmc_bench.cli.method import full_name
+    from gmc_bench.experiments.method import full_name
     from gmc_bench.suites import SUITES
 
     given = {name: getattr(parsed, name) for name in _OWN}

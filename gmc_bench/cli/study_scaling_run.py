@@ -8,10 +8,10 @@ from typing import Any
 
 from tqdm import tqdm
 
-from gmc_bench.cli.method import load_method
 from gmc_bench.cli.output import note, say, table
 from gmc_bench.cli.study_scaling import NAME, QUESTION, SETTINGS
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.experiments.method import load_method
 from gmc_bench.methods import MethodSpec
 from gmc_bench.profiling import scaling, scaling_bodies
 from gmc_bench.profiling.scaling_process import Limits, NotMeasured, Outcome, measure_apart

@@ -9,8 +9,8 @@ import torch
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.store import DATA_VARIABLE, save_set
 from gmc_bench.cli.main import main
-from gmc_bench.cli.rules import installed_rules
 from gmc_bench.conformance.morphologies import biped, chain, star
+from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.methods import METHODS
 from gmc_bench.records.store import read_record
 

@@ -5,25 +5,12 @@ import signal
 import pytest
 import torch
 
-from gmc_bench.bodies.schema import MorphologySet
-from gmc_bench.bodies.store import DATA_VARIABLE, save_set
 from gmc_bench.cli.main import main
-from gmc_bench.conformance.morphologies import biped, chain, star
 
 
 @pytest.fixture(autouse=True)
-def tiny_set(tmp_path_factory, tmp_path, monkeypatch):
+def _in_an_empty_folder(tiny_set):
     """Work in an empty folder; the only imported set is `tiny`."""
-    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path_factory.mktemp("data")))
-    monkeypatch.chdir(tmp_path)
-    bodies = MorphologySet(
-        id="tiny",
-        splits={"train": (chain(3), star(3)), "test": (biped(), chain(3))},
-        source="made for tests",
-        licence="MIT",
-    )
-    save_set(bodies)
-    return bodies
 
 
 @pytest.fixture

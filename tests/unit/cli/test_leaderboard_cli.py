@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 import yaml
 
-from gmc_bench.cli.plan import protocol_digest
-from gmc_bench.cli.rules import installed_rules
 from gmc_bench.conformance.records import digest_of, make_record, make_returns, make_stored
 from gmc_bench.core.config import config_digest
 from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.ledger import LEDGER_NAME, append, read_ledger
+from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.leaderboard.submission import POLICY
 from gmc_bench.methods import METHODS
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import RECORD_NAME, read_stored_record, write_record
 from gmc_bench.suites import SUITES
+from gmc_bench.suites.method_rules import protocol_digest
 from gmc_bench.training.run_config import run_config_of
 
 ROOT = Path(__file__).parents[3]

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gmc_bench.cli import plan
+from gmc_bench.experiments import resolve as plan
 from gmc_bench.methods import MethodSpec
+from gmc_bench.suites.method_rules import protocol_digest, token_spec, with_method_training
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks.unimal_ft import TASK
 
@@ -141,11 +142,11 @@ def test_the_threshold_a_method_brings_along_keeps_the_protocol():
         MethodSpec(id="x", config="x:y", builder="x:y", training=training)
         for training in ({}, {"ppo": {"target_kl": 0.2}})
     )
-    expected = plan.protocol_digest(smoke, plain, SUITE, FT)
-    assert plan.protocol_digest(plan.with_method_training(smoke, own), own, SUITE, FT) == expected
+    expected = protocol_digest(smoke, plain, SUITE, FT)
+    assert protocol_digest(with_method_training(smoke, own), own, SUITE, FT) == expected
     changed = replace(smoke, ppo=replace(smoke.ppo, target_kl=0.3))
-    assert plan.protocol_digest(changed, own, SUITE, FT) != expected
-    assert plan.protocol_digest(changed, plain, SUITE, FT) != expected
+    assert protocol_digest(changed, own, SUITE, FT) != expected
+    assert protocol_digest(changed, plain, SUITE, FT) != expected
 
 
 @pytest.mark.parametrize(
@@ -190,12 +191,12 @@ def test_the_threshold_of_a_method_on_one_task_keeps_the_protocol():
     plain = MethodSpec(id="x", config="x:y", builder="x:y")
     own = replace(plain, task_target_kl={task: 0.03})
     smoke = SUITE.protocol("smoke", task)
-    tuned = plan.with_method_training(smoke, own, task)
+    tuned = with_method_training(smoke, own, task)
     assert tuned.ppo.target_kl == 0.03
-    assert plan.with_method_training(smoke, own, FT) == smoke
-    expected = plan.protocol_digest(smoke, plain, SUITE, task)
-    assert plan.protocol_digest(tuned, own, SUITE, task) == expected
-    assert plan.protocol_digest(tuned, plain, SUITE, task) != expected
+    assert with_method_training(smoke, own, FT) == smoke
+    expected = protocol_digest(smoke, plain, SUITE, task)
+    assert protocol_digest(tuned, own, SUITE, task) == expected
+    assert protocol_digest(tuned, plain, SUITE, task) != expected
 
 
 def test_another_preset_is_unofficial(resolve):
@@ -216,7 +217,7 @@ def test_an_unknown_preset_is_refused(gmc):
 
 
 def test_train_and_test_share_a_token_layout(tiny_set):
-    spec = plan.token_spec(SUITE, tiny_set, TASK)
+    spec = token_spec(SUITE, tiny_set, TASK)
     assert (spec.max_limbs, spec.joints_per_limb) == (12, 2)
 
 

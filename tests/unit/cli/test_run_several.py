@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from gmc_bench.cli.outlook import Outlook
 from gmc_bench.cli.overview import describe_plan, describe_results, summary_line
+from gmc_bench.experiments.eta import ETA
 from gmc_bench.records.schema import BodyReturns, Episode
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.training.plan_folder import make_plan
@@ -149,8 +149,8 @@ def test_a_method_without_test_scores_is_told_by_its_train_episodes(plan):
 
 
 def test_the_plan_tells_times_once_a_task_is_measured(plan):
-    outlook = Outlook([8192, 8192])
-    outlook.settle(0, 8192, 600)
-    lines = describe_plan(plan, ["finished", "to do"], outlook).splitlines()
+    eta = ETA([8192, 8192])
+    eta.settle(0, 8192, 600)
+    lines = describe_plan(plan, ["finished", "to do"], eta).splitlines()
     assert lines[3].split()[-2:] == ["finished", "-"]
     assert lines[4].endswith("at least 10 min")

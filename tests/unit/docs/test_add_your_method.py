@@ -14,13 +14,13 @@ import pytest
 import torch
 
 import gmc_bench.nn
-from gmc_bench.cli.plan import with_method_training
 from gmc_bench.conformance.check_method import check_method
 from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.core.errors import PluginError
 from gmc_bench.core.registry import Registry
 from gmc_bench.methods import METHODS, Capabilities, MethodSpec
 from gmc_bench.suites import SUITES
+from gmc_bench.suites.method_rules import with_method_training
 from gmc_bench.tokens import TokenSpec
 
 ROOT = Path(__file__).parents[3]

@@ -21,7 +21,7 @@ class _Training:
         return self.env_steps - self.started_at[0], self.now - self.started_at[1]
 
 
-class Outlook:
+class ETA:
     """Keeps account of a plan's tasks and estimates the time left.
 
     The rest of the present task is estimated from its own speed, later tasks from that of all

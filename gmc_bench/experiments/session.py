@@ -1,32 +1,21 @@
-"""A run with all its names resolved, and its policy scored or loaded."""
+"""Session of a run: its settings with all names resolved, and the policy they describe."""
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-
-import torch
-from tqdm import tqdm
 
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
-from gmc_bench.cli.method import source_digest
-from gmc_bench.cli.plan import token_spec
 from gmc_bench.core.errors import CheckpointError, ConfigError
 from gmc_bench.envs.cores import require_bodies, tabulate
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.envs.separate_normalization import make_normalizer
-from gmc_bench.evaluation.dropout import draw_silent_limbs
-from gmc_bench.evaluation.evaluate import EpisodeResult, evaluate_policy
-from gmc_bench.evaluation.loops import LoopMonitor, make_loop_monitor
 from gmc_bench.evaluation.policy_file import load_policy_tensors
+from gmc_bench.experiments.method import source_digest
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
-from gmc_bench.records.schema import (
-    BodyReturns,
-    Episode,
-    LoopResiduals,
-)
 from gmc_bench.suites import SUITES
+from gmc_bench.suites.method_rules import token_spec
 from gmc_bench.tasks import TASKS, Task, TaskBase
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.checkpoint import decode_tensors
@@ -120,87 +109,6 @@ def make_policy(session: Session) -> ActorCritic:
     )
 
 
-def score(
-    session: Session,
-    model: ActorCritic,
-    normalizer: TokenNormalizer,
-    *,
-    splits: tuple[str, ...] | None = None,
-    modes: tuple[str, ...] | None = None,
-    episodes: int | None = None,
-    sensor_dropout: bool = False,
-) -> tuple[BodyReturns, ...]:
-    """Evaluate a policy on the protocol's splits and modes.
-
-    Args:
-        session: the run.
-        model: its policy.
-        normalizer: its observation statistics.
-        splits: only these; default the protocol's. A method with separate weights per body is
-            scored on the bodies it was trained on only.
-        modes: only these; default the protocol's.
-        episodes: per body and mode; default the protocol's.
-        sensor_dropout: one limb of every body, drawn from the run's seed, shows only zeros.
-
-    Raises:
-        ConfigError: a split was asked for whose bodies the method cannot control.
-    """
-    # The last bits of a network's output depend on it, so a later evaluation takes as many.
-    torch.set_num_threads(session.config.threads)
-    rules = session.config.protocol.evaluation
-    count = episodes or rules.episodes
-    chosen, ways = splits or rules.splits, modes or rules.modes
-    if session.method.capabilities.per_body:
-        if splits and "test" in splits:
-            raise ConfigError(
-                f"the method {session.method.id!r} has one policy for each training body and "
-                f"cannot be scored on the split 'test'; use --split train"
-            )
-        chosen = ("train",)
-    total = sum(len(session.bodies.split(split)) for split in chosen) * count * len(ways)
-    seen = {body.digest for body in session.bodies.split("train")}
-    results: list[BodyReturns] = []
-    with tqdm(total=total, unit="episode", desc="score") as bar:
-
-        def advance(done: int) -> None:
-            bar.update(done)
-
-        for split in chosen:
-            bodies = session.bodies.split(split)
-            silent = draw_silent_limbs(bodies, session.config.seed) if sensor_dropout else None
-            for mode in ways:
-                monitor = make_loop_monitor(bodies)
-                found = evaluate_policy(
-                    model,
-                    normalizer,
-                    session.task,
-                    bodies,
-                    episodes=count,
-                    mode=mode,  # type: ignore[arg-type]
-                    seed=evaluation_seed(session.config.seed, split, mode),
-                    num_threads=session.config.threads,
-                    device=session.config.device,
-                    on_progress=advance,
-                    observer=monitor,
-                    silent_limbs=silent,
-                    order=session.config.tokens.test_order,
-                )
-                results += [
-                    BodyReturns(
-                        split=split,  # type: ignore[arg-type]
-                        mode=mode,  # type: ignore[arg-type]
-                        body=body.name,
-                        body_digest=body.digest,
-                        seen_in_train=body.digest in seen,
-                        episodes=tuple(_episode(item) for item in items),
-                        limbs=body.num_limbs if isinstance(session.task, Task) else None,
-                        loops=_loops(monitor, number),
-                    )
-                    for number, (body, items) in enumerate(zip(bodies, found, strict=True))
-                ]
-    return tuple(results)
-
-
 def limb_task(session: Session) -> Task:
     """Return the task of a run whose bodies consist of limbs.
 
@@ -213,21 +121,6 @@ def limb_task(session: Session) -> Task:
             f"tokens are actuators; 'gmc-bench deploy' makes videos and trials of them"
         )
     return session.task
-
-
-def evaluation_seed(seed: int, split: str, mode: str) -> int:
-    """Return the seed of one part of an evaluation; parts share no random numbers."""
-    text = f"{seed}/{split}/{mode}".encode()
-    return int.from_bytes(hashlib.sha256(text).digest()[:4])
-
-
-def _episode(result: EpisodeResult) -> Episode:
-    return Episode(episode_return=result.episode_return, length=result.length, ended=result.ended)
-
-
-def _loops(monitor: LoopMonitor | None, body: int) -> LoopResiduals | None:
-    found = monitor.residual(body) if monitor else None
-    return None if found is None else LoopResiduals(**asdict(found))
 
 
 def load_trained(

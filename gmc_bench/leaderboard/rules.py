@@ -1,17 +1,17 @@
 """The rules of the installed version, in the form that records can be compared with."""
 
-from gmc_bench.cli.plan import (
-    protocol_digest,
-    with_method_budget,
-    with_method_training,
-    with_task_decoder,
-)
 from gmc_bench.core.config import definition_digest, to_dict
 from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.leaderboard.submission import Rules
 from gmc_bench.methods import METHODS
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.suites import SUITES
+from gmc_bench.suites.method_rules import (
+    protocol_digest,
+    with_method_budget,
+    with_method_training,
+    with_task_decoder,
+)
 from gmc_bench.tasks import TASKS
 from gmc_bench.training.independent import planned_steps
 from gmc_bench.training.run_config import RunConfig

@@ -5,14 +5,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from gmc_bench.cli import plan
-from gmc_bench.cli import session as sessions
-from gmc_bench.cli.method import source_digest
 from gmc_bench.cli.report import summarize
 from gmc_bench.conformance.records import make_returns
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.evaluation.evaluate import EpisodeResult
+from gmc_bench.experiments import scoring
+from gmc_bench.experiments import session as sessions
+from gmc_bench.experiments.method import source_digest
+from gmc_bench.experiments.scoring import evaluation_seed
 from gmc_bench.suites import EvaluationConfig
+from gmc_bench.suites.method_rules import token_spec
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.training.run_config import RunConfig
@@ -37,7 +39,7 @@ def test_a_session_resolves_every_name(config, tiny_set):
     assert session.method.id == "recmorph"
     assert session.task.id == "unimal-ft-v1"
     assert session.bodies.digest == tiny_set.digest
-    assert session.spec == plan.token_spec(SUITE, tiny_set, TASK)
+    assert session.spec == token_spec(SUITE, tiny_set, TASK)
 
 
 def test_other_bodies_under_the_same_name_are_refused(config):
@@ -70,7 +72,7 @@ def test_rollouts_must_be_whole_sequences(config):
 
 def test_the_parts_of_an_evaluation_share_no_random_numbers():
     seeds = {
-        sessions.evaluation_seed(seed, split, mode)
+        evaluation_seed(seed, split, mode)
         for seed in (0, 1, 11)
         for split in ("train", "test")
         for mode in ("deterministic", "stochastic")
@@ -88,11 +90,11 @@ def test_scoring_takes_the_runs_threads_seeds_and_rules(config, monkeypatch):
         calls.append((torch.get_num_threads(), [body.name for body in bodies], options))
         return [[EpisodeResult(1.5, 10, "fell")] * options["episodes"] for _ in bodies]
 
-    monkeypatch.setattr(sessions, "evaluate_policy", fake)
+    monkeypatch.setattr(scoring, "evaluate_policy", fake)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        returns = sessions.score(sessions.open_session(config), None, None)
+        returns = scoring.score(sessions.open_session(config), None, None)
     finally:
         torch.set_num_threads(before)
     assert [(call[0], call[1][0], call[2]["mode"]) for call in calls] == [
@@ -102,7 +104,7 @@ def test_scoring_takes_the_runs_threads_seeds_and_rules(config, monkeypatch):
         (1, "biped", "stochastic"),
     ]
     assert [call[2]["seed"] for call in calls] == [
-        sessions.evaluation_seed(1, split, mode)
+        evaluation_seed(1, split, mode)
         for split in ("train", "test")
         for mode in ("deterministic", "stochastic")
     ]

@@ -1,16 +1,17 @@
-"""Runs the episodes of a record again from its weights."""
+"""Verification of records: their episodes, run again from the weights and compared."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
-from gmc_bench.cli import plan
-from gmc_bench.cli import session as sessions
-from gmc_bench.cli.plan import protocol_digest
 from gmc_bench.core.config import definition_digest
 from gmc_bench.core.errors import CheckpointError, ConfigError, RecordError
+from gmc_bench.experiments import resolve as plan
+from gmc_bench.experiments import session as sessions
+from gmc_bench.experiments.events import Progress
+from gmc_bench.experiments.scoring import score
 from gmc_bench.leaderboard.board import ranked_part
 from gmc_bench.leaderboard.submission import POLICY
 from gmc_bench.leaderboard.verification import compare, comparison_for
@@ -19,6 +20,7 @@ from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import StoredRecord
 from gmc_bench.records.verification import Verification
 from gmc_bench.suites import SUITES
+from gmc_bench.suites.method_rules import protocol_digest
 from gmc_bench.training.run_config import RunConfig, run_config_of
 
 
@@ -104,13 +106,20 @@ def _require_agreement(stored: StoredRecord, session: sessions.Session) -> None:
             )
 
 
-def verify(stored: StoredRecord, policy: Path, *, ranked_only: bool = False) -> Verification:
+def verify(
+    stored: StoredRecord,
+    policy: Path,
+    *,
+    ranked_only: bool = False,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Verification:
     """Run a record's episodes again and compare.
 
     Args:
         stored: the record.
         policy: file of its weights.
         ranked_only: run only the split and mode that the place in a table depends on.
+        on_progress: gets the episodes done so far.
 
     Raises:
         CheckpointError: the file cannot be read or does not hold the record's weights.
@@ -150,12 +159,13 @@ def verify(stored: StoredRecord, policy: Path, *, ranked_only: bool = False) -> 
             f"{stored.path} holds no episodes that could be run again; give the record of a "
             f"finished run"
         )
-    found = sessions.score(
+    found = score(
         session,
         model,
         normalizer,
         splits=tuple(dict.fromkeys(item.split for item in wanted)),
         modes=tuple(dict.fromkeys(item.mode for item in wanted)),
+        on_progress=on_progress,
     )
     hardware, versions = collect_hardware(session.config.threads), collect_versions()
     comparison = comparison_for(record, hardware, versions)

@@ -1,0 +1,1 @@
+"""Experiments: what to run, run it, and what it left behind."""

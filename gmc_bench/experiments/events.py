@@ -1,0 +1,166 @@
+"""Events of experiments: what a display, a log or a scheduler can listen to.
+
+A listener is any function that takes an event. It is called in the process and thread of the run,
+so a slow one makes the run wait, and what it raises stops the run.
+"""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from gmc_bench.records.schema import RunRecord
+from gmc_bench.training.run_config import RunConfig
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened; see the subclasses."""
+
+
+@dataclass(frozen=True)
+class RunStarted(Event):
+    """A run begins in a folder, or goes on in one."""
+
+    path: Path
+    config: RunConfig
+    env_steps: int
+    """Control steps that were done before; 0 for a new run."""
+    env_steps_planned: int
+    """Control steps of the whole run, over all environments."""
+
+
+@dataclass(frozen=True)
+class IterationFinished(Event):
+    """One rollout was collected and learned from."""
+
+    env_steps: int
+    """Control steps so far."""
+    mean_return: float | None
+    """Mean over the bodies that have finished an episode."""
+
+
+@dataclass(frozen=True)
+class CheckpointWritten(Event):
+    """The run can be continued from here."""
+
+    path: Path
+    env_steps: int
+
+
+@dataclass(frozen=True)
+class TrainingFinished(Event):
+    """All iterations are done; the policy is written and will be scored."""
+
+    path: Path
+    """File of the policy."""
+
+
+@dataclass(frozen=True)
+class Progress(Event):
+    """How far something is that takes long and is no training, e.g. the scoring of a policy."""
+
+    what: str
+    """What is going on, e.g. `score`."""
+    done: int
+    total: int | None
+    """`None` if nobody knows."""
+    unit: str
+    """What is counted, e.g. `episode`."""
+
+
+@dataclass(frozen=True)
+class RecordWritten(Event):
+    """A run is finished."""
+
+    path: Path
+    """File of the record."""
+    record: RunRecord
+
+
+@dataclass(frozen=True)
+class SweepStarted(Event):
+    """Several runs begin, or go on."""
+
+    path: Path
+    runs: dict[str, RunConfig]
+    """Settings of each, by name, in order."""
+    states: dict[str, str]
+    """Of each, by name: `to do`, `begun`, `finished` or `failed`."""
+    records: dict[str, RunRecord]
+    """Of those that are finished, by name."""
+    failures: dict[str, str]
+    """Why others cannot go on, by name."""
+
+
+@dataclass(frozen=True)
+class SweepRunStarted(Event):
+    """A sweep comes to one of its runs; what a run reports follows."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class SweepRunKept(Event):
+    """A sweep comes to a run that was finished before."""
+
+    name: str
+    record: RunRecord
+
+
+@dataclass(frozen=True)
+class SweepRunFinished(Event):
+    """A run of a sweep is finished."""
+
+    name: str
+    record: RunRecord
+
+
+@dataclass(frozen=True)
+class SweepRunFailed(Event):
+    """A run of a sweep cannot be finished; the others are run all the same."""
+
+    name: str
+    reason: str
+    trace: str | None = None
+    """Of an error that nobody expected."""
+
+
+@dataclass(frozen=True)
+class SweepFinished(Event):
+    """All runs of a sweep have been visited."""
+
+    records: dict[str, RunRecord]
+    """Of the finished ones, by name."""
+    failures: dict[str, str]
+    """Why others failed, by name."""
+
+
+Listener: TypeAlias = Callable[[Event], None]
+
+
+class Listeners:
+    """Functions that are told of events, in the order in which they subscribed.
+
+    Args:
+        first: the first ones; `None` is left out.
+    """
+
+    def __init__(self, *first: Listener | None) -> None:
+        self._listeners = [listener for listener in first if listener is not None]
+
+    def __call__(self, event: Event) -> None:
+        """Tell all of an event."""
+        for listener in tuple(self._listeners):
+            listener(event)
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Add a listener; return a function that takes it off again."""
+        self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            with contextlib.suppress(ValueError):
+                self._listeners.remove(listener)
+
+        return unsubscribe

@@ -1,0 +1,120 @@
+"""Scoring of a run's policy on the splits and modes of its protocol."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import asdict
+
+import torch
+
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.envs.normalization import TokenNormalizer
+from gmc_bench.evaluation.dropout import draw_silent_limbs
+from gmc_bench.evaluation.evaluate import EpisodeResult, evaluate_policy
+from gmc_bench.evaluation.loops import LoopMonitor, make_loop_monitor
+from gmc_bench.experiments.events import Progress
+from gmc_bench.experiments.session import Session
+from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.records.schema import BodyReturns, Episode, LoopResiduals
+from gmc_bench.tasks import Task
+
+
+def score(
+    session: Session,
+    model: ActorCritic,
+    normalizer: TokenNormalizer,
+    *,
+    splits: tuple[str, ...] | None = None,
+    modes: tuple[str, ...] | None = None,
+    episodes: int | None = None,
+    sensor_dropout: bool = False,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> tuple[BodyReturns, ...]:
+    """Evaluate a policy on the protocol's splits and modes.
+
+    Args:
+        session: the run.
+        model: its policy.
+        normalizer: its observation statistics.
+        splits: only these; default the protocol's. A method with separate weights per body is
+            scored on the bodies it was trained on only.
+        modes: only these; default the protocol's.
+        episodes: per body and mode; default the protocol's.
+        sensor_dropout: one limb of every body, drawn from the run's seed, shows only zeros.
+        on_progress: gets the episodes done so far, at the start and whenever some have ended.
+
+    Raises:
+        ConfigError: a split was asked for whose bodies the method cannot control.
+    """
+    # The last bits of a network's output depend on it, so a later evaluation takes as many.
+    torch.set_num_threads(session.config.threads)
+    rules = session.config.protocol.evaluation
+    count = episodes or rules.episodes
+    chosen, ways = splits or rules.splits, modes or rules.modes
+    if session.method.capabilities.per_body:
+        if splits and "test" in splits:
+            raise ConfigError(
+                f"the method {session.method.id!r} has one policy for each training body and "
+                f"cannot be scored on the split 'test'; use --split train"
+            )
+        chosen = ("train",)
+    total = sum(len(session.bodies.split(split)) for split in chosen) * count * len(ways)
+    seen = {body.digest for body in session.bodies.split("train")}
+    results: list[BodyReturns] = []
+    done = 0
+
+    def advance(ended: int) -> None:
+        nonlocal done
+        done += ended
+        if on_progress is not None:
+            on_progress(Progress("score", done, total, "episode"))
+
+    advance(0)
+    for split in chosen:
+        bodies = session.bodies.split(split)
+        silent = draw_silent_limbs(bodies, session.config.seed) if sensor_dropout else None
+        for mode in ways:
+            monitor = make_loop_monitor(bodies)
+            found = evaluate_policy(
+                model,
+                normalizer,
+                session.task,
+                bodies,
+                episodes=count,
+                mode=mode,  # type: ignore[arg-type]
+                seed=evaluation_seed(session.config.seed, split, mode),
+                num_threads=session.config.threads,
+                device=session.config.device,
+                on_progress=advance,
+                observer=monitor,
+                silent_limbs=silent,
+                order=session.config.tokens.test_order,
+            )
+            results += [
+                BodyReturns(
+                    split=split,  # type: ignore[arg-type]
+                    mode=mode,  # type: ignore[arg-type]
+                    body=body.name,
+                    body_digest=body.digest,
+                    seen_in_train=body.digest in seen,
+                    episodes=tuple(_episode(item) for item in items),
+                    limbs=body.num_limbs if isinstance(session.task, Task) else None,
+                    loops=_loops(monitor, number),
+                )
+                for number, (body, items) in enumerate(zip(bodies, found, strict=True))
+            ]
+    return tuple(results)
+
+
+def evaluation_seed(seed: int, split: str, mode: str) -> int:
+    """Return the seed of one part of an evaluation; parts share no random numbers."""
+    text = f"{seed}/{split}/{mode}".encode()
+    return int.from_bytes(hashlib.sha256(text).digest()[:4])
+
+
+def _episode(result: EpisodeResult) -> Episode:
+    return Episode(episode_return=result.episode_return, length=result.length, ended=result.ended)
+
+
+def _loops(monitor: LoopMonitor | None, body: int) -> LoopResiduals | None:
+    found = monitor.residual(body) if monitor else None
+    return None if found is None else LoopResiduals(**asdict(found))
