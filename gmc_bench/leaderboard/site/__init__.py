@@ -1,6 +1,6 @@
 """The leaderboard as a static site: folders of HTML that need no server and no network."""
 
 from gmc_bench.leaderboard.site.build import build_site
-from gmc_bench.leaderboard.site.methods import MethodPage
+from gmc_bench.leaderboard.site.method import MethodPage
 
 __all__ = ["MethodPage", "build_site"]

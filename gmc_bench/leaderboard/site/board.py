@@ -1,18 +1,14 @@
-"""What the page of a table, and the page that compares its methods, show."""
+"""Tables on the site: the page of a table, and the page that compares its methods."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from gmc_bench.leaderboard.aggregate import Row, RowKey, Table
-from gmc_bench.leaderboard.analysis import RowAnalysis, TableAnalysis
-from gmc_bench.leaderboard.published import PublishedScore
+from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis
+from gmc_bench.leaderboard.published import published_for
 from gmc_bench.leaderboard.site import names, numbers
 from gmc_bench.leaderboard.site.charts import bars
 from gmc_bench.leaderboard.site.numbers import MISSING, Cell
 from gmc_bench.leaderboard.tables import SHORT_DIGEST, ranked
-
-RecordPages = Mapping[str, str]
-"""Path of a record in the folder of records to its page."""
 
 SHARE_DIGITS = 2
 
@@ -34,103 +30,91 @@ def score_digits(table: Table) -> int:
     return numbers.digits_for([*scores, *(x for row in rows for _, x in row.seed_scores)])
 
 
-def table_card(analysis: TableAnalysis) -> dict[str, Any]:
-    """Return what the front page says about a table."""
-    table = analysis.table
-    leader = analysis.rows[0] if analysis.rows else None
-    card: dict[str, Any] = {
-        "key": table.key,
-        "morphologies": table.morphologies,
-        "page": names.board_page(table.key),
-        "compare": names.compare_page(table.key),
-        "set": names.set_page(table.key.morphologies, table.key.morphologies_digest),
-        "complete": sum(not row.missing for row in table.rows),
-        "incomplete": sum(bool(row.missing) for row in table.rows),
-        "unranked": len(table.unranked),
-        "leader": None,
+def row_numbers(
+    row: Row, found: RowAnalysis | None, digits: int, *, normalized: bool = False
+) -> list[tuple[str, Cell]]:
+    """Return the numbers of a row by their headings, in the order of all pages.
+
+    Args:
+        row: any row; an incomplete one has no scores.
+        found: its analysis, if it has one.
+        digits: decimals of scores.
+        normalized: also give what depends on the single-robot reference.
+    """
+
+    def score(name: str, decimals: int = digits) -> Cell:
+        return numbers.estimate(getattr(found, name, None), decimals)
+
+    shares = [
+        ("Share of single-robot", score("normalized_train", SHARE_DIGITS)),
+        ("Optimality gap", score("optimality_gap", SHARE_DIGITS)),
+    ]
+    return [
+        ("IQM", score("iqm")),
+        ("Mean", score("mean")),
+        ("Median", score("median")),
+        ("Worst tenth", score("worst_decile")),
+        ("Train score", MISSING if row.missing else numbers.spread(row.train_score, digits)),
+        *(shares if normalized else ()),
+        ("Return during training", score("curve_area")),
+        ("Parameters", numbers.count(row.parameters)),
+        ("Env steps/s", numbers.spread(row.env_steps_per_s, 0)),
+    ]
+
+
+def table_context(analysis: TableAnalysis) -> dict[str, Any]:
+    """Return what every page about a table uses; the front page has one of these per table."""
+    return {
+        "analysis": analysis,
+        "table": analysis.table,
+        "key": analysis.table.key,
+        "digits": score_digits(analysis.table),
+        "ties": sum(c.first == 0 and not c.distinguishable for c in analysis.comparisons),
     }
-    if leader is not None:
-        ties = sum(c.first == 0 and not c.distinguishable for c in analysis.comparisons)
-        card["leader"] = {
-            "method": leader.row.key.method,
-            "page": names.method_page(leader.row.key.method),
-            "score": numbers.estimate(leader.mean, score_digits(table)),
-            "ties": ties,
-        }
-    return card
 
 
-def board(
-    analysis: TableAnalysis, pages: RecordPages, published: tuple[PublishedScore, ...]
-) -> dict[str, Any]:
+def board_context(analysis: TableAnalysis) -> dict[str, Any]:
     """Return what the page of a table shows."""
     table = analysis.table
     found = {item.row.key: item for item in analysis.rows}
-    digits = score_digits(table)
-    drawn = bars([found[row.key].iqm if row.key in found else None for row in table.rows])
-    rows = [
-        {
-            **identity(row, pages, digits),
-            "place": place,
-            "bar": bar,
-            **estimates(found.get(row.key), row, digits),
-        }
-        for (place, row), bar in zip(ranked(table.rows), drawn, strict=True)
-    ]
+    analysed = [found.get(row.key) for row in table.rows]
+    drawn = bars([None if item is None else item.iqm for item in analysed])
+    context = table_context(analysis)
+    reference = analysis.reference is not None
     return {
-        **table_card(analysis),
-        "table": table,
-        "rows": rows,
-        "with_reference": analysis.reference is not None,
-        "references": [
+        **context,
+        "rows": [
             {
-                **identity(row, pages, digits),
-                "train": numbers.spread(row.train_score, digits),
+                "place": place,
+                "row": row,
+                "group": "" if item is None else item.group,
+                "bar": bar,
+                "numbers": row_numbers(row, item, context["digits"], normalized=reference),
             }
-            for row in table.references
+            for (place, row), item, bar in zip(ranked(table.rows), analysed, drawn, strict=True)
         ],
-        "unranked_runs": [
-            {
-                "run": run,
-                "method_page": names.method_page(run.key.method),
-                "page": pages.get(run.path),
-                "score": Cell(numbers.number(run.test_score, digits)),
-            }
-            for run in table.unranked
-        ],
-        "published": published,
+        "published": published_for(table.key.suite, table.key.task),
     }
 
 
-def compare(analysis: TableAnalysis) -> dict[str, Any]:
+def compare_context(analysis: TableAnalysis) -> dict[str, Any]:
     """Return what the page that compares two methods shows."""
-    table = analysis.table
-    digits = score_digits(table)
-    named = labels(table)
-    texts = [named[item.row.key] for item in analysis.rows]
-    pairs = [
-        {
-            "first": texts[item.first],
-            "second": texts[item.second],
-            "difference": numbers.estimate(item.difference, digits),
-            "probability": numbers.estimate(item.probability_of_improvement, SHARE_DIGITS),
-            "distinguishable": item.distinguishable,
-        }
-        for item in analysis.comparisons
-    ]
+    context = table_context(analysis)
+    digits, reference = context["digits"], analysis.reference is not None
+    named = labels(analysis.table)
     data = {
         "rows": [
             {
-                "label": label,
+                "label": named[item.row.key],
                 "page": f"../{names.method_page(item.row.key.method)}",
                 "numbers": [
                     [name, cell.text, cell.detail]
-                    for name, cell in _summary(item, digits, analysis.reference is not None)
+                    for name, cell in row_numbers(item.row, item, digits, normalized=reference)
                 ],
                 "bodies": list(item.bodies),
                 "scores": _finite(item.scores.mean(axis=0).tolist()),
             }
-            for label, item in zip(texts, analysis.rows, strict=True)
+            for item in analysis.rows
         ],
         "pairs": [
             {
@@ -144,74 +128,10 @@ def compare(analysis: TableAnalysis) -> dict[str, Any]:
         ],
         "digits": digits,
     }
-    return {**table_card(analysis), "pairs": pairs, "data": data}
+    return {**context, "data": data}
 
 
-def identity(row: Row, pages: RecordPages, digits: int) -> dict[str, Any]:
-    """Return what is known of a row whether it is complete or not."""
-    scores = dict(row.seed_scores)
-    return {
-        "key": row.key,
-        "settings": row.key.config_digest[:SHORT_DIGEST],
-        "method_page": names.method_page(row.key.method),
-        "missing": row.missing,
-        "verified": row.verified,
-        "num_seeds": len(row.seeds),
-        "num_asked": len(row.seeds) + len(row.absent_seeds),
-        "runs": [
-            {
-                "seed": run.record.seed,
-                "page": pages[run.path],
-                "score": numbers.number(scores.get(run.record.seed), digits),
-            }
-            for run in row.runs
-        ],
-        "parameters": numbers.count(row.parameters),
-        "throughput": numbers.spread(row.env_steps_per_s, 0),
-    }
-
-
-def estimates(found: RowAnalysis | None, row: Row, digits: int) -> dict[str, Any]:
-    """Return the scores of a row as cells; all are missing without an analysis."""
-    if found is None:
-        cells = dict.fromkeys(
-            ("iqm", "mean", "median", "worst", "normalized", "gap", "curve_area"), MISSING
-        )
-        return {**cells, "train": MISSING, "group": ""}
-    return {
-        "group": found.group,
-        "iqm": numbers.estimate(found.iqm, digits),
-        "mean": numbers.estimate(found.mean, digits),
-        "median": numbers.estimate(found.median, digits),
-        "worst": numbers.estimate(found.worst_decile, digits),
-        "train": numbers.spread(row.train_score, digits),
-        "normalized": numbers.estimate(found.normalized_train, SHARE_DIGITS),
-        "gap": numbers.estimate(found.optimality_gap, SHARE_DIGITS),
-        "curve_area": numbers.estimate(found.curve_area, digits),
-    }
-
-
-def _summary(found: RowAnalysis, digits: int, with_reference: bool) -> list[tuple[str, Cell]]:
-    cells = estimates(found, found.row, digits)
-    rows = [
-        ("IQM", cells["iqm"]),
-        ("Mean", cells["mean"]),
-        ("Median", cells["median"]),
-        ("Worst tenth of bodies", cells["worst"]),
-        ("Train score", cells["train"]),
-        ("Mean return during training", cells["curve_area"]),
-        ("Parameters", numbers.count(found.row.parameters)),
-        ("Env steps/s", numbers.spread(found.row.env_steps_per_s, 0)),
-    ]
-    if with_reference:
-        rows += [
-            ("Train score / single-robot score", cells["normalized"]),
-            ("Optimality gap", cells["gap"]),
-        ]
-    return rows
-
-
-def _plain(value: Any) -> list[float | None]:
+def _plain(value: Estimate) -> list[float | None]:
     return _finite([value.value, value.low, value.high])
 
 

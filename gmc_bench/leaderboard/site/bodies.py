@@ -1,29 +1,16 @@
-"""What the gallery of a body set shows: every body, its picture and its scores."""
+"""Gallery of a body set: every body, its picture and its scores in every table."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from gmc_bench.leaderboard.analysis import RowAnalysis, TableAnalysis
-from gmc_bench.leaderboard.site import board, names, numbers
+from gmc_bench.leaderboard.site.board import labels, score_digits
 from gmc_bench.leaderboard.site.media import Media
-from gmc_bench.leaderboard.site.numbers import MISSING, Cell
-from gmc_bench.records.parts import Split
+from gmc_bench.records.parts import BodyReturns
 from gmc_bench.records.store import StoredRecord
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Body:
-    """A body as records name it."""
-
-    split: str
-    name: str
-    digest: str
-    seen: bool
-    """A test body that is also a train body."""
-
-
-def set_view(
+def bodies_context(
     analyses: Sequence[TableAnalysis], stored: Sequence[StoredRecord], media: Media
 ) -> dict[str, Any]:
     """Return what the gallery of a body set shows.
@@ -37,72 +24,42 @@ def set_view(
     bodies = _bodies(stored)
     return {
         "morphologies": morphologies,
-        "bodies": [
-            {
-                "name": body.name,
-                "split": body.split,
-                "seen": body.seen,
-                "digest": body.digest,
-                "picture": media.picture(morphologies.id, body.digest),
-            }
-            for body in bodies
-        ],
+        "bodies": [(body, media.picture(morphologies.id, body.body_digest)) for body in bodies],
         "tables": [_scores(analysis, bodies) for analysis in analyses],
     }
 
 
-def _bodies(stored: Sequence[StoredRecord]) -> list[Body]:
+def _bodies(stored: Sequence[StoredRecord]) -> list[BodyReturns]:
+    """Return an entry of every body, train before test, by name."""
     # Official records first: others may have used only some of the bodies.
     ordered = sorted(stored, key=lambda item: (not item.record.official, item.path))
-    found: dict[tuple[str, str], Body] = {}
+    found: dict[tuple[str, str], BodyReturns] = {}
     for item in ordered:
         for entry in item.record.returns:
-            place = (entry.split, entry.body)
-            if place not in found:
-                seen = entry.split == "test" and entry.seen_in_train
-                found[place] = Body(entry.split, entry.body, entry.body_digest, seen)
-    # Train before test.
-    return sorted(found.values(), key=lambda body: (body.split == "test", body))
+            found.setdefault((entry.split, entry.body), entry)
+    return sorted(found.values(), key=lambda body: (body.split == "test", body.body))
 
 
-def _scores(analysis: TableAnalysis, bodies: Sequence[Body]) -> dict[str, Any]:
+def _scores(analysis: TableAnalysis, bodies: Sequence[BodyReturns]) -> dict[str, Any]:
     table = analysis.table
-    digits = board.score_digits(table)
-    named = board.labels(table)
-    # A reference lists its train bodies as `bodies`, which are no test bodies.
-    columns = [(item, True) for item in analysis.rows]
-    columns += [(analysis.reference, False)] if analysis.reference is not None else []
-    scores = [_by_body(item, "train") for item, _ in columns]
-    tests = [_by_body(item, "test") if tested else {} for item, tested in columns]
-    rows: list[tuple[Body, list[Cell]]] = []
-    for body in bodies:
-        source = scores if body.split == "train" else tests
-        cells = [_cell(known.get(body.name), digits) for known in source]
-        if any(cell is not MISSING for cell in cells):
-            rows.append((body, cells))
+    named = labels(table)
+    shown = [*analysis.rows, *([analysis.reference] if analysis.reference else [])]
+    columns = [_by_body(item) for item in shown]
+    rows = [(body, [scores.get((body.split, body.body)) for scores in columns]) for body in bodies]
     return {
         "key": table.key,
-        "page": names.board_page(table.key),
-        "columns": [
-            {
-                "label": named[item.row.key],
-                "page": names.method_page(item.row.key.method),
-                "reference": not tested,
-            }
-            for item, tested in columns
-        ],
-        "rows": rows,
+        "digits": score_digits(table),
+        "columns": [(named[item.row.key], item.row.controller == "single_robot") for item in shown],
+        "rows": [(body, scores) for body, scores in rows if any(s is not None for s in scores)],
     }
 
 
-def _by_body(item: RowAnalysis, split: Split) -> dict[str, float]:
-    bodies, scores = (
-        (item.train_bodies, item.train_scores) if split == "train" else (item.bodies, item.scores)
-    )
-    return dict(zip(bodies, scores.mean(axis=0).tolist(), strict=True)) if bodies else {}
-
-
-def _cell(value: float | None, digits: int) -> Cell:
-    if value is None:
-        return MISSING
-    return Cell(numbers.number(value, digits), sort=repr(value))
+def _by_body(item: RowAnalysis) -> dict[tuple[str, str], float]:
+    parts = [("train", item.train_bodies, item.train_scores)]
+    if item.row.controller == "shared":  # a reference lists its train bodies as `bodies`
+        parts.append(("test", item.bodies, item.scores))
+    return {
+        (split, body): score
+        for split, bodies, scores in parts
+        for body, score in zip(bodies, scores.mean(axis=0).tolist(), strict=True)
+    }

@@ -1,19 +1,18 @@
 """All pages of the site, from analysed tables and their records."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from gmc_bench.leaderboard.aggregate import comparison_key
+from gmc_bench.leaderboard.aggregate import Row, comparison_key
 from gmc_bench.leaderboard.analysis import TableAnalysis
-from gmc_bench.leaderboard.published import published_for
 from gmc_bench.leaderboard.site import board, names
-from gmc_bench.leaderboard.site.bodies import set_view
+from gmc_bench.leaderboard.site.bodies import bodies_context
 from gmc_bench.leaderboard.site.files import write_site
 from gmc_bench.leaderboard.site.media import Media
-from gmc_bench.leaderboard.site.method import method_view
-from gmc_bench.leaderboard.site.methods import MethodPage
-from gmc_bench.leaderboard.site.record import record_view
+from gmc_bench.leaderboard.site.method import MethodPage, method_context
+from gmc_bench.leaderboard.site.record import record_context
 from gmc_bench.leaderboard.site.templating import render
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord
@@ -51,111 +50,65 @@ def build_site(
         StorageError: a file could not be read, written or removed, or a file of somebody else is
             in the way.
     """
-    site = _Site(analyses, stored, refused, Media(media), methods or {})
-    return write_site(out, site.files())
+    analyses = sorted(analyses, key=lambda item: item.table.key)
+    stored = sorted(stored, key=lambda item: item.path)
+    pages = {item.path: names.record_page(item.record.method, item.digest) for item in stored}
+    used, described = Media(media), methods or {}
+    ids = sorted({item.record.method for item in stored})
+    files = {f"static/{name}": _static(name) for name in STATIC}
 
+    def add(name: str, template: str, context: Mapping[str, Any]) -> None:
+        files[name] = render(template, name.count("/"), pages=pages, **context)
 
-class _Site:
-    """The pages of one build, and the links between them."""
-
-    def __init__(
-        self,
-        analyses: Sequence[TableAnalysis],
-        stored: Sequence[StoredRecord],
-        refused: Sequence[RefusedFile],
-        media: Media,
-        methods: Mapping[str, MethodPage],
-    ) -> None:
-        self._analyses = sorted(analyses, key=lambda item: item.table.key)
-        self._stored = sorted(stored, key=lambda item: item.path)
-        self._refused = sorted(refused)
-        self._media = media
-        self._methods = methods
-        self._record_pages = {
-            item.path: names.record_page(item.record.method, item.digest) for item in self._stored
-        }
-
-    def files(self) -> dict[str, bytes]:
-        """Return every file of the site by its path."""
-        files = {f"static/{name}": _static(name) for name in STATIC}
-        files["index.html"] = render(
-            "index.html",
-            0,
-            cards=[board.table_card(item) for item in self._analyses],
-            methods=[(name, names.method_page(name)) for name in self._method_ids()],
-            refused=[(item, self._record_pages.get(item.path)) for item in self._refused],
-        )
-        fields = [(name, field.description) for name, field in RunRecord.model_fields.items()]
-        files["about.html"] = render("about.html", 0, fields=fields)
-        for analysis in self._analyses:
-            key = analysis.table.key
-            view = board.board(analysis, self._record_pages, published_for(key.suite, key.task))
-            files[names.board_page(key)] = render("board.html", 1, **view)
-            files[names.compare_page(key)] = render("compare.html", 1, **board.compare(analysis))
-        for name in self._method_ids():
-            files[names.method_page(name)] = render(
-                "method.html",
-                1,
-                **method_view(
-                    name,
-                    self._methods.get(name),
-                    self._analyses,
-                    self._record_pages,
-                    self._media,
-                ),
-            )
-        files.update(self._set_pages())
-        files.update(self._records())
-        files.update(self._media.files)  # last: pages decide which are used
-        return files
-
-    def _method_ids(self) -> list[str]:
-        return sorted({item.record.method for item in self._stored})
-
-    def _set_pages(self) -> dict[str, bytes]:
-        tables: dict[tuple[str, str], list[TableAnalysis]] = defaultdict(list)
-        for analysis in self._analyses:
-            key = analysis.table.key
-            tables[key.morphologies, key.morphologies_digest].append(analysis)
-        records: dict[tuple[str, str], list[StoredRecord]] = defaultdict(list)
-        for item in self._stored:
-            bodies = item.record.morphologies
-            records[bodies.id, bodies.digest].append(item)
-        return {
-            names.set_page(*identity): render(
-                "bodies.html", 1, **set_view(found, records[identity], self._media)
-            )
-            for identity, found in tables.items()
-        }
-
-    def _records(self) -> dict[str, bytes]:
-        boards = {item.table.key: names.board_page(item.table.key) for item in self._analyses}
-        verified = {
-            run.path
-            for analysis in self._analyses
-            for row in (*analysis.table.rows, *analysis.table.references)
-            if row.verified
-            for run in row.runs
-        }
-        refusals = {item.path: item.reason for item in self._refused}
-        files: dict[str, bytes] = {}
-        for item in self._stored:
-            name = self._record_pages[item.path]
-            if name in files:  # a copy of a record that has a page
-                continue
+    cards = [board.table_context(item) for item in analyses]
+    add("index.html", "index.html", {"cards": cards, "methods": ids, "refused": sorted(refused)})
+    fields = [(name, field.description) for name, field in RunRecord.model_fields.items()]
+    add("about.html", "about.html", {"fields": fields})
+    for analysis in analyses:
+        key = analysis.table.key
+        add(names.board_page(key), "board.html", board.board_context(analysis))
+        add(names.compare_page(key), "compare.html", board.compare_context(analysis))
+    for method in ids:
+        context = method_context(method, described.get(method), analyses)
+        context["videos"] = used.videos(method)
+        add(names.method_page(method), "method.html", context)
+    for identity, found, records in _body_sets(analyses, stored):
+        add(names.set_page(*identity), "bodies.html", bodies_context(found, records, used))
+    verified = {run.path for row in _rows(analyses) if row.verified for run in row.runs}
+    refusals = {item.path: item.reason for item in refused}
+    keys = {item.table.key for item in analyses}
+    for item in stored:
+        if pages[item.path] not in files:  # else it is a copy of a record that has a page
             key = comparison_key(item.record)
-            bodies = item.record.morphologies
-            board_page = boards.get(key)
-            view = record_view(
-                item,
-                verified=item.path in verified,
-                refusal=refusals.get(item.path),
-                board=board_page,
-                method_page=names.method_page(item.record.method),
-                set_page=names.set_page(bodies.id, bodies.digest) if board_page else None,
-            )
-            files[name] = render("record.html", 1, **view)
-        return files
+            about = {
+                "key": key if key in keys else None,
+                "verified": item.path in verified,
+                "refusal": refusals.get(item.path),
+            }
+            add(pages[item.path], "record.html", {**record_context(item), **about})
+    return write_site(out, {**files, **used.files})  # pages decide which media are used
+
+
+def _body_sets(
+    analyses: Sequence[TableAnalysis], stored: Sequence[StoredRecord]
+) -> Iterator[tuple[tuple[str, str], list[TableAnalysis], list[StoredRecord]]]:
+    """Yield id and digest of every body set with its tables and records."""
+    tables: dict[tuple[str, str], list[TableAnalysis]] = defaultdict(list)
+    for analysis in analyses:
+        key = analysis.table.key
+        tables[key.morphologies, key.morphologies_digest].append(analysis)
+    for (name, digest), found in tables.items():
+        used = [
+            item
+            for item in stored
+            if (item.record.morphologies.id, item.record.morphologies.digest) == (name, digest)
+        ]
+        yield (name, digest), found, used
+
+
+def _rows(analyses: Sequence[TableAnalysis]) -> Iterator[Row]:
+    for analysis in analyses:
+        yield from (*analysis.table.rows, *analysis.table.references)
 
 
 def _static(name: str) -> bytes:

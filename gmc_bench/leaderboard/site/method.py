@@ -1,22 +1,43 @@
-"""What the page of a method shows: its description and its rows in every table."""
+"""Page of a method: its description and its rows in every table."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from gmc_bench.core.types import DoubleArray
 from gmc_bench.leaderboard.analysis import RowAnalysis, TableAnalysis
-from gmc_bench.leaderboard.site import board, names, numbers
+from gmc_bench.leaderboard.site.board import labels, row_numbers, score_digits
 from gmc_bench.leaderboard.site.charts import curve_chart, heat_strip
-from gmc_bench.leaderboard.site.media import Media
-from gmc_bench.leaderboard.site.methods import MethodPage
 
 
-def method_view(
-    method: str,
-    page: MethodPage | None,
-    analyses: Sequence[TableAnalysis],
-    pages: board.RecordPages,
-    media: Media,
+@dataclass(frozen=True, kw_only=True)
+class MethodPage:
+    """The description of a method; plain text throughout, every field may be empty."""
+
+    title: str = ""
+    paper: str = ""
+    """Citation."""
+    url: str | None = None
+    """Of the paper; linked only when it begins with `https://` or `http://`."""
+    description: str = ""
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    """Trainable parameters of actor and critic per preset."""
+    deviations: tuple[str, ...] = ()
+    """Where the implementation differs from its source, one sentence each."""
+    capabilities: tuple[str, ...] = ()
+    """What the method claims, e.g. `permutation equivariant`."""
+
+    @property
+    def link(self) -> str | None:
+        """`url` if a browser may follow it; `None` for other schemes, e.g. `javascript:`."""
+        safe = self.url is not None and self.url.startswith(("https://", "http://"))
+        return self.url if safe else None
+
+
+def method_context(
+    method: str, page: MethodPage | None, analyses: Sequence[TableAnalysis]
 ) -> dict[str, Any]:
     """Return what the page of a method shows.
 
@@ -24,77 +45,47 @@ def method_view(
         method: id of the method.
         page: its description, if known.
         analyses: all tables, in the order to show them.
-        pages: record pages by path.
-        media: pictures and videos.
     """
+    sections = [_section(method, analysis) for analysis in analyses]
     return {
         "method": method,
         "page": page or MethodPage(),
         "known": page is not None,
-        "videos": media.videos(method),
-        "sections": [
-            section
-            for analysis in analyses
-            if (section := _section(method, analysis, pages)) is not None
-        ],
+        "sections": [section for section in sections if section["rows"]],
     }
 
 
-def _section(
-    method: str, analysis: TableAnalysis, pages: board.RecordPages
-) -> dict[str, Any] | None:
+def _section(method: str, analysis: TableAnalysis) -> dict[str, Any]:
     table = analysis.table
-    digits = board.score_digits(table)
-    named = board.labels(table)
-    found = {item.row.key: item for item in analysis.rows}
-    best = _best(analysis)
+    digits = score_digits(table)
+    named = labels(table)
     # The reference is analysed too, but its scores are of train bodies.
-    rows = [
-        {
-            "label": named[row.key],
-            "reference": row.controller == "single_robot",
-            **board.identity(row, pages, digits),
-            **board.estimates(found.get(row.key), row, digits),
-            **_details(found.get(row.key), best, digits),
-        }
-        for row in (*table.rows, *table.references)
-        if row.key.method == method
-    ]
-    if not rows:
-        return None
+    found = {item.row.key: item for item in analysis.rows}
+    means = [item.scores.mean(axis=0) for item in analysis.rows]
     return {
         "key": table.key,
-        "page": names.board_page(table.key),
-        "set": names.set_page(table.key.morphologies, table.key.morphologies_digest),
-        "rows": rows,
+        "digits": digits,
+        "rows": [
+            {
+                "label": named[row.key],
+                "row": row,
+                "numbers": row_numbers(row, found.get(row.key), digits),
+                **_details(found.get(row.key), means),
+            }
+            for row in (*table.rows, *table.references)
+            if row.key.method == method
+        ],
     }
 
 
-def _best(analysis: TableAnalysis) -> DoubleArray | None:
-    means = [item.scores.mean(axis=0) for item in analysis.rows]
-    if not means:
-        return None
-    best: DoubleArray = means[0].copy()
-    for mean in means[1:]:
-        best[:] = [max(a, b) for a, b in zip(best.tolist(), mean.tolist(), strict=True)]
-    return best
-
-
-def _details(found: RowAnalysis | None, best: DoubleArray | None, digits: int) -> dict[str, Any]:
-    if found is None or best is None:
-        return {"curve": None, "strip": (), "seed_names": (), "body_rows": ()}
-    mean = found.scores.mean(axis=0)
-    curve = found.curve
+def _details(found: RowAnalysis | None, means: Sequence[DoubleArray]) -> dict[str, Any]:
+    """Return a row's drawings and its scores by body; nothing for a row without an analysis."""
+    if found is None:
+        return {"curve": None, "strip": (), "scores": ()}
+    mean, curve = found.scores.mean(axis=0), found.curve
+    bodies = zip(found.bodies, mean.tolist(), found.scores.T.tolist(), strict=True)
     return {
-        "curve": None
-        if curve is None
-        else curve_chart(curve.env_steps, curve.mean, curve.low, curve.high),
-        "strip": heat_strip(found.bodies, mean, best),
-        "seed_names": found.seeds,
-        "body_rows": [
-            (body, [numbers.number(value, digits) for value in (total, *runs)], repr(total))
-            for body, total, runs in zip(
-                found.bodies, mean.tolist(), found.scores.T.tolist(), strict=True
-            )
-        ],
+        "curve": curve and curve_chart(curve.env_steps, curve.mean, curve.low, curve.high),
+        "strip": heat_strip(found.bodies, mean, np.max(means, axis=0)),
+        "scores": [(body, [total, *runs]) for body, total, runs in bodies],
     }

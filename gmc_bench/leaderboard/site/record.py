@@ -1,8 +1,8 @@
-"""What the page of one record shows."""
+"""Page of one record: commands, learning curve, returns of every body and all fields."""
 
 import json
-import math
 import shlex
+import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 from gmc_bench.leaderboard.escape import one_line
 from gmc_bench.leaderboard.site import numbers
 from gmc_bench.leaderboard.site.charts import curve_chart
-from gmc_bench.leaderboard.tables import NONE
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.records.store import StoredRecord
 
@@ -18,46 +17,31 @@ LISTED_ELSEWHERE = {"returns", "learning_curve", "config", "unofficial_reasons"}
 MAX_LISTED_EPISODES = 3  # more are given as a range
 
 
-def record_view(
-    stored: StoredRecord,
-    *,
-    verified: bool,
-    refusal: str | None,
-    board: str | None,
-    method_page: str,
-    set_page: str | None,
-) -> dict[str, Any]:
-    """Return what the page of a record shows.
-
-    Args:
-        stored: the record.
-        verified: its row is marked as verified.
-        refusal: why no table uses it although it is valid, e.g. it is a duplicate; or `None`.
-        board: page of its table; `None` when it is in none.
-        method_page: page of its method.
-        set_page: page of its bodies, if there is one.
-    """
+def record_context(stored: StoredRecord) -> dict[str, Any]:
+    """Return what the page of a record shows of the record itself."""
     record = stored.record
-    points = [p for p in record.learning_curve if p.mean_return is not None]
+    points = [
+        (p.env_steps, p.mean_return) for p in record.learning_curve if p.mean_return is not None
+    ]
+    found: dict[tuple[str, str], dict[str, BodyReturns]] = {}
+    for item in record.returns:
+        found.setdefault((item.split, item.body), {})[item.mode] = item
+    # Two modes need two columns; most records have one.
+    ran = {item.mode for item in record.returns}
+    modes = [mode for mode in ("deterministic", "stochastic") if mode in ran]
+    digits = numbers.digits_for(item.mean_return for item in record.returns)
     return {
         "record": record,
-        "path": stored.path,
-        "digest": stored.digest,
-        "verified": verified,
-        "refusal": refusal,
-        "board": board,
-        "method_page": method_page,
-        "set_page": set_page,
+        "stored": stored,
         "run_command": run_command(record),
         "verify_command": _verify_command(stored.path),
-        "fields": _fields(record),
+        "fields": list(_flat(record.model_dump(mode="json", exclude=LISTED_ELSEWHERE), "")),
         # Escapes every character beyond ASCII, so that no invisible one can hide in settings.
         "config": json.dumps(record.config, indent=2, sort_keys=True, ensure_ascii=True),
-        "curve": curve_chart(
-            [float(p.env_steps) for p in points],
-            [float("nan") if p.mean_return is None else p.mean_return for p in points],
-        ),
-        **_bodies(record),
+        "curve": curve_chart([float(step) for step, _ in points], [value for _, value in points]),
+        "modes": modes,
+        "digits": digits,
+        "bodies": [_body(entry, modes, digits) for entry in found.values()],
     }
 
 
@@ -78,71 +62,32 @@ def _verify_command(path: str) -> str:
     return shlex.join(["gmc-bench", "leaderboard", "verify", f"./{plain}"])
 
 
-def _fields(record: RunRecord) -> list[tuple[str, str]]:
-    content = record.model_dump(mode="json", exclude=LISTED_ELSEWHERE)
-    return [(name, value) for name, value in _flat(content, "")]
-
-
 def _flat(content: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    words = {None: "not given", True: "yes", False: "no"}
     for name, value in content.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{name}.")
         elif isinstance(value, list):
             yield f"{prefix}{name}", ", ".join(map(str, value)) or "none"
-        elif value is None:
-            yield f"{prefix}{name}", "not given"
-        elif isinstance(value, bool):
-            yield f"{prefix}{name}", "yes" if value else "no"
         else:
-            yield f"{prefix}{name}", str(value)
+            special = value is None or isinstance(value, bool)
+            yield f"{prefix}{name}", words[value] if special else str(value)
 
 
-def _bodies(record: RunRecord) -> dict[str, Any]:
-    found: dict[tuple[str, str], dict[str, BodyReturns]] = {}
-    for item in record.returns:
-        found.setdefault((item.split, item.body), {})[item.mode] = item
-    digits = numbers.digits_for(item.mean_return for item in record.returns)
-    # Two modes need two columns; most records have one.
-    modes = tuple(
-        mode
-        for mode in ("deterministic", "stochastic")
-        if any(mode in entry for entry in found.values())
-    )
-    rows = []
-    for (split, body), entry in found.items():
-        shown = entry[modes[0]] if modes[0] in entry else next(iter(entry.values()))
-        rows.append(
-            {
-                "body": body,
-                "split": split,
-                "seen": split == "test" and shown.seen_in_train,
-                "means": [
-                    (numbers.number(entry[m].mean_return, digits), repr(entry[m].mean_return))
-                    if m in entry
-                    else (NONE, "")
-                    for m in modes
-                ],
-                "returns": _returns([e.episode_return for e in shown.episodes], digits),
-                "length": f"{_mean([e.length for e in shown.episodes]):.0f}",
-                "ended": _ended(shown),
-            }
-        )
-    return {"modes": modes, "bodies": rows}
-
-
-def _returns(values: Sequence[float], digits: int) -> str:
-    if len(values) <= MAX_LISTED_EPISODES:
-        return "; ".join(numbers.number(value, digits) for value in values)
-    low, high = numbers.number(min(values), digits), numbers.number(max(values), digits)
-    return f"{low} to {high} in {len(values)} episodes"
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
-def _ended(item: BodyReturns) -> str:
-    ways = Counter(episode.ended for episode in item.episodes)
-    if len(ways) == 1:
-        return next(iter(ways))
-    return ", ".join(f"{name} {times}" for name, times in sorted(ways.items()))
+def _body(by_mode: Mapping[str, BodyReturns], modes: Sequence[str], digits: int) -> dict[str, Any]:
+    """Return the line of a body; its episodes are those of the first mode that it ran in."""
+    shown = next(by_mode[mode] for mode in modes if mode in by_mode)
+    values = [episode.episode_return for episode in shown.episodes]
+    texts = [numbers.number(value, digits) for value in values]
+    if len(values) > MAX_LISTED_EPISODES:
+        ends = (numbers.number(end, digits) for end in (min(values), max(values)))
+        texts = [f"{' to '.join(ends)} in {len(values)} episodes"]
+    ways = Counter(episode.ended for episode in shown.episodes)
+    ended = [name if len(ways) == 1 else f"{name} {times}" for name, times in sorted(ways.items())]
+    return {
+        "body": shown,
+        "means": [by_mode[mode].mean_return if mode in by_mode else None for mode in modes],
+        "returns": "; ".join(texts),
+        "length": f"{statistics.fmean(episode.length for episode in shown.episodes):.0f}",
+        "ended": ", ".join(ended),
+    }

@@ -8,6 +8,7 @@ import jinja2
 from markupsafe import Markup
 
 from gmc_bench.leaderboard.escape import one_line
+from gmc_bench.leaderboard.site import names, numbers
 
 _JSON_ESCAPES = {
     "<": r"\u003c",
@@ -49,6 +50,8 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["plain"] = one_line
-    environment.filters["script_json"] = script_json
+    shown = (numbers.number, numbers.count, numbers.estimate, numbers.spread)
+    pages = (names.board_page, names.compare_page, names.method_page, names.set_page)
+    environment.filters |= {function.__name__: function for function in (*shown, *pages)}
+    environment.filters |= {"plain": one_line, "script_json": script_json}
     return environment

@@ -1,24 +1,18 @@
 """The page of a record: commands that can be pasted, and every body once."""
 
 import shlex
+from typing import Any
 
 import pytest
 
 from gmc_bench.conformance.records import make_record, make_returns
-from gmc_bench.leaderboard.site.record import record_view, run_command
+from gmc_bench.leaderboard.site.record import record_context, run_command
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import StoredRecord, record_digest
 
 
-def _view(record: RunRecord, path: str = "results/a.json") -> dict[str, object]:
-    return record_view(
-        StoredRecord(path, record, record_digest(record)),
-        verified=False,
-        refusal=None,
-        board=None,
-        method_page="methods/demo.html",
-        set_page=None,
-    )
+def _view(record: RunRecord, path: str = "results/a.json") -> dict[str, Any]:
+    return record_context(StoredRecord(path, record, record_digest(record)))
 
 
 def test_command_repeats_the_run() -> None:
@@ -42,23 +36,21 @@ def test_paths_with_invisible_characters_are_not_offered(path: str) -> None:
 def test_modes_share_the_line_of_a_body() -> None:
     returns = make_record().returns + make_returns("test", {"c": [1.0, 3.0]}, mode="stochastic")
     view = _view(make_record(returns=returns))
-    assert view["modes"] == ("deterministic", "stochastic")
+    assert view["modes"] == ["deterministic", "stochastic"]
     bodies = view["bodies"]
-    assert isinstance(bodies, list)
-    assert [(row["split"], row["body"]) for row in bodies] == [
+    assert [(line["body"].split, line["body"].body) for line in bodies] == [
         ("train", "a"),
         ("train", "b"),
         ("test", "b"),
         ("test", "c"),
         ("test", "d"),
     ]
-    assert [text for text, _ in bodies[3]["means"]] == ["20.0", "2.0"]
-    assert [text for text, _ in bodies[4]["means"]] == ["40.0", "—"]
-    assert bodies[2]["seen"]
+    assert [line["means"] for line in bodies[3:]] == [[20.0, 2.0], [40.0, None]]
+    assert bodies[2]["body"].seen_in_train
 
 
 def test_every_field_is_listed_or_shown_elsewhere() -> None:
     view = _view(make_record(loops_opened=3))
-    listed = {name.split(".")[0] for name, _ in view["fields"]}  # type: ignore[attr-defined]
+    listed = {name.split(".")[0] for name, _ in view["fields"]}
     shown = {"returns", "learning_curve", "config", "unofficial_reasons"}
     assert listed | shown == set(RunRecord.model_fields)
