@@ -1,6 +1,6 @@
 """One task for B bodies at a time: the part that every kind of environment shares."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
-from gmc_bench.sim.batch import BatchSimulator, BatchState
+from gmc_bench.sim.batch import BatchSimulator
 from gmc_bench.sim.ground_kernels import visit_cells
 from gmc_bench.sim.loops import OPEN
 from gmc_bench.sim.model import compile_models
@@ -19,8 +19,8 @@ from gmc_bench.tokens.table import build_table
 TIME_LIMIT = "time_limit"
 DIVERGED = "diverged"
 
-_LOOPS_OPEN = "loops_open"
-"""Name of what a state holds of closed loops."""
+_OPTIONAL = ("height_map", "visited", "loops_open")
+"""Names of what only the states of some tasks and bodies hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +48,6 @@ class StepResult:
     events: dict[str, BoolArray]
     metrics: dict[str, DoubleArray] = field(default_factory=dict)
     loops_opened: IntArray | None = None
-
-
-@dataclass(frozen=True)
-class CoreState:
-    """Everything that continues an environment core to the same bits.
-
-    Shapes of what only some tasks have: `height_map` (B, G) float32, and `visited` (B, X, Y)
-    uint8, 1 = visited.
-    """
-
-    batch: BatchState | None
-    """`None` for cores that have another simulator."""
-    dynamic: FloatArray
-    episode_length: IntArray
-    height_map: FloatArray | None = None
-    visited: Array | None = None
-    extra: dict[str, Array] = field(default_factory=dict)
-    """What other cores add, by name."""
 
 
 class EnvironmentCore:
@@ -256,40 +238,36 @@ class EnvironmentCore:
             reward, terms, terminated, truncated, diverged, events, metrics, loops_opened
         )
 
-    def get_state(self) -> CoreState:
-        """Return a copy of everything that continues the rows to the same bits."""
-        return CoreState(
-            self.simulator.get_state(),
-            self.dynamic.copy(),
-            self.episode_length.copy(),
-            None if self.height_map is None else self.height_map.copy(),
-            None if self._visited is None else self._visited.copy(),
-            {} if self._loops_open is None else {_LOOPS_OPEN: self._loops_open.copy()},
-        )
+    def _kept(self) -> dict[str, Array]:
+        """Return what continues the rows beside the simulator, by name; only what the task has."""
+        kept: dict[str, Array | None] = {
+            "dynamic": self.dynamic,
+            "episode_length": self.episode_length,
+            "height_map": self.height_map,
+            "visited": self._visited,
+            "loops_open": self._loops_open,
+        }
+        return {name: value for name, value in kept.items() if value is not None}
 
-    def set_state(self, state: CoreState) -> None:
+    def get_state(self) -> dict[str, Array]:
+        """Return a copy of everything that continues the rows to the same bits, by name."""
+        kept = {name: value.copy() for name, value in self._kept().items()}
+        return self.simulator.get_state() | kept
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
         """Continue from a state of `get_state` of a core with the same task and bodies.
 
         Raises:
             ConfigError: the state lacks what this task needs.
         """
-        if (
-            state.batch is None
-            or (self.height_map is None) != (state.height_map is None)
-            or (self._visited is None) != (state.visited is None)
-            or (self._loops_open is None) != (_LOOPS_OPEN not in state.extra)
-        ):
+        kept = self._kept()
+        if any((name in kept) != (name in state) for name in (*kept, *_OPTIONAL)):
             raise ConfigError(
                 f"this state belongs to another task than {self.task.id!r} or to other bodies; use "
                 f"one of this task and these bodies"
             )
-        self.simulator.set_state(state.batch)
-        self.dynamic[:] = state.dynamic
-        self.episode_length[:] = state.episode_length
-        if self.height_map is not None and state.height_map is not None:
-            self.height_map[:] = state.height_map
-        if self._visited is not None and state.visited is not None:
-            self._visited[:] = state.visited
+        self.simulator.set_state(state)
+        for name, value in kept.items():
+            value[:] = state[name]
+        if self._visited is not None:
             self._num_visited[:] = self._visited.sum(axis=(1, 2))
-        if self._loops_open is not None:
-            self._loops_open[:] = state.extra[_LOOPS_OPEN]

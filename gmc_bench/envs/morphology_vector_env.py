@@ -1,7 +1,6 @@
 """The batched environment: B environments over M bodies behind gymnasium's `VectorEnv`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
@@ -11,7 +10,7 @@ from gymnasium.vector.utils import batch_space
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
-from gmc_bench.envs.core import CoreState, StepResult
+from gmc_bench.envs.core import StepResult
 from gmc_bench.envs.cores import make_core
 from gmc_bench.envs.guide_table import GuideTable
 from gmc_bench.tasks.spec import TaskBase
@@ -29,15 +28,6 @@ def action_space_of(spec: TokenSpec) -> gymnasium.Space[Any]:
 def height_map_space(spec: TokenSpec) -> gymnasium.Space[Any]:
     """Return the height map of one environment: (G,) float32, m."""
     return gymnasium.spaces.Box(-np.inf, np.inf, (spec.num_heights,), np.float32)
-
-
-@dataclass(frozen=True)
-class VectorEnvState:
-    """Everything that continues the environments to the same bits."""
-
-    core: CoreState
-    episode_return: DoubleArray
-    sampling: DoubleArray
 
 
 class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, Any]):
@@ -169,7 +159,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
             index = self._draw(rows)
         self.core.reset(rows, index)
         self.episode_return[:] = 0.0
-        return self._observe(), {}
+        return self.observe(), {}
 
     def step(
         self, actions: FloatArray
@@ -186,7 +176,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         done = result.terminated | result.truncated
         if done.any():
             info |= self._finish(done, result)
-        return self._observe(), result.reward, result.terminated, result.truncated, info
+        return self.observe(), result.reward, result.terminated, result.truncated, info
 
     def _finish(self, done: BoolArray, result: StepResult) -> dict[str, Any]:
         rows = np.flatnonzero(done)
@@ -231,7 +221,8 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
     def _draw(self, rows: IntArray) -> IntArray:
         return self._guide.find(self.core.simulator.draw_uniform(rows))
 
-    def _observe(self) -> Observation:
+    def observe(self) -> Observation:
+        """Return a copy of the present observation."""
         found = {
             "dynamic": self.core.dynamic.copy(),
             "morphology_index": self.core.morphology_index.copy(),
@@ -240,14 +231,13 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
             found["height_map"] = self.core.height_map.copy()
         return found
 
-    def get_state(self) -> VectorEnvState:
-        """Return a copy of everything that continues the environments to the same bits."""
-        return VectorEnvState(
-            self.core.get_state(), self.episode_return.copy(), self._sampling.copy()
-        )
+    def get_state(self) -> dict[str, Array]:
+        """Return a copy of everything that continues the environments to the same bits, by name."""
+        own = {"episode_return": self.episode_return.copy(), "sampling": self._sampling.copy()}
+        return self.core.get_state() | own
 
-    def set_state(self, state: VectorEnvState) -> None:
+    def set_state(self, state: Mapping[str, Array]) -> None:
         """Continue from a state of `get_state` of an environment built the same way."""
-        self.core.set_state(state.core)
-        self.episode_return[:] = state.episode_return
-        self.set_sampling(state.sampling)
+        self.core.set_state(state)
+        self.episode_return[:] = state["episode_return"]
+        self.set_sampling(state["sampling"])

@@ -1,17 +1,17 @@
 """Quadrupeds that track velocities, B at a time: the counterpart of `EnvironmentCore`."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, DoubleArray, FloatArray, IntArray
-from gmc_bench.envs.core import DIVERGED, TIME_LIMIT, CoreState, StepResult
+from gmc_bench.envs.core import DIVERGED, TIME_LIMIT, StepResult
 from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.robots.mjcf import HeightField
 from gmc_bench.robots.model import CompiledRobot, compile_robot
-from gmc_bench.sim.legged import LeggedSimulator, LeggedState
+from gmc_bench.sim.legged import LeggedSimulator
 from gmc_bench.tasks.velocity import VelocityTask
 from gmc_bench.tokens.actuators import NUM_ACTUATORS, build_actuator_table
 from gmc_bench.tokens.spec import FeatureSlice, TokenSpec
@@ -336,44 +336,28 @@ class VelocityCore:
         for name, value in values.items():
             self.dynamic[rows, :NUM_ACTUATORS, self._slots[name]] = value
 
-    def get_state(self) -> CoreState:
-        """Return a copy of everything that continues the rows to the same bits."""
-        state = self.simulator.get_state()
-        extra = {
-            "robot_index": state.robot_index,
-            "physics": state.physics,
-            "streams": state.streams,
-            "friction": state.friction,
-            "strength": state.strength,
-            "base_mass": state.base_mass,
-            "joint_state": self.simulator.joint_state.copy(),
-            "base": self.simulator.base.copy(),
-            "contacts": self.simulator.contacts.copy(),
-            "morphology_index": self.morphology_index.copy(),
-            "command": self.command.copy(),
-            "action": self.action.copy(),
-            "air": self._air.copy(),
-            "next_push": self._next_push.copy(),
-            "heading": self._heading.copy(),
+    def _kept(self) -> dict[str, Array]:
+        return {
+            "dynamic": self.dynamic,
+            "episode_length": self.episode_length,
+            "morphology_index": self.morphology_index,
+            "command": self.command,
+            "action": self.action,
+            "air": self._air,
+            "next_push": self._next_push,
+            "heading": self._heading,
         }
-        return CoreState(None, self.dynamic.copy(), self.episode_length.copy(), extra=extra)
 
-    def set_state(self, state: CoreState) -> None:
+    def get_state(self) -> dict[str, Array]:
+        """Return a copy of everything that continues the rows to the same bits, by name."""
+        kept = {name: value.copy() for name, value in self._kept().items()}
+        return self.simulator.get_state() | kept
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
         """Continue from a state of `get_state` of a core with the same task and robots."""
-        held = state.extra
-        names = ("robot_index", "physics", "streams", "friction", "strength", "base_mass")
-        self.simulator.set_state(LeggedState(*(held[name] for name in names)))
-        self.simulator.joint_state[:] = held["joint_state"]
-        self.simulator.base[:] = held["base"]
-        self.simulator.contacts[:] = held["contacts"]
-        self.morphology_index[:] = held["morphology_index"]
-        self.command[:] = held["command"]
-        self.action = held["action"].copy()
-        self._air = held["air"].copy()
-        self._next_push[:] = held["next_push"]
-        self._heading[:] = held["heading"]
-        self.dynamic[:] = state.dynamic
-        self.episode_length[:] = state.episode_length
+        self.simulator.set_state(state)
+        for name, value in self._kept().items():
+            value[:] = state[name]
 
 
 def _between(limits: tuple[float, float], drawn: Array) -> DoubleArray:

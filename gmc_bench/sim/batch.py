@@ -1,8 +1,7 @@
 """Many simulations of unlike bodies, advanced by one call on all cores."""
 
 import copy
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import mujoco
@@ -42,22 +41,6 @@ def spawn_streams(seed: int, count: int) -> Array:
     """
     children = np.random.SeedSequence(seed).spawn(count)
     return np.stack([child.generate_state(4, np.uint64) for child in children])
-
-
-@dataclass(frozen=True)
-class BatchState:
-    """Everything that continues a batch to the same bits.
-
-    Shapes: `model_index` (B,) int64; `physics` (sum of the rows' state sizes,) float64, MuJoCo's
-    integration states one after the other; `streams` (B, 4) uint64; `torso_position` (B, 3);
-    `terrain_streams` (B, 4) uint64, what the rows' terrain was drawn from, where it is random.
-    """
-
-    model_index: IntArray
-    physics: DoubleArray
-    streams: Array
-    torso_position: DoubleArray
-    terrain_streams: Array | None = None
 
 
 class BatchSimulator:
@@ -267,46 +250,52 @@ class BatchSimulator:
             raise ConfigError(f"row {row} hosts no model yet; call assign and reset first")
         return found
 
-    def get_state(self) -> BatchState:
-        """Return a copy of everything that continues the batch to the same bits."""
+    def get_state(self) -> dict[str, Array]:
+        """Return a copy of everything that continues the batch to the same bits.
+
+        Shapes: `model_index` (B,) int64; `physics` (sum of the rows' state sizes,) float64,
+        MuJoCo's integration states one after the other; `streams` (B, 4) uint64; `torso_position`
+        (B, 3) float64; where terrain is random, `terrain_streams` (B, 4) uint64, what it was drawn
+        from.
+        """
         rows = []
         for row in range(self.num_envs):
             model = self.model(row)
             buffer = np.empty(mujoco.mj_stateSize(model, _STATE))
             mujoco.mj_getState(model, self.data(row), buffer, _STATE)
             rows.append(buffer)
-        return BatchState(
-            self.model_index.copy(),
-            np.concatenate(rows),
-            self.streams.copy(),
-            self.torso_position.copy(),
-            self.ground.streams.copy() if self.ground else None,
-        )
+        state = {
+            "model_index": self.model_index.copy(),
+            "physics": np.concatenate(rows),
+            "streams": self.streams.copy(),
+            "torso_position": self.torso_position.copy(),
+        }
+        return state | ({"terrain_streams": self.ground.streams.copy()} if self.ground else {})
 
-    def set_state(self, state: BatchState) -> None:
+    def set_state(self, state: Mapping[str, Array]) -> None:
         """Continue from a state of `get_state` of a batch with the same models.
 
         Raises:
             ConfigError: terrain is random, and the state holds none.
         """
-        self.assign(np.arange(self.num_envs), state.model_index)
+        self.assign(np.arange(self.num_envs), state["model_index"])
         if self.ground:
-            if state.terrain_streams is None:
+            if "terrain_streams" not in state:
                 raise ConfigError(
                     "this state holds no terrain, but the scene's terrain is random; use a state "
                     "of the same task"
                 )
             self._use_threads()
-            self.ground.draw_again(state.terrain_streams, alone=self.num_threads == 1)
+            self.ground.draw_again(state["terrain_streams"], alone=self.num_threads == 1)
         offset = 0
         for row in range(self.num_envs):
             model, data = self.model(row), self.data(row)
             size = mujoco.mj_stateSize(model, _STATE)
             mujoco.mj_resetData(model, data)
-            mujoco.mj_setState(model, data, state.physics[offset : offset + size], _STATE)
+            mujoco.mj_setState(model, data, state["physics"][offset : offset + size], _STATE)
             offset += size
-        self.streams[:] = state.streams
-        self.torso_position[:] = state.torso_position
+        self.streams[:] = state["streams"]
+        self.torso_position[:] = state["torso_position"]
         self.diverged[:] = False
         self.loop_residual[:] = 0.0
 

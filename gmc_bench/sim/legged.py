@@ -1,7 +1,6 @@
 """Many simulations of quadrupeds, advanced by one call on all cores."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import mujoco
@@ -17,22 +16,10 @@ from gmc_bench.sim.idle import IdlePool
 from gmc_bench.sim.legged_rows import HostedRobot, legged_functions
 
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
-
-
-@dataclass(frozen=True)
-class LeggedState:
-    """Everything that continues a batch to the same bits.
-
-    Shapes: `robot_index` (B,) int64; `physics` (B, S) float64, MuJoCo's integration states, all of
-    one size; `streams` (B, 4) uint64; `friction` (B, 2), `strength` (B,), `base_mass` (B,) float64.
-    """
-
-    robot_index: IntArray
-    physics: DoubleArray
-    streams: Array
-    friction: DoubleArray
-    strength: DoubleArray
-    base_mass: DoubleArray
+_COPIED = (
+    "streams", "friction", "strength", "base_mass", "joint_state", "base", "contacts"
+)  # fmt: skip
+"""What a state holds beside the engine's."""
 
 
 class LeggedSimulator:
@@ -235,34 +222,31 @@ class LeggedSimulator:
             raise ConfigError(f"row {row} hosts no robot yet; call assign and place first")
         return found
 
-    def get_state(self) -> LeggedState:
-        """Return a copy of everything that continues the batch to the same bits."""
+    def get_state(self) -> dict[str, Array]:
+        """Return a copy of everything that continues the batch to the same bits.
+
+        Shapes: `physics` (B, S) float64, MuJoCo's integration states, all of one size; the others
+        as the attributes of the same names.
+        """
         physics = []
         for row in range(self.num_envs):
             model = self.model(row)
             buffer = np.empty(mujoco.mj_stateSize(model, _STATE))
             mujoco.mj_getState(model, self.data(row), buffer, _STATE)
             physics.append(buffer)
-        return LeggedState(
-            self.robot_index.copy(),
-            np.stack(physics),
-            self.streams.copy(),
-            self.friction.copy(),
-            self.strength.copy(),
-            self.base_mass.copy(),
-        )
+        names = ("robot_index", *_COPIED)
+        return {"physics": np.stack(physics)} | {name: getattr(self, name).copy() for name in names}
 
-    def set_state(self, state: LeggedState) -> None:
+    def set_state(self, state: Mapping[str, Array]) -> None:
         """Continue from a state of `get_state` of a batch with the same robots."""
         rows = np.arange(self.num_envs)
-        self.assign(rows, state.robot_index)
+        self.assign(rows, state["robot_index"])
         for row in range(self.num_envs):
             held = self._hosted(row)
             mujoco.mj_resetData(held.model, held.data)
-            held.scale_base(state.base_mass[row])
-            mujoco.mj_setState(held.model, held.data, state.physics[row], _STATE)
-        self.base_mass[:] = state.base_mass
-        self.strength[:] = state.strength
-        self.set_friction(rows, state.friction)
-        self.streams[:] = state.streams
+            held.scale_base(state["base_mass"][row])
+            mujoco.mj_setState(held.model, held.data, state["physics"][row], _STATE)
+        for name in _COPIED:
+            getattr(self, name)[:] = state[name]
+        self.set_friction(rows, self.friction)
         self.diverged[:] = False

@@ -13,13 +13,11 @@ from tianshou.utils.torch_utils import policy_within_training_step
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.config import config_digest
 from gmc_bench.core.types import Array
-from gmc_bench.envs.core import CoreState
-from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv, Observation, VectorEnvState
+from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv, Observation
 from gmc_bench.envs.normalization import RewardNormalizer, TokenNormalizer
 from gmc_bench.evaluation.policy_file import load_policy_tensors, policy_tensors, token_table
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.spec import MethodSpec
-from gmc_bench.sim.batch import BatchState
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.serialization import make_serialization
@@ -259,7 +257,7 @@ class Trainer:
             tensors={
                 "policy": policy_tensors(self.model, self.normalizer),
                 "optimizer": adam,
-                "environment": _flatten_env(self.env.get_state()),
+                "environment": self.env.get_state(),
                 "statistics": self._statistics(),
             },
             state={
@@ -305,15 +303,10 @@ class Trainer:
         adam = _unflatten_adam(tensors["optimizer"], state["adam"])
         self.algorithm.optim.load_state_dict(adam)
         self._restore_schedule(state["schedule"])
-        env = _unflatten_env(tensors["environment"])
-        self.env.set_state(env)
-        seen: dict[str, Array] = {
-            "dynamic": env.core.dynamic,
-            "morphology_index": self.env.core.morphology_index,
-        }
-        if env.core.height_map is not None:
-            seen["height_map"] = env.core.height_map
-        self.collector.observe({name: value.copy() for name, value in seen.items()})
+        self.env.set_state(
+            {name.removeprefix(_EXTRA): value for name, value in tensors["environment"].items()}
+        )
+        self.collector.observe(self.env.observe())
         statistics = tensors["statistics"]
         for prefix, part in self._parts().items():
             part.load_state_dict(
@@ -347,7 +340,7 @@ class Trainer:
 
 
 _EXTRA = "extra/"
-"""Marks what other cores than that of limbs add to their state."""
+"""Marks the state of closed loops in checkpoints of earlier versions."""
 
 
 def _flatten_adam(state: dict[str, Any]) -> tuple[dict[str, Array], list[dict[str, Any]]]:
@@ -365,52 +358,3 @@ def _unflatten_adam(tensors: dict[str, Array], groups: list[dict[str, Any]]) -> 
         index, name = key.split("/")
         state.setdefault(int(index), {})[name] = torch.from_numpy(value.copy())
     return {"state": state, "param_groups": groups}
-
-
-def _flatten_env(state: VectorEnvState) -> dict[str, Array]:
-    batch, core = state.core.batch, state.core
-    simulated = {}
-    if batch is not None:
-        simulated = {
-            "model_index": batch.model_index,
-            "physics": batch.physics,
-            "streams": batch.streams,
-            "torso_position": batch.torso_position,
-            "terrain_streams": batch.terrain_streams,
-        }
-    found = {
-        **simulated,
-        **{f"{_EXTRA}{name}": value for name, value in core.extra.items()},
-        "dynamic": core.dynamic,
-        "episode_length": core.episode_length,
-        "height_map": core.height_map,
-        "visited": core.visited,
-        "episode_return": state.episode_return,
-        "sampling": state.sampling,
-    }
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _unflatten_env(tensors: dict[str, Array]) -> VectorEnvState:
-    batch = None
-    if "model_index" in tensors:
-        batch = BatchState(
-            tensors["model_index"],
-            tensors["physics"],
-            tensors["streams"],
-            tensors["torso_position"],
-            tensors.get("terrain_streams"),
-        )
-    core = CoreState(
-        batch,
-        tensors["dynamic"],
-        tensors["episode_length"],
-        tensors.get("height_map"),
-        tensors.get("visited"),
-        {
-            name.removeprefix(_EXTRA): value
-            for name, value in tensors.items()
-            if name.startswith(_EXTRA)
-        },
-    )
-    return VectorEnvState(core, tensors["episode_return"], tensors["sampling"])

@@ -202,7 +202,7 @@ def test_later_changes_of_the_given_probabilities_do_not_count(make_env):
     probabilities[:] = [0.0, 0.0, 1.0]
     observation, _ = env.reset(seed=1)
     assert set(observation["morphology_index"]) == {0}
-    np.testing.assert_array_equal(env.get_state().sampling, [1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(env.get_state()["sampling"], [1.0, 0.0, 0.0])
 
 
 def test_an_episode_without_end_is_truncated_at_the_horizon(bodies, draw_actions):

@@ -28,10 +28,10 @@ def test_the_bare_loop_moves_the_robots_of_the_environment(rule):
     for action in actions[:5]:
         env.step(action)
     twin = legged.BareTwin(env.core)
-    before = env.core.simulator.get_state().physics.tobytes()
+    before = env.core.simulator.get_state()["physics"].tobytes()
     twin.copy_state()
     recordings = twin.record(actions[: simulation.BLOCK])
-    assert env.core.simulator.get_state().physics.tobytes() == before  # it was only read
+    assert env.core.simulator.get_state()["physics"].tobytes() == before  # it was only read
     for action, recording in zip(actions, recordings, strict=False):
         *_, terminated, truncated, _ = env.step(action)
         assert not (terminated | truncated).any()  # a reset would end the comparison

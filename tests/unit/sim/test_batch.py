@@ -225,7 +225,7 @@ def test_what_is_simulated_does_not_depend_on_idle_data(make_batch, models):
             batch.reset(ALL, 0.005, readings)
             for _ in range(3):
                 batch.step(rng.uniform(-1, 1, (3, 10)).astype(np.float32), readings)
-            history.append(batch.get_state().physics)
+            history.append(batch.get_state()["physics"])
         assert len(batch._idle) <= capacity
         found.append(np.concatenate(history))
     np.testing.assert_array_equal(found[0], found[1])

@@ -197,7 +197,7 @@ def test_a_place_does_not_depend_on_who_was_there_before(compiled):
         _place(simulator, index=[0, 0])
         for _ in range(20):
             simulator.step(_stance(simulator) + 0.3)
-        return simulator.get_state().physics.tobytes()
+        return simulator.get_state()["physics"].tobytes()
 
     used = LeggedSimulator(robots, 2, num_threads=1)
     used.set_friction(np.arange(2), np.array([[0.3, 0.2], [1.2, 1.0]]))
