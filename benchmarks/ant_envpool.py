@@ -6,8 +6,7 @@ python -m benchmarks.ant_envpool --envpool-python /tmp/envpool/bin/python
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -15,9 +14,10 @@ from typing import IO
 import numpy as np
 
 from benchmarks.ant import AntBatch, gymnasium_ant
-from benchmarks.report import Report, describe_machine, make_parser, show
-from benchmarks.turns import Side, take_turns
+from benchmarks.script import make_parser, show
 from gmc_bench.core.types import DoubleArray
+from gmc_bench.profiling.report import Report, Table, describe_machine
+from gmc_bench.profiling.timing import Side, take_turns, timed
 
 BLOCK = 20
 """Steps of every environment in one turn."""
@@ -36,11 +36,11 @@ def measure(num_envs: int, threads: int, seconds: float, envpool_python: str) ->
         envpool_python: interpreter that can import EnvPool; without it that side is left out.
     """
     actions = np.random.default_rng(0).uniform(-1.0, 1.0, (SINGLE_BLOCK, num_envs, 8))
-    batch = AntBatch(num_envs, threads)
+    batch, twin = AntBatch(num_envs, threads), AntBatch(num_envs, threads)
     batch.reset()
     sides = {
-        "gmc-bench": _ours(batch, actions),
-        "bare mj_step": _bare(batch, actions),
+        "gmc-bench": _stepping(batch.step, actions),
+        "bare mj_step": _stepping(twin.bare_step, actions),
         "gymnasium, one environment": _gymnasium(actions),
     }
     command = [envpool_python, str(WORKER), "--num-envs", str(num_envs)]
@@ -48,15 +48,19 @@ def measure(num_envs: int, threads: int, seconds: float, envpool_python: str) ->
     with _envpool(command) as (pool, state):
         if pool is not None:
             sides["EnvPool"] = pool
-        rates = take_turns(sides, seconds)
-    return Report(
-        name="ant_envpool",
-        claim="Env steps/s on Gymnasium's Ant-v5 (frame skip 5), random actions, same run.",
-        headings=["side", "env steps/s", "gmc-bench / side"],
-        rows=[
+        found = take_turns(sides, seconds, prepare=lambda _: twin.copy_state(batch))
+    rates = {name: timing.rate for name, timing in found.items()}
+    table = Table(
+        ("side", "env steps/s", "gmc-bench / side"),
+        [
             [name, f"{rate:,.0f}", f"{rates['gmc-bench'] / rate:.3f}"]
             for name, rate in rates.items()
         ],
+    )
+    return Report(
+        name="ant_envpool",
+        claim="Env steps/s on Gymnasium's Ant-v5 (frame skip 5), random actions, same run.",
+        tables=[table],
         figures={"env_steps_per_s": rates, "num_envs": num_envs},
         notes=[
             f"{num_envs} environments on {threads} thread(s); gymnasium's one runs on one thread.",
@@ -68,47 +72,28 @@ def measure(num_envs: int, threads: int, seconds: float, envpool_python: str) ->
     )
 
 
-def _ours(batch: AntBatch, actions: DoubleArray) -> Side:
-    def run(block: int) -> tuple[float, int]:
-        started = time.perf_counter()
-        for action in _chosen(actions, block):
-            batch.step(action)
-        return time.perf_counter() - started, BLOCK * batch.num_envs
+def _stepping(step: Callable[[DoubleArray], object], actions: DoubleArray) -> Side:
+    """Return a side that steps all environments."""
 
-    return run
+    def run(block: int) -> None:
+        start = block * BLOCK % len(actions)
+        for action in actions[start : start + BLOCK]:
+            step(action)
 
-
-def _bare(batch: AntBatch, actions: DoubleArray) -> Side:
-    twin = AntBatch(batch.num_envs, batch.num_threads)
-
-    def run(block: int) -> tuple[float, int]:
-        twin.copy_state(batch)
-        started = time.perf_counter()
-        for action in _chosen(actions, block):
-            twin.bare_step(action)
-        return time.perf_counter() - started, BLOCK * batch.num_envs
-
-    return run
-
-
-def _chosen(actions: DoubleArray, block: int) -> DoubleArray:
-    start = block * BLOCK % len(actions)
-    return actions[start : start + BLOCK]
+    return lambda block: (timed(run, block)[1], BLOCK * actions.shape[1])
 
 
 def _gymnasium(actions: DoubleArray) -> Side:
     env = gymnasium_ant()
     env.reset(seed=0)
 
-    def run(block: int) -> tuple[float, int]:
-        started = time.perf_counter()
+    def run(block: int) -> None:
         for action in actions[:, block % actions.shape[1]]:
             _, _, terminated, truncated, _ = env.step(action)
             if terminated or truncated:
                 env.reset()
-        return time.perf_counter() - started, len(actions)
 
-    return run
+    return lambda block: (timed(run, block)[1], len(actions))
 
 
 @contextmanager

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.report import ROOT, Report, describe_machine, machine_markdown, make_parser
+from benchmarks.script import make_parser
+from gmc_bench.profiling.report import ROOT, Report, describe_machine, machine_markdown
 
 SCRIPTS = ("ant_envpool", "update_speed", "training_throughput")
 

@@ -16,10 +16,11 @@ from typing import Literal, NamedTuple
 import torch
 
 from benchmarks.plain_training import TIMED, PlainTraining
-from benchmarks.report import Report, describe_machine, make_parser, show
+from benchmarks.script import make_parser, show
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.config import to_dict
+from gmc_bench.profiling.report import Report, Table, describe_machine
 from gmc_bench.suites.method_rules import token_spec
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.suites.unimal import SUITE
@@ -214,13 +215,13 @@ def _report(turns: _Turns, bodies: MorphologySet, config: RunConfig) -> Report:
         figures[name] = {"env_steps_per_s": rate, "shares": shares, "gradient_steps": updates}
         cells = [f"{share:.0%}" for share in shares.values()]
         rows.append([name, f"{rate:,.0f}", f"{updates:.1f}", *cells])
+    headings = ("side", "env steps/s", "gradient steps/iteration", *TIMED, "other")
     ratio = clocks["plain"].seconds / clocks["gmc-bench"].seconds
     return Report(
         name="training_throughput",
         claim=f"Training RecMorph lite on FT: gmc-bench in {config.precision} / plain in float32 = "
         f"{ratio:.2f} in env steps/s.",
-        headings=["side", "env steps/s", "gradient steps/iteration", *TIMED, "other"],
-        rows=rows,
+        tables=[Table(headings, rows)],
         figures={**figures, "ratio_to_plain": ratio, "iterations": turns.iterations},
         notes=[
             f"{len(bodies.split('train'))} train bodies of {bodies.id}, protocol {protocol.name}, "

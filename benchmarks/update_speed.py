@@ -10,29 +10,27 @@ in a process of its own, one after the other.
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable
-from statistics import median
+from typing import Literal
 
-import gymnasium
 import numpy as np
 import torch
 
 from benchmarks import plain_network
 from benchmarks.plain_network import Agent, Batch, total
-from benchmarks.report import ROOT, Report, describe_machine, make_parser, show
+from benchmarks.script import make_parser, show
 from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.methods import METHODS
-from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import TokenBatch
-from gmc_bench.suites.protocol import PPOConfig
+from gmc_bench.profiling.report import ROOT, Report, Table, describe_machine
+from gmc_bench.profiling.timing import repeat
+from gmc_bench.profiling.workload import gradient_step, make_policy
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.allocator import keep_freed_memory
-from gmc_bench.training.buffer import Minibatch
-from gmc_bench.training.ppo import MorphologyPPO
 
 SIDES = ("in sequence", "float32", "bfloat16")
 PLAIN = "plain"
+MIN_REPEATS = 3
 SPEC = TokenSpec(12)
 BODIES = 100
 """Bodies of 6 to 12 limbs, nine on average as in the published set."""
@@ -46,42 +44,16 @@ def make_tokens(batch_size: int) -> TokenBatch:
 
 def make_step(method: str, preset: str, batch_size: int, side: str) -> Callable[[], None]:
     """Return a function that takes one gradient step of PPO on a new random minibatch."""
-    torch.manual_seed(0)
-    spec = METHODS.get(method)
-    model = ActorCritic(
-        spec,
-        spec.make_config(preset),
-        SPEC,
-        num_bodies=BODIES,
-        precision="bfloat16" if side == "bfloat16" else "float32",
-    )
-    config = PPOConfig(batch_size=batch_size, target_kl=None)
-    space = gymnasium.spaces.Box(-1.0, 1.0, (SPEC.max_limbs, SPEC.joints_per_limb))
-    algorithm = MorphologyPPO(model, space, config, 10, torch.Generator())
-    tokens = make_tokens(batch_size)
-    steps = (model.sequence_length, batch_size // model.sequence_length)
-    noise = torch.randn(tokens.action_padding_mask.shape)
-    zeros = torch.zeros(batch_size)
+    precision: Literal["float32", "bfloat16"] = "bfloat16" if side == "bfloat16" else "float32"
+    model = make_policy(METHODS.get(method), preset, SPEC.max_limbs, BODIES, precision)
     rng = np.random.default_rng(1)
-
-    def take() -> None:
+    return gradient_step(
+        model,
+        make_tokens(batch_size // model.sequence_length * model.sequence_length),
         # Other bodies every time: what depends on a minibatch's number of limbs is part of a step.
-        bodies = rng.integers(BODIES, size=steps[1]).repeat(steps[0]).reshape(steps[1], -1).T
-        batch = TokenBatch(tokens.table, torch.from_numpy(bodies.reshape(-1)), tokens.dynamic)
-        actions = noise.masked_fill(batch.action_padding_mask, 0.0)
-        history = model.history(
-            model.initial_state(steps[1]),
-            torch.zeros(steps, dtype=torch.bool),
-            actions.view(*steps, *actions.shape[1:]),
-        )
-        algorithm._gradients(Minibatch(batch, history, actions, zeros, zeros, zeros, zeros))
-        algorithm._step()
-
-    def take_apart() -> None:
-        with algorithm._threads_shared_out(torch.device("cpu")):
-            take()
-
-    return take if side == "in sequence" else take_apart
+        lambda sequences: torch.from_numpy(rng.integers(BODIES, size=sequences)),
+        parallel=side != "in sequence",
+    )
 
 
 def make_plain_step(preset: str, batch_size: int) -> Callable[[], None]:
@@ -119,15 +91,8 @@ def measure(method: str, preset: str, batch_size: int, side: str, seconds: float
         if side != "in sequence":
             keep_freed_memory()
         step = make_step(method, preset, batch_size, side)
-    for _ in range(2):
-        step()
-    times: list[float] = []
-    until = time.perf_counter() + seconds
-    while time.perf_counter() < until or len(times) < 3:
-        started = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - started)
-    return 1e3 * median(times)
+    step()
+    return 1e3 * repeat(step, seconds, MIN_REPEATS).median
 
 
 def report(
@@ -155,17 +120,15 @@ def report(
                 *("-" if ratio is None else f"{ratio:.2f}" for ratio in plain),
             ]
         )
+    headings = (
+        "method", *(f"{side}, ms" for side in SIDES), *(f"first / {side}" for side in SIDES[1:]),
+        *(f"plain / {side}" for side in SIDES[1:]),
+    )  # fmt: skip
     return Report(
         name="update_speed",
         claim=f"Milliseconds per gradient step of actor and critic, preset `{preset}`, "
         f"{batch_size} samples of 6 to 12 limbs; ratios are first form / now and plain / now.",
-        headings=[
-            "method",
-            *(f"{side}, ms" for side in SIDES),
-            *(f"first / {side}" for side in SIDES[1:]),
-            *(f"plain / {side}" for side in SIDES[1:]),
-        ],
-        rows=rows,
+        tables=[Table(headings, rows)],
         figures=figures,
         machine=describe_machine(threads),
     )

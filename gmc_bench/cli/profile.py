@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from gmc_bench.cli.output import note, say, say_json, table
+from gmc_bench.cli.output import note, say, say_json
 from gmc_bench.cli.parser import add_verb, integer, seconds
 
 EXAMPLES = (
@@ -64,7 +64,9 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     """Run the verb."""
     parsed.parser.reject_unknown(unknown)
     from gmc_bench import profiling
+    from gmc_bench.cli.bars import Bars
     from gmc_bench.experiments import resolve as plan
+    from gmc_bench.profiling.report import machine_markdown
     from gmc_bench.suites import SUITES
     from gmc_bench.suites.method_rules import token_spec
     from gmc_bench.tasks import TASKS
@@ -75,6 +77,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     methods = _methods(parsed)
     all_tasks = parsed.what == "sim" and not parsed.task
     names = [suite.task(parsed.task)] if parsed.task else suite.tasks[: None if all_tasks else 1]
+    bars = Bars()
     settings = [
         profiling.Setting(
             task=task,
@@ -87,22 +90,19 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
             num_envs=parsed.num_envs,
             threads=parsed.threads,
             seconds=parsed.seconds,
+            listener=bars,
         )
         for task in map(TASKS.get, names)
     ]
-    if all_tasks:
-        figures = profiling.profile_tasks(settings)
-    else:
-        figures = profiling.MEASURES[parsed.what](settings[0])
+    with bars:
+        if all_tasks:
+            report = profiling.profile_tasks(settings)
+        else:
+            report = profiling.MEASURES[parsed.what](settings[0])
     if parsed.json:
-        say_json(figures)
-    elif all_tasks or parsed.what in profiling.TABLES:
-        tables = profiling.task_tables if all_tasks else profiling.TABLES[parsed.what]
-        for title, headings, rows in tables(figures):
-            say(f"{title}\n\n{table(headings, rows)}\n")
-        say(profiling.machine(figures))
+        say_json(report.figures)
     else:
-        say(profiling.render(figures))
+        say(f"{report.to_markdown()}\n{machine_markdown(report.machine)}")
     return 0
 
 

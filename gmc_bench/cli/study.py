@@ -96,6 +96,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     """Run the verb."""
     if parsed.resume is not None:
         return _resume(parsed, unknown, argv)
+    from gmc_bench.studies import scaling
     from gmc_bench.studies.catalogue import STUDIES
 
     if parsed.name is None:
@@ -106,7 +107,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
                 "study NAME --method M'"
             )
         rows = [[study.id, study.question] for study in STUDIES.values()]
-        say(table(("study", "question"), [*rows, [study_scaling.NAME, study_scaling.QUESTION]]))
+        say(table(("study", "question"), [*rows, [scaling.NAME, scaling.QUESTION]]))
         return 0
     if parsed.name == study_scaling.NAME:
         return study_scaling.execute(parsed, unknown)
@@ -203,7 +204,9 @@ def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
             f"--resume takes no other options, got {extra!r}; a study continues with what is in "
             f"its folder"
         )
-    if (parsed.resume / study_scaling.SETTINGS).is_file():
+    from gmc_bench.studies import scaling
+
+    if (parsed.resume / scaling.SETTINGS).is_file():
         return study_scaling.resume(parsed.resume)
     from gmc_bench.training.plan_folder import PlanFolder, read_plan
 

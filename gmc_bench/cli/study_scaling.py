@@ -3,30 +3,22 @@
 import argparse
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from gmc_bench.cli.output import note, say, table
 from gmc_bench.cli.parser import seconds
 from gmc_bench.core.errors import ConfigError
 
-NAME = "scaling"
-QUESTION = "How do latency, training and memory grow with tokens and with bodies?"
+if TYPE_CHECKING:
+    from gmc_bench.studies.scaling_study import ScalingRequest
+
 EXAMPLES = (
     "gmc-bench study scaling",
     "gmc-bench study scaling --method recmorph metamorph-star --tokens 8..512 --part memory time",
 )
-SETTINGS = "scaling.json"
-"""Marks the folder of such a study."""
-PARTS = ("memory", "bodies", "time")
+NAME = "scaling"
 _OWN = ("tokens", "bodies", "part", "seconds", "max_gib", "max_seconds")
 _OF_RUNS = ("suite", "task", "seeds", "against", "body")
-DEFAULTS: dict[str, Any] = {
-    "tokens": (8, 16, 32, 64, 128, 256, 512, 1024),
-    "bodies": (1, 10, 100, 300, 1000, 3000, 10000),
-    "part": PARTS,
-    "seconds": 0.5,
-    "max_gib": 4.0,
-    "max_seconds": 120.0,
-}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -96,59 +88,70 @@ def execute(parsed: argparse.Namespace, unknown: list[str]) -> int:
                 f"--tokens and --bodies"
             )
     request = _request(parsed)
-    from gmc_bench.cli import study_scaling_run as work
+    if parsed.dry_run:
+        _preview(request)
+        return 0
     from gmc_bench.training.run_folder import new_folder
 
-    if parsed.dry_run:
-        work.preview(request)
-        return 0
-    path = parsed.out or new_folder(Path("studies"), f"{NAME}_{request['preset']}")
-    return work.run(request, path)
+    path = parsed.out or new_folder(Path("studies"), f"{NAME}_{request.preset}")
+    return _run(request, path)
 
 
 def resume(path: Path) -> int:
     """Continue a study with what is in its folder.
 
     Raises:
-        GmcBenchError: see `study_scaling_run.run`.
+        GmcBenchError: see `scaling_study.run`.
     """
-    from gmc_bench.cli import study_scaling_run as work
+    from gmc_bench.studies import scaling_study
 
-    return work.run(work.read_request(path), path)
+    return _run(scaling_study.read_request(path), path)
 
 
-def _request(parsed: argparse.Namespace) -> dict[str, Any]:
-    """Return what is asked for, as the folder holds it."""
-    from gmc_bench.experiments.method import full_name
+def _run(request: "ScalingRequest", path: Path) -> int:
+    from gmc_bench.cli.bars import Bars
+    from gmc_bench.studies import scaling_study as study
+    from gmc_bench.studies.scaling import AXES, QUESTION
+    from gmc_bench.studies.scaling_table import exponent_table
+
+    try:
+        with Bars() as bars:
+            found = study.run(request, path, bars)
+    except KeyboardInterrupt:
+        note(f"\nStopped. Continue with: gmc-bench study --resume {path}")
+        raise
+    for axis in AXES:
+        if found.sizes(axis):
+            exponents = exponent_table(found, axis)
+            say(f"Exponents over {axis}\n\n{table(exponents.headings, exponents.rows)}\n")
+            say("\n".join(exponents.notes) + "\n")
+    say(f"{QUESTION} {path / study.TABLE}")
+    return 0
+
+
+def _preview(request: "ScalingRequest") -> None:
+    """Show how much would be measured."""
+    from gmc_bench.studies.scaling_study import plan
+
+    counts: dict[tuple[str, str], list[int]] = {}
+    for batch in plan(request):
+        for place in batch:
+            counts.setdefault((place.method or "-", place.item.kind), []).append(place.item.size)
+    rows = [(method, kind, " ".join(map(str, sizes))) for (method, kind), sizes in counts.items()]
+    say(table(("method", "measurement", "sizes"), rows))
+
+
+def _request(parsed: argparse.Namespace) -> "ScalingRequest":
+    from gmc_bench.studies.scaling_study import ScalingRequest
     from gmc_bench.suites import SUITES
 
-    given = {name: getattr(parsed, name) for name in _OWN}
-    wanted = DEFAULTS | {name: value for name, value in given.items() if value is not None}
-    for name in ("tokens", "bodies"):
-        if given[name] is not None:
-            wanted[name] = sorted({size for sizes in given[name] for size in sizes})
-    for part in wanted["part"]:
-        if part not in PARTS:
-            raise ConfigError(f"--part must be among {', '.join(PARTS)}, got {part!r}")
-    return {
-        "methods": [full_name(name) for name in dict.fromkeys(parsed.method)] or _all_methods(),
-        "preset": SUITES.load("unimal").protocol(parsed.protocol).preset,
-        "tokens": list(wanted["tokens"]),
-        "bodies": list(wanted["bodies"]),
-        "parts": [part for part in PARTS if part in wanted["part"]],
-        **{name: float(wanted[name]) for name in ("seconds", "max_gib", "max_seconds")},
-    }
-
-
-def _all_methods() -> list[str]:
-    from gmc_bench.methods import METHODS, MethodSpec
-
-    # A reference with a budget of its own has the network of another method.
-    return [
-        name
-        for name, spec in METHODS.items()
-        if isinstance(spec, MethodSpec) and spec.env_steps_per_body is None
-    ]
+    given = {name: value for name in _OWN if (value := getattr(parsed, name)) is not None}
+    for name in {"tokens", "bodies"} & given.keys():
+        given[name] = sorted({size for sizes in given[name] for size in sizes})
+    if "part" in given:
+        given["parts"] = given.pop("part")
+    preset = SUITES.load("unimal").protocol(parsed.protocol).preset
+    return ScalingRequest.make(parsed.method, preset=preset, **given)
 
 
 def _powers_of_two(high: int) -> Iterable[int]:

@@ -1,13 +1,12 @@
 """Whole environment steps of quadrupeds beside bare engine steps on the same motion."""
 
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numba
 import numpy as np
 
 from gmc_bench.core.types import Array, DoubleArray, FloatArray, IntArray
-from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.envs.velocity_core import VelocityCore
 from gmc_bench.robots.actuation import drive_of
 from gmc_bench.sim.engine import call_model_data, compiled, engine_functions, store_double
@@ -47,7 +46,7 @@ class Recording:
     friction: DoubleArray
 
 
-class BareTwin:
+class LeggedTwin:
     """A batch that repeats an environment's motion with nothing but `mj_step`.
 
     Drives and foot friction act at every physics step, so that the torques and coefficients of an
@@ -70,7 +69,7 @@ class BareTwin:
         )
         self._mj_step = engine_functions().mj_step
 
-    def record(self, actions: list[FloatArray]) -> list[Recording]:
+    def record(self, actions: Sequence[FloatArray]) -> list[Recording]:
         """Return what the environment will do under actions, if no episode ends on the way.
 
         Args:
@@ -98,54 +97,19 @@ class BareTwin:
             found.append(Recording(torques, friction))
         return found
 
-    def copy_state(self) -> None:
-        """Put the batch where the environment is."""
+    def prepare(self, actions: Sequence[FloatArray]) -> None:
+        """Put the batch where the environment is, to repeat the actions (B, L, J) from there."""
         self.batch.set_state(self._core.simulator.get_state())
         robots = [self.batch.robots[i] for i in self.batch.robot_index]
         self._actuators = np.stack([robot.actuators for robot in robots])
         self._foot_geoms = np.stack([robot.foot_geoms for robot in robots])
+        self._recordings = self.record(actions)
 
-    def step(self, recording: Recording) -> None:
-        """Repeat one control step."""
+    def run(self) -> None:
+        """Repeat the control steps that were prepared."""
         numba.set_num_threads(self.batch.num_threads)
-        _bare_steps(
-            self._mj_step, self.batch.addresses, self._actuators, self._foot_geoms,
-            recording.torques, recording.friction,
-        )  # fmt: skip
-
-
-def alternate(
-    env: MorphologyVectorEnv, actions: list[FloatArray], seconds: float, block: int
-) -> tuple[list[float], list[float]]:
-    """Return the seconds of every block in the environment, and in the bare loop.
-
-    Args:
-        env: environments of quadrupeds, reset.
-        actions: (B, L, 1) float32 each, used in turn.
-        seconds: least time in the environment.
-        block: control steps between two points where both sides start from the same states.
-    """
-    core = env.core
-    assert isinstance(core, VelocityCore)
-    twin = BareTwin(core)
-    twin.copy_state()
-    for recording, action in zip(twin.record(actions), actions, strict=True):  # compile, warm up
-        env.step(action)
-        twin.step(recording)
-    times: tuple[list[float], list[float]] = ([], [])
-    steps = 0
-    while sum(times[0]) < seconds:
-        chosen = [actions[(steps + i) % len(actions)] for i in range(block)]
-        twin.copy_state()
-        recordings = twin.record(chosen)
-        for side in (0, 1) if (steps // block) % 2 else (1, 0):
-            started = time.perf_counter()
-            if side:
-                for recording in recordings:
-                    twin.step(recording)
-            else:
-                for action in chosen:
-                    env.step(action)
-            times[side].append(time.perf_counter() - started)
-        steps += block
-    return times
+        for recording in self._recordings:
+            _bare_steps(
+                self._mj_step, self.batch.addresses, self._actuators, self._foot_geoms,
+                recording.torques, recording.friction,
+            )  # fmt: skip

@@ -1,7 +1,12 @@
-"""How much memory the results inside a piece of code take at most."""
+"""Memory that tensors inside a piece of code take at most, and that of processes."""
 
+import contextlib
+import ctypes
+import gc
+import os
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -59,3 +64,35 @@ def _tensors(values: Any) -> Iterator[torch.Tensor]:
     elif isinstance(values, (tuple, list)):
         for value in values:
             yield from _tensors(value)
+
+
+def resident_bytes(pid: int | None = None) -> int | None:
+    """Return the resident memory of a process, of this one by default; `None` without /proc."""
+    try:
+        pages = Path(f"/proc/{pid or os.getpid()}/statm").read_text(encoding="ascii").split()[1]
+    except (OSError, IndexError):
+        return None
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def start_peak() -> None:
+    """Give freed memory back to the system, and let `peak_resident_bytes` start from here.
+
+    Where the system cannot do either (it takes glibc and /proc), peaks are those of the whole
+    process.
+    """
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def peak_resident_bytes() -> int | None:
+    """Return the largest resident memory since `start_peak`; `None` without /proc."""
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    found = [int(line.split()[1]) for line in lines if line.startswith("VmHWM:")]
+    return 1024 * found[0] if found else None

@@ -7,7 +7,6 @@ exactly as many slots.
 """
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
@@ -15,17 +14,17 @@ import numpy as np
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
-from tqdm import tqdm
 
 from gmc_bench.conformance.tokens import random_table, take_bodies
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
+from gmc_bench.profiling.report import Report, Table
 from gmc_bench.profiling.setting import Setting
 from gmc_bench.tokens.spec import TokenSpec
 
 
-def profile_padding(setting: Setting) -> dict[str, Any]:
+def profile_padding(setting: Setting) -> Report:
     """Count the arithmetic of methods on a batch that mixes the bodies of a set.
 
     Only the sizes of the bodies matter; their trees and features are random.
@@ -37,19 +36,24 @@ def profile_padding(setting: Setting) -> dict[str, Any]:
     """
     torch.set_num_threads(setting.num_threads)
     sizes = [body.num_limbs for body in setting.bodies]
-    with tqdm(setting.methods, unit="method", desc="profile") as methods:
-        found = {method.id: _profile(method, setting, sizes) for method in methods}
-    return {
-        "methods": found,
-        "limbs": {
-            "smallest": min(sizes),
-            "mean": float(np.mean(sizes)),
-            "largest": max(sizes),
-        },
-        "rows": _rows(setting),
-        "slots": setting.spec.max_limbs,
-        "setting": setting.describe(),
+    found = {method.id: _profile(method, setting, sizes) for method in setting.each_method()}
+    limbs = {
+        "smallest": min(sizes),
+        "mean": float(np.mean(sizes)),
+        "largest": max(sizes),
     }
+    envs, slots = _rows(setting), setting.spec.max_limbs
+    title = (
+        f"arithmetic of a batch of {envs} environments, bodies of {limbs['smallest']} to "
+        f"{limbs['largest']} limbs (mean {limbs['mean']:.1f}) in {slots} slots"
+    )
+    rows = [
+        [name, f"{of['mflop']:.3f}", f"{of['needed_mflop']:.3f}", f"{100 * of['waste']:.1f} %"]
+        for name, of in found.items()
+    ]
+    table = Table(("method", "MFLOP per body", "needed", "waste"), rows, title)
+    figures = {"methods": found, "limbs": limbs, "rows": envs, "slots": slots}
+    return setting.report("padding", [table], figures)
 
 
 def _rows(setting: Setting) -> int:
@@ -59,7 +63,7 @@ def _rows(setting: Setting) -> int:
 
 
 def _profile(method: MethodSpec, setting: Setting, sizes: list[int]) -> dict[str, Any]:
-    preset = setting.protocol.preset if setting.protocol.preset in method.presets else None
+    preset = setting.preset(method)
     config = method.make_config(preset)
     spec = TokenSpec(setting.spec.max_limbs, setting.spec.joints_per_limb)
     table = random_table(np.random.default_rng(0), spec, sizes)
@@ -67,7 +71,7 @@ def _profile(method: MethodSpec, setting: Setting, sizes: list[int]) -> dict[str
     repeats = rows // len(sizes)
     mixed = _flops(method, config, table, repeats)
     needed = sum(
-        _flops(method, config, _alone(table, size), repeats) for size in sorted(set(sizes))
+        _flops(method, config, _of_size(table, size), repeats) for size in sorted(set(sizes))
     )
     return {
         "preset": preset or "default",
@@ -77,7 +81,7 @@ def _profile(method: MethodSpec, setting: Setting, sizes: list[int]) -> dict[str
     }
 
 
-def _alone(table: TokenTable, size: int) -> TokenTable:
+def _of_size(table: TokenTable, size: int) -> TokenTable:
     """Return the bodies of one size, without padding."""
     of_size = take_bodies(table, (table.num_limbs == size).nonzero().squeeze(1))
     arrays: dict[str, Any] = {
@@ -115,25 +119,3 @@ def _flops(method: MethodSpec, config: Any, table: TokenTable, repeats: int) -> 
 def _product_in_place(_: Any, left: Any, right: Any, *__: Any, **___: Any) -> int:
     """Return the operations of `tensor.addmm_(left, right)`, given the shapes."""
     return int(2 * left[0] * left[1] * right[1])
-
-
-def padding_tables(figures: dict[str, Any]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    """Yield the table of a measurement: title, headings, rows."""
-    limbs = figures["limbs"]
-    headings = ["method", "MFLOP per body", "needed", "waste"]
-    rows = [
-        [
-            name,
-            f"{found['mflop']:.3f}",
-            f"{found['needed_mflop']:.3f}",
-            f"{100 * found['waste']:.1f} %",
-        ]
-        for name, found in figures["methods"].items()
-    ]
-    yield (
-        f"arithmetic of a batch of {figures['rows']} environments, bodies of "
-        f"{limbs['smallest']} to {limbs['largest']} limbs (mean {limbs['mean']:.1f}) in "
-        f"{figures['slots']} slots",
-        headings,
-        rows,
-    )

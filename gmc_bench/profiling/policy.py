@@ -6,24 +6,19 @@ any structure. Bodies are random trees, all of the stated number of limbs, so th
 from padding.
 """
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
-from tqdm import tqdm
 
-from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.nn.per_body import fixed_weights
-from gmc_bench.nn.tokens import TokenBatch
-from gmc_bench.profiling.memory import PeakMemory
+from gmc_bench.profiling.report import Report, Table
 from gmc_bench.profiling.setting import Setting
-from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.profiling.timing import repeat, side, take_turns
+from gmc_bench.profiling.workload import MIB, acting, anew, full_bodies, make_policy, peak_bytes
 
 BATCHES = (1, 32, 512, 4096)
 TOKENS = (12, 30, 64)
@@ -31,115 +26,93 @@ SCALING_TOKENS = (32, 64, 128, 256, 512, 1024)
 SCALING_BATCH = 8
 BODIES = 100
 """Different bodies in a table; a batch shows as many as it has room for."""
-ROUNDS = 3
-"""Turns in which both sides are timed alternately."""
 MAX_SCALING_BYTES = 4 * 2**30
 """A method whose intermediate results would exceed this is not run at so many tokens."""
 
 
-def profile_policy(setting: Setting) -> dict[str, Any]:
+def profile_policy(setting: Setting) -> Report:
     """Measure how fast methods choose actions.
 
     Returns:
         `methods`: for each id its `preset`, `parameters` of the actor (of one body's, where each
-        has its own), `cells` (tokens, batch,
-        `latency_ms`, `samples_per_s`, `ratio_to_mlp`, `peak_mib`) and `scaling` (`tokens`,
-        `latency_ms`, `slope`); `setting`: where it was measured.
+        has its own), `cells` (tokens, batch, `latency_ms`, `samples_per_s`, `ratio_to_mlp`,
+        `peak_mib`) and `scaling` (`tokens`, `latency_ms`, `slope`); `setting`: where it was
+        measured.
     """
     torch.set_num_threads(setting.num_threads)
-    with tqdm(setting.methods, unit="method", desc="profile") as methods:
-        found = {method.id: _profile(method, setting) for method in methods}
-    return {
+    found = {method.id: _profile(method, setting) for method in setting.each_method()}
+    figures = {
         "methods": found,
         "reference": "per-token MLP with as many parameters as the actor, same run",
         "scaling_batch": SCALING_BATCH,
-        "setting": setting.describe(),
     }
+    return setting.report("policy", _tables(found), figures)
 
 
 def _profile(method: MethodSpec, setting: Setting) -> dict[str, Any]:
-    preset = setting.protocol.preset if setting.protocol.preset in method.presets else None
-    config = method.make_config(preset)
+    preset = setting.preset(method)
     seconds = setting.seconds / (len(TOKENS) * len(BATCHES) + len(SCALING_TOKENS))
     cells = []
     size = 0
     for tokens in TOKENS:
-        model = _policy(method, config, tokens, BODIES)
+        model = make_policy(method, preset, tokens, BODIES)
         size = sum(parameter.numel() for parameter in model.actor.parameters())
         if method.capabilities.per_body:
             size //= BODIES
-        mlp = _per_token_mlp(model.spec.num_features, model.spec.actions_per_token, size)
-        cells += [_cell(model, mlp, batch, seconds) for batch in BATCHES]
+        mlp = per_token_mlp(model.spec.num_features, model.spec.actions_per_token, size)
+        cells += [measure_cell(model, mlp, batch, seconds) for batch in BATCHES]
     return {
         "preset": preset or "default",
         "parameters": size,
         "cells": cells,
-        "scaling": _scaling(method, config, seconds),
+        "scaling": _scaling(method, preset, seconds),
     }
 
 
-def _cell(model: ActorCritic, mlp: nn.Module, batch: int, seconds: float) -> dict[str, Any]:
-    tokens = _tokens(model.spec, batch)
-    act = _actor(model, tokens)
+def measure_cell(model: ActorCritic, mlp: nn.Module, batch: int, seconds: float) -> dict[str, Any]:
+    """Measure acting on one batch of bodies that fill every slot, beside the plain network."""
+    tokens = full_bodies(model.spec, min(BODIES, batch), batch)
+    act = acting(model, tokens)
+
+    def act_plainly() -> None:
+        with torch.no_grad():
+            mlp(anew(tokens).features)
+
     with fixed_weights(model):
         act()  # without counting: what depends on the bodies alone is computed now
-        peak = _peak(act)
-        ours, plain = _latencies((act, lambda: mlp(_same(tokens).features)), seconds)
+        peak = peak_bytes(act)
+        found = take_turns({"ours": side(act, batch), "mlp": side(act_plainly)}, seconds / 2)
+    ours = found["ours"]
     return {
         "tokens": model.spec.max_limbs,
         "batch": batch,
-        "latency_ms": 1e3 * ours,
-        "samples_per_s": batch / ours,
-        "ratio_to_mlp": plain / ours,
-        "peak_mib": peak / 2**20,
+        "latency_ms": 1e3 * ours.median,
+        "samples_per_s": batch / ours.median,
+        "ratio_to_mlp": found["mlp"].median / ours.median,
+        "peak_mib": peak / MIB,
     }
 
 
-def _scaling(method: MethodSpec, config: Any, seconds: float) -> dict[str, Any]:
+def _scaling(method: MethodSpec, preset: str | None, seconds: float) -> dict[str, Any]:
     """Measure latency over token counts, and the slope of log time over log tokens."""
     counts, latencies = [], []
     for count in SCALING_TOKENS:
-        model = _policy(method, config, count, SCALING_BATCH)
-        act = _actor(model, _tokens(model.spec, SCALING_BATCH))
+        model = make_policy(method, preset, count, SCALING_BATCH)
+        act = acting(model, full_bodies(model.spec, SCALING_BATCH, SCALING_BATCH))
         with fixed_weights(model):
             act()
-            if _peak(act) > MAX_SCALING_BYTES:
+            if peak_bytes(act) > MAX_SCALING_BYTES:
                 break
-            (latency,) = _latencies((act,), seconds)
+            latencies.append(1e3 * repeat(act, seconds).median)
         counts.append(count)
-        latencies.append(1e3 * latency)
     slope = None
     if len(counts) > 1:
         slope = float(np.polyfit(np.log(counts), np.log(latencies), 1)[0])
     return {"tokens": counts, "latency_ms": latencies, "slope": slope}
 
 
-def _policy(method: MethodSpec, config: Any, tokens: int, bodies: int) -> ActorCritic:
-    torch.manual_seed(0)
-    return ActorCritic(method, config, TokenSpec(tokens), num_bodies=bodies).eval()
-
-
-def _tokens(spec: TokenSpec, batch: int) -> TokenBatch:
-    bodies = min(BODIES, batch)
-    return random_tokens(np.random.default_rng(0), spec, (spec.max_limbs,) * bodies, batch)
-
-
-def _same(tokens: TokenBatch) -> TokenBatch:
-    """Return the batch anew, so that what it works out on demand is part of the measurement."""
-    return TokenBatch(tokens.table, tokens.morphology_index, tokens.dynamic)
-
-
-def _actor(model: ActorCritic, tokens: TokenBatch) -> Callable[[], torch.Tensor]:
-    """Return what chooses actions for a batch, with an empty memory where the method has one."""
-    history = model.one_step(model.initial_state(len(tokens)))
-
-    def act() -> torch.Tensor:
-        return model.distribution(_same(tokens), history).mode
-
-    return act
-
-
-def _per_token_mlp(inputs: int, outputs: int, parameters: int) -> nn.Module:
+def per_token_mlp(inputs: int, outputs: int, parameters: int) -> nn.Module:
+    """Return the plain network of about so many parameters."""
     # inputs * w + w + w * w + w + w * outputs + outputs = parameters, solved for w
     linear = inputs + outputs + 2
     width = int((-linear + np.sqrt(linear**2 + 4 * (parameters - outputs))) / 2)
@@ -152,61 +125,33 @@ def _per_token_mlp(inputs: int, outputs: int, parameters: int) -> nn.Module:
     ).eval()
 
 
-def _peak(run: Callable[[], object]) -> int:
-    """Return the bytes that intermediate results take at most."""
-    with torch.no_grad(), PeakMemory() as peak:
-        run()
-        found: int = peak.nbytes
-    return found
-
-
-def _latencies(
-    sides: Sequence[Callable[[], object]], seconds: float, *, gradients: bool = False
-) -> list[float]:
-    """Return the median seconds per call of each side, timed in turns."""
-    spent: list[list[float]] = [[] for _ in sides]
-    with torch.set_grad_enabled(gradients):
-        for side in sides:
-            side()
-        for _ in range(ROUNDS):
-            for side, times in zip(sides, spent, strict=True):
-                until = time.perf_counter() + seconds / (ROUNDS * len(sides))
-                while not times or time.perf_counter() < until:
-                    started = time.perf_counter()
-                    side()
-                    times.append(time.perf_counter() - started)
-    return [median(times) for times in spent]
-
-
-def policy_tables(figures: dict[str, Any]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    """Yield the tables of a measurement: title, headings, rows."""
-    methods = figures["methods"]
+def _tables(methods: dict[str, Any]) -> list[Table]:
+    headings = ("method", "actor params", *(f"ms, batch {batch}" for batch in BATCHES),
+                "samples/s", "ratio to MLP", "peak MiB")  # fmt: skip
+    tables = []
     for tokens in TOKENS:
-        headings = ["method", "actor params", *(f"ms, batch {batch}" for batch in BATCHES)]
-        headings += ["samples/s", "ratio to MLP", "peak MiB"]
         rows = []
         for name, found in methods.items():
             cells = [cell for cell in found["cells"] if cell["tokens"] == tokens]
+            last = cells[-1]
             rows.append(
                 [
                     name,
                     f"{found['parameters']:,}",
                     *(f"{cell['latency_ms']:.2f}" for cell in cells),
-                    f"{cells[-1]['samples_per_s']:,.0f}",
-                    f"{cells[-1]['ratio_to_mlp']:.3f}",
-                    f"{cells[-1]['peak_mib']:.1f}",
+                    f"{last['samples_per_s']:,.0f}",
+                    f"{last['ratio_to_mlp']:.3f}",
+                    f"{last['peak_mib']:.1f}",
                 ]
             )
-        yield f"{tokens} tokens; the last three at batch {BATCHES[-1]}", headings, rows
-    headings = ["method", "slope", *(f"ms, {count}" for count in SCALING_TOKENS)]
+        title = f"{tokens} tokens; the last three at batch {BATCHES[-1]}"
+        tables.append(Table(headings, rows, title))
     rows = []
     for name, found in methods.items():
         scaling = found["scaling"]
         shown = [f"{value:.1f}" for value in scaling["latency_ms"]]
-        shown += ["-"] * (len(SCALING_TOKENS) - len(shown))
         slope = "-" if scaling["slope"] is None else f"{scaling['slope']:.2f}"
-        rows.append([name, slope, *shown])
-    title = (
-        f"latency over tokens, batch {figures['scaling_batch']}; slope of log time over log tokens"
-    )
-    yield title, headings, rows
+        rows.append([name, slope, *shown, *["-"] * (len(SCALING_TOKENS) - len(shown))])
+    title = f"latency over tokens, batch {SCALING_BATCH}; slope of log time over log tokens"
+    headings = ("method", "slope", *(f"ms, {count}" for count in SCALING_TOKENS))
+    return [*tables, Table(headings, rows, title)]

@@ -1,12 +1,13 @@
-"""What is measured, where, and how it is shown."""
+"""Inputs of a measurement of `gmc-bench profile`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gmc_bench.bodies.schema import Morphology
+from gmc_bench.experiments.events import Listener, Progress
 from gmc_bench.methods.spec import MethodSpec
-from gmc_bench.records.environment import collect_hardware, collect_versions
+from gmc_bench.profiling.report import Report, Table, describe_machine
 from gmc_bench.sim.batch import available_threads
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.tasks.spec import TaskBase
@@ -29,15 +30,29 @@ class Setting:
     threads: int | None
     seconds: float
     """Time spent on each figure."""
+    listener: Listener = lambda _: None
+    """Told of progress."""
 
     @property
     def num_threads(self) -> int:
         """Threads that step and compute."""
         return self.threads or available_threads()
 
-    def describe(self) -> dict[str, Any]:
-        """Return what the figures belong to, for JSON."""
-        return {
+    def each_method(self) -> Iterator[MethodSpec]:
+        """Yield the methods, and tell how many are done."""
+        for done, method in enumerate(self.methods):
+            self.listener(Progress("profile", done, len(self.methods), "method"))
+            yield method
+        self.listener(Progress("profile", len(self.methods), len(self.methods), "method"))
+
+    def preset(self, method: MethodSpec) -> str | None:
+        """Return the protocol's preset of a method, `None` where it has none of this name."""
+        return self.protocol.preset if self.protocol.preset in method.presets else None
+
+    def report(self, name: str, tables: Sequence[Table], figures: dict[str, Any]) -> Report:
+        """Return a report; `setting` among its figures says what they belong to."""
+        machine = describe_machine(self.num_threads)
+        setting = {
             "task": self.task.id,
             "morphologies": {
                 "id": self.bodies_id,
@@ -46,25 +61,13 @@ class Setting:
             },
             "num_envs": self.num_envs,
             "threads": self.num_threads,
-            "hardware": collect_hardware(self.num_threads).model_dump(),
-            "versions": collect_versions(),
+            "hardware": machine["hardware"],
+            "versions": machine["versions"],
         }
-
-
-def render(figures: dict[str, Any]) -> str:
-    """Return the figures as readable lines; ratios carry what they are compared with."""
-    notes: dict[str, str] = figures["explained"]
-    lines = []
-    for name, value in figures.items():
-        if name in notes:
-            shown = f"{value:.3f}" if name.startswith("ratio_") else f"{value:,.0f}"
-            lines.append(f"{name:<36} {shown:>12}   {notes[name]}")
-    bodies = figures["setting"]["morphologies"]
-    lines.append(f"{machine(figures)}, {bodies['bodies']} bodies of {bodies['id']}")
-    return "\n".join(lines)
-
-
-def machine(figures: dict[str, Any]) -> str:
-    """Return what the figures were measured on."""
-    setting = figures["setting"]
-    return f"on {setting['hardware']['cpu']}, {setting['threads']} threads"
+        return Report(
+            name=f"profile {name}",
+            claim=f"{len(self.bodies)} bodies of {self.bodies_id}, {self.num_threads} thread(s).",
+            tables=tables,
+            figures={**figures, "setting": setting | figures.get("setting", {})},
+            machine=machine,
+        )

@@ -4,9 +4,9 @@ import contextlib
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from gmc_bench.core.config import to_dict
+from gmc_bench.profiling.report import Report, figure_table
 from gmc_bench.profiling.setting import Setting
 from gmc_bench.training.independent_trainer import make_trainer
 from gmc_bench.training.run_config import RunConfig
@@ -17,7 +17,7 @@ class _Enough(Exception):  # noqa: N818 - not an error, it ends a measurement
     pass
 
 
-def profile_training(setting: Setting) -> dict[str, Any]:
+def profile_training(setting: Setting) -> Report:
     """Train for a while and split the time.
 
     The first iteration, which compiles and warms up, is not counted.
@@ -64,12 +64,17 @@ def profile_training(setting: Setting) -> dict[str, Any]:
         for name in ("simulation", "policy", "update")
     }
     parts["other"] = 1.0 - sum(parts.values())
-    explained = {f"ratio_{name}_to_total": f"share of time in {name}" for name in parts}
-    explained["ratio_other_to_total"] = "outside simulation, policy and update"
-    explained["env_steps_per_s"] = f"{method.id}, protocol {setting.protocol.name}"
-    return {
+    explained = {
+        "env_steps_per_s": f"{method.id}, protocol {setting.protocol.name}",
+        **{f"ratio_{name}_to_total": f"share of time in {name}" for name in parts},
+        "ratio_other_to_total": "outside simulation, policy and update",
+    }
+    figures = {
         "env_steps_per_s": (trainer.env_steps - steps) / total,
         **{f"ratio_{name}_to_total": share for name, share in parts.items()},
-        "explained": explained,
-        "setting": {**setting.describe(), "num_envs": setting.protocol.num_envs},
     }
+    return setting.report(
+        "train",
+        [figure_table(figures, explained)],
+        {**figures, "explained": explained, "setting": {"num_envs": setting.protocol.num_envs}},
+    )

@@ -15,7 +15,9 @@ from benchmarks import plain_network, update_speed
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.methods import METHODS
 from gmc_bench.profiling import Setting, policy
-from gmc_bench.profiling.simulation import env_and_bare_rates
+from gmc_bench.profiling.simulation import time_simulation
+from gmc_bench.profiling.timing import side, take_turns
+from gmc_bench.profiling.workload import make_policy
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks import Task, unimal_vt
 from gmc_bench.tasks.unimal_ft import TASK
@@ -48,8 +50,8 @@ def simulation(task: Task = TASK) -> float:
         threads=1,
         seconds=0.5,
     )
-    env, bare = env_and_bare_rates(setting)
-    return env / bare
+    found = time_simulation(setting)
+    return found["env"].rate / found["bare"].rate
 
 
 def rugged() -> float:
@@ -57,18 +59,17 @@ def rugged() -> float:
 
 
 def acting() -> float:
-    method = METHODS.get("recmorph")
-    model = policy._policy(method, method.make_config("lite"), 12, 1)
+    model = make_policy(METHODS.get("recmorph"), "lite", 12, 1)
     size = sum(parameter.numel() for parameter in model.actor.parameters())
-    mlp = policy._per_token_mlp(52, 2, size)
-    return float(policy._cell(model, mlp, 64, 0.5)["ratio_to_mlp"])
+    mlp = policy.per_token_mlp(52, 2, size)
+    return float(policy.measure_cell(model, mlp, 64, 0.5)["ratio_to_mlp"])
 
 
 def updating() -> float:
     ours = update_speed.make_step("recmorph", "lite", 256, "in sequence")
     plain = update_speed.make_plain_step("lite", 256)
-    mine, theirs = policy._latencies((ours, plain), 1.0, gradients=True)
-    return theirs / mine
+    found = take_turns({"ours": side(ours), "plain": side(plain)}, 0.5)
+    return found["plain"].median / found["ours"].median
 
 
 MEASURES: dict[str, Callable[[], float]] = dict(

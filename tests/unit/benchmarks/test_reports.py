@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from benchmarks import ant_envpool, run_all, training_throughput
-from benchmarks.report import Report, machine_markdown, markdown_table
-from benchmarks.turns import take_turns
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.conformance.morphologies import chain, star
+from gmc_bench.profiling.report import Report, machine_markdown
 from gmc_bench.suites.unimal import SUITE
 
 ANT_SIDES = ["gmc-bench", "bare mj_step", "gymnasium, one environment"]
@@ -23,40 +22,11 @@ def ant():
     return ant_envpool.measure(2, 1, 0.05, "/no/such/python")
 
 
-def test_a_table_is_aligned_markdown():
-    table = markdown_table(["side", "rate"], [["a", "1,000"], ["long name", "7"]])
-    assert table.splitlines() == [
-        "| side      |  rate |",
-        "| --------- | ----: |",
-        "| a         | 1,000 |",
-        "| long name |     7 |",
-    ]
-
-
 def test_a_report_survives_json(ant):
     again = Report.from_json(ant.to_json())
     assert again.to_markdown() == ant.to_markdown()
     assert machine_markdown(again.machine) == machine_markdown(ant.machine)
     assert "mujoco" in machine_markdown(ant.machine)
-
-
-def test_sides_take_turns_and_the_median_block_counts():
-    calls = []
-
-    def side(name, seconds):
-        def run(block):
-            calls.append((name, block))
-            return seconds[block], 10
-
-        return run
-
-    rates = take_turns(
-        {"a": side("a", [1.0, 2.0, 5.0]), "b": side("b", [0.5, 0.5, 0.5])}, seconds=4.5
-    )
-    assert rates == {"a": 5.0, "b": 20.0}
-    warm_up, rounds = calls[:2], calls[2:]
-    assert warm_up == [("a", 0), ("b", 0)]
-    assert rounds == [("b", 0), ("a", 0), ("a", 1), ("b", 1), ("b", 2), ("a", 2)]
 
 
 def test_ant_is_measured_without_envpool_and_says_so(ant):

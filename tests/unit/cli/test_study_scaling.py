@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from gmc_bench.cli import study_scaling_run as work
 from gmc_bench.cli.main import make_parser
-from gmc_bench.profiling.scaling_process import Limits, NotMeasured
-from gmc_bench.records.store import read_sealed
+from gmc_bench.profiling.process import Limits, NotMeasured
+from gmc_bench.records.store import read_sealed, sealed
+from gmc_bench.studies import scaling_study as work
 
 TINY = ("study", "scaling", "--method", "recmorph", "--seconds", 0.001)
 
@@ -20,14 +20,14 @@ def measured(monkeypatch):
 
     def apart(measure, items, limits):
         for item in items:
-            size = getattr(item, "tokens", None) or item.bodies
+            size = item.size
             asked.append((item.kind, size))
             if size >= 16:
                 yield NotMeasured("more than 1 s")
                 return
             yield {"act_mib": size / 8, "train_mib": size / 4, "table_mib": 0.5 * size}
 
-    monkeypatch.setattr(work, "measure_apart", apart)
+    monkeypatch.setattr(work, "measure_in_process", apart)
     return asked
 
 
@@ -141,7 +141,7 @@ def test_a_cell_of_another_version_of_the_method_is_measured_again(gmc, measured
     gmc(*words)
     path = tmp_path / "s" / "cells" / "act-memory_recmorph_2.json"
     content, _ = read_sealed(path)
-    path.write_bytes(work.sealed({**content, "version": content["version"] + 1}))
+    path.write_bytes(sealed({**content, "version": content["version"] + 1}))
     measured.clear()
     gmc(*words)
     assert measured == [("act-memory", 2)]
@@ -157,7 +157,7 @@ def test_another_setting_wants_another_folder(gmc, measured, tmp_path):
     content = json.loads(path.read_bytes())
     content.pop("digest")
     content["setting"]["versions"]["torch"] = "1.0"
-    path.write_bytes(work.sealed(content))
+    path.write_bytes(sealed(content))
     code, _, err = gmc(*TINY, *words)
     assert code == 2
     assert "another versions" in err
@@ -190,7 +190,7 @@ def test_limits_are_those_asked_for(gmc, monkeypatch, tmp_path):
         seen.append(limits)
         yield from ({"act_mib": 1.0, "train_mib": 1.0} for _ in items)
 
-    monkeypatch.setattr(work, "measure_apart", apart)
+    monkeypatch.setattr(work, "measure_in_process", apart)
     words = ("--part", "memory", "--tokens", 2, "--max-gib", 0.5, "--max-seconds", 7)
     gmc(*TINY, *words, "--out", tmp_path / "s")
     assert seen == [Limits(2**29, 7.0)]

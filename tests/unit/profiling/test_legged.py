@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
-from gmc_bench.profiling import legged, simulation
+from gmc_bench.profiling import simulation
+from gmc_bench.profiling.legged import LeggedTwin
 from gmc_bench.profiling.setting import Setting
 from gmc_bench.robots import ROBOTS
 from gmc_bench.robots.bodies import RobotBody
@@ -24,23 +25,22 @@ def test_the_bare_loop_moves_the_robots_of_the_environment(rule):
     task = replace(TASK, friction_rule=rule, disturbances=replace(TASK.disturbances, push=0.0))
     env = MorphologyVectorEnv(task, BODIES, 8, token_spec=SPEC, num_threads=1, fixed=True)
     env.reset(seed=4)
-    actions = simulation._random_actions(env.action_space.shape)
+    actions = simulation.random_actions(env.action_space.shape)
     for action in actions[:5]:
         env.step(action)
-    twin = legged.BareTwin(env.core)
+    twin, block = LeggedTwin(env.core), actions[: simulation.BLOCK]
     before = env.core.simulator.get_state()["physics"].tobytes()
-    twin.copy_state()
-    recordings = twin.record(actions[: simulation.BLOCK])
+    twin.prepare(block)
     assert env.core.simulator.get_state()["physics"].tobytes() == before  # it was only read
-    for action, recording in zip(actions, recordings, strict=False):
+    for action in block:
         *_, terminated, truncated, _ = env.step(action)
         assert not (terminated | truncated).any()  # a reset would end the comparison
-        twin.step(recording)
-        for row in range(8):
-            live, bare = env.core.simulator.data(row), twin.batch.data(row)
-            assert bare.qpos.tobytes() == live.qpos.tobytes()
-            assert bare.ctrl.tobytes() == live.ctrl.tobytes()
-    friction = np.concatenate([recording.friction for recording in recordings], axis=1)
+    twin.run()
+    for row in range(8):
+        live, bare = env.core.simulator.data(row), twin.batch.data(row)
+        assert bare.qpos.tobytes() == live.qpos.tobytes()
+        assert bare.ctrl.tobytes() == live.ctrl.tobytes()
+    friction = np.concatenate([recording.friction for recording in twin._recordings], axis=1)
     assert (np.ptp(friction, axis=1) > 0.05).any() == (rule == "two-state")
 
 
@@ -57,7 +57,7 @@ def test_whole_steps_are_measured_beside_bare_ones():
         threads=1,
         seconds=0.05,
     )
-    figures = simulation.profile_tasks([setting])
+    figures = simulation.profile_tasks([setting]).figures
     found = figures["tasks"][TASK.id]
     assert found["env_steps_per_s"] > 0.0
     ratio = found["env_steps_per_s"] / found["bare_steps_per_s"]

@@ -8,16 +8,13 @@ import pytest
 import torch
 
 from gmc_bench.conformance.morphologies import chain, star
+from gmc_bench.experiments.events import Progress
 from gmc_bench.methods import METHODS
 from gmc_bench.profiling import (
     MEASURES,
     Setting,
-    machine,
     policy,
-    policy_tables,
     profile_tasks,
-    render,
-    task_tables,
 )
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks import TASKS
@@ -70,7 +67,8 @@ def test_there_is_a_test_for_every_measure():
 
 @pytest.mark.parametrize("name", sorted(RATIOS))
 def test_a_measure_gives_finite_ratios_and_explains_them(measured, name):
-    figures = measured(name)
+    report = measured(name)
+    figures = report.figures
     found = {field for field in figures if field.startswith("ratio_")}
     assert found == RATIOS[name]
     assert all(math.isfinite(figures[field]) for field in found)
@@ -80,7 +78,7 @@ def test_a_measure_gives_finite_ratios_and_explains_them(measured, name):
     assert figures["setting"]["threads"] == 1
     assert figures["setting"]["morphologies"] == {"id": "unit", "digest": "0" * 64, "bodies": 2}
     assert figures["setting"]["num_envs"] == {"sim": 2, "train": 4}[name]
-    text = render(figures)
+    text = report.to_markdown()
     assert all(field in text for field in numbers)
 
 
@@ -89,25 +87,28 @@ def test_all_tasks_are_measured_beside_their_own_models(setting):
         replace(setting, task=task, spec=replace(setting.spec, num_heights=task.num_heights))
         for task in map(TASKS.get, SUITE.tasks)
     ]
-    figures = profile_tasks(settings)
+    report = profile_tasks(settings)
+    figures = report.figures
     assert figures["setting"]["task"] == list(figures["tasks"]) == list(SUITE.tasks)
     for found in figures["tasks"].values():
         env, bare, ratio = found.values()
         assert 0 < env / bare == ratio < math.inf
-    ((title, headings, rows),) = task_tables(figures)
-    assert "2 bodies of unit" in title
-    assert [row[0] for row in rows] == list(SUITE.tasks)
-    assert [row[-1] for row in rows] == [
+    (table,) = report.tables
+    assert "2 bodies of unit" in report.to_markdown()
+    assert [row[0] for row in table.rows] == list(SUITE.tasks)
+    assert [row[-1] for row in table.rows] == [
         f"{found['ratio_env_to_bare_mj_step']:.3f}" for found in figures["tasks"].values()
     ]
-    assert {len(row) for row in rows} == {len(headings)}
-    assert figures["setting"]["hardware"]["cpu"] in machine(figures)
+    assert {len(row) for row in table.rows} == {len(table.headings)}
+    assert figures["setting"]["hardware"] == report.machine["hardware"]
 
 
 def test_policies_are_measured_in_every_cell(setting, monkeypatch):
     for name, value in {"TOKENS": (3, 4, 5), "BATCHES": (1, 7), "SCALING_TOKENS": (4, 8)}.items():
         monkeypatch.setattr(policy, name, value)
-    figures = MEASURES["policy"](setting)
+    told: list[Progress] = []
+    report = MEASURES["policy"](replace(setting, listener=told.append))
+    figures = report.figures
     assert list(figures["methods"]) == ["recmorph", "smr", "mlp"]
     for found in figures["methods"].values():
         places = [(cell["tokens"], cell["batch"]) for cell in found["cells"]]
@@ -118,18 +119,18 @@ def test_policies_are_measured_in_every_cell(setting, monkeypatch):
             assert cell["peak_mib"] > 0
         assert found["scaling"]["tokens"] == [4, 8]
         assert math.isfinite(found["scaling"]["slope"])
-    titles = [title for title, headings, rows in policy_tables(figures) if len(rows) == 3]
+    titles = [table.title for table in report.tables if len(table.rows) == 3]
     assert [title.split(";")[0] for title in titles[:3]] == ["3 tokens", "4 tokens", "5 tokens"]
     assert len(titles) == 4
-    assert figures["setting"]["hardware"]["cpu"] in machine(figures)
+    assert [event.done for event in told] == [0, 1, 2, 3]
 
 
 def test_shares_of_training_time_add_up_to_one(measured):
-    figures = measured("train")
+    figures = measured("train").figures
     assert sum(figures[field] for field in RATIOS["train"]) == pytest.approx(1.0)
 
 
 def test_the_reference_network_is_as_large_as_the_method():
     for size in (5_000, 70_000, 1_500_000):
-        network = policy._per_token_mlp(52, 2, size)
+        network = policy.per_token_mlp(52, 2, size)
         assert sum(p.numel() for p in network.parameters()) == pytest.approx(size, rel=0.03)

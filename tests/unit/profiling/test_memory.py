@@ -3,8 +3,9 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from gmc_bench.methods import METHODS
 from gmc_bench.profiling.memory import PeakMemory
-from gmc_bench.profiling.scaling import _gradient_step, _tokens, actor, make_policy
+from gmc_bench.profiling.workload import acting, full_bodies, gradient_step, make_policy
 
 
 def test_results_that_live_at_the_same_time_add_up():
@@ -66,9 +67,9 @@ class PlainPeakMemory(TorchDispatchMode):
 
 @pytest.mark.parametrize("method", ["recmorph", "bot", "smr"])
 def test_networks_take_what_the_plain_count_says(method):
-    model = make_policy(method, "lite", 5, 8)
-    act = actor(model, _tokens(model.spec, 8))
-    step, _ = _gradient_step(model)
+    model = make_policy(METHODS.get(method), "lite", 5, 8)
+    tokens = full_bodies(model.spec, 8, 16 * model.sequence_length)
+    act, step = acting(model, tokens), gradient_step(model, tokens)
     for run in (act, step):
         run()  # tables of the bodies are kept from here on
     for run in (act, step):

@@ -7,7 +7,7 @@ from torch import nn
 
 from gmc_bench.conformance.morphologies import chain
 from gmc_bench.methods import METHODS, MethodSpec
-from gmc_bench.profiling import TABLES, Setting
+from gmc_bench.profiling import Setting
 from gmc_bench.profiling.padding import profile_padding
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks.unimal_ft import TASK
@@ -66,7 +66,8 @@ def figures():
 def test_a_map_of_every_slot_wastes_the_share_of_padding(figures):
     padded = MethodSpec(id="padded", config=Config, builder=Padded)
     packed = MethodSpec(id="packed", config=Config, builder=Packed)
-    found = figures(padded, packed)
+    report = figures(padded, packed)
+    found = report.figures
     per_token = 2 * 52 * 2 / 1e6
     mean = sum(SIZES) / len(SIZES)
     assert found["methods"]["padded"]["mflop"] == pytest.approx(SLOTS * per_token)
@@ -76,24 +77,24 @@ def test_a_map_of_every_slot_wastes_the_share_of_padding(figures):
     assert found["methods"]["packed"]["waste"] == 0.0
     assert found["limbs"] == {"smallest": 2, "mean": mean, "largest": 8}
     assert found["rows"] == 8
-    ((title, headings, rows),) = TABLES["padding"](found)
-    assert "8 environments, bodies of 2 to 8 limbs" in title
-    assert [row[-1] for row in rows] == ["50.0 %", "0.0 %"]
-    assert len(headings) == len(rows[0])
+    (table,) = report.tables
+    assert "8 environments, bodies of 2 to 8 limbs" in table.title
+    assert [row[-1] for row in table.rows] == ["50.0 %", "0.0 %"]
+    assert len(table.headings) == len(table.rows[0])
 
 
 def test_a_batch_shows_every_body(figures):
     found = figures(MethodSpec(id="packed", config=Config, builder=Packed), batch_size=5)
-    assert found["rows"] == 8  # the next multiple of four bodies
+    assert found.figures["rows"] == 8  # the next multiple of four bodies
 
 
 @pytest.mark.parametrize("name", ["recmorph", "recmorph-bigru", "recmorph-bilstm", "nervenet"])
 def test_recurrences_and_messages_waste_nothing(figures, name):
-    assert figures(METHODS.get(name))["methods"][name]["waste"] == 0.0
+    assert figures(METHODS.get(name)).figures["methods"][name]["waste"] == 0.0
 
 
 def test_attention_wastes_what_its_square_of_slots_takes(figures):
-    found = figures(METHODS.get("metamorph"))["methods"]["metamorph"]
+    found = figures(METHODS.get("metamorph")).figures["methods"]["metamorph"]
     config = METHODS.get("metamorph").make_config("lite")
     # Per layer, each of L x L pairs takes a product of `width` numbers twice: logits and mixing.
     pair = config.num_layers * 2 * 2 * config.width / 1e6

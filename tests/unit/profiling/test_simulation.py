@@ -6,7 +6,6 @@ import pytest
 from gmc_bench.conformance.morphologies import biped, chain
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.profiling import simulation
-from gmc_bench.sim.batch import BatchSimulator
 from gmc_bench.tasks import TASKS
 
 
@@ -16,18 +15,17 @@ def test_the_bare_loop_moves_the_bodies_of_the_environment(name):
     env = MorphologyVectorEnv(TASKS.get(name), [chain(4), biped()], 3, num_threads=1, fixed=True)
     env.reset(seed=4)
     simulator = env.core.simulator
-    twin = BatchSimulator(simulator.models, 3, simulator.layout, 1)
-    actions = simulation._random_actions(env.action_space.shape)
+    actions = simulation.random_actions(env.action_space.shape)
     for action in actions:
         env.step(action)
     env.reset()  # on other terrain than the twin would draw itself
-    twin.set_state(simulator.get_state())
-    bare_step = simulation._bare_stepper(twin)
-    slots = simulator.layout.actuator_slot[simulator.model_index]
-    for action in actions[: simulation.BLOCK]:
+    bare, block = simulation.BareTwin(env.core), actions[: simulation.BLOCK]
+    bare.prepare(block)
+    for action in block:
         *_, terminated, _, _ = env.step(action)
         assert not terminated.any()  # a reset would end the comparison
-        bare_step(np.take_along_axis(action.reshape(3, -1), slots, axis=1))
+    bare.run()
+    twin = bare.batch
     for row in range(3):
         assert twin.data(row).qpos.tobytes() == simulator.data(row).qpos.tobytes()
         if simulator.ground:

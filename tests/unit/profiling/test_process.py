@@ -6,17 +6,15 @@ import os
 import pytest
 
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.profiling.scaling_bodies import BodyItem, measure_bodies
-from gmc_bench.profiling.scaling_process import (
+from gmc_bench.profiling.memory import peak_resident_bytes, resident_bytes, start_peak
+from gmc_bench.profiling.process import (
     Limits,
     NotMeasured,
     _receive,
     _work,
-    measure_apart,
-    peak_resident_bytes,
-    resident_bytes,
-    start_peak,
+    measure_in_process,
 )
+from gmc_bench.profiling.scaling import Item, measure
 
 PLENTY = Limits(2**50, 1e9)
 
@@ -32,10 +30,10 @@ def pipe():
 
 def test_items_are_measured_in_order_until_one_fails():
     items = [
-        BodyItem(kind=kind, method="no-such-method", preset="lite", bodies=bodies)
+        Item(kind=kind, method="no-such-method", preset="lite", size=bodies)
         for kind, bodies in (("table", 1), ("table", 3), ("policy", 1), ("table", 5))
     ]
-    first, second, *rest = measure_apart(measure_bodies, items, PLENTY)
+    first, second, *rest = measure_in_process(measure, items, PLENTY)
     assert 0 < first["table_mib"] * 3 == pytest.approx(second["table_mib"])
     (failed,) = rest  # the fourth is not tried
     assert isinstance(failed, NotMeasured)

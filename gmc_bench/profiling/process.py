@@ -1,19 +1,16 @@
 """Measurements in a process of their own, which is ended when one needs too much."""
 
 import contextlib
-import ctypes
-import gc
 import multiprocessing
-import os
 import signal
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 from gmc_bench.core.errors import GmcBenchError
+from gmc_bench.profiling.memory import resident_bytes
 
 POLL_SECONDS = 0.02
 _GIB = 2**30
@@ -40,7 +37,7 @@ class NotMeasured:
 Outcome = dict[str, float] | NotMeasured
 
 
-def measure_apart(
+def measure_in_process(
     measure: Callable[[Any], dict[str, float]], items: Sequence[Any], limits: Limits
 ) -> Generator[Outcome, None, None]:
     """Measure items one after the other in one new process.
@@ -117,35 +114,3 @@ def _work(
             connection.send(found)
             if isinstance(found, str):
                 return
-
-
-def resident_bytes(pid: int | None = None) -> int | None:
-    """Return the resident memory of a process, of this one by default; `None` without /proc."""
-    try:
-        pages = Path(f"/proc/{pid or os.getpid()}/statm").read_text(encoding="ascii").split()[1]
-    except (OSError, IndexError):
-        return None
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
-
-
-def start_peak() -> None:
-    """Give freed memory back to the system, and let `peak_resident_bytes` start from here.
-
-    Where the system cannot do either (it takes glibc and /proc), peaks are those of the whole
-    process.
-    """
-    gc.collect()
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-
-
-def peak_resident_bytes() -> int | None:
-    """Return the largest resident memory since `start_peak`; `None` without /proc."""
-    try:
-        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    found = [int(line.split()[1]) for line in lines if line.startswith("VmHWM:")]
-    return 1024 * found[0] if found else None

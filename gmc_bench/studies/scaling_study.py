@@ -1,31 +1,67 @@
-"""The scaling study at work: measures what is not measured yet, then writes tables and pictures."""
+"""Scaling study: measures what is not measured yet, then writes tables and pictures."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from tqdm import tqdm
-
-from gmc_bench.cli.output import note, say, table
-from gmc_bench.cli.study_scaling import NAME, QUESTION, SETTINGS
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.experiments.method import load_method
-from gmc_bench.methods import MethodSpec
-from gmc_bench.profiling import scaling, scaling_bodies
-from gmc_bench.profiling.scaling_process import Limits, NotMeasured, Outcome, measure_apart
+from gmc_bench.experiments.events import Listener, Progress
+from gmc_bench.experiments.method import full_name, load_method
+from gmc_bench.methods import METHODS, MethodSpec
+from gmc_bench.profiling import scaling
+from gmc_bench.profiling.process import Limits, NotMeasured, Outcome, measure_in_process
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.store import read_sealed, sealed, write_atomic
-from gmc_bench.studies.scaling import AXES, QUANTITIES, Cell, Measurements
+from gmc_bench.studies.scaling import AXES, NAME, QUANTITIES, SETTINGS, Cell, Measurements
 from gmc_bench.studies.scaling_figure import draw_scaling
 from gmc_bench.studies.scaling_table import csv_page, exponent_table, markdown_page
 from gmc_bench.training.run_folder import LockedFolder
 
 TABLE, CELLS, RESULT, MEASURED = "table.md", "table.csv", "study.json", "cells"
-TITLE = "Scaling"
+PARTS = ("memory", "bodies", "time")
 _FIXED = ("preset", "seconds", "max_gib", "max_seconds")
 """What all cells of a folder have in common."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalingRequest:
+    """What is measured."""
+
+    methods: Sequence[str]
+    """Registered ids, or where to find them."""
+    preset: str = "lite"
+    tokens: Sequence[int] = (8, 16, 32, 64, 128, 256, 512, 1024)
+    bodies: Sequence[int] = (1, 10, 100, 300, 1000, 3000, 10000)
+    parts: Sequence[str] = PARTS
+    """Among `PARTS`, in this order."""
+    seconds: float = 0.5
+    """On the repeats of each time."""
+    max_gib: float = 4.0
+    """Process memory of one measurement; beyond it there is none."""
+    max_seconds: float = 120.0
+    """Time of one measurement; beyond it there is none."""
+
+    @classmethod
+    def make(cls, methods: Sequence[str] = (), parts: Sequence[str] = PARTS, **rest: Any) -> Self:
+        """Return a request: methods by full name (none: all registered), parts in their order.
+
+        Raises:
+            ConfigError: there is no such part.
+            UnknownNameError: a method is not registered.
+        """
+        for part in parts:
+            if part not in PARTS:
+                raise ConfigError(f"--part must be among {', '.join(PARTS)}, got {part!r}")
+        # A reference with a budget of its own has the network of another method.
+        every = [
+            name
+            for name, spec in METHODS.items()
+            if isinstance(spec, MethodSpec) and spec.env_steps_per_body is None
+        ]
+        names = [full_name(name) for name in dict.fromkeys(methods)] or every
+        return cls(methods=names, parts=[part for part in PARTS if part in parts], **rest)
 
 
 class ScalingFolder(LockedFolder):
@@ -38,106 +74,63 @@ class ScalingFolder(LockedFolder):
 class Place:
     """Where a measurement belongs, and what is measured."""
 
-    kind: str
-    method: str
+    item: scaling.Item
+    method: str = ""
     """Id; empty for what has nothing to do with a method."""
-    version: int
+    version: int = 0
     """Of the method: another one is measured again."""
-    size: int
-    item: Any
+
+    @property
+    def file(self) -> str:
+        """Name of the file of its cell."""
+        return f"{self.item.kind}_{self.method or 'all'}_{self.item.size}.json"
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Measurements that one process may take one after the other."""
-
-    measure: Callable[[Any], dict[str, float]]
-    places: list[Place]
-
-
-def plan(request: dict[str, Any]) -> list[Batch]:
-    """Return everything that is asked for, in order.
+def plan(request: ScalingRequest) -> list[list[Place]]:
+    """Return everything that is asked for, in order; each list may be measured in one process.
 
     Raises:
         GmcBenchError: a method cannot be loaded.
     """
-    methods = {name: load_method(name) for name in request["methods"]}
-    found: list[Batch] = []
-    for part in request["parts"]:
-        if part == "bodies":
-            found += _plan_bodies(request, methods)
-            continue
-        for name, method in methods.items():
-            places = [
-                Place(
-                    kind,
-                    method.id,
-                    method.version,
-                    size,
-                    scaling.TokenItem(
-                        kind=kind,
-                        method=name,
-                        preset=request["preset"],
-                        tokens=size,
-                        seconds=request["seconds"],
-                    ),
-                )
-                for size in request["tokens"]
-                for kind in scaling.KINDS[part]
-            ]
-            found.append(Batch(scaling.measure_tokens, places))
-    return found
+    methods = {name: load_method(name) for name in request.methods}
 
-
-def _plan_bodies(request: dict[str, Any], methods: dict[str, MethodSpec]) -> list[Batch]:
-    """Return the measurements over bodies, a process for each kind and method."""
-    wanted: list[tuple[scaling_bodies.Kind, str]] = [("simulation", ""), ("table", "")]
-    wanted += [("policy", name) for name in methods]
-    wanted += [("compiler", next(iter(methods)))]
-    found = []
-    for kind, name in wanted:
-        method = methods.get(name)
-        own = (kind, method.id, method.version) if method else (kind, "", 0)
-        places = [
-            Place(
-                *own,
-                size,
-                scaling_bodies.BodyItem(
-                    kind=kind, method=name, preset=request["preset"], bodies=size
-                ),
-            )
-            for size in request["bodies"]
+    def places(kinds: Sequence[str], sizes: Sequence[int], name: str = "") -> list[Place]:
+        own = (methods[name].id, methods[name].version) if name else ()
+        rules = {"method": name, "preset": request.preset, "seconds": request.seconds}
+        return [
+            Place(scaling.Item(kind=kind, size=size, **rules), *own)  # type: ignore[arg-type]
+            for size in sizes
+            for kind in kinds
         ]
-        found.append(Batch(scaling_bodies.measure_bodies, places))
+
+    found = []
+    for part in request.parts:
+        if part != "bodies":
+            kinds = (f"act-{part}", f"train-{part}")
+            found += [places(kinds, request.tokens, name) for name in methods]
+            continue
+        wanted = [("simulation", ""), ("table", ""), *(("policy", name) for name in methods)]
+        wanted += [("compiler", next(iter(methods)))]
+        found += [places((kind,), request.bodies, name) for kind, name in wanted]
     return found
 
 
-def preview(request: dict[str, Any]) -> None:
-    """Show how much would be measured."""
-    counts: dict[tuple[str, str], list[int]] = {}
-    for batch in plan(request):
-        for place in batch.places:
-            counts.setdefault((place.method or "-", place.kind), []).append(place.size)
-    rows = [(method, kind, " ".join(map(str, sizes))) for (method, kind), sizes in counts.items()]
-    say(table(("method", "measurement", "sizes"), rows))
-
-
-def read_request(path: Path) -> dict[str, Any]:
+def read_request(path: Path) -> ScalingRequest:
     """Return what the study of a folder was asked for.
 
     Raises:
         RecordError: its settings are damaged.
     """
-    request: dict[str, Any] = read_sealed(path / SETTINGS)[0]["request"]
-    return request
+    return ScalingRequest(**read_sealed(path / SETTINGS)[0]["request"])
 
 
-def run(request: dict[str, Any], path: Path) -> int:
+def run(request: ScalingRequest, path: Path, listener: Listener = lambda _: None) -> Measurements:
     """Measure what a folder lacks, and write its tables and pictures.
 
     Args:
         request: what is asked for.
         path: a new folder, or one of an earlier study under the same conditions.
+        listener: told of progress.
 
     Raises:
         ConfigError: the folder was measured under other conditions.
@@ -145,19 +138,17 @@ def run(request: dict[str, Any], path: Path) -> int:
         GmcBenchError: a method cannot be loaded, or a file cannot be written or is damaged.
     """
     batches = plan(request)
-    settings = {"schema_version": 1, "study": NAME, "request": request, "setting": _setting()}
+    settings = {
+        "schema_version": 1, "study": NAME, "request": asdict(request), "setting": _setting(),
+    }  # fmt: skip
     with ScalingFolder(path, create=not (path / SETTINGS).is_file()) as folder:
         if (path / SETTINGS).is_file():
             _require_same(read_sealed(path / SETTINGS)[0], settings, path)
         write_atomic(path / SETTINGS, sealed(settings))
-        limits = Limits(int(request["max_gib"] * 2**30), request["max_seconds"])
-        try:
-            cells = Work(folder.path, limits).finish(batches)
-        except KeyboardInterrupt:
-            note(f"\nStopped. Continue with: gmc-bench study --resume {path}")
-            raise
-        _conclude(settings, Measurements(cells), path)
-    return 0
+        limits = Limits(int(request.max_gib * 2**30), request.max_seconds)
+        found = Measurements(Work(folder.path, limits, listener).finish(batches))
+        _conclude(settings, found, path)
+    return found
 
 
 def _setting() -> dict[str, Any]:
@@ -166,8 +157,8 @@ def _setting() -> dict[str, Any]:
         "hardware": collect_hardware(scaling.THREADS).model_dump(mode="json"),
         "act_batch": scaling.ACT_BATCH,
         "train_batch": scaling.TRAIN_BATCH,
-        "tokens_of_bodies": scaling_bodies.TOKENS,
-        "environments": scaling_bodies.NUM_ENVS,
+        "tokens_of_bodies": scaling.TOKENS,
+        "environments": scaling.NUM_ENVS,
     }
 
 
@@ -190,24 +181,29 @@ class Work:
     Args:
         path: folder of the study.
         limits: of every measurement.
+        listener: told of every cell.
     """
 
-    def __init__(self, path: Path, limits: Limits) -> None:
+    def __init__(self, path: Path, limits: Limits, listener: Listener) -> None:
         self.path = path / MEASURED
         self.limits = limits
+        self._listener = listener
         self._refused: dict[tuple[str, str], Cell] = {}
         """The smallest cell without numbers, by kind and method."""
 
-    def finish(self, batches: Sequence[Batch]) -> list[Cell]:
+    def finish(self, batches: Sequence[Sequence[Place]]) -> list[Cell]:
         """Return the cells of all batches, measuring those that are not there."""
-        places = [place for batch in batches for place in batch.places]
+        places = [place for batch in batches for place in batch]
         for place in places:
             self._read(place)  # what was refused earlier is known from the start
-        with tqdm(total=len(places), unit="cell", desc=NAME) as bar:
-            return [cell for batch in batches for cell in self._finish(batch, bar)]
+        cells: list[Cell] = []
+        for batch in batches:
+            for cell in self._finish(batch):
+                cells.append(cell)
+                self._listener(Progress(NAME, len(cells), len(places), "cell"))
+        return cells
 
-    def _finish(self, batch: Batch, bar: Any) -> Iterator[Cell]:
-        pending = list(batch.places)
+    def _finish(self, pending: Sequence[Place]) -> Iterator[Cell]:
         while pending:
             left = []
             for place in pending:
@@ -215,27 +211,26 @@ class Work:
                 if cell is None:
                     left.append(place)
                 else:
-                    bar.update()
                     yield cell
             if not left:
                 return
-            outcomes = measure_apart(batch.measure, [place.item for place in left], self.limits)
+            items = [place.item for place in left]
+            outcomes = measure_in_process(scaling.measure, items, self.limits)
             with contextlib.closing(outcomes):
                 for outcome in outcomes:
-                    bar.update()
                     yield self._write(left.pop(0), outcome)
             pending = left  # the process has ended at what could not be measured
 
     def _beyond(self, place: Place) -> Cell | None:
         """Return a cell without numbers where a smaller one of its kind has none already."""
-        smaller = self._refused.get((place.kind, place.method))
-        if smaller is None or smaller.size >= place.size:
+        kind, size = place.item.kind, place.item.size
+        smaller = self._refused.get((kind, place.method))
+        if smaller is None or smaller.size >= size:
             return None
-        reason = f"{smaller.reason} at {smaller.size:,}"
-        return Cell(place.kind, place.method, place.size, reason=reason)
+        return Cell(kind, place.method, size, reason=f"{smaller.reason} at {smaller.size:,}")
 
     def _read(self, place: Place) -> Cell | None:
-        path = self._file(place)
+        path = self.path / place.file
         if not path.is_file():
             return None
         content, _ = read_sealed(path)
@@ -244,12 +239,13 @@ class Work:
         return self._note(Cell.from_dict(content))
 
     def _write(self, place: Place, outcome: Outcome) -> Cell:
+        item = place.item
         if isinstance(outcome, NotMeasured):
-            cell = Cell(place.kind, place.method, place.size, reason=outcome.reason)
+            cell = Cell(item.kind, place.method, item.size, reason=outcome.reason)
         else:
-            cell = Cell(place.kind, place.method, place.size, outcome)
+            cell = Cell(item.kind, place.method, item.size, outcome)
         content = {**cell.to_dict(), "version": place.version}
-        write_atomic(self._file(place), sealed(content))
+        write_atomic(self.path / place.file, sealed(content))
         return self._note(cell)
 
     def _note(self, cell: Cell) -> Cell:
@@ -259,14 +255,10 @@ class Work:
             self._refused[key] = cell
         return cell
 
-    def _file(self, place: Place) -> Path:
-        return self.path / f"{place.kind}_{place.method or 'all'}_{place.size}.json"
-
 
 def _conclude(settings: dict[str, Any], found: Measurements, path: Path) -> None:
-    """Write tables, pictures and result, and show the exponents."""
-    notes = _notes(settings)
-    write_atomic(path / TABLE, markdown_page(found, TITLE, notes).encode())
+    """Write tables, pictures and result."""
+    write_atomic(path / TABLE, markdown_page(found, "Scaling", _notes(settings)).encode())
     write_atomic(path / CELLS, csv_page(found).encode())
     result = {
         **settings,
@@ -283,22 +275,18 @@ def _conclude(settings: dict[str, Any], found: Measurements, path: Path) -> None
         picture = draw_scaling(found, axis)
         if picture is not None:
             write_atomic(path / f"{axis}.png", picture)
-            exponents = exponent_table(found, axis)
-            write_atomic(path / f"exponents_{axis}.csv", exponents.to_csv().encode())
-            say(f"Exponents over {axis}\n\n{table(exponents.headings, exponents.rows)}\n")
-            say("\n".join(exponents.notes) + "\n")
-    say(f"{QUESTION} {path / TABLE}")
+            exponents = exponent_table(found, axis).to_csv()
+            write_atomic(path / f"exponents_{axis}.csv", exponents.encode())
 
 
 def _notes(settings: dict[str, Any]) -> tuple[str, ...]:
     request, setting = settings["request"], settings["setting"]
-    hardware, versions = setting["hardware"], setting["versions"]
-    installed = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+    installed = ", ".join(f"{name} {v}" for name, v in sorted(setting["versions"].items()))
     return (
-        f"Presets `{request['preset']}`, one thread of {hardware['cpu']}; {installed}. Times are "
-        f"medians of at least {scaling.MIN_REPEATS} repeats. A measurement that takes more than "
-        f"{request['max_gib']:g} GiB of process memory or {request['max_seconds']:g} s has no "
-        f"number.",
+        f"Presets `{request['preset']}`, one thread of {setting['hardware']['cpu']}; {installed}. "
+        f"Times are medians of at least {scaling.MIN_REPEATS} repeats. A measurement that takes "
+        f"more than {request['max_gib']:g} GiB of process memory or {request['max_seconds']:g} s "
+        f"has no number.",
         f"Over tokens: random trees with exactly so many limbs. Acting: the actor for "
         f"{setting['act_batch']} bodies. Gradient step: actor and critic, forward and backward, "
         f"and the optimiser, {setting['train_batch']} transitions. Memory is the peak of live "
