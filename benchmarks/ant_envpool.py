@@ -15,8 +15,9 @@ import numpy as np
 
 from benchmarks.ant import AntBatch, gymnasium_ant
 from benchmarks.script import make_parser, show
+from gmc_bench.core.table import Table
 from gmc_bench.core.types import DoubleArray
-from gmc_bench.profiling.report import Report, Table, describe_machine
+from gmc_bench.profiling.report import Report, describe_machine
 from gmc_bench.profiling.timing import Side, take_turns, timed
 
 BLOCK = 20

@@ -20,7 +20,8 @@ from benchmarks.script import make_parser, show
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.config import to_dict
-from gmc_bench.profiling.report import Report, Table, describe_machine
+from gmc_bench.core.table import Table
+from gmc_bench.profiling.report import Report, describe_machine
 from gmc_bench.suites.method_rules import token_spec
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.suites.unimal import SUITE

@@ -20,9 +20,10 @@ from benchmarks import plain_network
 from benchmarks.plain_network import Agent, Batch, total
 from benchmarks.script import make_parser, show
 from gmc_bench.conformance.tokens import random_tokens
+from gmc_bench.core.table import Table
 from gmc_bench.methods import METHODS
 from gmc_bench.nn import TokenBatch
-from gmc_bench.profiling.report import ROOT, Report, Table, describe_machine
+from gmc_bench.profiling.report import ROOT, Report, describe_machine
 from gmc_bench.profiling.timing import repeat
 from gmc_bench.profiling.workload import gradient_step, make_policy
 from gmc_bench.tokens.spec import TokenSpec

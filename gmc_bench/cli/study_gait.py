@@ -13,12 +13,12 @@ from gmc_bench.cli.output import note, say
 from gmc_bench.cli.output import table as aligned
 from gmc_bench.cli.study_plan import Request
 from gmc_bench.core.errors import ConfigError, GmcBenchError
+from gmc_bench.core.table import Table
 from gmc_bench.experiments.scoring import evaluation_seed
 from gmc_bench.experiments.session import limb_task
 from gmc_bench.records.store import record_digest, sealed, write_atomic
 from gmc_bench.studies.gait import SETTLING, Gait, gait_metrics, record_gait
 from gmc_bench.studies.gait_figure import plot_gait
-from gmc_bench.studies.table import StudyTable
 from gmc_bench.suites.schema import short_name
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def compare_gaits(request: Request, runs: "Sequence[FinishedRun]", folder: Path)
                 }
             )
             _film(run, body, folder)
-    table = StudyTable(HEADINGS, tuple(rows), (_NOTE,))
-    write_atomic(folder / "table.md", table.to_markdown(request.study.title).encode())
+    table = Table(HEADINGS, rows, request.study.title, (_NOTE,))
+    write_atomic(folder / "table.md", table.to_markdown().encode())
     write_atomic(folder / "table.csv", table.to_csv().encode())
     write_atomic(folder / "study.json", sealed({"study": request.study.id, "gaits": content}))
     say()

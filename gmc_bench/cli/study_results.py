@@ -13,6 +13,7 @@ from gmc_bench.cli.output import note, say
 from gmc_bench.cli.output import table as aligned
 from gmc_bench.cli.study_plan import PlannedArm, Request
 from gmc_bench.core.errors import ConfigError, UnknownNameError, did_you_mean
+from gmc_bench.core.table import Table
 from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.evaluation.friction_options import FrictionOptions
 from gmc_bench.experiments import session as sessions
@@ -28,7 +29,7 @@ from gmc_bench.studies.figures import FIGURES
 from gmc_bench.studies.friction_table import FRICTION_TABLES, friction_table
 from gmc_bench.studies.outcome import Outcome
 from gmc_bench.studies.schema import Study
-from gmc_bench.studies.table import TABLES, StudyTable
+from gmc_bench.studies.table import TABLES
 from gmc_bench.training.plan_folder import PlanFolder
 from gmc_bench.training.run_config import read_run_config
 from gmc_bench.training.run_folder import RunFolder
@@ -188,7 +189,7 @@ _MEASURES = {
 _MEASURED = (*_MEASURES, "friction")
 
 
-def conclude(study: Study, outcomes: Sequence[Outcome], folder: Path) -> StudyTable:
+def conclude(study: Study, outcomes: Sequence[Outcome], folder: Path) -> Table:
     """Write a study's table, picture and result, and show the table.
 
     Args:
@@ -200,12 +201,12 @@ def conclude(study: Study, outcomes: Sequence[Outcome], folder: Path) -> StudyTa
         StorageError: a file cannot be written.
     """
     table = _TABLES[study.measure](study, outcomes)
-    write_atomic(folder / TABLE, table.to_markdown(study.title).encode())
+    write_atomic(folder / TABLE, table.to_markdown().encode())
     write_atomic(folder / CELLS, table.to_csv().encode())
     if study.measure == "friction":
         for name, make in FRICTION_TABLES.items():
             other = make(study, outcomes)
-            write_atomic(folder / f"{name}.md", other.to_markdown(study.title).encode())
+            write_atomic(folder / f"{name}.md", other.to_markdown().encode())
             write_atomic(folder / f"{name}.csv", other.to_csv().encode())
     write_atomic(folder / PICTURE, FIGURES[study.measure](study, outcomes))
     write_atomic(folder / RESULT, sealed(_result(study, outcomes)))
@@ -233,7 +234,7 @@ def _result(study: Study, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def _show(study: Study, table: StudyTable, folder: Path) -> None:
+def _show(study: Study, table: Table, folder: Path) -> None:
     say()
     say(f"{study.title}: {study.question}")
     say()

@@ -9,10 +9,10 @@ from dataclasses import astuple, dataclass
 from pathlib import Path, PurePosixPath
 
 from gmc_bench.core.errors import RecordError, StorageError
+from gmc_bench.core.escape import markdown
 from gmc_bench.leaderboard.aggregate import ComparisonKey, aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
 from gmc_bench.leaderboard.board import Board, read_board
-from gmc_bench.leaderboard.escape import markdown
 from gmc_bench.leaderboard.figures import SVG_MARK, draw_figures
 from gmc_bench.leaderboard.site import MethodPage, build_site
 from gmc_bench.leaderboard.tables import (

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gmc_bench.core.escape import one_line
 from gmc_bench.core.types import BoolArray, DoubleArray
 from gmc_bench.leaderboard.analysis import Curve, RowAnalysis, TableAnalysis
-from gmc_bench.leaderboard.escape import one_line
 from gmc_bench.leaderboard.tables import GENERATOR
 
 if TYPE_CHECKING:

@@ -16,10 +16,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from gmc_bench.conformance.tokens import random_table, take_bodies
+from gmc_bench.core.table import Table
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
-from gmc_bench.profiling.report import Report, Table
+from gmc_bench.profiling.report import Report
 from gmc_bench.profiling.setting import Setting
 from gmc_bench.tokens.spec import TokenSpec
 

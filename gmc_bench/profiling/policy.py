@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from gmc_bench.core.table import Table
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.nn.per_body import fixed_weights
-from gmc_bench.profiling.report import Report, Table
+from gmc_bench.profiling.report import Report
 from gmc_bench.profiling.setting import Setting
 from gmc_bench.profiling.timing import repeat, side, take_turns
 from gmc_bench.profiling.workload import MIB, acting, anew, full_bodies, make_policy, peak_bytes

@@ -6,32 +6,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from gmc_bench.core.table import Table
 from gmc_bench.records.environment import collect_hardware, collect_versions, git_state
 
 ROOT = Path(__file__).parents[2]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A row per side, method or figure."""
-
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    title: str = ""
-
-    def to_markdown(self) -> str:
-        """Return a Markdown table that is also readable as text; numbers are right-aligned."""
-        lines = [self.headings, *self.rows]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(self.headings))]
-
-        def line(cells: Sequence[str]) -> str:
-            first = cells[0].ljust(widths[0])
-            others = [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
-            return f"| {' | '.join([first, *others])} |"
-
-        rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-        table = "\n".join([line(self.headings), line(rule), *map(line, self.rows)])
-        return f"{self.title}\n\n{table}" if self.title else table
 
 
 def figure_table(figures: Mapping[str, float], explained: Mapping[str, str]) -> Table:
@@ -61,7 +39,7 @@ class Report:
 
     def to_markdown(self) -> str:
         """Return the report without the machine."""
-        tables = [table.to_markdown() for table in self.tables]
+        tables = [text for table in self.tables for text in (table.title, table.to_text()) if text]
         notes = ["\n".join(f"- {note}" for note in self.notes)] if self.notes else []
         return "\n\n".join([f"## {self.name}", self.claim, *tables, *notes]) + "\n"
 

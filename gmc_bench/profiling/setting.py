@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gmc_bench.bodies.schema import Morphology
+from gmc_bench.core.table import Table
 from gmc_bench.experiments.events import Listener, Progress
 from gmc_bench.methods.spec import MethodSpec
-from gmc_bench.profiling.report import Report, Table, describe_machine
+from gmc_bench.profiling.report import Report, describe_machine
 from gmc_bench.sim.batch import available_threads
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.tasks.spec import TaskBase

@@ -9,13 +9,14 @@ import numba
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv
 
+from gmc_bench.core.table import Table
 from gmc_bench.core.types import Array, FloatArray, IntArray
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.morphology_env import MorphologyEnv
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.envs.velocity_core import VelocityCore
 from gmc_bench.profiling.legged import LeggedTwin
-from gmc_bench.profiling.report import Report, Table, figure_table
+from gmc_bench.profiling.report import Report, figure_table
 from gmc_bench.profiling.setting import Setting
 from gmc_bench.profiling.timing import Side, Timing, take_turns, timed
 from gmc_bench.sim.batch import BatchSimulator

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.table import Table
 from gmc_bench.leaderboard.published import PublishedScore, published_scores
 from gmc_bench.robots.bodies import BUILT_IN
 from gmc_bench.robots.friction import FRICTION_PAIRS
@@ -12,7 +13,6 @@ from gmc_bench.studies.schema import Study
 from gmc_bench.studies.table import (
     NONE,
     PUBLISHED,
-    StudyTable,
     cell_text,
     count_runs,
     join_printed,
@@ -68,7 +68,7 @@ def friction_number(
     return read
 
 
-def friction_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
+def friction_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
     """Return a row per method and friction: means over robots, the paper's beside them.
 
     Raises:
@@ -95,10 +95,10 @@ def friction_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
                     *(join_printed(paper, name) for _, _, name, _ in METRICS),
                 )
             )  # fmt: skip
-    return StudyTable(headings, tuple(rows), _notes(study, outcomes, printed))
+    return Table(headings, rows, study.title, _notes(study, outcomes, printed))
 
 
-def single_life_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
+def single_life_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
     """Return a row per method and friction: means over robots if the first fall were the end.
 
     Raises:
@@ -118,10 +118,10 @@ def single_life_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
         "The first fall is the end: after it the velocity counts as zero, progress stays and tilt "
         "is not counted. The fall rate is the share of environments with a fall."
     )
-    return StudyTable(headings, tuple(rows), (*_notes(study, outcomes), note))
+    return Table(headings, rows, study.title, (*_notes(study, outcomes), note))
 
 
-def robot_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
+def robot_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
     """Return a row per method, robot and friction, over runs.
 
     Raises:
@@ -137,10 +137,10 @@ def robot_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
         for friction in FRICTION_PAIRS
     ]  # fmt: skip
     headings = ("Method", "Robot", "Friction", *_RULES, "Runs", *_ROBOT_HEADINGS)
-    return StudyTable(headings, tuple(rows), _notes(study, outcomes))
+    return Table(headings, rows, study.title, _notes(study, outcomes))
 
 
-def run_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
+def run_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
     """Return a row per run, robot and friction, so that no mean hides a robot.
 
     Raises:
@@ -156,10 +156,10 @@ def run_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
         for friction in FRICTION_PAIRS
     ]  # fmt: skip
     headings = ("Method", "Seed", "Robot", "Friction", *_RULES, *_ROBOT_HEADINGS)
-    return StudyTable(headings, tuple(rows), _notes(study, outcomes))
+    return Table(headings, rows, study.title, _notes(study, outcomes))
 
 
-FRICTION_TABLES: dict[str, Callable[[Study, Sequence[Outcome]], StudyTable]] = {
+FRICTION_TABLES: dict[str, Callable[[Study, Sequence[Outcome]], Table]] = {
     "table_single_life": single_life_table,
     "table_robots": robot_table,
     "table_runs": run_table,

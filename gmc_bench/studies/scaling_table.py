@@ -5,6 +5,7 @@ import io
 import math
 from collections.abc import Sequence
 
+from gmc_bench.core.table import Table
 from gmc_bench.studies.scaling import (
     AXES,
     LEVEL,
@@ -15,7 +16,7 @@ from gmc_bench.studies.scaling import (
     Quantity,
     of_axis,
 )
-from gmc_bench.studies.table import NONE, StudyTable
+from gmc_bench.studies.table import NONE
 
 NO_METHOD = "all methods"
 
@@ -38,13 +39,14 @@ def cell_text(cell: Cell | None, quantity: Quantity) -> str:
     return NONE if value is None else number_text(value)
 
 
-def exponent_table(found: Measurements, axis: Axis) -> StudyTable:
+def exponent_table(found: Measurements, axis: Axis) -> Table:
     """Return the exponent of every fitted quantity with its interval.
 
     Over tokens there is a row per method, over bodies a row per quantity and method; what has
     nothing to do with a method is of `all methods`.
     """
     quantities = [q for q in of_axis(axis) if q.fitted and found.methods(q)]
+    title = f"Exponents over {axis}"
     note = (
         f"Exponent b of cost ~ {axis}^b, with its {LEVEL:.0%} interval: least squares on "
         f"logarithms over the sizes from the geometric mean of the smallest and the largest that "
@@ -56,7 +58,8 @@ def exponent_table(found: Measurements, axis: Axis) -> StudyTable:
             for quantity in quantities
             for method in found.methods(quantity)
         ]
-        return StudyTable(("Quantity", "Method", "Exponent", "Fitted to"), tuple(rows), (note,))
+        headings: tuple[str, ...] = ("Quantity", "Method", "Exponent", "Fitted to")
+        return Table(headings, rows, title, (note,))
     methods = sorted({method for quantity in quantities for method in found.methods(quantity)})
     lines = []
     for method in methods:
@@ -64,7 +67,7 @@ def exponent_table(found: Measurements, axis: Axis) -> StudyTable:
         ranges = dict.fromkeys(place for _, place in cells if place != NONE)
         lines.append((method, *(text for text, _ in cells), " / ".join(ranges) or NONE))
     headings = ("Method", *(quantity.title for quantity in quantities), "Fitted to")
-    return StudyTable(headings, tuple(lines), (note,))
+    return Table(headings, lines, title, (note,))
 
 
 def _exponent_cells(found: Measurements, quantity: Quantity, method: str) -> tuple[str, str]:
@@ -74,7 +77,7 @@ def _exponent_cells(found: Measurements, quantity: Quantity, method: str) -> tup
     return exponent.text, f"{exponent.sizes[0]:,} to {exponent.sizes[-1]:,}"
 
 
-def size_table(found: Measurements, quantities: Sequence[Quantity]) -> StudyTable:
+def size_table(found: Measurements, quantities: Sequence[Quantity]) -> Table:
     """Return a row per quantity and method, and a column per size; all of one axis."""
     sizes = found.sizes(quantities[0].axis)
     rows = [
@@ -86,7 +89,9 @@ def size_table(found: Measurements, quantities: Sequence[Quantity]) -> StudyTabl
         for quantity in quantities
         for method in found.methods(quantity)
     ]
-    return StudyTable(("Quantity", "Method", *(f"{size:,}" for size in sizes)), tuple(rows))
+    axis = quantities[0].axis
+    headings = ("Quantity", "Method", *(f"{size:,}" for size in sizes))
+    return Table(headings, rows, f"Costs over {axis}")
 
 
 def markdown_page(found: Measurements, title: str, notes: tuple[str, ...]) -> str:
@@ -95,13 +100,9 @@ def markdown_page(found: Measurements, title: str, notes: tuple[str, ...]) -> st
     for axis in AXES:
         shown = [quantity for quantity in of_axis(axis) if found.methods(quantity)]
         if shown:
-            parts.append(_section(exponent_table(found, axis), f"Exponents over {axis}"))
-            parts.append(_section(size_table(found, shown), f"Costs over {axis}"))
+            tables = (exponent_table(found, axis), size_table(found, shown))
+            parts += [table.to_markdown(level=2).rstrip() for table in tables]
     return "\n\n".join(parts) + "\n"
-
-
-def _section(table: StudyTable, title: str) -> str:
-    return f"#{table.to_markdown(title)}".rstrip()
 
 
 def csv_page(found: Measurements) -> str:

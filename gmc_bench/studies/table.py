@@ -1,14 +1,10 @@
 """The table of a study: our numbers, and the paper's in columns of their own."""
 
-import csv
-import io
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from gmc_bench.leaderboard import escape
+from gmc_bench.core.table import Table
 from gmc_bench.leaderboard.published import PublishedScore, published_scores
 from gmc_bench.studies import outcome as read
 from gmc_bench.studies.outcome import Number, Outcome, summarize
@@ -22,49 +18,7 @@ PUBLISHED = "Published"
 SIBLING_CONDITIONS = {"canonical": "canonical order", "permuted": "permuted orders"}
 
 
-@dataclass(frozen=True)
-class StudyTable:
-    """Cells as text; the last columns may hold what a paper printed."""
-
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            if len(row) != len(self.headings):
-                raise ValueError(f"{len(row)} cells for {len(self.headings)} columns: {row}")
-
-    def to_markdown(self, title: str) -> str:
-        """Return the table as a Markdown page."""
-        lines = [f"# {title}", "", _line(self.headings), _line(["---"] * len(self.headings))]
-        lines += [_line([escape.markdown(cell) for cell in row]) for row in self.rows]
-        for note in self.notes:
-            lines += ["", note]
-        return "\n".join(lines) + "\n"
-
-    def to_csv(self) -> str:
-        """Return the table as CSV with one line of headings."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.headings)
-        writer.writerows([_csv_cell(cell) for cell in row] for row in self.rows)
-        return text.getvalue()
-
-
-_NUMBER = re.compile(r"[+-]?[0-9][0-9,.]*( ± [0-9,.]+)?")
-
-
-def _csv_cell(cell: str) -> str:
-    """Return a cell that no spreadsheet takes for a formula; a number with a sign is none."""
-    return cell if _NUMBER.fullmatch(cell) else escape.csv_text(cell)
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def training_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
+def training_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
     """Return a row per task and arm: returns, scores, and the difference to the first arm."""
     tasks = list(dict.fromkeys(outcome.task for outcome in outcomes))
     parts = list(dict.fromkeys(part for arm in study.arms for part in arm.parts))
@@ -97,10 +51,10 @@ def training_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
                     *((printed.get(arm.name, NONE),) if printed else ()),
                 )
             )  # fmt: skip
-    return StudyTable(headings, tuple(rows), _notes(study))
+    return Table(headings, rows, study.title, _notes(study))
 
 
-def sibling_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
+def sibling_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
     """Return a row per run, as in the paper, and the paper's runs of the same arm beside it."""
     printed = {
         arm.name: [
@@ -134,7 +88,7 @@ def sibling_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
         )
         for outcome in outcomes
     ]  # fmt: skip
-    return StudyTable(headings, tuple(rows), _notes(study))
+    return Table(headings, rows, study.title, _notes(study))
 
 
 PROBES = (
@@ -147,7 +101,7 @@ PROBES = (
 """Row of the table, name in `measured`, name among the published numbers, digits, factor."""
 
 
-def probe_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
+def probe_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
     """Return a row per probe: before, after and their difference, the paper's beside them."""
     printed = published_of(study)
     headings = (
@@ -167,7 +121,7 @@ def probe_table(study: Study, outcomes: Sequence[Outcome]) -> StudyTable:
             cells = [cell_text(runs, number, digits) for number in (before, after)]
             change = cell_text(runs, _minus(after, before), digits)
             rows.append((task, label, count_runs(runs), *cells, change, *stages))
-    return StudyTable(headings, tuple(rows), _notes(study))
+    return Table(headings, rows, study.title, _notes(study))
 
 
 def _minus(first: Number, second: Number) -> Number:
@@ -253,7 +207,7 @@ def _notes(study: Study) -> tuple[str, ...]:
     return tuple(notes)
 
 
-TABLES: dict[str, Callable[[Study, Sequence[Outcome]], StudyTable]] = {
+TABLES: dict[str, Callable[[Study, Sequence[Outcome]], Table]] = {
     "training": training_table,
     "siblings": sibling_table,
     "representation": probe_table,

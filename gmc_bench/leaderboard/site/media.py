@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gmc_bench.core.errors import StorageError
-from gmc_bench.leaderboard.escape import one_line
+from gmc_bench.core.escape import one_line
 from gmc_bench.leaderboard.site.names import safe_name
 
 VIDEOS = "videos"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gmc_bench.leaderboard.escape import one_line
+from gmc_bench.core.escape import one_line
 from gmc_bench.leaderboard.site import numbers
 from gmc_bench.leaderboard.site.charts import curve_chart
 from gmc_bench.records.schema import BodyReturns, RunRecord

@@ -7,7 +7,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from gmc_bench.leaderboard.escape import one_line
+from gmc_bench.core.escape import one_line
 from gmc_bench.leaderboard.site import names, numbers
 
 _JSON_ESCAPES = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gmc_bench.profiling.report import Table
+from gmc_bench.core.table import Table
 from gmc_bench.profiling.timing import repeat, take_turns
 
 
@@ -36,7 +36,7 @@ def test_a_function_is_repeated_often_enough(least):
 
 def test_a_table_is_aligned_markdown():
     table = Table(("side", "rate"), [["a", "1,000"], ["long name", "7"]])
-    assert table.to_markdown().splitlines() == [
+    assert table.to_text().splitlines() == [
         "| side      |  rate |",
         "| --------- | ----: |",
         "| a         | 1,000 |",

@@ -6,13 +6,13 @@ import io
 import pytest
 
 from gmc_bench.conformance.records import make_record
+from gmc_bench.core.table import Table
 from gmc_bench.studies.catalogue import ATTRIBUTES, COMPONENTS, REPRESENTATION, SIBLINGS, STUDIES
 from gmc_bench.studies.figures import FIGURES
 from gmc_bench.studies.outcome import Outcome, Summary, area, summarize, training_return
 from gmc_bench.studies.table import (
     INCOMPLETE,
     PUBLISHED,
-    StudyTable,
     probe_table,
     sibling_table,
     training_table,
@@ -127,7 +127,7 @@ def test_files_hold_every_cell():
     rows = list(csv.reader(io.StringIO(table.to_csv())))
     assert rows[0] == list(table.headings)
     assert rows[1][2] == "yes"
-    page = table.to_markdown("Component ablation")
+    page = table.to_markdown()
     assert page.startswith("# Component ablation\n")
     assert "\\+ Residual" in page or "+ Residual" in page
 
@@ -149,5 +149,5 @@ def test_pictures_are_the_same_every_time_and_show_the_runs():
 
 
 def test_numbers_with_a_sign_are_no_formulas_but_other_text_may_be():
-    table = StudyTable(("a", "b", "c", "d"), (("-10.5", "+1.0 ± 2.0", "=1+1", "-x"),))
+    table = Table(("a", "b", "c", "d"), (("-10.5", "+1.0 ± 2.0", "=1+1", "-x"),))
     assert table.to_csv().splitlines()[1] == "-10.5,+1.0 ± 2.0,'=1+1,'-x"

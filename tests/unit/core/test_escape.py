@@ -2,7 +2,7 @@
 
 import pytest
 
-from gmc_bench.leaderboard.escape import csv_text, latex, markdown, one_line
+from gmc_bench.core.escape import csv_text, latex, markdown, one_line
 
 
 def test_one_line() -> None:

@@ -1,0 +1,70 @@
+"""Table of texts, as aligned text, as a Markdown page and as CSV."""
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gmc_bench.core import escape
+
+_NUMBER = re.compile(r"[+-]?[0-9][0-9,.]*( ± [0-9,.]+)?")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as text, a row per line."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    title: str = ""
+    notes: Sequence[str] = ()
+    """What a reader must know, a paragraph each."""
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.headings):
+                raise ValueError(f"{len(row)} cells for {len(self.headings)} columns: {row}")
+
+    def to_text(self) -> str:
+        """Return an aligned table that is also Markdown; the first column is left-aligned."""
+        lines = [self.headings, *self.rows]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.headings))]
+
+        def line(cells: Sequence[str]) -> str:
+            first = cells[0].ljust(widths[0])
+            others = [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
+            return _line([first, *others])
+
+        rule = _line(["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])])
+        return "\n".join([line(self.headings), rule, *map(line, self.rows)])
+
+    def to_markdown(self, level: int = 1) -> str:
+        """Return a Markdown page: title, table and notes, in which no text means markup.
+
+        Args:
+            level: of the title's heading.
+        """
+        lines = [f"{'#' * level} {self.title}", "", _line(self.headings)]
+        lines.append(_line(["---"] * len(self.headings)))
+        lines += [_line([escape.markdown(cell) for cell in row]) for row in self.rows]
+        for note in self.notes:
+            lines += ["", note]
+        return "\n".join(lines) + "\n"
+
+    def to_csv(self) -> str:
+        """Return the table as CSV with one line of headings."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.headings)
+        writer.writerows([_csv_cell(cell) for cell in row] for row in self.rows)
+        return text.getvalue()
+
+
+def _csv_cell(cell: str) -> str:
+    """Return a cell that no spreadsheet takes for a formula; a number with a sign is none."""
+    return cell if _NUMBER.fullmatch(cell) else escape.csv_text(cell)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
