@@ -33,7 +33,7 @@ SPEC = MethodSpec(
         "mean over all parts.",
         "A height map enters in the decoder as for every controller here; the paper has none.",
     ),
-    config="baselines.bot.config:BotConfig",
+    config="gmc_baselines.bot.config:BotConfig",
     presets={
         "paper": {},
         "lite": _LITE,
@@ -48,7 +48,7 @@ SPEC = MethodSpec(
         "lite-hard": 140_867,
         "paper-positions": 3_315_587,
     },
-    builder="baselines.bot.model:build",
+    builder="gmc_baselines.bot.model:build",
     capabilities=Capabilities(permutation_equivariant=True, uses_graph=True),
     preset_capabilities={"paper-positions": Capabilities(uses_graph=True)},
 )

@@ -5,7 +5,7 @@ import copy
 import torch
 from torch import nn
 
-from baselines.bot.config import BotConfig
+from gmc_baselines.bot.config import BotConfig
 from gmc_bench.nn import (
     AttentionLayer,
     LimbDecoder,

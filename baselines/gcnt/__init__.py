@@ -33,13 +33,13 @@ SPEC = MethodSpec(
         "matrix, U(+-1/sqrt(width)) for the second); the paper's initialisation is not known.",
         "A height map enters in the decoder as for every controller here.",
     ),
-    config="baselines.gcnt.config:GcntConfig",
+    config="gmc_baselines.gcnt.config:GcntConfig",
     presets={
         "paper": {},
         "lite": {"width": 48, "feedforward": 176, "num_layers": 2, "num_convolutions": 2},
     },
     parameters={"paper": 3_553_719, "lite": 139_047},
-    builder="baselines.gcnt.model:build",
+    builder="gmc_baselines.gcnt.model:build",
     capabilities=Capabilities(permutation_equivariant=True, uses_graph=True),
 )
 

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch_geometric.nn import GCNConv
 
-from baselines.gcnt.config import GcntConfig
-from baselines.gcnt.wl import colour_histogram
+from gmc_baselines.gcnt.config import GcntConfig
+from gmc_baselines.gcnt.wl import colour_histogram
 from gmc_bench.nn import LimbDecoder, PerBody, Tap, TokenBatch, TokenEmbedding, TokenTable
 from gmc_bench.nn.fixed_attention import FixedAttentionLayer
 from gmc_bench.nn.graph import INNER, LEAF, TORSO

@@ -18,7 +18,7 @@ SPEC = MethodSpec(
         "The KL threshold of 0.2 that comes with the dropout is the reference's; it belongs to the "
         "method and so holds in the presets without dropout too.",
     ),
-    config="baselines.metamorph.config:MetaMorphConfig",
+    config="gmc_baselines.metamorph.config:MetaMorphConfig",
     presets={
         "paper": {},
         "lite": {"width": 40, "feedforward": 320, "num_layers": 2},
@@ -31,7 +31,7 @@ SPEC = MethodSpec(
         "paper-no-dropout": 3_315_587,
         "paper-no-positions": 3_312_515,
     },
-    builder="baselines.metamorph.model:build",
+    builder="gmc_baselines.metamorph.model:build",
     training={"ppo": {"target_kl": 0.2}},
     preset_capabilities={"paper-no-positions": Capabilities(permutation_equivariant=True)},
 )

@@ -5,7 +5,7 @@ import copy
 import torch
 from torch import nn
 
-from baselines.metamorph.config import MetaMorphConfig
+from gmc_baselines.metamorph.config import MetaMorphConfig
 from gmc_bench.nn import (
     AttentionLayer,
     LimbDecoder,

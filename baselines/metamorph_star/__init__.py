@@ -16,11 +16,11 @@ SPEC = MethodSpec(
         "the reference, but its encoder and the decoder's hidden layers are settings that all "
         "methods of this benchmark share.",
     ),
-    config="baselines.metamorph_star.config:MetaMorphStarConfig",
+    config="gmc_baselines.metamorph_star.config:MetaMorphStarConfig",
     presets={"paper": {}, "lite": {"width": 40, "feedforward": 320, "num_layers": 2}},
     parameters={"paper": 3_312_515, "lite": 135_083},
     task_target_kl={"unimal-incline-v1": 0.03},
-    builder="baselines.metamorph_star.model:build",
+    builder="gmc_baselines.metamorph_star.model:build",
     capabilities=Capabilities(permutation_equivariant=True),
 )
 

@@ -5,7 +5,7 @@ import copy
 import torch
 from torch import nn
 
-from baselines.metamorph_star.config import MetaMorphStarConfig
+from gmc_baselines.metamorph_star.config import MetaMorphStarConfig
 from gmc_bench.nn import (
     AttentionLayer,
     LimbDecoder,

@@ -24,10 +24,10 @@ SPEC = MethodSpec(
         "No sqrt(width) scale on the encoder's output.",
         "A height map, which the original does not have, enters at the decoder as in every method.",
     ),
-    config="baselines.mi_hgnn.config:MIHGNNConfig",
+    config="gmc_baselines.mi_hgnn.config:MIHGNNConfig",
     presets={"paper": {}, "lite": {"width": 34, "num_layers": 4}},
     parameters={"paper": 3_725_443, "lite": 142_293},
-    builder="baselines.mi_hgnn.model:build",
+    builder="gmc_baselines.mi_hgnn.model:build",
     capabilities=Capabilities(permutation_equivariant=True, uses_graph=True),
 )
 

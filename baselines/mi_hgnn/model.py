@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch_geometric.nn import GraphConv, HeteroConv, HeteroDictLinear
 
-from baselines.mi_hgnn.config import MIHGNNConfig
+from gmc_baselines.mi_hgnn.config import MIHGNNConfig
 from gmc_bench.nn import LimbDecoder, Tap, TokenBatch
 from gmc_bench.nn.graph import INNER, LEAF, TORSO
 from gmc_bench.tokens.spec import TokenSpec

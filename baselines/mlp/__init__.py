@@ -20,10 +20,10 @@ SPEC = MethodSpec(
         "are not published: its share of the environments, at least one; at least 256 transitions "
         "per iteration, in as many minibatches as the protocol's.",
     ),
-    config="baselines.mlp.config:MLPConfig",
+    config="gmc_baselines.mlp.config:MLPConfig",
     presets={"paper": {}, "lite": {"hidden": (88, 88, 88)}},
     parameters={"paper": 592_420, "lite": 144_532},
-    builder="baselines.mlp.model:build",
+    builder="gmc_baselines.mlp.model:build",
     capabilities=Capabilities(per_body=True),
 )
 

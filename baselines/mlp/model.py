@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from baselines.mlp.config import MLPConfig
+from gmc_baselines.mlp.config import MLPConfig
 from gmc_bench.nn import TokenBatch
 from gmc_bench.nn.grouped_linear import GroupPlan, grouped_linear, plan_groups
 from gmc_bench.tokens.spec import TokenSpec

@@ -24,7 +24,7 @@ SPEC = MethodSpec(
         "The height map is appended before the generated decoder and is no part of the context, "
         "the public code's default.",
     ),
-    config="baselines.modumorph.config:ModuMorphConfig",
+    config="gmc_baselines.modumorph.config:ModuMorphConfig",
     presets={
         "paper": {},
         "lite": {
@@ -35,7 +35,7 @@ SPEC = MethodSpec(
         },
     },
     parameters={"paper": 5_218_819, "lite": 144_179},
-    builder="baselines.modumorph.model:build",
+    builder="gmc_baselines.modumorph.model:build",
     capabilities=Capabilities(permutation_equivariant=True),
 )
 

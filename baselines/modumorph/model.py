@@ -9,7 +9,7 @@ from typing import cast
 import torch
 from torch import nn
 
-from baselines.modumorph.config import ModuMorphConfig
+from gmc_baselines.modumorph.config import ModuMorphConfig
 from gmc_bench.nn import HeightMapEncoder, PerBody, Tap, TokenBatch, TokenTable
 from gmc_bench.nn.decoder import append_height_map
 from gmc_bench.nn.fixed_attention import FixedAttentionLayer

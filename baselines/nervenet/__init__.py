@@ -31,7 +31,7 @@ SPEC = MethodSpec(
         "PPO settings are the benchmark's, not the original's.",
         "A height map, which the original does not have, enters at the decoder as in every method.",
     ),
-    config="baselines.nervenet.config:NerveNetConfig",
+    config="gmc_baselines.nervenet.config:NerveNetConfig",
     presets={
         "paper": {},
         "lite": {"width": 56},
@@ -54,7 +54,7 @@ SPEC = MethodSpec(
         "paper-gru": 94_787,
         "lite-gru": 146_643,
     },
-    builder="baselines.nervenet.model:build",
+    builder="gmc_baselines.nervenet.model:build",
     capabilities=Capabilities(permutation_equivariant=True, uses_graph=True),
 )
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch_geometric.nn import MessagePassing
 
-from baselines.nervenet.config import NerveNetConfig
+from gmc_baselines.nervenet.config import NerveNetConfig
 from gmc_bench.nn import LimbDecoder, Tap, TokenBatch, TokenEmbedding
 from gmc_bench.nn.decoder import append_height_map
 from gmc_bench.tokens.spec import TokenSpec

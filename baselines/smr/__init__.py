@@ -18,7 +18,7 @@ SPEC = MethodSpec(
         "Training unrolls 16 consecutive steps from the state stored in the rollout; the paper's "
         "scheme is not known.",
     ),
-    config="baselines.smr.config:SMRConfig",
+    config="gmc_baselines.smr.config:SMRConfig",
     presets={
         "paper": {},
         "lite": {"width": 48, "feedforward": 176, "num_layers": 2},
@@ -33,7 +33,7 @@ SPEC = MethodSpec(
         "paper-before-embedding": 3_473_283,
         "paper-lstm-before-embedding": 3_520_387,
     },
-    builder="baselines.smr.model:build",
+    builder="gmc_baselines.smr.model:build",
     capabilities=Capabilities(permutation_equivariant=True, temporal=True),
 )
 

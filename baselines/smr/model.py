@@ -6,8 +6,8 @@ import math
 import torch
 from torch import nn
 
-from baselines.smr.config import SMRConfig
-from baselines.smr.memory import LimbMemory
+from gmc_baselines.smr.config import SMRConfig
+from gmc_baselines.smr.memory import LimbMemory
 from gmc_bench.nn import (
     AttentionLayer,
     History,

@@ -27,11 +27,11 @@ SPEC = MethodSpec(
         "the reference, but its encoder and the decoder's hidden layers are settings that all "
         "methods of this benchmark share.",
     ),
-    config="baselines.swat.config:SwatConfig",
+    config="gmc_baselines.swat.config:SwatConfig",
     presets={"paper": {}, "lite": {"width": 40, "feedforward": 320, "num_layers": 2}},
     parameters={"paper": 3_315_667, "lite": 136_075},
     task_target_kl={"unimal-incline-v1": 0.03},
-    builder="baselines.swat.model:build",
+    builder="gmc_baselines.swat.model:build",
     capabilities=Capabilities(uses_graph=True),
 )
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from baselines.swat.relations import NUM_TRAVERSALS
+from gmc_baselines.swat.relations import NUM_TRAVERSALS
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.config import AttentionConfig
 

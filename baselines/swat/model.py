@@ -5,8 +5,8 @@ import copy
 import torch
 from torch import nn
 
-from baselines.swat.config import SwatConfig
-from baselines.swat.relations import NUM_RELATIONS, limb_relations, traversal_indices
+from gmc_baselines.swat.config import SwatConfig
+from gmc_baselines.swat.relations import NUM_RELATIONS, limb_relations, traversal_indices
 from gmc_bench.nn import (
     AttentionLayer,
     LimbDecoder,

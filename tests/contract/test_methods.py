@@ -39,7 +39,7 @@ OTHERS = [
 IN_TREE = [
     name
     for name in NAMES
-    if str(METHODS.get(name).builder).partition(".")[0] in ("baselines", "recmorph")
+    if str(METHODS.get(name).builder).partition(".")[0] in ("gmc_baselines", "recmorph")
 ]
 
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from baselines.mi_hgnn import SPEC
-from baselines.mi_hgnn.model import build
-from baselines.mi_hgnn.reference import from_reference
+from gmc_baselines.mi_hgnn import SPEC
+from gmc_baselines.mi_hgnn.model import build
+from gmc_baselines.mi_hgnn.reference import from_reference
 from gmc_bench.conformance.reference import read_reference, reference_files, reference_folder
 
 FILES = reference_files(["mi_hgnn"])

@@ -6,9 +6,9 @@ Not marked `golden`: these are quick and run by default, and skip where the data
 import pytest
 import torch
 
-from baselines.modumorph import SPEC
-from baselines.modumorph.model import build
-from baselines.modumorph.reference import from_reference, settings_from_reference
+from gmc_baselines.modumorph import SPEC
+from gmc_baselines.modumorph.model import build
+from gmc_baselines.modumorph.reference import from_reference, settings_from_reference
 from gmc_bench.conformance.reference import read_reference, reference_files, reference_folder
 from gmc_bench.nn import fixed_weights
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from baselines import metamorph, metamorph_star, swat
-from baselines.metamorph import reference as metamorph_reference
-from baselines.metamorph_star import reference as metamorph_star_reference
-from baselines.swat import reference as swat_reference
-from baselines.swat.relations import limb_relations, traversal_indices
+from gmc_baselines import metamorph, metamorph_star, swat
+from gmc_baselines.metamorph import reference as metamorph_reference
+from gmc_baselines.metamorph_star import reference as metamorph_star_reference
+from gmc_baselines.swat import reference as swat_reference
+from gmc_baselines.swat.relations import limb_relations, traversal_indices
 from gmc_bench.conformance.reference import read_reference, reference_files, reference_folder
 from gmc_bench.conformance.tokens import select
 

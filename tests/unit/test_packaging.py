@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from setuptools import find_namespace_packages
 
 import gmc_bench
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-METHOD_PACKAGES = {"recmorph", "baselines"}
+METHOD_PACKAGES = {"recmorph", "gmc_baselines"}
 GROUPS = PROJECT["dependency-groups"]
 
 
@@ -71,7 +72,7 @@ def test_the_benchmark_imports_no_method():
 
 def test_methods_do_not_import_each_other():
     folders = {"recmorph": ROOT / "recmorph"}
-    folders |= {f"baselines.{path.name}": path for path in (ROOT / "baselines").glob("*/")}
+    folders |= {f"gmc_baselines.{path.name}": path for path in (ROOT / "baselines").glob("*/")}
     for package, folder in folders.items():
         for path, name in imported_modules(folder):
             is_method = name.split(".")[0] in METHOD_PACKAGES
@@ -108,6 +109,14 @@ def test_every_release_in_the_changelog_has_a_results_section():
     releases = re.split(r"^## ", changelog, flags=re.MULTILINE)[1:]
     assert releases
     assert [text.splitlines()[0] for text in releases if "### Results" not in text] == []
+
+
+def test_the_distribution_claims_no_name_of_another():
+    include = PROJECT["tool"]["setuptools"]["packages"]["find"]["include"]
+    packages = find_namespace_packages(str(ROOT), include=include)
+    assert {name.partition(".")[0] for name in packages} == {"gmc_bench", *METHOD_PACKAGES}
+    methods = {path.name for path in (ROOT / "baselines").iterdir() if path.is_dir()}
+    assert {f"gmc_baselines.{name}" for name in methods - {"__pycache__"}} <= set(packages)
 
 
 def test_every_registered_entry_point_exists():

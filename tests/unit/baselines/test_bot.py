@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.bot import SPEC
-from baselines.bot.model import BodyTransformer, build
+from gmc_baselines.bot import SPEC
+from gmc_baselines.bot.model import BodyTransformer, build
 from gmc_bench.conformance.tokens import random_parents, random_tokens
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic

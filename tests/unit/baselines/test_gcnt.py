@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.gcnt import SPEC
-from baselines.gcnt.model import GCNT, build
-from baselines.gcnt.wl import colour_histogram, refine_colours
+from gmc_baselines.gcnt import SPEC
+from gmc_baselines.gcnt.model import GCNT, build
+from gmc_baselines.gcnt.wl import colour_histogram, refine_colours
 from gmc_bench.conformance.tokens import random_parents, random_tokens
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic

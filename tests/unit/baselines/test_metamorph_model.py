@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from baselines import metamorph, metamorph_star
+from gmc_baselines import metamorph, metamorph_star
 from gmc_bench.conformance.check_method import check_method
 from gmc_bench.conformance.tokens import any_order, random_tokens, reorder
 from gmc_bench.core.errors import ConfigError

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.mi_hgnn import SPEC
-from baselines.mi_hgnn.model import RELATIONS, build, typed_limbs
+from gmc_baselines.mi_hgnn import SPEC
+from gmc_baselines.mi_hgnn.model import RELATIONS, build, typed_limbs
 from gmc_bench.conformance.tokens import random_parents, random_tokens
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.mlp import LONG, SPEC
+from gmc_baselines.mlp import LONG, SPEC
 from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import TokenBatch

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.modumorph import SPEC
-from baselines.modumorph.model import LinearGenerator, build
+from gmc_baselines.modumorph import SPEC
+from gmc_baselines.modumorph.model import LinearGenerator, build
 from gmc_bench.conformance.check_method import check_method
 from gmc_bench.conformance.largest_tensor import LargestTensor
 from gmc_bench.conformance.tokens import random_tokens, select

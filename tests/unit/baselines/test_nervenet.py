@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.nervenet import SPEC
-from baselines.nervenet.model import build
+from gmc_baselines.nervenet import SPEC
+from gmc_baselines.nervenet.model import build
 from gmc_bench.conformance.tokens import random_parents, random_tokens
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic

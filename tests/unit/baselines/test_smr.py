@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.smr import SPEC
+from gmc_baselines.smr import SPEC
 from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.swat import SPEC
-from baselines.swat.model import Swat
+from gmc_baselines.swat import SPEC
+from gmc_baselines.swat.model import Swat
 from gmc_bench.conformance.check_method import check_method
 from gmc_bench.conformance.tokens import random_tokens, select
 from gmc_bench.core.errors import ConfigError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.swat.relations import limb_relations, traversal_indices
+from gmc_baselines.swat.relations import limb_relations, traversal_indices
 from gmc_bench.nn import LimbGraph
 
 
@@ -86,7 +86,7 @@ def test_pagerank_is_a_distribution_and_the_laplacian_has_no_negative_eigenvalue
 def test_many_bodies_are_done_in_parts_that_change_nothing(monkeypatch):
     parents = [[-1, 0, 1, 1, -2], [-1, 0, 0, 2, 3], [-1, -2, -2, -2, -2], [-1, 0, 1, 2, 3]]
     whole = relations(parents)
-    monkeypatch.setattr("baselines.swat.relations._CHUNK_NUMBERS", 3 * 25)
+    monkeypatch.setattr("gmc_baselines.swat.relations._CHUNK_NUMBERS", 3 * 25)
     np.testing.assert_array_equal(relations(parents), whole)
 
 

@@ -118,7 +118,7 @@ CASES = [
     (f"{RUN} --method absent.py:SPEC", "method file 'absent.py' does not exist"),
     (f"{RUN} --method empty.py", "'empty.py' is not a registered method; for the one that it"),
     (f"{RUN} --method empty.py", "give empty.py:SPEC"),
-    (f"{RUN} --method baselines.bot", "give baselines.bot:SPEC"),
+    (f"{RUN} --method gmc_baselines.bot", "give gmc_baselines.bot:SPEC"),
     ("check-method empty.py", "give empty.py:SPEC"),
     ("profile train --morphologies tiny --method empty.py", "give empty.py:SPEC"),
     (f"{RUN} --method copied.py:SPEC", "copied.py:SPEC has the id 'metamorph' of a registered"),
