@@ -6,7 +6,6 @@ Each one therefore carries where it stands, what was measured and what is not li
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +22,7 @@ from gmc_bench.records.parts import (
     Text,
     VersionedName,
 )
+from gmc_bench.records.store import first_problem
 
 FOLDER = Path(__file__).with_name("published")
 
@@ -30,73 +30,69 @@ Printed = Annotated[str, Field(pattern=r"^[+-]?[0-9]+(\.[0-9]+)?$")]
 """A decimal number with the digits that the paper prints."""
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedScore:
-    """One number of a paper."""
+class _Metric(Part):
+    """What was measured."""
 
-    paper_method: str
+    name: Text
+    unit: str
+    """Unit of value and deviation; empty for a pure number."""
+    higher_is_better: Flag
+
+
+class _Subject(Part):
+    """The method that was measured."""
+
+    paper_method: Text
     """The paper's own name for the method."""
-    method: str | None
+    method: Name | None
     """Id of our controller of the same kind; `None` where there is none."""
-    preset: str | None
+    preset: Text | None
     """Preset with the paper's settings; `None` where there is none."""
     controller: Controller
-    suite: str | None
-    """Full id of our suite with such bodies; `None` where there is none."""
-    task: str | None
-    """Full id of our task; `None` where we have no such task or the paper does not name it."""
-    paper_task: str
-    bodies: str
-    split: Split | None
-    """Split of the bodies that were measured; `None` when it is neither."""
     condition: str
     """What sets the number apart from others of the same table, e.g. the friction; may be empty."""
+
+
+class _Setting(Part):
+    """Where a table of numbers stands, and under which rules they were measured."""
+
+    source: Text
+    """Place in the paper."""
+    label: Text
+    """LaTeX label of the table or passage."""
+    suite: VersionedName | None
+    """Full id of our suite with such bodies; `None` where there is none."""
+    task: VersionedName | None
+    """Full id of our task; `None` where we have no such task or the paper does not name it."""
+    paper_task: Text
+    bodies: Text
+    split: Split | None
+    """Split of the bodies that were measured; `None` when it is neither."""
+    seeds: Positive | None
+    """Seeds behind the mean; `None` where the paper does not say."""
+    protocol: Text
+    note: Text
+    """What is not like for like."""
+
+
+class PublishedScore(_Setting, _Subject):
+    """One number of a paper; `source` begins with the paper's title."""
+
     metric: str
     unit: str
-    """Unit of `value` and `sd`; empty for a pure number."""
     higher_is_better: bool
     value: float
     sd: float | None
     """Sample standard deviation over seeds, if printed."""
     printed: str
     """Value and deviation with the paper's digits, e.g. `4367.4 ± 71.6`."""
-    seeds: int | None
-    """Seeds behind the mean; `None` where the paper does not say."""
-    protocol: str
-    source: str
-    """Title of the paper and the place in it."""
-    label: str
-    """LaTeX label of the table or passage."""
-    note: str
-    """What is not like for like."""
 
 
-class _Metric(Part):
-    name: Text
-    unit: str
-    higher_is_better: Flag
-
-
-class _ResultRow(Part):
-    paper_method: Text
-    method: Name | None
-    preset: Text | None
-    controller: Controller
-    condition: str
+class _ResultRow(_Subject):
     values: tuple[tuple[Printed, Printed | None], ...]
 
 
-class _ResultTable(Part):
-    source: Text
-    label: Text
-    suite: VersionedName | None
-    task: VersionedName | None
-    paper_task: Text
-    bodies: Text
-    split: Split | None
-    seeds: Positive | None
-    protocol: Text
-    note: Text
+class _ResultTable(_Setting):
     metrics: tuple[_Metric, ...]
     rows: tuple[_ResultRow, ...]
 
@@ -164,10 +160,8 @@ def read_published(path: Path) -> tuple[PublishedScore, ...]:
             f"cannot read the published numbers {path}: {error.strerror}; install the package again"
         ) from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise RecordError(
-            f"{path} does not hold published numbers: {where}: {first['msg']}; correct it"
+            f"{path} does not hold published numbers: {first_problem(error)}; correct it"
         ) from error
     return tuple(_scores(paper))
 
@@ -175,28 +169,18 @@ def read_published(path: Path) -> tuple[PublishedScore, ...]:
 def _scores(paper: _Paper) -> Iterator[PublishedScore]:
     title = f"{paper.title}, arXiv:{paper.arxiv}" if paper.arxiv else paper.title
     for table in paper.tables:
+        setting = table.model_dump(exclude={"metrics", "rows"})
+        setting["source"] = f"{title}, {table.source}"
         for row in table.rows:
+            subject = row.model_dump(exclude={"values"})
             for metric, (value, sd) in zip(table.metrics, row.values, strict=True):
                 yield PublishedScore(
-                    paper_method=row.paper_method,
-                    method=row.method,
-                    preset=row.preset,
-                    controller=row.controller,
-                    suite=table.suite,
-                    task=table.task,
-                    paper_task=table.paper_task,
-                    bodies=table.bodies,
-                    split=table.split,
-                    condition=row.condition,
+                    **setting,
+                    **subject,
                     metric=metric.name,
                     unit=metric.unit,
                     higher_is_better=metric.higher_is_better,
                     value=float(value),
                     sd=None if sd is None else float(sd),
                     printed=value if sd is None else f"{value} ± {sd}",
-                    seeds=table.seeds,
-                    protocol=table.protocol,
-                    source=f"{title}, {table.source}",
-                    label=table.label,
-                    note=table.note,
                 )

@@ -8,7 +8,8 @@ own, because neither was measured under the table's rules.
 import csv
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import NamedTuple
 
 from gmc_bench.core.escape import csv_text, latex, markdown
@@ -22,31 +23,26 @@ MARKDOWN_MARK = f"<!-- {GENERATOR} -->"
 LATEX_MARK = f"% {GENERATOR}"
 LATEX_NEEDS = r"% needs \usepackage{booktabs}; text beyond Latin letters needs LuaLaTeX or XeLaTeX"
 
-_ESTIMATES: dict[str, tuple[str, Callable[[RowAnalysis], Estimate | None]]] = {
-    "test_score": ("mean score on zero-shot test bodies", lambda row: row.mean),
-    "test_median": ("median over bodies of the mean over runs", lambda row: row.median),
-    "test_iqm": ("mean of the middle half of all runs x bodies", lambda row: row.iqm),
-    "test_worst_decile": ("mean over the tenth of hardest bodies", lambda row: row.worst_decile),
+_ESTIMATES = {
+    "test_score": ("mean", "mean score on zero-shot test bodies"),
+    "test_median": ("median", "median over bodies of the mean over runs"),
+    "test_iqm": ("iqm", "mean of the middle half of all runs x bodies"),
+    "test_worst_decile": ("worst_decile", "mean over the tenth of hardest bodies"),
     "normalized_train": (
+        "normalized_train",
         "mean of train score / score of the single-robot reference",
-        lambda row: row.normalized_train,
     ),
-    "optimality_gap": (
-        "mean of what the normalised train score lacks to 1",
-        lambda row: row.optimality_gap,
-    ),
-    "curve_area": ("mean training return over the learning curve", lambda row: row.curve_area),
+    "optimality_gap": ("optimality_gap", "mean of what the normalised train score lacks to 1"),
+    "curve_area": ("curve_area", "mean training return over the learning curve"),
 }
-_BOOTSTRAPS: dict[str, Callable[[RowAnalysis], Estimate]] = {
-    "test_score": lambda row: row.mean_bootstrap,
-    "test_median": lambda row: row.median_bootstrap,
-    "test_iqm": lambda row: row.iqm_bootstrap,
+"""Columns of CSV that are estimates of a `RowAnalysis`: attribute and meaning."""
+_BOOTSTRAPS = ("test_score", "test_median", "test_iqm")
+_SPREADS = {
+    "train_score": "mean score on train bodies",
+    "training_return": "final online training return",
+    "env_steps_per_s": "training throughput, env steps/s",
 }
-_SPREADS: dict[str, tuple[str, Callable[[Row], Spread | None]]] = {
-    "train_score": ("mean score on train bodies", lambda row: row.train_score),
-    "training_return": ("final online training return", lambda row: row.training_return),
-    "env_steps_per_s": ("training throughput, env steps/s", lambda row: row.env_steps_per_s),
-}
+"""Columns of CSV that are spreads of a `Row`."""
 
 
 def _describe_columns() -> dict[str, str]:
@@ -62,7 +58,7 @@ def _describe_columns() -> dict[str, str]:
         "seeds": "seeds that were run, with spaces between",
         "verified": "`yes` if every run was evaluated again with the same outcome",
     }
-    for name, (text, _) in _ESTIMATES.items():
+    for name, (_, text) in _ESTIMATES.items():
         columns[name] = text
         columns[f"{name}_low"] = f"{name}: lower end of the 95 % interval over runs"
         columns[f"{name}_high"] = f"{name}: upper end of it"
@@ -70,7 +66,7 @@ def _describe_columns() -> dict[str, str]:
             columns[f"{name}_bootstrap_low"] = f"{name}: lower end of the stratified bootstrap"
             columns[f"{name}_bootstrap_high"] = f"{name}: upper end of it; too short, see docs"
     columns["test_score_sd"] = "test_score: sample standard deviation over seeds"
-    for name, (text, _) in _SPREADS.items():
+    for name, text in _SPREADS.items():
         columns[name] = text
         columns[f"{name}_sd"] = f"{name}: sample standard deviation over seeds"
     columns["parameters"] = "trainable parameters of actor and critic together"
@@ -98,10 +94,18 @@ REFERENCE_HEADINGS = (
     *KEY_HEADINGS,
     *("Seeds", "Train score", "Training return", "Parameters", "Env steps/s", "Verified"),
 )
-README_HEADINGS = (
-    *("#", "Group", "Method", "Test score", "IQM", "Train score", "Parameters", "Seeds"),
-    "Verified",
-)
+README_HEADINGS = {
+    "#": "#",
+    "Group": "Group",
+    "Id": "Method",
+    "Test score (95 %)": "Test score",
+    "IQM (95 %)": "IQM",
+    "Train mean": "Train score",
+    "Parameters": "Parameters",
+    "Runs": "Seeds",
+    "Verified": "Verified",
+}
+"""Columns of the short tables, and what they are called there."""
 UNRANKED_HEADINGS = ("Method", "Preset", "Seed", "Test score", "Reasons", "Record")
 PUBLISHED_HEADINGS = (
     *("Name in the paper", "Our id", "Preset", "What", "Value", "Seeds"),
@@ -198,26 +202,12 @@ def to_readme(analysis: TableAnalysis, link: str) -> str:
         link: path of the table's page, relative to the file that shows this.
     """
     table = analysis.table
-    places = {row.key: place for place, row in ranked(table.rows)}
-    rows = [
-        [
-            NONE if (place := places[item.row.key]) is None else str(place),
-            item.group,
-            item.row.key.method,
-            _estimate(item.mean),
-            _estimate(item.iqm),
-            NONE if item.row.train_score is None else f"{item.row.train_score.mean:z,.1f}",
-            NONE if item.row.parameters is None else f"{item.row.parameters:,}",
-            str(len(item.seeds)),
-            "yes" if item.row.verified else "no",
-        ]
-        for item in analysis.rows
-    ]
     heading = f"[{markdown(title(table))}, MuJoCo {markdown(table.key.mujoco)}]({link})"
-    cells = [[markdown(cell) for cell in row] for row in rows]
-    if not cells:
+    rows = _ranked_cells(analysis)
+    if not rows:
         return f"{heading}: no complete row yet.\n"
-    return "\n".join([heading, "", *_grid(README_HEADINGS, cells), ""])
+    cells = [[markdown(row[name]) for name in README_HEADINGS] for row in rows]
+    return "\n".join([heading, "", *_grid(list(README_HEADINGS.values()), cells), ""])
 
 
 def ranked(rows: Sequence[Row]) -> list[tuple[int | None, Row]]:
@@ -244,8 +234,7 @@ def to_csv(analysis: TableAnalysis) -> str:
     writer.writeheader()
     for place, row in ranked(table.rows):
         found = statistics.get(row.key)
-        status = "incomplete" if found is None else "ranked"
-        cells = _csv_row(row, status)
+        cells = _csv_row(row, "incomplete" if found is None else "ranked")
         if found is not None:
             cells |= _csv_statistics(found) | {"rank": str(place), "group": found.group}
         writer.writerow(cells)
@@ -286,43 +275,61 @@ def to_latex(analysis: TableAnalysis) -> str:
 
 
 def _ranked_sections(analysis: TableAnalysis) -> list[_Section]:
-    places = {row.key: place for place, row in ranked(analysis.table.rows)}
-    main = [
-        [
-            str(places[row.row.key]),
-            row.group,
-            *_key_cells(row.row.key),
-            _seeds(row.row),
-            _estimate(row.mean),
-            _estimate(row.iqm),
-            _estimate(row.worst_decile),
-            _yes_or_no(row.row.verified),
-        ]
-        for row in analysis.rows
-    ]
-    more = [
-        [
-            *_key_cells(row.row.key),
-            _spread(row.row.test_score),
-            _spread(row.row.train_score),
-            _spread(row.row.training_return),
-            _estimate(row.curve_area),
-            *_size_and_speed(row.row),
-        ]
-        for row in analysis.rows
-    ]
+    cells = _ranked_cells(analysis)
+    more: list[str] = [MORE]
     headings: tuple[str, ...] = MORE_HEADINGS
-    text = [MORE]
     if analysis.reference is not None:
+        more.append(_normalisation(analysis.reference, len(analysis.normalized_bodies)))
         headings += NORMALIZED_HEADINGS
-        text.append(_normalisation(analysis.reference, len(analysis.normalized_bodies)))
-        for cells, row in zip(more, analysis.rows, strict=True):
-            cells += [_estimate(row.normalized_train, 3), _estimate(row.optimality_gap, 3)]
     return [
-        _Section("Ranking", (EXPLANATION, GROUPS), RANKED_HEADINGS, main),
-        _Section("More numbers", tuple(text), headings, more),
+        _section("Ranking", (EXPLANATION, GROUPS), RANKED_HEADINGS, cells),
+        _section("More numbers", more, headings, cells),
         *_breakdown_sections(analysis),
     ]
+
+
+def _section(
+    title: str, text: Sequence[str], headings: Sequence[str], rows: Sequence[Mapping[str, str]]
+) -> _Section:
+    """Return the named columns of some rows as a section."""
+    cells = [[row[heading] for heading in headings] for row in rows]
+    return _Section(title, tuple(text), tuple(headings), cells)
+
+
+def _ranked_cells(analysis: TableAnalysis) -> list[dict[str, str]]:
+    places = {row.key: place for place, row in ranked(analysis.table.rows)}
+    return [
+        {
+            **_row_cells(item.row),
+            "#": str(places[item.row.key]),
+            "Group": item.group,
+            "Test score (95 %)": _estimate(item.mean),
+            "IQM (95 %)": _estimate(item.iqm),
+            "Worst decile (95 %)": _estimate(item.worst_decile),
+            "Curve area": _estimate(item.curve_area),
+            "Normalised train score": _estimate(item.normalized_train, 3),
+            "Optimality gap": _estimate(item.optimality_gap, 3),
+        }
+        for item in analysis.rows
+    ]
+
+
+def _row_cells(row: Row) -> dict[str, str]:
+    """Return everything that is known of a row before it is analysed, by heading."""
+    train = row.train_score
+    return {
+        **_key_cells(row.key),
+        "Id": row.key.method,
+        "Runs": str(len(row.seeds)),
+        "Seeds": _seeds(row),
+        "Test score": _spread(row.test_score),
+        "Train mean": NONE if train is None else f"{train.mean:z,.1f}",
+        "Train score": _spread(train),
+        "Training return": _spread(row.training_return),
+        "Parameters": NONE if row.parameters is None else f"{row.parameters:,}",
+        "Env steps/s": _spread(row.env_steps_per_s, digits=0),
+        "Verified": _yes_or_no(row.verified),
+    }
 
 
 def _breakdown_sections(analysis: TableAnalysis) -> list[_Section]:
@@ -332,9 +339,10 @@ def _breakdown_sections(analysis: TableAnalysis) -> list[_Section]:
     if not groups:
         return []
     rows = [
-        [*_key_cells(key), *(_spread(scores.get(name)) for name in groups)] for key, scores in found
+        {**_key_cells(key), **{name: _spread(scores.get(name)) for name in groups}}
+        for key, scores in found
     ]
-    return [_Section("Test score by body", (MORE,), (*KEY_HEADINGS, *groups), rows)]
+    return [_section("Test score by body", (MORE,), (*KEY_HEADINGS, *groups), rows)]
 
 
 def _normalisation(reference: RowAnalysis, num_bodies: int) -> str:
@@ -347,19 +355,8 @@ def _normalisation(reference: RowAnalysis, num_bodies: int) -> str:
 
 
 def _reference_section(analysis: TableAnalysis) -> _Section:
-    rows = [
-        [
-            *_key_cells(row.key),
-            _seeds(row),
-            _spread(row.train_score),
-            _spread(row.training_return),
-            *_size_and_speed(row),
-            _yes_or_no(row.verified),
-        ]
-        for row in analysis.table.references
-        if not row.missing
-    ]
-    return _Section("Single-robot references", (REFERENCES, MORE), REFERENCE_HEADINGS, rows)
+    rows = [_row_cells(row) for row in analysis.table.references if not row.missing]
+    return _section("Single-robot references", (REFERENCES, MORE), REFERENCE_HEADINGS, rows)
 
 
 def _published_section(scores: Sequence[PublishedScore]) -> _Section:
@@ -438,13 +435,9 @@ def _latex_cell(cell: str) -> str:
     return text.replace("±", r"$\pm$").replace(NONE, "---")
 
 
-def _key_cells(key: RowKey) -> list[str]:
-    return [f"{key.method} v{key.method_version}", key.preset, key.config_digest[:SHORT_DIGEST]]
-
-
-def _size_and_speed(row: Row) -> list[str]:
-    parameters = NONE if row.parameters is None else f"{row.parameters:,}"
-    return [parameters, _spread(row.env_steps_per_s, digits=0)]
+def _key_cells(key: RowKey) -> dict[str, str]:
+    cells = (f"{key.method} v{key.method_version}", key.preset, key.config_digest[:SHORT_DIGEST])
+    return dict(zip(KEY_HEADINGS, cells, strict=True))
 
 
 def _yes_or_no(value: bool) -> str:
@@ -516,31 +509,27 @@ def _csv_row(row: Row, status: str) -> dict[str, str]:
     }
     if row.missing:  # the seeds and metrics that happen to be there would flatter
         return cells
-    for name, (_, spread) in _SPREADS.items():
-        cells |= _csv_spread(name, spread(row))
+    for name in _SPREADS:
+        cells |= _csv_numbers(name, getattr(row, name))
     return cells
 
 
 def _csv_statistics(row: RowAnalysis) -> dict[str, str]:
     cells: dict[str, str] = {}
-    for name, (_, estimate) in _ESTIMATES.items():
-        cells |= _csv_estimate(name, estimate(row))
-    for name, bootstrap in _BOOTSTRAPS.items():
-        interval = _csv_estimate(f"{name}_bootstrap", bootstrap(row))
-        cells |= {key: text for key, text in interval.items() if key in CSV_DESCRIPTIONS}
-    sd = row.row.test_score.sd if row.row.test_score else None
-    return cells | {"test_score_sd": "" if sd is None else repr(sd)}
+    for name, (attribute, _) in _ESTIMATES.items():
+        cells |= _csv_numbers(name, getattr(row, attribute))
+        if name in _BOOTSTRAPS:
+            bootstrap = _csv_numbers(f"{name}_bootstrap", getattr(row, f"{attribute}_bootstrap"))
+            cells |= {key: text for key, text in bootstrap.items() if key in CSV_DESCRIPTIONS}
+    scores = _csv_numbers("test_score", row.row.test_score)
+    return cells | {"test_score_sd": scores.get("test_score_sd", "")}
 
 
-def _csv_spread(name: str, spread: Spread | None) -> dict[str, str]:
-    if spread is None:
+def _csv_numbers(name: str, value: Estimate | Spread | None) -> dict[str, str]:
+    """Return the fields of a number as cells: its own, and those of its ends or deviation."""
+    if value is None:
         return {}
-    return {name: repr(spread.mean), f"{name}_sd": "" if spread.sd is None else repr(spread.sd)}
-
-
-def _csv_estimate(name: str, estimate: Estimate | None) -> dict[str, str]:
-    if estimate is None:
-        return {}
-    ends = {f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-    texts = {key: "" if end is None else repr(float(end)) for key, end in ends.items()}
-    return {name: repr(float(estimate.value)), **texts}
+    first, *others = fields(value)
+    names = {name: first.name, **{f"{name}_{field.name}": field.name for field in others}}
+    numbers = {key: getattr(value, attribute) for key, attribute in names.items()}
+    return {key: "" if number is None else repr(float(number)) for key, number in numbers.items()}
