@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path, PurePosixPath
 
-from gmc_bench.core.errors import RecordError, StorageError
+from gmc_bench.core.errors import RecordError
 from gmc_bench.core.escape import markdown
 from gmc_bench.leaderboard.aggregate import ComparisonKey, aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
 from gmc_bench.leaderboard.board import Board, read_board
 from gmc_bench.leaderboard.figures import SVG_MARK, draw_figures
 from gmc_bench.leaderboard.site import MethodPage, build_site
+from gmc_bench.leaderboard.site.files import remove_outdated
 from gmc_bench.leaderboard.tables import (
     CSV_COLUMNS,
     LATEX_MARK,
@@ -125,14 +126,12 @@ def build(
         StorageError: a file could not be written or removed.
     """
     found = open_leaderboard(records_dir)
-    root = out_dir / TABLES_FOLDER
-    files = {root / name: data for name, data in render(found).items()}
-    if readme is not None:
-        files[readme] = _readme(readme, found, root)
+    files = _files(found, out_dir, readme)
     for path, data in files.items():
         write_atomic(path, data)
+    root = out_dir / TABLES_FOLDER
     for stale in _stale(root, files):
-        _remove(stale, root)
+        remove_outdated(root, stale.relative_to(root))
     pages: list[Path] = []
     if site is not None:
         pages = build_site(
@@ -152,13 +151,17 @@ def check(records_dir: Path, out_dir: Path, readme: Path | None = None) -> list[
     Raises:
         RecordError: as for `build`.
     """
-    found = open_leaderboard(records_dir)
+    files = _files(open_leaderboard(records_dir), out_dir, readme)
+    changed = [path for path, data in files.items() if _read(path) != data]
+    return sorted([*changed, *_stale(out_dir / TABLES_FOLDER, files)])
+
+
+def _files(found: Leaderboard, out_dir: Path, readme: Path | None) -> dict[Path, bytes]:
     root = out_dir / TABLES_FOLDER
     files = {root / name: data for name, data in render(found).items()}
     if readme is not None:
         files[readme] = _readme(readme, found, root)
-    changed = [path for path, data in files.items() if _read(path) != data]
-    return sorted([*changed, *_stale(root, files)])
+    return files
 
 
 def _no_records(folder: Path, refused: Sequence[RefusedFile]) -> str:
@@ -260,17 +263,3 @@ def _read(path: Path) -> bytes | None:
         return None if path.is_symlink() else path.read_bytes()
     except OSError:  # missing, or a folder with the name of a file
         return None
-
-
-def _remove(path: Path, root: Path) -> None:
-    try:
-        path.unlink()
-        for name in PurePosixPath(path.relative_to(root).as_posix()).parents:
-            folder = root / name
-            if folder == root or any(folder.iterdir()):
-                break
-            folder.rmdir()
-    except OSError as error:
-        raise StorageError(
-            f"cannot remove the outdated table {path}: {error.strerror}; remove it by hand"
-        ) from error

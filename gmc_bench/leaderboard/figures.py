@@ -19,6 +19,7 @@ import numpy as np
 from gmc_bench.core.escape import one_line
 from gmc_bench.core.types import BoolArray, DoubleArray
 from gmc_bench.leaderboard.analysis import Curve, RowAnalysis, TableAnalysis
+from gmc_bench.leaderboard.learning_curve import thinned
 from gmc_bench.leaderboard.tables import GENERATOR
 
 if TYPE_CHECKING:
@@ -87,7 +88,6 @@ _MAX_BODY_CHARACTERS = 18
 _MAX_NUMBERED_ROWS = 20  # more than so many columns leave no room for numbers
 _ROW_INCHES = 0.34
 _MARKED_POINTS = 30  # up to so many points are drawn as dots, so that a short curve is visible
-_CURVE_POINTS = 200  # enough for a width of about 600 pixels
 _OUTLIER_SHARE = 1.25  # of the 98th percentile; scores above share one colour
 _AXIS_MARGIN = 0.75  # of the range of the points: longer intervals end in an arrow
 _LABEL_INCHES = 0.17  # between labels of neighbouring lines
@@ -268,10 +268,7 @@ def _draw_curves(analysis: TableAnalysis) -> "Figure":
 
 
 def _thinned(curve: Curve) -> Curve:
-    count = len(curve.env_steps)
-    if count <= _CURVE_POINTS:
-        return curve
-    kept = np.unique(np.linspace(0, count - 1, _CURVE_POINTS).round().astype(np.int64))
+    kept = thinned(len(curve.env_steps))
     return Curve(
         curve.env_steps[kept],
         curve.mean[kept],

@@ -9,6 +9,9 @@ from gmc_bench.core.types import DoubleArray, IntArray
 from gmc_bench.leaderboard.statistics import Estimate, mean, run_interval, t_quantile
 from gmc_bench.records.schema import CurvePoint
 
+MAX_POINTS = 200
+"""Of a drawn line; more than a width of about 600 pixels shows."""
+
 
 @dataclass(frozen=True, eq=False)
 class Curve:
@@ -21,6 +24,12 @@ class Curve:
     low: DoubleArray | None
     """(G,); `None`, as `high`, for a single run."""
     high: DoubleArray | None
+
+
+def thinned(count: int) -> IntArray:
+    """Return at most 200 of so many places, evenly spaced, with the first and the last."""
+    kept: IntArray = np.linspace(0, count - 1, min(count, MAX_POINTS)).round().astype(np.int64)
+    return kept
 
 
 def common_curves(curves: Sequence[Sequence[CurvePoint]]) -> tuple[IntArray, DoubleArray]:

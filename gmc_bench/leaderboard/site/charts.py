@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gmc_bench.core.types import DoubleArray, IntArray
+from gmc_bench.leaderboard.learning_curve import thinned
 from gmc_bench.leaderboard.statistics import Estimate
 from gmc_bench.leaderboard.tables import NONE
 
-MAX_POINTS = 200  # of a line; more than a screen shows
 BAR_WIDTH = 120.0
 CHART_WIDTH = 640.0
 CHART_HEIGHT = 240.0
@@ -112,7 +112,8 @@ def curve_chart(
         The drawing with at most 200 points; `None` without any finite point.
     """
     steps, mean = np.asarray(env_steps, dtype=float), np.asarray(values, dtype=float)
-    kept = thin(np.flatnonzero(np.isfinite(mean)))
+    kept = np.flatnonzero(np.isfinite(mean))
+    kept = kept[thinned(len(kept))]
     if not len(kept):
         return None
     steps, mean = steps[kept], mean[kept]
@@ -164,14 +165,6 @@ def heat_strip(
         else:
             cells.append(HeatCell(-1, body, short(score)))
     return tuple(cells)
-
-
-def thin(places: IntArray) -> IntArray:
-    """Return at most 200 of some array places, evenly spaced, with the first and the last."""
-    if len(places) <= MAX_POINTS:
-        return places
-    kept: IntArray = places[np.linspace(0, len(places) - 1, MAX_POINTS).round().astype(int)]
-    return kept
 
 
 def short(value: float) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
 from gmc_bench.core.errors import StorageError
 from gmc_bench.records.store import canonical_json, write_atomic
@@ -42,7 +42,7 @@ def write_site(out: Path, files: Mapping[str, bytes]) -> list[Path]:
         if not _holds(out / name, data):
             write_atomic(out / name, data)
     for name in sorted(owned - set(files)):
-        _remove(out, name)
+        remove_outdated(out, PurePath(name))
     write_atomic(out / MANIFEST, _manifest(set(files)))
     return sorted([*(out / name for name in files), out / MANIFEST])
 
@@ -86,18 +86,26 @@ def _holds(path: Path, data: bytes) -> bool:
         return False
 
 
-def _remove(out: Path, name: str) -> None:
-    path = out / name
+def remove_outdated(root: Path, file: PurePath) -> None:
+    """Remove a file below a folder, and the folders inside it that this leaves empty.
+
+    Args:
+        root: the folder.
+        file: relative to it; left alone where a link leads out of the folder.
+
+    Raises:
+        StorageError: it could not be removed.
+    """
+    path = root / file
     try:
-        if not path.resolve().is_relative_to(out.resolve()):  # a folder became a link
+        if not path.resolve().is_relative_to(root.resolve()):  # a folder became a link
             return
         path.unlink(missing_ok=True)
-        for parent in PurePosixPath(name).parents:
-            folder = out / parent
-            if folder == out or not folder.is_dir() or any(folder.iterdir()):
+        for folder in path.parents:
+            if folder == root or not folder.is_dir() or any(folder.iterdir()):
                 break
             folder.rmdir()
     except OSError as error:
         raise StorageError(
-            f"cannot remove the outdated page {path}: {error.strerror}; remove it by hand"
+            f"cannot remove the outdated file {path}: {error.strerror}; remove it by hand"
         ) from error

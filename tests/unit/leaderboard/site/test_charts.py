@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from gmc_bench.leaderboard.learning_curve import MAX_POINTS
 from gmc_bench.leaderboard.site.charts import (
     CHART_HEIGHT,
     CHART_WIDTH,
-    MAX_POINTS,
     bars,
     curve_chart,
     heat_strip,
