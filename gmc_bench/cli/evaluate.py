@@ -62,7 +62,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     from gmc_bench.training.run_folder import RunFolder
 
     folder = RunFolder(parsed.run_dir)  # first, because loading the rest takes seconds
-    from gmc_bench.cli.bars import Bars
+    from gmc_bench.cli.display import Display
     from gmc_bench.experiments import session as sessions
     from gmc_bench.experiments.scoring import score
     from gmc_bench.records.store import read_record
@@ -80,7 +80,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     else:
         digest = read_record(folder.record).weights_digest if folder.record.exists() else None
         model, normalizer = sessions.load_trained(trained, folder, digest)
-    with Bars() as bars:
+    with Display() as display:
         returns = score(
             session,
             model,
@@ -88,7 +88,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
             splits=splits,
             episodes=parsed.episodes,
             sensor_dropout=parsed.sensor_dropout,
-            on_progress=bars,
+            on_progress=display,
         )
     silent = None
     if parsed.sensor_dropout:

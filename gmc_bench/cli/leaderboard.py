@@ -192,7 +192,7 @@ def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 def _verify_one(
     stored: Any, folders: Sequence[Path], parsed: argparse.Namespace, board: Any
 ) -> bool:
-    from gmc_bench.cli.bars import Bars
+    from gmc_bench.cli.display import Display
     from gmc_bench.core.errors import CheckpointError
     from gmc_bench.leaderboard import submission
     from gmc_bench.leaderboard.board import add_verification
@@ -208,8 +208,8 @@ def _verify_one(
             f"{stored.path} is below {', '.join(map(str, folders))}; give the run's folder with "
             f"--runs"
         )
-    with Bars() as bars:
-        found = verify(stored, policy, ranked_only=parsed.ranked_only, on_progress=bars)
+    with Display() as display:
+        found = verify(stored, policy, ranked_only=parsed.ranked_only, on_progress=display)
     count = sum(part.episodes for part in found.parts)
     if found.passed:
         how = "equal" if found.comparison == "exact" else "equal within chance (another machine)"

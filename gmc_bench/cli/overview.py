@@ -1,15 +1,14 @@
-"""What a run of several tasks shows: its plan at the start, one table at the end."""
+"""Overview of several runs: their list at the start, one table at the end."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gmc_bench.cli.output import number, table
-from gmc_bench.experiments.eta import ETA
+from gmc_bench.experiments.eta import ETA, planned
 from gmc_bench.methods import METHODS
 from gmc_bench.records.breakdown import scored
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import protocol_digest
-from gmc_bench.training.plan_folder import Plan, PlannedRun
 from gmc_bench.training.run_config import RunConfig
 
 HEADINGS = (
@@ -24,29 +23,29 @@ HEADINGS = (
 )
 
 
-def describe_plan(plan: Plan, states: Sequence[str], eta: ETA) -> str:
-    """Return a plan as text: one line for all, one per task, and why runs are unofficial.
+def describe_runs(runs: Mapping[str, RunConfig], states: Mapping[str, str], eta: ETA) -> str:
+    """Return runs as text: one line for all, one for each, and why they are unofficial.
 
     Args:
-        plan: the runs.
+        runs: settings by name.
         states: of each run, e.g. `to do`.
         eta: knows the times.
     """
-    steps = sum(run.env_steps for run in plan.runs)
-    shared = ", ".join(_shared([run.config for run in plan.runs]))
-    lines = [f"{len(plan.runs)} runs: {shared}, {steps:,} env steps"]
+    steps = sum(map(planned, runs.values()))
+    shared = ", ".join(_shared(list(runs.values())))
+    lines = [f"{len(runs)} runs: {shared}, {steps:,} env steps"]
     rows = [
         [
-            run.name,
-            _digest(run.config)[:12],
-            f"{run.env_steps:,}",
-            state,
-            "-" if state in ("finished", "failed") else eta.time_of(index),
+            name,
+            _digest(config)[:12],
+            f"{planned(config):,}",
+            states[name],
+            "-" if states[name] in ("finished", "failed") else eta.time_of(name),
         ]
-        for index, (run, state) in enumerate(zip(plan.runs, states, strict=True))
+        for name, config in runs.items()
     ]
     lines.append(table(("run", "protocol", "env steps", "state", "time"), rows))
-    return "\n".join([*lines, *_unofficial(plan)])
+    return "\n".join([*lines, *_unofficial(runs)])
 
 
 def _shared(configs: Sequence[RunConfig]) -> list[str]:
@@ -65,14 +64,14 @@ def _digest(config: RunConfig) -> str:
     return protocol_digest(config.protocol, method, suite, config.task)
 
 
-def _unofficial(plan: Plan) -> list[str]:
+def _unofficial(runs: Mapping[str, RunConfig]) -> list[str]:
     """Return why runs are unofficial, one line per reason, with its tasks unless it is all."""
     tasks: dict[str, list[str]] = {}
-    for run in plan.runs:
-        for reason in run.config.unofficial_reasons:
-            tasks.setdefault(reason, []).append(run.name)
+    for name, config in runs.items():
+        for reason in config.unofficial_reasons:
+            tasks.setdefault(reason, []).append(name)
     return [
-        f"unofficial: {reason}" + ("" if len(names) == len(plan.runs) else f" ({', '.join(names)})")
+        f"unofficial: {reason}" + ("" if len(names) == len(runs) else f" ({', '.join(names)})")
         for reason, names in tasks.items()
     ]
 
@@ -87,16 +86,16 @@ def summary_line(record: RunRecord) -> str:
 
 
 def describe_results(
-    plan: Plan, records: Mapping[str, RunRecord], failures: Mapping[str, str]
+    names: Iterable[str], records: Mapping[str, RunRecord], failures: Mapping[str, str]
 ) -> str:
-    """Return the table of a plan: numbers where a task is finished, else only a word.
+    """Return the table of several runs: numbers where one is finished, else only a word.
 
     Args:
-        plan: the runs.
+        names: of the runs.
         records: of the finished ones, by name.
         failures: why others failed, by name.
     """
-    rows = [_row(run, records.get(run.name), run.name in failures) for run in plan.runs]
+    rows = [_row(name, records.get(name), name in failures) for name in names]
     tested = any(scored(record.returns, "test") for record in records.values())
     lines = [table(HEADINGS, rows), ""]
     if records:
@@ -111,16 +110,16 @@ def describe_results(
     return "\n".join(lines)
 
 
-def _row(run: PlannedRun, record: RunRecord | None, failed: bool) -> list[str]:
+def _row(name: str, record: RunRecord | None, failed: bool) -> list[str]:
     if record is None:
         rest = len(HEADINGS) - 2
-        return [run.name, "failed" if failed else "incomplete", *["-"] * rest]
+        return [name, "failed" if failed else "incomplete", *["-"] * rest]
     train, test = scored(record.returns, "train"), scored(record.returns, "test")
     shown = test or train
     episodes = [episode for item in shown for episode in item.episodes]
     early = [episode for episode in episodes if episode.ended != "time_limit"]
     return [
-        run.name,
+        name,
         number(record.training_return),
         number(_mean_return(train)),
         number(_mean_return(test)),

@@ -64,20 +64,20 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     """Run the verb."""
     parsed.parser.reject_unknown(unknown)
     from gmc_bench import profiling
-    from gmc_bench.cli.bars import Bars
-    from gmc_bench.experiments import resolve as plan
+    from gmc_bench.cli.display import Display
+    from gmc_bench.experiments.resolve import choose_bodies
     from gmc_bench.profiling.report import machine_markdown
     from gmc_bench.suites import SUITES
     from gmc_bench.suites.method_rules import token_spec
     from gmc_bench.tasks import TASKS
 
     suite = SUITES.load(parsed.suite)
-    bodies, why = plan.choose_morphologies(parsed, suite)
+    bodies, why = choose_bodies(parsed.morphologies, suite)
     note(why)
     methods = _methods(parsed)
     all_tasks = parsed.what == "sim" and not parsed.task
     names = [suite.task(parsed.task)] if parsed.task else suite.tasks[: None if all_tasks else 1]
-    bars = Bars()
+    bars = Display()
     settings = [
         profiling.Setting(
             task=task,

@@ -1,18 +1,20 @@
 """`gmc-bench run`: train a method on a suite and score it."""
 
 import argparse
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gmc_bench.cli.output import note, say
 from gmc_bench.cli.parser import Parser, add_settings, add_verb, integer, seconds, settings_given
-from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.errors import ConfigError, GmcBenchError
 
 if TYPE_CHECKING:
-    from gmc_bench.bodies.schema import MorphologySet
-    from gmc_bench.experiments.resolve import Choice
-    from gmc_bench.training.run_config import RunConfig
+    from gmc_bench.cli.display import Display
+    from gmc_bench.experiments.experiment import Experiment
+    from gmc_bench.experiments.spec import ExperimentSpec
+    from gmc_bench.experiments.sweep import Sweep, SweepResult
+    from gmc_bench.records.schema import RunRecord
 
 EXAMPLES = (
     "gmc-bench run --method recmorph --suite unimal --task ft",
@@ -79,7 +81,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
             raise ConfigError(
                 f"--{name} is missing; for example: {EXAMPLES[0]} (see 'gmc-bench list {name}s')"
             )
-    return _start(argv)
+    return _start(argv, dry_run=parsed.dry_run)
 
 
 def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
@@ -89,143 +91,137 @@ def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
             f"--resume takes no other options, got {(others or unknown)[0]!r}; a run continues "
             f"with the settings in its folder"
         )
-    from gmc_bench.training.run_folder import PLAN, RunFolder
+    from gmc_bench.training.run_folder import PLAN
 
     if (parsed.resume / PLAN).is_file():
-        from gmc_bench.training.plan_folder import PlanFolder
+        from gmc_bench.experiments.sweep import Sweep
 
-        with PlanFolder(parsed.resume) as several:
-            from gmc_bench.cli import campaign
+        sweep = Sweep.open(parsed.resume)
+        return run_sweep(sweep, sweep.resume)
+    from gmc_bench.experiments.experiment import Experiment
 
-            return campaign.resume(several)
-    with RunFolder(parsed.resume) as folder:  # first, because loading the rest takes seconds
-        from gmc_bench.cli.report import show
-        from gmc_bench.experiments.session import open_session
-        from gmc_bench.records.store import read_record
-        from gmc_bench.training.run_config import read_run_config
+    experiment = Experiment.open(parsed.resume)
+    return _run(experiment, experiment.resume)
 
-        config = read_run_config(folder.config)
-        if folder.record.exists():
-            show(read_record(folder.record), folder)
-            return 0
-        _execute(open_session(config), folder)
+
+def _start(argv: list[str], *, dry_run: bool) -> int:
+    specs, out = specs_of(argv[1:])
+    if len(specs) > 1:
+        from gmc_bench.experiments.sweep import Sweep
+
+        sweep = Sweep(specs, out=out)
+        note(sweep.resolved[0].why)
+        return preview(sweep) if dry_run else run_sweep(sweep, sweep.run)
+    from gmc_bench.experiments.experiment import Experiment
+
+    experiment = Experiment(specs[0], out=out)
+    note(experiment.resolved.why)
+    if not dry_run:
+        return _run(experiment, experiment.run)
+    from gmc_bench.cli.display import announce
+
+    announce(experiment.config, experiment.resolved.env_steps)
+    say(experiment.config.to_yaml())
     return 0
 
 
-@dataclass(frozen=True)
-class Resolved:
-    """Runs with all settings resolved: one per task."""
-
-    choice: "Choice"
-    bodies: "MorphologySet"
-    why: str
-    """Which bodies and why, one sentence."""
-    configs: "list[RunConfig]"
-    arguments: argparse.Namespace
-
-
-def resolve(words: list[str], bodies: "MorphologySet | None" = None) -> Resolved:
-    """Resolve the options of a run.
+def specs_of(words: list[str]) -> "tuple[list[ExperimentSpec], Path | None]":
+    """Return what the options of a run ask for: one specification per task, and the folder.
 
     Args:
-        words: options as on the command line, without the verb.
-        bodies: the body set, if it is at hand; otherwise it is loaded.
+        words: as on the command line, without the verb.
 
     Raises:
         GmcBenchError: an option is unknown or does not fit.
     """
-    from gmc_bench.experiments import resolve as plan
+    from gmc_bench.experiments.resolve import LOCKED, choose
+    from gmc_bench.experiments.spec import ExperimentSpec, read_settings
     from gmc_bench.tokens.config import TokenConfig
 
     first = Parser(prog="gmc-bench run", allow_abbrev=False, add_help=False)
     add_options(first)
-    choice = plan.choose(first.parse_known_args(words)[0])
+    given = first.parse_known_args(words)[0]
+    spec = ExperimentSpec(
+        method=given.method,
+        suite=given.suite,
+        protocol=given.protocol,
+        preset=given.preset,
+        seed=given.seed,
+        bodies=given.morphologies,
+        precision=given.precision,
+        device=given.device,
+        threads=given.threads,
+        checkpoint_interval=given.checkpoint_interval,
+    )
+    choice = choose(spec)
     # Second stage: now that method and protocol are known, each of their settings is an option.
     parser = Parser(prog="gmc-bench run", allow_abbrev=False)
     add_options(parser)
-    add_settings(parser, choice.protocol, "protocol", "", plan.LOCKED | {"env_steps"})
+    add_settings(parser, choice.protocol, "protocol", "", LOCKED | {"env_steps"})
     add_settings(parser, choice.method_config, f"method {choice.method.id}", "model.", set())
     add_settings(parser, TokenConfig(), "tokens", "tokens.", set())
     arguments, unknown = parser.parse_known_args(words)
     parser.reject_unknown(unknown)
-    named = [choice.suite.task(name) for name in arguments.task or choice.suite.tasks]
-    why = ""
-    if bodies is None:
-        bodies, why = plan.choose_morphologies(arguments, choice.suite)
-    groups = ("model.", "tokens.")
-    given = settings_given(arguments, "")
-    configs = [
-        plan.plan_run(
-            choice,
-            task,
-            bodies,
-            arguments,
-            {name: value for name, value in given.items() if not name.startswith(groups)},
-            *(settings_given(arguments, group) for group in groups),
-        )
-        for task in dict.fromkeys(named)
-    ]
-    return Resolved(choice, bodies, why, configs, arguments)
+    settings = read_settings(arguments.config) if arguments.config is not None else {}
+    settings |= settings_given(arguments, "")
+    if arguments.env_steps is not None:
+        settings["env_steps"] = arguments.env_steps
+    tasks = [choice.suite.task(name) for name in arguments.task or choice.suite.tasks]
+    specs = [spec.replace(task=task, settings=settings) for task in dict.fromkeys(tasks)]
+    return specs, arguments.out
 
 
-def _start(argv: list[str]) -> int:
-    found = resolve(argv[1:])
-    configs, arguments = found.configs, found.arguments
-    note(found.why)
-    if len(configs) > 1:
-        from gmc_bench.cli import campaign
+def preview(sweep: "Sweep") -> int:
+    """Show the runs of a sweep of which nothing was begun: as a table, and all of it as YAML."""
+    from gmc_bench.cli.overview import describe_runs
+    from gmc_bench.experiments.eta import ETA
+    from gmc_bench.experiments.sweep_folder import runs_to_yaml
 
-        if arguments.dry_run:
-            campaign.preview(configs)
-            return 0
-        return campaign.start(configs, found.bodies, arguments.out)
-    if arguments.dry_run:
-        _announce(configs[0], found.choice, found.bodies, None)
-        say(configs[0].to_yaml())
-        return 0
-    return _run_one(configs[0], found.choice, found.bodies, arguments.out)
-
-
-def _run_one(config: Any, choice: Any, bodies: Any, path: Path | None) -> int:
-    from gmc_bench.experiments import resolve as plan
-    from gmc_bench.experiments.session import check_method, open_session
-    from gmc_bench.records.store import write_atomic
-    from gmc_bench.training.run_folder import RunFolder, new_folder
-
-    path = path or new_folder(Path("runs"), plan.run_name(config, choice.method))
-    session = open_session(config, bodies)
-    check_method(session)  # before a folder is made that nobody could use
-    with RunFolder(path, create=True) as folder:
-        write_atomic(folder.config, config.to_yaml().encode())
-        _announce(config, choice, bodies, path)
-        _execute(session, folder)
+    note(describe_runs(sweep.runs, dict.fromkeys(sweep.runs, "to do"), ETA()))
+    say(runs_to_yaml(sweep.runs))
     return 0
 
 
-def _execute(session: Any, folder: Any) -> None:
+def _run(experiment: "Experiment", finish: "Callable[[], RunRecord]") -> int:
+    from gmc_bench.cli.display import Display
+
+    with Display() as display:
+        experiment.subscribe(display)
+        record = finish()
+    from gmc_bench.cli.report import show
+
+    show(record, experiment.folder)
+    return 0
+
+
+def run_sweep(sweep: "Sweep", finish: "Callable[[], SweepResult]") -> int:
+    """Run several runs, shown on stderr, and show the table of their results.
+
+    Args:
+        sweep: the runs.
+        finish: starts or continues them.
+
+    Returns:
+        The exit code: 1 if a run failed.
+    """
+    from gmc_bench.cli.display import Display
+
+    display = Display()
+    sweep.subscribe(display)
     try:
-        from gmc_bench.cli import execution
-
-        execution.execute(session, folder)
-    except KeyboardInterrupt:
-        note(f"\nStopped. Continue with: gmc-bench run --resume {folder.path}")
+        with display:
+            finish()
+    except (KeyboardInterrupt, GmcBenchError, OSError):
+        if display.records:
+            _show_results(sweep, display)
         raise
+    _show_results(sweep, display)
+    return 1 if display.failures else 0
 
 
-def _announce(config: Any, choice: Any, bodies: Any, path: Path | None) -> None:
-    from gmc_bench.suites.method_rules import protocol_digest
-    from gmc_bench.training.independent import planned_steps
+def _show_results(sweep: "Sweep", display: "Display") -> None:
+    from gmc_bench.cli.overview import describe_results
 
-    protocol = config.protocol
-    digest = protocol_digest(protocol, choice.method, choice.suite, config.task)
-    per_body = choice.method.capabilities.per_body
-    steps = planned_steps(protocol, len(bodies.split("train")), per_body=per_body)
-    note(
-        f"method {choice.method.id} (preset {choice.preset}), suite {config.suite}, "
-        f"task {config.task}, protocol {protocol.name} ({digest[:12]}), "
-        f"seed {config.seed}, {steps:,} env steps"
-    )
-    for reason in config.unofficial_reasons:
-        note(f"unofficial: {reason}")
-    if path is not None:
-        note(f"run folder {path}")
+    say()
+    say(describe_results(sweep.runs, display.records, display.failures))
+    say(f"plan folder     {sweep.path}")

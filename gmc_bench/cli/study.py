@@ -1,18 +1,19 @@
 """`gmc-bench study`: train and measure what answers one question, as a table and a picture."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gmc_bench.cli import study_scaling
-from gmc_bench.cli.output import note, say, table
+from gmc_bench.cli.output import say, table
 from gmc_bench.cli.parser import add_verb, integer
 from gmc_bench.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from gmc_bench.cli.study_plan import PlannedArm, Request
     from gmc_bench.evaluation.friction_options import FrictionOptions
-    from gmc_bench.training.plan_folder import PlanFolder
+    from gmc_bench.experiments.sweep import Sweep, SweepResult
 
 EXAMPLES = (
     "gmc-bench study components",
@@ -113,26 +114,19 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         return study_scaling.execute(parsed, unknown)
     study_scaling.reject_options(parsed, parsed.name)
     request = _request(parsed, unknown)
-    from gmc_bench.cli.study_plan import STUDY, as_plan, plan_study
+    from gmc_bench.cli.run import preview
+    from gmc_bench.cli.study_plan import plan_study
 
-    planned, bodies = plan_study(request)
-    plan = as_plan(planned)
-    from gmc_bench.cli import campaign
-
+    sweep, planned = plan_study(request, parsed.out)
     if parsed.dry_run:
-        campaign.preview_plan(plan)
-        return 0
+        return preview(sweep)
     from gmc_bench.cli.study_results import require_measurable
-    from gmc_bench.records.store import write_atomic
-    from gmc_bench.training.plan_folder import PlanFolder
     from gmc_bench.training.run_folder import new_folder
 
-    require_measurable(request, planned, bodies)
-    path = parsed.out or new_folder(Path("studies"), _folder_name(request, planned))
-    with PlanFolder(path, create=True) as folder:
-        write_atomic(folder.path / STUDY, request.to_yaml().encode())
-        folder.write(plan)  # last: a folder that holds it can be continued
-        return _run(request, planned, folder)
+    require_measurable(request, planned, sweep.resolved[0].bodies)
+    sweep.path = sweep.path or new_folder(Path("studies"), _folder_name(request, planned))
+    with sweep.locked(create=True):
+        return _run(request, planned, sweep, sweep.run)
 
 
 def _request(parsed: argparse.Namespace, words: list[str]) -> "Request":
@@ -191,7 +185,7 @@ def _friction(parsed: argparse.Namespace) -> "FrictionOptions":
 def _folder_name(request: "Request", planned: "list[PlannedArm]") -> str:
     from gmc_bench.experiments.method import load_method
 
-    config = planned[0].run.config
+    config = planned[0].config
     method = load_method(request.method).id
     return f"{request.study.id}_{method}_{config.protocol.name}_{config.morphologies}"
 
@@ -208,28 +202,27 @@ def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
     if (parsed.resume / scaling.SETTINGS).is_file():
         return study_scaling.resume(parsed.resume)
-    from gmc_bench.training.plan_folder import PlanFolder, read_plan
+    from gmc_bench.experiments.sweep import Sweep
 
-    with PlanFolder(parsed.resume) as folder:
+    sweep = Sweep.open(parsed.resume)
+    with sweep.locked():
         from gmc_bench.cli.study_plan import STUDY, match, read_request
 
-        request = read_request(folder.path / STUDY)
-        return _run(request, match(request, read_plan(folder.plan)), folder)
+        request = read_request(parsed.resume / STUDY)
+        return _run(request, match(request, sweep), sweep, sweep.resume)
 
 
-def _run(request: "Request", planned: "list[PlannedArm]", folder: "PlanFolder") -> int:
-    from gmc_bench.bodies.sets import load_morphologies
+def _run(
+    request: "Request",
+    planned: "list[PlannedArm]",
+    sweep: "Sweep",
+    finish: "Callable[[], SweepResult]",
+) -> int:
     from gmc_bench.cli import study_results
-    from gmc_bench.cli.campaign import Campaign
-    from gmc_bench.cli.study_plan import as_plan
+    from gmc_bench.cli.display import Display
 
-    bodies = load_morphologies(planned[0].run.config.morphologies)
-    again = f"gmc-bench study --resume {folder.path}"
-    campaign = Campaign(folder, as_plan(planned), bodies, again=again)
-    code = campaign.run(table=False)
-    try:
-        study_results.finish(request, planned, campaign.records, folder)
-    except KeyboardInterrupt:
-        note(f"\nStopped. Continue with: {again}")
-        raise
-    return code
+    with Display(again=f"gmc-bench study --resume {sweep.path}") as display:
+        sweep.subscribe(display)
+        result = finish()
+        study_results.finish(request, planned, result.records, sweep)
+    return 1 if result.failures else 0

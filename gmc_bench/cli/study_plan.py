@@ -6,17 +6,17 @@ from pathlib import Path
 
 import yaml
 
-from gmc_bench.bodies.schema import MorphologySet
-from gmc_bench.cli.run import resolve
+from gmc_bench.cli.run import specs_of
 from gmc_bench.core.config import load_yaml
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.evaluation.friction_options import FrictionOptions
 from gmc_bench.experiments.method import load_method
+from gmc_bench.experiments.spec import ExperimentSpec
+from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.studies.catalogue import get_study
 from gmc_bench.studies.schema import Arm, Study
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.schema import short_name
-from gmc_bench.training.plan_folder import Plan, PlannedRun
 from gmc_bench.training.run_config import RunConfig
 
 STUDY = "study.yaml"
@@ -124,11 +124,13 @@ class PlannedArm:
     arm: Arm
     task: str
     seed: int
-    run: PlannedRun
+    name: str
+    """Of the run, inside the study."""
+    config: RunConfig
 
 
-def plan_study(request: Request) -> tuple[list[PlannedArm], MorphologySet]:
-    """Return the runs of a study, task by task, seed by seed, and the body set of all.
+def plan_study(request: Request, out: Path | None = None) -> tuple[Sweep, list[PlannedArm]]:
+    """Return the runs of a study, task by task, seed by seed.
 
     Raises:
         GmcBenchError: a variant does not fit the method, or an option is wrong.
@@ -138,12 +140,10 @@ def plan_study(request: Request) -> tuple[list[PlannedArm], MorphologySet]:
     protocol = suite.protocol(request.protocol)
     tasks = [suite.task(name) for name in request.tasks or study.tasks] or list(suite.tasks)
     seeds = request.seeds or protocol.seeds
-    configs: dict[tuple[str, str, int], RunConfig] = {}
-    bodies: MorphologySet | None = None
-    arms = request.arms
-    for arm in arms:
+    specs: dict[tuple[str, int, str], ExperimentSpec] = {}
+    for arm in request.arms:
         for seed in seeds:
-            resolved = resolve(
+            found, _ = specs_of(
                 [
                     "--method", request.method_of(arm), "--suite", request.suite,
                     "--task", *tasks, "--seed", str(seed), *_protocol(request),
@@ -153,21 +153,17 @@ def plan_study(request: Request) -> tuple[list[PlannedArm], MorphologySet]:
                     *(f"--tokens.{name}={value}" for name, value in arm.token_changes.items()),
                     *request.words,
                 ],
-                bodies,
             )  # fmt: skip
-            bodies = resolved.bodies
-            for config in resolved.configs:
-                configs[arm.name, config.task, seed] = config
-    assert bodies is not None
-    planned = [
-        PlannedArm(
-            arm, task, seed, PlannedRun(_name(arm, task, seed), configs[arm.name, task, seed])
-        )
+            specs |= {(str(spec.task), seed, arm.name): spec for spec in found}
+    arms = {arm.name: arm for arm in request.arms}
+    chosen = {
+        _name(arms[name], task, seed): specs[task, seed, name]
         for task in dict.fromkeys(tasks)
         for seed in seeds
-        for arm in arms
-    ]
-    return planned, bodies
+        for name in arms
+    }
+    sweep = Sweep(chosen, out=out, files={STUDY: request.to_yaml().encode()})
+    return sweep, match(request, sweep)
 
 
 def _protocol(request: Request) -> Sequence[str]:
@@ -192,28 +188,22 @@ def _name(arm: Arm, task: str, seed: int) -> str:
     return f"{arm.name}_{short_name(task)}_seed{seed}"
 
 
-def as_plan(planned: Sequence[PlannedArm]) -> Plan:
-    """Return the runs as a plan that can be run and continued."""
-    return Plan(tuple(item.run for item in planned))
-
-
-def match(request: Request, plan: Plan) -> list[PlannedArm]:
-    """Return the runs of a stored plan with the variants they belong to.
+def match(request: Request, sweep: Sweep) -> list[PlannedArm]:
+    """Return the runs of a sweep with the variants they belong to.
 
     Raises:
         ConfigError: a run belongs to no variant of the study.
     """
     arms = request.arms
     found: list[PlannedArm] = []
-    for run in plan.runs:
-        config = run.config
+    for name, config in sweep.runs.items():
         for arm in arms:
-            if run.name == _name(arm, config.task, config.seed):
-                found.append(PlannedArm(arm, config.task, config.seed, run))
+            if name == _name(arm, config.task, config.seed):
+                found.append(PlannedArm(arm, config.task, config.seed, name, config))
                 break
         else:
             raise ConfigError(
-                f"the plan has a run {run.name!r}, which is no variant of the study "
+                f"the plan has a run {name!r}, which is no variant of the study "
                 f"{request.study.id!r}; restore the plan"
             )
     return found

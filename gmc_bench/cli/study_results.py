@@ -20,6 +20,7 @@ from gmc_bench.experiments import session as sessions
 from gmc_bench.experiments.resolve import threads_here
 from gmc_bench.experiments.scoring import evaluation_seed
 from gmc_bench.experiments.session import Session
+from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.tap import offers_representations
 from gmc_bench.records.environment import collect_hardware, collect_versions
@@ -30,7 +31,6 @@ from gmc_bench.studies.friction_table import FRICTION_TABLES, friction_table
 from gmc_bench.studies.outcome import Outcome
 from gmc_bench.studies.schema import Study
 from gmc_bench.studies.table import TABLES
-from gmc_bench.training.plan_folder import PlanFolder
 from gmc_bench.training.run_config import read_run_config
 from gmc_bench.training.run_folder import RunFolder
 
@@ -53,7 +53,7 @@ class FinishedRun:
     @property
     def name(self) -> str:
         """Of the run, inside the study."""
-        return self.planned.run.name
+        return self.planned.name
 
     def load(self) -> tuple[Session, ActorCritic, TokenNormalizer]:
         """Return the run's session, policy and observation statistics."""
@@ -80,10 +80,10 @@ def require_measurable(
             f"{did_you_mean(request.body, names)}"
         )
     for item in planned:
-        session = sessions.open_session(item.run.config, bodies)
+        session = sessions.open_session(item.config, bodies)
         sessions.check_method(session)
         if request.study.measure == "friction":
-            study_friction.friction_setting(item.run.config, request.friction)
+            study_friction.friction_setting(item.config, request.friction)
         if request.study.measure == "representation" and not offers_representations(
             sessions.make_policy(session).actor
         ):
@@ -114,7 +114,7 @@ def measure(study: Study, run: FinishedRun) -> dict[str, Any]:
         "versions": collect_versions(),
     }
     if study.measure == "friction":
-        made_with["setting"] = study_friction.friction_setting(run.planned.run.config, run.friction)
+        made_with["setting"] = study_friction.friction_setting(run.planned.config, run.friction)
     path = run.study_folder / MEASURED / f"{run.name}.json"
     if path.exists():
         content, _ = read_sealed(path)
@@ -250,7 +250,7 @@ def finish(
     request: Request,
     planned: Sequence[PlannedArm],
     records: Mapping[str, RunRecord],
-    folder: PlanFolder,
+    sweep: Sweep,
 ) -> None:
     """Measure the finished runs of a study, and write and show what came out.
 
@@ -258,29 +258,30 @@ def finish(
         request: what was asked for.
         planned: all its runs.
         records: of the finished ones, by name.
-        folder: the study's, locked.
+        sweep: the runs.
 
     Raises:
         GmcBenchError: a policy cannot be measured.
         StorageError: a file cannot be written.
     """
-    study = request.study
+    study, folder = request.study, sweep.path
+    assert folder is not None
     finished = {
-        item.run.name: FinishedRun(
-            item, folder.open_run(item.run), records[item.run.name], folder.path, request.friction
+        item.name: FinishedRun(
+            item, sweep[item.name].folder, records[item.name], folder, request.friction
         )
         for item in planned
-        if item.run.name in records
+        if item.name in records
     }
     if study.measure == "gait":
         from gmc_bench.cli.study_gait import compare_gaits
 
-        compare_gaits(request, list(finished.values()), folder.path)
+        compare_gaits(request, list(finished.values()), folder)
         return
     outcomes = []
     for item in planned:
-        run = finished.get(item.run.name)
+        run = finished.get(item.name)
         measured = measure(study, run) if run and study.measure in _MEASURED else {}
         record = run.record if run else None
         outcomes.append(Outcome(item.arm, item.task, item.seed, record, measured))
-    conclude(study, outcomes, folder.path)
+    conclude(study, outcomes, folder)

@@ -109,13 +109,13 @@ def resume(path: Path) -> int:
 
 
 def _run(request: "ScalingRequest", path: Path) -> int:
-    from gmc_bench.cli.bars import Bars
+    from gmc_bench.cli.display import Display
     from gmc_bench.studies import scaling_study as study
     from gmc_bench.studies.scaling import AXES, QUESTION
     from gmc_bench.studies.scaling_table import exponent_table
 
     try:
-        with Bars() as bars:
+        with Display() as bars:
             found = study.run(request, path, bars)
     except KeyboardInterrupt:
         note(f"\nStopped. Continue with: gmc-bench study --resume {path}")

@@ -1,8 +1,21 @@
-"""How long the rest of a plan takes, from nothing but what was measured in its own runs."""
+"""ETA of a sweep, from nothing but what was measured in its own runs."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+from gmc_bench.experiments.events import (
+    Event,
+    IterationFinished,
+    RecordWritten,
+    SweepRunFailed,
+    SweepRunFinished,
+    SweepRunStarted,
+    SweepStarted,
+    TrainingFinished,
+    TrainingStarted,
+)
+from gmc_bench.training.run_config import RunConfig
 
 
 @dataclass
@@ -22,29 +35,61 @@ class _Training:
 
 
 class ETA:
-    """Keeps account of a plan's tasks and estimates the time left.
+    """A listener to a sweep that estimates the time left.
 
     The rest of the present task is estimated from its own speed, later tasks from that of all
     tasks measured, scoring from the tasks scored by this process.
 
     Args:
-        env_steps: planned control steps of each task, in order.
+        env_steps: planned control steps of each task by name, in order; those of a sweep if it is
+            told of its start.
         clock: seconds, for tests.
     """
 
     def __init__(
-        self, env_steps: Sequence[int], clock: Callable[[], float] = time.perf_counter
+        self,
+        env_steps: Mapping[str, int] | None = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._planned = tuple(env_steps)
+        self._planned = dict(env_steps or {})
         self._clock = clock
-        self._open = set(range(len(self._planned)))
-        self._task = 0
+        self._open = set(self._planned)
+        self._task = ""
         self._training: _Training | None = None
         self._measured: list[tuple[int, float]] = []
         self._scoring: list[float] = []
+        self._scored_from = 0.0
 
-    def settle(self, task: int, env_steps: int = 0, seconds: float = 0.0) -> None:
-        """Take a task, by its index, off the list: finished, or failed.
+    def __call__(self, event: Event) -> None:
+        """Take note of what happened."""
+        match event:
+            case SweepStarted():
+                self._planned = {name: planned(config) for name, config in event.runs.items()}
+                self._open = set(self._planned)
+                for name in event.failures:
+                    self.settle(name)
+                for name, record in event.records.items():
+                    self.settle(name, record.env_steps, record.wall_clock_s.total)
+            case SweepRunStarted():
+                self.begin(event.name)
+            case TrainingStarted():
+                self.resume(event.env_steps)
+            case IterationFinished():
+                self.advance(event.env_steps)
+            case TrainingFinished():
+                self._scored_from = self._clock()
+            case RecordWritten():
+                self.scored(self._clock() - self._scored_from)
+            case SweepRunFinished():
+                record = event.record
+                self.settle(event.name, record.env_steps, record.wall_clock_s.total)
+            case SweepRunFailed():
+                self.settle(event.name)
+            case _:
+                pass
+
+    def settle(self, task: str, env_steps: int = 0, seconds: float = 0.0) -> None:
+        """Take a task off the list: finished, or failed.
 
         Args:
             task: which.
@@ -56,7 +101,7 @@ class ETA:
         if env_steps and seconds > 0:
             self._measured.append((env_steps, seconds))
 
-    def begin(self, task: int) -> None:
+    def begin(self, task: str) -> None:
         """Note that a task is begun."""
         self._task = task
         self._training = _Training(0)
@@ -79,9 +124,9 @@ class ETA:
     @property
     def position(self) -> str:
         """Which task it is, e.g. `task 2 of 5`."""
-        return f"task {self._task + 1} of {len(self._planned)}"
+        return f"task {list(self._planned).index(self._task) + 1} of {len(self._planned)}"
 
-    def time_of(self, task: int) -> str:
+    def time_of(self, task: str) -> str:
         """Return how long a whole task takes, training and scoring."""
         speed = self._speed()
         return self._told(None if speed is None else self._planned[task] / speed, 1)
@@ -125,6 +170,11 @@ class ETA:
             return f"at least {duration(training)}"
         mean = sum(self._scoring) / len(self._scoring) if self._scoring else 0.0
         return f"about {duration(training + tasks * mean)}"
+
+
+def planned(config: RunConfig) -> int:
+    """Return the control steps of a run as its protocol has them."""
+    return config.protocol.num_iterations * config.protocol.steps_per_iteration
 
 
 def duration(seconds: float) -> str:

@@ -26,7 +26,17 @@ class RunStarted(Event):
     path: Path
     config: RunConfig
     env_steps: int
-    """Control steps that were done before; 0 for a new run."""
+    """Control steps of the whole run, over all environments."""
+    resumed: bool
+    """Whether the run was begun before."""
+
+
+@dataclass(frozen=True)
+class TrainingStarted(Event):
+    """Training begins, or goes on from the latest checkpoint."""
+
+    env_steps: int
+    """Control steps that were done before; 0 in a new run."""
     env_steps_planned: int
     """Control steps of the whole run, over all environments."""
 

@@ -1,15 +1,15 @@
-"""From what the user asked for to the resolved settings of a run."""
+"""Resolution of a specification into the settings of a run."""
 
-import argparse
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies, resolve_default
-from gmc_bench.core.config import load_yaml, nest, to_dict, with_overrides
+from gmc_bench.core.config import nest, to_dict, with_overrides
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.method import full_name, load_method, source_digest
+from gmc_bench.experiments.spec import GROUPS, ExperimentSpec, flatten
 from gmc_bench.methods import MethodSpec
 from gmc_bench.records.environment import GitState, git_state
 from gmc_bench.suites import SUITES, Protocol, Suite
@@ -18,18 +18,20 @@ from gmc_bench.suites.method_rules import (
     with_method_training,
     with_task_decoder,
 )
+from gmc_bench.suites.schema import short_name
 from gmc_bench.tokens.config import TokenConfig
+from gmc_bench.training.independent import planned_steps
 from gmc_bench.training.run_config import RunConfig
 
 DEFAULT_PRESET = "default"
 """What stands for the preset of a method that has none."""
 LOCKED = {"name", "preset", "seeds"}
-"""Protocol fields that have no option: they identify the protocol."""
+"""Protocol fields that have no setting: they identify the protocol."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Method, suite and protocol as first read from the command line, for no task yet."""
+    """Method, suite and protocol of a specification, for no task yet."""
 
     method_name: str
     method: MethodSpec
@@ -54,8 +56,28 @@ class Choice:
         return with_task_decoder(self.method_config, self.method, self.suite, task)
 
 
-def choose(arguments: argparse.Namespace) -> Choice:
-    """Resolve method, suite and protocol.
+@dataclass(frozen=True)
+class Resolved:
+    """A specification with everything looked up that it leaves out or names."""
+
+    config: RunConfig
+    choice: Choice
+    bodies: MorphologySet
+    why: str
+    """Which bodies and why, one sentence."""
+
+    @property
+    def env_steps(self) -> int:
+        """Control steps of the whole run, over all environments."""
+        return planned_steps(
+            self.config.protocol,
+            len(self.bodies.split("train")),
+            per_body=self.choice.method.capabilities.per_body,
+        )
+
+
+def choose(spec: ExperimentSpec) -> Choice:
+    """Look up method, suite and protocol.
 
     Raises:
         UnknownNameError: a name is not registered.
@@ -63,26 +85,50 @@ def choose(arguments: argparse.Namespace) -> Choice:
         PluginError: the method cannot be loaded, has the id of another one, or changes rules that
             are the suite's.
     """
-    method = load_method(arguments.method)
-    suite = SUITES.load(arguments.suite)
-    base = suite.protocol(arguments.protocol)
+    method = load_method(spec.method)
+    suite = SUITES.load(spec.suite)
+    base = suite.protocol(spec.protocol)
     protocol = with_method_training(base, method)
-    preset = arguments.preset or base.preset
-    if preset not in method.presets and (method.presets or arguments.preset):
-        asks = "" if arguments.preset else f", which the protocol {protocol.name!r} asks for"
+    preset = spec.preset or base.preset
+    if preset not in method.presets and (method.presets or spec.preset):
+        asks = "" if spec.preset else f", which the protocol {protocol.name!r} asks for"
         known = ", ".join(sorted(method.presets)) or "none"
         raise ConfigError(f"method {method.id!r} has no preset {preset!r}{asks}; known: {known}")
-    name = full_name(arguments.method)
+    name = full_name(spec.method)
     protocol = replace(protocol, preset=preset)
     return Choice(name, method, suite, protocol, preset if method.presets else DEFAULT_PRESET)
 
 
-def choose_morphologies(arguments: argparse.Namespace, suite: Suite) -> tuple[MorphologySet, str]:
-    """Return the bodies to use, and one sentence that says which and why."""
-    if arguments.morphologies is None:
+def choose_task(spec: ExperimentSpec, suite: Suite) -> str:
+    """Return the full id of a specification's task.
+
+    Raises:
+        ConfigError: the suite has no such task, or several where none is named.
+    """
+    if spec.task is not None:
+        return suite.task(spec.task)
+    if len(suite.tasks) > 1:
+        known = ", ".join(map(short_name, suite.tasks))
+        raise ConfigError(f"the suite {suite.id!r} has several tasks; name one of them: {known}")
+    return suite.tasks[0]
+
+
+def choose_bodies(name: str | None, suite: Suite) -> tuple[MorphologySet, str]:
+    """Return the body set to train on, and one sentence that says which and why.
+
+    Args:
+        name: the set that is asked for; `None` is the suite's.
+        suite: says which sets it prefers.
+
+    Raises:
+        UnknownNameError: no set of this name is known.
+        MorphologySetError: the set cannot be had here.
+        ConfigError: it holds variations, which are not trained on.
+    """
+    if name is None:
         set_id, why = resolve_default(suite.default_morphologies)
         return load_morphologies(set_id), why
-    bodies = load_morphologies(arguments.morphologies)
+    bodies = load_morphologies(name)
     if "+" in bodies.id:
         raise ConfigError(
             f"{bodies.id} holds variations for 'gmc-bench evaluate --morphologies'; train on "
@@ -91,77 +137,63 @@ def choose_morphologies(arguments: argparse.Namespace, suite: Suite) -> tuple[Mo
     return bodies, f"Using {bodies.id}, as asked for."
 
 
-def plan_run(
-    choice: Choice,
-    task: str,
-    bodies: MorphologySet,
-    arguments: argparse.Namespace,
-    protocol_changes: dict[str, Any],
-    method_changes: dict[str, Any],
-    token_changes: dict[str, Any],
-) -> RunConfig:
-    """Return the resolved settings of one run.
+def resolve(spec: ExperimentSpec, bodies: tuple[MorphologySet, str] | None = None) -> Resolved:
+    """Return the settings of the run that a specification asks for.
 
     Args:
-        choice: method, suite and protocol.
-        task: full task id.
-        bodies: the body set.
-        arguments: the common options.
-        protocol_changes: dotted names to values, from `--config` and options.
-        method_changes: the same for the method's settings.
-        token_changes: the same for how bodies are shown.
+        spec: the specification.
+        bodies: what `choose_bodies` returns, if that is at hand.
 
     Raises:
-        ConfigError: a change does not fit.
+        GmcBenchError: a name is unknown, or a setting does not fit.
     """
-    protocol_changes, method_changes = dict(protocol_changes), dict(method_changes)
-    if arguments.config is not None:
-        content = load_yaml(arguments.config)
-        model, shown = content.pop("model", {}), content.pop("tokens", {})
-        if not isinstance(model, dict):
-            raise ConfigError(
-                f"'model' in {arguments.config} must hold the method's settings, got {model!r}"
-            )
-        if not isinstance(shown, dict):
-            raise ConfigError(
-                f"'tokens' in {arguments.config} must hold how bodies are shown, got {shown!r}"
-            )
-        token_changes = {**shown, **token_changes}
-        method_changes = {**_flat(model), **method_changes}
-        protocol_changes = {**_flat(content), **protocol_changes}
-    if arguments.env_steps is not None:
-        protocol_changes["env_steps"] = arguments.env_steps
-    for name in protocol_changes:
-        if name in LOCKED:
-            raise ConfigError(
-                f"the protocol's {name!r} cannot be changed; choose another --protocol"
-            )
-    rules = with_method_budget(choice.rules(task), choice.method, len(bodies.split("train")))
-    protocol = with_overrides(rules, nest(protocol_changes))
+    choice = choose(spec)
+    task = choose_task(spec, choice.suite)
+    found, why = bodies or choose_bodies(spec.bodies, choice.suite)
+    changes = _by_group(spec)
+    rules = with_method_budget(choice.rules(task), choice.method, len(found.split("train")))
+    protocol = with_overrides(rules, nest(changes["protocol"]))
     settings = choice.settings(task)
-    method_config = with_overrides(settings, nest(method_changes))
-    tokens = with_overrides(TokenConfig(), token_changes)
-    seed = arguments.seed if arguments.seed is not None else protocol.seeds[0]
-    return RunConfig(
+    method_config = with_overrides(settings, nest(changes["model"]))
+    tokens = with_overrides(TokenConfig(), nest(changes["tokens"]))
+    seed = protocol.seeds[0] if spec.seed is None else spec.seed
+    config = RunConfig(
         method=choice.method_name,
         method_config=to_dict(method_config),
         method_source_digest=source_digest(choice.method_name),
         suite=choice.suite.id,
         task=task,
-        morphologies=bodies.id,
-        morphologies_digest=bodies.digest,
+        morphologies=found.id,
+        morphologies_digest=found.digest,
         protocol=protocol,
         seed=seed,
         tokens=tokens,
-        precision=arguments.precision,
+        precision=spec.precision,
         unofficial_reasons=_reasons(choice, (rules, protocol), (settings, method_config), seed)
         + tuple(f"the tokens' {name} was changed" for name in changed(TokenConfig(), tokens))
-        + ((f"the networks ran in {arguments.precision}",) * (arguments.precision != "float32")),
-        device=check_device(arguments.device),
-        threads=check_threads(arguments.threads),
-        checkpoint_interval_s=arguments.checkpoint_interval,
+        + ((f"the networks ran in {spec.precision}",) * (spec.precision != "float32")),
+        device=check_device(spec.device),
+        threads=check_threads(spec.threads),
+        checkpoint_interval_s=spec.checkpoint_interval,
         git_commit=checkout().commit,
     )
+    return Resolved(config, choice, found, why)
+
+
+def _by_group(spec: ExperimentSpec) -> dict[str, dict[str, Any]]:
+    """Return a specification's settings for the protocol, the method and the tokens."""
+    found: dict[str, dict[str, Any]] = {"protocol": {}, **{name: {} for name in GROUPS}}
+    for name, value in spec.settings.items():
+        group, _, rest = name.partition(".")
+        if name in LOCKED:
+            raise ConfigError(
+                f"the protocol's {name!r} cannot be changed; choose another --protocol"
+            )
+        if group in GROUPS and rest:
+            found[group][rest] = value
+        else:
+            found["protocol"][name] = value
+    return found
 
 
 def _reasons(
@@ -184,18 +216,8 @@ def _reasons(
 
 def changed(before: Any, after: Any) -> list[str]:
     """Return the dotted names of settings that differ between two configurations."""
-    old, new = _flat(to_dict(before)), _flat(to_dict(after))
+    old, new = flatten(to_dict(before)), flatten(to_dict(after))
     return sorted(name for name in new if new[name] != old.get(name))
-
-
-def _flat(content: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in content.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
 
 
 def checkout() -> GitState:

@@ -19,6 +19,7 @@ from gmc_bench.suites.method_rules import token_spec
 from gmc_bench.tasks import TASKS, Task, TaskBase
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.checkpoint import decode_tensors
+from gmc_bench.training.independent import planned_steps
 from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.run_folder import RunFolder
 
@@ -32,6 +33,15 @@ class Session:
     task: TaskBase
     bodies: MorphologySet
     spec: TokenSpec
+
+    @property
+    def env_steps(self) -> int:
+        """Control steps of the whole run, over all environments."""
+        return planned_steps(
+            self.config.protocol,
+            len(self.bodies.split("train")),
+            per_body=self.method.capabilities.per_body,
+        )
 
 
 def open_session(config: RunConfig, bodies: MorphologySet | None = None) -> Session:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gmc_bench.core.errors import StorageError
-from gmc_bench.training.plan_folder import PlanFolder
+from gmc_bench.experiments.sweep_folder import SweepFolder
 from gmc_bench.training.ppo import TrainingDivergedError
 from gmc_bench.training.run_folder import RunFolder
 from gmc_bench.training.trainer import Trainer
@@ -243,7 +243,7 @@ def test_a_finished_plan_shows_its_table_again(here, suite):
 @pytest.mark.parametrize("folder", [".", "ft"])
 def test_folders_in_use_are_refused(here, suite, folder):
     used = suite.path / folder
-    with (PlanFolder if folder == "." else RunFolder)(used):
+    with (SweepFolder if folder == "." else RunFolder)(used):
         captured = here("run", "--resume", used, code=2)
     assert captured.out == ""
     assert captured.err == (

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from gmc_bench.cli.overview import describe_plan, describe_results, summary_line
+from gmc_bench.cli.overview import describe_results, describe_runs, summary_line
 from gmc_bench.experiments.eta import ETA
+from gmc_bench.experiments.sweep_folder import name_runs
 from gmc_bench.records.schema import BodyReturns, Episode
 from gmc_bench.suites.unimal import SUITE
-from gmc_bench.training.plan_folder import make_plan
 from gmc_bench.training.run_config import read_run_config
 
 RUN = ("run", "--method", "recmorph", "--suite", "unimal", "--protocol", "smoke", "--threads", "1")
@@ -90,7 +90,7 @@ def plan(gmc, tmp_path):
         assert code == 0
         (tmp_path / "config.yaml").write_text(out)
         configs.append(read_run_config(tmp_path / "config.yaml"))
-    return make_plan(configs)
+    return name_runs(configs)
 
 
 def record(returns):
@@ -149,8 +149,8 @@ def test_a_method_without_test_scores_is_told_by_its_train_episodes(plan):
 
 
 def test_the_plan_tells_times_once_a_task_is_measured(plan):
-    eta = ETA([8192, 8192])
-    eta.settle(0, 8192, 600)
-    lines = describe_plan(plan, ["finished", "to do"], eta).splitlines()
+    eta = ETA({"ft": 8192, "incline": 8192})
+    eta.settle("ft", 8192, 600)
+    lines = describe_runs(plan, {"ft": "finished", "incline": "to do"}, eta).splitlines()
     assert lines[3].split()[-2:] == ["finished", "-"]
     assert lines[4].endswith("at least 10 min")

@@ -1,4 +1,4 @@
-"""A plan of several runs: written, read back, refused where it was changed."""
+"""The list of several runs: written, read back, refused where it was changed."""
 
 from dataclasses import replace
 
@@ -6,8 +6,9 @@ import pytest
 import yaml
 
 from gmc_bench.core.errors import ConfigError, RecordError, RunFolderError
+from gmc_bench.experiments.eta import planned
+from gmc_bench.experiments.sweep_folder import SweepFolder, name_runs, read_runs
 from gmc_bench.suites.unimal import SUITE
-from gmc_bench.training.plan_folder import PlanFolder, make_plan, read_plan
 from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.run_folder import RunFolder
 
@@ -29,29 +30,43 @@ def config(task):
 
 
 @pytest.fixture
-def plan():
-    return make_plan([config(task) for task in TASKS])
+def runs():
+    return name_runs([config(task) for task in TASKS])
 
 
 @pytest.fixture
-def folder(tmp_path, plan):
-    with PlanFolder(tmp_path / "plan", create=True) as found:
-        found.write(plan)
+def folder(tmp_path, runs):
+    with SweepFolder(tmp_path / "plan", create=True) as found:
+        found.write(runs)
         yield found
 
 
-def test_a_plan_is_read_back_as_it_was_written(folder, plan):
-    assert read_plan(folder.plan) == plan
-    assert [run.name for run in plan.runs] == ["ft", "incline"]
-    assert [run.env_steps for run in plan.runs] == [8192, 8192]
+def test_a_plan_is_read_back_as_it_was_written(folder, runs):
+    assert read_runs(folder.plan) == runs
+    assert list(runs) == ["ft", "incline"]
+    assert [planned(item) for item in runs.values()] == [8192, 8192]
     content = yaml.safe_load(folder.plan.read_text())
     assert (content["method"], content["protocol"], content["seed"]) == ("recmorph", "smoke", 3)
     assert "&id" not in folder.plan.read_text()  # no task's settings point into another's
 
 
 def test_tasks_of_one_short_name_keep_their_full_ids():
-    plan = make_plan([config("unimal-ft-v1"), config("unimal-ft-v2")])
-    assert [run.name for run in plan.runs] == ["unimal-ft-v1", "unimal-ft-v2"]
+    found = name_runs([config("unimal-ft-v1"), config("unimal-ft-v2")])
+    assert list(found) == ["unimal-ft-v1", "unimal-ft-v2"]
+
+
+def test_runs_are_named_by_what_tells_them_apart():
+    one, two = config("unimal-ft-v1"), replace(config("unimal-ft-v1"), seed=4)
+    assert list(name_runs([one])) == ["ft"]
+    assert list(name_runs([one, two])) == ["seed3", "seed4"]
+    other = replace(config("unimal-incline-v1"), method="metamorph", morphologies="more")
+    assert list(name_runs([one, two, other])) == [
+        "recmorph_ft_tiny_seed3",
+        "recmorph_ft_tiny_seed4",
+        "metamorph_incline_more_seed3",
+    ]
+    with pytest.raises(ConfigError, match="differ in neither method, task, bodies, preset nor"):
+        name_runs([one, replace(one, precision="bfloat16")])
 
 
 def damaged(content, way):
@@ -86,41 +101,41 @@ def test_a_changed_plan_is_refused(folder, way, reason):
     damaged(content, way)
     folder.plan.write_text(yaml.safe_dump(content))
     with pytest.raises(ConfigError, match=reason):
-        read_plan(folder.plan)
+        read_runs(folder.plan)
 
 
-def test_a_run_is_begun_with_its_settings_and_finished_with_its_record(folder, plan):
-    run = plan.runs[0]
-    assert not folder.was_begun(run)
-    assert folder.read_finished(run) is None
-    with folder.open_run(run) as made:
-        made.config.write_text(run.config.to_yaml())
-    assert folder.was_begun(run)
-    assert folder.read_finished(run) is None
+def test_a_run_is_begun_with_its_settings_and_finished_with_its_record(folder, runs):
+    run = ("ft", runs["ft"])
+    assert not folder.was_begun("ft")
+    assert folder.read_finished(*run) is None
+    with folder.open_run(*run) as made:
+        made.config.write_text(runs["ft"].to_yaml())
+    assert folder.was_begun("ft")
+    assert folder.read_finished(*run) is None
     made.record.write_text("{}")
     with pytest.raises(RecordError):
-        folder.read_finished(run)
+        folder.read_finished(*run)
 
 
-def test_the_run_of_other_settings_is_not_taken_for_the_planned_one(folder, plan):
-    run = plan.runs[0]
-    with folder.open_run(run) as made:
-        made.config.write_text(replace(run.config, seed=4).to_yaml())
+def test_the_run_of_other_settings_is_not_taken_for_the_planned_one(folder, runs):
+    run = ("ft", runs["ft"])
+    with folder.open_run(*run) as made:
+        made.config.write_text(replace(runs["ft"], seed=4).to_yaml())
     with pytest.raises(RunFolderError, match=r"has other settings than .* has for 'ft'; put"):
-        folder.open_run(run)
-    made.config.write_text(replace(run.config, threads=2).to_yaml())
-    folder.open_run(run)  # the machine may be another one
+        folder.open_run(*run)
+    made.config.write_text(replace(runs["ft"], threads=2).to_yaml())
+    folder.open_run(*run)  # the machine may be another one
 
 
 def test_one_process_at_a_time(folder):
-    with pytest.raises(RunFolderError, match="in use"), PlanFolder(folder.path):
+    with pytest.raises(RunFolderError, match="in use"), SweepFolder(folder.path):
         pass
 
 
-def test_the_folder_of_several_runs_is_not_the_folder_of_one(folder, plan):
+def test_the_folder_of_several_runs_is_not_the_folder_of_one(folder, runs):
     with pytest.raises(RunFolderError, match=r"give the folder of one of them .*none was begun"):
         RunFolder(folder.path)
-    with folder.open_run(plan.runs[1]) as made:
-        made.config.write_text(plan.runs[1].config.to_yaml())
+    with folder.open_run("incline", runs["incline"]) as made:
+        made.config.write_text(runs["incline"].to_yaml())
     with pytest.raises(RunFolderError, match=r"below it \(incline\)"):
         RunFolder(folder.path)

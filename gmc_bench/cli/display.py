@@ -1,0 +1,160 @@
+"""Display of experiments: listens to their events and shows them on stderr."""
+
+import time
+from types import TracebackType
+from typing import Any, Self
+
+from gmc_bench.cli.output import note, number
+from gmc_bench.cli.overview import describe_runs, summary_line
+from gmc_bench.experiments import events
+from gmc_bench.experiments.eta import ETA, duration
+from gmc_bench.methods import METHODS
+from gmc_bench.records.schema import RunRecord
+from gmc_bench.suites import SUITES
+from gmc_bench.suites.method_rules import protocol_digest
+from gmc_bench.training.run_config import RunConfig
+
+TASK_BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt}{postfix}"
+"""Of a task of several: its speed makes way for the time left for all, to fit 80 columns."""
+
+
+class Display:
+    """Shows what runs and sweeps tell; a context that ends what is being shown.
+
+    Args:
+        again: the command that continues what is shown, for those who interrupt it; without one,
+            it is that of the folder.
+    """
+
+    def __init__(self, again: str | None = None) -> None:
+        self._again = again
+        self._path: Any = None
+        self._eta: ETA | None = None
+        self._names: list[str] = []
+        self._began = 0.0
+        self._bar: Any = None
+        self._what = ""
+        self.records: dict[str, RunRecord] = {}
+        """Of a sweep, those that are there, by name."""
+        self.failures: dict[str, str] = {}
+        """Of a sweep, why others are not, by name."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._close()
+        if isinstance(error, KeyboardInterrupt) and (self._again or self._path):
+            again = self._again or f"gmc-bench run --resume {self._path}"
+            note(f"\nStopped. Continue with: {again}")
+
+    def __call__(self, event: events.Event) -> None:
+        """Show one event."""
+        if self._eta is not None:
+            self._eta(event)
+        match event:
+            case events.Progress():
+                self._progress(event)
+            case events.RunStarted() if self._eta is None:
+                self._path = event.path
+                if not event.resumed:
+                    announce(event.config, event.env_steps)
+                    note(f"run folder {event.path}")
+            case events.TrainingStarted():
+                self._train(event)
+            case events.IterationFinished():
+                if self._eta is not None:
+                    self._bar.set_description_str(self._eta.headline(), refresh=False)
+                self._bar.set_postfix_str(f"return {number(event.mean_return)}", refresh=False)
+                self._bar.update(event.env_steps - self._bar.n)
+            case events.TrainingFinished():
+                self._close()
+            case _:
+                self._sweep(event)
+
+    def _progress(self, event: events.Progress) -> None:
+        if self._bar is None or self._what != event.what:
+            self._open(event.what, event.total, event.unit)
+        self._bar.update(event.done - self._bar.n)
+        if event.done == event.total:
+            self._close()
+
+    def _train(self, event: events.TrainingStarted) -> None:
+        if event.env_steps:
+            note(f"Continuing at {event.env_steps:,} of {event.env_steps_planned:,} env steps.")
+        self._open(
+            self._eta.headline() if self._eta else "train",
+            event.env_steps_planned,
+            "step",
+            initial=event.env_steps,
+            unit_scale=True,
+            bar_format=TASK_BAR if self._eta else None,
+        )
+
+    def _open(self, what: str, total: int | None, unit: str, **options: Any) -> None:
+        from tqdm import tqdm
+
+        self._close()
+        self._bar, self._what = tqdm(total=total, unit=unit, desc=what, **options), what
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def _sweep(self, event: events.Event) -> None:
+        match event:
+            case events.SweepStarted():
+                self._eta = ETA()
+                self._eta(event)
+                self._names, self._path = list(event.runs), event.path
+                self.records |= event.records
+                self.failures |= event.failures
+                note(describe_runs(event.runs, event.states, self._eta))
+                note(f"plan folder {event.path}")
+            case events.SweepRunStarted():
+                self._began = time.perf_counter()
+                note(f"\n{self._label(event.name)}")
+            case events.SweepRunKept():
+                label = self._label(event.name)
+                note(f"\n{label} was finished before: {summary_line(event.record)}")
+            case events.SweepRunFailed():
+                self._failed(event)
+            case events.SweepRunFinished() if self._eta is not None:
+                self.records[event.name] = event.record
+                took = duration(time.perf_counter() - self._began)
+                label = self._label(event.name)
+                note(f"{label} done in {took}: {summary_line(event.record)}")
+                note(f"time left for all: {self._eta.time_left()}")
+            case _:
+                pass
+
+    def _failed(self, event: events.SweepRunFailed) -> None:
+        self._close()
+        before = "\n" if event.name in self.failures else ""  # nothing of it was shown yet
+        self.failures[event.name] = event.reason
+        if event.trace is not None:
+            note(event.trace)
+        note(f"{before}{self._label(event.name)} failed: {event.reason}")
+
+    def _label(self, name: str) -> str:
+        return f"task {self._names.index(name) + 1} of {len(self._names)} ({name})"
+
+
+def announce(config: RunConfig, env_steps: int) -> None:
+    """Show what will be run."""
+    method, suite, protocol = METHODS.load(config.method), SUITES.get(config.suite), config.protocol
+    digest = protocol_digest(protocol, method, suite, config.task)
+    preset = protocol.preset if method.presets else "default"
+    note(
+        f"method {method.id} (preset {preset}), suite {config.suite}, "
+        f"task {config.task}, protocol {protocol.name} ({digest[:12]}), "
+        f"seed {config.seed}, {env_steps:,} env steps"
+    )
+    for reason in config.unofficial_reasons:
+        note(f"unofficial: {reason}")

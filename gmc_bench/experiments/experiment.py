@@ -1,0 +1,193 @@
+"""Experiment: one run in a folder of its own, from its specification to its record."""
+
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from gmc_bench.core.errors import ConfigError, RunFolderError
+from gmc_bench.experiments.events import Listener, Listeners, RunStarted
+from gmc_bench.experiments.resolve import Resolved, resolve, run_name
+from gmc_bench.experiments.spec import ExperimentSpec
+from gmc_bench.records.store import read_record, write_atomic
+from gmc_bench.training.run_config import RunConfig, read_run_config
+from gmc_bench.training.run_folder import RunFolder, is_unused, new_folder
+
+if TYPE_CHECKING:
+    from gmc_bench.bodies.schema import MorphologySet
+    from gmc_bench.experiments.session import Session
+    from gmc_bench.records.schema import RunRecord
+
+RUNS = Path("runs")
+"""Where folders go that nobody names."""
+
+
+class Experiment:
+    """One run in a folder of its own.
+
+    ```python
+    record = Experiment(method="recmorph", suite="unimal", task="ft", protocol="smoke").run()
+    ```
+
+    Args:
+        spec: what to run; or its fields as keywords.
+        out: the run's folder; by default a new one under `runs/`.
+        on_event: is told what happens, see `gmc_bench.experiments.events`.
+        fields: of `ExperimentSpec`, in place of `spec` or to change it.
+
+    Raises:
+        ConfigError: a field is missing, unknown or does not fit.
+    """
+
+    def __init__(
+        self,
+        spec: ExperimentSpec | None = None,
+        *,
+        out: Path | str | None = None,
+        on_event: Listener | None = None,
+        **fields: Any,
+    ) -> None:
+        self.spec: ExperimentSpec | None = (
+            ExperimentSpec.from_dict(fields) if spec is None else spec.replace(**fields)
+        )
+        """What was asked for; none if the experiment was opened from its folder."""
+        self.path = None if out is None else Path(out)
+        """The run's folder; none as long as none was named or made."""
+        self._emit = Listeners(on_event)
+        self._bodies: MorphologySet | None = None
+
+    @classmethod
+    def open(
+        cls,
+        path: Path | str,
+        *,
+        bodies: "MorphologySet | None" = None,
+        on_event: Listener | None = None,
+    ) -> Self:
+        """Return the experiment that a run folder holds, finished or not.
+
+        Args:
+            path: the folder.
+            bodies: its body set, if that is at hand; otherwise it is loaded when needed.
+            on_event: is told what happens.
+
+        Raises:
+            RunFolderError: it is not a run folder.
+        """
+        experiment = cls.__new__(cls)
+        experiment.spec, experiment._bodies = None, bodies
+        experiment.path = RunFolder(Path(path)).path
+        experiment._emit = Listeners(on_event)
+        return experiment
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Tell a function of what happens from now on; return one that ends that."""
+        return self._emit.subscribe(listener)
+
+    @cached_property
+    def resolved(self) -> Resolved:
+        """The specification with its names looked up.
+
+        Raises:
+            GmcBenchError: a name is unknown, or a setting does not fit.
+        """
+        if self.spec is None:
+            raise ConfigError(
+                f"{self.path} holds the settings of a run, not what was asked for; use 'config'"
+            )
+        return resolve(self.spec)
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """The resolved settings of the run.
+
+        Raises:
+            GmcBenchError: they cannot be resolved or read.
+        """
+        if self.spec is None:
+            return read_run_config(self.folder.config)
+        return self.resolved.config
+
+    @cached_property
+    def session(self) -> "Session":
+        """The run with method, task and bodies loaded.
+
+        Raises:
+            GmcBenchError: the body set or the method is not here, or not the one the run had.
+        """
+        from gmc_bench.experiments.session import open_session
+
+        return open_session(
+            self.config, self._bodies if self.spec is None else self.resolved.bodies
+        )
+
+    @property
+    def folder(self) -> RunFolder:
+        """The run's folder.
+
+        Raises:
+            RunFolderError: nothing was begun.
+        """
+        if self.path is None:
+            raise RunFolderError("the experiment has no folder yet; run it first, or name one")
+        return RunFolder(self.path)
+
+    def run(self) -> "RunRecord":
+        """Run from the start to the record, in a new folder.
+
+        Raises:
+            GmcBenchError: the experiment cannot be run, or not finished.
+        """
+        from gmc_bench.experiments.session import check_method
+
+        if self.spec is None:
+            raise RunFolderError(f"{self.path} already holds a run; use resume")
+        session = self.session
+        check_method(session)  # before a folder is made that nobody could use
+        self.path = self.path or new_folder(RUNS, run_name(self.config, session.method))
+        with RunFolder(self.path, create=True) as folder:
+            write_atomic(folder.config, self.config.to_yaml().encode())
+            return self._finish(folder, resumed=False)
+
+    def resume(self) -> "RunRecord":
+        """Finish what lies in the folder, or start it; a finished run is left as it is.
+
+        Raises:
+            RunFolderError: the folder is in use, or holds something else.
+            GmcBenchError: the experiment cannot be run, or not finished.
+        """
+        if self.spec is not None and (
+            self.path is None or not self.path.exists() or is_unused(self.path)
+        ):
+            return self.run()
+        with self.folder as folder:
+            self._require_same(folder)
+            if folder.record.exists():
+                return read_record(folder.record)
+            return self._finish(folder, resumed=True)
+
+    def _require_same(self, folder: RunFolder) -> None:
+        """Raise unless the folder's run is the one that is asked for."""
+        found = read_run_config(folder.config)
+        if (found.identity(), found.seed) != (self.config.identity(), self.config.seed):
+            raise RunFolderError(
+                f"{folder.path} holds a run with other settings; choose another 'out', or continue "
+                f"it with Experiment.open"
+            )
+        self.config = found  # threads and checkpoints are those of the folder
+        self.__dict__.pop("session", None)
+
+    def _finish(self, folder: RunFolder, *, resumed: bool) -> "RunRecord":
+        from gmc_bench.experiments.execution import execute
+
+        self._emit(RunStarted(folder.path, self.config, self.session.env_steps, resumed))
+        return execute(self.session, folder, self._emit)
+
+    @property
+    def record(self) -> "RunRecord":
+        """The record of the finished run.
+
+        Raises:
+            RecordError: there is none yet, or it is damaged.
+        """
+        return read_record(self.folder.record)

@@ -1,0 +1,142 @@
+"""Specification of an experiment: what was asked for, before any name is looked up."""
+
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from gmc_bench.core.config import coerce, config_digest, load_yaml, to_dict
+from gmc_bench.core.errors import ConfigError, did_you_mean
+
+GROUPS = {"model": "the method's settings", "tokens": "how bodies are shown"}
+"""First parts of the names of settings that are not the protocol's."""
+_MACHINE = ("device", "threads", "checkpoint_interval")
+"""Fields that do not decide the numbers of a run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentSpec:
+    """One run, as it is asked for: a method on a task of a suite under a protocol.
+
+    What is left out follows from the rest when the names are looked up, see
+    `gmc_bench.experiments.resolve`.
+
+    Raises:
+        ConfigError: a value does not fit its field.
+    """
+
+    method: str
+    """Registered id, `FILE.py:SPEC` or `MODULE:SPEC`."""
+    suite: str
+    """Suite, with or without its version."""
+    task: str | None = None
+    """Task, with or without suite and version; may be left out where the suite has one."""
+    protocol: str | None = None
+    """`smoke`, `lite` or `paper`; by default the suite's."""
+    preset: str | None = None
+    """Variant of the method; by default the protocol's."""
+    seed: int | None = None
+    """Seed of every random stream; by default the protocol's first."""
+    bodies: str | None = None
+    """Body set, or the first N bodies of one as `SET:N`; by default the suite's."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Changes by dotted name: of the protocol (`ppo.lr`), of the method (`model.width`) and of how
+    bodies are shown (`tokens.order`). Nested mappings will do as well."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Number format of the networks' matrix products."""
+    device: str = "cpu"
+    """Where the networks run."""
+    threads: int | None = None
+    """Threads of simulation and networks; by default one per core."""
+    checkpoint_interval: float = 10.0
+    """Seconds between checkpoints."""
+
+    def __post_init__(self) -> None:
+        hints = typing.get_type_hints(type(self))
+        for item in fields(self):
+            value = getattr(self, item.name)
+            value = (
+                flatten(value)
+                if item.name == "settings"
+                else coerce(value, hints[item.name], item.name)
+            )
+            object.__setattr__(self, item.name, value)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of everything that decides the numbers, 64 hex digits.
+
+        Device, threads and checkpoints do not count, nor does the order of settings. What is left
+        out counts as left out, so that two specifications with different digests may resolve to
+        the same run.
+        """
+        plain = self.to_dict()
+        return config_digest({name: plain[name] for name in plain if name not in _MACHINE})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain values that `from_dict` reads back."""
+        return to_dict(self)
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Return the specification that `to_dict` describes; fields may be left out.
+
+        Raises:
+            ConfigError: a field is unknown, or a value does not fit.
+        """
+        names = [item.name for item in fields(cls)]
+        for name in content:
+            if name not in names:
+                raise ConfigError(f"an experiment has no {name!r}{did_you_mean(str(name), names)}")
+        for name in ("method", "suite"):
+            if name not in content:
+                raise ConfigError(f"an experiment needs a {name}, got {dict(content)!r}; add one")
+        return cls(**content)
+
+    def replace(self, **changes: Any) -> Self:
+        """Return the specification with other values of some fields."""
+        return replace(self, **changes)
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Return the settings of a YAML file, as `ExperimentSpec.settings` takes them.
+
+    Raises:
+        ConfigError: the file cannot be read, or holds no mapping where one is expected.
+    """
+    content = load_yaml(path)
+    for name, what in GROUPS.items():
+        if not isinstance(content.get(name, {}), dict):
+            raise ConfigError(f"{name!r} in {path} must hold {what}, got {content[name]!r}")
+    return flatten(content)
+
+
+def flatten(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings by dotted name, sorted, in values that JSON and YAML have."""
+    if not isinstance(content, Mapping):
+        raise ConfigError(
+            f"'settings' must map names to values, got {content!r}; write e.g. {{'ppo.lr': 1e-4}}"
+        )
+    flat: dict[str, Any] = {}
+    for key, value in content.items():
+        name = prefix + str(key).replace("-", "_")
+        items = flatten(value, f"{name}.") if isinstance(value, Mapping) else {name: _plain(value)}
+        for dotted, item in items.items():
+            if dotted in flat:
+                raise ConfigError(f"{dotted!r} is given more than once; keep one of them")
+            flat[dotted] = item
+    return dict(sorted(flat.items()))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise ConfigError(
+        f"a setting must be a number, a text, true, false, none or a list of these, got {value!r}"
+    )
