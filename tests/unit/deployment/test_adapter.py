@@ -6,7 +6,8 @@ import mujoco
 import numpy as np
 import pytest
 
-from gmc_bench.deployment.adapter import Adapter
+from gmc_bench.deployment.adapter import Adapter, Readings
+from gmc_bench.deployment.interface import with_order
 from gmc_bench.deployment.robot import SimulatedRobot
 from gmc_bench.deployment.trials import TRIALS, undisturbed
 from gmc_bench.envs.velocity_core import VelocityCore, compile_grounds
@@ -61,6 +62,39 @@ def test_targets_are_offsets_from_the_stance_in_the_native_order(subject):
     assert adapter.action[3] == 2.0
     adapter.reset()
     assert not adapter.action.any()
+
+
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [(name, order) for name in sorted(ROBOTS) for order in sorted(ROBOTS[name].native_orders)],
+)
+def test_every_native_order_is_led_to_the_shared_one_and_back(subject, name, order):
+    """Readings and targets joint by joint, by name; some orders are not their own inverse."""
+    interface = with_order(subject.manifest.robot(name), ROBOTS[name], order)
+    manifest = replace(subject.manifest, robots={name: interface})
+    adapter = Adapter(manifest, name)
+    shared = [link.joint.name for link in ROBOTS[name].links]
+    angle = {joint: 0.01 * place for place, joint in enumerate(shared)}
+    speed = {joint: 2.0 - place for place, joint in enumerate(shared)}
+    readings = Readings(
+        base_linear_velocity=np.zeros(3),
+        base_angular_velocity=np.zeros(3),
+        gravity=np.array([0.0, 0.0, -1.0]),
+        joint_angles=np.array([angle[joint] for joint in interface.joint_names]),
+        joint_velocities=np.array([speed[joint] for joint in interface.joint_names]),
+        joint_torques=np.zeros(12),
+    )
+    tokens = adapter.tokens(readings, np.zeros(3))
+    slots, stance = adapter.layout.slots, ROBOTS[name].pose.angles
+    for place, joint in enumerate(shared):
+        offset = tokens[0, place, slots["joint_offset"]]
+        assert offset == pytest.approx(angle[joint] - stance[place], abs=1e-6)
+        velocity = tokens[0, place, slots["joint_velocity"]]
+        assert velocity == pytest.approx(0.05 * speed[joint], abs=1e-6)
+    actions = np.linspace(-1.0, 1.0, 14).astype(np.float32)
+    targets = dict(zip(interface.joint_names, adapter.targets(actions), strict=True))
+    for place, joint in enumerate(shared):
+        assert targets[joint] == pytest.approx(stance[place] + 0.25 * actions[place], abs=1e-6)
 
 
 def test_noise_and_bias_reach_the_tokens(subject):

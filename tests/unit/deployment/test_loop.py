@@ -72,6 +72,21 @@ def test_moving_along_the_command_succeeds(subject, make_robot):
     assert 1.0 < result.mean_velocity < 2.1
 
 
+@pytest.mark.parametrize(
+    ("share", "outcome"),
+    [(0.1, "motion not completed"), (0.45, "motion not completed"), (0.55, "success")],
+)
+def test_half_of_the_commanded_velocity_completes_the_motion(
+    subject, make_robot, monkeypatch, share, outcome
+):
+    robot = make_robot()
+    forward = np.array([share * FORWARD.command[0], 0.0])
+    monkeypatch.setattr(robot, "yaw_velocity", lambda: forward)
+    result = run(robot, Constant(subject.manifest))
+    assert result.mean_velocity == pytest.approx(share * result.wanted_velocity)
+    assert result.outcome == outcome
+
+
 def test_actions_that_are_not_finite_stop(subject, make_robot):
     result = run(make_robot(), Constant(subject.manifest, math.nan))
     assert (result.outcome, result.reason) == ("emergency stop", "an action is not finite")

@@ -9,7 +9,7 @@ from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.sim.batch import BatchSimulator, available_threads
 from gmc_bench.sim.model import compile_models
-from gmc_bench.sim.terrain import box
+from gmc_bench.sim.terrain import SURFACE, box
 from gmc_bench.tasks import unimal_obstacles, unimal_vt
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import build_table
@@ -148,6 +148,52 @@ def test_what_is_left_over_is_parked_out_of_reach(make_batch):
             assert found[0] not in parked
 
 
+def patch_of(model, geom):
+    """Return the heights (rows, columns) of a geom's height field, m."""
+    field = model.geom_dataid[geom]
+    shape = model.hfield_nrow[field], model.hfield_ncol[field]
+    first = model.hfield_adr[field]
+    data = model.hfield_data[first : first + shape[0] * shape[1]].reshape(shape)
+    return data * model.hfield_size[field, 2]
+
+
+def kind_of(heights):
+    """Tell rugged ground, steps and slopes apart by their shape."""
+    if np.ptp(heights, axis=0).any():
+        return "rugged"  # only its strips differ from side to side
+    return "steps" if len(np.unique(heights[0])) <= 4 else "slope"
+
+
+def test_kinds_and_measures_of_patches_are_drawn_evenly():
+    terrain = unimal_vt.TERRAIN
+    models = compile_models(BODIES[:1], unimal_vt.TASK.scene)
+    batch = BatchSimulator(models, 1, build_table(models, TokenSpec(5)).layout, 1)
+    batch.assign(np.zeros(1, np.int64), np.zeros(1, np.int64))
+    batch.seed(0)
+    found = {"slope": [], "steps": [], "rugged": []}
+    for _ in range(240):
+        batch.reset(np.zeros(1, np.int64), 0.005, np.zeros((1, 5, 17), np.float32))
+        model = batch.model(0)
+        for geom in range(model.body_geomnum[0]):
+            if model.geom_contype[geom] and model.geom(geom).name.startswith("patch"):
+                heights = patch_of(model, geom)
+                found[kind_of(heights)].append((heights.shape[1] / 20, float(heights.max())))
+    total = sum(map(len, found.values()))
+    assert total > 800
+    for kind, drawn in found.items():
+        # The last piece is dropped where it does not fit: long ones are a little rarer.
+        assert len(drawn) / total == pytest.approx(1 / 3, abs=0.07), kind
+        halves, counts = np.unique([half for half, _ in drawn], return_counts=True)
+        assert tuple(halves) == getattr(terrain, {"slope": "slopes"}.get(kind, kind))
+        assert counts.min() / counts.max() > 0.6, kind
+    tops = np.round([height - SURFACE for _, height in found["slope"]], 2)
+    heights, counts = np.unique(tops, return_counts=True)
+    assert tuple(heights) == terrain.slope_heights
+    assert counts.min() / counts.max() > 0.3
+    steps = {round(height - SURFACE, 6) for _, height in found["steps"]}
+    assert steps == {max(terrain.step_profile)}
+
+
 def test_cells_hold_the_heights_of_the_model(make_batch):
     batch, readings = make_batch()
     batch.reset(ALL, 0.005, readings)
@@ -156,7 +202,7 @@ def test_cells_hold_the_heights_of_the_model(make_batch):
     mujoco.mj_kinematics(model, data)
     random, found = np.random.default_rng(0), np.zeros(1, np.int32)
     compared = 0
-    for _ in range(400):
+    for _ in range(40):
         row, column = random.integers(cells.shape[0]), random.integers(cells.shape[1])
         x, y = (column - 30 + 0.5) / 10, (row - 200 + 0.5) / 10
         heights = []
@@ -171,7 +217,36 @@ def test_cells_hold_the_heights_of_the_model(make_batch):
         if heights[0] > 4.0:  # a box counts as 2 m high
             heights[0] = 3.0
         assert cells[row, column] / 1000 == pytest.approx(heights[0], abs=5e-4)
-    assert compared > 200
+    assert compared > 20
+
+
+def test_every_cell_is_what_the_pieces_of_the_model_make_of_it(make_batch):
+    """Cell by cell, so that a piece that is a cell too long, too short or beside is seen."""
+    batch, readings = make_batch()
+    batch.reset(ALL, 0.005, readings)
+    model, cells = batch.model(0), batch.ground.cells[0]
+    x = (np.arange(cells.shape[1]) - 30 + 0.5) / 10
+    y = (np.arange(cells.shape[0]) - 200 + 0.5) / 10
+    expected, covered = np.full(cells.shape, 1000), np.zeros(cells.shape, np.int64)
+    for geom in range(model.body_geomnum[0]):
+        name, middle, half = model.geom(geom).name, model.geom_pos[geom], model.geom_size[geom]
+        if model.geom_contype[geom] == 0 or name.startswith("wall"):
+            continue
+        columns = np.flatnonzero(np.abs(x - middle[0]) < half[0])
+        rows = np.flatnonzero(np.abs(y - middle[1]) < half[1])
+        place = np.ix_(rows, columns)
+        if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_HFIELD:
+            heights = patch_of(model, geom)
+            assert heights.shape == (len(rows), len(columns))
+            expected[place] = np.rint(1000 * heights)
+            covered[place] += 1
+        elif name.startswith("box"):
+            expected[place] = 3000  # as 2 m high
+        else:
+            covered[place] += 1
+    np.testing.assert_array_equal(cells, expected)
+    assert (covered == 1).all()  # pieces of ground follow each other
+    assert (cells != 1000).any()
 
 
 def test_each_row_has_a_model_of_its_own_and_another_terrain_at_each_reset(models, make_batch):
