@@ -103,6 +103,7 @@ def make_trainer(tmp_path):
         precision="float32",
         order="dfs",
         action_std_end=None,
+        task=TASK,
         **ppo,
     ):
         protocol = Protocol(
@@ -131,7 +132,8 @@ def make_trainer(tmp_path):
         path = tmp_path / name
         folder = RunFolder(path, create=not path.exists())
         folder.config.touch()
-        return Trainer(config, METHODS[method], replace(TASK, horizon=10), BODIES, SPEC, folder)
+        spec = replace(SPEC, num_heights=task.num_heights)
+        return Trainer(config, METHODS[method], replace(task, horizon=10), BODIES, spec, folder)
 
     yield make
     torch.set_num_threads(threads)

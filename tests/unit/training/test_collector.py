@@ -1,10 +1,19 @@
 """What a rollout holds, against the environments stepped by hand."""
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
+import pytest
 import torch
 
 from gmc_bench.envs.normalization import RewardNormalizer
 from gmc_bench.nn.tokens import TokenBatch
+from gmc_bench.sim.terrain import SURFACE
+from gmc_bench.tasks.unimal_ft import TASK as FLAT
+from gmc_bench.tasks.unimal_vt import TASK as RUGGED
+
+NEAR_SLOPES = replace(RUGGED, scene=replace(RUGGED.scene, spawn=(4.0, 0.0, SURFACE)))
 
 
 def collected(make_trainer, **changes):
@@ -45,17 +54,52 @@ def test_log_probabilities_are_those_of_the_policy_that_acted(make_trainer):
         assert torch.equal(found, buffer.log_prob[t])
 
 
-def test_every_time_limit_leaves_its_last_observation(make_trainer):
-    """The horizon is 10, so every row of 16 steps is cut off, unless the body falls before."""
-    trainer = collected(make_trainer)
-    buffer = trainer.buffer
+def plainly_normalized(values, padding, moments):
+    """Normalise one row (L, F), feature by feature, in float64."""
+    deviation = np.sqrt(moments.variance + 1e-8)
+    shifted = np.clip((values - moments.mean) / deviation, -10.0, 10.0)
+    return np.where(padding[:, None], 0.0, shifted)
+
+
+@pytest.mark.parametrize(("order", "task"), [("dfs", FLAT), ("bfs", FLAT), ("dfs", NEAR_SLOPES)])
+def test_every_time_limit_leaves_its_last_observation(make_trainer, order, task):
+    """Of the episode that was cut off, as the policy sees it; that of the next one differs.
+
+    The horizon is 10, so every row of 16 steps is cut off, unless the body falls before.
+    """
+    trainer = make_trainer(order=order, task=task)
+    core, buffer, expected = trainer.env.core, trainer.buffer, {}
+    serialization, step = trainer.collector.serialization, core.step
+    moments, t = trainer.normalizer.dynamic, itertools.count()
+
+    def noting(actions):
+        result, now = step(actions), next(t)
+        for row in np.flatnonzero(result.truncated & ~result.diverged).tolist():
+            body = core.morphology_index[row]
+            padding = core.table.limb_padding_mask[body]
+            seen = plainly_normalized(core.dynamic[row].astype(np.float64), padding, moments)
+            shown = serialization.arrange(seen[None], np.array([body]))[0]
+            heights = np.zeros(0) if core.height_map is None else core.height_map[row].copy()
+            expected[now, row] = shown, heights
+        return result
+
+    core.step = noting
+    trainer.collector.collect(buffer)
+    found = {(t, row): (dynamic, heights) for t, row, dynamic, heights, _ in buffer.cut_off}
+    assert found.keys() == expected.keys()
+    assert {row for _, row in found} == set(range(4))
+    for place, (dynamic, heights) in found.items():
+        np.testing.assert_allclose(dynamic, expected[place][0], rtol=1e-4, atol=1e-4)
+        np.testing.assert_array_equal(heights, expected[place][1])
+        assert dynamic.abs().max() > 0.1
+        if place[0] + 1 < buffer.length:
+            following = buffer.dynamic[place[0] + 1, place[1]]
+            assert (dynamic - following).abs().max() > 0.1
+    if task.num_heights:
+        assert max(float(heights.std()) for _, heights in found.values()) > 0.0
     cut = torch.zeros_like(buffer.truncated)
-    for t, row, dynamic, _, _ in buffer.cut_off:
+    for t, row in found:
         cut[t, row] = True
-        assert dynamic.shape == buffer.dynamic[0, 0].shape
-        following = buffer.dynamic[t + 1, row] if t + 1 < buffer.length else None
-        assert following is None or not torch.equal(dynamic, following)
-    assert cut.any()
     assert torch.equal(cut, buffer.truncated & ~buffer.diverged)
 
 

@@ -62,6 +62,47 @@ def test_the_spread_of_actions_shrinks_also_in_a_continued_run(make_trainer):
     assert outcome(rest) == outcome(whole)
 
 
+def test_bodies_that_fall_early_are_drawn_more_often(make_trainer, monkeypatch):
+    """Probabilities of every iteration, worked out from the lengths of the episodes before it."""
+    trainer = make_trainer(env_steps=960)
+    env, horizon, lengths = trainer.env, 10, ([], [])
+    set_sampling, step, used, expected = env.set_sampling, env.step, [], []
+
+    def setting(probabilities):
+        used.append(np.array(probabilities))
+        expected.append(probable())
+        set_sampling(probabilities)
+
+    def probable():
+        if len(used) == 1:  # the warm-up
+            return [0.5, 0.5]
+        means = [horizon, horizon]
+        for body, ended in enumerate(lengths):
+            if len(ended) >= 10:
+                means[body] = np.mean(ended[:10])
+                for length in ended[10:]:
+                    means[body] = 0.9 * means[body] + 0.1 * length
+        weights = horizon / np.array(means)
+        return weights / weights.sum()
+
+    def stepping(actions):
+        result = step(actions)
+        ended = np.flatnonzero(result[2] | result[3])
+        for row in ended:  # every second body lasts half as long
+            final = result[4]["final_info"]
+            body = final["morphology_index"][row]
+            final["episode_length"][row] //= 1 + body
+            lengths[body].append(final["episode_length"][row])
+        return result
+
+    monkeypatch.setattr(env, "set_sampling", setting)
+    monkeypatch.setattr(env, "step", stepping)
+    trainer.train()
+    assert len(used) == 15
+    np.testing.assert_allclose(used, expected)
+    assert used[-1][1] > 0.6
+
+
 def test_another_seed_gives_another_run(make_trainer):
     first, second = make_trainer("a", seed=0), make_trainer("b", seed=1)
     for trainer in (first, second):
