@@ -10,7 +10,7 @@ from torch import nn
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.normalization import TokenNormalizer
-from gmc_bench.methods import MethodSpec
+from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.spec import TokenSpec
@@ -37,6 +37,35 @@ class ToyNetwork(nn.Module):
         return self.layers(tokens.features)
 
 
+class RememberingNetwork(nn.Module):
+    """state' = state / 2 + W1 x;  out = W2 tanh(state'), token by token."""
+
+    sequence_length = 4
+
+    def __init__(self, config, spec, num_outputs):
+        super().__init__()
+        self.state_width = config.width
+        self.inner = nn.Linear(spec.num_features, config.width)
+        self.outer = nn.Linear(config.width, num_outputs)
+
+    def forward(self, tokens, history):
+        drive = self.inner(tokens.features).unflatten(0, history.starts.shape)
+        state, seen = history.state, []
+        for starts, step in zip(history.starts, drive, strict=True):
+            state = 0.5 * state.masked_fill(starts[:, None, None], 0.0) + step
+            seen.append(state.tanh())
+        return self.outer(torch.stack(seen).flatten(0, 1)), state
+
+
+TOY = MethodSpec(id="toy", config=ToyConfig, builder=ToyNetwork)
+REMEMBERING = MethodSpec(
+    id="remembering",
+    config=ToyConfig,
+    builder=RememberingNetwork,
+    capabilities=Capabilities(temporal=True),
+)
+
+
 @dataclass(frozen=True)
 class Trained:
     """What an evaluation takes."""
@@ -53,10 +82,9 @@ def make_trained():
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
 
-    def make(*, seed=0, width=8, horizon=30, bodies=BODIES, max_limbs=6):
+    def make(*, seed=0, width=8, horizon=30, bodies=BODIES, max_limbs=6, method=TOY):
         torch.manual_seed(seed)
         spec = TokenSpec(max_limbs=max_limbs, joints_per_limb=2)
-        method = MethodSpec(id="toy", config=ToyConfig, builder=ToyNetwork)
         model = ActorCritic(method, ToyConfig(width=width), spec)
         core = EnvironmentCore(TASK, bodies, 8, token_spec=spec, num_threads=1)
         core.reset(np.arange(8), np.arange(8) % 3)
@@ -69,6 +97,12 @@ def make_trained():
 
     yield make
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def remembering(make_trained):
+    """A policy with a memory, whose episodes last up to 60 steps."""
+    return make_trained(method=REMEMBERING, horizon=60)
 
 
 @pytest.fixture

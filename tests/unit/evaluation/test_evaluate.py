@@ -138,6 +138,58 @@ def test_every_episode_is_the_same_in_whatever_row_it_runs(make_trained, monkeyp
         assert one[1:] == other[1:]
 
 
+def test_a_memory_lasts_for_one_episode(remembering, monkeypatch):
+    whole = flat(score(remembering, episodes=4))
+    assert len({length for _, length, _ in whole}) > 2
+    monkeypatch.setattr(module, "MAX_ROWS", 5)
+    for one, other in zip(whole, flat(score(remembering, episodes=4)), strict=True):
+        assert one[0] == pytest.approx(other[0], rel=1e-3, abs=1e-3)
+        assert one[1:] == other[1:]
+
+
+class Actions:
+    """Keeps the actions of every episode, step by step."""
+
+    def __init__(self):
+        self.taken = {}
+
+    def started(self, core, rows, numbers):
+        self.taken |= {int(number): [] for number in numbers}
+
+    def stepped(self, core, numbers, actions, step):
+        for row, number in enumerate(numbers.tolist()):
+            if number >= 0:
+                padding = core.table.action_padding_mask[core.morphology_index[row]]
+                assert not actions[row][padding].any()
+                self.taken[number].append(np.ma.array(actions[row], mask=padding))
+
+
+@pytest.mark.parametrize("rows", [256, 4])
+def test_stochastic_actions_are_the_mean_and_noise_of_the_episodes_own_stream(
+    make_trained, monkeypatch, rows
+):
+    """Its spread is the policy's; every episode, step, limb and seed draws its own."""
+    monkeypatch.setattr(module, "MAX_ROWS", rows)
+    trained, mean, deviation = make_trained(horizon=12), 0.2, 0.37
+    *_, last = trained.model.actor.layers
+    with torch.no_grad():  # the mean of every action is the same whatever is seen
+        last.weight.zero_()
+        last.bias.fill_(mean)
+        trained.model.action_std.fill_(deviation)
+    for seed in (5, 6):
+        watch = Actions()
+        score(trained, episodes=3, mode="stochastic", seed=seed, observer=watch)
+        assert sorted(watch.taken) == list(range(9))
+        for number, taken in watch.taken.items():
+            key = np.random.SeedSequence(seed, spawn_key=(2**31, number))
+            shape = (12, *taken[0].shape)
+            drawn = np.random.default_rng(key).standard_normal(shape, np.float32)
+            assert len(taken) > 3
+            for step, actions in enumerate(taken):
+                expected = np.ma.array(mean + deviation * drawn[step], mask=actions.mask)
+                np.testing.assert_allclose(actions.compressed(), expected.compressed(), atol=1e-6)
+
+
 def test_episodes_of_a_body_start_differently(trained):
     returns = [e.episode_return for e in score(trained, episodes=4)[1]]
     assert len(set(returns)) == 4
