@@ -17,7 +17,7 @@ from gmc_bench.evaluation import friction as module
 from gmc_bench.evaluation.evaluate import evaluate_policy
 from gmc_bench.evaluation.friction import FRICTION_SIZES, friction_size, measure_friction
 from gmc_bench.evaluation.mean_actions import MeanActions, acting
-from gmc_bench.methods import MethodSpec
+from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.robots import GO2
 from gmc_bench.robots.bodies import RobotBody
@@ -30,6 +30,7 @@ from gmc_bench.tasks.quadruped_velocity import TASK
 from gmc_bench.tokens.spec import TokenSpec
 
 SPEC = TokenSpec(12, 1, parts="actuators")
+PATIENCE = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,27 @@ class Push(nn.Module):
         return self.config.push + self.config.gain * self.layer(tokens.features)
 
 
+class Patience(nn.Module):
+    """Stands for `PATIENCE` steps of its memory, then throws its legs far from the stance."""
+
+    sequence_length, state_width = 1, 1
+
+    def __init__(self, config, spec, num_outputs):
+        super().__init__()
+        self.num_outputs = num_outputs
+
+    def forward(self, tokens, history):
+        state = history.state.masked_fill(history.starts[0, :, None, None], 0.0) + 1.0
+        push = 4.0 * (state > PATIENCE)
+        return push.expand(-1, -1, self.num_outputs), state
+
+
+PUSH = MethodSpec(id="push", config=PushConfig, builder=Push)
+PATIENT = MethodSpec(
+    id="patient", config=PushConfig, builder=Patience, capabilities=Capabilities(temporal=True)
+)
+
+
 @pytest.fixture(scope="module")
 def bodies():
     return load_morphologies("quadrupeds").split("train")
@@ -63,9 +85,8 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-def policy(bodies, **settings):
+def policy(bodies, method=PUSH, **settings):
     torch.manual_seed(0)
-    method = MethodSpec(id="push", config=PushConfig, builder=Push)
     model = ActorCritic(method, PushConfig(**settings), SPEC)
     return model, TokenNormalizer(tabulate(TASK, bodies, SPEC))
 
@@ -92,6 +113,17 @@ def test_who_stands_still_has_the_command_as_error_and_never_falls(bodies, one_t
         assert (found["falls"], found["fall_rate"], found["episodes"]) == (0, 0.0, 2)
         assert found["tilt_rms"] < 3.0
         assert item["single_life"]["fall_rate"] == 0.0
+
+
+def test_a_fall_is_forgotten(bodies, one_thread):
+    """Who remembered that it had lost its patience would throw itself over at once."""
+    pairs = {"high": FRICTION_PAIRS["high"]}
+    steps = 200
+    (found,) = measure(
+        bodies[:1], settings={"method": PATIENT}, pairs=pairs, seconds=0.02 * steps, num_envs=1
+    )
+    assert found["restarts"]["falls"] > 2
+    assert found["restarts"]["falls"] * PATIENCE < steps
 
 
 def test_results_come_friction_by_friction_with_the_rule_they_were_made_with(bodies, one_thread):
