@@ -236,16 +236,15 @@ def _wants_video(which: str | None, attempt: "Attempt", shown: set[bool]) -> boo
 
 
 def _video(folder: Path, attempt: "Attempt", ground: "CompiledRobot", rate: float) -> None:
-    from gmc_bench.rendering.robots import write_robot_video
-    from gmc_bench.rendering.video import VideoSettings
+    from gmc_bench.rendering.robots import film_of_robot
+    from gmc_bench.rendering.video import VideoSettings, write_video
 
     number = attempt.number + 1
     path = folder / "videos" / f"{attempt.trial.id}_{attempt.robot}_{number}.mp4"
     title = f"{attempt.robot}, {attempt.trial.setting}, trial {number} (simulated)"
     ending = attempt.result.outcome
-    write_robot_video(
-        path, ground, attempt.result.states, 1.0 / rate, title, VideoSettings(), ending=ending
-    )
+    film = film_of_robot(ground, attempt.result.states, 1.0 / rate, title, ending=ending)
+    write_video(path, film, VideoSettings())
 
 
 def _write(

@@ -163,7 +163,13 @@ def show_episode(parsed: argparse.Namespace) -> int:
     from gmc_bench.experiments import session as sessions
     from gmc_bench.records.store import read_record
     from gmc_bench.rendering.canvas import Canvas
-    from gmc_bench.rendering.video import VideoSettings, frame_steps, load_encoder, write_video
+    from gmc_bench.rendering.video import (
+        VideoSettings,
+        film_of,
+        frame_steps,
+        load_encoder,
+        write_video,
+    )
     from gmc_bench.training.run_config import read_run_config
 
     width, height = parsed.size or VIDEO_SIZE
@@ -183,7 +189,9 @@ def show_episode(parsed: argparse.Namespace) -> int:
     title = f"{name}, {split}, {parsed.mode} #{parsed.episode}"
     frames = len(frame_steps(replay.length, replay.control_dt, settings.fps))
     with tqdm(total=frames, unit="frame", desc="draw") as bar:
-        write_video(path, replay, task, title, settings, on_frame=lambda: _advance(bar))
+        write_video(
+            path, film_of(replay, task, title, settings), settings, on_frame=lambda: _advance(bar)
+        )
     say(f"{title}: {replay.length} steps, return {replay.episode_return!r}")
     _compare(replay, _recorded(record, split, parsed.mode, name, parsed.episode))
     say(f"video  {path}")

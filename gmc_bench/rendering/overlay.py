@@ -37,14 +37,15 @@ class Overlay:
         self._title = self._shortened(title)
 
     def draw(
-        self, pixels: Array, numbers: Sequence[str], activity: DoubleArray, note: str = ""
+        self, pixels: Array, numbers: Sequence[str], activity: DoubleArray | None, note: str = ""
     ) -> Array:
         """Write over one picture.
 
         Args:
             pixels: (height, width, 3) uint8.
             numbers: shown side by side below the title.
-            activity: (limbs,) float64 from 0 to 1, height of the bars; NaN for a limb without.
+            activity: (limbs,) float64 from 0 to 1, height of the bars; NaN for a limb without,
+                `None` for no bars at all.
             note: shown below the numbers; empty for nothing.
 
         Returns:
@@ -58,7 +59,8 @@ class Overlay:
         for index, text in enumerate(numbers):
             place = (self._margin + round(index * column), self._margin // 2 + self._line)
             pen.text(place, text, font=self._font, fill=_INK)
-        self._bars(pen, activity)
+        if activity is not None:
+            self._bars(pen, activity)
         if note:
             self._note(pen, note)
         return np.asarray(image)

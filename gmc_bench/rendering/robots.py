@@ -1,19 +1,15 @@
-"""Draws a quadruped's trial, and encodes it as H.264."""
+"""Film of a quadruped's trial."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import mujoco
 import numpy as np
 
-from gmc_bench.core.types import Array, DoubleArray
-from gmc_bench.rendering.camera import View, follow
-from gmc_bench.rendering.canvas import Canvas
-from gmc_bench.rendering.overlay import Overlay
+from gmc_bench.core.types import Array
+from gmc_bench.rendering.camera import follow
 from gmc_bench.rendering.scene import add_scenery, ground_material
-from gmc_bench.rendering.video import VideoSettings, encode, frame_steps
+from gmc_bench.rendering.video import Film
 from gmc_bench.robots.mjcf import FLOOR, HeightField, build_mjcf
 from gmc_bench.robots.model import CompiledRobot
 
@@ -22,13 +18,6 @@ _LEG_COLOR = (0.25, 0.45, 0.72, 1.0)
 _FOOT_COLOR = (0.16, 0.16, 0.18, 1.0)
 _DISTANCE = 6.5  # of the camera, in heights of the base
 _WINDOW = 0.5  # s over which the speed is averaged
-
-
-class _NumbersOnly(Overlay):
-    """An overlay without bars."""
-
-    def _bars(self, pen: Any, activity: DoubleArray) -> None:
-        pass
 
 
 def drawing_robot(compiled: CompiledRobot) -> Any:
@@ -66,77 +55,33 @@ def _terrain(compiled: CompiledRobot) -> HeightField | None:
     return HeightField(heights=heights, half_extents=(half_x, half_y))
 
 
-def draw_robot(
-    compiled: CompiledRobot,
-    states: Array,
-    control_dt: float,
-    title: str,
-    settings: VideoSettings,
-    canvas: Canvas,
-    *,
-    ending: str = "",
-) -> Iterator[Array]:
-    """Draw a trial.
+def film_of_robot(
+    compiled: CompiledRobot, states: Array, control_dt: float, title: str, *, ending: str = ""
+) -> Film:
+    """Return the film of a trial.
 
     Args:
         compiled: the robot on its ground.
         states: (T + 1, 19) float64, positions as the engine holds them.
         control_dt: s between two of them.
         title: written at the top.
-        settings: size and pictures per second.
-        canvas: of that size.
         ending: written over the last pictures; empty for nothing.
-
-    Yields:
-        (height, width, 3) uint8, one for each of `frame_steps`.
     """
-    model = drawing_robot(compiled)
-    height = compiled.robot.pose.base_height
-    points = follow(states[:, :3], 0.6 * height, control_dt)
-    overlay = _NumbersOnly(canvas.width, canvas.height, title, ())
-    data = mujoco.MjData(model)
-    canvas.show(model)
-    length, window = len(states) - 1, max(1, round(_WINDOW / control_dt))
-    for step in frame_steps(length, control_dt, settings.fps).tolist():
-        data.qpos[:] = states[step]
+    height, window = compiled.robot.pose.base_height, max(1, round(_WINDOW / control_dt))
+
+    def numbers(step: int) -> tuple[str, str]:
         first = max(0, step - window)
         moved = float(np.linalg.norm(states[step, :2] - states[first, :2]))
         speed = moved / (max(step - first, 1) * control_dt)
-        pixels = canvas.draw(data, points[step], _DISTANCE * height, View())
-        numbers = (f"{speed:.2f} m/s", f"{step * control_dt:.2f} s")
-        yield overlay.draw(pixels, numbers, np.zeros(0), ending if step == length else "")
+        return f"{speed:.2f} m/s", f"{step * control_dt:.2f} s"
 
-
-def write_robot_video(
-    path: Path,
-    compiled: CompiledRobot,
-    states: Array,
-    control_dt: float,
-    title: str,
-    settings: VideoSettings,
-    *,
-    ending: str = "",
-) -> int:
-    """Draw a trial and write it as MP4 (H.264, yuv420p, index in front).
-
-    Args:
-        path: the file; it is seen whole or not at all.
-        compiled: see `draw_robot`, as are the other arguments.
-        states: (T + 1, 19) float64.
-        control_dt: s.
-        title: at the top.
-        settings: size and pictures per second.
-        ending: at the end.
-
-    Returns:
-        Number of pictures.
-
-    Raises:
-        ConfigError: the encoder is not installed, or nothing can be drawn on this machine.
-        StorageError: the file cannot be written.
-    """
-
-    def draw(canvas: Canvas) -> Iterator[Array]:
-        return draw_robot(compiled, states, control_dt, title, settings, canvas, ending=ending)
-
-    return encode(path, settings, draw)
+    return Film(
+        title=title,
+        model=drawing_robot(compiled),
+        states=states,
+        points=follow(states[:, :3], 0.6 * height, control_dt),
+        distance=_DISTANCE * height,
+        control_dt=control_dt,
+        numbers=numbers,
+        ending=ending,
+    )

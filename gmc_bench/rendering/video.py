@@ -1,9 +1,10 @@
-"""Draws an episode and encodes it as H.264."""
+"""Film of a body in motion: drawn picture by picture, and encoded as H.264."""
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,13 @@ import mujoco
 import numpy as np
 
 from gmc_bench.core.errors import ConfigError, StorageError
-from gmc_bench.core.types import Array, IntArray
+from gmc_bench.core.types import Array, DoubleArray, IntArray
 from gmc_bench.rendering.camera import View, fit_distance, follow, outline
 from gmc_bench.rendering.canvas import Canvas
 from gmc_bench.rendering.ground import put_terrain
 from gmc_bench.rendering.overlay import Overlay
 from gmc_bench.rendering.replay import Replay
-from gmc_bench.rendering.scene import FIELD_OF_VIEW, SQUARE, drawing_model, limb_colors
+from gmc_bench.rendering.scene import FIELD_OF_VIEW, SQUARE, Color, drawing_model, limb_colors
 from gmc_bench.rendering.sight import Sight, Trace
 from gmc_bench.tasks.spec import Task
 
@@ -45,6 +46,44 @@ class VideoSettings:
                 f"a video needs an even width and height, got {self.width}x{self.height}; add or "
                 f"take away one pixel"
             )
+
+    @property
+    def aspect(self) -> float:
+        """Width / height."""
+        return self.width / self.height
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Film:
+    """A model in T + 1 states, from where it is seen, and what is written over it."""
+
+    title: str
+    """Written at the top."""
+    model: Any
+    """`mujoco.MjModel` for drawing."""
+    states: DoubleArray
+    """(T + 1, nq) float64, positions as the engine holds them."""
+    points: DoubleArray
+    """(T + 1, 3) float64, what the camera looks at, m, world."""
+    distance: float
+    """Of the camera from them, m."""
+    control_dt: float
+    """s between two states."""
+    numbers: Callable[[int], Sequence[str]]
+    """From a step to what is written below the title."""
+    ending: str = ""
+    """Written over the last pictures; empty for nothing."""
+    activity: DoubleArray | None = None
+    """(T, limbs) float64, see `Overlay`; `None` for no bars."""
+    colors: Sequence[Color] = ()
+    """Of the limbs' bars."""
+    trace: Trace | None = None
+    """Cells of the ground that are coloured once visited."""
+
+    @property
+    def length(self) -> int:
+        """T, control steps."""
+        return len(self.states) - 1
 
 
 def load_encoder() -> Any:
@@ -77,45 +116,38 @@ def frame_steps(length: int, control_dt: float, fps: int) -> IntArray:
     return np.concatenate([steps, np.full(max(1, round(HOLD * fps)), length)])
 
 
-def draw_frames(
-    replay: Replay, task: Task, title: str, settings: VideoSettings, canvas: Canvas
-) -> Iterator[Array]:
-    """Draw an episode.
+def film_of(replay: Replay, task: Task, title: str, settings: VideoSettings) -> Film:
+    """Return the film of an episode.
 
     Args:
         replay: the episode.
         task: what it was about.
         title: written at the top.
-        settings: size and pictures per second.
-        canvas: of that size.
-
-    Yields:
-        (height, width, 3) uint8, one for each of `frame_steps`.
+        settings: size of the pictures: all of the body is to be seen.
     """
-    grid = task.grid
+    grid, path = task.grid, replay.states[:, :3]
     square = grid.cell_size if grid else SQUARE
     model = drawing_model(replay.morphology, task.scene, square=square)
     put_terrain(model, replay.terrain)
-    trace = Trace(grid, replay.states[:, :3], task.ground_height) if grid else None
-    view = View()
     centers, radii = outline(model, replay.states)
     above = centers[..., 2] - replay.ground[:, None]
     low = min(float(np.quantile((above - radii).min(axis=1), 0.1)), 0.0)
     high = np.quantile((above + radii).max(axis=1), 0.9)
-    points = follow(replay.states[:, :3], replay.ground + (low + high) / 2, replay.control_dt)
-    distance = fit_distance(centers, radii, points, view, FIELD_OF_VIEW, canvas.aspect)
-    overlay = Overlay(canvas.width, canvas.height, title, limb_colors(replay.morphology))
-    data = mujoco.MjData(model)
-    canvas.show(model)
-    sight = Sight(model)
-    for step in frame_steps(replay.length, replay.control_dt, settings.fps).tolist():
-        data.qpos[:] = replay.states[step]
-        sight.look(points[step], distance, view, canvas.aspect)
-        tiles = trace.until(step) if trace else None
-        pixels = canvas.draw(data, points[step], distance, view, tiles)
-        activity = replay.activity[max(0, step - 1)]
-        note = _note(replay) if step == replay.length and replay.ended else ""
-        yield overlay.draw(pixels, _numbers(replay, step), activity, note)
+    points = follow(path, replay.ground + (low + high) / 2, replay.control_dt)
+    ended = _ENDINGS.get(str(replay.ended), str(replay.ended))
+    return Film(
+        title=title,
+        model=model,
+        states=replay.states,
+        points=points,
+        distance=fit_distance(centers, radii, points, View(), FIELD_OF_VIEW, settings.aspect),
+        control_dt=replay.control_dt,
+        numbers=partial(_numbers, replay),
+        ending=f"{ended}: return {replay.episode_return:.2f}" if replay.ended else "",
+        activity=replay.activity,
+        colors=limb_colors(replay.morphology),
+        trace=Trace(grid, path, task.ground_height) if grid else None,
+    )
 
 
 def _numbers(replay: Replay, step: int) -> tuple[str, str, str]:
@@ -127,57 +159,44 @@ def _numbers(replay: Replay, step: int) -> tuple[str, str, str]:
     )
 
 
-def _note(replay: Replay) -> str:
-    ended = _ENDINGS.get(str(replay.ended), str(replay.ended))
-    return f"{ended}: return {replay.episode_return:.2f}"
+def draw_frames(film: Film, settings: VideoSettings, canvas: Canvas) -> Iterator[Array]:
+    """Draw a film.
+
+    Args:
+        film: what is shown.
+        settings: pictures per second.
+        canvas: gives the size.
+
+    Yields:
+        (height, width, 3) uint8, one for each of `frame_steps`.
+    """
+    view, data, sight = View(), mujoco.MjData(film.model), Sight(film.model)
+    overlay = Overlay(canvas.width, canvas.height, film.title, film.colors)
+    canvas.show(film.model)
+    for step in frame_steps(film.length, film.control_dt, settings.fps).tolist():
+        data.qpos[:] = film.states[step]
+        point = film.points[step]
+        sight.look(point, film.distance, view, canvas.aspect)
+        tiles = film.trace.until(step) if film.trace else None
+        pixels = canvas.draw(data, point, film.distance, view, tiles)
+        activity = None if film.activity is None else film.activity[max(0, step - 1)]
+        ending = film.ending if step == film.length else ""
+        yield overlay.draw(pixels, film.numbers(step), activity, ending)
 
 
 def write_video(
     path: Path,
-    replay: Replay,
-    task: Task,
-    title: str,
+    film: Film,
     settings: VideoSettings,
     *,
     on_frame: Callable[[], None] | None = None,
 ) -> int:
-    """Draw an episode and write it as MP4 (H.264, yuv420p, index in front).
+    """Draw a film and write it as MP4 (H.264, yuv420p, index in front).
 
     Args:
         path: the file; it is seen whole or not at all.
-        replay: the episode.
-        task: what it was about.
-        title: written at the top.
+        film: what is shown.
         settings: size and pictures per second.
-        on_frame: called after each picture.
-
-    Returns:
-        Number of pictures.
-
-    Raises:
-        ConfigError: the encoder is not installed, or nothing can be drawn on this machine.
-        StorageError: the file cannot be written.
-    """
-
-    def draw(canvas: Canvas) -> Iterator[Array]:
-        return draw_frames(replay, task, title, settings, canvas)
-
-    return encode(path, settings, draw, on_frame=on_frame)
-
-
-def encode(
-    path: Path,
-    settings: VideoSettings,
-    draw: Callable[[Canvas], Iterator[Array]],
-    *,
-    on_frame: Callable[[], None] | None = None,
-) -> int:
-    """Write pictures as MP4 (H.264, yuv420p, index in front).
-
-    Args:
-        path: the file; it is seen whole or not at all.
-        settings: size and pictures per second.
-        draw: yields (height, width, 3) uint8 from a canvas of that size.
         on_frame: called after each picture.
 
     Returns:
@@ -200,7 +219,7 @@ def encode(
             )  # fmt: skip
             sink.send(None)
             try:
-                for frame in draw(canvas):
+                for frame in draw_frames(film, settings, canvas):
                     sink.send(np.ascontiguousarray(frame))
                     count += 1
                     if on_frame:

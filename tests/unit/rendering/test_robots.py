@@ -6,8 +6,8 @@ import pytest
 
 from gmc_bench.envs.velocity_core import compile_grounds
 from gmc_bench.rendering.canvas import Canvas
-from gmc_bench.rendering.robots import draw_robot, drawing_robot, write_robot_video
-from gmc_bench.rendering.video import VideoSettings
+from gmc_bench.rendering.robots import drawing_robot, film_of_robot
+from gmc_bench.rendering.video import VideoSettings, draw_frames, write_video
 from gmc_bench.robots import GO2
 from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.tasks.quadruped_velocity import TASK
@@ -40,12 +40,13 @@ def test_states_mean_the_same(grounds, rough):
 def test_pictures_and_video(grounds, tmp_path):
     states = np.repeat(grounds[0].standing_qpos()[None], 5, axis=0)
     states[:, 0] = np.linspace(0.0, 0.1, 5)
+    film = film_of_robot(grounds[0], states, 0.02, "go2")
     with Canvas(64, 64) as canvas:
-        frames = list(draw_robot(grounds[0], states, 0.02, "go2", SETTINGS, canvas))
+        frames = list(draw_frames(film, SETTINGS, canvas))
     assert len(frames) == 3 + 25
     assert frames[0].shape == (64, 64, 3)
     assert not np.array_equal(frames[0], frames[2])
     pytest.importorskip("imageio_ffmpeg")
     path = tmp_path / "a.mp4"
-    assert write_robot_video(path, grounds[0], states, 0.02, "go2", SETTINGS) == len(frames)
+    assert write_video(path, film, SETTINGS) == len(frames)
     assert path.read_bytes()[4:8] == b"ftyp"

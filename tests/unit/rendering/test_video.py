@@ -6,9 +6,13 @@ import pytest
 from gmc_bench.core.errors import ConfigError, StorageError
 from gmc_bench.rendering import video
 from gmc_bench.rendering.canvas import Canvas
-from gmc_bench.rendering.video import VideoSettings, draw_frames, frame_steps, write_video
+from gmc_bench.rendering.video import VideoSettings, draw_frames, film_of, frame_steps, write_video
 
 SMALL = VideoSettings(width=96, height=80, fps=20)
+
+
+def film(subject):
+    return film_of(subject.replay(0, 0), subject.task, "title", SMALL)
 
 
 def test_pictures_are_taken_at_the_speed_of_the_simulation():
@@ -36,7 +40,7 @@ def test_a_missing_encoder_is_named(monkeypatch, subject, tmp_path):
 
     monkeypatch.setattr(video, "import_module", fail)
     with pytest.raises(ConfigError, match=r"imageio-ffmpeg.*pip install 'gmc-bench\[video\]'"):
-        write_video(tmp_path / "a.mp4", subject.replay(0, 0), subject.task, "title", SMALL)
+        write_video(tmp_path / "a.mp4", film(subject), SMALL)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -45,7 +49,9 @@ def test_the_body_stays_in_view_and_the_end_is_written(subject):
     replay = subject.replay(0, 0)
     settings = VideoSettings(width=160, height=120, fps=10)
     with Canvas(160, 120) as canvas:
-        frames = list(draw_frames(replay, subject.task, "title", settings, canvas))
+        frames = list(
+            draw_frames(film_of(replay, subject.task, "title", settings), settings, canvas)
+        )
     assert len(frames) == len(frame_steps(replay.length, replay.control_dt, 10))
     free = slice(30, 96)  # between what is written above and below
     for frame in frames:
@@ -63,7 +69,8 @@ def test_the_body_stays_in_view_on_every_ground(ground_subject):
     replay = ground_subject.replay(2, 0, seconds=0.4)
     with Canvas(160, 120) as canvas:
         settings = VideoSettings(width=160, height=120, fps=4)
-        *_, frame = draw_frames(replay, ground_subject.task, "title", settings, canvas)
+        shown = film_of(replay, ground_subject.task, "title", settings)
+        *_, frame = draw_frames(shown, settings, canvas)
     wide = frame.astype(int)[30:96]
     colored = wide.max(axis=2) - wide.min(axis=2) > 90
     assert colored.sum() > 50
@@ -74,8 +81,8 @@ def test_the_body_stays_in_view_on_every_ground(ground_subject):
 def test_the_file_is_h264_that_starts_at_once(subject, tmp_path):
     ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="the extra 'video' is not installed")
     path, done = tmp_path / "made" / "a.mp4", []
-    replay = subject.replay(0, 0)
-    count = write_video(path, replay, subject.task, "title", SMALL, on_frame=lambda: done.append(1))
+    shown = film(subject)
+    count = write_video(path, shown, SMALL, on_frame=lambda: done.append(1))
     assert [item.name for item in path.parent.iterdir()] == ["a.mp4"]
     data = path.read_bytes()
     assert data.index(b"moov") < data.index(b"mdat")
@@ -83,7 +90,7 @@ def test_the_file_is_h264_that_starts_at_once(subject, tmp_path):
     meta = next(frames)
     assert (meta["size"], meta["fps"], meta["codec"]) == ((96, 80), 20.0, "h264")
     assert meta["pix_fmt"].startswith("yuv420p")
-    assert sum(1 for _ in frames) == count == len(done) == len(frame_steps(replay.length, 0.02, 20))
+    assert sum(1 for _ in frames) == count == len(done) == len(frame_steps(shown.length, 0.02, 20))
 
 
 @pytest.mark.usefixtures("drawing")
@@ -91,7 +98,7 @@ def test_a_file_that_cannot_be_written_is_named(subject, tmp_path):
     pytest.importorskip("imageio_ffmpeg", reason="the extra 'video' is not installed")
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match=r"cannot write .*a.mp4"):
-        write_video(tmp_path / "file" / "a.mp4", subject.replay(0, 0), subject.task, "", SMALL)
+        write_video(tmp_path / "file" / "a.mp4", film(subject), SMALL)
 
 
 @pytest.mark.usefixtures("drawing")
@@ -101,7 +108,6 @@ def test_an_interrupted_video_leaves_nothing(subject, tmp_path):
     def stop():
         raise KeyboardInterrupt
 
-    replay = subject.replay(0, 0)
     with pytest.raises(KeyboardInterrupt):
-        write_video(tmp_path / "a.mp4", replay, subject.task, "", SMALL, on_frame=stop)
+        write_video(tmp_path / "a.mp4", film(subject), SMALL, on_frame=stop)
     assert list(tmp_path.iterdir()) == []
