@@ -34,14 +34,7 @@ class MyNetwork(nn.Module):
         self.body = nn.Linear(config.width, config.width, bias=False)
         # Optional: where studies look at limbs before and after they exchange information.
         self.before_communication, self.after_communication = Tap(), Tap()
-        self.decoder = LimbDecoder(
-            spec,
-            config.width,
-            num_outputs,
-            config.decoder_hidden,
-            config.decoder_init,
-            config.height_map_hidden,
-        )
+        self.decoder = LimbDecoder(spec, config.width, num_outputs, **config.decoder_settings)
 
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Map B environments to (B, L, num_outputs); P rows are all their real limbs."""

@@ -79,14 +79,7 @@ class RecMorph(nn.Module):
         self.embedding = TokenEmbedding(spec, config.width, config.embedding_init)
         self.blocks = nn.ModuleList(RecurrentBlock(config) for _ in range(config.num_blocks))
         self.before_communication, self.after_communication = Tap(), Tap()
-        self.decoder = LimbDecoder(
-            spec,
-            config.width,
-            num_outputs,
-            config.decoder_hidden,
-            config.decoder_init,
-            config.height_map_hidden,
-        )
+        self.decoder = LimbDecoder(spec, config.width, num_outputs, **config.decoder_settings)
 
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Return (B, L, num_outputs), zero in padding."""

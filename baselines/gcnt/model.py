@@ -166,14 +166,7 @@ class GCNT(nn.Module):
         self.embedding = TokenEmbedding(spec, config.width, config.embedding_init)
         self.attention = GraphAttention(config)
         self.before_communication, self.after_communication = Tap(), Tap()
-        self.decoder = LimbDecoder(
-            spec,
-            config.width,
-            num_outputs,
-            config.decoder_hidden,
-            config.decoder_init,
-            config.height_map_hidden,
-        )
+        self.decoder = LimbDecoder(spec, config.width, num_outputs, **config.decoder_settings)
 
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Return (B, L, num_outputs), zero in padding."""

@@ -46,14 +46,7 @@ class MetaMorphStar(nn.Module):
         # As in the reference, all layers start with the same weights.
         self.layers = nn.ModuleList(copy.deepcopy(layer) for _ in range(config.num_layers))
         self.before_communication, self.after_communication = Tap(), Tap()
-        self.decoder = LimbDecoder(
-            spec,
-            config.width,
-            num_outputs,
-            config.decoder_hidden,
-            config.decoder_init,
-            config.height_map_hidden,
-        )
+        self.decoder = LimbDecoder(spec, config.width, num_outputs, **config.decoder_settings)
 
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Return (B, L, num_outputs), zero in padding."""

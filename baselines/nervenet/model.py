@@ -193,14 +193,7 @@ class NerveNet(nn.Module):
         self.decoder = (
             TanhDecoder(spec, width, num_outputs, config)
             if gated
-            else LimbDecoder(
-                spec,
-                width,
-                num_outputs,
-                config.decoder_hidden,
-                config.decoder_init,
-                config.height_map_hidden,
-            )
+            else LimbDecoder(spec, config.width, num_outputs, **config.decoder_settings)
         )
 
     def forward(self, tokens: TokenBatch) -> torch.Tensor:

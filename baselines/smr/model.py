@@ -60,14 +60,7 @@ class SMR(nn.Module):
         # As in MetaMorph*, all layers start with the same weights.
         self.layers = nn.ModuleList(copy.deepcopy(layer) for _ in range(config.num_layers))
         self.before_communication, self.after_communication = Tap(), Tap()
-        self.decoder = LimbDecoder(
-            spec,
-            width,
-            num_outputs,
-            config.decoder_hidden,
-            config.decoder_init,
-            config.height_map_hidden,
-        )
+        self.decoder = LimbDecoder(spec, config.width, num_outputs, **config.decoder_settings)
 
     @property
     def state_width(self) -> int:

@@ -1,6 +1,7 @@
 """Settings that controllers share."""
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 from gmc_bench.core.errors import ConfigError
 
@@ -40,6 +41,15 @@ class NetworkConfig:
                     raise ConfigError(f"{field.name!r} must be {kind}, got {value}")
         if not self.height_map_hidden:
             raise ConfigError("'height_map_hidden' must hold at least one width, got none")
+
+    @property
+    def decoder_settings(self) -> dict[str, Any]:
+        """Keyword arguments of `gmc_bench.nn.LimbDecoder`."""
+        return {
+            "hidden": self.decoder_hidden,
+            "init": self.decoder_init,
+            "height_map_hidden": self.height_map_hidden,
+        }
 
     def _may_be_zero(self) -> tuple[str, ...]:
         """Return the names of numbers that may be zero, such as a dropout rate."""
