@@ -1,4 +1,4 @@
-"""Runs every benchmark and prints one Markdown document with the machine's description.
+"""All benchmarks in a row, as one Markdown document with the machine's description.
 
 python -m benchmarks.run_all --out benchmarks.md
 """

@@ -1,4 +1,4 @@
-"""How long a gradient step takes, for every method, beside the same step in its first form.
+"""Time of a gradient step of every method, beside the same step in its first form.
 
 python -m benchmarks.update_speed --method recmorph metamorph --preset lite --batch-size 512
 

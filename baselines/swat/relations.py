@@ -1,4 +1,4 @@
-"""What SWAT knows of a limb tree: where limbs stand in traversals, and how they relate.
+"""Limb trees as SWAT sees them: places of limbs in traversals, and relations between limbs.
 
 Source:
     Hong et al. 2022 (SWAT), section 4; sunghoonhong/SWAT, repeated in MasterXiong/ModuMorph.

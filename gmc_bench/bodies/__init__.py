@@ -1,4 +1,4 @@
-"""What a robot is: its limb tree, joints and actuators, without any engine."""
+"""Robots as limb trees with joints and actuators, without any engine."""
 
 from gmc_bench.bodies.schema import (
     Actuator,

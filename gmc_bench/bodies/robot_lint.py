@@ -1,4 +1,4 @@
-"""What looks like a mistake in a robot that can be simulated."""
+"""Warnings about robots that can be simulated but look like a mistake."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""How a foreign robot maps to tokens, as plain text."""
+"""Report of the tokens that a foreign robot maps to, as plain text."""
 
 from typing import Any
 

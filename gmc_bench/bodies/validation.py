@@ -1,4 +1,4 @@
-"""What makes limbs and motors a robot: one tree, driven, with physical numbers."""
+"""Rules that make limbs and motors a robot: one tree, driven, with physical numbers."""
 
 import math
 from collections import Counter

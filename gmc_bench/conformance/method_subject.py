@@ -1,4 +1,4 @@
-"""What the checks of controllers look at: built policies, their inputs, and differences."""
+"""Subjects of the checks of controllers: built policies, their inputs, and differences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

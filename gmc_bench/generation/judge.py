@@ -1,4 +1,4 @@
-"""Whether a grown body is fit for a set: it simulates, its loops hold, and it can move.
+"""Judge of grown bodies: one is fit for a set if it simulates, its loops hold and it can move.
 
 All of this simulates chaotic motion. Another processor may judge a borderline body differently,
 so a released set pins the bodies that were accepted and does not repeat the judging.

@@ -1,4 +1,4 @@
-"""What was accepted when the released sets were searched for: numbers of candidates, and hashes."""
+"""Pinned results of the searches for the released sets: numbers of candidates, and hashes."""
 
 from dataclasses import dataclass
 

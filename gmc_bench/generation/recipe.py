@@ -1,4 +1,4 @@
-"""What set of bodies to search for, and the numbered candidates among which to look."""
+"""Recipe of a set of bodies to search for, and its numbered candidates."""
 
 import hashlib
 import json

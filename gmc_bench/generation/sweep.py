@@ -1,4 +1,4 @@
-"""Whether a body's limbs run into each other when its joints move.
+"""Sweep of a body's joints through their ranges, to find limbs that run into each other.
 
 Poses are found by forward kinematics and shapes by exact distances, so that the answer does not
 depend on an engine or on a processor.

@@ -1,4 +1,4 @@
-"""Which random bodies are worth training: a search over open-loop gaits.
+"""Viability of random bodies: a search over open-loop gaits for those worth training.
 
 Most random bodies topple whatever they do. A body passes when some sinusoidal gait carries it
 forward without falling and a fair share of all gaits keeps it up.

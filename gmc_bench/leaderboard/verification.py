@@ -1,4 +1,4 @@
-"""Compares the episodes of a record with the same episodes run again."""
+"""Comparison of a record's episodes with the same episodes run again."""
 
 import math
 from collections.abc import Iterator, Sequence

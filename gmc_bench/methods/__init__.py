@@ -1,4 +1,4 @@
-"""What a controller must provide, and where controllers are found."""
+"""Controllers: what one must provide, and the registry of all of them."""
 
 from gmc_bench.core.registry import Registry
 from gmc_bench.methods.spec import Capabilities, MethodSpec

@@ -1,4 +1,4 @@
-"""What a controller with a memory sees beside the tokens."""
+"""Inputs of a controller with a memory, beside the tokens."""
 
 from dataclasses import dataclass
 

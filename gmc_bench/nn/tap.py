@@ -1,4 +1,4 @@
-"""Where others can look into a network: limbs before and after they exchange information."""
+"""Taps into a network: limbs before and after they exchange information."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What a controller sees: the tokens of a batch of bodies, as torch tensors."""
+"""Batch of tokens, as torch tensors: the input of every controller."""
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property

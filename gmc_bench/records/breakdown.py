@@ -1,4 +1,4 @@
-"""What counts as a score, and the groups of bodies that it is broken down by."""
+"""Returns that count as a score, and the groups of bodies that it is broken down by."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What a run was made with: package versions, machine and checkout."""
+"""Provenance of a run: package versions, machine and checkout."""
 
 import importlib.metadata
 import os

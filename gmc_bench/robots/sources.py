@@ -1,4 +1,4 @@
-"""Where the numbers of the quadrupeds come from: public repositories and the file in each.
+"""Sources of the quadrupeds' numbers: public repositories and the file in each.
 
 The short hash names the commit that was read. A text on a robot that says "derived" was computed
 from the file it names by adding up rigidly attached parts; "chosen here" is this package's own

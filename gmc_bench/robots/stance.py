@@ -1,4 +1,4 @@
-"""How a quadruped stands: the state in which it comes to rest under its drive.
+"""Stance of a quadruped: the state in which it comes to rest under its drive.
 
 Gains for locomotion are soft: a stance that is only held sags by some centimetres and, on the
 Unitree robots, pitches by some degrees on the way, because front and rear feet are not level. An

@@ -1,4 +1,4 @@
-"""What makes parts a quadruped: four legs in the shared order, with physical numbers."""
+"""Rules that make parts a quadruped: four legs in the shared order, with physical numbers."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

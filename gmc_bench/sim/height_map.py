@@ -1,4 +1,4 @@
-"""Which cells around the torso a height map shows.
+"""Cells around the torso that a height map shows.
 
 Source:
     Gupta et al. 2022 (MetaMorph), arXiv:2203.11931: cells are the denser the nearer they are.

@@ -1,4 +1,4 @@
-"""Where the numbers of unlike bodies stand in arrays that all of them share."""
+"""Places of the numbers of unlike bodies in arrays that all of them share."""
 
 from dataclasses import dataclass
 

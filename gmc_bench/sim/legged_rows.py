@@ -1,4 +1,4 @@
-"""What one row of a batch of quadrupeds keeps alive, and the functions that advance it."""
+"""Rows of a batch of quadrupeds: what each keeps alive, and the functions that advance it."""
 
 import copy
 import ctypes

@@ -1,4 +1,4 @@
-"""What is fixed by the robots, once per robot: one token per actuator."""
+"""Constants of robots with one token per actuator, computed once per robot."""
 
 from collections.abc import Sequence
 

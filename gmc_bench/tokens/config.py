@@ -1,4 +1,4 @@
-"""How a body is shown to a policy: the order of its limbs and what is known of them."""
+"""Settings of how a body is shown to a policy: order of its limbs, and what is known of them."""
 
 from dataclasses import dataclass
 from typing import Literal

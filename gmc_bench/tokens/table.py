@@ -1,4 +1,4 @@
-"""What is fixed by the bodies, once per morphology: context features, masks, graph, places."""
+"""Constants of bodies, computed once per body: context features, masks, graph, places."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

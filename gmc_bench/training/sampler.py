@@ -1,4 +1,4 @@
-"""Which body an environment hosts next."""
+"""Sampler of the bodies that environments host next."""
 
 from collections import deque
 from collections.abc import Iterable
