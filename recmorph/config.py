@@ -6,7 +6,7 @@ from typing import Literal
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.config import NetworkConfig
 
-Cell = Literal["birnn", "bigru", "bilstm", "bimamba2"]
+CellName = Literal["birnn", "bigru", "bilstm", "bimamba2"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class RecMorphConfig(NetworkConfig):
     """Channels of the cell's input and of its output, per direction."""
     num_blocks: int = 4
     """Blocks, one after the other."""
-    cell: Cell = "birnn"
+    cell: CellName = "birnn"
     """What passes information along a body, in both directions: tanh RNN, GRU, LSTM or Mamba-2."""
     residual: bool = True
     """Add each block's input to its output."""
@@ -52,7 +52,7 @@ class RecMorphConfig(NetworkConfig):
 class BiGRUConfig(RecMorphConfig):
     """RecMorph with gated recurrent units."""
 
-    cell: Cell = "bigru"
+    cell: CellName = "bigru"
     """As in `RecMorphConfig`."""
 
 
@@ -60,7 +60,7 @@ class BiGRUConfig(RecMorphConfig):
 class BiLSTMConfig(RecMorphConfig):
     """RecMorph with long short-term memory."""
 
-    cell: Cell = "bilstm"
+    cell: CellName = "bilstm"
     """As in `RecMorphConfig`."""
 
 
@@ -68,7 +68,7 @@ class BiLSTMConfig(RecMorphConfig):
 class BiMamba2Config(RecMorphConfig):
     """RecMorph with Mamba-2 mixers."""
 
-    cell: Cell = "bimamba2"
+    cell: CellName = "bimamba2"
     """As in `RecMorphConfig`."""
     num_blocks: int = 2
     """Blocks, one after the other."""

@@ -12,7 +12,7 @@ TOUCHING = 1e-6  # m; shapes this close count as touching, whatever the engine's
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Capsule:
     """A capsule, or a sphere when both ends are equal, in one common frame."""
 
     start: Vec3
@@ -23,12 +23,12 @@ class Shape:
     """m."""
 
 
-def touches(first: Shape, second: Shape) -> bool:
+def touches(first: Capsule, second: Capsule) -> bool:
     """Return whether two shapes overlap or touch."""
     return gap(first, second) < TOUCHING
 
 
-def gap(first: Shape, second: Shape) -> float:
+def gap(first: Capsule, second: Capsule) -> float:
     """Return the distance between two surfaces, m; negative where they overlap.
 
     Source:

@@ -20,7 +20,7 @@ from itertools import combinations
 import numpy as np
 
 from gmc_bench.bodies import design
-from gmc_bench.bodies.collision import Shape, gap
+from gmc_bench.bodies.collision import Capsule, gap
 from gmc_bench.bodies.parts import IDENTITY, Joint, Limb, scale_mass, scale_torque
 from gmc_bench.bodies.refit import refit_loops
 from gmc_bench.bodies.schema import Morphology, MorphologySet
@@ -440,7 +440,7 @@ def symmetric_pairs(body: Morphology) -> tuple[tuple[int, int], ...]:
     return tuple(pairs.items())
 
 
-def _mirrors(first: Shape, second: Shape) -> bool:
+def _mirrors(first: Capsule, second: Capsule) -> bool:
     ends = ((first.start, second.start), (first.end, second.end))
     apart = max(math.dist((a[0], -a[1], a[2]), b) for a, b in ends)
     return apart < _MIRROR_TOLERANCE and abs(first.radius - second.radius) < _MIRROR_TOLERANCE
@@ -456,16 +456,16 @@ def _contacts(body: Morphology, margin: float) -> set[tuple[int, int]]:
     }
 
 
-def _shapes(limbs: Sequence[Limb]) -> list[Shape]:
+def _shapes(limbs: Sequence[Limb]) -> list[Capsule]:
     """Return the limbs' shapes in the torso frame; no limb is turned against its parent."""
     origins: list[Vec3] = []
-    shapes: list[Shape] = []
+    shapes: list[Capsule] = []
     for limb in limbs:
         zero = (0.0, 0.0, 0.0)
         origin = zero if limb.parent < 0 else _plus(origins[limb.parent], limb.position)
         origins.append(origin)
         geom = limb.geom
-        shapes.append(Shape(_plus(origin, geom.start), _plus(origin, geom.end), geom.radius))
+        shapes.append(Capsule(_plus(origin, geom.start), _plus(origin, geom.end), geom.radius))
     return shapes
 
 

@@ -35,7 +35,7 @@ from gmc_bench.conformance.method_subject import (
     SPEC,
     TOLERANCE,
     CheckFailedError,
-    Scene,
+    PolicyInput,
     Subject,
     call,
     compare,
@@ -99,7 +99,7 @@ def _check_inputs_kept(subject: Subject) -> str:
     return ""
 
 
-def _inputs(scene: Scene) -> dict[str, torch.Tensor]:
+def _inputs(scene: PolicyInput) -> dict[str, torch.Tensor]:
     tokens, table = scene.tokens, scene.tokens.table
     derived = ("dynamic", "features", "packed_features", "limb_padding_mask", "parents")
     return {
@@ -117,7 +117,7 @@ def _check_padding(subject: Subject) -> str:
     """
     tokens, state = subject.scene.tokens, subject.scene.state
     padding = tokens.limb_padding_mask.unsqueeze(-1)
-    filled = Scene(
+    filled = PolicyInput(
         replace(tokens, dynamic=tokens.dynamic.masked_fill(padding, PADDING)),
         state.masked_fill(padding, PADDING),
     )
@@ -148,7 +148,7 @@ def _check_slots(subject: Subject) -> str:
     return _same_outputs("adding token slots", subject, policy, wide)
 
 
-def _same_outputs(cause: str, subject: Subject, policy: ActorCritic, scene: Scene) -> str:
+def _same_outputs(cause: str, subject: Subject, policy: ActorCritic, scene: PolicyInput) -> str:
     """Hold the outputs of a policy and scene against those of the subject."""
     largest = 0.0
     for name in NETWORKS:
@@ -195,7 +195,7 @@ def _check_height_map(subject: Subject) -> str:
     tokens = scene.tokens
     heights = tokens.height_map.clone()  # type: ignore[union-attr]  # the layout has one
     heights[0] = torch.randn(_NUM_HEIGHTS)
-    other = Scene(replace(tokens, height_map=heights), scene.state)
+    other = PolicyInput(replace(tokens, height_map=heights), scene.state)
     for name in NETWORKS:
         found, expected = (outputs_of(policy, name, item) for item in (other, scene))
         if (moved := difference(found[:1], expected[:1], scene.select([0]).tokens)) <= TOLERANCE:

@@ -10,7 +10,7 @@ from gmc_bench.conformance.method_subject import (
     NUM_LIMBS,
     TOLERANCE,
     CheckFailedError,
-    Scene,
+    PolicyInput,
     Subject,
     call,
     compare,
@@ -76,7 +76,7 @@ def check_tree(subject: Subject) -> str:
     moved = []
     for name in NETWORKS:
         expected = outputs_of(subject.policy, name, subject.scene)
-        found = outputs_of(subject.policy, name, Scene(other, subject.scene.state))
+        found = outputs_of(subject.policy, name, PolicyInput(other, subject.scene.state))
         moved.append(difference(found, expected, tokens))
         if claimed and moved[-1] <= TOLERANCE:
             raise CheckFailedError(
@@ -204,7 +204,7 @@ def check_body_weights(subject: Subject) -> str:
     other = replace(tokens, table=turned, morphology_index=last - tokens.morphology_index)
     for name in NETWORKS:
         expected = outputs_of(subject.policy, name, subject.scene)
-        found = outputs_of(subject.policy, name, Scene(other, subject.scene.state))
+        found = outputs_of(subject.policy, name, PolicyInput(other, subject.scene.state))
         cause = "'per_body' is not claimed, but another order of the bodies in the table"
         compare(cause, name, found, expected, tokens)
     return "shared by all bodies"

@@ -5,7 +5,7 @@ import torch
 from gmc_bench.conformance.method_subject import (
     NETWORKS,
     CheckFailedError,
-    Scene,
+    PolicyInput,
     Subject,
     call,
     gradients_of,
@@ -36,7 +36,7 @@ def check_layouts(subject: Subject) -> str:
     return f"{' and '.join(map(str, _JOINT_SLOTS))} joint slots, bodies of 1 to {max(_NUM_LIMBS)}"
 
 
-def require_shapes(policy: ActorCritic, scene: Scene) -> None:
+def require_shapes(policy: ActorCritic, scene: PolicyInput) -> None:
     """Raise unless actor and critic put out (B, L, num_outputs)."""
     for name, width in zip(NETWORKS, (policy.spec.actions_per_token, 1), strict=True):
         found = tuple(outputs_of(policy, name, scene).shape)
@@ -45,7 +45,7 @@ def require_shapes(policy: ActorCritic, scene: Scene) -> None:
             raise CheckFailedError(f"the {name} returned shape {found}, expected {expected}")
 
 
-def require_finite_outputs(policy: ActorCritic, scene: Scene) -> None:
+def require_finite_outputs(policy: ActorCritic, scene: PolicyInput) -> None:
     """Raise unless the outputs of real limbs are finite."""
     tokens = scene.tokens
     for name in NETWORKS:

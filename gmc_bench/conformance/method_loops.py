@@ -14,7 +14,7 @@ from gmc_bench.conformance.method_subject import (
     NETWORKS,
     PADDING,
     TOLERANCE,
-    Scene,
+    PolicyInput,
     Subject,
     call,
     compare,
@@ -48,7 +48,7 @@ def check_loops(subject: Subject) -> str:
     return f"read, move outputs by {max(moved):.1%}" if max(moved) > TOLERANCE else "not read"
 
 
-def close(scene: Scene) -> Scene:
+def close(scene: PolicyInput) -> PolicyInput:
     """Return a scene in which some bodies have closed loops between random limbs."""
     rng, table = np.random.default_rng(5), scene.tokens.table
     loops = {}
@@ -58,7 +58,7 @@ def close(scene: Scene) -> Scene:
     return replace(scene, tokens=replace(scene.tokens, table=close_loops(table, loops)))
 
 
-def _compare_with_trees(subject: Subject, scene: Scene, name: str) -> float:
+def _compare_with_trees(subject: Subject, scene: PolicyInput, name: str) -> float:
     """Return how far loops move the outputs of their own bodies; raise if they move others."""
     tokens = scene.tokens
     expected = outputs_of(subject.policy, name, subject.scene)
@@ -73,9 +73,9 @@ def _compare_with_trees(subject: Subject, scene: Scene, name: str) -> float:
     return moved
 
 
-def _check_padding(subject: Subject, scene: Scene) -> None:
+def _check_padding(subject: Subject, scene: PolicyInput) -> None:
     padding = scene.tokens.limb_padding_mask.unsqueeze(-1)
-    filled = Scene(
+    filled = PolicyInput(
         replace(scene.tokens, dynamic=scene.tokens.dynamic.masked_fill(padding, PADDING)),
         scene.state.masked_fill(padding, PADDING),
     )
@@ -85,7 +85,7 @@ def _check_padding(subject: Subject, scene: Scene) -> None:
         compare(cause, name, found, expected, scene.tokens)
 
 
-def _check_order(subject: Subject, scene: Scene) -> None:
+def _check_order(subject: Subject, scene: PolicyInput) -> None:
     order = any_order(np.random.default_rng(6), scene.tokens.table)
     shuffled = scene.reorder(order)
     places = order[scene.tokens.morphology_index]

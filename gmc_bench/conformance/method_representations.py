@@ -11,7 +11,7 @@ from gmc_bench.conformance.method_subject import (
     NETWORKS,
     TOLERANCE,
     CheckFailedError,
-    Scene,
+    PolicyInput,
     Subject,
     outputs_of,
     show_again,
@@ -46,7 +46,7 @@ def check_representations(subject: Subject) -> str:
     return "; ".join(dict.fromkeys(texts))
 
 
-def _one_limb_each(scene: Scene) -> torch.Tensor:
+def _one_limb_each(scene: PolicyInput) -> torch.Tensor:
     """Return (B, L) bool: one real limb of every environment, the torso in some."""
     chosen = torch.zeros_like(scene.tokens.limb_padding_mask)
     rows = torch.arange(len(chosen))
@@ -54,7 +54,7 @@ def _one_limb_each(scene: Scene) -> torch.Tensor:
     return chosen
 
 
-def _read(subject: Subject, name: str, scene: Scene) -> Representations:
+def _read(subject: Subject, name: str, scene: PolicyInput) -> Representations:
     with watch_representations(getattr(subject.policy, name)) as latest:
         outputs_of(subject.policy, name, scene)
         return latest(scene.tokens)
@@ -113,7 +113,7 @@ def _require_in_the_way(
             )
 
 
-def _changing(scene: Scene, chosen: torch.Tensor) -> Callable[..., torch.Tensor]:
+def _changing(scene: PolicyInput, chosen: torch.Tensor) -> Callable[..., torch.Tensor]:
     """Return a hook that adds noise of their own size to the chosen limbs' rows."""
     own = scene.tokens.packing.pack(chosen)
 

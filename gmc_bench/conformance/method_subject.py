@@ -31,7 +31,7 @@ class CheckFailedError(Exception):
 
 
 @dataclass(frozen=True)
-class Scene:
+class PolicyInput:
     """What a policy sees in one control step.
 
     Args:
@@ -42,21 +42,21 @@ class Scene:
     tokens: TokenBatch
     state: torch.Tensor
 
-    def select(self, environments: Sequence[int]) -> "Scene":
+    def select(self, environments: Sequence[int]) -> "PolicyInput":
         """Return some environments, in the given order."""
-        return Scene(select(self.tokens, environments), self.state[list(environments)])
+        return PolicyInput(select(self.tokens, environments), self.state[list(environments)])
 
-    def widen(self, max_limbs: int) -> "Scene":
-        """Return the scene with more token slots, all added ones padding."""
+    def widen(self, max_limbs: int) -> "PolicyInput":
+        """Return the input with more token slots, all added ones padding."""
         extra = max_limbs - self.state.shape[1]
         added = self.state.new_zeros(len(self.tokens), extra, self.state.shape[2])
-        return Scene(widen(self.tokens, max_limbs), torch.cat((self.state, added), dim=1))
+        return PolicyInput(widen(self.tokens, max_limbs), torch.cat((self.state, added), dim=1))
 
-    def reorder(self, order: torch.Tensor) -> "Scene":
-        """Return the scene with the limbs of every body in the order (M, L) int64."""
+    def reorder(self, order: torch.Tensor) -> "PolicyInput":
+        """Return the input with the limbs of every body in the order (M, L) int64."""
         rows = torch.arange(len(self.tokens)).unsqueeze(1)
         state = self.state[rows, order[self.tokens.morphology_index]]
-        return Scene(reorder_bodies(self.tokens, order), state)
+        return PolicyInput(reorder_bodies(self.tokens, order), state)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Subject:
     config: Any
     backend: str
     policy: ActorCritic
-    scene: Scene
+    scene: PolicyInput
 
     @property
     def claims(self) -> Capabilities:
@@ -114,7 +114,7 @@ def perturb(policy: ActorCritic) -> ActorCritic:
 @torch.no_grad()
 def make_scene(
     policy: ActorCritic, seed: int = 0, steps: int = 2, num_limbs: Sequence[int] = NUM_LIMBS
-) -> Scene:
+) -> PolicyInput:
     """Draw bodies and what they show; a policy with a memory has lived through `steps` before."""
     rng = np.random.default_rng(seed)
     tokens = random_tokens(rng, policy.spec, num_limbs, BATCH_SIZE)
@@ -122,7 +122,7 @@ def make_scene(
     for _ in range(steps if policy.temporal else 0):
         _, state = policy.step(show_again(rng, tokens), state)
         state = policy.remember(state, random_actions(rng, tokens))
-    return Scene(tokens, state)
+    return PolicyInput(tokens, state)
 
 
 def show_again(rng: np.random.Generator, tokens: TokenBatch) -> TokenBatch:
@@ -139,7 +139,7 @@ def random_actions(rng: np.random.Generator, tokens: TokenBatch) -> torch.Tensor
 
 
 def call(
-    policy: ActorCritic, name: str, scene: Scene, network: nn.Module | None = None
+    policy: ActorCritic, name: str, scene: PolicyInput, network: nn.Module | None = None
 ) -> torch.Tensor:
     """Run one network for one control step, whether it has a memory or not.
 
@@ -164,7 +164,7 @@ def call(
     return outputs
 
 
-def outputs_of(policy: ActorCritic, name: str, scene: Scene) -> torch.Tensor:
+def outputs_of(policy: ActorCritic, name: str, scene: PolicyInput) -> torch.Tensor:
     """Return a network's outputs (B, L, num_outputs), without gradient."""
     with torch.no_grad():
         return call(policy, name, scene)

@@ -14,7 +14,7 @@ import numpy as np
 from gmc_bench.bodies import design
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import MorphologyError
-from gmc_bench.generation.draft import Draft
+from gmc_bench.generation.draft import GrowingBody
 from gmc_bench.generation.grow import choice, draw_growth, draw_hinges
 from gmc_bench.generation.loops import add_bridges, join_tips
 from gmc_bench.generation.plan import Closure, assemble, is_free, lowest_point, place
@@ -91,14 +91,14 @@ def grow_clear_body(
     )
 
 
-_Close = Callable[[np.random.Generator, Draft, int], tuple[Closure, ...] | None]
+_Close = Callable[[np.random.Generator, GrowingBody, int], tuple[Closure, ...] | None]
 
 
-def _grow_draft(rng: np.random.Generator, num_limbs: int, form: Form) -> Draft | None:
+def _grow_draft(rng: np.random.Generator, num_limbs: int, form: Form) -> GrowingBody | None:
     """Grow the tree of one body; `None` when it got stuck."""
     if num_limbs < 1:
         return None
-    draft = Draft(torso_density=choice(rng, design.DENSITIES))
+    draft = GrowingBody(torso_density=choice(rng, design.DENSITIES))
     draft.limb_density = choice(rng, design.DENSITIES)
     # Mostly pairs fit on large bodies, which cannot make an odd number of limbs even.
     bases = [base for base in BASE_LIMBS if (num_limbs - base) % 2 == 0 or not form.symmetric]
@@ -113,7 +113,9 @@ def _grow_draft(rng: np.random.Generator, num_limbs: int, form: Form) -> Draft |
     return draft
 
 
-def _grow(rng: np.random.Generator, draft: Draft, num_limbs: int, form: Form, floor: float) -> bool:
+def _grow(
+    rng: np.random.Generator, draft: GrowingBody, num_limbs: int, form: Form, floor: float
+) -> bool:
     """Add one limb or one pair no lower than `floor`; return False when no draw was acceptable."""
     for _ in range(_ATTEMPTS):
         growth = draw_growth(rng, draft.parts, symmetric=form.symmetric)

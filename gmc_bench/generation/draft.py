@@ -6,25 +6,25 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gmc_bench.bodies.collision import touches
-from gmc_bench.generation.plan import TORSO, Part, make_limb
+from gmc_bench.generation.plan import TORSO, GrownLimb, make_limb
 from gmc_bench.generation.sweep import Sweep, start_sweep
 
 
 @dataclass(slots=True)
-class Draft:
+class GrowingBody:
     """Parts that are clear of each other."""
 
     torso_density: float
     """kg/m^3."""
     limb_density: float = 0.0
     """Of all limbs, kg/m^3."""
-    parts: list[Part] = field(default_factory=list)
+    parts: list[GrownLimb] = field(default_factory=list)
     """In the order of their growth."""
     sweep: Sweep = field(default_factory=start_sweep)
     """Their poses; part k is its limb k + 1."""
 
     def add(
-        self, new: Sequence[Part], rng: np.random.Generator, closes: Sequence[int] = ()
+        self, new: Sequence[GrownLimb], rng: np.random.Generator, closes: Sequence[int] = ()
     ) -> bool:
         """Add parts that belong together, unless one of them touches another limb in some pose.
 
@@ -49,7 +49,7 @@ class Draft:
         return True
 
 
-def _meet(first: Part, second: Part) -> bool:
+def _meet(first: GrownLimb, second: GrownLimb) -> bool:
     """Return whether two parts may touch, because they do so where they are hinged."""
     if first.site != second.site:
         return False

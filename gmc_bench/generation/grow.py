@@ -18,9 +18,9 @@ from gmc_bench.core.errors import MorphologyError
 from gmc_bench.core.types import Vec3
 from gmc_bench.generation.plan import (
     TORSO,
+    GrownLimb,
     Growth,
     Hinge,
-    Part,
     Site,
     assemble,
     draw_site,
@@ -59,7 +59,7 @@ def grow_body(rng: np.random.Generator, num_limbs: int, name: str) -> Morphology
     if num_limbs < 1:
         raise MorphologyError(f"cannot grow a body with {num_limbs} limbs; ask for at least 1")
     for _ in range(_RESTARTS):
-        parts: list[Part] = []
+        parts: list[GrownLimb] = []
         torso_density, limb_density = choice(rng, design.DENSITIES), choice(rng, design.DENSITIES)
         while len(parts) < num_limbs and _grow(rng, parts, num_limbs):
             pass
@@ -75,7 +75,7 @@ def choice(rng: np.random.Generator, options: Sequence[T]) -> T:
     return options[int(rng.integers(len(options)))]
 
 
-def _grow(rng: np.random.Generator, parts: list[Part], num_limbs: int) -> bool:
+def _grow(rng: np.random.Generator, parts: list[GrownLimb], num_limbs: int) -> bool:
     """Add one limb or one pair to `parts`; return False when no draw was acceptable."""
     for _ in range(_ATTEMPTS):
         growth = draw_growth(rng, parts)
@@ -100,7 +100,7 @@ def draw_hinges(
 
 
 def draw_growth(
-    rng: np.random.Generator, parts: Sequence[Part], *, symmetric: bool = True
+    rng: np.random.Generator, parts: Sequence[GrownLimb], *, symmetric: bool = True
 ) -> Growth | None:
     """Draw site, number and direction of new limbs.
 
@@ -133,7 +133,7 @@ def draw_growth(
     return Growth((site,), ((x, y, z),)) if y == 0.0 else None
 
 
-def _inside_parent(parent: Part, site: Site, direction: Vec3) -> bool:
+def _inside_parent(parent: GrownLimb, site: Site, direction: Vec3) -> bool:
     """Return whether a new limb would run along the inside of its parent."""
     backwards = tuple(0.0 - component for component in parent.direction)
     return direction == backwards or (site.middle and direction == parent.direction)

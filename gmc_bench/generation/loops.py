@@ -10,11 +10,11 @@ from itertools import combinations
 import numpy as np
 
 from gmc_bench.bodies import design
-from gmc_bench.bodies.collision import Shape, touches
+from gmc_bench.bodies.collision import Capsule, touches
 from gmc_bench.core.types import Vec3
-from gmc_bench.generation.draft import Draft
+from gmc_bench.generation.draft import GrowingBody
 from gmc_bench.generation.grow import draw_hinges
-from gmc_bench.generation.plan import TORSO_SHAPE, Closure, Hinge, Part, Site
+from gmc_bench.generation.plan import TORSO_SHAPE, Closure, GrownLimb, Hinge, Site
 
 BRIDGED = (0.3, 0.65)
 """Distances between two tips that a bridge can span, m."""
@@ -28,7 +28,9 @@ _DECIMALS = 6  # of a bridge's lengths; its tips are whole centimetres apart in 
 _Ends = tuple[tuple[int, int], ...]  # of loops that are closed together
 
 
-def add_bridges(rng: np.random.Generator, draft: Draft, loops: int) -> tuple[Closure, ...] | None:
+def add_bridges(
+    rng: np.random.Generator, draft: GrowingBody, loops: int
+) -> tuple[Closure, ...] | None:
     """Close loops by new limbs, each from one tip to a lower or equally low one.
 
     A bridge is a limb with two hinges at its upper end; its lower end is joined to the other tip.
@@ -59,7 +61,9 @@ def add_bridges(rng: np.random.Generator, draft: Draft, loops: int) -> tuple[Clo
     return _close_all(rng, draft, loops, BRIDGED, bridge)
 
 
-def join_tips(rng: np.random.Generator, draft: Draft, loops: int) -> tuple[Closure, ...] | None:
+def join_tips(
+    rng: np.random.Generator, draft: GrowingBody, loops: int
+) -> tuple[Closure, ...] | None:
     """Close loops by joining two tips each at the point half-way between them.
 
     Args:
@@ -85,7 +89,7 @@ def join_tips(rng: np.random.Generator, draft: Draft, loops: int) -> tuple[Closu
 
 def _close_all(
     rng: np.random.Generator,
-    draft: Draft,
+    draft: GrowingBody,
     loops: int,
     distances: tuple[float, float],
     close: Callable[[_Ends], tuple[Closure, ...] | None],
@@ -110,7 +114,9 @@ def _close_all(
     return closed
 
 
-def _options(parts: list[Part], used: set[int], distances: tuple[float, float]) -> Iterator[_Ends]:
+def _options(
+    parts: list[GrownLimb], used: set[int], distances: tuple[float, float]
+) -> Iterator[_Ends]:
     """Yield the tips that could be joined, the higher first; mirror images together."""
     parents = {part.site.parent for part in parts}
     tips = [number for number in range(len(parts)) if number not in parents | used]
@@ -127,8 +133,8 @@ def _options(parts: list[Part], used: set[int], distances: tuple[float, float]) 
 
 
 def _bridge(
-    parts: list[Part], upper: int, lower: int, hinges: tuple[Hinge, ...], partner: int | None
-) -> tuple[Part, Vec3]:
+    parts: list[GrownLimb], upper: int, lower: int, hinges: tuple[Hinge, ...], partner: int | None
+) -> tuple[GrownLimb, Vec3]:
     """Return a bridge and the loop's anchor in its frame."""
     radius = parts[upper].radius
     tip = parts[upper].shape.end
@@ -138,7 +144,7 @@ def _bridge(
     offset = _rounded(_scaled(direction, radius))
     segment = _rounded(_scaled(direction, length - 2 * radius))
     start = _plus(tip, offset)
-    part = Part(
+    part = GrownLimb(
         site=Site(upper, parts[upper].segment, middle=False),
         direction=direction,
         segment=segment,
@@ -148,12 +154,12 @@ def _bridge(
         partner=partner,
         position=_rounded(_plus(parts[upper].segment, offset)),
         pivot=_scaled(offset, -1.0),
-        shape=Shape(start, _plus(start, segment), radius),
+        shape=Capsule(start, _plus(start, segment), radius),
     )
     return part, _rounded(_plus(span, _scaled(offset, -1.0)))
 
 
-def _fits(parts: list[Part], new: list[Part], ends: _Ends) -> bool:
+def _fits(parts: list[GrownLimb], new: list[GrownLimb], ends: _Ends) -> bool:
     """Return whether new bridges touch nothing but the limbs they join, in the start pose."""
     for part, joined in zip(new, ends, strict=True):
         others = [p.shape for number, p in enumerate(parts) if number not in joined]

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from gmc_bench.bodies import design
-from gmc_bench.bodies.collision import Shape, touches
+from gmc_bench.bodies.collision import Capsule, touches
 from gmc_bench.bodies.parts import Actuator, Geom, Joint, Limb, Loop
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.types import Vec3
 
 TORSO = -1
 """Parent of limbs that grow at the torso's centre."""
-TORSO_SHAPE = Shape((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), design.TORSO_RADIUS)
+TORSO_SHAPE = Capsule((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), design.TORSO_RADIUS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GrownLimb:
     """One grown limb."""
 
     site: Site
@@ -59,7 +59,7 @@ class Part:
     """Origin in the parent's frame, m."""
     pivot: Vec3
     """Where its hinges are, limb frame, m."""
-    shape: Shape
+    shape: Capsule
     """Torso frame."""
 
 
@@ -83,7 +83,7 @@ class Closure:
     """In the frame of `first`, m."""
 
 
-def draw_site(rng: np.random.Generator, parts: Sequence[Part]) -> Site:
+def draw_site(rng: np.random.Generator, parts: Sequence[GrownLimb]) -> Site:
     """Draw a place where limbs can grow, all equally likely.
 
     They are the torso's centre, and the middle and the end of each limb.
@@ -105,12 +105,12 @@ def mirrored(vector: Vec3) -> Vec3:
 
 
 def place(
-    parts: Sequence[Part],
+    parts: Sequence[GrownLimb],
     growth: Growth,
     height: float,
     hinges: tuple[Hinge, ...],
     radius: float = design.LIMB_RADIUS,
-) -> list[Part]:
+) -> list[GrownLimb]:
     """Return the limbs of a growth with their places; `parts` is left as it is.
 
     Args:
@@ -130,7 +130,7 @@ def place(
         start = design.add(base, position)
         end = design.add(start, segment)
         new.append(
-            Part(
+            GrownLimb(
                 site=site,
                 direction=direction,
                 segment=segment,
@@ -141,13 +141,13 @@ def place(
                 position=position,
                 # At the site, whatever the sizes; on the torso inside it, around its centre.
                 pivot=design.along(direction, -radius if on_torso else -reach),
-                shape=Shape(start, end, radius),
+                shape=Capsule(start, end, radius),
             )
         )
     return new
 
 
-def is_free(parts: Sequence[Part], new: Sequence[Part]) -> bool:
+def is_free(parts: Sequence[GrownLimb], new: Sequence[GrownLimb]) -> bool:
     """Return whether no new limb touches anything but its parent and a twin at the same site.
 
     Only the start pose counts.
@@ -161,13 +161,13 @@ def is_free(parts: Sequence[Part], new: Sequence[Part]) -> bool:
     return len(new) < 2 or twins or not touches(new[0].shape, new[1].shape)
 
 
-def lowest_point(parts: Sequence[Part]) -> float:
+def lowest_point(parts: Sequence[GrownLimb]) -> float:
     """Return the height of the lowest point above the torso's centre, m; never positive."""
     ends = (min(p.shape.start[2], p.shape.end[2]) - p.radius for p in parts)
     return min(-design.TORSO_RADIUS, *ends)
 
 
-def make_limb(part: Part, number: int, parent: int, density: float) -> Limb:
+def make_limb(part: GrownLimb, number: int, parent: int, density: float) -> Limb:
     """Return a part as a limb; its name and those of its hinges follow from its number.
 
     Args:
@@ -192,7 +192,7 @@ def make_limb(part: Part, number: int, parent: int, density: float) -> Limb:
 
 
 def assemble(
-    parts: Sequence[Part],
+    parts: Sequence[GrownLimb],
     torso_density: float,
     limb_density: float,
     name: str,
@@ -234,7 +234,7 @@ def assemble(
     )
 
 
-def _depth_first(parts: Sequence[Part]) -> list[int]:
+def _depth_first(parts: Sequence[GrownLimb]) -> list[int]:
     """Return the limb numbers in preorder, siblings in the order of their growth."""
     children: dict[int, list[int]] = {}
     for number, part in enumerate(parts):

@@ -32,7 +32,7 @@ MAX_LIMBS = 64
 
 _TRIES = 4  # bodies begun for a candidate with loops; others get one, and the next candidate
 
-Cell = tuple[int, bool]
+Stratum = tuple[int, bool]
 """Number of limbs, the torso included, and whether there are loops."""
 
 
@@ -76,7 +76,7 @@ class Recipe:
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
-    def quotas(self) -> dict[str, dict[Cell, int]]:
+    def quotas(self) -> dict[str, dict[Stratum, int]]:
         """Bodies wanted of each cell, by split."""
         quotas = {}
         for split, count in (("train", self.train), ("test", self.test)):
@@ -183,11 +183,11 @@ def _dealt_evenly(weights: Mapping[int, float], total: int) -> dict[int, int]:
 
 
 @cache
-def _cells(recipe: Recipe) -> tuple[Cell, ...]:
+def _cells(recipe: Recipe) -> tuple[Stratum, ...]:
     return tuple(sorted({cell for quota in recipe.quotas.values() for cell in quota}))
 
 
-def candidate_cell(recipe: Recipe, index: int) -> Cell:
+def candidate_cell(recipe: Recipe, index: int) -> Stratum:
     """Return the cell that a candidate belongs to, without growing it."""
     return _draw_cell(recipe, _stream(recipe, index))
 
@@ -218,7 +218,7 @@ def _stream(recipe: Recipe, index: int) -> np.random.Generator:
     return np.random.default_rng([recipe.seed, index])
 
 
-def _draw_cell(recipe: Recipe, rng: np.random.Generator) -> Cell:
+def _draw_cell(recipe: Recipe, rng: np.random.Generator) -> Stratum:
     cells = _cells(recipe)
     return cells[int(rng.integers(len(cells)))]
 

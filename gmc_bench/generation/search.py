@@ -19,7 +19,7 @@ from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import MorphologySetError, StorageError
 from gmc_bench.generation.journal import Journal, Judged
 from gmc_bench.generation.judge import Verdict, judge
-from gmc_bench.generation.recipe import Cell, Recipe, candidate_cell, grow_candidate
+from gmc_bench.generation.recipe import Recipe, Stratum, candidate_cell, grow_candidate
 from gmc_bench.generation.worker import start_worker
 
 MAX_BARREN = 5_000
@@ -128,7 +128,7 @@ class _Tally:
     def is_full(self) -> bool:
         return not any(counter.total() for counter in self._open.values())
 
-    def wants(self, cell: Cell) -> bool:
+    def wants(self, cell: Stratum) -> bool:
         return any(counter[cell] > 0 for counter in self._open.values())
 
     def upcoming(self, index: int) -> Iterator[int]:

@@ -18,7 +18,7 @@ _NOISE = 1e-12  # relative; smaller differences are rounding errors of equal num
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class MeanDifference:
     """Difference of two means and the test that it is zero."""
 
     estimate: Estimate
@@ -26,7 +26,7 @@ class Difference:
     """Two-sided, not corrected for the number of tests; `None` where a method has one run."""
 
 
-def mean_difference(first: DoubleArray, second: DoubleArray) -> Difference:
+def mean_difference(first: DoubleArray, second: DoubleArray) -> MeanDifference:
     """Compare the means of two methods by Welch's t-test over the runs' means.
 
     Args:
@@ -43,10 +43,10 @@ def mean_difference(first: DoubleArray, second: DoubleArray) -> Difference:
     means = first.mean(axis=1), second.mean(axis=1)
     value = float(means[0].mean() - means[1].mean())
     if min(len(first), len(second)) < 2:
-        return Difference(Estimate(value, None, None), None)
+        return MeanDifference(Estimate(value, None, None), None)
     error, degrees = _welch(means[0], means[1])
     half = t_quantile(degrees) * error
-    return Difference(
+    return MeanDifference(
         Estimate(value, value - half, value + half),
         _p_value(value, error, degrees, scale=float(np.abs(np.concatenate(means)).max())),
     )

@@ -15,7 +15,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field, ValidationError
 
 from gmc_bench.core.errors import RecordError, StorageError
-from gmc_bench.records.parts import Digest, Part, Positive
+from gmc_bench.records.parts import Digest, Positive, RecordPart
 from gmc_bench.records.store import canonical_json, first_problem
 
 LEDGER_NAME = "ledger.jsonl"
@@ -25,7 +25,7 @@ BEGINNING = "0" * 64
 RelativePath = Annotated[str, Field(pattern=r"^(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)+[^/]+\.json$")]
 
 
-class LedgerEntry(Part):
+class LedgerEntry(RecordPart):
     """One line."""
 
     number: Positive = Field(description="Place in the ledger, from 1.")

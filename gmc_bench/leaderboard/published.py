@@ -16,8 +16,8 @@ from gmc_bench.records.parts import (
     Controller,
     Flag,
     Name,
-    Part,
     Positive,
+    RecordPart,
     Split,
     Text,
     VersionedName,
@@ -30,7 +30,7 @@ Printed = Annotated[str, Field(pattern=r"^[+-]?[0-9]+(\.[0-9]+)?$")]
 """A decimal number with the digits that the paper prints."""
 
 
-class _Metric(Part):
+class _Metric(RecordPart):
     """What was measured."""
 
     name: Text
@@ -39,7 +39,7 @@ class _Metric(Part):
     higher_is_better: Flag
 
 
-class _Subject(Part):
+class _Subject(RecordPart):
     """The method that was measured."""
 
     paper_method: Text
@@ -53,7 +53,7 @@ class _Subject(Part):
     """What sets the number apart from others of the same table, e.g. the friction; may be empty."""
 
 
-class _Setting(Part):
+class _Setting(RecordPart):
     """Where a table of numbers stands, and under which rules they were measured."""
 
     source: Text
@@ -109,7 +109,7 @@ class _ResultTable(_Setting):
         return self
 
 
-class _Paper(Part):
+class _Paper(RecordPart):
     title: Text
     arxiv: Text | None
     tables: tuple[_ResultTable, ...]

@@ -7,7 +7,7 @@ from typing import Literal
 from gmc_bench.core.errors import RecordError
 from gmc_bench.records.parts import BodyReturns, Episode, Hardware, Mode, Split
 from gmc_bench.records.schema import RunRecord
-from gmc_bench.records.verification import Difference, VerifiedPart
+from gmc_bench.records.verification import DifferingEpisode, VerifiedPart
 
 CONFIDENCE = 0.999
 """Of both limits of the mean difference together, on another engine or hardware class: one honest
@@ -42,7 +42,7 @@ def comparison_for(record: RunRecord, hardware: Hardware, versions: dict[str, st
 
 def compare(
     recorded: Sequence[BodyReturns], found: Sequence[BodyReturns], comparison: Comparison
-) -> tuple[tuple[VerifiedPart, ...], Difference | None]:
+) -> tuple[tuple[VerifiedPart, ...], DifferingEpisode | None]:
     """Compare episodes one by one, and their means.
 
     On another engine or hardware class, chaos makes two runs of one episode drift apart: they are
@@ -76,7 +76,7 @@ def compare(
 
 def _compare(
     recorded: Sequence[BodyReturns], found: Sequence[BodyReturns], comparison: Comparison
-) -> tuple[tuple[VerifiedPart, ...], Difference | None]:
+) -> tuple[tuple[VerifiedPart, ...], DifferingEpisode | None]:
     again = {(item.split, item.mode, item.body): item for item in found}
     if len(again) != len(recorded) or any(_place(item) not in again for item in recorded):
         raise RecordError("the record and the episodes run again are not about the same bodies")
@@ -88,7 +88,7 @@ def _compare(
                 f"whether it was trained on"
             )
     parts: list[VerifiedPart] = []
-    first: Difference | None = None
+    first: DifferingEpisode | None = None
     for split, mode in dict.fromkeys((item.split, item.mode) for item in recorded):
         items = [item for item in recorded if (item.split, item.mode) == (split, mode)]
         pairs = [pair for item in items for pair in _pairs(item, again[_place(item)])]
@@ -117,14 +117,14 @@ def _place(item: BodyReturns) -> tuple[Split, Mode, str]:
     return item.split, item.mode, item.body
 
 
-def _pairs(recorded: BodyReturns, found: BodyReturns) -> Iterator[Difference]:
+def _pairs(recorded: BodyReturns, found: BodyReturns) -> Iterator[DifferingEpisode]:
     if len(recorded.episodes) != len(found.episodes):
         raise RecordError(
             f"the record has {len(recorded.episodes)} episodes of {recorded.split} body "
             f"{recorded.body!r}, the protocol asks for {len(found.episodes)}"
         )
     for number, (old, new) in enumerate(zip(recorded.episodes, found.episodes, strict=True), 1):
-        yield Difference(
+        yield DifferingEpisode(
             split=recorded.split,
             mode=recorded.mode,
             body=recorded.body,

@@ -33,7 +33,7 @@ _OPTIONAL = ("loops", "loops_opened", "limbs")
 """Fields that are left out where there is nothing to say: records without keep their digests."""
 
 
-class Part(BaseModel):
+class RecordPart(BaseModel):
     """Base of everything in a record: frozen, no unknown fields, finite numbers only."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -48,7 +48,7 @@ class Part(BaseModel):
         }
 
 
-class Episode(Part):
+class Episode(RecordPart):
     """One finished evaluation episode."""
 
     episode_return: Number = Field(description="Undiscounted sum of the task's raw rewards.")
@@ -58,7 +58,7 @@ class Episode(Part):
     )
 
 
-class LoopResiduals(Part):
+class LoopResiduals(RecordPart):
     """How far the closed loops of one body came open; shares of the shorter limb's length."""
 
     largest: Amount = Field(description="Largest distance between the two limbs of a loop.")
@@ -69,7 +69,7 @@ class LoopResiduals(Part):
     samples: Positive = Field(description="Control steps counted, times the loops of the body.")
 
 
-class BodyReturns(Part):
+class BodyReturns(RecordPart):
     """Evaluation episodes of one body in one mode."""
 
     split: Split = Field(description="Split the body belongs to.")
@@ -97,7 +97,7 @@ class BodyReturns(Part):
         return math.fsum(item.episode_return for item in self.episodes) / len(self.episodes)
 
 
-class CurvePoint(Part):
+class CurvePoint(RecordPart):
     """Online training statistics after one iteration."""
 
     env_steps: Count = Field(description="Control steps so far, summed over all environments.")
@@ -111,7 +111,7 @@ class CurvePoint(Part):
     episodes: Count = Field(description="Training episodes finished so far, all bodies together.")
 
 
-class Morphologies(Part):
+class Morphologies(RecordPart):
     """The set of bodies a run used."""
 
     id: Name = Field(description="Id of the set, e.g. `gmc-unimal-mini-v1`.")
@@ -122,7 +122,7 @@ class Morphologies(Part):
     num_test: Positive = Field(description="Bodies tested on, as listed (repeats count).")
 
 
-class WallClock(Part):
+class WallClock(RecordPart):
     """Seconds of a training run by what they were spent on; evaluation is not included."""
 
     total: Amount = Field(description="s, training from start to end, summed over resumed parts.")
@@ -139,7 +139,7 @@ class WallClock(Part):
         return self
 
 
-class Hardware(Part):
+class Hardware(RecordPart):
     """The machine a run was made on."""
 
     cpu: Text = Field(description="Processor model.")

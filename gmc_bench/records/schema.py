@@ -28,8 +28,8 @@ from gmc_bench.records.parts import (
     Morphologies,
     Name,
     Number,
-    Part,
     Positive,
+    RecordPart,
     Split,
     Text,
     VersionedName,
@@ -82,7 +82,7 @@ def utc_time(text: str) -> str:
     return text
 
 
-class RunRecord(Part):
+class RunRecord(RecordPart):
     """Everything the leaderboard knows about one training run."""
 
     schema_version: Literal[2] = Field(default=2, description="Version of this layout.")

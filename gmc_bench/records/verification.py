@@ -15,8 +15,8 @@ from gmc_bench.records.parts import (
     Hardware,
     Mode,
     Number,
-    Part,
     Positive,
+    RecordPart,
     Split,
     Text,
 )
@@ -24,7 +24,7 @@ from gmc_bench.records.schema import Commit, utc_time
 from gmc_bench.records.store import first_problem, read_sealed, sealed, write_atomic
 
 
-class Difference(Part):
+class DifferingEpisode(RecordPart):
     """An episode that came out differently."""
 
     split: Split = Field(description="Split of the body.")
@@ -35,7 +35,7 @@ class Difference(Part):
     found: Episode = Field(description="What came out now.")
 
 
-class VerifiedPart(Part):
+class VerifiedPart(RecordPart):
     """All episodes of one split and mode."""
 
     split: Split = Field(description="Split of the bodies.")
@@ -50,7 +50,7 @@ class VerifiedPart(Part):
     passed: Flag = Field(description="Equal, or inside the margin.")
 
 
-class Verification(Part):
+class Verification(RecordPart):
     """Outcome of running a record's episodes again from its weights."""
 
     verification_version: Literal[1] = Field(default=1, description="Version of this layout.")
@@ -62,7 +62,7 @@ class Verification(Part):
         "`interval`: another one, so means must agree within chance."
     )
     parts: tuple[VerifiedPart, ...] = Field(min_length=1, description="What was run again.")
-    first_difference: Difference | None = Field(description="The first episode that differs.")
+    first_difference: DifferingEpisode | None = Field(description="The first episode that differs.")
     passed: Flag = Field(description="Every part passed.")
     hardware: Hardware = Field(description="The machine.")
     versions: dict[str, Text] = Field(description="Version of each package that moves numbers.")

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gmc_bench.bodies.collision import Shape, gap, touches
+from gmc_bench.bodies.collision import Capsule, gap, touches
 
 coordinate = st.integers(-20, 20).map(lambda n: n / 20)
 point = st.tuples(coordinate, coordinate, coordinate)
 
 
-def _sphere(x: float, y: float, z: float, radius: float) -> Shape:
-    return Shape((x, y, z), (x, y, z), radius)
+def _sphere(x: float, y: float, z: float, radius: float) -> Capsule:
+    return Capsule((x, y, z), (x, y, z), radius)
 
 
 def test_two_spheres():
@@ -20,17 +20,17 @@ def test_two_spheres():
 
 
 def test_sphere_beside_and_beyond_a_capsule():
-    capsule = Shape((0, 0, 0), (1, 0, 0), 0.1)
+    capsule = Capsule((0, 0, 0), (1, 0, 0), 0.1)
     assert gap(capsule, _sphere(0.5, 0.7, 0, 0.2)) == pytest.approx(0.4)
     assert gap(_sphere(0.5, 0.7, 0, 0.2), capsule) == pytest.approx(0.4)
     assert gap(capsule, _sphere(4, 4, 0, 0.2)) == pytest.approx(5 - 0.3)
 
 
 def test_crossing_parallel_and_collinear_capsules():
-    capsule = Shape((-1, 0, 0), (1, 0, 0), 0.1)
-    assert gap(capsule, Shape((0, -1, 0.5), (0, 1, 0.5), 0.1)) == pytest.approx(0.3)
-    assert gap(capsule, Shape((0, 0.5, 0), (3, 0.5, 0), 0.1)) == pytest.approx(0.3)
-    assert gap(capsule, Shape((2, 0, 0), (3, 0, 0), 0.1)) == pytest.approx(0.8)
+    capsule = Capsule((-1, 0, 0), (1, 0, 0), 0.1)
+    assert gap(capsule, Capsule((0, -1, 0.5), (0, 1, 0.5), 0.1)) == pytest.approx(0.3)
+    assert gap(capsule, Capsule((0, 0.5, 0), (3, 0.5, 0), 0.1)) == pytest.approx(0.3)
+    assert gap(capsule, Capsule((2, 0, 0), (3, 0, 0), 0.1)) == pytest.approx(0.8)
     assert gap(capsule, capsule) == pytest.approx(-0.2)
 
 
@@ -43,7 +43,7 @@ def test_exact_contact_counts_as_touching():
 @settings(max_examples=60, deadline=None)
 @given(point, point, point, point)
 def test_gap_is_symmetric_and_agrees_with_a_dense_search(a, b, c, d):
-    first, second = Shape(a, b, 0.05), Shape(c, d, 0.1)
+    first, second = Capsule(a, b, 0.05), Capsule(c, d, 0.1)
     found = gap(first, second)
     assert gap(second, first) == pytest.approx(found, abs=1e-9)
     steps = [index / 40 for index in range(41)]
@@ -70,4 +70,4 @@ def test_gap_agrees_with_the_engine(a, b, c, d):
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
     distance = mujoco.mj_geomDistance(model, data, 0, 1, 10.0, None)
-    assert gap(Shape(a, b, 0.05), Shape(c, d, 0.1)) == pytest.approx(distance, abs=1e-6)
+    assert gap(Capsule(a, b, 0.05), Capsule(c, d, 0.1)) == pytest.approx(distance, abs=1e-6)

@@ -4,7 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from gmc_bench.bodies.collision import Shape, any_near, gap
+from gmc_bench.bodies.collision import Capsule, any_near, gap
 from gmc_bench.bodies.mjcf import emit_mjcf
 from gmc_bench.bodies.schema import Geom, Joint, Limb
 from gmc_bench.generation import sweep as sweep_module
@@ -124,8 +124,8 @@ def test_compiled_distances_are_those_of_two_shapes():
         if rng.random() < 0.2:
             points[3] = points[2]
         start, end, other_start, other_end = points
-        one = Shape(tuple(start), tuple(end), 0.1)
-        expected = gap(one, Shape(tuple(other_start), tuple(other_end), 0.05)) < 0.0
+        one = Capsule(tuple(start), tuple(end), 0.1)
+        expected = gap(one, Capsule(tuple(other_start), tuple(other_end), 0.05)) < 0.0
         met += expected
         reach, counts = np.array([0.15]), np.ones((1, 1), bool)
         rows = [np.array([[p]]) for p in (other_start, other_end)]
