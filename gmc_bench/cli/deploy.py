@@ -9,7 +9,7 @@ from gmc_bench.cli.parser import add_verb, integer, seconds
 from gmc_bench.core.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
-    from gmc_bench.deployment.policies import Policy
+    from gmc_bench.deployment.policies import RobotPolicy
     from gmc_bench.deployment.report import Attempt
     from gmc_bench.deployment.trials import Trial
     from gmc_bench.robots.bodies import RobotBody
@@ -155,7 +155,7 @@ def _require_video() -> None:
     Canvas(64, 64).close()  # what is missing is said before the long part, not after it
 
 
-def _open(path: Path) -> "tuple[Policy, VelocityTask]":
+def _open(path: Path) -> "tuple[RobotPolicy, VelocityTask]":
     from gmc_bench.tasks.velocity import VelocityTask
 
     if path.suffix == _SUFFIX:
@@ -171,13 +171,13 @@ def _open(path: Path) -> "tuple[Policy, VelocityTask]":
     from gmc_bench.deployment.policies import TorchPolicy
 
     run = open_run(path)
-    return TorchPolicy(run.model, run.normalizer, run.table, run.manifest), run.task
+    return TorchPolicy(run.policy, run.table, run.manifest), run.task
 
 
 def _run(
     parsed: argparse.Namespace,
     trials: "list[Trial]",
-    policy: "Policy",
+    policy: "RobotPolicy",
     task: "VelocityTask",
     bodies: "dict[str, RobotBody]",
     folder: Path,
@@ -248,7 +248,7 @@ def _video(folder: Path, attempt: "Attempt", ground: "CompiledRobot", rate: floa
 
 
 def _write(
-    folder: Path, attempts: "list[Attempt]", policy: "Policy", parsed: argparse.Namespace
+    folder: Path, attempts: "list[Attempt]", policy: "RobotPolicy", parsed: argparse.Namespace
 ) -> None:
     from gmc_bench.core.errors import StorageError
     from gmc_bench.deployment import report

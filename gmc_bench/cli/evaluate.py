@@ -12,9 +12,8 @@ from gmc_bench.cli.parser import add_verb, integer
 from gmc_bench.core.errors import ConfigError, TokenOverflowError
 
 if TYPE_CHECKING:
-    from gmc_bench.envs.normalization import TokenNormalizer
     from gmc_bench.experiments.session import Session
-    from gmc_bench.methods.policy import ActorCritic
+    from gmc_bench.policies.policy import Policy
     from gmc_bench.records.schema import BodyReturns
     from gmc_bench.training.run_config import RunConfig
 
@@ -76,15 +75,14 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         session = _on_other_bodies(trained, parsed.morphologies)
         splits = splits or ("test",)
     if parsed.untrained:
-        digest, (model, normalizer) = None, _untrained(trained)
+        digest, policy = None, _untrained(trained)
     else:
         digest = read_record(folder.record).weights_digest if folder.record.exists() else None
-        model, normalizer = sessions.load_trained(trained, folder, digest)
+        policy = sessions.load_trained(trained, folder, digest)
     with Display() as display:
         returns = score(
             session,
-            model,
-            normalizer,
+            policy,
             splits=splits,
             episodes=parsed.episodes,
             sensor_dropout=parsed.sensor_dropout,
@@ -101,23 +99,20 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     return 0
 
 
-def _untrained(session: "Session") -> "tuple[ActorCritic, TokenNormalizer]":
-    """Return the policy and observation statistics that a run started from."""
-    import tempfile
+def _untrained(session: "Session") -> "Policy":
+    """Return the policy that a run started from."""
+    from gmc_bench.experiments.session import policy_options
+    from gmc_bench.policies.policy import Policy
 
-    from gmc_bench.training.independent_trainer import make_trainer
-    from gmc_bench.training.run_folder import RunFolder
-
-    with tempfile.TemporaryDirectory() as nothing:
-        trainer = make_trainer(
-            session.config,
-            session.method,
-            session.task,
-            session.bodies.split("train"),
-            session.spec,
-            RunFolder(Path(nothing) / "run", create=True),
-        )
-    return trainer.model, trainer.normalizer
+    return Policy.untrained(
+        session.method,
+        session.task,
+        session.bodies.split("train"),
+        seed=session.config.seed,
+        config=session.config.method_config,
+        spec=session.spec,
+        options=policy_options(session.config),
+    )
 
 
 def _on_threads_here(config: "RunConfig") -> "RunConfig":

@@ -12,9 +12,8 @@ from gmc_bench.core.errors import ConfigError, PluginError
 
 if TYPE_CHECKING:
     from gmc_bench.deployment.interface import Manifest
-    from gmc_bench.envs.normalization import TokenNormalizer
     from gmc_bench.experiments.session import Session
-    from gmc_bench.methods.policy import ActorCritic
+    from gmc_bench.policies.policy import Policy
     from gmc_bench.tasks.velocity import VelocityTask
     from gmc_bench.tokens.table import MorphologyTable
 
@@ -32,8 +31,7 @@ _SUFFIX = ".onnx"
 class TrainedQuadrupeds:
     """A finished run of the quadruped suite."""
 
-    model: "ActorCritic"
-    normalizer: "TokenNormalizer"
+    policy: "Policy"
     table: "MorphologyTable"
     manifest: "Manifest"
     task: "VelocityTask"
@@ -62,13 +60,13 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         raise ConfigError(f"--out is {path}; give a file that ends in {_SUFFIX}")
     run = open_run(parsed.run_dir)
     from gmc_bench.deployment.export import export_onnx, load_package
-    from gmc_bench.deployment.graph import TokenPolicy
+    from gmc_bench.deployment.graph import PolicyGraph
     from gmc_bench.deployment.policies import OnnxPolicy, TorchPolicy, largest_difference
 
     for package in ("onnx", "onnxscript", "onnxruntime"):
         load_package(package)  # what is missing is said before the long part
-    export_onnx(TokenPolicy(run.model, run.normalizer, run.table), run.manifest, path)
-    trained = TorchPolicy(run.model, run.normalizer, run.table, run.manifest)
+    export_onnx(PolicyGraph(run.policy, run.table), run.manifest, path)
+    trained = TorchPolicy(run.policy, run.table, run.manifest)
     apart = largest_difference(trained, OnnxPolicy(path), _CHECKED)
     if not apart <= TOLERANCE:
         path.unlink()
@@ -113,16 +111,17 @@ def open_run(run_dir: Path) -> TrainedQuadrupeds:
             f"{session.config.precision}; give a run with --precision float32"
         )
     record = read_record(folder.record) if folder.record.exists() else None
-    model, normalizer = load_trained(session, folder, record.weights_digest if record else None)
+    policy = load_trained(session, folder, record.weights_digest if record else None)
     torch.set_num_threads(1)
     bodies = session.bodies.split("train")
     table = tabulate(task, bodies, session.spec)
     weights = hashlib.sha256(folder.policy.read_bytes()).hexdigest()
-    manifest = _describe(session, normalizer, weights)
-    return TrainedQuadrupeds(model.cpu().eval(), normalizer, table, manifest, task)
+    manifest = _describe(session, policy, weights)
+    policy.model.cpu()
+    return TrainedQuadrupeds(policy, table, manifest, task)
 
 
-def _describe(session: "Session", normalizer: "TokenNormalizer", weights: str) -> "Manifest":
+def _describe(session: "Session", policy: "Policy", weights: str) -> "Manifest":
     import gmc_bench
     from gmc_bench.deployment.interface import make_manifest
     from gmc_bench.robots.bodies import RobotBody
@@ -130,7 +129,7 @@ def _describe(session: "Session", normalizer: "TokenNormalizer", weights: str) -
 
     config = session.config
     statistics = hashlib.sha256()
-    for name, values in sorted(normalizer.state_dict().items()):
+    for name, values in sorted(policy.normalizer.get_state().items()):
         statistics.update(name.encode() + values.tobytes())
     origin = {
         "gmc_bench_version": gmc_bench.__version__,

@@ -11,9 +11,8 @@ from gmc_bench.cli.parser import add_verb, integer, seconds
 from gmc_bench.core.errors import ConfigError, UnknownNameError, did_you_mean
 
 if TYPE_CHECKING:
-    from gmc_bench.envs.normalization import TokenNormalizer
     from gmc_bench.experiments.session import Session
-    from gmc_bench.methods.policy import ActorCritic
+    from gmc_bench.policies.policy import Policy
     from gmc_bench.records.schema import Episode, RunRecord
     from gmc_bench.rendering.replay import Replay
 
@@ -244,7 +243,7 @@ def _check_episode(session: "Session", episode: int) -> None:
 
 def _replay(
     session: "Session",
-    policy: "tuple[ActorCritic, TokenNormalizer]",
+    policy: "Policy",
     parsed: argparse.Namespace,
     split: str,
     index: int,
@@ -252,7 +251,8 @@ def _replay(
     import torch
     from tqdm import tqdm
 
-    from gmc_bench.evaluation.evaluate import MAX_ROWS
+    from gmc_bench.evaluation.evaluate import MAX_ROWS, Evaluation
+    from gmc_bench.evaluation.one_episode import WantedEpisode
     from gmc_bench.experiments.scoring import evaluation_seed
     from gmc_bench.experiments.session import limb_task
     from gmc_bench.rendering.replay import replay_episode
@@ -263,21 +263,18 @@ def _replay(
     # An episode that finds no free row waits for one.
     rounds = (index * episodes + parsed.episode - 1) // MAX_ROWS + 1
     with tqdm(total=session.task.horizon * rounds, unit="step", desc="replay") as bar:
-        return replay_episode(
-            *policy,
-            limb_task(session),
-            session.bodies.split(split),
-            body=index,
-            episode=parsed.episode - 1,
+        evaluation = Evaluation(
+            task=limb_task(session),
+            bodies=session.bodies.split(split),
             episodes=episodes,
             mode=parsed.mode,
             seed=evaluation_seed(config.seed, split, parsed.mode),
-            order=config.tokens.test_order,
             num_threads=config.threads,
-            device=config.device,
-            seconds=parsed.seconds,
-            on_step=lambda: _advance(bar),
         )
+        wanted = WantedEpisode(
+            evaluation=evaluation, body=index, episode=parsed.episode - 1, seconds=parsed.seconds
+        )
+        return replay_episode(policy, wanted, lambda: _advance(bar))
 
 
 def _recorded(

@@ -8,7 +8,6 @@ from tqdm import tqdm
 
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.evaluation.friction import (
     EPISODE_SECONDS,
     control_steps,
@@ -19,7 +18,7 @@ from gmc_bench.evaluation.friction_metrics import READINGS, macro_average
 from gmc_bench.evaluation.friction_options import FrictionOptions
 from gmc_bench.experiments.scoring import evaluation_seed
 from gmc_bench.experiments.session import Session
-from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.policies.policy import Policy
 from gmc_bench.robots.bodies import BUILT_IN, RobotBody
 from gmc_bench.robots.friction import FRICTION_PAIRS
 from gmc_bench.robots.menagerie import bodies_from
@@ -61,9 +60,7 @@ def _robots(bodies: Sequence[RobotBody]) -> str | dict[str, str]:
     return {body.name: f"{body.origin}, digest {body.digest[:12]}" for body in bodies}
 
 
-def measure(
-    session: Session, model: ActorCritic, normalizer: TokenNormalizer, options: FrictionOptions
-) -> dict[str, Any]:
+def measure(session: Session, policy: Policy, options: FrictionOptions) -> dict[str, Any]:
     """Return what a policy does on every robot and friction.
 
     Returns:
@@ -87,8 +84,7 @@ def measure(
     total = steps * size.num_envs * len(bodies) * len(FRICTION_PAIRS)
     with tqdm(total=total, unit="step", unit_scale=True, desc="frictions") as bar:
         results = measure_friction(
-            model,
-            normalizer,
+            policy,
             task,
             bodies,
             pairs=FRICTION_PAIRS,
@@ -98,9 +94,7 @@ def measure(
             seconds=size.seconds,
             num_envs=size.num_envs,
             seed=evaluation_seed(config.seed, "train", "friction"),
-            order=config.tokens.test_order,
             num_threads=config.threads,
-            device=config.device,
             on_progress=lambda done: _advance(bar, done),
         )
     macro = {

@@ -14,6 +14,8 @@ from gmc_bench.cli.output import table as aligned
 from gmc_bench.cli.study_plan import Request
 from gmc_bench.core.errors import ConfigError, GmcBenchError
 from gmc_bench.core.table import Table
+from gmc_bench.evaluation.evaluate import Evaluation
+from gmc_bench.evaluation.one_episode import WantedEpisode
 from gmc_bench.experiments.scoring import evaluation_seed
 from gmc_bench.experiments.session import limb_task
 from gmc_bench.records.store import record_digest, sealed, write_atomic
@@ -94,27 +96,21 @@ def _best_body(runs: "Sequence[FinishedRun]") -> str:
 def _record(run: "FinishedRun", name: str) -> Gait:
     import torch
 
-    session, model, normalizer = run.load()
+    session, policy = run.load()
     config = session.config
     bodies = session.bodies.split("train")
     index = [body.name for body in bodies].index(name)
     torch.set_num_threads(config.threads)
     with tqdm(unit="step", desc=f"gait of {run.record.method}") as bar:
-        return record_gait(
-            model,
-            normalizer,
-            limb_task(session),
-            bodies,
-            body=index,
-            episode=0,
+        evaluation = Evaluation(
+            task=limb_task(session),
+            bodies=bodies,
             episodes=config.protocol.evaluation.episodes,
-            mode="deterministic",
             seed=evaluation_seed(config.seed, "train", "deterministic"),
-            order=config.tokens.test_order,
             num_threads=config.threads,
-            device=config.device,
-            on_step=lambda: _advance(bar),
         )
+        wanted = WantedEpisode(evaluation=evaluation, body=index)
+        return record_gait(policy, wanted, lambda: _advance(bar))
 
 
 def _advance(bar: Any) -> None:

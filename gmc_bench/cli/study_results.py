@@ -14,15 +14,15 @@ from gmc_bench.cli.output import table as aligned
 from gmc_bench.cli.study_plan import PlannedArm, Request
 from gmc_bench.core.errors import ConfigError, UnknownNameError, did_you_mean
 from gmc_bench.core.table import Table
-from gmc_bench.envs.normalization import TokenNormalizer
+from gmc_bench.evaluation.evaluate import EpisodeCounter
 from gmc_bench.evaluation.friction_options import FrictionOptions
 from gmc_bench.experiments import session as sessions
 from gmc_bench.experiments.resolve import threads_here
 from gmc_bench.experiments.scoring import evaluation_seed
 from gmc_bench.experiments.session import Session
 from gmc_bench.experiments.sweep import Sweep
-from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.tap import offers_representations
+from gmc_bench.policies.policy import Policy
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import read_sealed, record_digest, sealed, write_atomic
@@ -55,11 +55,11 @@ class FinishedRun:
         """Of the run, inside the study."""
         return self.planned.name
 
-    def load(self) -> tuple[Session, ActorCritic, TokenNormalizer]:
-        """Return the run's session, policy and observation statistics."""
+    def load(self) -> tuple[Session, Policy]:
+        """Return the run's session and policy."""
         config = read_run_config(self.folder.config)
         session = sessions.open_session(replace(config, threads=threads_here(config.threads)))
-        return session, *sessions.load_trained(session, self.folder, self.record.weights_digest)
+        return session, sessions.load_trained(session, self.folder, self.record.weights_digest)
 
 
 def require_measurable(
@@ -122,11 +122,11 @@ def measure(study: Study, run: FinishedRun) -> dict[str, Any]:
             found: dict[str, Any] = content["measured"]
             return found
     note(f"\nmeasuring {run.name}")
-    session, model, normalizer = run.load()
+    session, policy = run.load()
     if study.measure == "friction":
-        numbers = study_friction.measure(session, model, normalizer, run.friction)
+        numbers = study_friction.measure(session, policy, run.friction)
     else:
-        numbers = _MEASURES[study.measure](session, model, normalizer, path.with_suffix(".png"))
+        numbers = _MEASURES[study.measure](session, policy, path.with_suffix(".png"))
     content = {
         **made_with,
         "measured": numbers,
@@ -136,41 +136,34 @@ def measure(study: Study, run: FinishedRun) -> dict[str, Any]:
     return numbers
 
 
-def _measure_siblings(
-    session: Session, model: ActorCritic, normalizer: TokenNormalizer, _: Path
-) -> dict[str, Any]:
+def _measure_siblings(session: Session, policy: Policy, _: Path) -> dict[str, Any]:
     from gmc_bench.studies.siblings import count_episodes, score_sibling_orders
 
     bodies = session.bodies.split("train")
     episodes = session.config.protocol.evaluation.episodes
-    total = episodes * len(bodies) + count_episodes(bodies, model, session.task)
+    total = episodes * len(bodies) + count_episodes(policy, session.task, bodies)
     with tqdm(total=total, unit="episode", desc="sibling orders") as bar:
         return score_sibling_orders(
-            model,
-            normalizer,
+            policy,
             session.task,
             bodies,
             episodes=episodes,
             seed=evaluation_seed(session.config.seed, "train", "siblings"),
             num_threads=session.config.threads,
-            on_progress=lambda done: _advance(bar, done),
+            observers=(EpisodeCounter(bar.update),),
         )
 
 
-def _measure_representation(
-    session: Session, model: ActorCritic, normalizer: TokenNormalizer, picture: Path
-) -> dict[str, Any]:
+def _measure_representation(session: Session, policy: Policy, picture: Path) -> dict[str, Any]:
     from gmc_bench.studies.representation import collect, plot_pca, probe
 
     bodies = session.bodies.split("train")
     with tqdm(unit="step", desc="features") as bar:
         features = collect(
-            model,
-            normalizer,
+            policy,
             session.task,
             bodies,
             seed=evaluation_seed(session.config.seed, "train", "representation"),
-            order=session.config.tokens.test_order,
             num_threads=session.config.threads,
             on_progress=lambda done: _advance(bar, done),
         )

@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from gmc_bench.core.errors import ConfigError, PluginError
-from gmc_bench.deployment.graph import TokenPolicy
+from gmc_bench.deployment.graph import PolicyGraph
 from gmc_bench.deployment.interface import Manifest
 from gmc_bench.records.store import write_atomic
 
@@ -36,7 +36,7 @@ def load_package(name: str) -> Any:
         ) from error
 
 
-def export_onnx(policy: TokenPolicy, manifest: Manifest, path: Path) -> None:
+def export_onnx(policy: PolicyGraph, manifest: Manifest, path: Path) -> None:
     """Write a policy as ONNX.
 
     Inputs are `tokens` (1, L, F) float32, raw, and `mask` (1, L) bool, True = padding; `robot` (1,)
@@ -74,7 +74,7 @@ def export_onnx(policy: TokenPolicy, manifest: Manifest, path: Path) -> None:
     write_atomic(path, model.SerializeToString())
 
 
-def _convert(policy: TokenPolicy) -> bytes:
+def _convert(policy: PolicyGraph) -> bytes:
     policy.prepare()
     length, features = policy.fixed.context.shape[1], policy.fixed.spec.num_features
     inputs = {

@@ -11,17 +11,18 @@ from torch import nn
 
 from gmc_bench.core.types import DoubleArray
 from gmc_bench.deployment.plain import plain_copy
-from gmc_bench.envs.normalization import CLIP, CONSTANT, EPSILON, TokenNormalizer
-from gmc_bench.evaluation.policy_file import token_table
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.tokens import TokenBatch
+from gmc_bench.policies.bound import token_table
+from gmc_bench.policies.normalization import CLIP, CONSTANT, EPSILON
+from gmc_bench.policies.policy import Policy
 from gmc_bench.tokens.table import MorphologyTable
 
 _OF_FEATURES = ("table", "morphology_index", "dynamic", "height_map", "features", "packed_features")
 """What of a token batch depends on more than the shape of the body."""
 
 
-class TokenPolicy(nn.Module):
+class PolicyGraph(nn.Module):
     """Deterministic actions of one quadruped from its raw tokens.
 
     Networks are given the features as in training, and all that depends on the shape of the body
@@ -29,8 +30,7 @@ class TokenPolicy(nn.Module):
     per body compute the actions of all bodies; `robot` selects.
 
     Args:
-        model: the trained policy.
-        normalizer: its observation statistics.
+        policy: the trained policy.
         table: the M robots it was trained on.
 
     Shapes:
@@ -38,10 +38,9 @@ class TokenPolicy(nn.Module):
         (1, L, S) float32 -> actions (1, L), zero in padding, and the next state
     """
 
-    def __init__(
-        self, model: ActorCritic, normalizer: TokenNormalizer, table: MorphologyTable
-    ) -> None:
+    def __init__(self, policy: Policy, table: MorphologyTable) -> None:
         super().__init__()
+        model, normalizer = policy.model, policy.normalizer
         copied = plain_copy(model)
         assert isinstance(copied, ActorCritic)
         self.model = copied.cpu()

@@ -12,7 +12,7 @@ from gmc_bench.core.types import Array, DoubleArray
 from gmc_bench.deployment.adapter import Adapter, Readings
 from gmc_bench.deployment.heading import HeadingHold
 from gmc_bench.deployment.interface import Manifest
-from gmc_bench.deployment.policies import Policy
+from gmc_bench.deployment.policies import RobotPolicy
 from gmc_bench.deployment.robot import SimulatedRobot
 from gmc_bench.deployment.trials import RAMP_SECONDS, SECONDS, Trial
 from gmc_bench.tasks.velocity import VelocityTask
@@ -135,7 +135,7 @@ class Watch:
 
 def run_trial(
     robot: SimulatedRobot,
-    policy: Policy,
+    policy: RobotPolicy,
     trial: Trial,
     task: VelocityTask,
     *,
@@ -256,7 +256,7 @@ def fall_of(robot: SimulatedRobot, task: VelocityTask) -> str:
     return ""
 
 
-def _native_manifest(policy: Policy, robot: SimulatedRobot) -> Manifest:
+def _native_manifest(policy: RobotPolicy, robot: SimulatedRobot) -> Manifest:
     """Return the policy's manifest with the joint order of this robot's software."""
     manifest = policy.manifest
     manifest.robot(robot.interface.name)  # refuses robots that the policy does not know

@@ -11,15 +11,13 @@ from gmc_bench.core.errors import CheckpointError, ConfigError
 from gmc_bench.core.types import FloatArray
 from gmc_bench.deployment.export import load_package
 from gmc_bench.deployment.interface import Manifest
-from gmc_bench.envs.normalization import TokenNormalizer
-from gmc_bench.evaluation.policy_file import token_table
-from gmc_bench.methods.policy import ActorCritic
-from gmc_bench.nn.tokens import TokenBatch
+from gmc_bench.policies.bound import Observed
+from gmc_bench.policies.policy import Policy
 from gmc_bench.tokens.actuators import NUM_ACTUATORS
 from gmc_bench.tokens.table import MorphologyTable
 
 
-class Policy(Protocol):
+class RobotPolicy(Protocol):
     """A policy for one robot at a time."""
 
     @property
@@ -42,42 +40,31 @@ class Policy(Protocol):
 
 
 class TorchPolicy:
-    """The network of a run, as it was trained.
+    """The networks of a run, as they were trained.
 
     Args:
-        model: the trained policy.
-        normalizer: its observation statistics.
+        policy: the trained policy.
         table: the robots it was trained on.
         manifest: its description.
     """
 
-    def __init__(
-        self,
-        model: ActorCritic,
-        normalizer: TokenNormalizer,
-        table: MorphologyTable,
-        manifest: Manifest,
-    ) -> None:
+    def __init__(self, policy: Policy, table: MorphologyTable, manifest: Manifest) -> None:
         self.manifest = manifest
-        self._model = model.cpu().eval()
-        self._normalizer = normalizer
-        self._padding = table.limb_padding_mask
-        self._table = token_table(table, normalizer)
+        policy.model.eval()
+        self._bound = policy.on(table, 1)
         self._places = table.spec.dynamic_indices
-        self._state = model.initial_state(1)
 
     def reset(self) -> None:
         """Forget what was seen."""
-        self._state = self._model.initial_state(1)
+        self._bound.state.zero_()
 
     def __call__(self, tokens: FloatArray, robot: str) -> FloatArray:
-        """Return deterministic actions, see `Policy`."""
+        """Return deterministic actions, see `RobotPolicy`."""
         index = np.array([self.manifest.robot(robot).index])
-        dynamic = tokens[..., self._places]
-        seen = self._normalizer.normalize(dynamic, self._padding[index], index)
-        batch = TokenBatch(self._table, torch.from_numpy(index), torch.from_numpy(seen))
-        actions, self._state = self._model.act(batch, self._state, None)
-        found: FloatArray = actions[0, :, 0].numpy()
+        self._bound.sequences = index
+        with torch.no_grad():
+            actions = self._bound.act(Observed(tokens[..., self._places], index))
+        found: FloatArray = actions[0, :, 0]
         return found
 
 
@@ -128,7 +115,7 @@ class OnnxPolicy:
             self._state = np.zeros(self._state_shape, np.float32)
 
     def __call__(self, tokens: FloatArray, robot: str) -> FloatArray:
-        """Return deterministic actions, see `Policy`."""
+        """Return deterministic actions, see `RobotPolicy`."""
         given: dict[str, Any] = {"tokens": tokens, "mask": self._mask}
         if self._needs_robot:
             given["robot"] = np.array([self.manifest.robot(robot).index])
@@ -142,7 +129,7 @@ class OnnxPolicy:
 
 
 def largest_difference(
-    one: Policy, other: Policy, count: int, seed: int = 0, spread: float = 1.0
+    one: RobotPolicy, other: RobotPolicy, count: int, seed: int = 0, spread: float = 1.0
 ) -> float:
     """Return how far two policies' actions are apart at most, over random observations.
 

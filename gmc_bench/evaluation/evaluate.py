@@ -1,26 +1,21 @@
-"""Scores a policy on a list of bodies with frozen observation statistics."""
+"""Scores of a policy on a list of bodies, with frozen observation statistics."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
-from gmc_bench.core.errors import ConfigError
-from gmc_bench.core.types import Array, FloatArray, IntArray
+from gmc_bench.core.types import FloatArray, IntArray
 from gmc_bench.envs.core import StepResult
 from gmc_bench.envs.cores import Core, make_core
-from gmc_bench.envs.normalization import TokenNormalizer
-from gmc_bench.evaluation.dropout import silence_context
-from gmc_bench.evaluation.mean_actions import acting, see_tokens
-from gmc_bench.evaluation.policy_file import token_table
-from gmc_bench.methods.policy import ActorCritic
-from gmc_bench.nn.tokens import TokenTable
+from gmc_bench.nn.distribution import MaskedGaussian
+from gmc_bench.policies.bound import BoundPolicy
+from gmc_bench.policies.policy import Policy
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.tasks.spec import TaskBase
-from gmc_bench.tokens.config import Order
-from gmc_bench.tokens.serialization import Serialization, make_serialization
+from gmc_bench.tokens.serialization import Serialization
 
 Mode = Literal["deterministic", "stochastic"]
 
@@ -41,7 +36,7 @@ class EpisodeResult:
     """Name of the termination term, `time_limit` or `diverged`."""
 
 
-class Observer(Protocol):
+class Observer:
     """Looks at episodes while they are run; must not change anything it is given.
 
     Episodes are counted body by body: episode k of body m has the number `m * episodes + k`.
@@ -60,199 +55,166 @@ class Observer(Protocol):
             step: what happened.
         """
 
+    def finished(self, count: int) -> None:
+        """Take notice of the number of episodes that have just ended."""
 
-def evaluate_policy(
-    model: ActorCritic,
-    normalizer: TokenNormalizer,
+
+class EpisodeCounter(Observer):
+    """Tells a function how many episodes have just ended."""
+
+    def __init__(self, tell: Callable[[int], object]) -> None:
+        self._tell = tell
+
+    def finished(self, count: int) -> None:
+        """Take notice of episodes that have ended."""
+        self._tell(count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """Complete episodes of every body: what is run, but for the policy."""
+
+    task: TaskBase
+    bodies: Sequence[Any]
+    """M bodies, which need not be the ones trained on."""
+    episodes: int
+    """E, per body."""
+    mode: Mode = "deterministic"
+    """Mean actions, or sampled actions."""
+    seed: int
+    """Start states and action noise."""
+    num_threads: int | None = None
+    """Threads that step; default all."""
+    silent_limbs: IntArray | None = None
+    """(M,) int64, a limb of each body whose features are zero for the policy, see
+    `dropout.draw_silent_limbs`; default none."""
+    serialization: Serialization | None = None
+    """Several sequences for each body instead of one in the policy's order; every sequence is
+    then scored like a body of its own."""
+
+    def run(self, policy: Policy, observers: Sequence[Observer] = ()) -> list[list[EpisodeResult]]:
+        """Run the episodes.
+
+        Args:
+            policy: who acts; not changed.
+            observers: see every step; numbers do not depend on them.
+
+        Returns:
+            For every body, or for every sequence of tokens, its E episodes.
+
+        Raises:
+            ConfigError: see `BoundPolicy`.
+        """
+        sequences = len(self.serialization or self.bodies)
+        rows = min(MAX_ROWS, self.episodes * sequences)
+        core = make_core(
+            self.task, self.bodies, rows, token_spec=policy.spec, num_threads=self.num_threads
+        )
+        bound = policy.on(
+            core.table, rows, serialization=self.serialization, silent_limbs=self.silent_limbs
+        )
+        player = _Player(self, core, bound, observers)
+        with policy.acting():
+            found = player.play()
+        return [found[k * self.episodes :][: self.episodes] for k in range(sequences)]
+
+
+def evaluate(
+    policy: Policy,
     task: TaskBase,
-    morphologies: Sequence[Any],
+    bodies: Sequence[Any],
     *,
     episodes: int,
-    mode: Mode,
+    mode: Mode = "deterministic",
     seed: int,
     num_threads: int | None = None,
-    device: torch.device | str = "cpu",
-    on_progress: Callable[[int], None] | None = None,
-    observer: Observer | None = None,
-    silent_limbs: IntArray | None = None,
-    order: Order = "dfs",
-    serialization: Serialization | None = None,
+    observers: Sequence[Observer] = (),
 ) -> list[list[EpisodeResult]]:
-    """Run complete episodes of every body.
-
-    Args:
-        model: the policy.
-        normalizer: its observation statistics; not changed.
-        task: what to do.
-        morphologies: M bodies, which need not be the ones trained on.
-        episodes: E, episodes per body.
-        mode: mean actions, or sampled actions.
-        seed: start states and action noise.
-        num_threads: threads that step; default all.
-        device: where the networks run.
-        on_progress: called with the number of bodies' episodes finished since the last call.
-        observer: sees every step; numbers do not depend on it.
-        silent_limbs: (M,) int64, a limb of each body whose features are zero for the policy, see
-            `dropout.draw_silent_limbs`; `None` shows all.
-        order: in which order policies see the limbs of a body.
-        serialization: several sequences for each body instead of one in that order; every
-            sequence is then scored like a body of its own.
+    """Run complete episodes of every body; see `Evaluation`, which has further options.
 
     Returns:
-        For every body, or for every sequence of tokens, its E episodes.
-
-    Raises:
-        ConfigError: a method with separate weights per body is asked for several sequences.
+        For every body its episodes.
     """
-    if serialization is not None and model.per_body and len(serialization) > len(morphologies):
-        raise ConfigError(
-            "a method with separate weights per body was to be scored on several token orders of "
-            "a body, which its weights do not follow; choose a method with shared weights"
-        )
-    count = episodes * len(serialization or morphologies)
-    streams = spawn_streams(seed, count)
-    rows = min(MAX_ROWS, count)
-    core = make_core(task, morphologies, rows, token_spec=model.spec, num_threads=num_threads)
-    serialization = serialization or make_serialization(order, core.table)
-    table = token_table(core.table, normalizer, device)
-    if silent_limbs is not None:
-        table = silence_context(table, silent_limbs)
-    noise = None
-    if mode == "stochastic":
-        noise = np.empty(
-            (rows, task.horizon, *core.table.action_padding_mask.shape[1:]), np.float32
-        )
-    state = model.initial_state(rows)
-    shown = np.repeat(np.arange(len(serialization)), episodes)
-    actor = _Actor(
-        model,
-        normalizer,
-        table.serialized(serialization),
-        state,
-        noise,
-        seed,
-        silent_limbs,
-        serialization,
-        shown,
+    rules = Evaluation(
+        task=task, bodies=bodies, episodes=episodes, mode=mode, seed=seed, num_threads=num_threads
     )
-    body = serialization.body[shown]
-    with acting(model):
-        found = _run_episodes(core, actor, body, streams, on_progress, observer)
-    return [found[k * episodes : (k + 1) * episodes] for k in range(len(serialization))]
+    return rules.run(policy, observers)
 
 
-@dataclass
-class _Actor:
-    model: ActorCritic
-    normalizer: TokenNormalizer
-    table: TokenTable
-    state: torch.Tensor
-    """(B, L, S), what the policy remembers."""
-    noise: FloatArray | None
-    """(B, horizon, L, J) float32, standard normal; `None` takes the most likely action."""
-    seed: int
-    """Of the noise."""
-    silent_limbs: IntArray | None
-    """(M,) int64, a limb of each body that the policy does not see."""
-    serialization: Serialization
-    shown: IntArray
-    """(K,) int64, the sequence of tokens that each episode shows."""
+class _Player:
+    """Runs all episodes; a row whose episode has ended takes the next that waits."""
 
-    def __post_init__(self) -> None:
-        self.sequences: IntArray = np.zeros(len(self.state), np.int64)
-        """(B,) int64, the sequence of tokens that shows each environment's body."""
+    def __init__(
+        self, rules: Evaluation, core: Core, bound: BoundPolicy, observers: Sequence[Observer]
+    ) -> None:
+        self.rules, self.core, self.bound, self.observers = rules, core, bound, observers
+        serialization = bound.serialization
+        self.shown = np.repeat(np.arange(len(serialization)), rules.episodes)
+        """(K,) int64, the sequence of tokens that each episode shows."""
+        self.body: IntArray = serialization.body[self.shown]
+        """(K,) int64, body of each episode."""
+        self.streams = spawn_streams(rules.seed, len(self.body))
+        """(K, ...), source of each episode's start state."""
+        self.noise: FloatArray | None = None
+        """(B, horizon, L, J) float32, standard normal; `None` takes the most likely action."""
+        if rules.mode == "stochastic":
+            shape = core.table.action_padding_mask.shape[1:]
+            self.noise = np.empty((core.num_envs, rules.task.horizon, *shape), np.float32)
+        self.episode = np.arange(core.num_envs)
+        """(B,) int64, the episode of each row."""
+        self.running = np.ones(core.num_envs, np.bool_)
+        self.total = np.zeros(core.num_envs)
 
-    def start(self, rows: IntArray, episodes: IntArray) -> None:
-        """Begin episodes in some environments."""
-        self.state[torch.from_numpy(rows)] = 0.0
-        self.sequences[rows] = self.shown[episodes]
+    def play(self) -> list[EpisodeResult]:
+        """Return the K episodes, in order."""
+        core, results = self.core, dict[int, EpisodeResult]()
+        waiting = core.num_envs
+        self._start(np.arange(core.num_envs))
+        while self.running.any():
+            actions = self.bound.act(core, None if self.noise is None else self._noisy)
+            step = core.step(actions)
+            for observer in self.observers:
+                numbers = np.where(self.running, self.episode, -1)
+                observer.stepped(core, numbers, actions, step)
+            self.total += step.reward
+            done = np.flatnonzero((step.terminated | step.truncated) & self.running)
+            for row in done.tolist():
+                reason = next(name for name, hit in step.events.items() if hit[row])
+                results[int(self.episode[row])] = EpisodeResult(
+                    float(self.total[row]), int(core.episode_length[row]), reason
+                )
+            again = done[: len(self.body) - waiting]
+            self.episode[again] = np.arange(waiting, waiting + len(again))
+            waiting += len(again)
+            self.running[done[len(again) :]] = False
+            # Rows without work go on unnoticed, but a broken state must not be stepped on.
+            broken = np.flatnonzero(step.diverged & ~self.running)
+            if len(again) or len(broken):
+                self._start(np.union1d(again, broken))
+            if len(done):
+                for observer in self.observers:
+                    observer.finished(len(done))
+        return [results[number] for number in range(len(self.body))]
+
+    def _start(self, rows: IntArray) -> None:
+        core, numbers = self.core, self.episode[rows]
+        core.simulator.streams[rows] = self.streams[numbers]
+        core.reset(rows, self.body[numbers])
+        self.bound.start(rows, self.shown[numbers])
         if self.noise is not None:
-            for row, episode in zip(rows.tolist(), episodes.tolist(), strict=True):
+            for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
                 # Every episode has a stream of its own, wherever and whenever it is run.
-                key = np.random.SeedSequence(self.seed, spawn_key=(_NOISE, episode))
+                key = np.random.SeedSequence(self.rules.seed, spawn_key=(_NOISE, number))
                 np.random.default_rng(key).standard_normal(dtype=np.float32, out=self.noise[row])
+        self.total[rows] = 0.0
+        counted = rows[self.running[rows]]
+        for observer in self.observers:
+            observer.started(core, counted, self.episode[counted])
 
-    def __call__(self, core: Core) -> FloatArray:
-        tokens = see_tokens(
-            core,
-            self.normalizer,
-            self.table,
-            self.serialization,
-            self.sequences,
-            self.silent_limbs,
-        )
-        distribution, state = self.model.step(tokens, self.state, critic=False)
-        actions = distribution.mode
-        if self.noise is not None:
-            step = np.minimum(core.episode_length, core.task.horizon - 1)
-            drawn = torch.from_numpy(self.noise[np.arange(core.num_envs), step])
-            noisy = actions + self.model.action_std * drawn.to(actions.device)
-            actions = noisy.masked_fill(tokens.action_padding_mask, 0.0)
-        self.state = self.model.remember(state, actions)
-        found: FloatArray = self.serialization.restore(actions.cpu().numpy(), self.sequences)
-        return found
-
-
-def _run_episodes(
-    core: Core,
-    act: _Actor,
-    body: IntArray,
-    streams: Array,
-    on_progress: Callable[[int], None] | None,
-    observer: Observer | None = None,
-) -> list[EpisodeResult]:
-    """Run all episodes; a row whose episode has ended takes the next that waits.
-
-    Args:
-        core: as many rows as there are episodes, or fewer.
-        act: the policy.
-        body: (K,) int64, body of each episode.
-        streams: (K, ...), source of each episode's start state.
-        on_progress: called with the number of episodes that have just ended.
-        observer: sees every step.
-
-    Returns:
-        The K episodes, in order.
-    """
-    results: list[EpisodeResult | None] = [None] * len(body)
-    episode = np.arange(core.num_envs)
-    waiting = core.num_envs
-    total = np.zeros(core.num_envs)
-    running = np.ones(core.num_envs, np.bool_)
-
-    def start(rows: IntArray) -> None:
-        core.simulator.streams[rows] = streams[episode[rows]]
-        core.reset(rows, body[episode[rows]])
-        act.start(rows, episode[rows])
-        total[rows] = 0.0
-        if observer:
-            counted = rows[running[rows]]
-            observer.started(core, counted, episode[counted])
-
-    start(np.arange(core.num_envs))
-    while running.any():
-        actions = act(core)
-        step = core.step(actions)
-        if observer:
-            observer.stepped(core, np.where(running, episode, -1), actions, step)
-        total += step.reward
-        done = np.flatnonzero((step.terminated | step.truncated) & running)
-        for row in done.tolist():
-            results[episode[row]] = EpisodeResult(
-                float(total[row]), int(core.episode_length[row]), _reason(step, row)
-            )
-        again = done[: len(body) - waiting]
-        episode[again] = np.arange(waiting, waiting + len(again))
-        waiting += len(again)
-        running[done[len(again) :]] = False
-        # Rows without work go on unnoticed, but a broken state must not be stepped on.
-        broken = np.flatnonzero(step.diverged & ~running)
-        if len(again) or len(broken):
-            start(np.union1d(again, broken))
-        if on_progress and len(done):
-            on_progress(len(done))
-    return [result for result in results if result is not None]
-
-
-def _reason(step: StepResult, row: int) -> str:
-    return next(name for name, hit in step.events.items() if hit[row])
+    def _noisy(self, distribution: MaskedGaussian) -> torch.Tensor:
+        """Return the actions that the noise of the present step stands for."""
+        core = self.core
+        assert self.noise is not None
+        step = np.minimum(core.episode_length, self.rules.task.horizon - 1)
+        drawn = torch.from_numpy(self.noise[np.arange(core.num_envs), step])
+        return distribution.perturbed(drawn.to(distribution.mean.device))

@@ -18,24 +18,21 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, DoubleArray, IntArray
 from gmc_bench.envs.core import TIME_LIMIT
-from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.envs.velocity_core import FELL, VelocityCore
 from gmc_bench.evaluation.evaluate import MAX_ROWS
 from gmc_bench.evaluation.friction_metrics import Friction, Track, make_result
 from gmc_bench.evaluation.friction_options import Heading
-from gmc_bench.evaluation.mean_actions import MeanActions, acting
-from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.policies.bound import BoundPolicy
+from gmc_bench.policies.policy import Policy
 from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.robots.friction import FrictionPair, FrictionRule, sliding_speeds
 from gmc_bench.robots.mjcf import SolverOptions
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.tasks.velocity import Commands, VelocityTask
-from gmc_bench.tokens.config import Order
 
 EPISODE_SECONDS = 20.0
 """A robot that has not fallen starts again after this time, s."""
@@ -83,8 +80,7 @@ def control_steps(task: VelocityTask, seconds: float) -> int:
 
 
 def measure_friction(
-    model: ActorCritic,
-    normalizer: TokenNormalizer,
+    policy: Policy,
     task: VelocityTask,
     bodies: Sequence[RobotBody],
     *,
@@ -97,8 +93,6 @@ def measure_friction(
     seed: int,
     num_threads: int | None = None,
     noise: bool = False,
-    order: Order = "dfs",
-    device: torch.device | str = "cpu",
     on_progress: Callable[[int], None] | None = None,
 ) -> list[dict[str, Any]]:
     """Measure a policy's mean actions on every robot and friction.
@@ -108,8 +102,7 @@ def measure_friction(
     frictions.
 
     Args:
-        model: the policy.
-        normalizer: its observation statistics; not changed.
+        policy: who acts; not changed.
         task: what it was trained on.
         bodies: M robots; for separate weights per body, those of training in their order.
         pairs: frictions by name.
@@ -121,8 +114,6 @@ def measure_friction(
         seed: of the start states, and of the observation noise.
         num_threads: threads that step; default all.
         noise: whether observations are noisy, as in training.
-        order: in which order the policy sees the tokens of a body.
-        device: where the networks run.
         on_progress: called with the number of control steps just done.
 
     Returns:
@@ -154,13 +145,13 @@ def measure_friction(
                 changed,
                 bodies,
                 len(robot[rows]),
-                token_spec=model.spec,
+                token_spec=policy.spec,
                 num_threads=num_threads,
             )
-            with acting(model):
-                policy = MeanActions(model, normalizer, core, device=device, order=order)
+            with policy.acting():
+                bound = policy.on(core.table, core.num_envs)
                 tracks.append(
-                    _roll_out(core, policy, robot[rows], streams[rows], steps, on_progress)
+                    _roll_out(core, bound, robot[rows], streams[rows], steps, on_progress)
                 )
         whole = _joined(tracks)
         options = core.simulator.robots[0].model.opt
@@ -185,7 +176,7 @@ def measure_friction(
 
 def _roll_out(
     core: VelocityCore,
-    policy: MeanActions,
+    bound: BoundPolicy,
     robot: IntArray,
     streams: Array,
     steps: int,
@@ -195,13 +186,13 @@ def _roll_out(
     everyone = np.arange(core.num_envs)
     core.simulator.streams[:] = streams
     core.reset(everyone, robot)
-    policy.start(everyone)
+    bound.start(everyone, robot)
     track = Track.empty(steps, core.num_envs)
     heading = core.simulator.base[:, 12].copy()
     base = core.simulator.base
     for step in range(steps):
         before = base[:, :2].copy()
-        result = core.step(policy())
+        result = core.step(bound.act(core))
         moved = base[:, :2] - before
         track.velocity[step] = core.yaw_velocity()
         track.advance[step] = moved[:, 0] * np.cos(heading) + moved[:, 1] * np.sin(heading)
@@ -216,7 +207,7 @@ def _roll_out(
         again = np.flatnonzero(result.terminated | result.truncated)
         if len(again):
             core.reset(again, robot[again])
-            policy.start(again)
+            bound.start(again, robot[again])
             heading[again] = base[again, 12]
         if on_progress:
             on_progress(core.num_envs)

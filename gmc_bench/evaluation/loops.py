@@ -10,6 +10,7 @@ from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.types import DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.envs.cores import Core
+from gmc_bench.evaluation.evaluate import Observer
 
 NUM_BINS = 240
 _LOWEST, _HIGHEST = 1e-6, 1e2
@@ -37,8 +38,8 @@ class LoopResidual:
     """Control steps counted, times the loops of the body."""
 
 
-class LoopMonitor:
-    """Counts residuals at every control step; see `gmc_bench.evaluation.evaluate.Observer`.
+class LoopMonitor(Observer):
+    """Counts residuals at every control step.
 
     Episodes that have diverged say nothing of loops and are not counted in their last step.
 
@@ -53,9 +54,6 @@ class LoopMonitor:
         """(M, 2) float64, largest share and largest angle, rad."""
         self.opened: IntArray = np.zeros(num_bodies, np.int64)
         """(M,) int64, events."""
-
-    def started(self, core: Core, rows: IntArray, numbers: IntArray) -> None:
-        """Take notice of new episodes; nothing is measured at their start."""
 
     def stepped(self, core: Core, numbers: IntArray, actions: FloatArray, step: StepResult) -> None:
         """Count one control step of all rows that have an episode."""

@@ -1,33 +1,57 @@
-"""Plays an evaluation again to look at one of its episodes."""
+"""One episode of an evaluation, played again to be looked at.
+
+The last bits of a network's output depend on what else is in its batch, and a walk on legs makes
+large differences of small ones. So an episode played alone is another episode. Here the whole
+evaluation is played again, up to the end of the one episode that is wanted. With the policy,
+machine and library versions of the evaluation, and the same number of threads of torch, the
+episode is the same to the last bit.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from gmc_bench.core.types import FloatArray, IntArray
 from gmc_bench.envs.core import StepResult
 from gmc_bench.envs.cores import Core
-from gmc_bench.evaluation.evaluate import evaluate_policy
+from gmc_bench.evaluation.evaluate import Evaluation, Observer
+from gmc_bench.policies.policy import Policy
 
 
 class _SeenError(Exception):
     """The wanted episode is over: the rest of the evaluation is of no interest."""
 
 
-class EpisodeWatcher(ABC):
-    """Looks at one episode; see `gmc_bench.evaluation.evaluate.Observer`.
+@dataclass(frozen=True, kw_only=True)
+class WantedEpisode:
+    """Which episode of an evaluation is looked at, and how much of it."""
+
+    evaluation: Evaluation
+    """With all its bodies, in its order."""
+    body: int
+    """Index among them."""
+    episode: int = 0
+    """Index among the episodes of the body."""
+    seconds: float | None = None
+    """Simulated time after which the episode is left; default never."""
+
+    @property
+    def morphology(self) -> Any:
+        """Whose episode it is."""
+        return self.evaluation.bodies[self.body]
+
+
+class EpisodeWatcher(ABC, Observer):
+    """Looks at one episode.
 
     Args:
-        number: of the episode.
-        seconds: simulated time after which it is left; `None` for never.
+        wanted: the episode.
         on_step: called after each control step of the whole batch.
     """
 
-    def __init__(
-        self, number: int, seconds: float | None, on_step: Callable[[], None] | None
-    ) -> None:
-        self._number = number
-        self._seconds = seconds
+    def __init__(self, wanted: WantedEpisode, on_step: Callable[[], None] | None) -> None:
+        self.wanted = wanted
         self._on_step = on_step
         self._row: int | None = None
         self._steps = 0
@@ -44,9 +68,19 @@ class EpisodeWatcher(ABC):
     def keep(self, core: Core, row: int, actions: FloatArray, step: StepResult) -> None:
         """Take notice of one control step of the episode; `actions` (L, J) are its own."""
 
+    def watch(self, policy: Policy) -> None:
+        """Run the evaluation of a policy until the episode is over."""
+        try:
+            self.wanted.evaluation.run(policy, (self,))
+        except _SeenError:
+            return
+        raise AssertionError("the evaluation ended without the wanted episode")
+
     def started(self, core: Core, rows: IntArray, numbers: IntArray) -> None:
         """Take notice of new episodes."""
-        found = rows[numbers == self._number]
+        wanted = self.wanted
+        number = wanted.body * wanted.evaluation.episodes + wanted.episode
+        found = rows[numbers == number]
         if len(found):
             self._row = int(found[0])
             self.control_dt = core.simulator.control_dt
@@ -56,7 +90,7 @@ class EpisodeWatcher(ABC):
         """Take notice of one control step; ends the evaluation after the wanted episode."""
         if self._on_step:
             self._on_step()
-        row = self._row
+        row, seconds = self._row, self.wanted.seconds
         if row is None:
             return
         self._steps += 1
@@ -64,20 +98,5 @@ class EpisodeWatcher(ABC):
         if step.terminated[row] or step.truncated[row]:
             self.ended = next(name for name, hit in step.events.items() if hit[row])
             raise _SeenError
-        if self._seconds is not None and self._steps * self.control_dt >= self._seconds - 1e-9:
+        if seconds is not None and self._steps * self.control_dt >= seconds - 1e-9:
             raise _SeenError
-
-
-def watch_episode(watcher: EpisodeWatcher, *arguments: Any, **options: Any) -> None:
-    """Run an evaluation until a watcher has seen its episode.
-
-    Args:
-        watcher: what looks at it.
-        *arguments: of `evaluate_policy`, those of the evaluation that the episode belongs to.
-        **options: likewise.
-    """
-    try:
-        evaluate_policy(*arguments, observer=watcher, **options)
-    except _SeenError:
-        return
-    raise AssertionError("the evaluation ended without the wanted episode")

@@ -2,7 +2,6 @@
 
 import hashlib
 
-from gmc_bench.evaluation.policy_file import policy_tensors
 from gmc_bench.experiments.events import (
     IterationFinished,
     Listener,
@@ -16,7 +15,6 @@ from gmc_bench.experiments.session import Session
 from gmc_bench.records.curve import plot_learning_curve
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import write_atomic, write_record
-from gmc_bench.training.checkpoint import encode_tensors
 from gmc_bench.training.independent_trainer import make_trainer
 from gmc_bench.training.run_folder import RunFolder
 
@@ -42,10 +40,10 @@ def execute(session: Session, folder: RunFolder, emit: Listener) -> RunRecord:
     )
     emit(TrainingStarted(trainer.env_steps, trainer.env_steps_planned))
     trainer.train(lambda done: emit(IterationFinished(done.env_steps, done.mean_return)))
-    policy = encode_tensors(policy_tensors(trainer.model, trainer.normalizer))
+    policy = trainer.policy.to_bytes()
     write_atomic(folder.policy, policy)
     emit(TrainingFinished(folder.policy))
-    returns = score(session, trainer.model, trainer.normalizer, on_progress=emit)
+    returns = score(session, trainer.policy, on_progress=emit)
     record = make_record(session, trainer, returns, hashlib.sha256(policy).hexdigest())
     title = (
         f"{session.method.title or session.method.id} - {session.task.title}, seed {record.seed}"

@@ -7,21 +7,19 @@ from dataclasses import asdict
 import torch
 
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.evaluation.dropout import draw_silent_limbs
-from gmc_bench.evaluation.evaluate import EpisodeResult, evaluate_policy
+from gmc_bench.evaluation.evaluate import EpisodeCounter, EpisodeResult, Evaluation
 from gmc_bench.evaluation.loops import LoopMonitor, make_loop_monitor
 from gmc_bench.experiments.events import Progress
 from gmc_bench.experiments.session import Session
-from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.policies.policy import Policy
 from gmc_bench.records.schema import BodyReturns, Episode, LoopResiduals
 from gmc_bench.tasks import Task
 
 
 def score(
     session: Session,
-    model: ActorCritic,
-    normalizer: TokenNormalizer,
+    policy: Policy,
     *,
     splits: tuple[str, ...] | None = None,
     modes: tuple[str, ...] | None = None,
@@ -33,8 +31,7 @@ def score(
 
     Args:
         session: the run.
-        model: its policy.
-        normalizer: its observation statistics.
+        policy: who acts.
         splits: only these; default the protocol's. A method with separate weights per body is
             scored on the bodies it was trained on only.
         modes: only these; default the protocol's.
@@ -74,21 +71,17 @@ def score(
         silent = draw_silent_limbs(bodies, session.config.seed) if sensor_dropout else None
         for mode in ways:
             monitor = make_loop_monitor(bodies)
-            found = evaluate_policy(
-                model,
-                normalizer,
-                session.task,
-                bodies,
+            evaluation = Evaluation(
+                task=session.task,
+                bodies=bodies,
                 episodes=count,
                 mode=mode,  # type: ignore[arg-type]
                 seed=evaluation_seed(session.config.seed, split, mode),
                 num_threads=session.config.threads,
-                device=session.config.device,
-                on_progress=advance,
-                observer=monitor,
                 silent_limbs=silent,
-                order=session.config.tokens.test_order,
             )
+            watching = (EpisodeCounter(advance), *([monitor] if monitor else []))
+            found = evaluation.run(policy, watching)
             results += [
                 BodyReturns(
                     split=split,  # type: ignore[arg-type]

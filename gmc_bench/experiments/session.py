@@ -7,18 +7,15 @@ from pathlib import Path
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import CheckpointError, ConfigError
-from gmc_bench.envs.cores import require_bodies, tabulate
-from gmc_bench.envs.normalization import TokenNormalizer
-from gmc_bench.envs.separate_normalization import make_normalizer
-from gmc_bench.evaluation.policy_file import load_policy_tensors
+from gmc_bench.envs.cores import require_bodies
 from gmc_bench.experiments.method import source_digest
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.policies.policy import Policy, PolicyOptions
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import token_spec
 from gmc_bench.tasks import TASKS, Task, TaskBase
 from gmc_bench.tokens.spec import TokenSpec
-from gmc_bench.training.checkpoint import decode_tensors
 from gmc_bench.training.independent import planned_steps
 from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.run_folder import RunFolder
@@ -133,9 +130,7 @@ def limb_task(session: Session) -> Task:
     return session.task
 
 
-def load_trained(
-    session: Session, folder: RunFolder, expected_digest: str | None
-) -> tuple[ActorCritic, TokenNormalizer]:
+def load_trained(session: Session, folder: RunFolder, expected_digest: str | None) -> Policy:
     """Load the final policy of a run.
 
     Raises:
@@ -156,7 +151,7 @@ def load_trained(
     return load_policy(session, data, folder.policy)
 
 
-def load_policy(session: Session, data: bytes, origin: Path) -> tuple[ActorCritic, TokenNormalizer]:
+def load_policy(session: Session, data: bytes, origin: Path) -> Policy:
     """Rebuild a policy from the content of its file.
 
     Args:
@@ -167,10 +162,23 @@ def load_policy(session: Session, data: bytes, origin: Path) -> tuple[ActorCriti
     Raises:
         CheckpointError: the content is damaged or of another method.
     """
-    model = make_policy(session)
-    table = tabulate(session.task, session.bodies.split("train"), session.spec)
-    mode, separate = session.config.protocol.normalization, session.method.capabilities.per_body
-    normalizer = make_normalizer(table, mode, separate=separate)
-    tensors = decode_tensors(data, origin)
-    load_policy_tensors(tensors, model, normalizer, str(origin))
-    return model.to(session.config.device), normalizer
+    return Policy.of_tensors(
+        session.method,
+        data,
+        origin,
+        config=session.config.method_config,
+        spec=session.spec,
+        num_bodies=len(session.bodies.split("train")),
+        options=policy_options(session.config),
+    )
+
+
+def policy_options(config: RunConfig) -> PolicyOptions:
+    """Return what a run's policy has beside its method."""
+    return PolicyOptions(
+        order=config.tokens.test_order,
+        normalization=config.protocol.normalization,
+        action_std=config.protocol.action_std,
+        precision=config.precision,
+        device=config.device,
+    )

@@ -144,11 +144,11 @@ def verify(
         )
     session = sessions.open_session(config_of(record))
     _require_agreement(stored, session)
-    model, normalizer = sessions.load_policy(session, data, policy)
-    if model.num_parameters() != record.parameters:
+    trained = sessions.load_policy(session, data, policy)
+    if trained.model.num_parameters() != record.parameters:
         raise RecordError(
             f"{stored.path} states {record.parameters} parameters, but its weights are "
-            f"{model.num_parameters()}; it does not describe the run that was made"
+            f"{trained.model.num_parameters()}; it does not describe the run that was made"
         )
     chosen = [ranked_part(record)] if ranked_only else None
     wanted = [
@@ -161,8 +161,7 @@ def verify(
         )
     found = score(
         session,
-        model,
-        normalizer,
+        trained,
         splits=tuple(dict.fromkeys(item.split for item in wanted)),
         modes=tuple(dict.fromkeys(item.mode for item in wanted)),
         on_progress=on_progress,

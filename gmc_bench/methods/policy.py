@@ -59,7 +59,10 @@ class ActorCritic(nn.Module):
         precision: Literal["float32", "bfloat16"] = "float32",
     ) -> None:
         super().__init__()
+        self.method = method
+        self.config = config
         self.spec = spec
+        self.num_bodies = num_bodies
         self.precision = precision
         self.temporal = method.capabilities.temporal
         self.per_body = method.capabilities.per_body

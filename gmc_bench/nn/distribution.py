@@ -52,7 +52,11 @@ class MaskedGaussian:
                 dtype=self.mean.dtype,
                 device=self.mean.device,
             )
-            return (self.mean + self.std * noise).masked_fill(self.action_padding_mask, 0.0)
+            return self.perturbed(noise)
+
+    def perturbed(self, noise: torch.Tensor) -> torch.Tensor:
+        """Return the actions that standard normal numbers (B, L, J) stand for."""
+        return (self.mean + self.std * noise).masked_fill(self.action_padding_mask, 0.0)
 
     def log_prob(self, action: torch.Tensor) -> torch.Tensor:
         """Return the log-density of actions.

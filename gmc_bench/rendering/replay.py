@@ -1,11 +1,6 @@
-"""One evaluation episode, played again as it was scored.
+"""One evaluation episode, played again as it was scored; see `evaluation.one_episode`."""
 
-The last bits of a network's output depend on what else is in its batch, and a walk on legs makes
-large differences of small ones. So an episode played alone is another episode. Here the whole
-evaluation of its split and mode is played again, up to the end of the one episode that is wanted.
-"""
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,13 +9,9 @@ from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.types import DoubleArray, FloatArray
 from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.envs.cores import Core
-from gmc_bench.envs.normalization import TokenNormalizer
-from gmc_bench.evaluation.evaluate import Mode
-from gmc_bench.evaluation.one_episode import EpisodeWatcher, watch_episode
-from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.evaluation.one_episode import EpisodeWatcher, WantedEpisode
+from gmc_bench.policies.policy import Policy
 from gmc_bench.rendering.ground import TerrainCopy, copy_terrain, ground_height
-from gmc_bench.tasks.spec import Task
-from gmc_bench.tokens.config import Order
 
 SPEED_WINDOW = 0.5
 """s over which the speed is averaged."""
@@ -66,66 +57,29 @@ class Replay:
 
 
 def replay_episode(
-    model: ActorCritic,
-    normalizer: TokenNormalizer,
-    task: Task,
-    morphologies: Sequence[Morphology],
-    *,
-    body: int,
-    episode: int,
-    episodes: int,
-    mode: Mode,
-    seed: int,
-    order: Order = "dfs",
-    num_threads: int | None = None,
-    device: str = "cpu",
-    seconds: float | None = None,
-    on_step: Callable[[], None] | None = None,
+    policy: Policy, wanted: WantedEpisode, on_step: Callable[[], None] | None = None
 ) -> Replay:
     """Play an evaluation again and keep one episode of it.
 
-    With the policy, machine and library versions of the evaluation, and the same number of
-    threads of torch, the episode is the same to the last bit.
-
     Args:
-        model: the policy.
-        normalizer: its observation statistics.
-        task: what to do.
-        morphologies: M bodies of the evaluation, all of them, in its order.
-        body: index of the one wanted, from 0 to M - 1.
-        episode: index of its episode, from 0 to `episodes` - 1.
-        episodes: per body, as in the evaluation.
-        mode: as in the evaluation.
-        seed: of the evaluation.
-        order: in which the policy sees limbs, as in the evaluation.
-        num_threads: threads that step; default all.
-        device: where the networks run.
-        seconds: simulated time after which the episode is left; default never.
+        policy: who acted.
+        wanted: the episode, of an evaluation on bodies of limbs.
         on_step: called after each control step of the whole batch.
 
     Returns:
         The episode.
     """
-    recorder = _Recorder(morphologies[body], body * episodes + episode, seconds, on_step)
-    watch_episode(
-        recorder, model, normalizer, task, morphologies, episodes=episodes, mode=mode, seed=seed,
-        num_threads=num_threads, device=device, order=order,
-    )  # fmt: skip
+    recorder = _Recorder(wanted, on_step)
+    recorder.watch(policy)
     return recorder.replay()
 
 
 class _Recorder(EpisodeWatcher):
     """Keeps one episode."""
 
-    def __init__(
-        self,
-        morphology: Morphology,
-        number: int,
-        seconds: float | None,
-        on_step: Callable[[], None] | None,
-    ) -> None:
-        super().__init__(number, seconds, on_step)
-        self._morphology = morphology
+    def __init__(self, wanted: WantedEpisode, on_step: Callable[[], None] | None) -> None:
+        super().__init__(wanted, on_step)
+        self._morphology: Morphology = wanted.morphology
         self._states: list[DoubleArray] = []
         self._activity: list[DoubleArray] = []
         self._returns = [0.0]

@@ -1,6 +1,6 @@
 """How a policy walks: which limbs touch the ground, and the angles of the joints, at every step."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +12,9 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import BoolArray, DoubleArray, FloatArray
 from gmc_bench.envs.core import StepResult
 from gmc_bench.envs.cores import Core
-from gmc_bench.envs.normalization import TokenNormalizer
-from gmc_bench.evaluation.evaluate import Mode
-from gmc_bench.evaluation.one_episode import EpisodeWatcher, watch_episode
-from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.evaluation.one_episode import EpisodeWatcher, WantedEpisode
+from gmc_bench.policies.policy import Policy
 from gmc_bench.studies.gait_signals import autocorrelation, joint_phases, stride_lag
-from gmc_bench.tasks.spec import Task
-from gmc_bench.tokens.config import Order
 
 SETTLING = 1.0
 """s at the start of an episode that the numbers leave out: a body starts in the air."""
@@ -131,21 +127,7 @@ def gait_metrics(gait: Gait, *, settling: float = SETTLING) -> GaitMetrics:
 
 
 def record_gait(
-    model: ActorCritic,
-    normalizer: TokenNormalizer,
-    task: Task,
-    morphologies: Sequence[Morphology],
-    *,
-    body: int,
-    episode: int,
-    episodes: int,
-    mode: Mode,
-    seed: int,
-    order: Order = "dfs",
-    num_threads: int | None = None,
-    device: str = "cpu",
-    seconds: float | None = None,
-    on_step: Callable[[], None] | None = None,
+    policy: Policy, wanted: WantedEpisode, on_step: Callable[[], None] | None = None
 ) -> Gait:
     """Play an evaluation again and record one episode of it.
 
@@ -154,51 +136,24 @@ def record_gait(
     engine step of each control step, 5 ms before the angles.
 
     Args:
-        model: the policy.
-        normalizer: its observation statistics.
-        task: what to do.
-        morphologies: M bodies of the evaluation, all of them, in its order.
-        body: index of the one wanted, from 0 to M - 1.
-        episode: index of its episode, from 0 to `episodes` - 1.
-        episodes: per body, as in the evaluation.
-        mode: as in the evaluation.
-        seed: of the evaluation.
-        order: in which the policy sees limbs, as in the evaluation.
-        num_threads: threads that step; default all.
-        device: where the networks run.
-        seconds: simulated time after which the episode is left; default never.
+        policy: who acts.
+        wanted: the episode, of an evaluation on bodies of limbs.
         on_step: called after each control step of the whole batch.
 
     Raises:
         ConfigError: the simulation diverged in the first step.
     """
-    recorder = GaitRecorder(morphologies[body], body * episodes + episode, seconds, on_step)
-    watch_episode(
-        recorder, model, normalizer, task, morphologies, episodes=episodes, mode=mode, seed=seed,
-        num_threads=num_threads, device=device, order=order,
-    )  # fmt: skip
+    recorder = GaitRecorder(wanted, on_step)
+    recorder.watch(policy)
     return recorder.gait()
 
 
 class GaitRecorder(EpisodeWatcher):
-    """Records one episode.
+    """Records one episode; see `EpisodeWatcher`."""
 
-    Args:
-        morphology: the body.
-        number: of the episode.
-        seconds: simulated time after which it is left; `None` for never.
-        on_step: called after each control step.
-    """
-
-    def __init__(
-        self,
-        morphology: Morphology,
-        number: int,
-        seconds: float | None = None,
-        on_step: Callable[[], None] | None = None,
-    ) -> None:
-        super().__init__(number, seconds, on_step)
-        self._morphology = morphology
+    def __init__(self, wanted: WantedEpisode, on_step: Callable[[], None] | None = None) -> None:
+        super().__init__(wanted, on_step)
+        self._morphology: Morphology = wanted.morphology
         self._contact: list[BoolArray] = []
         self._force: list[DoubleArray] = []
         self._angles: list[DoubleArray] = []

@@ -15,7 +15,6 @@ from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, BoolArray, FloatArray, IntArray
 from gmc_bench.envs.cores import make_core
-from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.studies.linear_probe import (
     balanced_accuracy,
@@ -24,11 +23,9 @@ from gmc_bench.studies.linear_probe import (
     standardised,
 )
 from gmc_bench.tasks.spec import TaskBase
-from gmc_bench.tokens.config import Order
-from gmc_bench.tokens.serialization import make_serialization
 
 if TYPE_CHECKING:
-    from gmc_bench.methods.policy import ActorCritic
+    from gmc_bench.policies.policy import Policy
 
 MAX_COLLECTED = 200_000
 """Limb rows that a collection holds at most; more control steps are thinned out evenly."""
@@ -86,8 +83,7 @@ class ProbeResult:
 
 
 def collect(
-    model: "ActorCritic",
-    normalizer: TokenNormalizer,
+    policy: "Policy",
     task: TaskBase,
     bodies: Sequence[Morphology],
     *,
@@ -95,7 +91,6 @@ def collect(
     steps: int = 500,
     dropped: int = 200,
     every: int | None = None,
-    order: Order = "dfs",
     num_threads: int | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Features:
@@ -105,8 +100,7 @@ def collect(
     its steps go on counting, so that every body gives the same number of them.
 
     Args:
-        model: the policy.
-        normalizer: its observation statistics; not changed.
+        policy: who acts.
         task: what to do.
         bodies: M bodies.
         seed: start states.
@@ -114,7 +108,6 @@ def collect(
         dropped: of these, the first ones, which are not kept.
         every: keep every so many steps of the others; default as few as needed for at most
             `MAX_COLLECTED` rows.
-        order: in which order the policy sees the limbs of a body.
         num_threads: threads that step; default all.
         on_progress: called with 1 after every control step of all bodies.
 
@@ -134,39 +127,35 @@ def collect(
             f"a collection needs 0 <= dropped < steps and every >= 1, got dropped={dropped}, "
             f"steps={steps}, every={every}"
         )
-    from gmc_bench.evaluation.mean_actions import acting, see_tokens
-    from gmc_bench.evaluation.policy_file import token_table
     from gmc_bench.nn.tap import watch_representations
 
-    count, device = len(bodies), model.action_std.device
-    core = make_core(task, bodies, count, token_spec=model.spec, num_threads=num_threads)
+    count = len(bodies)
+    core = make_core(task, bodies, count, token_spec=policy.spec, num_threads=num_threads)
     every = every or math.ceil(int(core.table.num_limbs.sum()) * (steps - dropped) / MAX_COLLECTED)
     rows, real = np.arange(count), ~core.table.limb_padding_mask
     core.simulator.streams[:] = spawn_streams(seed, count)
     core.reset(rows, rows)
-    shown = make_serialization(order, core.table)
-    table = token_table(core.table, normalizer, device).serialized(shown)
-    state = model.initial_state(count)
+    bound = policy.on(core.table, count)
+    bound.start(rows, rows)
     kept: list[tuple[Array, ...]] = []
-    with acting(model), watch_representations(model.actor) as latest:
+    with policy.acting(), watch_representations(policy.model.actor) as latest:
         for step in range(steps):
-            tokens = see_tokens(core, normalizer, table, shown, shown.first)
-            distribution, state = model.step(tokens, state, critic=False)
-            state = model.remember(state, distribution.mode)
-            actions, seen = distribution.mode.cpu().numpy(), latest(tokens)
+            tokens = bound.see(core)
+            _, actions = bound.choose(tokens)
+            seen = latest(tokens)
             if step >= dropped and (step - dropped) % every == 0:
                 places = tokens.packing.slots.argsort()  # by body, then by slot
                 parts = (part[places].cpu().numpy() for part in (seen.before, seen.after))
-                kept.append((*parts, actions[real]))
-            result = core.step(shown.restore(actions, shown.first))
+                kept.append((*parts, actions.cpu().numpy()[real]))
+            result = core.step(bound.restore(actions))
             ended = np.flatnonzero(result.terminated | result.truncated)
             if len(ended):
                 core.reset(ended, ended)
-                state[ended] = 0.0
+                bound.start(ended, ended)
             if on_progress:
                 on_progress(1)
     robot, limb = np.nonzero(real)
-    inactive = shown.arrange(core.table.action_padding_mask, shown.first)
+    inactive = bound.serialization.arrange(core.table.action_padding_mask, rows)
     times = np.arange(dropped, steps, every)
     before, after, chosen = (np.concatenate(parts) for parts in zip(*kept, strict=True))
     return Features(

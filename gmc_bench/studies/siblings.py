@@ -8,16 +8,16 @@ Source:
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.envs.cores import tabulate
-from gmc_bench.envs.normalization import TokenNormalizer
-from gmc_bench.evaluation.evaluate import EpisodeResult, evaluate_policy
-from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.evaluation.evaluate import Evaluation, Observer
+from gmc_bench.policies.policy import Policy
 from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.serialization import make_sibling_test
 
@@ -26,51 +26,38 @@ TAIL_SHARE = 0.1
 
 
 def score_sibling_orders(
-    model: ActorCritic,
-    normalizer: TokenNormalizer,
+    policy: Policy,
     task: TaskBase,
     morphologies: Sequence[Morphology],
     *,
     episodes: int,
     seed: int,
     num_threads: int | None = None,
-    on_progress: Callable[[int], None] | None = None,
+    observers: Sequence[Observer] = (),
 ) -> dict[str, Any]:
     """Score a policy in the canonical order of each body, and once in every other one.
 
     Args:
-        model: the policy; takes its mean actions.
-        normalizer: its observation statistics.
+        policy: who acts, with its mean actions.
         task: what to do.
         morphologies: M bodies.
         episodes: in the canonical order, per body; other orders get one each.
         seed: of the start states.
         num_threads: threads that step; default all.
-        on_progress: called with the number of episodes just finished.
+        observers: of both evaluations.
 
     Returns:
         See `summarize_orders`; and `bodies`: per body `name`, `digest`, `total_orders`,
         `canonical` (mean return), and `orders`, each with `limbs`, `unseen` and `return`.
     """
-    table = tabulate(task, morphologies, model.spec)
+    table = tabulate(task, morphologies, policy.spec)
     test, unseen, totals = make_sibling_test(table)
 
-    def run(count: int, part: int, **options: Any) -> list[list[EpisodeResult]]:
-        return evaluate_policy(
-            model,
-            normalizer,
-            task,
-            morphologies,
-            episodes=count,
-            mode="deterministic",
-            seed=seed + part,
-            num_threads=num_threads,
-            on_progress=on_progress,
-            **options,
-        )
-
-    canonical = run(episodes, 0)
-    permuted = run(1, 1, serialization=test)
+    rules = Evaluation(
+        task=task, bodies=morphologies, episodes=episodes, seed=seed, num_threads=num_threads
+    )
+    canonical = rules.run(policy, observers)
+    permuted = replace(rules, episodes=1, seed=seed + 1, serialization=test).run(policy, observers)
     bodies = []
     for index, body in enumerate(morphologies):
         others = np.flatnonzero(test.body == index)[1:].tolist()  # the first is the canonical one
@@ -93,9 +80,9 @@ def score_sibling_orders(
     return {**summarize_orders(bodies), "bodies": bodies}
 
 
-def count_episodes(morphologies: Sequence[Morphology], model: ActorCritic, task: TaskBase) -> int:
+def count_episodes(policy: Policy, task: TaskBase, morphologies: Sequence[Morphology]) -> int:
     """Return how many episodes `score_sibling_orders` runs beside the canonical ones."""
-    table = tabulate(task, morphologies, model.spec)
+    table = tabulate(task, morphologies, policy.spec)
     return len(make_sibling_test(table)[0])
 
 

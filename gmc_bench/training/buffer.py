@@ -133,6 +133,20 @@ class RolloutBuffer:
         heights = height_map if height_map.shape[-1] else None
         return TokenBatch(self.table, morphology_index, dynamic, heights)
 
+    def keep(self, t: int, tokens: TokenBatch) -> None:
+        """Write what the N environments show before step t."""
+        self.dynamic[t], self.morphology_index[t] = tokens.dynamic, tokens.morphology_index
+        if tokens.height_map is not None:
+            self.height_map[t] = tokens.height_map
+
+    def keep_last(self, tokens: TokenBatch, state: torch.Tensor) -> None:
+        """Write what the N environments show after the last step, and what is remembered then."""
+        self.last_dynamic.copy_(tokens.dynamic)
+        self.last_morphology_index.copy_(tokens.morphology_index)
+        if tokens.height_map is not None:
+            self.last_height_map.copy_(tokens.height_map)
+        self.last_state.copy_(state)
+
     def sample(self, batch_size: int | None) -> tuple["RolloutBuffer", torch.Tensor]:
         """Return the whole rollout (tianshou asks so for on-policy updates)."""
         assert not batch_size

@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_tensors
-from safetensors.numpy import save as save_tensors
-
 from gmc_bench.core.errors import CheckpointError, StorageError
 from gmc_bench.core.types import Array
+from gmc_bench.policies.tensors import DamagedFileError, decode_tensors, encode_tensors
 
 SCHEMA_VERSION = 2
 MANIFEST = "checkpoint.json"
@@ -22,10 +19,6 @@ KEEP = 2
 
 Tensors = dict[str, dict[str, Array]]
 """File stem -> tensor name -> array."""
-
-
-class DamagedCheckpointError(CheckpointError):
-    """A checkpoint is not what was written."""
 
 
 @dataclass(frozen=True)
@@ -96,27 +89,6 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
     return final
 
 
-def encode_tensors(tensors: dict[str, Array]) -> bytes:
-    """Return arrays as safetensors; the same arrays always give the same bytes."""
-    data: bytes = save_tensors({name: tensors[name].copy() for name in sorted(tensors)})
-    return data
-
-
-def decode_tensors(data: bytes, origin: Path) -> dict[str, Array]:
-    """Return the arrays of safetensors data.
-
-    Raises:
-        CheckpointError: the data is not safetensors; the message names `origin`.
-    """
-    try:
-        tensors: dict[str, Array] = load_tensors(data)
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise DamagedCheckpointError(
-            f"{origin} is not a readable safetensors file ({error})"
-        ) from error
-    return tensors
-
-
 def list_checkpoints(folder: Path) -> list[Path]:
     """Return the complete checkpoints of a run, oldest first."""
     if not folder.is_dir():
@@ -139,7 +111,7 @@ def read_latest(folder: Path, run: str) -> Checkpoint | None:
         return None
     try:
         return read_checkpoint(found[-1], run)
-    except DamagedCheckpointError as error:
+    except DamagedFileError as error:
         fallback = f"resume from {found[-2].name}" if len(found) > 1 else "start the run again"
         raise CheckpointError(f"{error}; delete the folder {found[-1]} to {fallback}") from error
 
@@ -157,9 +129,7 @@ def read_checkpoint(path: Path, run: str) -> Checkpoint:
     try:
         manifest = json.loads((path / MANIFEST).read_bytes())
         if not isinstance(manifest, dict) or _digest(manifest) != manifest.get("digest"):
-            raise DamagedCheckpointError(
-                f"the checkpoint {path} is damaged: {MANIFEST} was changed"
-            )
+            raise DamagedFileError(f"the checkpoint {path} is damaged: {MANIFEST} was changed")
         if manifest["schema_version"] != SCHEMA_VERSION:
             raise CheckpointError(
                 f"the checkpoint {path} has layout {manifest['schema_version']}, but this version "
@@ -174,16 +144,14 @@ def read_checkpoint(path: Path, run: str) -> Checkpoint:
         for name, expected in manifest["files"].items():
             data = (path / name).read_bytes()
             if hashlib.sha256(data).hexdigest() != expected:
-                raise DamagedCheckpointError(
-                    f"the checkpoint {path} is damaged: {name} was changed"
-                )
+                raise DamagedFileError(f"the checkpoint {path} is damaged: {name} was changed")
             tensors[name.removesuffix(".safetensors")] = decode_tensors(data, path / name)
     except OSError as error:
-        raise DamagedCheckpointError(
+        raise DamagedFileError(
             f"the checkpoint {path} is damaged: {Path(str(error.filename)).name} cannot be read"
         ) from error
     except ValueError as error:
-        raise DamagedCheckpointError(
+        raise DamagedFileError(
             f"the checkpoint {path} is damaged: {MANIFEST} is no JSON"
         ) from error
     return Checkpoint(manifest["run"], manifest["iteration"], tensors, manifest["state"])

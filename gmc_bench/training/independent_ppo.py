@@ -9,8 +9,8 @@ from tianshou.algorithm.optim import OptimizerFactory
 from torch import nn
 
 from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.policies.body_streams import BodyStreams
 from gmc_bench.suites.protocol import PPOConfig
-from gmc_bench.training.body_streams import BodyStreams
 from gmc_bench.training.buffer import Minibatch, RolloutBuffer
 from gmc_bench.training.ppo import ADVANTAGE_EPSILON, MorphologyPPO, PPOStats
 

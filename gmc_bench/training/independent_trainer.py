@@ -3,25 +3,22 @@
 from typing import Any
 
 import torch
-from torch import nn
 
 from gmc_bench.bodies.schema import Morphology
-from gmc_bench.core.errors import ConfigError, PluginError
+from gmc_bench.core.errors import PluginError
 from gmc_bench.envs.morphology_vector_env import Observation
-from gmc_bench.envs.normalization import RewardNormalizer, TokenNormalizer
-from gmc_bench.envs.separate_normalization import SeparateRewardNormalizer, SeparateTokenNormalizer
-from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.nn.distribution import MaskedGaussian
+from gmc_bench.policies.body_streams import BodyStreams
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.spec import TokenSpec
-from gmc_bench.training.body_streams import BodyStreams
 from gmc_bench.training.buffer import RolloutBuffer
 from gmc_bench.training.collector import Collector
 from gmc_bench.training.independent import independent_protocol
 from gmc_bench.training.independent_ppo import IndependentPPO
 from gmc_bench.training.ppo import MorphologyPPO, PPOStats
+from gmc_bench.training.rewards import RewardNormalizer
 from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.run_folder import RunFolder
 from gmc_bench.training.trainer import Trainer
@@ -77,20 +74,9 @@ class IndependentTrainer(Trainer):
     def _rules(self, num_bodies: int) -> Protocol:
         return independent_protocol(self.config.protocol, num_bodies)
 
-    def _initialize(self, method: MethodSpec, settings: Any, token_spec: TokenSpec) -> None:
-        """Give every body the weights that it would have alone."""
-        for body, seed in enumerate(self.streams.weights()):
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed)
-                alone = ActorCritic(method, settings, token_spec, self.protocol.action_std)
-            _copy_into(self.model, alone, body, len(self.streams), method)
-
-    def _make_statistics(self) -> tuple[TokenNormalizer, RewardNormalizer]:
+    def _make_rewards(self) -> RewardNormalizer:
         protocol = self.protocol
-        return (
-            SeparateTokenNormalizer(self.env.table, protocol.normalization),
-            SeparateRewardNormalizer(len(self.streams), protocol.num_envs, protocol.ppo.gamma),
-        )
+        return RewardNormalizer(protocol.num_envs, protocol.ppo.gamma, len(self.streams))
 
     def _make_algorithm(self) -> MorphologyPPO:
         protocol, space = self.protocol, self.env.single_action_space
@@ -99,13 +85,7 @@ class IndependentTrainer(Trainer):
         )
 
     def _make_collector(self, *parts: Any) -> Collector:
-        collector = IndependentCollector(*parts, streams=self.streams)
-        if len(collector.serialization) != len(self.streams):
-            raise ConfigError(
-                "separate bodies are trained in one order of their limbs, got several sequences "
-                "for a body; choose another token order"
-            )
-        return collector
+        return IndependentCollector(*parts, streams=self.streams)
 
     def _reset(self, seed: int) -> Observation:
         envs = self.env.num_envs // len(self.streams)
@@ -139,23 +119,5 @@ class IndependentCollector(Collector):
         self._noise = torch.from_numpy(noise).to(buffer.actions.device)
         super().collect(buffer)
 
-    def _sample(self, distribution: MaskedGaussian, t: int) -> torch.Tensor:
-        actions = distribution.mean + distribution.std * self._noise[t]
-        return actions.masked_fill(distribution.action_padding_mask, 0.0)
-
-
-@torch.no_grad()
-def _copy_into(
-    bank: nn.Module, alone: nn.Module, body: int, num_bodies: int, method: MethodSpec
-) -> None:
-    """Copy the weights of a policy of one body into its place among those of all."""
-    parts = dict(alone.named_parameters())
-    for name, whole in bank.named_parameters():
-        part = parts.get(name)
-        if part is None or part.shape != (1, *whole.shape[1:]) or len(whole) != num_bodies:
-            raise PluginError(
-                f"the method {method.id!r} claims 'per_body', but its parameter {name!r} has the "
-                f"shape {tuple(whole.shape)} for {num_bodies} bodies; give every parameter a first "
-                f"dimension over bodies"
-            )
-        whole[body] = part[0]
+    def _sample(self, t: int, distribution: MaskedGaussian) -> torch.Tensor:
+        return distribution.perturbed(self._noise[t])

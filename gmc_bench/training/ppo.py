@@ -62,7 +62,7 @@ class WarmupCosine(LRSchedulerFactory):  # type: ignore[misc]
         return LambdaLR(optim, self.factor)
 
 
-class TokenPolicy(ProbabilisticActorPolicy):  # type: ignore[misc]
+class TianshouPolicy(ProbabilisticActorPolicy):  # type: ignore[misc]
     """tianshou's view of the actor."""
 
     def __init__(self, model: ActorCritic, action_space: gymnasium.Space[Any]) -> None:
@@ -131,7 +131,7 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
             WarmupCosine(num_iterations, config.warmup_iterations, config.warmup_start)
         )
         super().__init__(
-            policy=TokenPolicy(model, action_space),
+            policy=TianshouPolicy(model, action_space),
             critic=model.critic,
             optim=optim,
             eps_clip=config.eps_clip,

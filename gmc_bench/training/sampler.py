@@ -77,12 +77,12 @@ class BalancedSampler:
             length = np.full_like(length, float(self.horizon))
         return sampling_probabilities(length, self.horizon, self.alpha)
 
-    def state_dict(self) -> dict[str, Array]:
+    def get_state(self) -> dict[str, Array]:
         """Return the statistics as arrays."""
         return {"count": self._count, "length": self._length}
 
-    def load_state_dict(self, state: dict[str, Array]) -> None:
-        """Take over the statistics of `state_dict`."""
+    def set_state(self, state: dict[str, Array]) -> None:
+        """Take over the statistics of `get_state`."""
         self._count = state["count"].copy()
         self._length = state["length"].copy()
 
@@ -132,12 +132,12 @@ class ReturnTracker:
         """Return the same mean for episode lengths, in control steps."""
         return self._lengths.mean(complete=complete)
 
-    def state_dict(self) -> dict[str, Array]:
+    def get_state(self) -> dict[str, Array]:
         """Return the windows as float64 arrays (M, WINDOW), padded with NaN at the end."""
         return {"returns": self._returns.to_array(), "lengths": self._lengths.to_array()}
 
-    def load_state_dict(self, state: dict[str, Array]) -> None:
-        """Take over the windows of `state_dict`."""
+    def set_state(self, state: dict[str, Array]) -> None:
+        """Take over the windows of `get_state`."""
         self._returns.load(state["returns"])
         self._lengths.load(state["lengths"])
 

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from tianshou.utils.torch_utils import policy_within_training_step
 
@@ -14,10 +13,8 @@ from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.config import config_digest
 from gmc_bench.core.types import Array
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv, Observation
-from gmc_bench.envs.normalization import RewardNormalizer, TokenNormalizer
-from gmc_bench.evaluation.policy_file import load_policy_tensors, policy_tensors, token_table
-from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.spec import MethodSpec
+from gmc_bench.policies.policy import Policy, PolicyOptions, run_seeds
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.serialization import make_serialization
@@ -28,6 +25,7 @@ from gmc_bench.training.checkpoint import Checkpoint, read_latest, write_checkpo
 from gmc_bench.training.collector import Collector, Timers
 from gmc_bench.training.log import EventLog
 from gmc_bench.training.ppo import MorphologyPPO, PPOStats
+from gmc_bench.training.rewards import RewardNormalizer
 from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.run_folder import RunFolder
 from gmc_bench.training.sampler import BalancedSampler, ReturnTracker
@@ -77,8 +75,7 @@ class Trainer:
         self.config = config
         self.folder = folder
         self.protocol = protocol = self._rules(len(morphologies))
-        seeds = np.random.SeedSequence(config.seed).generate_state(4, np.uint32).tolist()
-        torch.manual_seed(seeds[0])
+        seeds = run_seeds(config.seed)
         self.shuffling = torch.Generator().manual_seed(seeds[1])
         self.acting = torch.Generator(config.device).manual_seed(seeds[2])
         self.drawing = torch.Generator().manual_seed(seeds[3])
@@ -90,18 +87,24 @@ class Trainer:
             num_threads=config.threads,
             fixed=self.fixed_bodies,
         )
-        settings = method.make_config(changes=config.method_config)
-        self.model = ActorCritic(
+        self.policy = Policy.of_table(
             method,
-            settings,
-            token_spec,
-            protocol.action_std,
-            num_bodies=len(morphologies),
-            precision=config.precision,
+            self.env.table,
+            seed=config.seed,
+            config=config.method_config,
+            options=PolicyOptions(
+                order=config.tokens.test_order,
+                normalization=protocol.normalization,
+                action_std=protocol.action_std,
+                precision=config.precision,
+                device=config.device,
+            ),
         )
-        self._initialize(method, settings, token_spec)
-        self.model.to(config.device)
-        self.normalizer, self.reward_normalizer = self._make_statistics()
+        torch.manual_seed(seeds[0])
+        if self.policy.random_state is not None:
+            torch.set_rng_state(self.policy.random_state)
+        self.model, self.normalizer = self.policy.model, self.policy.normalizer
+        self.reward_normalizer = self._make_rewards()
         self.sampler = BalancedSampler(
             len(morphologies),
             task.horizon,
@@ -111,26 +114,23 @@ class Trainer:
         self.tracker = ReturnTracker(len(morphologies))
         self.timers = Timers()
         self.algorithm = self._make_algorithm()
-        serialization = make_serialization(config.tokens.order, self.env.table)
+        bound = self.policy.on(
+            self.env.table,
+            protocol.num_envs,
+            serialization=make_serialization(config.tokens.order, self.env.table),
+        )
         self.collector = self._make_collector(
             self.env,
-            self.model,
-            self.normalizer,
+            bound,
             self.reward_normalizer,
             self.sampler,
             self.tracker,
             self.acting,
-            self.timers,
-            serialization,
             self.drawing,
+            self.timers,
         )
-        table = token_table(self.env.table, self.normalizer, config.device)
         self.buffer = RolloutBuffer(
-            table.serialized(serialization),
-            protocol.rollout_length,
-            protocol.num_envs,
-            self.model,
-            config.device,
+            bound.table, protocol.rollout_length, protocol.num_envs, self.model, config.device
         )
         self.iteration = 0
         self.curve: list[dict[str, Any]] = []
@@ -142,15 +142,8 @@ class Trainer:
         """Return the protocol that training follows."""
         return self.config.protocol
 
-    def _initialize(self, method: MethodSpec, settings: Any, token_spec: TokenSpec) -> None:
-        """Give the new policy its first weights; those that it was built with stay."""
-
-    def _make_statistics(self) -> tuple[TokenNormalizer, RewardNormalizer]:
-        protocol = self.protocol
-        return (
-            TokenNormalizer(self.env.table, protocol.normalization),
-            RewardNormalizer(protocol.num_envs, protocol.ppo.gamma),
-        )
+    def _make_rewards(self) -> RewardNormalizer:
+        return RewardNormalizer(self.protocol.num_envs, self.protocol.ppo.gamma)
 
     def _make_algorithm(self) -> MorphologyPPO:
         return MorphologyPPO(
@@ -255,7 +248,7 @@ class Trainer:
             run=self._digest,
             iteration=self.iteration,
             tensors={
-                "policy": policy_tensors(self.model, self.normalizer),
+                "policy": self.policy.tensors(),
                 "optimizer": adam,
                 "environment": self.env.get_state(),
                 "statistics": self._statistics(),
@@ -282,11 +275,11 @@ class Trainer:
             "random/acting": self.acting.get_state().numpy(),
             "random/torch": torch.get_rng_state().numpy(),
             "random/drawing": self.drawing.get_state().numpy(),
-            "policy/state": self.collector.state.cpu().numpy(),
-            "policy/sequences": self.collector.sequences,
+            "policy/state": self.collector.bound.state.cpu().numpy(),
+            "policy/sequences": self.collector.bound.sequences,
         }
         for prefix, part in self._parts().items():
-            tensors |= {f"{prefix}/{name}": value for name, value in part.state_dict().items()}
+            tensors |= {f"{prefix}/{name}": value for name, value in part.get_state().items()}
         return tensors
 
     def _parts(self) -> dict[str, RewardNormalizer | BalancedSampler | ReturnTracker]:
@@ -299,7 +292,7 @@ class Trainer:
     def _restore(self, checkpoint: Checkpoint) -> None:
         tensors, state = checkpoint.tensors, checkpoint.state
         origin = f"the checkpoint of iteration {checkpoint.iteration}"
-        load_policy_tensors(tensors["policy"], self.model, self.normalizer, origin)
+        self.policy.set_tensors(tensors["policy"], origin)
         adam = _unflatten_adam(tensors["optimizer"], state["adam"])
         self.algorithm.optim.load_state_dict(adam)
         self._restore_schedule(state["schedule"])
@@ -309,7 +302,7 @@ class Trainer:
         self.collector.observe(self.env.observe())
         statistics = tensors["statistics"]
         for prefix, part in self._parts().items():
-            part.load_state_dict(
+            part.set_state(
                 {
                     name.removeprefix(f"{prefix}/"): value
                     for name, value in statistics.items()
@@ -320,8 +313,8 @@ class Trainer:
         self.acting.set_state(torch.from_numpy(statistics["random/acting"].copy()))
         torch.set_rng_state(torch.from_numpy(statistics["random/torch"].copy()))
         self.drawing.set_state(torch.from_numpy(statistics["random/drawing"].copy()))
-        self.collector.state.copy_(torch.from_numpy(statistics["policy/state"]))
-        self.collector.sequences = statistics["policy/sequences"].copy()
+        self.collector.bound.state.copy_(torch.from_numpy(statistics["policy/state"]))
+        self.collector.bound.sequences = statistics["policy/sequences"].copy()
         self.collector.episodes = state["episodes"]
         self.collector.diverged_episodes = state["diverged_episodes"]
         self.collector.loops_opened = state.get("loops_opened", self.collector.loops_opened)

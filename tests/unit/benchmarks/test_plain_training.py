@@ -18,12 +18,13 @@ from benchmarks.plain_training import (
 from gmc_bench.conformance.morphologies import chain, star
 from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.core.config import to_dict
-from gmc_bench.envs.normalization import RewardNormalizer, TokenNormalizer
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import TokenBatch
+from gmc_bench.policies.normalization import TokenNormalizer
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.training.rewards import RewardNormalizer
 from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.run_folder import RunFolder
 from gmc_bench.training.sampler import BalancedSampler, ReturnTracker

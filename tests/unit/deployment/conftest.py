@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from gmc_bench.deployment.export import export_onnx
-from gmc_bench.deployment.graph import TokenPolicy
+from gmc_bench.deployment.graph import PolicyGraph
 from gmc_bench.deployment.interface import make_manifest
 from gmc_bench.deployment.policies import TorchPolicy
-from gmc_bench.envs.separate_normalization import make_normalizer
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.policies.normalization import TokenNormalizer
+from gmc_bench.policies.policy import Policy
 from gmc_bench.robots import ROBOTS
 from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.robots.model import compile_robot
@@ -40,16 +41,17 @@ class Subject:
             if "output" in name or "decoder" in name:  # they start near zero
                 torch.nn.init.uniform_(values, -0.3, 0.3)
         separate = method.capabilities.per_body
-        self.normalizer = make_normalizer(self.table, "per_feature", separate=separate)
+        self.normalizer = TokenNormalizer(self.table, separate=separate)
+        self.trained = Policy(self.model, self.normalizer)
         moments = self.normalizer.dynamic
         moments.mean = rng.normal(0.0, 0.3, moments.mean.shape)
         moments.variance = rng.uniform(0.2, 2.0, moments.mean.shape)
         origin = {"method": method_id, "task": TASK.id, "seed": 4}
         self.manifest = make_manifest(TASK, BODIES, spec, origin)
-        self.policy = TorchPolicy(self.model, self.normalizer, self.table, self.manifest)
+        self.policy = TorchPolicy(self.trained, self.table, self.manifest)
 
     def export(self, path: Path) -> Path:
-        policy = TokenPolicy(self.model, self.normalizer, self.table)
+        policy = PolicyGraph(self.trained, self.table)
         export_onnx(policy, self.manifest, path)
         return path
 

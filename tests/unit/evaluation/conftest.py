@@ -9,9 +9,10 @@ from torch import nn
 
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.envs.core import EnvironmentCore
-from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.policies.normalization import TokenNormalizer
+from gmc_bench.policies.policy import Policy
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.spec import TokenSpec
 
@@ -70,10 +71,17 @@ REMEMBERING = MethodSpec(
 class Trained:
     """What an evaluation takes."""
 
-    model: ActorCritic
-    normalizer: TokenNormalizer
+    policy: Policy
     task: object
     bodies: tuple
+
+    @property
+    def model(self):
+        return self.policy.model
+
+    @property
+    def normalizer(self):
+        return self.policy.normalizer
 
 
 @pytest.fixture
@@ -93,7 +101,7 @@ def make_trained():
             noise = np.random.default_rng(seed).normal(size=(8, max_limbs, 2))
             core.step(noise.astype(np.float32))
             normalizer.update(core.dynamic, core.table.limb_padding_mask[core.morphology_index])
-        return Trained(model, normalizer, replace(TASK, horizon=horizon), bodies)
+        return Trained(Policy(model, normalizer), replace(TASK, horizon=horizon), bodies)
 
     yield make
     torch.set_num_threads(threads)

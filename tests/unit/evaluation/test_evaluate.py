@@ -7,23 +7,21 @@ import torch
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.evaluation import evaluate as module
-from gmc_bench.evaluation.evaluate import evaluate_policy
-from gmc_bench.evaluation.policy_file import token_table
+from gmc_bench.evaluation.evaluate import EpisodeCounter, Evaluation, Observer
 from gmc_bench.nn.tokens import TokenBatch
+from gmc_bench.policies.bound import token_table
 
 
 def score(trained, *, bodies=None, episodes=2, mode="deterministic", seed=5, **options):
-    return evaluate_policy(
-        trained.model,
-        trained.normalizer,
-        trained.task,
-        bodies or trained.bodies,
+    evaluation = Evaluation(
+        task=trained.task,
+        bodies=bodies or trained.bodies,
         episodes=episodes,
         mode=mode,
         seed=seed,
         num_threads=1,
-        **options,
     )
+    return evaluation.run(trained.policy, **options)
 
 
 def by_hand(trained, episodes, seed):
@@ -92,7 +90,7 @@ def test_later_bodies_do_not_change_a_deterministic_score(trained):
 
 
 def test_the_statistics_and_the_mode_of_the_model_stay_as_they_are(trained):
-    before = {name: value.copy() for name, value in trained.normalizer.state_dict().items()}
+    before = {name: value.copy() for name, value in trained.normalizer.get_state().items()}
     weights = [p.clone() for p in trained.model.parameters()]
     trained.model.train()
     score(trained, mode="stochastic")
@@ -100,7 +98,7 @@ def test_the_statistics_and_the_mode_of_the_model_stay_as_they_are(trained):
     trained.model.eval()
     score(trained)
     assert not trained.model.training
-    for name, value in trained.normalizer.state_dict().items():
+    for name, value in trained.normalizer.get_state().items():
         np.testing.assert_array_equal(value, before[name])
     assert all(torch.equal(p, q) for p, q in zip(trained.model.parameters(), weights, strict=True))
 
@@ -109,7 +107,7 @@ def test_batches_do_not_change_deterministic_scores(trained, monkeypatch):
     whole = score(trained, episodes=3)
     monkeypatch.setattr(module, "MAX_ROWS", 4)  # of 9 episodes, five wait for a row
     finished = []
-    parts = score(trained, episodes=3, on_progress=finished.append)
+    parts = score(trained, episodes=3, observers=(EpisodeCounter(finished.append),))
     assert sum(finished) == 9
     assert [len(items) for items in parts] == [3, 3, 3]
     for one, other in zip(flat(whole), flat(parts), strict=True):
@@ -147,7 +145,7 @@ def test_a_memory_lasts_for_one_episode(remembering, monkeypatch):
         assert one[1:] == other[1:]
 
 
-class Actions:
+class Actions(Observer):
     """Keeps the actions of every episode, step by step."""
 
     def __init__(self):
@@ -178,7 +176,7 @@ def test_stochastic_actions_are_the_mean_and_noise_of_the_episodes_own_stream(
         trained.model.action_std.fill_(deviation)
     for seed in (5, 6):
         watch = Actions()
-        score(trained, episodes=3, mode="stochastic", seed=seed, observer=watch)
+        score(trained, episodes=3, mode="stochastic", seed=seed, observers=(watch,))
         assert sorted(watch.taken) == list(range(9))
         for number, taken in watch.taken.items():
             key = np.random.SeedSequence(seed, spawn_key=(2**31, number))

@@ -11,14 +11,14 @@ from torch import nn
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.cores import tabulate
-from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.envs.velocity_core import VelocityCore
 from gmc_bench.evaluation import friction as module
-from gmc_bench.evaluation.evaluate import evaluate_policy
+from gmc_bench.evaluation.evaluate import Observer, evaluate
 from gmc_bench.evaluation.friction import FRICTION_SIZES, friction_size, measure_friction
-from gmc_bench.evaluation.mean_actions import MeanActions, acting
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.policies.normalization import TokenNormalizer
+from gmc_bench.policies.policy import Policy
 from gmc_bench.robots import GO2
 from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.robots.friction import FRICTION_PAIRS
@@ -88,13 +88,13 @@ def one_thread():
 def policy(bodies, method=PUSH, **settings):
     torch.manual_seed(0)
     model = ActorCritic(method, PushConfig(**settings), SPEC)
-    return model, TokenNormalizer(tabulate(TASK, bodies, SPEC))
+    return Policy(model, TokenNormalizer(tabulate(TASK, bodies, SPEC)))
 
 
 def measure(bodies, *, settings=None, pairs=FRICTION_PAIRS, **options):
     usual = {"forward": 0.5, "seconds": 1.0, "num_envs": 2, "seed": 3, "rule": "two-state"}
     return measure_friction(
-        *policy(bodies, **(settings or {})),
+        policy(bodies, **(settings or {})),
         TASK,
         bodies,
         pairs=pairs,
@@ -201,27 +201,22 @@ def test_progress_is_reported_while_measuring(bodies, one_thread):
 
 
 def test_mean_actions_are_those_of_the_evaluation(bodies, one_thread):
-    model, normalizer = policy(bodies, gain=2.0)
+    acts = policy(bodies, gain=2.0)
     task, found = replace(TASK, horizon=10), []
 
-    class Watch:
-        def started(self, core, rows, numbers):
-            pass
-
+    class Watch(Observer):
         def stepped(self, core, numbers, actions, step):
             found.append(actions.copy())
 
-    evaluate_policy(
-        model, normalizer, task, bodies, episodes=1, mode="deterministic", seed=7, num_threads=1,
-        observer=Watch(),
-    )  # fmt: skip
+    evaluate(acts, task, bodies, episodes=1, seed=7, num_threads=1, observers=(Watch(),))
     core = VelocityCore(task, bodies, len(bodies), token_spec=SPEC, num_threads=1)
     core.simulator.streams[:] = spawn_streams(7, len(bodies))
     core.reset(np.arange(len(bodies)), np.arange(len(bodies)))
-    with acting(model):
-        act = MeanActions(model, normalizer, core)
+    with acts.acting():
+        bound = acts.on(core.table, core.num_envs)
+        bound.start(np.arange(len(bodies)), np.arange(len(bodies)))
         for step in range(3):
-            actions = act()
+            actions = bound.act(core)
             np.testing.assert_array_equal(actions, found[step])
             core.step(actions)
 

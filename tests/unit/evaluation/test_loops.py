@@ -6,8 +6,9 @@ import pytest
 from gmc_bench.conformance.morphologies import chain, linkage
 from gmc_bench.evaluation import loops as module
 from gmc_bench.evaluation.dropout import draw_silent_limbs
-from gmc_bench.evaluation.evaluate import evaluate_policy
+from gmc_bench.evaluation.evaluate import Evaluation
 from gmc_bench.evaluation.loops import LoopMonitor, make_loop_monitor
+from gmc_bench.policies.policy import Policy
 
 BODIES = (linkage(1), chain(3), linkage(2, "weld"))
 
@@ -33,11 +34,13 @@ class Keeper(LoopMonitor):
             self.events += step.loops_opened[row]
 
 
-def score(trained, monitor, **options):
-    return evaluate_policy(
-        trained.model, trained.normalizer, trained.task, trained.bodies, episodes=2,
-        mode="stochastic", seed=3, num_threads=1, observer=monitor, **options,
+def score(trained, monitor, order="dfs", **options):
+    evaluation = Evaluation(
+        task=trained.task, bodies=trained.bodies, episodes=2, mode="stochastic", seed=3,
+        num_threads=1, **options,
     )  # fmt: skip
+    policy = Policy(trained.model, trained.normalizer, order=order)
+    return evaluation.run(policy, [monitor] if monitor else [])
 
 
 def test_histograms_give_the_quantiles_of_all_residuals(looped):

@@ -86,15 +86,16 @@ def test_scoring_takes_the_runs_threads_seeds_and_rules(config, monkeypatch):
     config = replace(config, protocol=replace(config.protocol, evaluation=rules))
     calls = []
 
-    def fake(model, normalizer, task, bodies, **options):
-        calls.append((torch.get_num_threads(), [body.name for body in bodies], options))
-        return [[EpisodeResult(1.5, 10, "fell")] * options["episodes"] for _ in bodies]
+    def fake(evaluation, policy, observers):
+        names = [body.name for body in evaluation.bodies]
+        calls.append((torch.get_num_threads(), names, vars(evaluation)))
+        return [[EpisodeResult(1.5, 10, "fell")] * evaluation.episodes for _ in names]
 
-    monkeypatch.setattr(scoring, "evaluate_policy", fake)
+    monkeypatch.setattr(scoring.Evaluation, "run", fake)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        returns = scoring.score(sessions.open_session(config), None, None)
+        returns = scoring.score(sessions.open_session(config), None)
     finally:
         torch.set_num_threads(before)
     assert [(call[0], call[1][0], call[2]["mode"]) for call in calls] == [

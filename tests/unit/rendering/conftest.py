@@ -9,10 +9,12 @@ from torch import nn
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.core import EnvironmentCore
-from gmc_bench.envs.normalization import TokenNormalizer
-from gmc_bench.evaluation.evaluate import evaluate_policy
+from gmc_bench.evaluation.evaluate import Evaluation
+from gmc_bench.evaluation.one_episode import WantedEpisode
 from gmc_bench.methods import MethodSpec
 from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.policies.normalization import TokenNormalizer
+from gmc_bench.policies.policy import Policy
 from gmc_bench.rendering.canvas import Canvas
 from gmc_bench.rendering.replay import replay_episode
 from gmc_bench.tasks import TASKS
@@ -63,19 +65,25 @@ class Subject:
         self.task = replace(task, horizon=60)
         self.bodies = BODIES
 
-    def score(self, mode="deterministic", **options):
-        """Return the results of 3 episodes of every body."""
-        return evaluate_policy(
-            self.model, self.normalizer, self.task, self.bodies, episodes=3, mode=mode, seed=5,
-            num_threads=1, **options,
-        )  # fmt: skip
+    @property
+    def policy(self):
+        return Policy(self.model, self.normalizer)
 
-    def replay(self, body, episode, mode="deterministic", **options):
+    def evaluation(self, mode):
+        return Evaluation(
+            task=self.task, bodies=self.bodies, episodes=3, mode=mode, seed=5, num_threads=1
+        )
+
+    def score(self, mode="deterministic", observers=()):
+        """Return the results of 3 episodes of every body."""
+        return self.evaluation(mode).run(self.policy, observers)
+
+    def replay(self, body, episode, mode="deterministic", seconds=None, on_step=None):
         """Return one of these episodes."""
-        return replay_episode(
-            self.model, self.normalizer, self.task, self.bodies, body=body, episode=episode,
-            episodes=3, mode=mode, seed=5, num_threads=1, **options,
-        )  # fmt: skip
+        wanted = WantedEpisode(
+            evaluation=self.evaluation(mode), body=body, episode=episode, seconds=seconds
+        )
+        return replay_episode(self.policy, wanted, on_step)
 
 
 @pytest.fixture(params=["incline", "exploration", "obstacles", "vt"])

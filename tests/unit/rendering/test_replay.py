@@ -37,7 +37,7 @@ def test_returns_are_those_of_the_evaluation_on_every_ground(ground_subject):
 
 
 def test_watching_changes_nothing(subject):
-    class Watcher:
+    class Watcher(module.Observer):
         steps = 0
 
         def started(self, core, rows, numbers):
@@ -47,7 +47,7 @@ def test_watching_changes_nothing(subject):
             self.steps += int((numbers >= 0).sum())
 
     watcher = Watcher()
-    results = subject.score("stochastic", observer=watcher)
+    results = subject.score("stochastic", observers=(watcher,))
     assert results == subject.score("stochastic")
     assert watcher.steps == sum(item.length for items in results for item in items)
 

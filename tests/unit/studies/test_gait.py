@@ -11,10 +11,12 @@ from torch import nn
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.core import EnvironmentCore
-from gmc_bench.envs.normalization import TokenNormalizer
-from gmc_bench.evaluation.evaluate import evaluate_policy
+from gmc_bench.evaluation.evaluate import Evaluation
+from gmc_bench.evaluation.one_episode import WantedEpisode
 from gmc_bench.methods import MethodSpec
 from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.policies.normalization import TokenNormalizer
+from gmc_bench.policies.policy import Policy
 from gmc_bench.sim.model import compile_model
 from gmc_bench.studies.gait import Gait, gait_metrics, record_gait
 from gmc_bench.tasks import TASKS
@@ -51,22 +53,26 @@ class Subject:
         spec = TokenSpec(max_limbs=6, joints_per_limb=2, num_heights=self.task.num_heights)
         method = MethodSpec(id="toy", config=ToyConfig, builder=ToyNetwork)
         core = EnvironmentCore(self.task, BODIES, 1, token_spec=spec, num_threads=1)
-        self.model = ActorCritic(method, ToyConfig(scale=scale), spec)
-        self.normalizer = TokenNormalizer(core.table)
-        self.parts = (self.model, self.normalizer, self.task, BODIES)
-        self.options = {"episodes": 2, "seed": 5, "num_threads": 1}
+        model = ActorCritic(method, ToyConfig(scale=scale), spec)
+        self.policy = Policy(model, TokenNormalizer(core.table))
 
-    def record(self, body, episode=0, mode="deterministic", **options):
-        return record_gait(
-            *self.parts, body=body, episode=episode, mode=mode, **self.options, **options
+    def evaluation(self, mode):
+        return Evaluation(
+            task=self.task, bodies=BODIES, episodes=2, mode=mode, seed=5, num_threads=1
         )
+
+    def record(self, body, episode=0, mode="deterministic", seconds=None, on_step=None):
+        wanted = WantedEpisode(
+            evaluation=self.evaluation(mode), body=body, episode=episode, seconds=seconds
+        )
+        return record_gait(self.policy, wanted, on_step)
 
 
 @pytest.mark.parametrize("mode", ["deterministic", "stochastic"])
 @pytest.mark.parametrize("task", ["unimal-ft-v1", "unimal-incline-v1"])
 def test_the_recorded_episode_is_the_scored_one(task, mode):
     subject = Subject(task)
-    results = evaluate_policy(*subject.parts, mode=mode, **subject.options)
+    results = subject.evaluation(mode).run(subject.policy)
     for body, episode in ((0, 1), (2, 0)):
         gait, scored = subject.record(body, episode, mode), results[body][episode]
         found = gait.episode_return, gait.length, gait.ended

@@ -11,12 +11,13 @@ import torch
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.core import EnvironmentCore
-from gmc_bench.envs.normalization import TokenNormalizer
-from gmc_bench.evaluation.policy_file import token_table
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import TokenBatch
 from gmc_bench.nn.tap import watch_representations
+from gmc_bench.policies.bound import token_table
+from gmc_bench.policies.normalization import TokenNormalizer
+from gmc_bench.policies.policy import Policy
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.studies import representation
 from gmc_bench.studies.representation import Features, collect, plot_pca, probe
@@ -36,18 +37,18 @@ def _one_thread():
     torch.set_num_threads(threads)
 
 
-def trained(name="recmorph"):
+def trained(name="recmorph", order="dfs"):
     torch.manual_seed(0)
     method = METHODS.get(name)
     model = ActorCritic(method, method.make_config("lite"), SPEC, num_bodies=len(BODIES))
     core = EnvironmentCore(TASK, BODIES, 3, token_spec=SPEC, num_threads=1)
-    return model, TokenNormalizer(core.table)
+    return Policy(model, TokenNormalizer(core.table), order=order)
 
 
-def collected(name="recmorph", *, horizon=12, seed=1, **options):
+def collected(name="recmorph", *, horizon=12, seed=1, order="dfs", **options):
     task = dataclasses.replace(TASK, horizon=horizon)
     settings = {"steps": 30, "dropped": 10, "num_threads": 1, **options}
-    return collect(*trained(name), task, BODIES, seed=seed, **settings)
+    return collect(trained(name, order), task, BODIES, seed=seed, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,8 @@ def test_every_limb_of_every_kept_step_is_there_once(features):
 
 def by_hand(name, steps, forget):
     """Play episodes of one step each, and return what the actor makes of limbs, step by step."""
-    model, normalizer = trained(name)
+    policy = trained(name)
+    model, normalizer = policy.model, policy.normalizer
     model.eval()
     core = EnvironmentCore(TASK, BODIES, 3, token_spec=SPEC, num_threads=1)
     core.simulator.streams[:] = spawn_streams(1, 3)
@@ -131,9 +133,10 @@ def test_the_same_seed_gives_the_same_bits_and_the_policy_is_left_as_it_was(feat
     for field in dataclasses.fields(Features):
         np.testing.assert_array_equal(getattr(features, field.name), getattr(again, field.name))
     assert not np.array_equal(collected(seed=2).before, features.before)
-    model, normalizer = trained()
+    policy = trained()
+    model = policy.model
     before = {key: value.clone() for key, value in model.state_dict().items()}
-    collect(model, normalizer, TASK, BODIES, seed=1, steps=2, dropped=0, num_threads=1)
+    collect(policy, TASK, BODIES, seed=1, steps=2, dropped=0, num_threads=1)
     assert model.training
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
 

@@ -1,5 +1,6 @@
 import pytest
 
+from gmc_bench.evaluation.evaluate import EpisodeCounter
 from gmc_bench.studies.siblings import count_episodes, score_sibling_orders, summarize_orders
 
 
@@ -40,14 +41,14 @@ def test_a_drop_needs_something_to_drop_from():
 def test_every_order_of_every_body_is_run(trained):
     done = []
     found = score_sibling_orders(
-        trained.model, trained.normalizer, trained.task, trained.bodies,
-        episodes=2, seed=3, num_threads=1, on_progress=done.append,
+        trained.policy, trained.task, trained.bodies,
+        episodes=2, seed=3, num_threads=1, observers=(EpisodeCounter(done.append),),
     )  # fmt: skip
     assert [item["total_orders"] for item in found["bodies"]] == [1, 24, 2]
     assert [len(item["orders"]) for item in found["bodies"]] == [0, 23, 1]
     assert found["num_unseen"] == 12 + 1
     assert found["num_orders"] == 24
-    assert sum(done) == 2 * 3 + count_episodes(trained.bodies, trained.model, trained.task)
+    assert sum(done) == 2 * 3 + count_episodes(trained.policy, trained.task, trained.bodies)
     for item, morphology in zip(found["bodies"], trained.bodies, strict=True):
         assert item["digest"] == morphology.digest
         for order in item["orders"]:

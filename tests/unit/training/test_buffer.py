@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from gmc_bench.conformance.tokens import random_table
-from gmc_bench.evaluation.policy_file import token_table
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.policies.bound import token_table
 from gmc_bench.profiling.memory import PeakMemory
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tokens import TokenSpec

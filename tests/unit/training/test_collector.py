@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from gmc_bench.envs.normalization import RewardNormalizer
 from gmc_bench.nn.tokens import TokenBatch
 from gmc_bench.sim.terrain import SURFACE
 from gmc_bench.tasks.unimal_ft import TASK as FLAT
 from gmc_bench.tasks.unimal_vt import TASK as RUGGED
+from gmc_bench.training.rewards import RewardNormalizer
 
 NEAR_SLOPES = replace(RUGGED, scene=replace(RUGGED.scene, spawn=(4.0, 0.0, SURFACE)))
 
@@ -69,7 +69,7 @@ def test_every_time_limit_leaves_its_last_observation(make_trainer, order, task)
     """
     trainer = make_trainer(order=order, task=task)
     core, buffer, expected = trainer.env.core, trainer.buffer, {}
-    serialization, step = trainer.collector.serialization, core.step
+    serialization, step = trainer.collector.bound.serialization, core.step
     moments, t = trainer.normalizer.dynamic, itertools.count()
 
     def noting(actions):
@@ -108,8 +108,8 @@ def test_episodes_are_counted_and_passed_on(make_trainer):
     ended = int((trainer.buffer.terminated | trainer.buffer.truncated).sum())
     assert ended > 0
     assert trainer.collector.episodes == ended
-    assert trainer.sampler.state_dict()["count"].sum() == ended
-    returns = trainer.tracker.state_dict()["returns"]
+    assert trainer.sampler.get_state()["count"].sum() == ended
+    returns = trainer.tracker.get_state()["returns"]
     assert np.isfinite(returns).sum() == ended
 
 

@@ -9,11 +9,9 @@ from torch import nn
 
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.errors import CheckpointError, ConfigError, PluginError
-from gmc_bench.evaluation.evaluate import evaluate_policy
-from gmc_bench.evaluation.policy_file import load_policy_tensors, policy_tensors
+from gmc_bench.evaluation.evaluate import evaluate
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.training.checkpoint import encode_tensors
 from gmc_bench.training.independent_trainer import IndependentTrainer
 from gmc_bench.training.trainer import Trainer
 
@@ -35,12 +33,12 @@ def stop_at(trainer, iteration):
 
 
 def outcome(trainer):
-    return encode_tensors(policy_tensors(trainer.model, trainer.normalizer)), trainer.curve
+    return trainer.policy.to_bytes(), trainer.curve
 
 
 def of_body(trainer, body):
     """Weights, moments and statistics of one body."""
-    tensors = {name: value[body] for name, value in trainer.normalizer.state_dict().items()}
+    tensors = {name: value[body] for name, value in trainer.normalizer.get_state().items()}
     tensors |= {
         name: value.detach()[body].numpy() for name, value in trainer.model.named_parameters()
     }
@@ -125,14 +123,14 @@ def test_scoring_uses_the_statistics_of_each_body(make_bank_trainer):
     """A policy file scores every body as the file of that body alone does."""
     together = make_bank_trainer("together")
     together.train()
-    tensors = policy_tensors(together.model, together.normalizer)
+    tensors = together.policy.tensors()
     loaded = make_bank_trainer("loaded", seed=7)
-    load_policy_tensors(tensors, loaded.model, loaded.normalizer, "x")
+    loaded.policy.set_tensors(tensors, "x")
     task, rules = replace(TASK, horizon=10), {"episodes": 2, "mode": "deterministic", "seed": 3}
-    found = evaluate_policy(loaded.model, loaded.normalizer, task, BODIES, **rules)
+    found = evaluate(loaded.policy, task, BODIES, **rules)
     alone = make_bank_trainer("alone", bodies=BODIES[:1])
     alone.train()
-    expected = evaluate_policy(alone.model, alone.normalizer, task, BODIES[:1], **rules)
+    expected = evaluate(alone.policy, task, BODIES[:1], **rules)
     for one, other in zip(found[0], expected[0], strict=True):
         assert one.length == other.length
         assert one.episode_return == pytest.approx(other.episode_return, rel=1e-4)
@@ -140,10 +138,10 @@ def test_scoring_uses_the_statistics_of_each_body(make_bank_trainer):
 
 def test_a_policy_with_shared_statistics_is_refused(make_bank_trainer):
     trainer = make_bank_trainer()
-    tensors = policy_tensors(trainer.model, trainer.normalizer)
+    tensors = trainer.policy.tensors()
     tensors["normalizer.dynamic_mean"] = tensors["normalizer.dynamic_mean"][0]
     with pytest.raises(CheckpointError, match="with the version of the method that made it"):
-        load_policy_tensors(tensors, trainer.model, trainer.normalizer, "the file")
+        trainer.policy.set_tensors(tensors, "the file")
 
 
 def test_only_methods_with_weights_per_body_are_trained_apart(make_bank_trainer):
@@ -183,5 +181,5 @@ def test_what_cannot_be_trained_apart_is_refused(make_bank_trainer, capabilities
 
 
 def test_several_sequences_of_a_body_are_refused(make_bank_trainer):
-    with pytest.raises(ConfigError, match="in one order of their limbs"):
+    with pytest.raises(ConfigError, match="in one order of its limbs"):
         make_bank_trainer(order="siblings")

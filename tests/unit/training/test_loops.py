@@ -13,9 +13,9 @@ from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.config import TokenConfig
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.checkpoint import read_latest
+from gmc_bench.training.independent_trainer import make_trainer
 from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.run_folder import RunFolder
-from gmc_bench.training.trainer import Trainer
 
 BODIES = (linkage(1), biped())
 SMALL = {"width": 8, "hidden": 8}
@@ -52,7 +52,7 @@ def make(tmp_path, monkeypatch):
         folder = RunFolder(path, create=not path.exists())
         folder.config.touch()
         layout = TokenSpec(6, loops=True, tree=tree)
-        return Trainer(config, spec, replace(TASK, horizon=12), bodies, layout, folder)
+        return make_trainer(config, spec, replace(TASK, horizon=12), bodies, layout, folder)
 
     return build
 

@@ -48,7 +48,7 @@ def stepped_values(trainer):
 def test_an_episode_that_ends_is_forgotten_and_others_are_not(trainer):
     buffer = trainer.buffer
     ended = done(buffer)[-1]
-    assert torch.equal(trainer.collector.state.flatten(1).any(dim=1), ~ended)
+    assert torch.equal(trainer.collector.bound.state.flatten(1).any(dim=1), ~ended)
     for sequence in range(1, 4):
         remembers = buffer.state[sequence].flatten(1).any(dim=1)
         assert torch.equal(remembers, ~done(buffer)[4 * sequence - 1])
@@ -58,7 +58,7 @@ def test_an_episode_that_ends_is_forgotten_and_others_are_not(trainer):
 def test_stored_states_are_those_of_stepping(trainer):
     _, _, last = stepped_values(trainer)
     torch.testing.assert_close(trainer.buffer.last_state, last)
-    torch.testing.assert_close(trainer.buffer.last_state, trainer.collector.state)
+    torch.testing.assert_close(trainer.buffer.last_state, trainer.collector.bound.state)
 
 
 def test_values_are_those_of_stepping(either, monkeypatch):
@@ -109,8 +109,8 @@ def test_a_resumed_run_is_the_same_to_the_bit(make_trainer):
     part.save()
     resumed = make_trainer("part", method="forgetful")
     assert resumed.iteration == 2
-    assert torch.equal(resumed.collector.state, part.collector.state)
-    assert resumed.collector.state.any()
+    assert torch.equal(resumed.collector.bound.state, part.collector.bound.state)
+    assert resumed.collector.bound.state.any()
     resumed.train()
     for name, value in whole.model.state_dict().items():
         assert torch.equal(value, resumed.model.state_dict()[name]), name

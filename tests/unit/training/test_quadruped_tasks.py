@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gmc_bench.core.config import to_dict
-from gmc_bench.evaluation.evaluate import evaluate_policy
+from gmc_bench.evaluation.evaluate import evaluate
 from gmc_bench.methods import METHODS
 from gmc_bench.robots import ROBOTS
 from gmc_bench.robots.bodies import RobotBody
@@ -89,9 +89,8 @@ def test_a_trained_policy_is_scored_on_every_robot_alike_each_time(make):
     trainer.train(lambda progress: None)
 
     def returns(seed):
-        found = evaluate_policy(
-            trainer.model,
-            trainer.normalizer,
+        found = evaluate(
+            trainer.policy,
             BUSY,
             BODIES,
             episodes=2,

@@ -35,12 +35,12 @@ def test_a_length_of_zero_counts_as_one_step():
 def test_the_average_starts_with_the_mean_of_ten_episodes():
     target = sampler()
     record(target, 0, list(range(10, 30, 2)))  # mean 19
-    np.testing.assert_allclose(target.state_dict()["length"][0], 19.0)
+    np.testing.assert_allclose(target.get_state()["length"][0], 19.0)
     record(target, 0, [59])  # 0.9 * 19 + 0.1 * 59
-    np.testing.assert_allclose(target.state_dict()["length"][0], 23.0)
+    np.testing.assert_allclose(target.get_state()["length"][0], 23.0)
     record(target, 0, [3])  # 0.9 * 23 + 0.1 * 3
-    np.testing.assert_allclose(target.state_dict()["length"][0], 21.0)
-    assert target.state_dict()["count"].tolist() == [12, 0, 0]
+    np.testing.assert_allclose(target.get_state()["length"][0], 21.0)
+    assert target.get_state()["count"].tolist() == [12, 0, 0]
 
 
 def test_a_body_with_fewer_than_ten_episodes_counts_with_the_horizon():
@@ -63,17 +63,17 @@ def test_drawing_is_uniform_during_the_warm_up():
 def test_lengths_are_taken_in_order():
     target = sampler()
     target.record([0, 1] * 10 + [0], [10, 20] * 10 + [110])
-    np.testing.assert_allclose(target.state_dict()["length"], [20.0, 20.0, 0.0])
+    np.testing.assert_allclose(target.get_state()["length"], [20.0, 20.0, 0.0])
 
 
 def test_the_sampler_continues_from_its_state():
     target, twin = sampler(), sampler()
     record(target, 0, list(range(1, 12)))
-    twin.load_state_dict(target.state_dict())
+    twin.set_state(target.get_state())
     record(twin, 0, [50])
     record(target, 0, [50])
-    assert twin.state_dict()["length"].tolist() == target.state_dict()["length"].tolist()
-    assert twin.state_dict()["count"].tolist() == [12, 0, 0]
+    assert twin.get_state()["length"].tolist() == target.get_state()["length"].tolist()
+    assert twin.get_state()["count"].tolist() == [12, 0, 0]
 
 
 def test_the_training_return_is_a_mean_of_means():
@@ -97,7 +97,7 @@ def test_only_the_last_ten_episodes_of_a_body_count():
 def test_the_tracker_continues_from_its_state():
     tracker, twin = ReturnTracker(3), ReturnTracker(3)
     tracker.record([0] * 11 + [2], [float(k) for k in range(12)], list(range(12)))
-    twin.load_state_dict(tracker.state_dict())
+    twin.set_state(tracker.get_state())
     for item in (tracker, twin):
         item.record([0, 2], [100.0, -1.0], [5, 6])
     assert twin.mean_return(complete=False) == tracker.mean_return(complete=False)
@@ -121,9 +121,9 @@ def test_means_that_are_kept_are_those_of_the_windows_to_the_bit(bodies):
         assert tracker.bodies_seen == len(means)
         complete = float(np.mean(means)) if len(means) == bodies else None
         assert tracker.mean_return(complete=True) == complete
-        state = tracker.state_dict()
+        state = tracker.get_state()
         again = ReturnTracker(bodies)
-        again.load_state_dict(state)
+        again.set_state(state)
         assert again.mean_return(complete=False) == float(np.mean(means))
 
 

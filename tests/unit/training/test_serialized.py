@@ -23,7 +23,7 @@ def test_stored_tokens_are_rearranged_and_actions_put_back(make_trainer, order, 
     step = trainer.env.step
 
     def watched(actions):
-        raw.append((trainer.collector._raw.copy(), trainer.collector._index.copy()))
+        raw.append([part.copy() for part in trainer.collector._seen[:2]])
         sent.append(actions.copy())
         found = step(actions)
         done.append(found[2] | found[3])

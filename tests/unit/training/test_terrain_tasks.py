@@ -8,7 +8,7 @@ import torch
 
 from gmc_bench.conformance.morphologies import biped, chain
 from gmc_bench.core.config import to_dict
-from gmc_bench.evaluation.evaluate import evaluate_policy
+from gmc_bench.evaluation.evaluate import evaluate
 from gmc_bench.methods import METHODS
 from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.tasks import TASKS
@@ -96,9 +96,8 @@ def test_height_maps_reach_rollout_networks_and_evaluation(make, task_id):
     assert all(changed)
 
     def returns():
-        found = evaluate_policy(
-            trainer.model,
-            trainer.normalizer,
+        found = evaluate(
+            trainer.policy,
             trainer.env.core.task,
             BODIES,
             episodes=2,

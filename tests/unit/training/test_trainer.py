@@ -8,13 +8,12 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.core.errors import CheckpointError
-from gmc_bench.evaluation.policy_file import policy_tensors
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.suites.protocol import PPOConfig
 from gmc_bench.tokens import TokenSpec
 from gmc_bench.training.buffer import Minibatch
-from gmc_bench.training.checkpoint import encode_tensors, list_checkpoints
+from gmc_bench.training.checkpoint import list_checkpoints
 from gmc_bench.training.ppo import MorphologyPPO
 
 
@@ -32,7 +31,7 @@ def stop_at(trainer, iteration):
 
 
 def outcome(trainer):
-    return encode_tensors(policy_tensors(trainer.model, trainer.normalizer)), trainer.curve
+    return trainer.policy.to_bytes(), trainer.curve
 
 
 @pytest.mark.parametrize(("iteration", "dropout"), [(1, 0.0), (3, 0.0), (3, 0.5)])

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gmc_bench.conformance.morphologies import biped, chain, star
-from gmc_bench.training.body_streams import BodyStreams
+from gmc_bench.policies.body_streams import BodyStreams
 
 DIGESTS = tuple(body.digest for body in (chain(3), star(3), biped()))
 

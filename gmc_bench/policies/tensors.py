@@ -1,16 +1,42 @@
-"""The file that makes a trained policy usable: weights and observation statistics."""
+"""Named arrays as safetensors: weights and observation statistics of policies."""
+
+from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
 
 from gmc_bench.core.errors import CheckpointError
 from gmc_bench.core.types import Array
-from gmc_bench.envs.normalization import TokenNormalizer
 from gmc_bench.methods.policy import ActorCritic
-from gmc_bench.nn.tokens import TokenTable
-from gmc_bench.tokens.table import MorphologyTable
+from gmc_bench.policies.normalization import TokenNormalizer
 
 _MODEL = "model."
 _NORMALIZER = "normalizer."
+
+
+class DamagedFileError(CheckpointError):
+    """A file is not what was written."""
+
+
+def encode_tensors(tensors: dict[str, Array]) -> bytes:
+    """Return arrays as safetensors; the same arrays always give the same bytes."""
+    data: bytes = save_tensors({name: tensors[name].copy() for name in sorted(tensors)})
+    return data
+
+
+def decode_tensors(data: bytes, origin: Any) -> dict[str, Array]:
+    """Return the arrays of safetensors data.
+
+    Raises:
+        DamagedFileError: the data is not safetensors; the message names `origin`.
+    """
+    try:
+        tensors: dict[str, Array] = load_tensors(data)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise DamagedFileError(f"{origin} is not a readable safetensors file ({error})") from error
+    return tensors
 
 
 def policy_tensors(model: ActorCritic, normalizer: TokenNormalizer) -> dict[str, Array]:
@@ -22,12 +48,11 @@ def policy_tensors(model: ActorCritic, normalizer: TokenNormalizer) -> dict[str,
         f"{_MODEL}{name}": value.detach().cpu().numpy()
         for name, value in model.state_dict().items()
     }
-    tensors |= {f"{_NORMALIZER}{name}": value for name, value in normalizer.state_dict().items()}
-    return tensors
+    return tensors | {f"{_NORMALIZER}{name}": v for name, v in normalizer.get_state().items()}
 
 
 def load_policy_tensors(
-    tensors: dict[str, Array], model: ActorCritic, normalizer: TokenNormalizer, origin: str
+    tensors: dict[str, Array], model: ActorCritic, normalizer: TokenNormalizer, origin: Any
 ) -> None:
     """Take over the arrays of `policy_tensors`.
 
@@ -48,33 +73,14 @@ def load_policy_tensors(
             f"{origin} holds the weights of another method or other settings; use the folder of "
             f"the run that made them"
         )
-    model.load_state_dict(
-        {
-            name.removeprefix(_MODEL): torch.from_numpy(value.copy())
-            for name, value in tensors.items()
-            if name.startswith(_MODEL)
-        }
-    )
-    normalizer.load_state_dict(
-        {
-            name.removeprefix(_NORMALIZER): value
-            for name, value in tensors.items()
-            if name.startswith(_NORMALIZER)
-        }
-    )
 
+    def part(prefix: str) -> dict[str, Array]:
+        return {
+            name.removeprefix(prefix): value
+            for name, value in tensors.items()
+            if name.startswith(prefix)
+        }
 
-def token_table(
-    table: MorphologyTable, normalizer: TokenNormalizer, device: torch.device | str = "cpu"
-) -> TokenTable:
-    """Return the bodies' fixed part as networks see it, normalised, on a device."""
-    return TokenTable(
-        spec=table.spec,
-        context=torch.from_numpy(normalizer.normalize_context(table)),
-        scaled_context=torch.from_numpy(normalizer.scale_context(table)),
-        limb_padding_mask=torch.from_numpy(table.limb_padding_mask),
-        action_padding_mask=torch.from_numpy(table.action_padding_mask),
-        parents=torch.from_numpy(table.parents),
-        num_limbs=torch.from_numpy(table.num_limbs),
-        loops=None if table.loops is None else torch.from_numpy(table.loops),
-    ).to(device)
+    weights = {name: torch.from_numpy(value.copy()) for name, value in part(_MODEL).items()}
+    model.load_state_dict(weights)
+    normalizer.set_state(part(_NORMALIZER))

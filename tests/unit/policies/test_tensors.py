@@ -6,7 +6,8 @@ import torch
 
 from gmc_bench.core.errors import CheckpointError
 from gmc_bench.envs.core import EnvironmentCore
-from gmc_bench.evaluation.policy_file import load_policy_tensors, policy_tensors, token_table
+from gmc_bench.policies.bound import token_table
+from gmc_bench.policies.tensors import load_policy_tensors, policy_tensors
 
 
 def test_what_is_saved_is_loaded(make_trained):

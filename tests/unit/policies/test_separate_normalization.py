@@ -5,12 +5,7 @@ import pytest
 
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.envs.normalization import RewardNormalizer, TokenNormalizer
-from gmc_bench.envs.separate_normalization import (
-    SeparateRewardNormalizer,
-    SeparateTokenNormalizer,
-    make_normalizer,
-)
+from gmc_bench.policies.normalization import TokenNormalizer
 from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.spec import TokenSpec
@@ -42,7 +37,7 @@ def batches(table, count=5):
 
 @pytest.mark.parametrize("mode", ["per_feature", "per_slot"])
 def test_every_body_has_the_statistics_of_a_normaliser_of_its_own(table, mode):
-    together = SeparateTokenNormalizer(table, mode)
+    together = TokenNormalizer(table, mode, separate=True)
     tables = [table_of(body) for body in BODIES]
     alone = [TokenNormalizer(part, mode) for part in tables]
     for values, padding in batches(table):
@@ -56,8 +51,8 @@ def test_every_body_has_the_statistics_of_a_normaliser_of_its_own(table, mode):
     found[shuffled] = together.normalize(values[shuffled], padding[shuffled], INDEX[shuffled])
     for body, normalizer in enumerate(alone):
         rows, own = body == INDEX, tables[body]
-        for name, expected in normalizer.state_dict().items():
-            value = together.state_dict()[name][body]
+        for name, expected in normalizer.get_state().items():
+            value = together.get_state()[name][body]
             np.testing.assert_allclose(value, expected, rtol=1e-12, atol=1e-12, err_msg=name)
         np.testing.assert_allclose(
             found[rows], normalizer.normalize(values[rows], padding[rows]), atol=1e-6
@@ -68,7 +63,7 @@ def test_every_body_has_the_statistics_of_a_normaliser_of_its_own(table, mode):
 
 
 def test_a_body_does_not_move_the_statistics_of_others(table):
-    normalizer, other = SeparateTokenNormalizer(table), SeparateTokenNormalizer(table)
+    normalizer, other = (TokenNormalizer(table, separate=True) for _ in range(2))
     for values, padding in batches(table):
         normalizer.update(values, padding, INDEX)
         changed = np.where((INDEX == 1)[:, None, None], 3.0 * values, values)
@@ -78,7 +73,7 @@ def test_a_body_does_not_move_the_statistics_of_others(table):
 
 
 def test_rows_without_their_bodies_are_refused(table):
-    normalizer = SeparateTokenNormalizer(table)
+    normalizer = TokenNormalizer(table, separate=True)
     values, padding = next(batches(table))
     with pytest.raises(ConfigError, match="need the body of each row"):
         normalizer.normalize(values, padding)
@@ -87,24 +82,3 @@ def test_rows_without_their_bodies_are_refused(table):
             normalizer.update(values, padding, index)
     with pytest.raises(ConfigError, match="of 3 separate bodies cannot normalise a table of 1"):
         normalizer.normalize_context(table_of(BODIES[0]))
-
-
-def test_the_choice_of_statistics(table):
-    assert type(make_normalizer(table, "per_feature", separate=False)) is TokenNormalizer
-    assert make_normalizer(table, "per_slot", separate=True).dynamic.mean.shape == (3, 6, 17)
-
-
-def test_every_body_has_a_reward_scale_of_its_own():
-    together = SeparateRewardNormalizer(3, 6, 0.9)
-    alone = [RewardNormalizer(2, 0.9) for _ in BODIES]
-    random = np.random.default_rng(0)
-    for _ in range(20):
-        reward = random.normal(size=6) * (1 + 10 * INDEX)
-        done = random.random(6) < 0.2
-        found = together(reward, done)
-        for body, normalizer in enumerate(alone):
-            rows = body == INDEX
-            np.testing.assert_allclose(found[rows], normalizer(reward[rows], done[rows]))
-    twin = SeparateRewardNormalizer(3, 6, 0.9)
-    twin.load_state_dict({name: value.copy() for name, value in together.state_dict().items()})
-    np.testing.assert_array_equal(twin(reward, done), together(reward, done))

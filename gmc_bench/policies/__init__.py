@@ -1,0 +1,1 @@
+"""Policies: networks, observation statistics and token order as one thing that acts."""

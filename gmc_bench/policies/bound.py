@@ -1,0 +1,190 @@
+"""A policy at work on bodies: the one way from what limbs show to what motors are told."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+import torch
+
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.types import FloatArray, IntArray
+from gmc_bench.nn.distribution import MaskedGaussian
+from gmc_bench.nn.tokens import TokenBatch, TokenTable
+from gmc_bench.policies.normalization import TokenNormalizer
+from gmc_bench.tokens.serialization import Serialization, make_serialization
+from gmc_bench.tokens.table import MorphologyTable
+
+if TYPE_CHECKING:
+    from gmc_bench.policies.policy import Policy
+
+Pick = Callable[[MaskedGaussian], torch.Tensor]
+"""Takes actions (B, L, J) from their distribution."""
+
+
+class Shown(Protocol):
+    """What B rows show; every environment core is one."""
+
+    @property
+    def dynamic(self) -> FloatArray:
+        """(B, L, Fd) float32, raw time-varying features, limbs in the order of the engine."""
+
+    @property
+    def morphology_index(self) -> IntArray:
+        """(B,) int64, the body of each row."""
+
+    @property
+    def height_map(self) -> FloatArray | None:
+        """(B, G) float32, m; `None` for tasks without random terrain."""
+
+
+class Observed(NamedTuple):
+    """What B rows show, as plain arrays; see `Shown`."""
+
+    dynamic: FloatArray
+    morphology_index: IntArray
+    height_map: FloatArray | None = None
+
+
+class BoundPolicy:
+    """A policy on B rows, each of which hosts one of M bodies, and what it remembers of them.
+
+    Features are normalised, put into the order in which the policy reads limbs, and shown to its
+    actor; actions are remembered, put back into the order of the engine and returned.
+
+    Args:
+        policy: the policy; its statistics are looked up at every step, so that training may
+            update them meanwhile (those of features fixed by the body are not).
+        table: the M bodies.
+        num_rows: B.
+        serialization: order of the limbs; where a body has several sequences, `start` says which
+            one is shown. Default one sequence for each body, in the policy's order.
+        silent_limbs: (M,) int64, a limb of each body whose features are zero for the policy;
+            default none.
+
+    Raises:
+        ConfigError: a method with separate weights per body is to read a body in several orders.
+    """
+
+    def __init__(
+        self,
+        policy: "Policy",
+        table: MorphologyTable,
+        num_rows: int,
+        *,
+        serialization: Serialization | None = None,
+        silent_limbs: IntArray | None = None,
+    ) -> None:
+        self.policy = policy
+        self.serialization = serialization or make_serialization(policy.order, table)
+        if policy.model.per_body and len(self.serialization) != len(table):
+            raise ConfigError(
+                "a method with separate weights per body reads each body in one order of its "
+                "limbs, got several sequences for a body; choose another token order, or a method "
+                "with shared weights"
+            )
+        fixed = token_table(table, policy.normalizer, policy.device)
+        if silent_limbs is not None:
+            fixed = _silenced(fixed, silent_limbs)
+        self.table = fixed.serialized(self.serialization)
+        """What is fixed by the bodies, a row for every sequence."""
+        self.padding = table.limb_padding_mask
+        """(M, L) bool, limbs in the order of the engine."""
+        self._silent_limbs = silent_limbs
+        self.state = policy.model.initial_state(num_rows)
+        """(B, L, S), what the policy remembers of the running episodes."""
+        self.sequences: IntArray = np.zeros(num_rows, np.int64)
+        """(B,) int64, the sequence of tokens that shows each row's body."""
+
+    def start(self, rows: IntArray, sequences: IntArray) -> None:
+        """Begin episodes: forget what happened in some rows.
+
+        Args:
+            rows: (K,) int64.
+            sequences: (K,) int64, what is shown of their bodies from now on; where every body has
+                one sequence, that is the body.
+        """
+        self.state[torch.from_numpy(rows)] = 0.0
+        self.sequences[rows] = sequences
+
+    def arranged(self, dynamic: FloatArray, bodies: IntArray, sequences: IntArray) -> FloatArray:
+        """Return (K, L, Fd) float32 features as networks see them.
+
+        Args:
+            dynamic: (K, L, Fd) float32, raw, limbs in the order of the engine.
+            bodies: (K,) int64.
+            sequences: (K,) int64, what is shown of them.
+        """
+        found = self.policy.normalizer.normalize(dynamic, self.padding[bodies], bodies)
+        if self._silent_limbs is not None:
+            found[np.arange(len(found)), self._silent_limbs[bodies]] = 0.0
+        return self.serialization.arrange(found, sequences)
+
+    def see(self, shown: Shown) -> TokenBatch:
+        """Return what the policy sees of all rows."""
+        device = self.table.context.device
+        dynamic = self.arranged(shown.dynamic, shown.morphology_index, self.sequences)
+        heights = None
+        if shown.height_map is not None:
+            heights = torch.from_numpy(shown.height_map.copy()).to(device)
+        index = torch.from_numpy(self.sequences.copy()).to(device)
+        return TokenBatch(self.table, index, torch.from_numpy(dynamic).to(device), heights)
+
+    def choose(
+        self, tokens: TokenBatch, pick: Pick | None = None, *, critic: bool = False
+    ) -> tuple[MaskedGaussian, torch.Tensor]:
+        """Choose actions and remember them.
+
+        Args:
+            tokens: from `see`.
+            pick: takes them from their distribution; default the most likely ones.
+            critic: also let the critic remember this step, for those who ask for values.
+
+        Returns:
+            The distributions, and the actions (B, L, J) in the order that is shown.
+        """
+        model = self.policy.model
+        distribution, state = model.step(tokens, self.state, critic=critic)
+        actions = distribution.mode if pick is None else pick(distribution)
+        self.state = model.remember(state, actions)
+        return distribution, actions
+
+    def restore(self, actions: torch.Tensor) -> FloatArray:
+        """Return actions (B, L, J) of `choose` in the order of the engine, float32."""
+        found: FloatArray = self.serialization.restore(actions.cpu().numpy(), self.sequences)
+        return found
+
+    def act(self, shown: Shown, pick: Pick | None = None) -> FloatArray:
+        """Return (B, L, J) float32 actions for what rows show; call it within `Policy.acting`.
+
+        Args:
+            shown: what the rows show.
+            pick: see `choose`.
+        """
+        return self.restore(self.choose(self.see(shown), pick)[1])
+
+
+def token_table(
+    table: MorphologyTable, normalizer: TokenNormalizer, device: torch.device | str = "cpu"
+) -> TokenTable:
+    """Return the bodies' fixed part as networks see it, normalised, on a device."""
+    return TokenTable(
+        spec=table.spec,
+        context=torch.from_numpy(normalizer.normalize_context(table)),
+        scaled_context=torch.from_numpy(normalizer.scale_context(table)),
+        limb_padding_mask=torch.from_numpy(table.limb_padding_mask),
+        action_padding_mask=torch.from_numpy(table.action_padding_mask),
+        parents=torch.from_numpy(table.parents),
+        num_limbs=torch.from_numpy(table.num_limbs),
+        loops=None if table.loops is None else torch.from_numpy(table.loops),
+    ).to(device)
+
+
+def _silenced(table: TokenTable, silent_limbs: IntArray) -> TokenTable:
+    """Return a table whose silent limbs have zeros in place of the features fixed by the body."""
+    context, scaled = table.context.clone(), table.scaled_context.clone()
+    limbs = torch.from_numpy(silent_limbs).to(context.device)
+    rows = torch.arange(len(table), device=context.device)
+    context[rows, limbs] = 0.0
+    scaled[rows, limbs] = 0.0
+    return replace(table, context=context, scaled_context=scaled)

@@ -1,0 +1,490 @@
+"""A controller that can act: networks, observation statistics, token order and memory."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from gmc_bench.core.config import to_dict, with_overrides
+from gmc_bench.core.errors import CheckpointError, ConfigError, PluginError
+from gmc_bench.core.types import Array, FloatArray, IntArray
+from gmc_bench.envs.cores import tabulate
+from gmc_bench.methods import METHODS, MethodSpec
+from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.nn.distribution import MaskedGaussian
+from gmc_bench.nn.per_body import fixed_weights
+from gmc_bench.policies.body_streams import BodyStreams
+from gmc_bench.policies.bound import BoundPolicy
+from gmc_bench.policies.normalization import Mode, TokenNormalizer
+from gmc_bench.policies.observations import Observation, is_complete, observed, shown_table
+from gmc_bench.policies.tensors import (
+    decode_tensors,
+    encode_tensors,
+    load_policy_tensors,
+    policy_tensors,
+)
+from gmc_bench.records.store import write_atomic
+from gmc_bench.tasks import TASKS, TaskBase
+from gmc_bench.tokens.config import Order
+from gmc_bench.tokens.serialization import Serialization
+from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.tokens.table import MorphologyTable
+
+FORMAT = 1
+"""Version of the description beside a saved policy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyOptions:
+    """What a policy has beside its method; the defaults are the benchmark's."""
+
+    order: Order = "dfs"
+    """In which order it reads the limbs of a body; `siblings` is for training only."""
+    normalization: Mode = "per_feature"
+    """What observation statistics are kept of, see `TokenNormalizer`."""
+    action_std: float = 0.9
+    """Standard deviation of every action."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Number format of the networks' matrix products."""
+    device: str = "cpu"
+    """Where the networks run."""
+
+
+class Policy:
+    """A controller of bodies.
+
+    In an environment of gymnasium:
+
+        policy = Policy.load("walk.safetensors")
+        env = gymnasium.make_vec("gmc_bench/unimal-ft-v1", num_envs=4, token_spec=policy.spec)
+        observation, info = env.reset(seed=0)
+        policy.reset(env)
+        observation, *_ = env.step(policy.act(observation))
+
+    Elsewhere, `on` returns the policy on rows of bodies, with a memory of its own.
+
+    Args:
+        model: actor and critic.
+        normalizer: observation statistics.
+        order: in which order it reads the limbs of a body.
+        method: the name that finds its method again: a registered id, `FILE.py:SPEC` or
+            `MODULE:SPEC`; default the method's id.
+    """
+
+    def __init__(
+        self,
+        model: ActorCritic,
+        normalizer: TokenNormalizer,
+        *,
+        order: Order = "dfs",
+        method: str | None = None,
+    ) -> None:
+        self.model = model
+        self.normalizer = normalizer
+        self.order = order
+        self.method = method or model.method.id
+        self.random_state: torch.Tensor | None = None
+        """State of torch's generator behind the first weights: networks that draw random numbers
+        in training (dropout) go on from there."""
+        self._env: Any = None
+        self._bound: BoundPolicy | None = None
+        self._shown: bytes = b""
+
+    @property
+    def spec(self) -> TokenSpec:
+        """Layout of the tokens that the policy reads."""
+        return self.model.spec
+
+    @property
+    def device(self) -> torch.device:
+        """Where the networks are."""
+        return self.model.action_std.device
+
+    # Making one.
+
+    @classmethod
+    def untrained(
+        cls,
+        method: str | MethodSpec,
+        task: str | TaskBase,
+        bodies: Sequence[Any],
+        *,
+        seed: int = 0,
+        config: Any = None,
+        spec: TokenSpec | None = None,
+        options: PolicyOptions = PolicyOptions(),
+    ) -> "Policy":
+        """Return the policy that training with a seed starts from.
+
+        Args:
+            method: the controller, or its name.
+            task: what it is for, or its id.
+            bodies: M bodies to train on.
+            seed: of the run.
+            config: settings of the method, or changes to its defaults by name.
+            spec: token layout; default the smallest that fits all bodies.
+            options: everything else.
+
+        Raises:
+            GmcBenchError: a name is not known, the networks cannot be built, or a body does not
+                fit the layout.
+        """
+        task = TASKS.get(task) if isinstance(task, str) else task
+        spec = spec or TokenSpec(
+            max_limbs=max(body.num_limbs for body in bodies),
+            joints_per_limb=max(body.joints_per_limb for body in bodies),
+            num_heights=task.num_heights,
+            parts=task.parts,
+        )
+        table = tabulate(task, bodies, spec)
+        return cls.of_table(method, table, seed=seed, config=config, options=options)
+
+    @classmethod
+    def of_table(
+        cls,
+        method: str | MethodSpec,
+        table: MorphologyTable,
+        *,
+        seed: int = 0,
+        config: Any = None,
+        options: PolicyOptions = PolicyOptions(),
+    ) -> "Policy":
+        """Return the policy that training with a seed starts from, see `untrained`.
+
+        Args:
+            method: the controller, or its name.
+            table: the bodies to train on.
+            seed: of the run.
+            config: see `untrained`.
+            options: see `untrained`.
+
+        Raises:
+            PluginError: the networks cannot be built.
+        """
+        spec, name = _resolved(method)
+        settings = _settings(spec, config)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(run_seeds(seed)[0])
+            model = _networks(spec, settings, table.spec, len(table), options)
+            behind = torch.get_rng_state()
+            if model.per_body:
+                _start_apart(model, settings, BodyStreams(seed, table.digests), options)
+        normalizer = TokenNormalizer(table, options.normalization, separate=model.per_body)
+        found = cls(model.to(options.device), normalizer, order=options.order, method=name)
+        found.random_state = behind
+        return found
+
+    @classmethod
+    def of_tensors(
+        cls,
+        method: str | MethodSpec,
+        data: bytes,
+        origin: Any,
+        *,
+        config: Any,
+        spec: TokenSpec,
+        num_bodies: int,
+        options: PolicyOptions,
+    ) -> "Policy":
+        """Return the policy that the content of a file holds.
+
+        Args:
+            method: the controller, or its name.
+            data: safetensors, as `to_bytes` returns them.
+            origin: where they come from, for messages.
+            config: settings of the method, see `untrained`.
+            spec: token layout.
+            num_bodies: bodies that it was trained on; counts for separate weights per body only.
+            options: everything else.
+
+        Raises:
+            CheckpointError: the content is damaged or of another method.
+            PluginError: the networks cannot be built.
+        """
+        found, name = _resolved(method)
+        with torch.random.fork_rng(devices=[]):
+            model = _networks(found, _settings(found, config), spec, num_bodies, options)
+        count = num_bodies if model.per_body else 1
+        normalizer = TokenNormalizer(
+            _featureless(spec, count), options.normalization, separate=model.per_body
+        )
+        load_policy_tensors(decode_tensors(data, origin), model, normalizer, origin)
+        return cls(model.to(options.device), normalizer, order=options.order, method=name)
+
+    # Files.
+
+    def tensors(self) -> dict[str, Array]:
+        """Return weights and statistics as named arrays."""
+        return policy_tensors(self.model, self.normalizer)
+
+    def to_bytes(self) -> bytes:
+        """Return weights and statistics as safetensors; equal policies give equal bytes."""
+        return encode_tensors(self.tensors())
+
+    def set_tensors(self, tensors: dict[str, Array], origin: Any) -> None:
+        """Take over weights and statistics of `tensors`.
+
+        Raises:
+            CheckpointError: they are those of another method; `origin` is named.
+        """
+        load_policy_tensors(tensors, self.model, self.normalizer, origin)
+
+    def save(self, path: str | Path) -> None:
+        """Write weights and statistics, and beside them a description that `load` needs.
+
+        Args:
+            path: `NAME.safetensors`; the description is `NAME.json`.
+
+        Raises:
+            ConfigError: the name has another ending.
+            StorageError: a file could not be written.
+        """
+        path, data = _weights_file(path), self.to_bytes()
+        content = {
+            "format": FORMAT,
+            "method": self.method,
+            "config": to_dict(self.model.config),
+            "tokens": to_dict(self.spec),
+            "num_bodies": self.model.num_bodies,
+            "order": self.order,
+            "normalization": self.normalizer.mode,
+            "precision": self.model.precision,
+            "weights_digest": hashlib.sha256(data).hexdigest(),
+        }
+        write_atomic(path, data)
+        write_atomic(path.with_suffix(".json"), json.dumps(content, indent=1).encode())
+
+    @classmethod
+    def load(
+        cls, path: str | Path, *, device: str = "cpu", method: MethodSpec | None = None
+    ) -> "Policy":
+        """Read a policy that `save` wrote.
+
+        Args:
+            path: `NAME.safetensors`.
+            device: where the networks shall run.
+            method: the controller, if its name in the file finds nothing here.
+
+        Raises:
+            CheckpointError: a file is missing or damaged, or is of another version.
+            GmcBenchError: the method cannot be loaded.
+        """
+        path = _weights_file(path)
+        described = path.with_suffix(".json")
+        try:
+            data, content = path.read_bytes(), json.loads(described.read_bytes())
+            options = PolicyOptions(
+                order=content["order"],
+                normalization=content["normalization"],
+                precision=content["precision"],
+                device=device,
+            )
+            if content["format"] != FORMAT:
+                raise CheckpointError(
+                    f"{described} has format {content['format']}, but this version of gmc-bench "
+                    f"reads {FORMAT}; load it with the version that wrote it"
+                )
+            if hashlib.sha256(data).hexdigest() != content["weights_digest"]:
+                raise CheckpointError(
+                    f"{path} is not the file that {described.name} describes; restore both"
+                )
+            return cls.of_tensors(
+                method or content["method"],
+                data,
+                path,
+                config=content["config"],
+                spec=with_overrides(TokenSpec(1), content["tokens"]),
+                num_bodies=content["num_bodies"],
+                options=options,
+            )
+        except OSError as error:
+            raise CheckpointError(
+                f"{error.filename} cannot be read ({error.strerror}); give a file of Policy.save"
+            ) from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"{described} describes no policy ({error}); give a file of Policy.save"
+            ) from error
+
+    # Acting.
+
+    def on(
+        self,
+        table: MorphologyTable,
+        num_rows: int,
+        *,
+        serialization: Serialization | None = None,
+        silent_limbs: IntArray | None = None,
+    ) -> BoundPolicy:
+        """Return the policy on rows of bodies, remembering nothing; see `BoundPolicy`."""
+        return BoundPolicy(
+            self, table, num_rows, serialization=serialization, silent_limbs=silent_limbs
+        )
+
+    @contextmanager
+    def acting(self) -> Iterator[None]:
+        """Put the networks into evaluation mode, with weights that do not change inside."""
+        was_training = self.model.training
+        self.model.eval()
+        try:
+            with fixed_weights(self.model):
+                yield
+        finally:
+            self.model.train(was_training)
+
+    def reset(self, env: Any = None) -> None:
+        """Forget what was seen: new episodes begin.
+
+        Args:
+            env: the environment of gymnasium that the policy acts in from now on, single or
+                batched. An environment that shows everything about one body in its observations
+                need not be given; what is known of a body by number alone must be.
+
+        Raises:
+            ConfigError: its tokens have another layout than the policy's.
+        """
+        self._env = None if env is None else getattr(env, "unwrapped", env)
+        self._bound, self._shown = None, b""
+        if self._env is None:
+            return
+        core = self._env.core
+        if core.spec != self.spec:
+            raise ConfigError(
+                f"the environment shows tokens of the layout {core.spec}, but the policy reads "
+                f"{self.spec}; make the environment with token_spec=policy.spec"
+            )
+        self._bound = self.on(core.table, core.num_envs)
+
+    def act(self, observation: Observation, generator: torch.Generator | None = None) -> FloatArray:
+        """Choose actions for what an environment of gymnasium shows.
+
+        Rows whose episode has just begun are forgotten before, where `reset` was given the
+        environment.
+
+        Args:
+            observation: of a single environment, or of a batch.
+            generator: source of randomness on the networks' device; default takes the most likely
+                actions.
+
+        Returns:
+            (L, J) float32, or (B, L, J) for a batch; zero where there is no actuator.
+
+        Raises:
+            ConfigError: the observation says too little about its bodies, see `reset`.
+        """
+        bound = self._bound
+        if self._env is None or bound is None:
+            bound, index = self._bound_to(observation), np.zeros(1, np.int64)
+        else:
+            core = self._env.core
+            index = core.morphology_index
+            if not is_complete(observation):
+                index = np.asarray(observation["morphology_index"])
+            begun = np.flatnonzero(core.episode_length == 0)
+            bound.start(begun, index[begun])
+            bound.sequences[:] = index  # every body has one sequence
+
+        def draw(distribution: MaskedGaussian) -> torch.Tensor:
+            return distribution.sample(generator)
+
+        with self.acting():
+            actions = bound.act(
+                observed(observation, self.spec, index), draw if generator is not None else None
+            )
+        return actions[0] if is_complete(observation) else actions
+
+    def _bound_to(self, observation: Observation) -> BoundPolicy:
+        """Return the policy on the body that an observation shows, with its memory so far."""
+        if not is_complete(observation) or self.model.per_body or self.order == "random":
+            raise ConfigError(
+                "the observation does not tell the policy all about its bodies; say which "
+                "environment it is of with policy.reset(env)"
+            )
+        observed(observation, self.spec, np.zeros(1, np.int64))  # its shape fits
+        table = shown_table(observation, self.spec)
+        shown = table.context.tobytes() + table.parents.tobytes()
+        if self._bound is None or self._shown != shown:
+            self._bound, self._shown = self.on(table, 1), shown
+        return self._bound
+
+
+def run_seeds(seed: int) -> list[int]:
+    """Return a run's seeds: first weights, minibatches, action noise, draws of sequences."""
+    found: list[int] = np.random.SeedSequence(seed).generate_state(4, np.uint32).tolist()
+    return found
+
+
+def _resolved(method: str | MethodSpec) -> tuple[MethodSpec, str]:
+    if isinstance(method, MethodSpec):
+        return method, method.id
+    return METHODS.load(method), method
+
+
+def _settings(method: MethodSpec, config: Any) -> Any:
+    """Return settings of a method from changes by name, from themselves or from nothing."""
+    if config is None or isinstance(config, Mapping):
+        return method.make_config(changes=config)
+    return config
+
+
+def _networks(
+    method: MethodSpec, settings: Any, spec: TokenSpec, num_bodies: int, options: PolicyOptions
+) -> ActorCritic:
+    return ActorCritic(
+        method,
+        settings,
+        spec,
+        options.action_std,
+        num_bodies=num_bodies,
+        precision=options.precision,
+    )
+
+
+@torch.no_grad()
+def _start_apart(
+    model: ActorCritic, settings: Any, streams: BodyStreams, options: PolicyOptions
+) -> None:
+    """Give every body the weights that it would start from alone."""
+    method = model.method
+    for body, seed in enumerate(streams.weights()):
+        torch.manual_seed(seed)
+        alone: nn.Module = _networks(method, settings, model.spec, 1, options)
+        parts = dict(alone.named_parameters())
+        for name, whole in model.named_parameters():
+            part = parts.get(name)
+            if part is None or part.shape != (1, *whole.shape[1:]) or len(whole) != len(streams):
+                raise PluginError(
+                    f"the method {method.id!r} claims 'per_body', but its parameter {name!r} has "
+                    f"the shape {tuple(whole.shape)} for {len(streams)} bodies; give every "
+                    f"parameter a first dimension over bodies"
+                )
+            whole[body] = part[0]
+
+
+def _featureless(spec: TokenSpec, count: int) -> MorphologyTable:
+    """Return a table of bodies that nothing is known of, for statistics that are read later."""
+    shape = (count, spec.max_limbs)
+    return MorphologyTable(
+        spec=spec,
+        names=("",) * count,
+        digests=("",) * count,
+        context=np.zeros((*shape, spec.num_context), np.float32),
+        limb_padding_mask=np.zeros(shape, np.bool_),
+        action_padding_mask=np.zeros((*shape, spec.joints_per_limb), np.bool_),
+        parents=np.zeros(shape, np.int64),
+        num_limbs=np.full(count, spec.max_limbs),
+    )
+
+
+def _weights_file(path: str | Path) -> Path:
+    path = Path(path)
+    if path.suffix != ".safetensors":
+        raise ConfigError(f"a policy is saved as NAME.safetensors, got {path}")
+    return path
