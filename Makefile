@@ -33,7 +33,7 @@ READ_GROUPS := import tomllib; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run check lint types imports test test-all golden bench leaderboard site clean distclean
+.PHONY: help install run check lint types imports test test-all bench leaderboard site clean distclean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,11 +65,8 @@ test: $(TOOLS) ## All checks and the default tests
 	$(PYTEST) $(PYTEST_ARGS) || status=1; \
 	exit $$status
 
-test-all: $(TOOLS) ## Every test, slow, golden and GPU ones too (those without their data or device skip)
+test-all: $(TOOLS) ## Every test, slow and GPU ones too (those without their data or device skip)
 	$(PYTEST) -m "" $(PYTEST_ARGS)
-
-golden: $(TOOLS) ## Only the comparisons with stored reference data
-	$(PYTEST) -m golden $(PYTEST_ARGS)
 
 bench: $(PACKAGE) ## Measure speed beside the alternatives; writes benchmarks.md (needs a quiet machine)
 	$(BIN)/python -m benchmarks.run_all --out benchmarks.md $(BENCH_ARGS)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gmc_bench.conformance.reference import transformer_settings, transformer_weights
+from gmc_baselines.metamorph.reference import transformer_settings, transformer_weights
 from gmc_bench.core.types import Array
 
 if TYPE_CHECKING:

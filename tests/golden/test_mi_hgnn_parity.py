@@ -6,16 +6,12 @@ import torch
 from gmc_baselines.mi_hgnn import SPEC
 from gmc_baselines.mi_hgnn.model import build
 from gmc_baselines.mi_hgnn.reference import from_reference
-from gmc_bench.conformance.reference import read_reference, reference_files, reference_folder
+from tests.golden.cases import case_names, read_case
 
-FILES = reference_files(["mi_hgnn"])
 TOLERANCE = 1e-5
 """float32 sums of a few hundred terms in another order."""
 
-needs_files = pytest.mark.skipif(
-    not FILES, reason=f"no reference file mi_hgnn*.npz in {reference_folder()}"
-)
-each_file = pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+each_case = pytest.mark.parametrize("name", case_names("mi_hgnn"))
 
 
 def network_of(case):
@@ -27,18 +23,16 @@ def network_of(case):
     return network
 
 
-@needs_files
-@each_file
-def test_outputs(path):
-    case = read_reference(path)
+@each_case
+def test_outputs(name):
+    case = read_case(name)
     together, alone = case.largest_error(network_of(case))
     assert max(together, alone) <= TOLERANCE, f"{together:.1e} in one batch, {alone:.1e} alone"
 
 
-@needs_files
-@each_file
-def test_limb_types(path):
-    case = read_reference(path)
+@each_case
+def test_limb_types(name):
+    case = read_case(name)
     real = ~case.tokens.limb_padding_mask
     expected = torch.from_numpy(case.inputs["node_type"])
     assert torch.equal(case.tokens.table.graph.limb_type[real], expected[real])

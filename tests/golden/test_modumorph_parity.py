@@ -1,7 +1,4 @@
-"""ModuMorph against stored activations of the public implementation.
-
-Not marked `golden`: these are quick and run by default, and skip where the data is absent.
-"""
+"""ModuMorph against stored activations of the public implementation."""
 
 import pytest
 import torch
@@ -9,34 +6,33 @@ import torch
 from gmc_baselines.modumorph import SPEC
 from gmc_baselines.modumorph.model import build
 from gmc_baselines.modumorph.reference import from_reference, settings_from_reference
-from gmc_bench.conformance.reference import read_reference, reference_files, reference_folder
 from gmc_bench.nn import fixed_weights
+from tests.golden.cases import case_names, read_case
 
-FILES = reference_files(["modumorph"])
 TOLERANCE = 1e-5  # float32 sums in another order
-pytestmark = pytest.mark.skipif(not FILES, reason=f"no modumorph*.npz in {reference_folder()}")
+each_case = pytest.mark.parametrize("name", case_names("modumorph"))
 
 
-def load(path):
-    case = read_reference(path)
+def load(name):
+    case = read_case(name)
     changes = {**settings_from_reference(case.weights), "num_heads": case.num_heads}
     network = build(SPEC.make_config("paper", changes), case.tokens.spec, case.num_outputs)
     network.load_state_dict(from_reference(case.weights))
     return case, network
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_outputs_match_the_public_implementation(path):
-    case, network = load(path)
+@each_case
+def test_outputs_match_the_public_implementation(name):
+    case, network = load(name)
     together, alone = case.largest_error(network)
     assert max(together, alone) <= TOLERANCE, (
         f"{case.name}: largest error {together:.1e} in one batch, {alone:.1e} alone"
     )
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_results_kept_per_body_match_too(path):
-    case, network = load(path)
+@each_case
+def test_results_kept_per_body_match_too(name):
+    case, network = load(name)
     with fixed_weights(network):
         together, alone = case.largest_error(network)
     assert max(together, alone) <= TOLERANCE, (
@@ -44,10 +40,10 @@ def test_results_kept_per_body_match_too(path):
     )
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_many_samples_per_body_match_too(path):
+@each_case
+def test_many_samples_per_body_match_too(name):
     """So many that rows are mapped in blocks instead of with a weight per row."""
-    case, network = load(path)
+    case, network = load(name)
     tokens = case.tokens
     rows = torch.arange(len(tokens)).repeat(5)
     many = type(tokens)(

@@ -9,8 +9,8 @@ from gmc_baselines.metamorph import reference as metamorph_reference
 from gmc_baselines.metamorph_star import reference as metamorph_star_reference
 from gmc_baselines.swat import reference as swat_reference
 from gmc_baselines.swat.relations import limb_relations, traversal_indices
-from gmc_bench.conformance.reference import read_reference, reference_files, reference_folder
 from gmc_bench.conformance.tokens import select
+from tests.golden.cases import case_names, read_case
 
 TOLERANCE = 1e-5  # float32: sums of some hundred terms in another order
 METHODS = {  # the longest prefix that fits counts
@@ -18,14 +18,6 @@ METHODS = {  # the longest prefix that fits counts
     "metamorph": (metamorph.SPEC, metamorph_reference),
     "swat": (swat.SPEC, swat_reference),
 }
-
-
-def _cases(*prefixes):
-    files = reference_files(prefixes)
-    if not files:
-        reason = f"no reference files of {prefixes} in {reference_folder()}; set GMC_REFERENCE_DIR"
-        return [pytest.param(None, marks=pytest.mark.skip(reason=reason))]
-    return [pytest.param(path, id=path.stem) for path in files]
 
 
 def _build(case):
@@ -39,9 +31,9 @@ def _build(case):
     return network
 
 
-@pytest.mark.parametrize("path", _cases("metamorph", "swat"))
-def test_outputs_are_those_of_the_public_implementation(path):
-    case = read_reference(path)
+@pytest.mark.parametrize("name", [*case_names("metamorph"), *case_names("swat")])
+def test_outputs_are_those_of_the_public_implementation(name):
+    case = read_case(name)
     together, alone = case.largest_error(_build(case))
     assert max(together, alone) <= TOLERANCE, (
         f"{case.name}: outputs differ by {together:.1e} in one batch of all bodies, by {alone:.1e} "
@@ -49,9 +41,9 @@ def test_outputs_are_those_of_the_public_implementation(path):
     )
 
 
-@pytest.mark.parametrize("path", _cases("swat"))
-def test_traversals_and_relations_are_those_of_the_public_implementation(path):
-    case = read_reference(path)
+@pytest.mark.parametrize("name", case_names("swat"))
+def test_traversals_and_relations_are_those_of_the_public_implementation(name):
+    case = read_case(name)
     graph = case.tokens.table.graph
     traversals = traversal_indices(graph.parents.numpy())
     np.testing.assert_array_equal(traversals, case.inputs["traversal_index"])
@@ -61,10 +53,10 @@ def test_traversals_and_relations_are_those_of_the_public_implementation(path):
     np.testing.assert_allclose(relations, case.inputs["relation"], rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("path", _cases("swat"))
-def test_relation_bias_goes_to_its_own_body_and_head(path):
+@pytest.mark.parametrize("name", case_names("swat"))
+def test_relation_bias_goes_to_its_own_body_and_head(name):
     """A network that mixes up bodies and heads would agree on bodies alone, not in a batch."""
-    case = read_reference(path)
+    case = read_case(name)
     network = _build(case)
     with torch.no_grad():
         for layer in network.tree.relation_bias:

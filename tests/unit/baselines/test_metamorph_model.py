@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from gmc_baselines import metamorph, metamorph_star
+from gmc_baselines.metamorph.reference import transformer_settings, transformer_weights
 from gmc_bench.conformance.check_method import check_method
 from gmc_bench.conformance.tokens import any_order, random_tokens, reorder
 from gmc_bench.core.errors import ConfigError
@@ -179,3 +180,34 @@ def test_half_precision_and_compilation_give_the_same(spec):
         assert torch.allclose(network(tokens).float(), expected, rtol=0, atol=0.3)
     compiled = torch.compile(network, backend="eager")
     assert torch.allclose(compiled(tokens), expected, rtol=0, atol=1e-4)
+
+
+def test_transformer_names_and_sizes():
+    shapes = {
+        "limb_embed.bias": (8,),
+        "transformer_encoder.layers.0.linear1.bias": (16,),
+        "transformer_encoder.layers.1.linear1.bias": (16,),
+        "hfield_encoder.encoder.0.bias": (5,),
+        "hfield_encoder.encoder.2.bias": (6,),
+        "decoder.0.bias": (7,),
+        "decoder.2.bias": (2,),
+        "other.decoder.0.bias": (1,),
+    }
+    weights = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    assert transformer_settings(weights) == {
+        "width": 8,
+        "num_layers": 2,
+        "feedforward": 16,
+        "decoder_hidden": [7],
+        "height_map_hidden": [5, 6],
+    }
+    assert list(transformer_weights(weights)) == [
+        "embedding.bias",
+        "layers.0.linear1.bias",
+        "layers.1.linear1.bias",
+        "decoder.height_map.layers.0.bias",
+        "decoder.height_map.layers.1.bias",
+        "decoder.hidden.0.bias",
+        "decoder.output.bias",
+        "other.decoder.0.bias",
+    ]

@@ -221,7 +221,7 @@ def test_published_bodies_equal_the_reference_without_the_package_s_mjcf():
     _assert_like_the_published_files(files)
 
 
-@pytest.mark.golden
+@pytest.mark.slow
 def test_every_published_body_equals_the_reference():
     files = _published_files()
     assert len(files) == 202

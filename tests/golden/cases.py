@@ -1,15 +1,12 @@
 """Stored activations of public implementations, to hold a re-implementation against.
 
-A file holds the weights of one small network under the reference's own names, its inputs and its
+A case holds the weights of one small network under the reference's own names, its inputs and its
 outputs. Nothing about its sizes is assumed: they follow from the shapes of the arrays.
+`data/README.md` says where the numbers come from.
 """
 
-import os
-import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,8 +17,7 @@ from gmc_bench.core.types import Array
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 from gmc_bench.tokens.spec import TokenSpec
 
-FOLDER_VARIABLE = "GMC_REFERENCE_DIR"
-"""Environment variable that names the folder of the files."""
+DATA = Path(__file__).with_name("data")
 DEFAULT_HEADS = 2
 """Attention heads of a network whose file does not say (as input `num_heads`); weights do not."""
 
@@ -31,7 +27,6 @@ class ReferenceCase:
     """One network of a public implementation: weights, inputs, outputs."""
 
     name: str
-    """Name of the file, without its ending."""
     weights: dict[str, Array]
     """Parameters under the reference's names."""
     inputs: dict[str, Array]
@@ -72,34 +67,29 @@ class ReferenceCase:
         return first, second
 
 
-def reference_folder() -> Path:
-    """Return the folder of the files; it need not exist."""
-    default = Path(__file__).parents[3] / "shared" / "reference"
-    return Path(os.environ.get(FOLDER_VARIABLE, default))
+def case_names(prefix: str) -> list[str]:
+    """Return the names of the stored cases that start with `prefix`, sorted."""
+    names = {path.name.split(".")[0] for path in DATA.glob("*.npz")}
+    return sorted(name for name in names if name.startswith(prefix))
 
 
-def reference_files(prefixes: Sequence[str]) -> list[Path]:
-    """Return the files whose name starts with one of `prefixes`, sorted; empty without a folder."""
-    return sorted(
-        path for path in reference_folder().glob("*.npz") if path.stem.startswith(tuple(prefixes))
-    )
-
-
-def read_reference(path: Path) -> ReferenceCase:
-    """Read one file.
+def read_case(name: str, folder: Path = DATA) -> ReferenceCase:
+    """Read one case.
 
     Args:
-        path: an `.npz` file with the keys `w:<name>`, `in:<name>` and `out:per_limb`; inputs are
+        name: of its file `<name>.npz`, or of its files `<name>.1.npz`, `<name>.2.npz`.
+        folder: where they lie. Keys are `w:<name>`, `in:<name>` and `out:per_limb`; inputs are
             at least `tokens` (B, L, F), `token_padding_mask` (B, L) and `parents` (B, L), and may
             hold `context` (B, L, Fc) and `height_field` (B, G).
     """
     groups: dict[str, dict[str, Array]] = {"w": {}, "in": {}, "out": {}}
-    with np.load(path) as file:
-        for key in file.files:
-            group, name = key.split(":", maxsplit=1)
-            groups[group][name] = file[key]
+    for path in (*folder.glob(f"{name}.npz"), *folder.glob(f"{name}.[0-9].npz")):
+        with np.load(path) as file:
+            for key in file.files:
+                group, part = key.split(":", maxsplit=1)
+                groups[group][part] = file[key]
     return ReferenceCase(
-        name=path.stem,
+        name=name,
         weights=groups["w"],
         inputs=groups["in"],
         outputs=groups["out"],
@@ -139,63 +129,3 @@ def _spec_of(max_limbs: int, num_features: int, num_heights: int) -> TokenSpec:
     while TokenSpec(max_limbs, joints).num_features < num_features:
         joints += 1
     return TokenSpec(max_limbs, joints, num_heights)
-
-
-def transformer_weights(weights: Mapping[str, Array]) -> dict[str, torch.Tensor]:
-    """Rename the parameters that the transformers of the UNIMAL code bases have in common.
-
-    | reference | here |
-    |---|---|
-    | `limb_embed.*` | `embedding.*` |
-    | `transformer_encoder.layers.<i>.*` | `layers.<i>.*` |
-    | `hfield_encoder.encoder.<2i>.*` | `decoder.height_map.layers.<i>.*` |
-    | `decoder.<2i>.*`, but the last one | `decoder.hidden.<i>.*` |
-    | the last `decoder.<2i>.*` | `decoder.output.*` |
-
-    Args:
-        weights: parameters under the reference's names.
-
-    Returns:
-        Copies of all of them; those that the table does not name keep their names.
-    """
-    last = max(_indices(weights, _DECODER))
-
-    def rename(name: str) -> str:
-        name = re.sub(r"^limb_embed\.", "embedding.", name)
-        name = re.sub(r"^transformer_encoder\.layers\.", "layers.", name)
-        if found := _HEIGHT_MAP.match(name):
-            return f"decoder.height_map.layers.{int(found[1]) // 2}.{name[found.end() :]}"
-        if found := _DECODER.match(name):
-            index = int(found[1])
-            layer = "output" if index == last else f"hidden.{index // 2}"
-            return f"decoder.{layer}.{name[found.end() :]}"
-        return name
-
-    return {rename(name): torch.tensor(value) for name, value in weights.items()}
-
-
-def transformer_settings(weights: Mapping[str, Array]) -> dict[str, Any]:
-    """Return the sizes of such a transformer: changes to its settings, without `num_heads`."""
-    layers = _indices(weights, _LAYER)
-    first = f"transformer_encoder.layers.{layers[0]}."
-    decoder, height_map = _indices(weights, _DECODER), _indices(weights, _HEIGHT_MAP)
-    settings: dict[str, Any] = {
-        "width": len(weights["limb_embed.bias"]),
-        "num_layers": len(layers),
-        "feedforward": len(weights[f"{first}linear1.bias"]),
-        "decoder_hidden": [len(weights[f"decoder.{i}.bias"]) for i in decoder[:-1]],
-    }
-    if height_map:
-        widths = [len(weights[f"hfield_encoder.encoder.{i}.bias"]) for i in height_map]
-        settings["height_map_hidden"] = widths
-    return settings
-
-
-_LAYER = re.compile(r"transformer_encoder\.layers\.(\d+)\.")
-# Linear layers and ReLUs alternate in these two, so that linear layers have even numbers.
-_DECODER = re.compile(r"decoder\.(\d+)\.")
-_HEIGHT_MAP = re.compile(r"hfield_encoder\.encoder\.(\d+)\.")
-
-
-def _indices(weights: Mapping[str, Array], pattern: re.Pattern[str]) -> list[int]:
-    return sorted({int(found[1]) for name in weights if (found := pattern.match(name))})
