@@ -1,6 +1,5 @@
 """Draws a model in a state; one canvas draws many models of the same picture size."""
 
-from types import TracebackType
 from typing import Any, Self
 
 import mujoco
@@ -120,10 +119,5 @@ class Canvas:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

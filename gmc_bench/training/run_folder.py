@@ -2,7 +2,6 @@
 
 import fcntl
 from pathlib import Path
-from types import TracebackType
 from typing import IO, ClassVar, Self
 
 from gmc_bench.core.errors import RunFolderError, StorageError
@@ -87,12 +86,7 @@ class LockedFolder:
                 path.unlink(missing_ok=True)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._lock is not None:
             self._lock.close()  # also releases the lock
             self._lock = None
