@@ -1,0 +1,135 @@
+"""Records as data frames: one row per run, per episode or per point of a learning curve."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.store import RefusedFile, StoredRecord, read_records, read_stored_record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_OF_RUN = (
+    "method", "method_version", "preset", "controller", "suite", "task", "protocol", "seed",
+)  # fmt: skip
+_MEASURED = (
+    "status", "official", "parameters", "env_steps", "env_steps_per_s", "training_return",
+)  # fmt: skip
+
+
+class Records(Sequence[RunRecord]):
+    """Records of runs, in the order of their paths.
+
+    Args:
+        stored: the records and where they lie.
+        refused: files that are no valid records.
+    """
+
+    def __init__(self, stored: Iterable[StoredRecord], refused: Iterable[RefusedFile] = ()) -> None:
+        self.stored = tuple(stored)
+        """The records with their paths and digests."""
+        self.refused = tuple(refused)
+        """Files that look like records and are not valid, with the reasons."""
+
+    def __len__(self) -> int:
+        return len(self.stored)
+
+    @overload
+    def __getitem__(self, index: int) -> RunRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Records": ...
+    def __getitem__(self, index: int | slice) -> "RunRecord | Records":
+        if isinstance(index, slice):
+            return Records(self.stored[index], self.refused)
+        return self.stored[index].record
+
+    def __iter__(self) -> Iterator[RunRecord]:
+        return (item.record for item in self.stored)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} records, {len(self.refused)} refused files>"
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return one row per run.
+
+        `train_return` and `test_return` are means over bodies of the deterministic policy's mean
+        returns; test bodies that were trained on do not count. What was not measured is missing.
+        """
+        return _frame(
+            {
+                **_place(item),
+                **{name: getattr(item.record, name) for name in _MEASURED},
+                "seconds": item.record.wall_clock_s.total,
+                "train_return": item.record.score("train", "deterministic"),
+                "test_return": item.record.score("test", "deterministic"),
+                "created": item.record.created,
+                "config_digest": item.record.config_digest,
+                "weights_digest": item.record.weights_digest,
+            }
+            for item in self.stored
+        )
+
+    def episodes(self) -> "pd.DataFrame":
+        """Return one row per scored episode: run, split, mode, body, and what the episode was."""
+        return _frame(
+            {
+                **_place(item),
+                **_flat(part.model_dump(exclude={"episodes", "body_digest"}, exclude_none=True)),
+                "episode": number,
+                **_flat(episode.model_dump(exclude_none=True)),
+            }
+            for item in self.stored
+            for part in item.record.returns
+            for number, episode in enumerate(part.episodes)
+        )
+
+    def curves(self) -> "pd.DataFrame":
+        """Return one row per point of the learning curves."""
+        return _frame(
+            {**_place(item), **point.model_dump()}
+            for item in self.stored
+            for point in item.record.learning_curve
+        )
+
+
+def load_records(path: str | Path) -> Records:
+    """Read the records of a run, of a folder of runs, or of a leaderboard.
+
+    Args:
+        path: a folder, searched with all folders below it, or the file of one record.
+
+    Raises:
+        RecordError: there is no such folder, or the file is no valid record.
+    """
+    path = Path(path)
+    if path.is_file():
+        return Records([read_stored_record(path)])
+    return Records(*read_records(path))
+
+
+def _place(item: StoredRecord) -> dict[str, Any]:
+    record = item.record
+    return {
+        "path": item.path,
+        **{name: getattr(record, name) for name in _OF_RUN},
+        "bodies": record.morphologies.id,
+    }
+
+
+def _flat(content: dict[str, Any]) -> dict[str, Any]:
+    """Return fields with the parts of nested ones as fields of their own, e.g. `loops_median`."""
+    flat: dict[str, Any] = {}
+    for name, value in content.items():
+        flat |= (
+            {f"{name}_{part}": item for part, item in value.items()}
+            if isinstance(value, dict)
+            else {name: value}
+        )
+    return flat
+
+
+def _frame(rows: Iterable[dict[str, Any]]) -> "pd.DataFrame":
+    import pandas as pd
+
+    return pd.DataFrame(list(rows))

@@ -1,0 +1,156 @@
+"""Experiments from Python: silent, equal to the command line to the bit, continued after a kill."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import gmc_bench
+from gmc_bench.bodies.store import DATA_VARIABLE
+from gmc_bench.core.errors import GmcBenchError, RunFolderError
+from gmc_bench.experiments import events
+from gmc_bench.training.trainer import Trainer
+
+SPEC = gmc_bench.ExperimentSpec(
+    method="recmorph",
+    suite="unimal",
+    task="ft",
+    protocol="smoke",
+    bodies="tiny",
+    settings={
+        "num_envs": 4,
+        "rollout_length": 32,
+        "env_steps": 3072,
+        "ppo.batch_size": 64,
+        "model": {"width": 16, "hidden": 16},
+    },
+    threads=1,
+    checkpoint_interval=0,
+)
+"""What the options of the finished run say."""
+SHORT = SPEC.replace(settings={**SPEC.settings, "env_steps": 384})
+TIMES = {"created", "wall_clock_s", "env_steps_per_s", "digest"}
+"""Fields of a record that differ between two runs of the same settings."""
+PROGRAM = """
+import sys, gmc_bench
+spec = gmc_bench.ExperimentSpec.from_dict({spec!r})
+gmc_bench.Experiment(spec, out=sys.argv[1]).run()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _tiny_bodies(gmc, monkeypatch, tmp_path):
+    monkeypatch.setenv(DATA_VARIABLE, str(gmc.data))
+    monkeypatch.chdir(tmp_path)
+
+
+def record_of(path):
+    """Return what a record says but for times."""
+    content = json.loads((Path(path) / "record.json").read_bytes())
+    return {name: value for name, value in content.items() if name not in TIMES}
+
+
+def check_equal(path, other):
+    for name in ("policy.safetensors", "config.yaml"):
+        assert (Path(path) / name).read_bytes() == (Path(other) / name).read_bytes(), name
+    assert record_of(path) == record_of(other)
+
+
+def test_a_run_from_python_equals_one_from_the_command_line(finished_run, capfd):
+    told = []
+    experiment = gmc_bench.Experiment(SPEC, out="run", on_event=told.append)
+    record = experiment.run()
+    assert capfd.readouterr() == ("", "")
+    check_equal("run", finished_run.path)
+    assert record == experiment.record == gmc_bench.load_records("run")[0]
+    assert [type(event) for event in told[:2]] == [events.RunStarted, events.TrainingStarted]
+    steps = [event.env_steps for event in told if isinstance(event, events.IterationFinished)]
+    assert steps == list(range(128, 3073, 128))
+    scored = [event for event in told if isinstance(event, events.Progress)]
+    assert (scored[0].done, scored[-1].done) == (0, scored[-1].total)
+    assert told[-1] == events.RecordWritten(Path("run/record.json"), record)
+
+
+def test_a_killed_run_is_continued_from_python(finished_run, capfd):
+    run = Path("killed")
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(spec=SPEC.to_dict()), str(run)],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    while process.poll() is None and not (run / "checkpoints" / "00000005").exists():
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert not (run / "record.json").exists()
+    started = []
+    gmc_bench.Experiment.open(run, on_event=started.append).resume()
+    assert capfd.readouterr() == ("", "")
+    assert started[0].resumed
+    assert started[1].env_steps >= 5 * 128
+    check_equal(run, finished_run.path)
+    again = []
+    gmc_bench.Experiment(SPEC, out=run, on_event=again.append).resume()  # is finished and the same
+    assert again == []
+
+
+def test_what_is_in_the_way_is_left_alone(finished_run):
+    with pytest.raises(RunFolderError, match="already exists and is not empty"):
+        gmc_bench.Experiment(SPEC, out=finished_run.path).run()
+    with pytest.raises(RunFolderError, match="holds a run with other settings"):
+        gmc_bench.Experiment(SPEC, seed=5, out=finished_run.path).resume()
+    with pytest.raises(RunFolderError, match="already holds a run; use resume"):
+        gmc_bench.Experiment.open(finished_run.path).run()
+    with pytest.raises(RunFolderError, match="is not a run folder"):
+        gmc_bench.Experiment.open("nowhere")
+
+
+def test_several_specifications_run_in_one_folder(capfd, monkeypatch):
+    specs = [SHORT.replace(task=task) for task in ("ft", "incline")]
+    iterate = Trainer._iterate
+
+    def failing(trainer):
+        if trainer.config.task == "unimal-ft-v1":
+            raise RuntimeError("out of memory")
+        return iterate(trainer)
+
+    monkeypatch.setattr(Trainer, "_iterate", failing)
+    told = []
+    result = gmc_bench.Sweep(specs, out="sweep", on_event=told.append).run()
+    assert list(result.records) == ["incline"]
+    assert result.failures == {"ft": "RuntimeError: out of memory"}
+    (failed,) = [event for event in told if isinstance(event, events.SweepRunFailed)]
+    assert "Traceback" in failed.trace
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_sweep_goes_on_where_it_was(capfd):
+    specs = {"one": SHORT, "two": SHORT.replace(seed=2)}
+    sweep = gmc_bench.Sweep(specs, out="sweep", files={"note.txt": b"mine"})
+    assert list(sweep.resume().records) == ["one", "two"]  # nothing was there, so all run
+    assert Path("sweep/note.txt").read_bytes() == b"mine"
+    Path("sweep/two/record.json").unlink()
+    before = Path("sweep/two/policy.safetensors").read_bytes()
+    told = []
+    again = gmc_bench.Sweep.open("sweep", on_event=told.append)
+    result = again.resume()
+    assert told[0].states == {"one": "finished", "two": "begun"}
+    assert [type(event) for event in told[1:3]] == [events.SweepRunKept, events.SweepRunStarted]
+    assert told[-1].failures == {}
+    assert Path("sweep/two/policy.safetensors").read_bytes() == before
+    assert again["two"].record == result.records["two"]
+    assert list(gmc_bench.load_records("sweep").to_pandas()["seed"]) == [1, 2]
+    with pytest.raises(RunFolderError, match="holds other runs"):
+        gmc_bench.Sweep([SHORT], out="sweep").resume()
+    with pytest.raises(KeyError):
+        again["three"]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_sweep_of_nothing_is_refused():
+    with pytest.raises(GmcBenchError, match="a sweep needs at least one specification"):
+        gmc_bench.Sweep([])

@@ -1,0 +1,91 @@
+"""From a specification to the settings of a run."""
+
+import pytest
+
+from gmc_bench.core.errors import ConfigError, UnknownNameError
+from gmc_bench.experiments.method import full_name
+from gmc_bench.experiments.resolve import resolve
+from gmc_bench.experiments.spec import ExperimentSpec
+
+SPEC = ExperimentSpec(
+    method="recmorph", suite="unimal", task="ft", protocol="smoke", bodies="tiny", threads=1
+)
+
+
+def test_what_is_left_out_is_the_suites(tiny_set):
+    found = resolve(SPEC)
+    config = found.config
+    assert (config.suite, config.task, config.seed) == ("unimal-v1", "unimal-ft-v1", 1)
+    assert config.morphologies_digest == found.bodies.digest == tiny_set.digest
+    assert config.protocol.preset == "lite"
+    assert config.unofficial_reasons == ()
+    assert found.env_steps == 8192
+    assert found.why == "Using tiny, as asked for."
+
+
+def test_settings_reach_protocol_method_and_tokens():
+    changes = {"ppo.lr": 1e-5, "num_envs": 8, "model.width": 32, "tokens.order": "siblings"}
+    config = resolve(SPEC.replace(settings=changes, seed=7, precision="bfloat16")).config
+    assert (config.protocol.ppo.lr, config.protocol.num_envs) == (1e-5, 8)
+    assert config.method_config["width"] == 32
+    assert config.tokens.order == "siblings"
+    assert config.unofficial_reasons == (
+        "the protocol's num_envs was changed",
+        "the protocol's ppo.lr was changed",
+        "the method's width was changed",
+        "seed 7 is not one of the protocol's seeds (1)",
+        "the tokens' order was changed",
+        "the networks ran in bfloat16",
+    )
+
+
+def test_texts_are_read_as_the_setting_asks():
+    """The command line has nothing but texts; they make the same run."""
+    plain, texts = (
+        resolve(SPEC.replace(settings=changes)).config
+        for changes in (
+            {"ppo.lr": 1e-5, "model.decoder_hidden": [16, 8]},
+            {"ppo.lr": "1e-5", "model.decoder_hidden": "16,8"},
+        )
+    )
+    assert plain == texts
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"task": None}, "the suite 'unimal-v1' has several tasks; name one of them: ft, incline"),
+        ({"task": "walk"}, "suite 'unimal-v1' has no task 'walk'"),
+        ({"protocol": "tiny"}, "suite 'unimal-v1' has no protocol 'tiny'"),
+        ({"preset": "huge"}, "method 'recmorph' has no preset 'huge'; known: lite"),
+        ({"settings": {"seeds": [1]}}, "the protocol's 'seeds' cannot be changed"),
+        ({"settings": {"ppo.rate": 1}}, "unknown setting 'ppo.rate'"),
+        ({"settings": {"model.widht": 1}}, "unknown setting 'widht'; did you mean 'width'"),
+        ({"settings": {"model": 1}}, "unknown setting 'model'"),
+        ({"seed": -1}, "'seed' must be between 0 and 4294967295, got -1"),
+        ({"threads": 10_000}, "--threads must be at most"),
+        ({"device": "tpu"}, "the device 'tpu' cannot be used here"),
+        ({"bodies": "tiny+damping-v1"}, "tiny+damping-v1 holds variations"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_sentence(changes, sentence):
+    with pytest.raises(ConfigError) as caught:
+        resolve(SPEC.replace(**changes))
+    assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize("field", ["method", "suite", "bodies"])
+def test_unknown_names_are_refused(field):
+    with pytest.raises(UnknownNameError, match=r"unknown .*'nothing'"):
+        resolve(SPEC.replace(**{field: "nothing"}))
+
+
+def test_a_suite_of_one_task_needs_none():
+    spec = SPEC.replace(suite="quadruped-friction", task=None, bodies=None)
+    assert resolve(spec).config.task.startswith("quadruped-velocity-v")
+
+
+def test_a_method_in_a_file_keeps_its_full_path(tmp_path):
+    (tmp_path / "mine.py").write_text("from recmorph import SPEC\n")
+    assert full_name("mine.py:SPEC") == f"{tmp_path}/mine.py:SPEC"
+    assert full_name("recmorph") == "recmorph"

@@ -1,0 +1,121 @@
+"""The specification of an experiment: what it holds, its digest, what it refuses."""
+
+import hashlib
+import json
+import pickle
+
+import pytest
+import yaml
+
+import gmc_bench as gmc
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.experiments.spec import ExperimentSpec, read_settings
+
+SPEC = ExperimentSpec(
+    method="recmorph",
+    suite="unimal",
+    task="ft",
+    protocol="smoke",
+    seed=3,
+    settings={"ppo": {"lr": 1e-4, "gae-lambda": 0.9}, "model.hidden": (16, 32)},
+    threads=1,
+)
+
+
+def test_settings_are_kept_by_dotted_name():
+    assert dict(SPEC.settings) == {
+        "model.hidden": [16, 32],
+        "ppo.gae_lambda": 0.9,
+        "ppo.lr": 1e-4,
+    }
+
+
+@pytest.mark.parametrize("way", [json, yaml, pickle])
+def test_it_is_read_back_as_it_was_written(way):
+    if way is pickle:
+        assert pickle.loads(pickle.dumps(SPEC)) == SPEC
+        return
+    dump, load = (json.dumps, json.loads) if way is json else (yaml.safe_dump, yaml.safe_load)
+    again = ExperimentSpec.from_dict(load(dump(SPEC.to_dict())))
+    assert again == SPEC
+    assert hash(again) == hash(SPEC)
+    assert again.digest == SPEC.digest
+
+
+def test_fields_cannot_be_set():
+    with pytest.raises(AttributeError):
+        SPEC.seed = 4
+
+
+def test_the_digest_is_that_of_sorted_json():
+    """Sweeps may keep results by digest, so that it must never change by accident."""
+    text = (
+        '{"bodies":null,"method":"recmorph","precision":"float32","preset":null,'
+        '"protocol":"smoke","seed":3,"settings":{"model.hidden":[16,32],"ppo.gae_lambda":0.9,'
+        '"ppo.lr":0.0001},"suite":"unimal","task":"ft"}'
+    )
+    assert SPEC.digest == hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"threads": 2},
+        {"device": "cuda"},
+        {"checkpoint_interval": 0},
+        {"settings": {"model": {"hidden": [16, 32]}, "ppo.gae_lambda": 0.9, "ppo": {"lr": 0.0001}}},
+    ],
+)
+def test_the_digest_counts_neither_the_machine_nor_the_spelling(same):
+    assert SPEC.replace(**same).digest == SPEC.digest
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"method": "mlp"},
+        {"suite": "closed-loop"},
+        {"task": "vt"},
+        {"protocol": None},
+        {"preset": "paper"},
+        {"seed": 4},
+        {"bodies": "tiny"},
+        {"settings": {}},
+        {"precision": "bfloat16"},
+    ],
+)
+def test_the_digest_counts_everything_else(other):
+    assert SPEC.replace(**other).digest != SPEC.digest
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"seed": "x"}, "'seed' must be an integer or none, got 'x'"),
+        ({"precision": "half"}, "'precision' must be one of float32, bfloat16, got 'half'"),
+        ({"threads": 1.5}, "'threads' must be an integer or none, got 1.5"),
+        ({"settings": 3}, "'settings' must map names to values, got 3"),
+        ({"settings": {"a": object}}, "a setting must be a number, a text, true, false, none or"),
+        ({"settings": {"a-b": 1, "a_b": 2}}, "'a_b' is given more than once; keep one of them"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_sentence(fields, sentence):
+    with pytest.raises(ConfigError) as caught:
+        SPEC.replace(**fields)
+    assert str(caught.value).startswith(sentence)
+
+
+def test_unknown_and_missing_fields_are_named():
+    with pytest.raises(ConfigError, match="an experiment has no 'sede'; did you mean 'seed'"):
+        gmc.Experiment(method="recmorph", suite="unimal", sede=1)
+    with pytest.raises(ConfigError, match="an experiment needs a suite, got"):
+        gmc.Experiment(method="mlp")
+
+
+def test_settings_of_a_file(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("num_envs: 8\nmodel: {width: 32}\ntokens:\n  order: siblings\n")
+    assert read_settings(path) == {"model.width": 32, "num_envs": 8, "tokens.order": "siblings"}
+    path.write_text("model: 5\n")
+    with pytest.raises(ConfigError, match=r"'model' in .* must hold the method's settings, got 5"):
+        read_settings(path)
