@@ -54,9 +54,9 @@ def _describe(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -
 def _compare(sets: list[Any], parsed: argparse.Namespace) -> int:
     from tqdm import tqdm
 
-    from gmc_bench.generation.portrait import comparison_table, portray_set
+    from gmc_bench.generation.measures import comparison_table, measure_set
 
-    portraits = []
+    measured = []
     with tqdm(unit="body", file=sys.stderr, disable=None) as bar:
 
         def show() -> None:
@@ -64,8 +64,8 @@ def _compare(sets: list[Any], parsed: argparse.Namespace) -> int:
 
         for bodies in sets:
             bar.set_description(bodies.id)
-            portraits.append(
-                portray_set(
+            measured.append(
+                measure_set(
                     bodies,
                     behaviour=parsed.behaviour,
                     limit=parsed.limit,
@@ -73,7 +73,7 @@ def _compare(sets: list[Any], parsed: argparse.Namespace) -> int:
                 )
             )
     if parsed.json:
-        say_json(portraits)
+        say_json(measured)
     else:
-        say(comparison_table(portraits))
+        say(comparison_table(measured))
     return 0

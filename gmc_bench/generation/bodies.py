@@ -14,10 +14,10 @@ import numpy as np
 from gmc_bench.bodies import design
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import MorphologyError
-from gmc_bench.generation.draft import GrowingBody
 from gmc_bench.generation.grow import choice, draw_growth, draw_hinges
+from gmc_bench.generation.growing_body import GrowingBody
+from gmc_bench.generation.grown_limbs import Closure, assemble, is_free, lowest_point, place
 from gmc_bench.generation.loops import add_bridges, join_tips
-from gmc_bench.generation.plan import Closure, assemble, is_free, lowest_point, place
 
 LARGE = 12
 """Bodies of more limbs (torso not counted) grow from a small body and keep its height."""

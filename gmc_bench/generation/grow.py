@@ -16,7 +16,7 @@ from gmc_bench.bodies import design
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import MorphologyError
 from gmc_bench.core.types import Vec3
-from gmc_bench.generation.plan import (
+from gmc_bench.generation.grown_limbs import (
     TORSO,
     GrownLimb,
     Growth,

@@ -12,9 +12,9 @@ import numpy as np
 from gmc_bench.bodies import design
 from gmc_bench.bodies.collision import Capsule, touches
 from gmc_bench.core.types import Vec3
-from gmc_bench.generation.draft import GrowingBody
 from gmc_bench.generation.grow import draw_hinges
-from gmc_bench.generation.plan import TORSO_SHAPE, Closure, GrownLimb, Hinge, Site
+from gmc_bench.generation.growing_body import GrowingBody
+from gmc_bench.generation.grown_limbs import TORSO_SHAPE, Closure, GrownLimb, Hinge, Site
 
 BRIDGED = (0.3, 0.65)
 """Distances between two tips that a bridge can span, m."""

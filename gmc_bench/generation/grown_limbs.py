@@ -1,4 +1,4 @@
-"""The parts of a body that is being grown, and how they become a body."""
+"""Limbs of a body that is being grown, and how they become a body."""
 
 import math
 from collections.abc import Sequence

@@ -5,7 +5,7 @@ import pytest
 
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.generation.bodies import grow_clear_body
-from gmc_bench.generation.portrait import MEASURES, comparison_table, portray, portray_set
+from gmc_bench.generation.measures import MEASURES, comparison_table, measure_body, measure_set
 from gmc_bench.generation.released import build_released
 
 
@@ -16,7 +16,7 @@ def mini():
 
 def test_a_body_is_measured(mini):
     body = mini.split("train")[0]
-    found = portray(body, behaviour=False)
+    found = measure_body(body, behaviour=False)
     assert (found.limbs, found.joints, found.loops) == (body.num_limbs, body.num_joints, 0)
     volume = sum(
         limb.geom.density
@@ -29,7 +29,7 @@ def test_a_body_is_measured(mini):
     assert found.mass == pytest.approx(volume)
     assert found.gear == np.mean([a.gear for a in body.actuators])
     assert found.distance is None
-    assert portray(grow_clear_body(np.random.default_rng(0), 7, "b", loops=1), behaviour=False)
+    assert measure_body(grow_clear_body(np.random.default_rng(0), 7, "b", loops=1), behaviour=False)
 
 
 def test_a_body_on_its_torso_stands_and_one_in_the_air_falls():
@@ -37,14 +37,14 @@ def test_a_body_on_its_torso_stands_and_one_in_the_air_falls():
     torso = body.limbs[0]
     lying = replace(body, limbs=(replace(torso, position=(0.0, 0.0, 0.3)), *body.limbs[1:]))
     dropped = replace(body, limbs=(replace(torso, position=(0.0, 0.0, 3.0)), *body.limbs[1:]))
-    assert portray(lying, behaviour=True).stands == 1.0
-    found = portray(dropped, behaviour=True)
+    assert measure_body(lying, behaviour=True).stands == 1.0
+    found = measure_body(dropped, behaviour=True)
     assert (found.stands, found.distance, found.survives) == (0.0, 0.0, 0.0)
 
 
 def test_a_set_is_measured_by_split(mini):
     counted = []
-    found = portray_set(mini, behaviour=False, on_body=lambda: counted.append(1))
+    found = measure_set(mini, behaviour=False, on_body=lambda: counted.append(1))
     assert len(counted) == 40
     limbs = [body.num_limbs for body in mini.split("train")]
     measured = found["splits"]["train"]["measures"]["limbs"]
@@ -54,7 +54,7 @@ def test_a_set_is_measured_by_split(mini):
 
 
 def test_a_limit_takes_bodies_from_the_whole_split(mini):
-    found = portray_set(mini, behaviour=False, limit=4)
+    found = measure_set(mini, behaviour=False, limit=4)
     assert (found["splits"]["test"]["count"], found["splits"]["test"]["measured"]) == (20, 4)
     every_fifth = mini.split("test")[::5]
     assert found["splits"]["test"]["measures"]["limbs"]["mean"] == np.mean(
@@ -67,8 +67,8 @@ def test_sets_stand_side_by_side(mini):
         id="small", splits={split: mini.split(split)[:1] for split in mini.splits}, source=""
     )
     table = comparison_table([
-        portray_set(mini, behaviour=False),
-        portray_set(small, behaviour=True),
+        measure_set(mini, behaviour=False),
+        measure_set(small, behaviour=True),
     ])  # fmt: skip
     lines = table.splitlines()
     header = "| | gmc-unimal-mini-v1 train | gmc-unimal-mini-v1 test | small train | small test |"

@@ -33,7 +33,7 @@ BEHAVIOUR = ("stands", "distance", "survives")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Portrait:
+class BodyMeasures:
     """Measures of one body, see `MEASURES`; behaviour is `None` where it was not asked for."""
 
     limbs: int
@@ -47,7 +47,7 @@ class Portrait:
     survives: float | None = None
 
 
-def portray(body: Morphology, *, behaviour: bool) -> Portrait:
+def measure_body(body: Morphology, *, behaviour: bool) -> BodyMeasures:
     """Measure one body.
 
     Args:
@@ -62,7 +62,7 @@ def portray(body: Morphology, *, behaviour: bool) -> Portrait:
         viability = assess_viability(body, np.random.default_rng(int(body.digest[:16], 16)))
         stands = float(_stands(body, model))
         distance, survives = viability.best_distance, viability.surviving_share
-    return Portrait(
+    return BodyMeasures(
         limbs=body.num_limbs,
         joints=body.num_joints,
         loops=len(body.loops),
@@ -88,7 +88,7 @@ def _stands(body: Morphology, model: mujoco.MjModel) -> bool:
     return not has_warned(data)
 
 
-def portray_set(
+def measure_set(
     bodies: MorphologySet,
     *,
     behaviour: bool,
@@ -99,7 +99,7 @@ def portray_set(
 
     Args:
         bodies: the set.
-        behaviour: see `portray`.
+        behaviour: see `measure_body`.
         limit: most bodies of each split; they are taken evenly over the split.
         on_body: called after each body.
 
@@ -109,21 +109,21 @@ def portray_set(
     """
     splits = {}
     for split, members in bodies.splits.items():
-        portraits = []
+        measured = []
         for body in _spread_over(members, limit):
-            portraits.append(asdict(portray(body, behaviour=behaviour)))
+            measured.append(asdict(measure_body(body, behaviour=behaviour)))
             if on_body:
                 on_body()
         measures = {}
         for key in MEASURES:
-            values = [row[key] for row in portraits if row[key] is not None]
+            values = [row[key] for row in measured if row[key] is not None]
             if values:
                 low, high = np.percentile(values, [10, 90])
                 measures[key] = {
                     "mean": float(np.mean(values)), "low": float(low), "high": float(high),
                 }  # fmt: skip
         splits[split] = {
-            "count": len(members), "measured": len(portraits), "measures": measures,
+            "count": len(members), "measured": len(measured), "measures": measures,
         }  # fmt: skip
     return {"id": bodies.id, "digest": bodies.digest, "splits": splits}
 
@@ -134,13 +134,13 @@ def _spread_over(members: Sequence[Morphology], limit: int | None) -> Sequence[M
     return [members[math.floor(k * len(members) / limit)] for k in range(limit)]
 
 
-def comparison_table(portraits: Sequence[dict[str, Any]]) -> str:
-    """Render what `portray_set` returns for several sets as one Markdown table.
+def comparison_table(measured: Sequence[dict[str, Any]]) -> str:
+    """Render what `measure_set` returns for several sets as one Markdown table.
 
     A cell holds the mean and, in brackets, the 10th and the 90th percentile; shares have no
     percentiles where they are 0 or 1 for each body.
     """
-    columns = [(p["id"], split, part) for p in portraits for split, part in p["splits"].items()]
+    columns = [(p["id"], split, part) for p in measured for split, part in p["splits"].items()]
     lines = [
         "| | " + " | ".join(f"{name} {split}" for name, split, _ in columns) + " |",
         "| --- |" + " --- |" * len(columns),

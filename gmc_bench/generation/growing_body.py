@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gmc_bench.bodies.collision import touches
-from gmc_bench.generation.plan import TORSO, GrownLimb, make_limb
+from gmc_bench.generation.grown_limbs import TORSO, GrownLimb, make_limb
 from gmc_bench.generation.sweep import Sweep, start_sweep
 
 
