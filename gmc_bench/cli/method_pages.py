@@ -1,4 +1,4 @@
-"""What the registered methods say about themselves, for the site."""
+"""Descriptions of the registered methods, for the site."""
 
 import re
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""What the verbs write: results to stdout, everything else to stderr."""
+"""Output of the verbs: results to stdout, everything else to stderr."""
 
 import json
 import sys

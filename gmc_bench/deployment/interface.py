@@ -1,4 +1,4 @@
-"""What a robot's computer must know to run a policy: joint order, pose, gains, token layout."""
+"""Interface of an exported policy on a robot: joint order, pose, gains, token layout."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What a deployment found: a table like the paper's, and everything else in JSON."""
+"""Report of a deployment: a table like the paper's, and everything else in JSON."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How far closed loops come open during an evaluation."""
+"""Residuals of closed loops during an evaluation."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How much of a policy's arithmetic goes into padding when bodies of unlike sizes share a batch.
+"""Share of a policy's arithmetic that goes into padding when unlike bodies share a batch.
 
 Counted, not timed: the multiplications and additions of matrix products and attention in one
 forward pass of the actor over a minibatch of training, which are the same on every machine. What

@@ -1,4 +1,4 @@
-"""Where training time goes."""
+"""Profile of a training run: seconds by purpose."""
 
 import contextlib
 import tempfile

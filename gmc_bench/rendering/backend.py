@@ -1,4 +1,4 @@
-"""Where pixels come from: an OpenGL context without a window."""
+"""OpenGL context without a window: the source of all pixels."""
 
 import ctypes.util
 import os

@@ -1,4 +1,4 @@
-"""What is written over a picture: numbers above, one bar per limb below."""
+"""Text and bars over a picture: numbers above, one bar per limb below."""
 
 from collections.abc import Sequence
 from typing import Any

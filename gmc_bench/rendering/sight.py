@@ -1,4 +1,4 @@
-"""What is drawn besides the body: nothing in front of it, no ground that is far off, its trace."""
+"""Surroundings that are drawn with a body: its trace, near ground, and nothing in front of it."""
 
 from typing import Any, NamedTuple
 

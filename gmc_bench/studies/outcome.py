@@ -1,4 +1,4 @@
-"""What came out of the runs of a study."""
+"""Outcome of the runs of a study."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What limb representations tell before and after limbs exchange information.
+"""Probes of limb representations, before and after limbs exchange information.
 
 Linear probes for the robot, the limb and the action, separability of limbs, and a picture.
 """

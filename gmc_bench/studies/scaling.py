@@ -1,4 +1,4 @@
-"""How cost grows with tokens and with bodies: what was measured, and exponents of power laws."""
+"""Growth of cost with tokens and with bodies: measurements, and exponents of power laws."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How a policy does when the children of limbs are read in another order.
+"""Scores of a policy that reads the children of limbs in another order.
 
 Bodies and motors stay as they are: only the sequence of tokens changes, and actions are put back.
 
