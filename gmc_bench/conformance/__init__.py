@@ -1,1 +1,1 @@
-"""Public helpers for tests of methods, tasks and suites: bodies, records, conformance checks."""
+"""Conformance checks of methods, with the made-up bodies and token batches that they need."""

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from gmc_bench.conformance.leaderboards import hostile_texts, synthetic_records
-from gmc_bench.conformance.records import digest_of, make_record
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.site import MethodPage, build_site
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord, record_digest
+from tests.support.leaderboards import hostile_texts, synthetic_records
+from tests.support.records import digest_of, make_record
 
 PHONE = {"width": 360, "height": 740}
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"

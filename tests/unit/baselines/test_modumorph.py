@@ -10,12 +10,12 @@ import torch
 from gmc_baselines.modumorph import SPEC
 from gmc_baselines.modumorph.model import LinearGenerator, build
 from gmc_bench.conformance.check_method import check_method
-from gmc_bench.conformance.largest_tensor import LargestTensor
 from gmc_bench.conformance.tokens import random_tokens, select
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import TokenBatch, fixed_weights
 from gmc_bench.tokens import TokenSpec
+from tests.support.largest_tensor import LargestTensor
 
 SMALL = {"width": 4, "feedforward": 3, "num_layers": 2, "generator_context_width": 3}
 HIDDEN = {"decoder_hidden": [5, 3], "height_map_hidden": [4, 2]}

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import yaml
 
-from gmc_bench.conformance.records import digest_of, make_record, make_returns, make_stored
 from gmc_bench.core.config import config_digest
 from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.ledger import LEDGER_NAME, append, read_ledger
@@ -20,6 +19,7 @@ from gmc_bench.records.store import RECORD_NAME, read_stored_record, write_recor
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import protocol_digest
 from gmc_bench.training.run_config import run_config_of
+from tests.support.records import digest_of, make_record, make_returns, make_stored
 
 ROOT = Path(__file__).parents[3]
 FIXTURES = ROOT / "tests" / "fixtures" / "records"

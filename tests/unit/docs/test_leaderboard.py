@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from gmc_bench.cli.main import make_parser
-from gmc_bench.conformance.leaderboards import synthetic_records
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.build import README_BEGIN, README_END
@@ -17,6 +16,7 @@ from gmc_bench.leaderboard.verification import MOVING_VERSIONS
 from gmc_bench.records.schema import SCHEMA_VERSION
 from gmc_bench.records.store import StoredRecord
 from gmc_bench.records.verification import Verification
+from tests.support.leaderboards import synthetic_records
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "leaderboard.md").read_text(encoding="utf-8")

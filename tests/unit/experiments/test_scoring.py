@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from gmc_bench.cli.report import summarize
-from gmc_bench.conformance.records import make_returns
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.evaluation.evaluate import EpisodeResult
 from gmc_bench.experiments import scoring
@@ -18,6 +17,7 @@ from gmc_bench.suites.method_rules import token_spec
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.training.run_config import RunConfig
+from tests.support.records import make_returns
 
 
 @pytest.fixture

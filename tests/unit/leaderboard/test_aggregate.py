@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from gmc_bench.conformance.records import digest_of, make_record, make_returns, make_stored
 from gmc_bench.leaderboard.aggregate import Row, Spread, Table, aggregate
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord
+from tests.support.records import digest_of, make_record, make_returns, make_stored
 
 
 def _returns(test: float, train: float = 100.0) -> tuple[BodyReturns, ...]:

@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gmc_bench.conformance.leaderboards import synthetic_records
-from gmc_bench.conformance.records import make_record, make_returns, make_stored
 from gmc_bench.core.errors import RecordError
 from gmc_bench.leaderboard.aggregate import Table, aggregate
 from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis, analyse
 from gmc_bench.leaderboard.bootstrap import stratified_estimates
 from gmc_bench.leaderboard.statistics import iqm, mean, run_interval
 from gmc_bench.records.schema import RunRecord
+from tests.support.leaderboards import synthetic_records
+from tests.support.records import make_record, make_returns, make_stored
 
 RESAMPLES = 200
 T_2 = 4.302652729911275  # 97.5 % quantile of Student's t with 2 degrees of freedom

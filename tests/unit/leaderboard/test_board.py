@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from gmc_bench.conformance.records import digest_of, make_record, make_returns, make_stored
 from gmc_bench.core.errors import RecordError
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.board import (
@@ -21,6 +20,7 @@ from gmc_bench.leaderboard.ledger import BEGINNING, LEDGER_NAME, append, read_le
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import read_stored_record, record_bytes, write_record
 from gmc_bench.records.verification import Verification, write_verification
+from tests.support.records import digest_of, make_record, make_returns, make_stored
 
 SEEDS = (0, 1, 2)
 

@@ -1,11 +1,11 @@
 import pytest
 
-from gmc_bench.conformance.records import make_record, make_returns
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.breakdown import break_down
 from gmc_bench.leaderboard.tables import to_latex, to_markdown
 from gmc_bench.records.store import StoredRecord, record_digest
+from tests.support.records import make_record, make_returns
 
 SIZES = {"a": 6, "b": 7, "c": 9, "d": 21, "e": 23}
 

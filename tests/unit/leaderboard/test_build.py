@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from gmc_bench.conformance.records import make_record
 from gmc_bench.core.errors import RecordError, StorageError
 from gmc_bench.leaderboard.build import (
     README_BEGIN,
@@ -19,6 +18,7 @@ from gmc_bench.leaderboard.build import (
     render,
 )
 from gmc_bench.records.store import write_record
+from tests.support.records import make_record
 
 TABLE = "unimal-v1/unimal-ft-v1/lite-demo-set-v1"
 

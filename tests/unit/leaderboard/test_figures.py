@@ -13,14 +13,14 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from gmc_bench.conformance.leaderboards import synthetic_records
-from gmc_bench.conformance.records import make_record, make_returns
 from gmc_bench.leaderboard import figures
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
 from gmc_bench.leaderboard.figures import COLOURS, DASHES, draw_figures, row_labels
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import StoredRecord, record_digest
+from tests.support.leaderboards import synthetic_records
+from tests.support.records import make_record, make_returns
 
 NAMES = [
     "learning-curves.svg",

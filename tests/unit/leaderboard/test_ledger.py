@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from gmc_bench.conformance.records import digest_of
 from gmc_bench.core.errors import RecordError, StorageError
 from gmc_bench.leaderboard.ledger import BEGINNING, LEDGER_NAME, append, read_ledger
+from tests.support.records import digest_of
 
 FILES = [f"results/demo/{name}.json" for name in "abcd"]
 

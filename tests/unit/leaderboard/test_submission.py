@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from gmc_bench.conformance.records import digest_of, make_record, make_returns
 from gmc_bench.core.errors import RecordError
 from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.ledger import LEDGER_NAME, read_ledger
@@ -21,6 +20,7 @@ from gmc_bench.leaderboard.submission import (
     open_run,
 )
 from gmc_bench.records.store import RECORD_NAME, read_record, write_record
+from tests.support.records import digest_of, make_record, make_returns
 
 SEEDS = (1, 2, 3)
 CONFIG: dict[str, Any] = {

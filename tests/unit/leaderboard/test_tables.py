@@ -10,8 +10,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from gmc_bench.conformance.leaderboards import synthetic_records
-from gmc_bench.conformance.records import digest_of, make_record, make_returns
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
 from gmc_bench.leaderboard.published import published_for
@@ -29,6 +27,8 @@ from gmc_bench.leaderboard.tables import (
 )
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.records.store import StoredRecord, record_digest
+from tests.support.leaderboards import synthetic_records
+from tests.support.records import digest_of, make_record, make_returns
 
 SETTINGS = make_record().config_digest
 SHORT = SETTINGS[:8]

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from gmc_bench.conformance.records import make_record, make_returns
 from gmc_bench.core.errors import RecordError
 from gmc_bench.core.types import DoubleArray
 from gmc_bench.leaderboard.verification import (
@@ -17,6 +16,7 @@ from gmc_bench.leaderboard.verification import (
     comparison_for,
 )
 from gmc_bench.records.schema import BodyReturns, Episode
+from tests.support.records import make_record, make_returns
 
 NUM_BODIES, NUM_EPISODES = 20, 4
 BODIES = [f"body-{place}" for place in range(NUM_BODIES)]

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from gmc_bench.conformance.largest_tensor import LargestTensor
 from gmc_bench.nn.grouped_linear import grouped_linear, plan_groups, take_rows
+from tests.support.largest_tensor import LargestTensor
 
 IN, OUT = 5, 3
 GROUPS = {

@@ -1,6 +1,6 @@
-from gmc_bench.conformance.records import make_returns
 from gmc_bench.records.breakdown import by_limbs, by_loops
 from gmc_bench.records.parts import LoopResiduals
+from tests.support.records import make_returns
 
 RESIDUALS = LoopResiduals(
     largest=0.01, median=0.002, percentile_99_9=0.009, largest_angle=0.0, opened=0, samples=1000

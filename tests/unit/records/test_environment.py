@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import gmc_bench
-from gmc_bench.conformance.records import make_record
 from gmc_bench.records import environment
 from gmc_bench.records.environment import collect_hardware, collect_versions, git_state
 from gmc_bench.records.schema import REQUIRED_VERSIONS
+from tests.support.records import make_record
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from gmc_bench.conformance.records import digest_of, make_record, make_returns
 from gmc_bench.core.config import config_digest
 from gmc_bench.records import parts
 from gmc_bench.records.schema import REQUIRED_VERSIONS, RunRecord
+from tests.support.records import digest_of, make_record, make_returns
 
 TRAIN = make_returns("train", {"a": [50.0, 150.0], "b": [200.0]})
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gmc_bench.conformance.records import make_record
 from gmc_bench.core.errors import RecordError, StorageError
 from gmc_bench.records import store
 from gmc_bench.records.schema import SCHEMA_VERSION
@@ -24,6 +23,7 @@ from gmc_bench.records.store import (
     write_atomic,
     write_record,
 )
+from tests.support.records import make_record
 
 RECORDS = Path(__file__).parents[2] / "fixtures" / "records"
 FIXTURES = sorted(RECORDS.glob("*.json"))

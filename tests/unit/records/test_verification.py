@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gmc_bench.conformance.records import digest_of, make_record
 from gmc_bench.core.errors import RecordError
 from gmc_bench.records.store import canonical_json, sealed
 from gmc_bench.records.verification import (
@@ -16,6 +15,7 @@ from gmc_bench.records.verification import (
     verification_bytes,
     write_verification,
 )
+from tests.support.records import digest_of, make_record
 
 FIELDS: dict[str, Any] = {
     "record_digest": digest_of("record"),

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from gmc_bench.conformance.records import make_record
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.evaluation.friction_metrics import READINGS
 from gmc_bench.robots.friction import FRICTION_PAIRS
@@ -21,6 +20,7 @@ from gmc_bench.studies.friction_table import (
 from gmc_bench.studies.outcome import Outcome
 from gmc_bench.studies.schema import Arm
 from gmc_bench.studies.table import INCOMPLETE, NONE, PUBLISHED
+from tests.support.records import make_record
 
 TASK = "quadruped-velocity-v1"
 RECMORPH = Arm(name="recmorph", label="recmorph", parts={"Controller": "shared"})

@@ -5,7 +5,6 @@ import io
 
 import pytest
 
-from gmc_bench.conformance.records import make_record
 from gmc_bench.core.table import Table
 from gmc_bench.studies.catalogue import ATTRIBUTES, COMPONENTS, REPRESENTATION, SIBLINGS, STUDIES
 from gmc_bench.studies.figures import FIGURES
@@ -17,6 +16,7 @@ from gmc_bench.studies.table import (
     sibling_table,
     training_table,
 )
+from tests.support.records import make_record
 
 FT = "unimal-ft-v1"
 

@@ -8,13 +8,13 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from gmc_bench.conformance.leaderboards import hostile_texts, synthetic_records
-from gmc_bench.conformance.records import digest_of, make_record
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.site import MethodPage, build_site
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord, record_digest
+from tests.support.leaderboards import hostile_texts, synthetic_records
+from tests.support.records import digest_of, make_record
 
 RESAMPLES = 10  # the site does not show bootstrap intervals
 Build = Callable[..., Path]

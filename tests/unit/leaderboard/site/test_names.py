@@ -2,7 +2,6 @@
 
 import re
 
-from gmc_bench.conformance.leaderboards import hostile_texts
 from gmc_bench.leaderboard.aggregate import ComparisonKey
 from gmc_bench.leaderboard.site.names import (
     board_page,
@@ -11,6 +10,7 @@ from gmc_bench.leaderboard.site.names import (
     safe_name,
     set_page,
 )
+from tests.support.leaderboards import hostile_texts
 
 KEY = ComparisonKey("unimal-v1", "unimal-ft-v1", "lite", "set-v1", "a" * 64, "b" * 64, "3.17.0")
 

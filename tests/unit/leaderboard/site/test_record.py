@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from gmc_bench.conformance.records import make_record, make_returns
 from gmc_bench.leaderboard.site.record import record_context, run_command
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import StoredRecord, record_digest
+from tests.support.records import make_record, make_returns
 
 
 def _view(record: RunRecord, path: str = "results/a.json") -> dict[str, Any]:

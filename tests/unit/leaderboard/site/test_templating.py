@@ -5,8 +5,8 @@ import json
 import jinja2
 import pytest
 
-from gmc_bench.conformance.leaderboards import hostile_texts
 from gmc_bench.leaderboard.site.templating import render, script_json
+from tests.support.leaderboards import hostile_texts
 
 
 def test_script_json_reads_back_and_holds_nothing_that_html_reads() -> None:

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.testing import assert_array_less
 
-from gmc_bench.conformance.leaderboards import hostile_texts, synthetic_records
 from gmc_bench.records.schema import RunRecord
+from tests.support.leaderboards import hostile_texts, synthetic_records
 
 
 def _scores(record: RunRecord) -> list[float]:

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from gmc_bench.conformance.records import digest_of, make_record, make_returns
 from gmc_bench.core.types import DoubleArray
 from gmc_bench.records.schema import RunRecord
+from tests.support.records import digest_of, make_record, make_returns
 
 REFERENCE_METHOD = "mlp"
 BEST_SCORE = 5000.0
