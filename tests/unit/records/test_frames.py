@@ -3,11 +3,11 @@
 import math
 
 import pytest
-from gmc_bench.conformance.records import make_record
 
 import gmc_bench as gmc
 from gmc_bench.core.errors import RecordError
 from gmc_bench.records.store import write_record
+from tests.support.records import make_record
 
 
 @pytest.fixture
