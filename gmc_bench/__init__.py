@@ -17,19 +17,23 @@ if TYPE_CHECKING:
         list_tasks,
         make_env,
     )
-    from gmc_bench.experiments.experiment import Experiment
+    from gmc_bench.experiments.experiment import Experiment, evaluate, load_policy
     from gmc_bench.experiments.spec import ExperimentSpec
     from gmc_bench.experiments.sweep import Sweep
+    from gmc_bench.policies.policy import Policy
     from gmc_bench.records.frames import load_records
 
 _FACE = {
     "Experiment": "experiments.experiment",
     "ExperimentSpec": "experiments.spec",
     "Sweep": "experiments.sweep",
+    "Policy": "policies.policy",
+    "evaluate": "experiments.experiment",
     "list_bodies": "experiments.catalogue",
     "list_methods": "experiments.catalogue",
     "list_suites": "experiments.catalogue",
     "list_tasks": "experiments.catalogue",
+    "load_policy": "experiments.experiment",
     "load_records": "records.frames",
     "make_env": "experiments.catalogue",
 }
@@ -38,12 +42,15 @@ _FACE = {
 __all__ = [
     "Experiment",
     "ExperimentSpec",
+    "Policy",
     "Sweep",
     "__version__",
+    "evaluate",
     "list_bodies",
     "list_methods",
     "list_suites",
     "list_tasks",
+    "load_policy",
     "load_records",
     "make_env",
 ]

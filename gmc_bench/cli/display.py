@@ -58,6 +58,8 @@ class Display:
         if self._eta is not None:
             self._eta(event)
         match event:
+            case events.Remark():
+                note(event.text)
             case events.Progress():
                 self._progress(event)
             case events.RunStarted() if self._eta is None:

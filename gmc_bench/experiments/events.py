@@ -81,6 +81,14 @@ class Progress(Event):
 
 
 @dataclass(frozen=True)
+class Remark(Event):
+    """Something a reader of the results should know."""
+
+    text: str
+    """A sentence."""
+
+
+@dataclass(frozen=True)
 class RecordWritten(Event):
     """A run is finished."""
 

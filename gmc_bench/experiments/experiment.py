@@ -1,6 +1,7 @@
 """Experiment: one run in a folder of its own, from its specification to its record."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -15,7 +16,10 @@ from gmc_bench.training.run_folder import RunFolder, is_unused, new_folder
 
 if TYPE_CHECKING:
     from gmc_bench.bodies.schema import MorphologySet
+    from gmc_bench.experiments.evaluation import Evaluation
     from gmc_bench.experiments.session import Session
+    from gmc_bench.policies.policy import Policy
+    from gmc_bench.records.parts import Mode, Split
     from gmc_bench.records.schema import RunRecord
 
 RUNS = Path("runs")
@@ -183,6 +187,72 @@ class Experiment:
         self._emit(RunStarted(folder.path, self.config, self.session.env_steps, resumed))
         return execute(self.session, folder, self._emit)
 
+    def evaluate(
+        self,
+        *,
+        bodies: str | None = None,
+        split: "Split | None" = None,
+        mode: "Mode | None" = None,
+        episodes: int | None = None,
+        untrained: bool = False,
+        sensor_dropout: bool = False,
+    ) -> "Evaluation":
+        """Score the policy again, also on other bodies; the defaults are the protocol's.
+
+        Args:
+            bodies: set to score on, e.g. `gmc-unimal-mini+damping-v1`, without training or new
+                observation statistics; of other bodies, the test split if none is named.
+            split: only this one.
+            mode: only this way of choosing actions.
+            episodes: per body and mode.
+            untrained: score the weights that training started from.
+            sensor_dropout: one limb of every body, which follows from the run's seed, shows the
+                policy only zeros.
+
+        Raises:
+            CheckpointError: the run is not finished, or its policy is damaged.
+            GmcBenchError: the policy cannot be scored in this way.
+        """
+        folder = self.folder  # first, because loading the rest takes seconds
+        from gmc_bench.experiments.evaluation import EvaluationOptions, evaluate_run
+
+        options = EvaluationOptions(
+            bodies=bodies,
+            split=split,
+            mode=mode,
+            episodes=episodes,
+            untrained=untrained,
+            sensor_dropout=sensor_dropout,
+        )
+        return evaluate_run(self.session, folder, options, self._emit)
+
+    @property
+    def policy(self) -> "Policy":
+        """The trained policy, ready to act.
+
+        Raises:
+            CheckpointError: the run is not finished, or its policy is damaged.
+        """
+        return self.load_policy()
+
+    def load_policy(self, device: str | None = None) -> "Policy":
+        """Return the trained policy.
+
+        Args:
+            device: where its networks shall run; by default where they were trained.
+
+        Raises:
+            CheckpointError: the run is not finished, or its policy is damaged.
+        """
+        folder = self.folder
+        from gmc_bench.experiments.session import load_trained
+
+        session = self.session
+        if device is not None:
+            session = replace(session, config=replace(session.config, device=device))
+        digest = read_record(folder.record).weights_digest if folder.record.exists() else None
+        return load_trained(session, folder, digest)
+
     @property
     def record(self) -> "RunRecord":
         """The record of the finished run.
@@ -191,3 +261,32 @@ class Experiment:
             RecordError: there is none yet, or it is damaged.
         """
         return read_record(self.folder.record)
+
+
+def evaluate(path: Path | str, **options: Any) -> "Evaluation":
+    """Score the policy of a finished run again; see `Experiment.evaluate`.
+
+    Args:
+        path: the run's folder.
+        options: as there.
+    """
+    return Experiment.open(path).evaluate(**options)
+
+
+def load_policy(path: Path | str, device: str = "cpu") -> "Policy":
+    """Return a trained policy.
+
+    Args:
+        path: the folder of a finished run, or a file that `Policy.save` wrote.
+        device: where its networks shall run.
+
+    Raises:
+        CheckpointError: there is no policy, or it is damaged.
+        RunFolderError: the folder is not that of a run.
+    """
+    path = Path(path)
+    if path.suffix == ".safetensors":
+        from gmc_bench.policies.policy import Policy
+
+        return Policy.load(path, device=device)
+    return Experiment.open(path).load_policy(device)

@@ -130,6 +130,19 @@ def limb_task(session: Session) -> Task:
     return session.task
 
 
+def untrained_policy(session: Session) -> Policy:
+    """Return the policy that a run starts from."""
+    return Policy.untrained(
+        session.method,
+        session.task,
+        session.bodies.split("train"),
+        seed=session.config.seed,
+        config=session.config.method_config,
+        spec=session.spec,
+        options=policy_options(session.config),
+    )
+
+
 def load_trained(session: Session, folder: RunFolder, expected_digest: str | None) -> Policy:
     """Load the final policy of a run.
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord, read_records, read_stored_record
 
 if TYPE_CHECKING:
@@ -73,15 +73,9 @@ class Records(Sequence[RunRecord]):
     def episodes(self) -> "pd.DataFrame":
         """Return one row per scored episode: run, split, mode, body, and what the episode was."""
         return _frame(
-            {
-                **_place(item),
-                **_flat(part.model_dump(exclude={"episodes", "body_digest"}, exclude_none=True)),
-                "episode": number,
-                **_flat(episode.model_dump(exclude_none=True)),
-            }
+            {**_place(item), **row}
             for item in self.stored
-            for part in item.record.returns
-            for number, episode in enumerate(part.episodes)
+            for row in _episodes(item.record.returns)
         )
 
     def curves(self) -> "pd.DataFrame":
@@ -91,6 +85,11 @@ class Records(Sequence[RunRecord]):
             for item in self.stored
             for point in item.record.learning_curve
         )
+
+
+def episodes_frame(returns: Iterable[BodyReturns]) -> "pd.DataFrame":
+    """Return one row per episode of an evaluation."""
+    return _frame(_episodes(returns))
 
 
 def load_records(path: str | Path) -> Records:
@@ -115,6 +114,17 @@ def _place(item: StoredRecord) -> dict[str, Any]:
         **{name: getattr(record, name) for name in _OF_RUN},
         "bodies": record.morphologies.id,
     }
+
+
+def _episodes(returns: Iterable[BodyReturns]) -> Iterator[dict[str, Any]]:
+    for part in returns:
+        shared = part.model_dump(exclude={"episodes", "body_digest"}, exclude_none=True)
+        for number, episode in enumerate(part.episodes):
+            yield {
+                **_flat(shared),
+                "episode": number,
+                **_flat(episode.model_dump(exclude_none=True)),
+            }
 
 
 def _flat(content: dict[str, Any]) -> dict[str, Any]:

@@ -151,6 +151,45 @@ def test_a_sweep_goes_on_where_it_was(capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_the_policy_is_scored_again_to_the_same_bits(finished_run, capfd):
+    experiment = gmc_bench.Experiment.open(finished_run.path)
+    found = experiment.evaluate()
+    assert found.returns == experiment.record.returns
+    assert found.weights_digest == experiment.record.weights_digest
+    frame = found.to_pandas()
+    assert len(frame) == sum(len(part.episodes) for part in found.returns)
+    assert set(frame["body"]) == {"chain-3", "star-3", "biped"}
+    start = gmc_bench.evaluate(finished_run.path, untrained=True, split="train", episodes=1)
+    assert start.weights_digest is None
+    assert {(part.split, len(part.episodes)) for part in start.returns} == {("train", 1)}
+    assert [part.episodes for part in start.returns] != [
+        part.episodes for part in found.returns if part.split == "train"
+    ]
+    told = []
+    experiment.subscribe(told.append)
+    other = experiment.evaluate(bodies="tiny+damping-v1", mode="deterministic", episodes=1)
+    assert told[0].text == "Scoring on tiny+damping-v1; trained on tiny."
+    assert {part.split for part in other.returns} == {"test"}
+    blind = experiment.evaluate(sensor_dropout=True, split="test", episodes=1)
+    assert blind.silent_limbs["test"].keys() == {"biped", "chain-3"}
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_policy_drives_an_environment(finished_run, tmp_path):
+    policy = gmc_bench.load_policy(finished_run.path)
+    env = gmc_bench.make_env("unimal-ft", "tiny", token_spec=policy.spec)
+    observation, _ = env.reset(seed=0, options={"morphology": "star-3"})
+    policy.reset(env)
+    actions = policy.act(observation)
+    assert actions.shape == env.action_space.shape
+    policy.save(tmp_path / "walk.safetensors")
+    again = gmc_bench.load_policy(tmp_path / "walk.safetensors")
+    again.reset(env)
+    assert (again.act(observation) == actions).all()
+    with pytest.raises(RunFolderError, match="is not a run folder"):
+        gmc_bench.load_policy(tmp_path)
+
+
 def test_a_sweep_of_nothing_is_refused():
     with pytest.raises(GmcBenchError, match="a sweep needs at least one specification"):
         gmc_bench.Sweep([])

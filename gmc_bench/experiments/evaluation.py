@@ -1,0 +1,177 @@
+"""Evaluation of a run's policy after the run, also on other bodies, untrained or half blind."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.bodies.sets import load_morphologies
+from gmc_bench.core.errors import ConfigError, TokenOverflowError
+from gmc_bench.evaluation.dropout import draw_silent_limbs
+from gmc_bench.experiments.events import Event, Remark
+from gmc_bench.experiments.resolve import threads_here
+from gmc_bench.experiments.scoring import score
+from gmc_bench.experiments.session import Session, limb_task, load_trained, untrained_policy
+from gmc_bench.records.environment import collect_hardware, collect_versions
+from gmc_bench.records.frames import episodes_frame
+from gmc_bench.records.parts import Mode, Split
+from gmc_bench.records.schema import BodyReturns
+from gmc_bench.records.store import read_record
+from gmc_bench.training.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions:
+    """What is evaluated of a run's policy; the defaults are the protocol's."""
+
+    bodies: str | None = None
+    """Set to score on instead of the run's, without training or new observation statistics."""
+    split: Split | None = None
+    """Only this split; of other bodies, the test split if none is named."""
+    mode: Mode | None = None
+    """Only this way of choosing actions."""
+    episodes: int | None = None
+    """Per body and mode."""
+    untrained: bool = False
+    """Score the weights that training started from."""
+    sensor_dropout: bool = False
+    """One limb of every body, which follows from the run's seed, shows the policy only zeros."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Returns of a policy, and what was scored."""
+
+    trained: Session
+    """The run of the policy."""
+    scored: Session
+    """The same with the bodies it was scored on."""
+    returns: tuple[BodyReturns, ...]
+    """One per split, mode and body."""
+    weights_digest: str | None
+    """Of the record; none for an untrained policy or a run without one."""
+    silent_limbs: dict[str, dict[str, str]] | None
+    """By split and body the name of the limb that was not seen, if any was not."""
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return one row per episode."""
+        return episodes_frame(self.returns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything that says what was scored, and the returns, as plain values."""
+        config, bodies = self.trained.config, self.scored.bodies
+        gpu = torch.cuda.get_device_name(config.device) if config.device != "cpu" else None
+        return {
+            "method": self.trained.method.id,
+            "suite": config.suite,
+            "task": config.task,
+            "protocol": config.protocol.name,
+            "seed": config.seed,
+            "weights_digest": self.weights_digest,
+            "trained_on": {"id": self.trained.bodies.id, "digest": self.trained.bodies.digest},
+            "morphologies": {"id": bodies.id, "digest": bodies.digest},
+            "episodes_per_body": len(self.returns[0].episodes),
+            "silent_limbs": self.silent_limbs,
+            "versions": collect_versions(),
+            "hardware": collect_hardware(config.threads, gpu).model_dump(),
+            "returns": [item.model_dump() for item in self.returns],
+        }
+
+
+def evaluate_run(
+    session: Session, folder: RunFolder, options: EvaluationOptions, emit: Callable[[Event], None]
+) -> Evaluation:
+    """Score the policy of a run again.
+
+    Args:
+        session: the run.
+        folder: its folder.
+        options: what is scored.
+        emit: is told of progress, and what a reader must know.
+
+    Raises:
+        CheckpointError: the policy's file is missing, damaged, or of another method.
+        GmcBenchError: the policy cannot be scored in this way.
+    """
+    trained = _on_threads_here(session, emit)
+    scored, splits = trained, (options.split,) if options.split else None
+    if options.sensor_dropout:
+        limb_task(trained)  # a limb that is not seen has a name
+    if options.bodies is not None:
+        scored = _on_other_bodies(trained, options.bodies)
+        emit(Remark(f"Scoring on {scored.bodies.id}; trained on {trained.bodies.id}."))
+        splits = splits or ("test",)
+    if options.untrained:
+        digest, policy = None, untrained_policy(trained)
+    else:
+        digest = read_record(folder.record).weights_digest if folder.record.exists() else None
+        policy = load_trained(trained, folder, digest)
+    returns = score(
+        scored,
+        policy,
+        splits=splits,
+        modes=(options.mode,) if options.mode else None,
+        episodes=options.episodes,
+        sensor_dropout=options.sensor_dropout,
+        on_progress=emit,
+    )
+    # The train split of another set may be unseen, which no record of a run could state.
+    seen = {body.digest for body in trained.bodies.split("train")}
+    marked = tuple(
+        item.model_copy(update={"seen_in_train": item.body_digest in seen}) for item in returns
+    )
+    silent = _silent_limbs(scored, returns) if options.sensor_dropout else None
+    return Evaluation(trained, scored, marked, digest, silent)
+
+
+def _on_threads_here(session: Session, emit: Callable[[Event], None]) -> Session:
+    """Return a run's session with no more threads than this machine has."""
+    config = session.config
+    threads = threads_here(config.threads)
+    if threads < config.threads:
+        emit(
+            Remark(
+                f"Scoring on {threads} thread(s), the run had {config.threads}: the last bits may "
+                f"differ."
+            )
+        )
+    return replace(session, config=replace(config, threads=threads))
+
+
+def _on_other_bodies(trained: Session, set_id: str) -> Session:
+    """Return a run's session with another set of bodies.
+
+    Raises:
+        ConfigError: the method has separate weights per body.
+        TokenOverflowError: a body does not fit the run's token layout.
+    """
+    if trained.method.capabilities.per_body:
+        raise ConfigError(
+            f"the method {trained.method.id!r} has one policy for each training body and cannot "
+            f"be scored on other bodies; leave out --morphologies"
+        )
+    bodies, spec = load_morphologies(set_id), trained.spec
+    if bodies.max_limbs > spec.max_limbs or bodies.joints_per_limb > spec.joints_per_limb:
+        raise TokenOverflowError(
+            f"the set {bodies.id!r} has bodies of up to {bodies.max_limbs} limbs with up to "
+            f"{bodies.joints_per_limb} joints each, but the run's token layout has "
+            f"{spec.max_limbs} slots with {spec.joints_per_limb}; choose a set of smaller bodies"
+        )
+    return replace(trained, bodies=bodies)
+
+
+def _silent_limbs(session: Session, returns: tuple[BodyReturns, ...]) -> dict[str, dict[str, str]]:
+    """Return by split and body the name of the limb that is not seen."""
+    found: dict[str, dict[str, str]] = {}
+    for split in dict.fromkeys(item.split for item in returns):
+        bodies: tuple[Morphology, ...] = session.bodies.split(split)
+        limbs = draw_silent_limbs(bodies, session.config.seed).tolist()
+        found[split] = {
+            body.name: body.limbs[limb].name for body, limb in zip(bodies, limbs, strict=True)
+        }
+    return found
