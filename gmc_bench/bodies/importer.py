@@ -18,6 +18,7 @@ from gmc_bench.bodies.mjcf import check_compiles, read_mjcf
 from gmc_bench.bodies.registry import registered_sets
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.store import check_set_id, save_set
+from gmc_bench.bodies.summary import describe_set, render_set
 from gmc_bench.core.errors import MorphologyError, MorphologySetError
 
 SPLITS = ("train", "test")
@@ -60,18 +61,13 @@ class ImportProblemsError(MorphologySetError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImportReport:
-    """What an import found and stored."""
+    """A stored set and what is noteworthy about it."""
 
     bodies: MorphologySet
-    """The imported set."""
     folder: Path
     """Where it is stored."""
-    num_distinct: dict[str, int]
-    """Distinct bodies of each split, and of both under `total`."""
-    duplicates: dict[str, list[list[str]]]
-    """For each split, the groups of names that are one body."""
-    seen_in_train: tuple[str, ...]
-    """Test bodies that are also train bodies, in published order."""
+    text: str
+    """What was found, for people."""
 
 
 def import_set(set_id: str, path: Path) -> ImportReport:
@@ -84,7 +80,7 @@ def import_set(set_id: str, path: Path) -> ImportReport:
         path: folder with `train/` and `test/`.
 
     Returns:
-        The stored set and what is noteworthy about it.
+        The stored set.
 
     Raises:
         ImportProblemsError: anything is wrong; nothing was stored.
@@ -101,7 +97,8 @@ def import_set(set_id: str, path: Path) -> ImportReport:
         )
         raise ImportProblemsError(reason, [reason])
     folder = save_set(bodies)
-    return _report(bodies, folder)
+    text = f"{render_set(describe_set(bodies))}\n\nkept in  {folder}"
+    return ImportReport(bodies=bodies, folder=folder, text=text)
 
 
 def check_free_id(set_id: str) -> None:
@@ -225,17 +222,3 @@ def _notes(bodies: MorphologySet) -> tuple[str, ...]:
         names = ", ".join(sorted(bodies.seen_in_train))
         notes.append(f"test bodies that are also train bodies: {names}")
     return tuple(notes)
-
-
-def _report(bodies: MorphologySet, folder: Path) -> ImportReport:
-    digests = {split: {body.digest for body in bodies.split(split)} for split in SPLITS}
-    return ImportReport(
-        bodies=bodies,
-        folder=folder,
-        num_distinct={
-            **{split: len(found) for split, found in digests.items()},
-            "total": len(set.union(*digests.values())),
-        },
-        duplicates={split: bodies.duplicates(split) for split in SPLITS},
-        seen_in_train=tuple(b.name for b in bodies.split("test") if b.name in bodies.seen_in_train),
-    )

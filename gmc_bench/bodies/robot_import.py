@@ -1,22 +1,30 @@
 """Bring any robot along: read it, say what became of it, try it out, and keep it as a set."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 
-from gmc_bench.bodies.importer import PUBLISHED, ImportProblemsError, check_free_id
+from gmc_bench.bodies.importer import (
+    PUBLISHED,
+    SPLITS,
+    ImportProblemsError,
+    ImportReport,
+    check_free_id,
+    import_set,
+)
 from gmc_bench.bodies.mjcf import SIM_DT, emit_mjcf
 from gmc_bench.bodies.model_files import SUFFIXES, ModelFiles, clean_name, collect_files
 from gmc_bench.bodies.robot_builder import build_robot
 from gmc_bench.bodies.robot_lint import find_doubts
+from gmc_bench.bodies.robot_report import ImportedRobot, render_robot
 from gmc_bench.bodies.robot_shapes import merge_inertia, rotation
 from gmc_bench.bodies.sandbox import FlawError, Sandbox
 from gmc_bench.bodies.schema import Inertia, Morphology, MorphologySet
 from gmc_bench.bodies.store import save_set
-from gmc_bench.core.errors import MorphologyError, MorphologySetError
+from gmc_bench.core.errors import ConfigError, MorphologyError, MorphologySetError
 from gmc_bench.core.types import DoubleArray
 
 FLOOR_HEIGHT = 1.0
@@ -26,27 +34,39 @@ _SAME = 1e-6  # relative, and m
 _FOLDERS = ("urdf", "mjcf", "xml", "robots")  # where packages keep their robot files
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImportedRobot:
-    """A robot and what is noteworthy about it."""
+def import_bodies(
+    path: Path,
+    set_id: str | None = None,
+    *,
+    keyframe: str | None = None,
+    seconds: float = 5.0,
+    root: Path | None = None,
+) -> ImportReport:
+    """Read whatever bodies there are and keep them as a set.
 
-    body: Morphology
-    notes: tuple[str, ...]
-    """What changed on the way, one sentence each."""
-    doubts: tuple[str, ...]
-    """What may be a mistake in the robot, one sentence each."""
-    trial: dict[str, Any]
-    """How it did under random control, see `Sandbox.roll_out`."""
+    Args:
+        path: a robot's file, a folder of them, or a folder in the public layout, see `import_set`.
+        set_id: id to store the set under; None makes one of the path.
+        keyframe: see `import_robots`, as the others.
+        seconds: of simulated time that each robot is tried for.
+        root: the folder outside of which nothing is read.
 
-
-@dataclass(frozen=True, kw_only=True)
-class RobotsReport:
-    """A stored set of robots."""
-
-    bodies: MorphologySet
-    folder: Path
-    """Where it is stored."""
-    robots: tuple[ImportedRobot, ...]
+    Raises:
+        ConfigError: there is nothing at `path`.
+        ImportProblemsError: a body cannot be used; nothing was stored.
+        MorphologySetError: the id cannot be used, or the folder has no robots.
+        StorageError: the set could not be written.
+    """
+    path = path.expanduser()
+    if not path.exists():
+        raise ConfigError(
+            f"there is no file or folder {path}; expected [SET] PATH with a robot's file"
+        )
+    set_id = set_id or set_id_of(path)
+    # What is missing is reported in the words of the layout it was meant to have.
+    if path.is_dir() and any((path / split).exists() for split in SPLITS):
+        return import_set(set_id, path)
+    return import_robots(set_id, path, keyframe=keyframe, seconds=seconds, root=root)
 
 
 def import_robots(
@@ -57,7 +77,7 @@ def import_robots(
     seconds: float = 5.0,
     seed: int = 0,
     root: Path | None = None,
-) -> RobotsReport:
+) -> ImportReport:
     """Read one robot, or all robots of a folder, and keep them as a set.
 
     The same robots are the train and the test bodies of the set.
@@ -72,7 +92,7 @@ def import_robots(
             folder, or else the folder of the file.
 
     Returns:
-        The set and what is noteworthy about its robots.
+        The stored set.
 
     Raises:
         ImportProblemsError: a robot cannot be used; nothing was stored.
@@ -87,7 +107,10 @@ def import_robots(
     found, robots = read_robots(
         set_id, path, keyframe=keyframe, seconds=seconds, seed=seed, root=root
     )
-    return RobotsReport(bodies=found, folder=save_set(found), robots=robots)
+    folder = save_set(found)
+    shown = [f"{render_robot(robot)}\n" for robot in robots]
+    text = "\n".join([*shown, f"kept in  {folder}", f"use it with  --morphologies {set_id}"])
+    return ImportReport(bodies=found, folder=folder, text=text)
 
 
 def read_robots(

@@ -1,8 +1,22 @@
 """Report of the tokens that a foreign robot maps to, as plain text."""
 
+from dataclasses import dataclass
 from typing import Any
 
-from gmc_bench.bodies.robot_import import ImportedRobot
+from gmc_bench.bodies.schema import Morphology
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedRobot:
+    """A robot and what is noteworthy about it."""
+
+    body: Morphology
+    notes: tuple[str, ...]
+    """What changed on the way, one sentence each."""
+    doubts: tuple[str, ...]
+    """What may be a mistake in the robot, one sentence each."""
+    trial: dict[str, Any]
+    """How it did under random control, see `Sandbox.roll_out`."""
 
 
 def render_robot(robot: ImportedRobot) -> str:

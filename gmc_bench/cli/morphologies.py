@@ -1,19 +1,34 @@
 """`gmc-bench morphologies`: import, generate and describe sets of bodies."""
 
+import argparse
+import math
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from gmc_bench.cli.describe import add_describe
-from gmc_bench.cli.generate import add_generate
-from gmc_bench.cli.import_robot import add_import
-from gmc_bench.cli.parser import Parser, add_verb
+from gmc_bench.cli.output import note, say, say_json
+from gmc_bench.cli.parser import Parser, add_verb, integer
+from gmc_bench.core.errors import ConfigError
 
-EXAMPLES = (
+_IMPORT = (
     "gmc-bench morphologies import unimals_100 ~/data/unimals_100",
-    "gmc-bench morphologies import my_robot.xml",
+    "gmc-bench morphologies import my-robots ./my_robots",
+    "gmc-bench morphologies import robot.urdf --as my-robot",
+)
+_GENERATE = (
     "gmc-bench morphologies generate my-bodies --train 10 --test 10",
+    "gmc-bench morphologies generate my-large --limbs 20-30 --mean-limbs 25 --workers 4",
+    "gmc-bench morphologies generate my-loops --limbs 6-10 --loops 1-2 --loop-share 0.2",
+)
+_DESCRIBE = (
     "gmc-bench morphologies describe gmc-unimal-mini --json",
     "gmc-bench morphologies describe gmc-unimal-mini+damping-v1",
+    "gmc-bench morphologies describe gmc-unimal-mini gmc-unimal --behaviour --limit 10",
+    "gmc-bench morphologies describe unimals_100",
 )
+EXAMPLES = (_IMPORT[0], "gmc-bench morphologies import my_robot.xml", _GENERATE[0], *_DESCRIBE[:2])
 
 
 def add_parser(verbs: Any) -> None:
@@ -24,6 +39,229 @@ def add_parser(verbs: Any) -> None:
     actions = parser.add_subparsers(
         dest="action", metavar="ACTION", required=True, parser_class=Parser
     )
-    add_import(actions)
-    add_generate(actions)
-    add_describe(actions)
+    _add_import(actions)
+    _add_generate(actions)
+    _add_describe(actions)
+
+
+def _add_import(actions: Any) -> None:
+    parser = add_verb(
+        actions,
+        "import",
+        "Check robots and keep them: one MJCF or URDF file, a folder of them, or a folder of train "
+        "and test bodies (train/ and test/, each with xml/ and metadata/).",
+        _IMPORT,
+        usage="gmc-bench morphologies import [SET] PATH [--as SET] [--keyframe NAME] [--seconds S] "
+        "[--root FOLDER]",
+    )
+    parser.add_argument("names", metavar="[SET] PATH", nargs="+", help="name to keep, files")
+    parser.add_argument("--as", dest="name", metavar="SET", help="name to keep (default: PATH's)")
+    parser.add_argument(
+        "--keyframe",
+        metavar="NAME",
+        help="start pose of a single robot; 'none' for the pose of its file (default: the keyframe "
+        "'home' if there is one)",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=_seconds,
+        default=5.0,
+        metavar="S",
+        help="simulated time for which each robot is tried under random control (default: 5)",
+    )
+    parser.add_argument(
+        "--root",
+        type=Path,
+        metavar="FOLDER",
+        help="folder that holds all files of the robot, where that is not the file's own",
+    )
+    parser.set_defaults(execute=_import, parser=parser)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 60.0:
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected 0 to 60 seconds")
+    return value
+
+
+def _import(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
+    parsed.parser.reject_unknown(unknown)
+    from gmc_bench.bodies.importer import ImportProblemsError
+    from gmc_bench.bodies.robot_import import import_bodies
+
+    *names, path = parsed.names
+    names += [parsed.name] if parsed.name else []
+    if len(names) > 1:
+        raise ConfigError(
+            f"got {' '.join(parsed.names)!r}, expected the name of a set and one path; see "
+            f"'{parsed.parser.prog} --help'"
+        )
+    options = {"keyframe": parsed.keyframe, "seconds": parsed.seconds, "root": parsed.root}
+    try:
+        say(import_bodies(Path(path), *names, **options).text)
+    except ImportProblemsError as error:
+        if len(error.problems) > 1:
+            for problem in error.problems:
+                note(f"  {problem}")
+        raise
+    return 0
+
+
+def _add_generate(actions: Any) -> None:
+    parser = add_verb(
+        actions,
+        "generate",
+        "Search for random bodies that can move and keep them as a set. A search that was "
+        "interrupted goes on when it is asked for again.",
+        _GENERATE,
+    )
+    whole, real = _pair(int, "two whole numbers"), _pair(float, "two numbers")
+    parser.add_argument("set", metavar="NAME", help="name to keep the bodies under")
+    parser.add_argument("--train", type=integer(1), default=20, metavar="N", help="train bodies")
+    parser.add_argument("--test", type=integer(1), default=20, metavar="N", help="test bodies")
+    text = "limbs of a body, the torso included (default: 5-11)"
+    parser.add_argument("--limbs", type=whole, default=(5, 11), metavar="LO-HI", help=text)
+    sizes = parser.add_mutually_exclusive_group()
+    text = "mean of the limbs (default: all even)"
+    sizes.add_argument("--mean-limbs", type=float, metavar="X", help=text)
+    text = "limbs as in the published set"
+    sizes.add_argument("--histogram", choices=("unimal",), metavar="NAME", help=text)
+    parser.add_argument(
+        "--asymmetric",
+        dest="symmetric",
+        action="store_false",
+        help="let every limb grow in any direction (default: bodies are their mirror images)",
+    )
+    parser.add_argument("--symmetric", action="store_true", default=True, help=argparse.SUPPRESS)
+    text = "factor on heights and radii of limbs (default: 1-1)"
+    parser.add_argument("--size", type=real, default=(1.0, 1.0), metavar="LO-HI", help=text)
+    text = "closed loops of a body that has any (default: none)"
+    parser.add_argument("--loops", type=whole, default=(0, 0), metavar="LO-HI", help=text)
+    text = "share of bodies that have loops (default: all, where --loops is given)"
+    parser.add_argument("--loop-share", type=float, metavar="X", help=text)
+    parser.add_argument("--seed", type=integer(0), default=1, metavar="S", help="default: 1")
+    parser.add_argument(
+        "--workers",
+        type=integer(1, 256),
+        default=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1,
+        metavar="N",
+        help="processes; they do not change the outcome (default: all cores)",
+    )
+    parser.set_defaults(execute=_generate, parser=parser)
+
+
+def _pair(convert: Callable[[str], float], wanted: str) -> Callable[[str], tuple[Any, Any]]:
+    """Return a converter for `LO-HI`, or one number for both."""
+
+    def read(text: str) -> tuple[Any, Any]:
+        low, dash, high = text.partition("-")
+        try:
+            pair = convert(low), convert(high if dash else low)
+        except ValueError:
+            pair = (math.nan, math.nan)
+        if not all(map(math.isfinite, pair)) or pair[0] > pair[1]:
+            raise argparse.ArgumentTypeError(
+                f"must be {wanted} as LO-HI, the lower first, got {text!r}"
+            )
+        return pair
+
+    return read
+
+
+def _recipe(parsed: argparse.Namespace) -> Any:
+    from gmc_bench.generation.bodies import Form
+    from gmc_bench.generation.recipe import Recipe
+
+    share = parsed.loop_share if parsed.loop_share is not None else float(parsed.loops[1] > 0)
+    return Recipe(
+        seed=parsed.seed,
+        train=parsed.train,
+        test=parsed.test,
+        limbs=parsed.limbs,
+        spread=parsed.histogram or ("even" if parsed.mean_limbs is None else "mean"),
+        mean_limbs=parsed.mean_limbs,
+        form=Form(symmetric=parsed.symmetric, size=parsed.size),
+        loops=parsed.loops,
+        loop_share=share,
+    )
+
+
+def _generate(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
+    parsed.parser.reject_unknown(unknown)
+    from tqdm import tqdm
+
+    from gmc_bench.generation.produce import make_set, prospects
+
+    recipe = _recipe(parsed)
+    for sentence in prospects(parsed.set, recipe):
+        note(sentence)
+    judged = 0
+    pause = 0.1 if sys.stderr.isatty() else 30.0  # s; logs keep every state of the bar
+    total = recipe.train + recipe.test
+    with tqdm(total=total, unit="body", file=sys.stderr, mininterval=pause) as bar:
+
+        def show(found: int) -> None:
+            nonlocal judged
+            judged += 1
+            bar.set_postfix(judged=judged, refresh=False)
+            bar.update(found - bar.n)
+
+        try:
+            product = make_set(parsed.set, recipe, parsed.workers, show)
+        except KeyboardInterrupt:
+            bar.close()
+            note("The verdicts so far are kept; the same command goes on with the search.")
+            raise
+    say(product.text)
+    return 0
+
+
+def _add_describe(actions: Any) -> None:
+    parser = add_verb(
+        actions,
+        "describe",
+        "Show what a set of bodies holds, or several sets in one table.",
+        _DESCRIBE,
+    )
+    parser.add_argument("set", metavar="SET", nargs="+", help="name of the set")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    text = "also simulate the bodies, without control and with open-loop gaits"
+    parser.add_argument("--behaviour", action="store_true", help=text)
+    text = "simulate at most N bodies of each split"
+    parser.add_argument("--limit", type=integer(1), metavar="N", help=text)
+    parser.set_defaults(execute=_describe, parser=parser)
+
+
+def _describe(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
+    parsed.parser.reject_unknown(unknown)
+    from gmc_bench.bodies.sets import load_limb_bodies
+    from gmc_bench.bodies.summary import describe_set, render_set
+
+    sets = [load_limb_bodies(name) for name in parsed.set]
+    if len(sets) > 1 or parsed.behaviour:
+        rows = _measure(sets, parsed)
+        from gmc_bench.generation.measures import comparison_table
+
+        say_json(rows) if parsed.json else say(comparison_table(rows))
+        return 0
+    description = describe_set(sets[0])
+    say_json(description) if parsed.json else say(render_set(description))
+    return 0
+
+
+def _measure(sets: list[Any], parsed: argparse.Namespace) -> list[Any]:
+    from tqdm import tqdm
+
+    from gmc_bench.generation.measures import measure_set
+
+    rows = []
+    with tqdm(unit="body", file=sys.stderr, disable=None) as bar:
+        for bodies in sets:
+            bar.set_description(bodies.id)
+            options = {"behaviour": parsed.behaviour, "limit": parsed.limit}
+            rows.append(measure_set(bodies, **options, on_body=bar.update))
+    return rows

@@ -93,7 +93,7 @@ def measure_set(
     *,
     behaviour: bool,
     limit: int | None = None,
-    on_body: Callable[[], None] | None = None,
+    on_body: Callable[[], object] | None = None,
 ) -> dict[str, Any]:
     """Measure the bodies of a set.
 

@@ -9,6 +9,7 @@ from typing import Any
 from gmc_bench.bodies.importer import PUBLISHED, check_free_id
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.store import data_dir, load_set, save_set
+from gmc_bench.bodies.summary import describe_set, render_set
 from gmc_bench.core.errors import MorphologySetError, StorageError
 from gmc_bench.generation.journal import Judged
 from gmc_bench.generation.recipe import Recipe, grow_candidate
@@ -26,6 +27,17 @@ class Product:
     found: Found
     folder: Path
     """Where it is stored."""
+
+    @property
+    def text(self) -> str:
+        """What was found, for people."""
+        turned_down = "  ".join(f"{fault}: {count}" for fault, count in self.found.faults.items())
+        return (
+            f"{render_set(describe_set(self.bodies))}\n"
+            f"judged  {self.found.num_judged}\n"
+            f"turned down  {turned_down or 'none'}\n\n"
+            f"kept in  {self.folder}"
+        )
 
 
 def journal_path(recipe: Recipe) -> Path:
@@ -87,12 +99,22 @@ def check_set_name(set_id: str) -> None:
         )
 
 
-def holds_other_bodies(set_id: str, recipe: Recipe) -> bool:
-    """Return whether there is a set of this id that was not made of this recipe."""
+def prospects(set_id: str, recipe: Recipe) -> list[str]:
+    """Return what `make_set` would meet, one sentence each: another set, or a search begun.
+
+    Raises:
+        MorphologySetError: the id cannot be used.
+    """
+    check_set_name(set_id)
+    found = []
     try:
-        return recipe.digest[:12] not in load_set(set_id).source
+        if recipe.digest[:12] not in load_set(set_id).source:
+            found.append(f"{set_id!r} holds other bodies; the new ones replace them at the end.")
     except MorphologySetError:
-        return False  # there is none, or none that can be used
+        pass  # there is none, or none that can be used
+    if journal_path(recipe).exists():
+        found.append(f"Going on with the search in {journal_path(recipe)}.")
+    return found
 
 
 def _grown(recipe: Recipe, judged: Judged) -> Morphology:

@@ -42,12 +42,12 @@ def test_import_stores_the_sorted_set_and_reports_repeats(layout):
 
     assert [body.name for body in report.bodies.split("train")] == ["a", "b"]
     assert report.bodies.split("train")[0].symmetric_limbs == ((1, 2),)
-    assert report.num_distinct == {"train": 2, "test": 1, "total": 2}
-    assert report.duplicates == {"train": [], "test": []}
-    assert report.seen_in_train == ("c",)
+    assert report.bodies.seen_in_train == {"c"}
     assert report.bodies.notes == ("test bodies that are also train bodies: c",)
     assert load_set("two-bodies") == report.bodies
     assert report.folder.name == report.bodies.digest
+    assert f"hash {report.bodies.digest[:12]}" in report.text
+    assert report.text.endswith(f"kept in  {report.folder}")
 
 
 def test_published_set_has_the_published_numbers(published_dir):
@@ -57,20 +57,22 @@ def test_published_set_has_the_published_numbers(published_dir):
         "train": 100,
         "test": 102,
     }
-    assert report.num_distinct == {"train": 93, "test": 90, "total": 179}
-    assert report.seen_in_train == (
+    digests = {
+        split: {body.digest for body in members} for split, members in report.bodies.splits.items()
+    }
+    assert {split: len(found) for split, found in digests.items()} == {"train": 93, "test": 90}
+    assert len(digests["train"] | digests["test"]) == 179
+    assert report.bodies.seen_in_train == {
         "floor-5506-12-12-01-15-33-01",
         "floor-5506-12-14-01-15-22-01",
         "floor-5506-2-0-01-11-27-44",
         "floor-5506-4-14-01-14-32-47",
         "floor-5506-9-7-01-13-40-02",
-    )
-    assert sum(len(group) - 1 for group in report.duplicates["train"]) == 7
-    assert sum(len(group) - 1 for group in report.duplicates["test"]) == 12
-    unseen = {
-        body.digest for body in report.bodies.split("test") if body.name not in report.seen_in_train
     }
-    assert len(unseen) == 86
+    repeats = {split: report.bodies.duplicates(split) for split in report.bodies.splits}
+    assert sum(len(group) - 1 for group in repeats["train"]) == 7
+    assert sum(len(group) - 1 for group in repeats["test"]) == 12
+    assert len(digests["test"] - digests["train"]) == 86
     assert load_set("unimals_100").digest == PUBLISHED["unimals_100"].digest
 
 
