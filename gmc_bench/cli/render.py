@@ -2,19 +2,12 @@
 
 import argparse
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gmc_bench.cli.output import note, say
 from gmc_bench.cli.parser import add_verb, integer, seconds
-from gmc_bench.core.errors import ConfigError, UnknownNameError, did_you_mean
-
-if TYPE_CHECKING:
-    from gmc_bench.experiments.session import Session
-    from gmc_bench.policies.policy import Policy
-    from gmc_bench.records.schema import Episode, RunRecord
-    from gmc_bench.rendering.replay import Replay
+from gmc_bench.core.errors import ConfigError
 
 EXAMPLES = (
     "gmc-bench render runs/recmorph_unimal-ft_lite_gmc-unimal-mini-v1_seed1 --body grown-00001",
@@ -104,195 +97,58 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         raise ConfigError(f"expected RUN_DIR or --stills SET, got {got}; give one of them")
     if parsed.task is not None and parsed.stills is None:
         raise ConfigError("--task was given with RUN_DIR, which has a task; leave it out")
-    return _stills(parsed) if parsed.run_dir is None else show_episode(parsed)
-
-
-def _stills(parsed: argparse.Namespace) -> int:
     from gmc_bench.rendering.backend import import_engine
 
     import_engine()
-    from tqdm import tqdm
+    return _stills(parsed) if parsed.run_dir is None else _episode(parsed)
 
-    from gmc_bench.bodies.sets import load_limb_bodies
-    from gmc_bench.rendering.stills import write_stills
+
+def _stills(parsed: argparse.Namespace) -> int:
+    from gmc_bench.cli.display import Display
+    from gmc_bench.rendering.stills import choose_bodies, write_stills
     from gmc_bench.tasks import TASKS, Task
 
     task = TASKS.get(parsed.task) if parsed.task else None
     if task is not None and not isinstance(task, Task):
         raise ConfigError(f"stills show bodies of limbs, but {task.id} is about quadrupeds")
-    bodies = load_limb_bodies(parsed.stills)
-    splits = (parsed.split,) if parsed.split else ("train", "test")
-    chosen = [body for split in splits for body in bodies.split(split)]
-    if parsed.body is not None:
-        names = [body.name for body in chosen]
-        if parsed.body not in names:
-            raise _no_such_body(parsed.body, splits, bodies.id, names)
-        chosen = [body for body in chosen if body.name == parsed.body]
-    folder = parsed.out or Path("media", bodies.id, *([task.id] if task else []))
-    with tqdm(total=len(chosen), unit="body", desc="stills") as bar:
-        report = write_stills(
-            chosen,
-            folder,
-            parsed.size or STILL_SIZE,
-            task=task,
-            seed=parsed.seed,
-            on_body=lambda: _advance(bar),
-        )
+    set_id, chosen = choose_bodies(parsed.stills, parsed.split, parsed.body)
+    folder = parsed.out or Path("media", set_id, *([task.id] if task else []))
+    size = parsed.size or STILL_SIZE
+    with Display() as display:
+        report = write_stills(chosen, folder, size, task=task, seed=parsed.seed, listener=display)
     say(f"{report.drawn} drawn, {report.kept} kept, in  {report.folder}")
     say(f"contact sheet  {report.sheet}")
     return 0
 
 
-def show_episode(parsed: argparse.Namespace) -> int:
-    """Write the video that the options of a run's folder ask for; return the exit code.
-
-    Raises:
-        GmcBenchError: there is no such run or episode, or pictures cannot be drawn here.
-    """
-    from gmc_bench.rendering.backend import import_engine
-
-    import_engine()
+def _episode(parsed: argparse.Namespace) -> int:
     if parsed.body is None:
         raise ConfigError("an episode was asked for without its body; add --body ID")
-    from gmc_bench.training.run_folder import RunFolder
+    from gmc_bench.experiments.experiment import Experiment
 
-    folder = RunFolder(parsed.run_dir)  # first, because loading the rest takes seconds
-    from tqdm import tqdm
-
-    from gmc_bench.experiments import session as sessions
-    from gmc_bench.records.store import read_record
-    from gmc_bench.rendering.canvas import Canvas
-    from gmc_bench.rendering.video import (
-        VideoSettings,
-        film_of,
-        frame_steps,
-        load_encoder,
-        write_video,
-    )
-    from gmc_bench.training.run_config import read_run_config
+    experiment = Experiment.open(parsed.run_dir)  # first, because loading the rest takes seconds
+    from gmc_bench.cli.display import Display
+    from gmc_bench.rendering.episode import EpisodeChoice, render_episode
+    from gmc_bench.rendering.video import VideoSettings
 
     width, height = parsed.size or VIDEO_SIZE
     settings = VideoSettings(width=width, height=height, fps=parsed.fps)
-    load_encoder()
-    Canvas(64, 64).close()  # what is missing is said before the long part, not after it
-    session = sessions.open_session(read_run_config(folder.config))
-    task = sessions.limb_task(session)
-    record = read_record(folder.record) if folder.record.exists() else None
-    split, index = _find_body(session, parsed)
-    _check_episode(session, parsed.episode)
-    digest = record.weights_digest if record else None
-    replay = _replay(session, sessions.load_trained(session, folder, digest), parsed, split, index)
-    name = replay.morphology.name
-    plain = re.sub(r"[^A-Za-z0-9._-]", "_", f"{name}_{split}_{parsed.mode}_{parsed.episode}")
-    path = parsed.out or folder.path / "videos" / f"{plain}.mp4"
-    title = f"{name}, {split}, {parsed.mode} #{parsed.episode}"
-    frames = len(frame_steps(replay.length, replay.control_dt, settings.fps))
-    with tqdm(total=frames, unit="frame", desc="draw") as bar:
-        write_video(
-            path, film_of(replay, task, title, settings), settings, on_frame=lambda: _advance(bar)
-        )
-    say(f"{title}: {replay.length} steps, return {replay.episode_return!r}")
-    _compare(replay, _recorded(record, split, parsed.mode, name, parsed.episode))
-    say(f"video  {path}")
-    return 0
-
-
-def _advance(bar: Any) -> None:
-    bar.update(1)
-
-
-def _find_body(session: "Session", parsed: argparse.Namespace) -> tuple[str, int]:
-    """Return the split of the body that was named, and its index there."""
-    if session.method.capabilities.per_body:
-        if parsed.split == "test":
-            raise ConfigError(
-                f"the method {session.method.id!r} has one policy for each training body and "
-                f"cannot control the split 'test'; use --split train"
-            )
-        splits = ["train"]
-    else:
-        splits = [parsed.split] if parsed.split else ["test", "train"]
-    known: list[str] = []
-    for split in splits:
-        names = [body.name for body in session.bodies.split(split)]
-        if parsed.body in names:
-            return split, names.index(parsed.body)
-        known += names
-    raise _no_such_body(parsed.body, splits, session.bodies.id, known)
-
-
-def _no_such_body(
-    name: str, splits: Sequence[str], bodies: str, known: Sequence[str]
-) -> UnknownNameError:
-    close = did_you_mean(name, known)
-    if "did you mean" not in close:  # there may be hundreds
-        close = f"; there are {len(known)}, such as {known[0]!r}"
-    return UnknownNameError(
-        f"the {' and '.join(splits)} bodies of {bodies} have none named {name!r}{close}"
+    wanted = EpisodeChoice(
+        body=parsed.body,
+        split=parsed.split,
+        mode=parsed.mode,
+        episode=parsed.episode,
+        seconds=parsed.seconds,
     )
-
-
-def _check_episode(session: "Session", episode: int) -> None:
-    count = session.config.protocol.evaluation.episodes
-    if episode > count:
-        raise ConfigError(
-            f"--episode is {episode}, but the run is scored on {count} per body and mode; give a "
-            f"number from 1 to {count}"
-        )
-
-
-def _replay(
-    session: "Session",
-    policy: "Policy",
-    parsed: argparse.Namespace,
-    split: str,
-    index: int,
-) -> "Replay":
-    import torch
-    from tqdm import tqdm
-
-    from gmc_bench.evaluation.evaluate import MAX_ROWS, Evaluation
-    from gmc_bench.evaluation.one_episode import WantedEpisode
-    from gmc_bench.experiments.scoring import evaluation_seed
-    from gmc_bench.experiments.session import limb_task
-    from gmc_bench.rendering.replay import replay_episode
-
-    config = session.config
-    torch.set_num_threads(config.threads)  # as for the score: the last bits depend on it
-    episodes = config.protocol.evaluation.episodes
-    # An episode that finds no free row waits for one.
-    rounds = (index * episodes + parsed.episode - 1) // MAX_ROWS + 1
-    with tqdm(total=session.task.horizon * rounds, unit="step", desc="replay") as bar:
-        evaluation = Evaluation(
-            task=limb_task(session),
-            bodies=session.bodies.split(split),
-            episodes=episodes,
-            mode=parsed.mode,
-            seed=evaluation_seed(config.seed, split, parsed.mode),
-            num_threads=config.threads,
-        )
-        wanted = WantedEpisode(
-            evaluation=evaluation, body=index, episode=parsed.episode - 1, seconds=parsed.seconds
-        )
-        return replay_episode(policy, wanted, lambda: _advance(bar))
-
-
-def _recorded(
-    record: "RunRecord | None", split: str, mode: str, body: str, episode: int
-) -> "Episode | None":
-    for item in record.returns if record else ():
-        if (item.split, item.mode, item.body) == (split, mode, body):
-            return item.episodes[episode - 1] if episode <= len(item.episodes) else None
-    return None
-
-
-def _compare(replay: "Replay", recorded: "Episode | None") -> None:
-    """Say whether the episode shown is the one in the record."""
+    with Display() as display:
+        shown = render_episode(experiment, wanted, parsed.out, settings, listener=display)
+    replay, recorded = shown.replay, shown.recorded
+    say(f"{shown.title}: {replay.length} steps, return {replay.episode_return!r}")
     if replay.ended is None:
         note("the episode goes on after the part that is shown")
     elif recorded is None:
         note("the run's record has no such episode to compare with")
-    elif (replay.episode_return, replay.length) == (recorded.episode_return, recorded.length):
+    elif shown.is_recorded:
         say("this is the recorded episode, to the last bit")
     else:
         note(
@@ -300,3 +156,5 @@ def _compare(replay: "Replay", recorded: "Episode | None") -> None:
             f"{recorded.episode_return!r}; another processor, or other versions than the "
             f"record's, give other numbers"
         )
+    say(f"video  {shown.path}")
+    return 0

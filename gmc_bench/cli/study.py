@@ -1,19 +1,17 @@
 """`gmc-bench study`: train and measure what answers one question, as a table and a picture."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gmc_bench.cli import study_scaling
-from gmc_bench.cli.output import say, table
-from gmc_bench.cli.parser import add_verb, integer
+from gmc_bench.cli.output import note, say, table
+from gmc_bench.cli.parser import add_verb, integer, seconds
 from gmc_bench.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from gmc_bench.cli.study_plan import PlannedArm, Request
-    from gmc_bench.evaluation.friction_options import FrictionOptions
-    from gmc_bench.experiments.sweep import Sweep, SweepResult
+    from gmc_bench.studies.scaling_study import ScalingRequest
+    from gmc_bench.studies.study_run import StudyResult, StudyRun
 
 EXAMPLES = (
     "gmc-bench study components",
@@ -23,26 +21,13 @@ EXAMPLES = (
     "gmc-bench study gait --method recmorph --against metamorph-star",
     "gmc-bench study friction --method recmorph modumorph",
     "gmc-bench study friction --heading free --friction-rule dynamic",
-    *study_scaling.EXAMPLES,
+    "gmc-bench study scaling",
+    "gmc-bench study scaling --method recmorph metamorph-star --tokens 8..512 --part memory time",
     "gmc-bench study --resume studies/components_recmorph_lite_gmc-unimal-mini-v1",
 )
-_OURS = (
-    "--seed",
-    "--preset",
-    "--config",
-    "--tokens.order",
-    "--tokens.attributes",
-    "--tokens.tree",
-)
-
-_OF_ONE_STUDY = {
-    "against": "gait",
-    "body": "gait",
-    "heading": "friction",
-    "friction_rule": "friction",
-    "robot_source": "friction",
-}
-"""What the study that an option is for measures."""
+_OPTIONS = ("against", "body", "heading", "friction_rule", "robot_source")
+_OF_SCALING = ("tokens", "bodies", "part", "seconds", "max_gib", "max_seconds")
+_OF_RUNS = ("suite", "task", "seeds", "against", "body")
 
 
 def add_parser(verbs: Any) -> None:
@@ -55,42 +40,48 @@ def add_parser(verbs: Any) -> None:
     )
     add = parser.add_argument
     add("name", metavar="NAME", nargs="?", help="see 'gmc-bench study' for the list")
-    add(
-        "--method",
-        metavar="M",
-        nargs="+",
-        default=(),
-        help="registered method, or FILE.py:SPEC (default: recmorph); friction takes several",
-    )
+    text = "registered method, or FILE.py:SPEC (default: recmorph); friction takes several"
+    add("--method", metavar="M", nargs="+", default=(), help=text)
     add("--against", metavar="M", help="gait: the method to compare with (default: metamorph-star)")
     add("--suite", metavar="S", help="default: the study's")
     add("--task", metavar="T", nargs="+", default=(), help="default: the study's")
     add("--protocol", metavar="P", help="smoke, lite or paper (default: the suite's, lite)")
-    add(
-        "--seeds",
-        metavar="N",
-        nargs="+",
-        type=integer(0, 2**32 - 1),
-        default=(),
-        help="default: the protocol's",
-    )
+    seed = integer(0, 2**32 - 1)
+    add("--seeds", metavar="N", nargs="+", type=seed, default=(), help="default: the protocol's")
     add("--body", metavar="ID", help="gait: which train body (default: where all walk best)")
     add("--heading", metavar="H", help="friction: held or free (default: held)")
-    add(
-        "--friction-rule",
-        metavar="R",
-        help="friction: two-state, dynamic, static or mean (default: the task's, two-state)",
-    )
+    text = "friction: two-state, dynamic, static or mean (default: the task's, two-state)"
+    add("--friction-rule", metavar="R", help=text)
     add("--robot-source", metavar="S", help="friction: built-in or menagerie (default: built-in)")
     add("--out", metavar="DIR", type=Path, help="default: a new folder under studies/")
     add("--dry-run", action="store_true", help="show the runs and stop")
     add("--resume", metavar="DIR", type=Path, help="continue a stopped study")
-    study_scaling.add_options(parser)
+    _add_scaling(parser)
     parser.epilog = (
         "Further options are those of 'gmc-bench run', e.g. --morphologies, --env-steps, "
         f"--threads, and hold for every run.\n\n{parser.epilog}"
     )
     parser.set_defaults(execute=execute, parser=parser)
+
+
+def _add_scaling(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the study 'scaling', whose networks are not trained")
+    add = group.add_argument
+    text = "tokens per body, numbers or 8..1024 for powers of two (default: 8..1024)"
+    add("--tokens", metavar="L", type=_sizes(_powers_of_two), help=text, nargs="+")
+    text = (
+        "bodies of a set, numbers or 1..10000 for 1, 3, 10, 30, ... (default: 1 10 100 300 1000 "
+        "3000 10000)"
+    )
+    add("--bodies", metavar="M", type=_sizes(_steps_of_three), help=text, nargs="+")
+    text = "memory, bodies, time (default: all, in this order)"
+    add("--part", metavar="P", help=text, nargs="+")
+    span = seconds(zero=False)
+    add("--seconds", metavar="S", type=span, help="on the repeats of each time (default: 0.5)")
+    text = "process memory of one measurement; beyond it there is none (default: 4)"
+    add("--max-gib", metavar="G", type=_positive, help=text)
+    text = "time of one measurement; beyond it there is none (default: 120)"
+    add("--max-seconds", metavar="S", type=span, help=text)
 
 
 def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
@@ -110,84 +101,34 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         rows = [[study.id, study.question] for study in STUDIES.values()]
         say(table(("study", "question"), [*rows, [scaling.NAME, scaling.QUESTION]]))
         return 0
-    if parsed.name == study_scaling.NAME:
-        return study_scaling.execute(parsed, unknown)
-    study_scaling.reject_options(parsed, parsed.name)
-    request = _request(parsed, unknown)
-    from gmc_bench.cli.run import preview
-    from gmc_bench.cli.study_plan import plan_study
-
-    sweep, planned = plan_study(request, parsed.out)
+    if parsed.name == scaling.NAME:
+        return _scaling(parsed, unknown)
+    for name in _OF_SCALING:
+        if getattr(parsed, name) is not None:
+            raise ConfigError(
+                f"--{name.replace('_', '-')} is for the study {scaling.NAME!r}, got it for "
+                f"{parsed.name!r}"
+            )
+    study = _plan(parsed, unknown)
     if parsed.dry_run:
-        return preview(sweep)
-    from gmc_bench.cli.study_results import require_measurable
-    from gmc_bench.training.run_folder import new_folder
+        from gmc_bench.cli.run import preview
 
-    require_measurable(request, planned, sweep.resolved[0].bodies)
-    sweep.path = sweep.path or new_folder(Path("studies"), _folder_name(request, planned))
-    with sweep.locked(create=True):
-        return _run(request, planned, sweep, sweep.run)
+        return preview(study.sweep)
+    return _run(study, study.run)
 
 
-def _request(parsed: argparse.Namespace, words: list[str]) -> "Request":
-    from gmc_bench.cli.study_plan import Request
-    from gmc_bench.experiments.method import full_name, load_method
-    from gmc_bench.studies.catalogue import get_study
+def _plan(parsed: argparse.Namespace, words: list[str]) -> "StudyRun":
+    from gmc_bench.studies.request import Request
 
-    study = get_study(parsed.name)
-    for word in words:
-        name = word.partition("=")[0]
-        if name in _OURS or name.startswith("--model."):
-            raise ConfigError(
-                f"a study decides {name!r} itself, so that its variants differ in nothing else; "
-                f"leave it out" + ("; use --seeds" if name == "--seed" else "")
-            )
-    methods = parsed.method or [*study.methods, "recmorph"][:1]
-    for method in methods:
-        study.require_method(load_method(method).id)
-    if len(methods) > 1 and not study.many_methods:
-        raise ConfigError(
-            f"the study {study.id!r} is about one method, got --method {' '.join(methods)}; give "
-            f"one, or run it once for each"
-        )
-    for option, wanted in _OF_ONE_STUDY.items():
-        if getattr(parsed, option) is not None and study.measure != wanted:
-            raise ConfigError(
-                f"--{option.replace('_', '-')} is for the study {wanted!r}, got it for {study.id!r}"
-            )
-    return Request(
-        study=study,
-        # Variants are named after them, also where a study is continued from another folder.
-        method=full_name(methods[0]) if study.many_methods else methods[0],
-        others=tuple(full_name(method) for method in methods[1:]),
-        against=parsed.against,
-        suite=parsed.suite or study.suite,
-        protocol=parsed.protocol,
-        tasks=tuple(parsed.task),
-        seeds=tuple(dict.fromkeys(parsed.seeds)),
-        body=parsed.body,
-        friction=_friction(parsed),
-        words=tuple(words),
-    )
+    options = {name: getattr(parsed, name) for name in _OPTIONS}
+    request = Request.make(parsed.name, parsed.method, **options)
+    from gmc_bench.cli.run import specs_of
+    from gmc_bench.studies.study_run import StudyRun
 
-
-def _friction(parsed: argparse.Namespace) -> "FrictionOptions":
-    from gmc_bench.evaluation.friction_options import FrictionOptions
-
-    given = {
-        "heading": parsed.heading,
-        "rule": parsed.friction_rule,
-        "robots": parsed.robot_source,
-    }
-    return FrictionOptions(**{name: value for name, value in given.items() if value is not None})
-
-
-def _folder_name(request: "Request", planned: "list[PlannedArm]") -> str:
-    from gmc_bench.experiments.method import load_method
-
-    config = planned[0].config
-    method = load_method(request.method).id
-    return f"{request.study.id}_{method}_{config.protocol.name}_{config.morphologies}"
+    shared = ["--method", request.methods[0], "--suite", parsed.suite or request.study.suite]
+    shared += ["--protocol", parsed.protocol] if parsed.protocol else []
+    (base, *_), _ = specs_of([*shared, *words])
+    return StudyRun.plan(request, base, tasks=parsed.task, seeds=parsed.seeds, out=parsed.out)
 
 
 def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
@@ -201,28 +142,113 @@ def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     from gmc_bench.studies import scaling
 
     if (parsed.resume / scaling.SETTINGS).is_file():
-        return study_scaling.resume(parsed.resume)
-    from gmc_bench.experiments.sweep import Sweep
+        from gmc_bench.studies.scaling_study import read_request
 
-    sweep = Sweep.open(parsed.resume)
-    with sweep.locked():
-        from gmc_bench.cli.study_plan import STUDY, match, read_request
+        return _run_scaling(read_request(parsed.resume), parsed.resume)
+    from gmc_bench.studies.study_run import StudyRun
 
-        request = read_request(parsed.resume / STUDY)
-        return _run(request, match(request, sweep), sweep, sweep.resume)
+    study = StudyRun.open(parsed.resume)
+    return _run(study, study.resume)
 
 
-def _run(
-    request: "Request",
-    planned: "list[PlannedArm]",
-    sweep: "Sweep",
-    finish: "Callable[[], SweepResult]",
-) -> int:
-    from gmc_bench.cli import study_results
+def _run(study: "StudyRun", finish: "Callable[[], StudyResult]") -> int:
     from gmc_bench.cli.display import Display
 
-    with Display(again=f"gmc-bench study --resume {sweep.path}") as display:
-        sweep.subscribe(display)
+    with Display(f"gmc-bench study --resume {study.path}") as display:
+        study.subscribe(display)
         result = finish()
-        study_results.finish(request, planned, result.records, sweep)
+    definition, path = study.request.study, study.path
+    for text in result.notes:
+        note(text)
+    name, main = next(iter(result.tables.items()))
+    say(f"\n{definition.title}: {definition.question}\n")
+    say(f"{table(main.headings, main.rows)}\n")
+    for text in main.notes:
+        if not text.startswith(definition.question):
+            say(text)
+    say(f"table    {path / f'{name}.md'}, {path / f'{name}.csv'}")
+    for picture in result.pictures:
+        say(f"picture  {picture}")
     return 1 if result.failures else 0
+
+
+def _scaling(parsed: argparse.Namespace, unknown: list[str]) -> int:
+    parsed.parser.reject_unknown(unknown)
+    for name in _OF_RUNS:
+        if getattr(parsed, name):
+            raise ConfigError(
+                f"the study 'scaling' trains nothing, got --{name}; leave it out, and use "
+                f"--method, --tokens and --bodies"
+            )
+    from gmc_bench.studies.scaling_study import ScalingRequest, plan
+    from gmc_bench.suites import SUITES
+    from gmc_bench.training.run_folder import new_folder
+
+    given = {name: value for name in _OF_SCALING if (value := getattr(parsed, name)) is not None}
+    for name in {"tokens", "bodies"} & given.keys():
+        given[name] = sorted({size for sizes in given[name] for size in sizes})
+    if "part" in given:
+        given["parts"] = given.pop("part")
+    preset = SUITES.load("unimal").protocol(parsed.protocol).preset
+    request = ScalingRequest.make(parsed.method, preset=preset, **given)
+    if not parsed.dry_run:
+        path = parsed.out or new_folder(Path("studies"), f"scaling_{preset}")
+        return _run_scaling(request, path)
+    counts: dict[tuple[str, str], list[str]] = {}
+    for place in (place for batch in plan(request) for place in batch):
+        counts.setdefault((place.method or "-", place.item.kind), []).append(str(place.item.size))
+    rows = [(*names, " ".join(sizes)) for names, sizes in counts.items()]
+    say(table(("method", "measurement", "sizes"), rows))
+    return 0
+
+
+def _run_scaling(request: "ScalingRequest", path: Path) -> int:
+    from gmc_bench.cli.display import Display
+    from gmc_bench.studies import scaling_study as study
+    from gmc_bench.studies.scaling import AXES, QUESTION
+    from gmc_bench.studies.scaling_table import exponent_table
+
+    with Display(f"gmc-bench study --resume {path}") as display:
+        found = study.run(request, path, display)
+    for axis in AXES:
+        if found.sizes(axis):
+            exponents = exponent_table(found, axis)
+            shown = table(exponents.headings, exponents.rows)
+            say("\n\n".join([exponents.title, shown, *exponents.notes]) + "\n")
+    say(f"{QUESTION} {path / study.TABLE}")
+    return 0
+
+
+def _powers_of_two(high: int) -> Iterable[int]:
+    return (2**power for power in range(high.bit_length()))
+
+
+def _steps_of_three(high: int) -> Iterable[int]:
+    return (digit * 10**power for power in range(len(str(high))) for digit in (1, 3))
+
+
+def _sizes(steps: Callable[[int], Iterable[int]]) -> Callable[[str], list[int]]:
+    """Return a converter for a number, or for `LOW..HIGH`: both ends and the steps between."""
+
+    def convert(text: str) -> list[int]:
+        ends = text.split("..")
+        if len(ends) > 2 or not all(end.isdecimal() for end in ends):
+            raise argparse.ArgumentTypeError(f"must be numbers like 64 or 8..1024, got {text!r}")
+        low, high = int(ends[0]), int(ends[-1])
+        if not 1 <= low <= high:
+            raise argparse.ArgumentTypeError(
+                f"must be at least 1, the smaller number first, got {text!r}"
+            )
+        return sorted({low, high} | {size for size in steps(high) if low < size < high})
+
+    return convert
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a positive number of GiB, got {text!r}")
+    return value

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gmc_bench.core.table import Table
 from gmc_bench.deployment.loop import COMPLETED_SHARE, TrialResult
 from gmc_bench.deployment.trials import RAMP_SECONDS, Conditions, Trial
 from gmc_bench.robots import get_robot
@@ -72,16 +73,12 @@ def table_rows(attempts: Sequence[Attempt]) -> list[tuple[str, ...]]:
     return rows
 
 
-def to_markdown(
+def make_table(
     attempts: Sequence[Attempt], realtime: bool, seconds: float, *, hold_heading: bool = True
-) -> str:
+) -> Table:
     """Return the table with what it means."""
-    lines = ["# Virtual deployment", "", DISCLAIMER, ""]
-    lines.append(f"| {' | '.join(HEADINGS)} |")
-    lines.append("| --- | --- | ---: | ---: | ---: |")
-    lines += [f"| {' | '.join(row)} |" for row in table_rows(attempts)]
-    lines += [
-        "",
+    notes = (
+        DISCLAIMER,
         f"A trial of {seconds:g} s succeeds without a fall, without an emergency stop, and with a "
         f"mean velocity along the command of at least {COMPLETED_SHARE:.0%} of it. "
         f"{_HEADINGS[hold_heading]}",
@@ -91,14 +88,8 @@ def to_markdown(
         f"{sum(a.result.deadline_misses for a in attempts)} of "
         f"{sum(a.result.steps for a in attempts)}"
         f"{'' if realtime else ' (not run in real time)'}.",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def to_csv(attempts: Sequence[Attempt]) -> str:
-    """Return the table as comma-separated values."""
-    return "\n".join(",".join(row) for row in (HEADINGS, *table_rows(attempts))) + "\n"
+    )
+    return Table(HEADINGS, table_rows(attempts), "Virtual deployment", notes)
 
 
 def to_dict(

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gmc_bench.core.errors import UnknownNameError, did_you_mean
 from gmc_bench.core.types import Vec3
 from gmc_bench.robots.friction import FRICTION_PAIRS, FrictionPair
 from gmc_bench.robots.schema import LEGS
@@ -67,17 +66,6 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
     }
 )
 """Robots and settings are the paper's; commands and what the settings mean are chosen here."""
-
-
-def get_trial(name: str) -> Trial:
-    """Return a kind of trial by id.
-
-    Raises:
-        UnknownNameError: there is none of that name.
-    """
-    if name not in TRIALS:
-        raise UnknownNameError(f"unknown trial {name!r}{did_you_mean(name, TRIALS)}")
-    return TRIALS[name]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,20 +132,4 @@ def draw_conditions(trial: Trial, seed: int, number: int, *, timestep: float = 0
         velocity_bias=(float(bias[0]), float(bias[1]), float(bias[2])),
         observation_noise=1.0,
         sensor_seed=int(rng.integers(2**32)),
-    )
-
-
-def undisturbed(trial: Trial) -> Conditions:
-    """Return conditions without noise, delay or errors, on flat ground of nominal friction."""
-    return Conditions(
-        floor="flat",
-        friction=(FRICTION_PAIRS["nominal"],) * len(LEGS),
-        foot_growth=0.0,
-        foot_softness=1.0,
-        strength=1.0,
-        base_mass=1.0,
-        latency=0.0,
-        velocity_bias=(0.0, 0.0, 0.0),
-        observation_noise=0.0,
-        sensor_seed=0,
     )

@@ -182,3 +182,24 @@ class Listeners:
                 self._listeners.remove(listener)
 
         return unsubscribe
+
+
+def counter(
+    listener: Listener, what: str, unit: str, total: int | None = None
+) -> Callable[..., None]:
+    """Return what tells a listener of so much more that is done, by default one more.
+
+    Args:
+        listener: is told by `Progress`.
+        what: is going on.
+        unit: what is counted.
+        total: when it will be done, if anybody knows.
+    """
+    done = 0
+
+    def advance(more: int = 1) -> None:
+        nonlocal done
+        done += more
+        listener(Progress(what, done, total, unit))
+
+    return advance

@@ -1,7 +1,7 @@
 """One picture per body of a set, and a sheet with all of them."""
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,12 +10,15 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont, UnidentifiedImageError
 
 from gmc_bench.bodies.schema import Morphology
+from gmc_bench.bodies.sets import load_limb_bodies
 from gmc_bench.core.errors import StorageError
 from gmc_bench.core.types import Array
 from gmc_bench.envs.core import EnvironmentCore
+from gmc_bench.experiments.events import Listener, counter
 from gmc_bench.records.store import write_atomic
 from gmc_bench.rendering.camera import View, fit_distance, outline
 from gmc_bench.rendering.canvas import Canvas
+from gmc_bench.rendering.episode import no_such_body
 from gmc_bench.rendering.ground import copy_terrain, ground_height, put_terrain
 from gmc_bench.rendering.scene import FIELD_OF_VIEW, SQUARE, drawing_model, lower, rest_state
 from gmc_bench.rendering.sight import Trace
@@ -99,6 +102,29 @@ def draw_start(morphology: Morphology, task: Task, seed: int, canvas: Canvas) ->
     return canvas.draw(data, ground + TASK_AHEAD * ahead, TASK_DISTANCE, view, tiles)
 
 
+def choose_bodies(
+    set_id: str, split: str | None = None, name: str | None = None
+) -> tuple[str, list[Morphology]]:
+    """Return the full id of a set of limbs, and the bodies of it that are to be drawn.
+
+    Args:
+        set_id: the set.
+        split: only this; by default both.
+        name: only this body.
+
+    Raises:
+        UnknownNameError: there is no such set or body.
+        MorphologySetError: the set cannot be had here, or holds quadrupeds.
+    """
+    bodies = load_limb_bodies(set_id)
+    splits = (split,) if split else ("train", "test")
+    chosen = [body for part in splits for body in bodies.split(part)]
+    found = [body for body in chosen if name in (None, body.name)]
+    if not found and name is not None:
+        raise no_such_body(name, splits, bodies.id, [body.name for body in chosen])
+    return bodies.id, found
+
+
 def write_stills(
     bodies: Sequence[Morphology],
     folder: Path,
@@ -106,7 +132,7 @@ def write_stills(
     *,
     task: Task | None = None,
     seed: int = 1,
-    on_body: Callable[[], None] | None = None,
+    listener: Listener = lambda _: None,
 ) -> StillsReport:
     """Write a picture of every body that has none yet, and the sheet of all.
 
@@ -119,14 +145,14 @@ def write_stills(
         size: width and height, pixels. A file of another size is drawn again.
         task: draw the bodies where its episodes begin; by default on a bare floor.
         seed: of the task's random terrain.
-        on_body: called after each body.
+        listener: told of every body.
 
     Raises:
         ConfigError: nothing can be drawn on this machine.
         MorphologyError: a body cannot be simulated.
         StorageError: a file cannot be written.
     """
-    drawn = 0
+    drawn, advance = 0, counter(listener, "stills", "body", len(bodies))
     suffix = f"_{task.id}_{seed}" if task else ""
     paths = [folder / f"{body.digest}{suffix}.png" for body in bodies]
     with Canvas(*size) as canvas:
@@ -135,8 +161,7 @@ def write_stills(
                 found = draw_start(body, task, seed, canvas) if task else draw_still(body, canvas)
                 write_atomic(path, _png(Image.fromarray(found)))
                 drawn += 1
-            if on_body:
-                on_body()
+            advance()
     sheet = folder / SHEET
     write_atomic(sheet, _png(_contact_sheet(bodies, paths, size)))
     return StillsReport(folder, drawn, len(bodies) - drawn, sheet)

@@ -2,7 +2,6 @@
 
 from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.studies.schema import Arm, Study
-from gmc_bench.tokens.config import TokenConfig
 
 _YES, _NO = "yes", "-"
 
@@ -35,8 +34,8 @@ ORDERING = Study(
     question="Does the order in which limbs are read matter?",
     arms=(
         Arm(name="dfs", label="Depth first"),
-        Arm(name="bfs", label="Breadth first", tokens=TokenConfig(order="bfs")),
-        Arm(name="random", label="Random", tokens=TokenConfig(order="random")),
+        Arm(name="bfs", label="Breadth first", settings={"tokens.order": "bfs"}),
+        Arm(name="random", label="Random", settings={"tokens.order": "random"}),
     ),
     source="The RecMorph paper, Fig. 7 (curves only). A random order is drawn once per body, the "
     "torso included; which of these the paper does is not said.",
@@ -51,7 +50,7 @@ SIBLINGS = Study(
         Arm(
             name="permuted",
             label="P",
-            tokens=TokenConfig(order="siblings"),
+            settings={"tokens.order": "siblings"},
             parts={"Trained on": "a sibling order drawn for each episode"},
         ),
     ),
@@ -70,7 +69,7 @@ ATTRIBUTES = Study(
         Arm(
             name="hardware",
             label="Topology attributes removed",
-            tokens=TokenConfig(attributes="hardware"),
+            settings={"tokens.attributes": "hardware"},
             parts={"Features per limb": "32"},
         ),
     ),
@@ -92,7 +91,7 @@ def _cells() -> tuple[Arm, ...]:
             name=f"{name}-{blocks}",
             label=f"{title}, {blocks} blocks",
             method=method,
-            settings={"num_blocks": blocks},
+            settings={"model.num_blocks": blocks},
             parts={"Cell": title, "Blocks": str(blocks)},
         )
         for blocks in (2, 4)

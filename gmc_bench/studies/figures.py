@@ -125,12 +125,3 @@ def _panels(
         columns=columns,
         finish=lambda figure: figure.suptitle(title),
     )
-
-
-FIGURES: dict[str, Callable[[Study, Sequence[Outcome]], bytes]] = {
-    "training": draw_curves,
-    "siblings": draw_siblings,
-    "representation": draw_probes,
-    "friction": draw_friction,
-}
-"""By what a study measures."""

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from gmc_bench.core.config import to_dict
 from gmc_bench.core.errors import ConfigError, did_you_mean
-from gmc_bench.tokens.config import TokenConfig
 
 Measure = Literal["training", "siblings", "representation", "gait", "friction"]
 
@@ -24,17 +22,9 @@ class Arm:
     preset_suffix: str = ""
     """Added to the name of the protocol's preset, e.g. `-plain`."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the method that differ from the preset."""
-    tokens: TokenConfig = field(default_factory=TokenConfig)
-    """How bodies are shown."""
+    """What differs from the preset, by dotted name: `model.width`, `tokens.order`."""
     parts: Mapping[str, str] = field(default_factory=dict)
     """What sets the variant apart, by column; for readers."""
-
-    @property
-    def token_changes(self) -> dict[str, Any]:
-        """Settings of `tokens` that are not the benchmark's."""
-        usual = to_dict(TokenConfig())
-        return {name: value for name, value in to_dict(self.tokens).items() if value != usual[name]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +47,7 @@ class Study:
     """Whether it can be asked for several methods at once; each is then a variant, beside those
     that the arms name."""
     measure: Measure = "training"
-    """What is done with the trained policies."""
+    """What is done with the trained policies, see `gmc_bench.studies.measurements`."""
     published_label: str = ""
     """LaTeX label of the paper's table of the same question; empty where numbers were not
     printed."""

@@ -1,6 +1,6 @@
 """The table of a study: our numbers, and the paper's in columns of their own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from gmc_bench.leaderboard.published import PublishedScore, published_scores
 from gmc_bench.studies import outcome as read
 from gmc_bench.studies.outcome import Number, Outcome, summarize
 from gmc_bench.studies.schema import Arm, Study
+from gmc_bench.suites.schema import short_name
 
 INCOMPLETE = "incomplete"
 NONE = "-"
@@ -124,6 +125,38 @@ def probe_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
     return Table(headings, rows, study.title, _notes(study))
 
 
+_GAIT_NOTE = (
+    "One episode of mean actions per policy, the first of its evaluation. Regularity is the "
+    "autocorrelation of the joint angles one stride apart, the duty factor the share of control "
+    "steps in which a limb that ever touches the ground does so. One episode on one body is an "
+    "illustration, not a comparison of methods."
+)
+GAIT_NUMBERS = {
+    "Return": "episode_return",
+    "Speed (m/s)": "speed",
+    "Stride frequency (Hz)": "stride_frequency",
+    "Regularity": "regularity",
+    "Mean duty factor": "duty_factor",
+    "Phase coherence": "phase_coherence",
+}
+"""Heading and name in what was measured."""
+
+
+def gait_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
+    """Return a row per finished run: how it moves the body that all are shown on."""
+    rows = [
+        (
+            short_name(run.task), str(run.seed), run.measured["body"], run.record.method,
+            *(NONE if value is None else f"{value:,.2f}"
+              for value in map(run.measured.get, GAIT_NUMBERS.values())),
+        )
+        for run in outcomes
+        if run.record is not None
+    ]  # fmt: skip
+    headings = ("Task", "Seed", "Body", "Method", *GAIT_NUMBERS)
+    return Table(headings, rows, study.title, (_GAIT_NOTE,))
+
+
 def _minus(first: Number, second: Number) -> Number:
     def difference(outcome: Outcome) -> float | None:
         values = first(outcome), second(outcome)
@@ -205,11 +238,3 @@ def _notes(study: Study) -> tuple[str, ...]:
             f"longer training, and must not be compared with ours number by number. {first.note}"
         )
     return tuple(notes)
-
-
-TABLES: dict[str, Callable[[Study, Sequence[Outcome]], Table]] = {
-    "training": training_table,
-    "siblings": sibling_table,
-    "representation": probe_table,
-}
-"""By what a study measures."""

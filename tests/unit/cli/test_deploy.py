@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gmc_bench.cli.deploy import _wants_video
+from gmc_bench.deployment.deploy import wants_video
 
 RUN = (
     "run", "--method", "recmorph", "--suite", "quadruped-friction", "--protocol", "smoke",
@@ -106,7 +106,7 @@ def test_which_trials_are_shown():
         shown = set()
         chosen[which] = []
         for number, succeeded in enumerate(outcomes):
-            if _wants_video(which, attempt(number, succeeded), shown):
+            if wants_video(which, attempt(number, succeeded), shown):
                 shown.add(succeeded)
                 chosen[which].append(number)
     assert chosen == {None: [], "first": [0, 2], "failed": [2, 3], "all": [0, 1, 2, 3]}

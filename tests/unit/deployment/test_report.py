@@ -5,11 +5,10 @@ from gmc_bench.deployment.loop import Timing, TrialResult
 from gmc_bench.deployment.report import (
     DISCLAIMER,
     Attempt,
+    make_table,
     success_interval,
     table_rows,
-    to_csv,
     to_dict,
-    to_markdown,
 )
 from gmc_bench.deployment.trials import TRIALS, draw_conditions
 from gmc_bench.robots.bodies import BUILT_IN
@@ -35,8 +34,11 @@ def test_rows_are_the_papers():
     rows = table_rows(found)
     assert rows[0] == ("Go2", "forward walking", "2", "1/2", "10/10")
     assert rows[1][2:] == ("1", "1/1", "-")  # not in the paper
-    assert to_csv(found).splitlines()[0] == "Robot,Setting,Trials,Success,Published (hardware)"
-    text = to_markdown(found, True, 15.0)
+    assert (
+        make_table(found, True, 15.0).to_csv().splitlines()[0]
+        == "Robot,Setting,Trials,Success,Published (hardware)"
+    )
+    text = make_table(found, True, 15.0).to_markdown()
     assert DISCLAIMER in text
     assert "max 3.00 ms" in text
     assert "missed: 1 of 2250." in text
@@ -61,11 +63,14 @@ def test_intervals():
 
 def test_what_was_simulated_and_whether_headings_were_held_is_said():
     ours = [attempt(0, "success")]
-    assert "model files" not in to_markdown(ours, False, 15.0)
-    assert "Nothing corrects the heading." in to_markdown(ours, False, 15.0, hold_heading=False)
+    assert "model files" not in make_table(ours, False, 15.0).to_markdown()
+    text = make_table(ours, False, 15.0, hold_heading=False).to_markdown()
+    assert "Nothing corrects the heading." in text
     assert to_dict(ours, {}, False, 15.0, hold_heading=False)["heading"] == "free"
     found = [attempt(0, "success", origin="go2.xml (sha256 12ab)")]
-    assert "other model files: go2: go2.xml (sha256 12ab)." in to_markdown(found, False, 15.0)
+    assert (
+        "other model files: go2: go2.xml (sha256 12ab)." in make_table(found, False, 15.0).notes[2]
+    )
     content = to_dict(found, {}, False, 15.0)
     assert (content["heading"], content["trials"][0]["robot_origin"]) == (
         "held", "go2.xml (sha256 12ab)",

@@ -1,0 +1,200 @@
+"""Virtual deployment: a policy on simulated robots, in trials like the paper's."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gmc_bench.core.errors import ConfigError, StorageError, did_you_mean
+from gmc_bench.deployment import report
+from gmc_bench.deployment.loop import run_trial
+from gmc_bench.deployment.policies import RobotPolicy
+from gmc_bench.deployment.report import Attempt
+from gmc_bench.deployment.robot import SimulatedRobot
+from gmc_bench.deployment.trained import SUFFIX, open_policy
+from gmc_bench.deployment.trials import NUM_TRIALS, SECONDS, TRIALS, Trial, draw_conditions
+from gmc_bench.envs.velocity_core import compile_grounds
+from gmc_bench.experiments.events import Listener, counter
+from gmc_bench.records.store import sealed, write_atomic
+from gmc_bench.rendering.episode import require_video
+from gmc_bench.rendering.robots import film_of_robot
+from gmc_bench.rendering.video import VideoSettings, write_video
+from gmc_bench.robots import get_robot
+from gmc_bench.robots.bodies import RobotBody
+from gmc_bench.robots.menagerie import ROBOT_SOURCES, RobotSource, bodies_from
+from gmc_bench.robots.model import CompiledRobot
+from gmc_bench.tasks.velocity import VelocityTask
+from gmc_bench.training.run_folder import new_folder
+
+ALL = "all"
+Videos = Literal["first", "failed", "all"]
+"""Of the first trial of each kind and the first that fails, of all that fail, or of all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeployOptions:
+    """Which trials are run, and how."""
+
+    trial: str = ALL
+    """Kind, or all of the paper's."""
+    robot: str | None = None
+    """For one kind of trial; `None` is the paper's."""
+    trials: int = NUM_TRIALS
+    """Of each kind."""
+    seconds: float = SECONDS
+    """Length of a trial."""
+    seed: int = 1
+    """Of disturbances."""
+    realtime: bool = True
+    """Whether to keep to the wall clock."""
+    hold_heading: bool = True
+    """Whether the operator turns robots back to where they headed."""
+    robot_source: str = "built-in"
+    """Whose bodies are simulated."""
+    video: Videos | None = None
+
+    def kinds(self) -> list[Trial]:
+        """Return the kinds of trials.
+
+        Raises:
+            ConfigError: there is no such trial, or a robot was given for all.
+            UnknownNameError: there is no such robot.
+        """
+        if self.trial != ALL:
+            if self.robot is not None:
+                get_robot(self.robot)
+            if self.trial not in TRIALS:
+                close = did_you_mean(self.trial, [*TRIALS, ALL])
+                raise ConfigError(f"unknown trial {self.trial!r}{close}")
+            return [TRIALS[self.trial]]
+        if self.robot is not None:
+            raise ConfigError(
+                "--robot was given with all trials, which have robots of their own; add --trial "
+                "TRIAL"
+            )
+        return list(TRIALS.values())
+
+    def bodies(self) -> dict[str, RobotBody]:
+        """Return the bodies of the robots by name.
+
+        Raises:
+            ConfigError: there is no such source, or its package is missing.
+            MorphologyError: a robot's file does not fit.
+        """
+        if self.robot_source not in ROBOT_SOURCES:
+            raise ConfigError(
+                f"unknown robot source {self.robot_source!r}"
+                f"{did_you_mean(self.robot_source, ROBOT_SOURCES)}"
+            )
+        source: RobotSource = self.robot_source
+        names = dict.fromkeys(self.robot or trial.robot for trial in self.kinds())
+        ours = [RobotBody(get_robot(name)) for name in names]
+        return dict(zip(names, bodies_from(source, ours), strict=True))
+
+
+def deploy(
+    path: Path,
+    options: DeployOptions,
+    out: Path | None = None,
+    *,
+    listener: Listener = lambda _: None,
+) -> tuple[Path, list[Attempt]]:
+    """Run trials, and write a report of them.
+
+    Args:
+        path: a finished run, or a file of `export_run`.
+        options: which trials.
+        out: folder of the report; by default a new one beside the policy.
+        listener: told of progress.
+
+    Returns:
+        The folder, and all trials.
+
+    Raises:
+        GmcBenchError: an option does not fit, the policy cannot be read, or a file not written.
+    """
+    bodies = options.bodies()
+    if options.video:
+        require_video()
+    policy, task = open_policy(path)
+    for name in bodies:
+        policy.manifest.robot(name)
+    exported = path.suffix == SUFFIX
+    place = (path.parent, f"{path.stem}_deploy") if exported else (path, "deploy")
+    folder = out or new_folder(*place)
+    attempts = _run(options, policy, task, bodies, folder, listener)
+    _write(folder, attempts, policy, options)
+    return folder, attempts
+
+
+def _run(
+    options: DeployOptions,
+    policy: RobotPolicy,
+    task: VelocityTask,
+    bodies: dict[str, RobotBody],
+    folder: Path,
+    listener: Listener,
+) -> list[Attempt]:
+    attempts: list[Attempt] = []
+    kinds, rate = options.kinds(), policy.manifest.rate
+    total = len(kinds) * options.trials * round(options.seconds * rate)
+    advance = counter(listener, "deploy", "step", total)
+    for trial in kinds:
+        name = options.robot or trial.robot
+        grounds = compile_grounds([bodies[name]], task)
+        shown: set[bool] = set()
+        for number in range(options.trials):
+            conditions = draw_conditions(trial, options.seed, number)
+            ground = grounds[conditions.floor == "micro-rough"]
+            robot = SimulatedRobot(ground, policy.manifest.robot(name), conditions)
+            result = run_trial(
+                robot, policy, trial, task, seconds=options.seconds, realtime=options.realtime,
+                hold_heading=options.hold_heading, on_step=advance,
+            )  # fmt: skip
+            attempt = Attempt(
+                trial=trial, robot=name, number=number, seed=options.seed,
+                conditions=conditions, result=result, origin=bodies[name].origin,
+            )  # fmt: skip
+            attempts.append(attempt)
+            if wants_video(options.video, attempt, shown):
+                shown.add(result.succeeded)
+                _video(folder, attempt, ground, rate)
+    return attempts
+
+
+def wants_video(which: Videos | None, attempt: Attempt, shown: set[bool]) -> bool:
+    """Return whether a trial is shown.
+
+    Args:
+        which: trials that are asked for.
+        attempt: the trial.
+        shown: whether trials of this kind that failed, or succeeded, have been shown.
+    """
+    succeeded = attempt.result.succeeded
+    if which == "first":
+        return attempt.number == 0 or (not succeeded and False not in shown)
+    return which == "all" or (which == "failed" and not succeeded)
+
+
+def _video(folder: Path, attempt: Attempt, ground: CompiledRobot, rate: float) -> None:
+    number, result = attempt.number + 1, attempt.result
+    path = folder / "videos" / f"{attempt.trial.id}_{attempt.robot}_{number}.mp4"
+    title = f"{attempt.robot}, {attempt.trial.setting}, trial {number} (simulated)"
+    film = film_of_robot(ground, result.states, 1.0 / rate, title, ending=result.outcome)
+    write_video(path, film, VideoSettings())
+
+
+def _write(
+    folder: Path, attempts: list[Attempt], policy: RobotPolicy, options: DeployOptions
+) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"cannot create {folder}: {error.strerror}; choose another --out"
+        ) from error
+    held, clock = options.hold_heading, (options.realtime, options.seconds)
+    table = report.make_table(attempts, *clock, hold_heading=held)
+    content = report.to_dict(attempts, policy.manifest.origin, *clock, hold_heading=held)
+    write_atomic(folder / "table.md", table.to_markdown().encode())
+    write_atomic(folder / "table.csv", table.to_csv().encode())
+    write_atomic(folder / "deploy.json", sealed(content))

@@ -1,0 +1,146 @@
+"""Trained quadruped policies from disk: a finished run, or its exported file."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+import gmc_bench
+from gmc_bench.core.errors import ConfigError, PluginError
+from gmc_bench.deployment.export import export_onnx, load_package
+from gmc_bench.deployment.graph import PolicyGraph
+from gmc_bench.deployment.interface import Manifest, make_manifest
+from gmc_bench.deployment.policies import (
+    OnnxPolicy,
+    RobotPolicy,
+    TorchPolicy,
+    largest_difference,
+)
+from gmc_bench.envs.cores import tabulate
+from gmc_bench.experiments.session import Session, load_trained, open_session
+from gmc_bench.policies.policy import Policy
+from gmc_bench.records.store import read_record
+from gmc_bench.robots.bodies import RobotBody
+from gmc_bench.tasks import TASKS
+from gmc_bench.tasks.velocity import VelocityTask
+from gmc_bench.tokens.table import MorphologyTable
+from gmc_bench.training.run_config import read_run_config
+from gmc_bench.training.run_folder import RunFolder
+
+SUFFIX = ".onnx"
+TOLERANCE = 1e-5
+"""How far actions of the file may be from the network's, in units of action."""
+NUM_CHECKED = 200
+"""Random observations that an exported policy is compared on."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedQuadrupeds:
+    """A finished run of the quadruped suite."""
+
+    policy: Policy
+    table: MorphologyTable
+    manifest: Manifest
+    task: VelocityTask
+
+
+def open_run(run_dir: Path) -> TrainedQuadrupeds:
+    """Load the policy of a finished run on quadrupeds.
+
+    Raises:
+        ConfigError: the run is about other bodies, or its networks run in bfloat16.
+        GmcBenchError: there is no such run, or its files are damaged.
+    """
+    folder = RunFolder(run_dir)
+    session = open_session(read_run_config(folder.config))
+    task = session.task
+    if not isinstance(task, VelocityTask):
+        raise ConfigError(
+            f"policies are deployed on quadrupeds, but this run's task is {task.id}; give a run "
+            f"of the suite 'quadruped-friction'"
+        )
+    if session.config.precision != "float32":
+        raise ConfigError(
+            f"policies are deployed in float32, but this run's networks work in "
+            f"{session.config.precision}; give a run with --precision float32"
+        )
+    record = read_record(folder.record) if folder.record.exists() else None
+    policy = load_trained(session, folder, record.weights_digest if record else None)
+    torch.set_num_threads(1)
+    table = tabulate(task, session.bodies.split("train"), session.spec)
+    weights = hashlib.sha256(folder.policy.read_bytes()).hexdigest()
+    manifest = _describe(session, task, policy, weights)
+    policy.model.cpu()
+    return TrainedQuadrupeds(policy, table, manifest, task)
+
+
+def _describe(session: Session, task: VelocityTask, policy: Policy, weights: str) -> Manifest:
+    config = session.config
+    statistics = hashlib.sha256()
+    for name, values in sorted(policy.normalizer.get_state().items()):
+        statistics.update(name.encode() + values.tobytes())
+    origin = {
+        "gmc_bench_version": gmc_bench.__version__,
+        "method": session.method.id,
+        "method_version": session.method.version,
+        "suite": config.suite,
+        "task": config.task,
+        "morphologies": config.morphologies,
+        "protocol": config.protocol.name,
+        "seed": config.seed,
+        "unofficial_reasons": list(config.unofficial_reasons),
+        "weights_digest": weights,
+        "statistics_digest": statistics.hexdigest(),
+    }
+    bodies = [body for body in session.bodies.split("train") if isinstance(body, RobotBody)]
+    return make_manifest(task, bodies, session.spec, origin)
+
+
+def open_policy(path: Path) -> tuple[RobotPolicy, VelocityTask]:
+    """Return the policy of a finished run, or of a file of `export_run`, and its task.
+
+    Raises:
+        ConfigError: it is not about quadrupeds.
+        GmcBenchError: it cannot be read.
+    """
+    if path.suffix != SUFFIX:
+        run = open_run(path)
+        return TorchPolicy(run.policy, run.table, run.manifest), run.task
+    exported = OnnxPolicy(path)
+    task = TASKS.get(str(exported.manifest.origin.get("task")))
+    if not isinstance(task, VelocityTask):
+        raise ConfigError(f"{path} is of the task {task.id}, which is not about quadrupeds")
+    return exported, task
+
+
+def export_run(run_dir: Path, path: Path) -> tuple[Manifest, float]:
+    """Write the policy of a finished run as ONNX, and compare the two.
+
+    Args:
+        run_dir: the run.
+        path: the file, which ends in `SUFFIX`.
+
+    Returns:
+        What the file says, and how far its actions are from the network's at most.
+
+    Raises:
+        ConfigError: the file has another ending, or packages are missing.
+        PluginError: the network cannot be written, or the file acts otherwise.
+        GmcBenchError: see `open_run`.
+    """
+    if path.suffix != SUFFIX:
+        raise ConfigError(f"--out is {path}; give a file that ends in {SUFFIX}")
+    run = open_run(run_dir)
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        load_package(package)  # what is missing is said before the long part
+    export_onnx(PolicyGraph(run.policy, run.table), run.manifest, path)
+    trained = TorchPolicy(run.policy, run.table, run.manifest)
+    apart = largest_difference(trained, OnnxPolicy(path), NUM_CHECKED)
+    if not apart <= TOLERANCE:
+        path.unlink()
+        raise PluginError(
+            f"actions of the exported policy differ by up to {apart:.1e} from the network's, "
+            f"expected at most {TOLERANCE:.0e}; deploy the run's folder instead"
+        )
+    return run.manifest, apart

@@ -1,0 +1,354 @@
+"""Measurements of studies: from finished runs to numbers, tables and pictures."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from gmc_bench.bodies.sets import load_morphologies
+from gmc_bench.core.errors import ConfigError, GmcBenchError, UnknownNameError, did_you_mean
+from gmc_bench.core.table import Table
+from gmc_bench.evaluation import friction
+from gmc_bench.evaluation.evaluate import EpisodeCounter, Evaluation
+from gmc_bench.evaluation.friction_metrics import READINGS, macro_average
+from gmc_bench.evaluation.one_episode import WantedEpisode
+from gmc_bench.experiments.events import Listener, counter
+from gmc_bench.experiments.experiment import Experiment
+from gmc_bench.experiments.resolve import threads_here
+from gmc_bench.experiments.scoring import evaluation_seed
+from gmc_bench.experiments.session import Session, limb_task, load_trained, make_policy
+from gmc_bench.nn.tap import offers_representations
+from gmc_bench.policies.policy import Policy
+from gmc_bench.records.schema import RunRecord
+from gmc_bench.robots.bodies import BUILT_IN
+from gmc_bench.robots.friction import FRICTION_PAIRS
+from gmc_bench.robots.menagerie import bodies_from
+from gmc_bench.studies import figures, friction_table, table
+from gmc_bench.studies.gait import SETTLING, Gait, gait_metrics, record_gait
+from gmc_bench.studies.outcome import Outcome
+from gmc_bench.studies.request import Request
+from gmc_bench.studies.schema import Arm, Study
+from gmc_bench.suites.schema import short_name
+from gmc_bench.tasks import TASKS
+from gmc_bench.tasks.velocity import VelocityTask
+from gmc_bench.training.run_config import RunConfig
+
+Draw = Callable[[Study, Sequence[Outcome]], bytes]
+Tables = Mapping[str, Callable[[Study, Sequence[Outcome]], Table]]
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A run of a study whose policy is there to be measured."""
+
+    name: str
+    arm: Arm
+    experiment: Experiment
+    record: RunRecord
+    folder: Path
+    """Of the study."""
+    listener: Listener
+    """Told of progress."""
+
+    @cached_property
+    def session(self) -> Session:
+        """Settings and bodies, on as many threads as there are here."""
+        session = self.experiment.session
+        threads = threads_here(session.config.threads)
+        return replace(session, config=replace(session.config, threads=threads))
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The trained policy."""
+        return load_trained(self.session, self.experiment.folder, self.record.weights_digest)
+
+    def count(self, what: str, unit: str, total: int | None = None) -> Callable[..., None]:
+        """Return what tells of so much more that is done."""
+        return counter(self.listener, f"{what} of {self.name}", unit, total)
+
+
+class Measurement:
+    """What a study does with its finished runs; this one reads their records alone."""
+
+    tables: ClassVar[Tables] = {"table": table.training_table}
+    """By name of their files; the first is the main one."""
+    figure: Draw | None = staticmethod(figures.draw_curves)
+    """Picture of all outcomes."""
+    measures = False
+    """Whether policies are measured beyond their records."""
+
+    def require(self, session: Session, request: Request) -> None:
+        """Raise unless a run can be measured, before it is trained.
+
+        Raises:
+            ConfigError: it cannot.
+        """
+
+    def setting(self, config: RunConfig, request: Request) -> dict[str, Any]:
+        """Return what decides the numbers beside the policy and the software."""
+        return {}
+
+    def measure(self, run: FinishedRun, request: Request) -> dict[str, Any]:
+        """Return the numbers of a policy."""
+        return {}
+
+    def compare(self, runs: Sequence[FinishedRun], request: Request) -> "Comparison":
+        """Return what takes several policies at once."""
+        return Comparison({}, [], [])
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was measured on several policies together."""
+
+    measured: dict[str, dict[str, Any]]
+    """Numbers by name of the run."""
+    pictures: list[Path]
+    notes: list[str]
+    """What could not be done."""
+
+
+class Siblings(Measurement):
+    """Returns under other orders of limbs' children."""
+
+    tables: ClassVar[Tables] = {"table": table.sibling_table}
+    figure: Draw | None = staticmethod(figures.draw_siblings)
+    measures = True
+
+    def measure(self, run: FinishedRun, request: Request) -> dict[str, Any]:
+        """Return what `score_sibling_orders` finds."""
+        from gmc_bench.studies.siblings import count_episodes, score_sibling_orders
+
+        config, task = run.session.config, run.session.task
+        bodies = run.session.bodies.split("train")
+        episodes = config.protocol.evaluation.episodes
+        total = episodes * len(bodies) + count_episodes(run.policy, task, bodies)
+        return score_sibling_orders(
+            run.policy,
+            task,
+            bodies,
+            episodes=episodes,
+            seed=evaluation_seed(config.seed, "train", "siblings"),
+            num_threads=config.threads,
+            observers=(EpisodeCounter(run.count("sibling orders", "episode", total)),),
+        )
+
+
+class Representation(Measurement):
+    """Linear probes of limbs' representations."""
+
+    tables: ClassVar[Tables] = {"table": table.probe_table}
+    figure: Draw | None = staticmethod(figures.draw_probes)
+    measures = True
+
+    def require(self, session: Session, request: Request) -> None:
+        """Raise unless the method shows representations."""
+        if not offers_representations(make_policy(session).actor):
+            raise ConfigError(
+                f"the method {session.method.id!r} shows no representations of limbs, which the "
+                f"study {request.study.id!r} is about; choose a method that has them (see "
+                f"docs/add-your-method.md)"
+            )
+
+    def measure(self, run: FinishedRun, request: Request) -> dict[str, Any]:
+        """Return what `probe` finds, and draw the principal components."""
+        from gmc_bench.studies.representation import collect, plot_pca, probe
+
+        config = run.session.config
+        features = collect(
+            run.policy,
+            run.session.task,
+            run.session.bodies.split("train"),
+            seed=evaluation_seed(config.seed, "train", "representation"),
+            num_threads=config.threads,
+            on_progress=run.count("features", "step"),
+        )
+        plot_pca(features, run.folder / MEASURED / f"{run.name}.png")
+        return asdict(probe(features, config.seed))
+
+
+class Friction(Measurement):
+    """Quadrupeds on three frictions."""
+
+    tables: ClassVar[Tables] = {
+        "table": friction_table.friction_table,
+        **friction_table.FRICTION_TABLES,
+    }
+    figure: Draw | None = staticmethod(figures.draw_friction)
+    measures = True
+
+    def require(self, session: Session, request: Request) -> None:
+        """Raise unless the run is about quadrupeds that can be had."""
+        self.setting(session.config, request)
+
+    def setting(self, config: RunConfig, request: Request) -> dict[str, Any]:
+        """Return how the policy of a run is measured: protocol, size, rules and robots.
+
+        Raises:
+            ConfigError: the run is not about quadrupeds, its protocol measures no friction, or
+                robots cannot be had from where they are to come from.
+            MorphologyError: a robot's file does not fit.
+        """
+        options, task = request.friction, TASKS.get(config.task)
+        if not isinstance(task, VelocityTask):
+            raise ConfigError(
+                f"the study 'friction' is about quadrupeds, got the task {task.id}; leave out "
+                f"--suite, or use --suite quadruped-friction"
+            )
+        trained: Any = load_morphologies(config.morphologies).split("train")
+        bodies = bodies_from(options.robots, trained)
+        files = {body.name: f"{body.origin}, digest {body.digest[:12]}" for body in bodies}
+        return {
+            "setting": {
+                "protocol": config.protocol.name,
+                **asdict(friction.friction_size(config.protocol.name)),
+                "episode_seconds": friction.EPISODE_SECONDS,
+                "rule": options.rule or task.friction_rule,
+                "heading": options.heading,
+                "robots": BUILT_IN if all(body.origin == BUILT_IN for body in bodies) else files,
+            }
+        }
+
+    def measure(self, run: FinishedRun, request: Request) -> dict[str, Any]:
+        """Return what a policy does on every robot and friction.
+
+        Returns:
+            `setting`; `macro`, by friction and reading; `results`, per robot and friction, see
+            `friction_metrics.make_result`.
+        """
+        import torch
+
+        config, task = run.session.config, run.session.task
+        assert isinstance(task, VelocityTask)
+        setting = self.setting(config, request)["setting"]
+        size = friction.friction_size(config.protocol.name)
+        trained: Any = run.session.bodies.split("train")
+        bodies = bodies_from(request.friction.robots, trained)
+        # The last bits of a network's output depend on it.
+        torch.set_num_threads(config.threads)
+        steps = friction.control_steps(task, size.seconds)
+        total = steps * size.num_envs * len(bodies) * len(FRICTION_PAIRS)
+        results = friction.measure_friction(
+            run.policy,
+            task,
+            bodies,
+            pairs=FRICTION_PAIRS,
+            rule=setting["rule"],
+            heading=request.friction.heading,
+            forward=size.forward,
+            seconds=size.seconds,
+            num_envs=size.num_envs,
+            seed=evaluation_seed(config.seed, "train", "friction"),
+            num_threads=config.threads,
+            on_progress=run.count("frictions", "step", total),
+        )
+        macro = {
+            name: {reading: macro_average(results, name, reading) for reading in READINGS}
+            for name in FRICTION_PAIRS
+        }
+        return {"setting": setting, "macro": macro, "results": results}
+
+
+class GaitComparison(Measurement):
+    """How several policies move one body: numbers, a picture and videos."""
+
+    tables: ClassVar[Tables] = {"table": table.gait_table}
+    figure: Draw | None = None
+
+    def require(self, session: Session, request: Request) -> None:
+        """Raise unless there is a body of the name asked for."""
+        names = [body.name for body in session.bodies.split("train")]
+        if request.body is not None and request.body not in names:
+            raise UnknownNameError(
+                f"the train bodies of {session.bodies.id} have none named {request.body!r}"
+                f"{did_you_mean(request.body, names)}"
+            )
+
+    def compare(self, runs: Sequence[FinishedRun], request: Request) -> Comparison:
+        """Record an episode of every run, and draw those of one task and seed side by side."""
+        from gmc_bench.rendering.episode import EpisodeChoice, render_episode
+        from gmc_bench.studies.gait_figure import plot_gait
+
+        found = Comparison({}, [], [])
+        groups: dict[tuple[str, int], list[FinishedRun]] = {}
+        for run in runs:
+            groups.setdefault((run.record.task, run.record.seed), []).append(run)
+        for (task, seed), group in groups.items():
+            body = request.body or best_body([run.record for run in group])
+            gaits = [(run.record.method, _record(run, body)) for run in group]
+            picture = group[0].folder / f"gait_{short_name(task)}_seed{seed}.png"
+            shortest = min(gait.length * gait.control_dt for _, gait in gaits)
+            plot_gait(gaits, picture, start=SETTLING if shortest > 2 * SETTLING else 0.0)
+            found.pictures.append(picture)
+            for run, (_, gait) in zip(group, gaits, strict=True):
+                found.measured[run.name] = {"body": body, **_numbers(gait)}
+                try:
+                    video = run.folder / f"{run.name}.mp4"
+                    wanted = EpisodeChoice(body=body, split="train")
+                    render_episode(run.experiment, wanted, video, listener=run.listener)
+                except GmcBenchError as error:  # this machine may not be able to
+                    found.notes.append(f"no video of {run.name}: {error}")
+        return found
+
+
+def best_body(records: Sequence[RunRecord]) -> str:
+    """Return the train body with the largest sum of returns, so that no method is favoured."""
+    total: dict[str, float] = {}
+    for record in records:
+        for item in record.returns:
+            if (item.split, item.mode) == ("train", "deterministic"):
+                total[item.body] = total.get(item.body, 0.0) + item.mean_return
+    return max(total, key=lambda name: total[name])
+
+
+def _record(run: FinishedRun, name: str) -> Gait:
+    import torch
+
+    config, bodies = run.session.config, run.session.bodies.split("train")
+    torch.set_num_threads(config.threads)
+    evaluation = Evaluation(
+        task=limb_task(run.session),
+        bodies=bodies,
+        episodes=config.protocol.evaluation.episodes,
+        seed=evaluation_seed(config.seed, "train", "deterministic"),
+        num_threads=config.threads,
+    )
+    wanted = WantedEpisode(evaluation=evaluation, body=[body.name for body in bodies].index(name))
+    return record_gait(run.policy, wanted, run.count("gait", "step"))
+
+
+def _numbers(gait: Gait) -> dict[str, float | None]:
+    names = ("speed", "stride_frequency", "regularity", "duty_factor", "phase_coherence")
+    try:
+        found = gait_metrics(gait)
+    except ConfigError:  # it fell before it had settled
+        return {"episode_return": gait.episode_return, **dict.fromkeys(names)}
+    feet = [float(found.duty_factors[limb]) for limb in found.feet]
+    values = (
+        found.mean_speed,
+        found.stride_frequency,
+        found.regularity,
+        sum(feet) / len(feet) if feet else math.nan,
+        found.mean_phase_coherence,
+    )
+    return {
+        "episode_return": gait.episode_return,
+        **{
+            name: float(value) if math.isfinite(value) else None
+            for name, value in zip(names, values, strict=True)
+        },
+    }
+
+
+MEASURED = "measured"
+"""Folder of measurements inside a study's, one file per run."""
+MEASUREMENTS: dict[str, Measurement] = {
+    "training": Measurement(),
+    "siblings": Siblings(),
+    "representation": Representation(),
+    "gait": GaitComparison(),
+    "friction": Friction(),
+}
+"""By what a study measures."""

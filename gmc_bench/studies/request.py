@@ -1,0 +1,199 @@
+"""Request: a study, what it is asked about, and the experiments that follow."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+
+from gmc_bench.core.config import load_yaml
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.evaluation.friction_options import FrictionOptions
+from gmc_bench.experiments.method import full_name, load_method
+from gmc_bench.experiments.spec import ExperimentSpec
+from gmc_bench.studies.catalogue import get_study
+from gmc_bench.studies.schema import Arm, Study
+from gmc_bench.suites import SUITES
+from gmc_bench.suites.schema import short_name
+
+STUDY = "study.yaml"
+"""What was asked for, in the folder of a study."""
+FORMAT = 2
+_OPTIONS = {
+    "against": "gait",
+    "body": "gait",
+    "heading": "friction",
+    "friction_rule": "friction",
+    "robot_source": "friction",
+}
+"""Options, and what the study measures that they are for."""
+_VARIED = ("tokens.order", "tokens.attributes", "tokens.tree")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A study with everything that decides its measurements; its runs are in the sweep."""
+
+    study: Study
+    methods: tuple[str, ...]
+    """Registered ids, FILE.py:SPEC or MODULE:SPEC; one, unless the study takes several."""
+    against: str | None = None
+    """The other method of a comparison; `None` is the study's."""
+    body: str | None = None
+    """For studies of one body; `None` takes the one that walks best."""
+    friction: FrictionOptions = field(default_factory=FrictionOptions)
+    """How friction is measured."""
+
+    @classmethod
+    def make(cls, study: str, methods: Sequence[str] = (), **options: str | None) -> Self:
+        """Return a request, checked.
+
+        Args:
+            study: id.
+            methods: by default the study's first, or recmorph.
+            **options: `against` and `body` of `gait`; `heading`, `friction_rule` and
+                `robot_source` of `friction`, see `FrictionOptions`; `None` is the default.
+
+        Raises:
+            ConfigError: there is no such study, or a method or an option is not for it.
+            UnknownNameError: a method is not registered.
+        """
+        found = get_study(study)
+        methods = methods or [*found.methods, "recmorph"][:1]
+        for method in methods:
+            found.require_method(load_method(method).id)
+        if len(methods) > 1 and not found.many_methods:
+            raise ConfigError(
+                f"the study {study!r} is about one method, got --method {' '.join(methods)}; give "
+                f"one, or run it once for each"
+            )
+        given = {name: value for name, value in options.items() if value is not None}
+        for name in given:
+            if found.measure != _OPTIONS[name]:
+                raise ConfigError(
+                    f"--{name.replace('_', '-')} is for the study {_OPTIONS[name]!r}, got it for "
+                    f"{study!r}"
+                )
+        names = {"heading": "heading", "rule": "friction_rule", "robots": "robot_source"}
+        friction: Any = {name: given[key] for name, key in names.items() if key in given}
+        return cls(
+            study=found,
+            # Variants are named after them, also where a study is continued from another folder.
+            methods=tuple(map(full_name, methods)),
+            against=given.get("against"),
+            body=given.get("body"),
+            friction=FrictionOptions(**friction),
+        )
+
+    def to_yaml(self) -> str:
+        """Return what `read_request` reads back."""
+        content = {
+            "format": FORMAT,
+            "study": self.study.id,
+            "methods": list(self.methods),
+            "against": self.against,
+            "body": self.body,
+            "friction": self.friction.to_dict(),
+        }
+        return yaml.safe_dump(content, sort_keys=False)
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """Variants: those of the study, or one for each method that is asked for."""
+        if not self.study.many_methods:
+            return self.study.arms
+        beside = [arm.method for arm in self.study.arms if arm.method]
+        found: dict[str, Arm] = {}
+        for name in (*self.methods, *beside):
+            method = load_method(name)
+            scope = "one per robot" if method.capabilities.per_body else "shared"
+            arm = Arm(name=method.id, label=method.id, method=name, parts={"Controller": scope})
+            found.setdefault(method.id, arm)
+        return tuple(found.values())
+
+    def specs(
+        self, base: ExperimentSpec, tasks: Sequence[str] = (), seeds: Sequence[int] = ()
+    ) -> dict[str, ExperimentSpec]:
+        """Return the experiments by name: task by task, seed by seed, arm by arm.
+
+        Args:
+            base: what they have in common; its method and task do not count.
+            tasks: by default the study's, or all of the suite.
+            seeds: by default the protocol's.
+
+        Raises:
+            ConfigError: the study decides a field or a setting itself.
+            GmcBenchError: the suite has no such task or protocol, or a variant does not fit the
+                method.
+        """
+        _require_undecided(base)
+        suite = SUITES.load(base.suite)
+        protocol = suite.protocol(base.protocol)
+        full = [suite.task(name) for name in tasks or self.study.tasks] or list(suite.tasks)
+        return {
+            run_name(arm, task, seed): self._spec(base, arm, protocol.preset).replace(
+                task=task, seed=seed
+            )
+            for task in dict.fromkeys(full)
+            for seed in dict.fromkeys(seeds or protocol.seeds)
+            for arm in self.arms
+        }
+
+    def _spec(self, base: ExperimentSpec, arm: Arm, preset: str) -> ExperimentSpec:
+        name = self.methods[0] if arm.method is None else self.against or arm.method
+        spec = base.replace(method=name, settings={**base.settings, **arm.settings})
+        if not arm.preset_suffix:
+            return spec
+        method, wanted = load_method(name), f"{preset}{arm.preset_suffix}"
+        if wanted not in method.presets:
+            raise ConfigError(
+                f"the study {self.study.id!r} needs the preset {wanted!r} of {method.id!r}, which "
+                f"it does not have; choose a --protocol whose preset is one of "
+                f"{', '.join(sorted(method.presets))} without its last part"
+            )
+        return spec.replace(preset=wanted)
+
+
+def _require_undecided(base: ExperimentSpec) -> None:
+    """Raise if runs would differ in more than their variants, or the study would be undone."""
+    decided = [name for name in ("seed", "preset") if getattr(base, name) is not None]
+    decided += [name for name in base.settings if name in _VARIED or name.startswith("model.")]
+    for name in decided:
+        raise ConfigError(
+            f"a study decides '--{name}' itself, so that its variants differ in nothing else; "
+            f"leave it out" + ("; use --seeds" if name == "seed" else "")
+        )
+
+
+def run_name(arm: Arm, task: str, seed: int) -> str:
+    """Return the name of a run inside a study."""
+    return f"{arm.name}_{short_name(task)}_seed{seed}"
+
+
+def read_request(path: Path) -> Request:
+    """Read what a study was asked for.
+
+    Raises:
+        ConfigError: the file is missing or was changed into something else.
+    """
+    content: Mapping[str, Any] = load_yaml(path)
+    try:
+        if content["format"] == 1:  # of before version 2, beside what is in the list of runs
+            methods = [content["method"], *content.get("others", ())]
+        elif content["format"] == FORMAT:
+            methods = content["methods"]
+        else:
+            raise ValueError(f"format {content['format']!r}")
+        return Request(
+            study=get_study(content["study"]),
+            methods=tuple(methods),
+            against=content["against"],
+            body=content["body"],
+            friction=FrictionOptions.from_dict(content.get("friction", {})),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"{path} is not what a study of this version of gmc-bench was asked for ({error}); "
+            f"restore it"
+        ) from None

@@ -1,0 +1,211 @@
+"""Study in a folder: its runs, what is measured on them, and the tables and pictures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.table import Table
+from gmc_bench.experiments.events import Listener, Listeners
+from gmc_bench.experiments.method import load_method
+from gmc_bench.experiments.session import check_method, open_session
+from gmc_bench.experiments.spec import ExperimentSpec
+from gmc_bench.experiments.sweep import Sweep, SweepResult
+from gmc_bench.records.environment import collect_hardware, collect_versions
+from gmc_bench.records.store import read_sealed, record_digest, sealed, write_atomic
+from gmc_bench.studies.measurements import MEASURED, MEASUREMENTS, FinishedRun
+from gmc_bench.studies.outcome import Outcome
+from gmc_bench.studies.request import STUDY, Request, read_request, run_name
+from gmc_bench.studies.schema import Arm
+from gmc_bench.training.run_folder import new_folder
+
+STUDIES = Path("studies")
+"""Where folders go that nobody names."""
+PICTURE, RESULT = "figure.png", "study.json"
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """What came out of a study, all of which is also in its folder."""
+
+    outcomes: list[Outcome]
+    """Of all runs, also those that are not finished."""
+    tables: dict[str, Table]
+    """By name of their files; the first is the main one."""
+    pictures: list[Path]
+    failures: dict[str, str]
+    """Why runs are not finished, by name."""
+    notes: list[str] = field(default_factory=list)
+    """What could not be done."""
+
+
+class StudyRun:
+    """The runs of a study in one folder, and what follows from them.
+
+    Args:
+        request: what was asked for.
+        sweep: the runs.
+    """
+
+    def __init__(self, request: Request, sweep: Sweep) -> None:
+        self.request = request
+        self.sweep = sweep
+        first = next(iter(sweep.runs.values()))
+        method = load_method(request.methods[0]).id
+        name = f"{request.study.id}_{method}_{first.protocol.name}_{first.morphologies}"
+        self.path = sweep.path = sweep.path or new_folder(STUDIES, name)
+        """The folder of the study; it need not exist yet."""
+        self._emit = Listeners()
+        self._measurement = MEASUREMENTS[request.study.measure]
+        arms = request.arms
+        self.arms: dict[str, Arm] = {}
+        """Of every run, by name."""
+        for name, config in sweep.runs.items():
+            fitting = [arm for arm in arms if run_name(arm, config.task, config.seed) == name]
+            if not fitting:
+                raise ConfigError(
+                    f"the plan has a run {name!r}, which is no variant of the study "
+                    f"{request.study.id!r}; restore the plan"
+                )
+            self.arms[name] = fitting[0]
+
+    @classmethod
+    def plan(
+        cls,
+        request: Request,
+        base: ExperimentSpec,
+        *,
+        tasks: Sequence[str] = (),
+        seeds: Sequence[int] = (),
+        out: Path | str | None = None,
+    ) -> Self:
+        """Return a study of which nothing was begun; see `Request.specs`.
+
+        Raises:
+            GmcBenchError: a variant does not fit the method, or an option is wrong.
+        """
+        specs = request.specs(base, tasks, seeds)
+        return cls(request, Sweep(specs, out=out, files={STUDY: request.to_yaml().encode()}))
+
+    @classmethod
+    def open(cls, path: Path | str) -> Self:
+        """Return the study that a folder holds, finished or not.
+
+        Raises:
+            RunFolderError: it is not the folder of a study.
+            ConfigError: what was asked for, or the list of runs, is damaged.
+        """
+        sweep = Sweep.open(path)
+        return cls(read_request(Path(path) / STUDY), sweep)
+
+    def subscribe(self, listener: Listener) -> None:
+        """Tell a function of what happens from now on."""
+        self._emit.subscribe(listener)
+        self.sweep.subscribe(listener)
+
+    def run(self) -> StudyResult:
+        """Run all, measure, and write tables and pictures, in a new folder.
+
+        Raises:
+            GmcBenchError: nothing can be run, nothing more, or a policy cannot be measured.
+        """
+        sweep, request = self.sweep, self.request
+        for config, resolved in zip(sweep.runs.values(), sweep.resolved, strict=True):
+            session = open_session(config, resolved.bodies)
+            self._measurement.require(session, request)
+            check_method(session)
+        with sweep.locked(create=True):
+            return self._finish(sweep.run())
+
+    def resume(self) -> StudyResult:
+        """Continue: what is finished or measured is kept.
+
+        Raises:
+            RunFolderError: the folder is in use.
+            GmcBenchError: nothing can be run, nothing more, or a policy cannot be measured.
+        """
+        with self.sweep.locked():
+            return self._finish(self.sweep.resume())
+
+    def _finish(self, result: SweepResult) -> StudyResult:
+        finished = {
+            name: FinishedRun(name, arm, self.sweep[name], record, self.path, self._emit)
+            for name, arm in self.arms.items()
+            if (record := result.records.get(name)) is not None
+        }
+        measured = {name: self._measure(run) for name, run in finished.items()}
+        compared = self._measurement.compare(list(finished.values()), self.request)
+        outcomes = [
+            Outcome(
+                arm,
+                self.sweep.runs[name].task,
+                self.sweep.runs[name].seed,
+                result.records.get(name),
+                compared.measured.get(name, measured.get(name, {})),
+            )
+            for name, arm in self.arms.items()
+        ]
+        study, path = self.request.study, self.path
+        tables = {name: make(study, outcomes) for name, make in self._measurement.tables.items()}
+        for name, table in tables.items():
+            write_atomic(path / f"{name}.md", table.to_markdown().encode())
+            write_atomic(path / f"{name}.csv", table.to_csv().encode())
+        pictures = compared.pictures
+        if self._measurement.figure is not None:
+            pictures = [path / PICTURE, *pictures]
+            write_atomic(path / PICTURE, self._measurement.figure(study, outcomes))
+        write_atomic(path / RESULT, sealed(self._result(outcomes)))
+        return StudyResult(outcomes, tables, pictures, result.failures, compared.notes)
+
+    def _measure(self, run: FinishedRun) -> dict[str, Any]:
+        """Return what is measured on a policy, from its file if that is there.
+
+        A measurement counts only for the very run and the very software it was made with.
+
+        Raises:
+            RecordError: a stored measurement was changed.
+            StorageError: it cannot be written.
+        """
+        if not self._measurement.measures:
+            return {}
+        made_with = {
+            "study": self.request.study.id,
+            "record_digest": record_digest(run.record),
+            "weights_digest": run.record.weights_digest,
+            "versions": collect_versions(),
+            **self._measurement.setting(self.sweep.runs[run.name], self.request),
+        }
+        path = self.path / MEASURED / f"{run.name}.json"
+        if path.exists():
+            content, _ = read_sealed(path)
+            if {name: content.get(name) for name in made_with} == made_with:
+                found: dict[str, Any] = content["measured"]
+                return found
+        numbers = self._measurement.measure(run, self.request)
+        content = {
+            **made_with,
+            "measured": numbers,
+            "hardware": collect_hardware(run.session.config.threads).model_dump(),
+        }
+        write_atomic(path, sealed(content))
+        return numbers
+
+    def _result(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+        """Return everything behind a table: which runs, and what was measured on them."""
+        return {
+            "schema_version": 1,
+            "study": self.request.study.id,
+            "status": "complete" if all(item.record for item in outcomes) else "incomplete",
+            "runs": [
+                {
+                    "arm": item.arm.name,
+                    "task": item.task,
+                    "seed": item.seed,
+                    "record_digest": record_digest(item.record) if item.record else None,
+                    "measured": item.measured,
+                }
+                for item in outcomes
+            ],
+            "versions": collect_versions(),
+        }
