@@ -12,6 +12,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -269,12 +270,7 @@ def _draw_curves(analysis: TableAnalysis) -> "Figure":
 
 def _thinned(curve: Curve) -> Curve:
     kept = thinned(len(curve.env_steps))
-    return Curve(
-        curve.env_steps[kept],
-        curve.mean[kept],
-        None if curve.low is None else curve.low[kept],
-        None if curve.high is None else curve.high[kept],
-    )
+    return replace(curve, **{name: v[kept] for name, v in vars(curve).items() if v is not None})
 
 
 def _visible_returns(curves: Sequence[Curve]) -> tuple[float, float]:
@@ -326,23 +322,16 @@ def _label_ends(axes: "Axes", drawn: Sequence[tuple[str, _Style, Curve]], height
 
 def _spread(places: Sequence[float], gap: float) -> list[float]:
     """Move places inside 0..1 apart by `gap`, as little as possible, keeping their order."""
-    count = len(places)
-    gap = min(gap, 1.0 / max(count - 1, 1))
-    order = sorted(range(count), key=places.__getitem__)
-    # Without its share of the gaps a place must only not fall: neighbours that would are pooled.
-    pools: list[tuple[float, int]] = []
-    for rank, index in enumerate(order):
-        mean, size = places[index] - rank * gap, 1
-        while pools and pools[-1][0] > mean:
-            other, others = pools.pop()
-            mean, size = (mean * size + other * others) / (size + others), size + others
-        pools.append((mean, size))
-    levels = [mean for mean, size in pools for _ in range(size)]
-    room = 1.0 - (count - 1) * gap
-    moved = [0.0] * count
-    for rank, index in enumerate(order):
-        moved[index] = min(max(levels[rank], 0.0), room) + rank * gap
-    return moved
+    from scipy.optimize import isotonic_regression
+
+    gap = min(gap, 1.0 / max(len(places) - 1, 1))
+    order = np.argsort(places, kind="stable")
+    gaps = gap * np.arange(len(places))
+    # Without its share of the gaps a place must only not fall.
+    levels = isotonic_regression(np.asarray(places)[order] - gaps).x
+    moved = np.empty(len(places))
+    moved[order] = np.clip(levels, 0.0, 1.0 - gaps[-1]) + gaps
+    return [float(place) for place in moved]
 
 
 def _draw_profiles(analysis: TableAnalysis) -> "Figure":
