@@ -330,7 +330,7 @@ def _spread(places: Sequence[float], gap: float) -> list[float]:
     # Without its share of the gaps a place must only not fall.
     levels = isotonic_regression(np.asarray(places)[order] - gaps).x
     moved = np.empty(len(places))
-    moved[order] = np.clip(levels, 0.0, 1.0 - gaps[-1]) + gaps
+    moved[order] = np.clip(levels, 0.0, 1.0 - gap * (len(places) - 1)) + gaps
     return [float(place) for place in moved]
 
 
