@@ -151,6 +151,8 @@ def test_an_engine_that_cannot_be_imported_ends_in_one_sentence(tmp_path, monkey
     (tmp_path / "OpenGL").mkdir()
     (tmp_path / "OpenGL" / "__init__.py").write_text("raise AttributeError('no glGetError')\n")
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    # An engine that tried another backend in this process has left its name here.
+    monkeypatch.delenv("PYOPENGL_PLATFORM", raising=False)
     root = Path(__file__).parents[2]
     code = (
         f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(root)!r}]\n"
