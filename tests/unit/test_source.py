@@ -1,0 +1,113 @@
+"""Rules about the source that no linter has: who may write and leave, and how large things get."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = ("gmc_bench/bodies/worker.py",)
+"""Modules that are run in a process of their own, and nothing else."""
+MAX_LINES = 80  # of a function
+MAX_PARAMETERS = 8  # of a function, `self` not counted
+COMPILED = {"njit", "compiled"}
+"""Decorators of kernels: compiled code takes arrays, not objects."""
+
+# What is still to be mended; a list only ever gets shorter.
+WRITING = {"gmc_bench/generation/released.py"}
+LONG = {
+    "gmc_bench/deployment/loop.py:run_trial",
+    "gmc_bench/evaluation/friction.py:measure_friction",
+    "gmc_bench/studies/representation.py:collect",
+}
+MANY = {
+    "gmc_bench/evaluation/friction.py:measure_friction",
+    "gmc_bench/studies/representation.py:collect",
+}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def modules(*folders: str) -> Iterator[tuple[str, ast.Module]]:
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_bytes())
+
+
+def functions() -> Iterator[tuple[str, Function]]:
+    for path, module in modules("gmc_bench", "recmorph", "baselines", "benchmarks"):
+        for node in ast.walk(module):
+            if isinstance(node, Function):
+                yield f"{path}:{node.name}", node
+
+
+def is_kernel(function: Function) -> bool:
+    names = {ast.unparse(decorator).split("(")[0] for decorator in function.decorator_list}
+    return any(name.split(".")[-1] in COMPILED for name in names)
+
+
+def parameters(function: Function) -> list[str]:
+    given = function.args
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    return [item.arg for item in every if item is not None and item.arg not in ("self", "cls")]
+
+
+def _talks(node: ast.AST) -> bool:
+    """Tell whether a piece of code writes to the terminal, reads its words or ends the process."""
+    match node:
+        case ast.Call(func=ast.Name("print" | "input" | "exit" | "quit")):
+            return True
+        case ast.Attribute(ast.Name("sys"), "stdout" | "stderr" | "stdin" | "argv" | "exit"):
+            return True
+        case ast.Raise(exc=ast.Name("SystemExit") | ast.Call(func=ast.Name("SystemExit"))):
+            return True
+        case ast.Import():
+            return any(item.name.split(".")[0] in ("tqdm", "argparse") for item in node.names)
+        case ast.ImportFrom(module="sys"):
+            return bool(
+                {item.name for item in node.names} & {"stdout", "stderr", "stdin", "argv", "exit"}
+            )
+        case ast.ImportFrom():
+            return str(node.module).split(".")[0] in ("tqdm", "argparse")
+    return False
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print(1)", "import sys; sys.stderr.write('a')", "from sys import argv", "sys.exit(1)",
+        "raise SystemExit(2)", "from tqdm import tqdm", "import argparse", "exit()",
+    ],
+)  # fmt: skip
+def test_what_talks_is_seen(code: str) -> None:
+    assert any(map(_talks, ast.walk(ast.parse(code))))
+
+
+def test_only_the_command_line_writes_reads_arguments_and_exits() -> None:
+    found = [
+        f"{path}:{node.lineno}"
+        for path, module in modules("gmc_bench", "recmorph", "baselines")
+        if not path.startswith("gmc_bench/cli/") and path not in (*PROGRAMS, *WRITING)
+        for node in ast.walk(module)
+        if _talks(node)
+    ]
+    assert found == []
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    found = [
+        f"{name} has {node.end_lineno - node.lineno + 1} lines"
+        for name, node in functions()
+        if node.end_lineno - node.lineno >= MAX_LINES and name not in LONG
+    ]
+    assert found == []
+
+
+def test_no_function_has_many_parameters() -> None:
+    found = [
+        f"{name} has {len(parameters(node))} parameters"
+        for name, node in functions()
+        if len(parameters(node)) > MAX_PARAMETERS and not is_kernel(node) and name not in MANY
+    ]
+    assert found == []
