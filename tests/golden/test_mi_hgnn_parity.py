@@ -5,8 +5,8 @@ import torch
 
 from gmc_baselines.mi_hgnn import SPEC
 from gmc_baselines.mi_hgnn.model import build
-from gmc_baselines.mi_hgnn.reference import from_reference
 from tests.golden.cases import case_names, read_case
+from tests.golden.public_weights.mi_hgnn import from_reference
 
 TOLERANCE = 1e-5
 """float32 sums of a few hundred terms in another order."""

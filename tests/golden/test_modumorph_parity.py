@@ -5,9 +5,9 @@ import torch
 
 from gmc_baselines.modumorph import SPEC
 from gmc_baselines.modumorph.model import build
-from gmc_baselines.modumorph.reference import from_reference, settings_from_reference
 from gmc_bench.nn import fixed_weights
 from tests.golden.cases import case_names, read_case
+from tests.golden.public_weights.modumorph import from_reference, settings_from_reference
 
 TOLERANCE = 1e-5  # float32 sums in another order
 each_case = pytest.mark.parametrize("name", case_names("modumorph"))

@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from gmc_baselines import metamorph, metamorph_star, swat
-from gmc_baselines.metamorph import reference as metamorph_reference
-from gmc_baselines.metamorph_star import reference as metamorph_star_reference
-from gmc_baselines.swat import reference as swat_reference
 from gmc_baselines.swat.relations import limb_relations, traversal_indices
 from gmc_bench.conformance.tokens import select
 from tests.golden.cases import case_names, read_case
+from tests.golden.public_weights import metamorph as metamorph_reference
+from tests.golden.public_weights import metamorph_star as metamorph_star_reference
+from tests.golden.public_weights import swat as swat_reference
 
 TOLERANCE = 1e-5  # float32: sums of some hundred terms in another order
 METHODS = {  # the longest prefix that fits counts

@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 from gmc_baselines import metamorph, metamorph_star
-from gmc_baselines.metamorph.reference import transformer_settings, transformer_weights
 from gmc_bench.conformance.check_method import check_method
 from gmc_bench.conformance.tokens import any_order, random_tokens, reorder
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import TokenBatch
 from gmc_bench.tokens import TokenSpec
+from tests.golden.public_weights.metamorph import transformer_settings, transformer_weights
 
 METAMORPH, STAR = metamorph.SPEC, metamorph_star.SPEC
 SMALL = {"width": 8, "feedforward": 16, "num_layers": 2}

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gmc_baselines.metamorph.reference import transformer_settings, transformer_weights
 from gmc_bench.core.types import Array
+from tests.golden.public_weights.metamorph import transformer_settings, transformer_weights
 
 if TYPE_CHECKING:
     from torch import Tensor
