@@ -8,9 +8,10 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from gmc_bench.cli.output import note, say, say_json, table
+from gmc_bench.cli.output import note, say, say_json
 from gmc_bench.cli.parser import add_verb
 from gmc_bench.core.errors import ConfigError, did_you_mean
+from gmc_bench.core.table import aligned
 
 if TYPE_CHECKING:
     from gmc_bench.conformance.check_method import CheckResult
@@ -122,7 +123,7 @@ def _show(results: "list[CheckResult]") -> None:
     ]
     width = max(len(row[2]) for row in rows)  # padded, because tables align such columns right
     cells = [(name, passed, detail.ljust(width)) for name, passed, detail in rows]
-    say(table(("check", "passed", "detail".ljust(width)), cells))
+    say(aligned(("check", "passed", "detail".ljust(width)), cells))
     say()
     for result in results:
         if result.passed is False:

@@ -4,8 +4,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from gmc_bench.cli.output import note, say, table
+from gmc_bench.cli.output import note, say
 from gmc_bench.cli.parser import add_verb, integer, seconds
+from gmc_bench.core.table import aligned
 
 EXAMPLES = (
     "gmc-bench deploy runs/recmorph_quadruped-velocity_lite_quadrupeds-v1_seed1 --trial all",
@@ -93,7 +94,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     )
     with Display() as display:
         folder, attempts = deploy(parsed.policy, options, parsed.out, listener=display)
-    say(table(HEADINGS, table_rows(attempts)))
+    say(aligned(HEADINGS, table_rows(attempts)))
     say(DISCLAIMER)
     for attempt in attempts:
         result = attempt.result

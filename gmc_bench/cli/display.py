@@ -4,12 +4,14 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
-from gmc_bench.cli.output import note, number
-from gmc_bench.cli.overview import describe_runs, summary_line
+from gmc_bench.cli.output import note
+from gmc_bench.core.table import number
 from gmc_bench.experiments import events
 from gmc_bench.experiments.eta import ETA, duration
+from gmc_bench.experiments.overview import describe_runs
 from gmc_bench.methods import METHODS
 from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.summary import summary_line
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import protocol_digest
 from gmc_bench.training.run_config import RunConfig

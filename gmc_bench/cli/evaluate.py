@@ -4,8 +4,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gmc_bench.cli.output import note, number, say, say_json, table
+from gmc_bench.cli.output import note, say, say_json
 from gmc_bench.cli.parser import add_verb, integer
+from gmc_bench.core.table import aligned, number
 
 if TYPE_CHECKING:
     from gmc_bench.experiments.evaluation import Evaluation
@@ -66,7 +67,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 def _show(found: "Evaluation") -> None:
     """Print a row per body and mode, and the summary."""
-    from gmc_bench.cli.report import HEADINGS, summarize
+    from gmc_bench.records.summary import HEADINGS, summarize
 
     note("")
     headings = ["body", "split", "mode", "return", "length"]
@@ -84,6 +85,6 @@ def _show(found: "Evaluation") -> None:
         )
         if found.silent_limbs is not None:
             rows[-1].append(found.silent_limbs[item.split][item.body])
-    say(table([*headings, *(["unseen limb"] if found.silent_limbs is not None else [])], rows))
+    say(aligned([*headings, *(["unseen limb"] if found.silent_limbs is not None else [])], rows))
     say()
-    say(table(HEADINGS, summarize(found.returns)))
+    say(aligned(HEADINGS, summarize(found.returns)))

@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gmc_bench.cli.output import note, number, say
+from gmc_bench.cli.output import note, say
 from gmc_bench.cli.parser import Parser, add_verb
 from gmc_bench.core.errors import ConfigError, GmcBenchError
+from gmc_bench.core.table import number
 
 EXAMPLES = (
     "gmc-bench leaderboard build",
@@ -108,7 +109,7 @@ def _build(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> i
 
     site: SiteOptions | None = None
     if parsed.site:
-        from gmc_bench.cli.method_pages import method_pages
+        from gmc_bench.leaderboard.site.pages import method_pages
 
         site = SiteOptions(method_pages(), parsed.media)
     target = _target(parsed)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from gmc_bench.cli.output import number, say, say_json, table
+from gmc_bench.cli.output import say, say_json
 from gmc_bench.cli.parser import add_verb
 from gmc_bench.core.errors import PluginError, UnknownNameError, did_you_mean
+from gmc_bench.core.table import aligned, number
 
 EXAMPLES = (
     "gmc-bench list methods",
@@ -52,7 +53,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         _show_methods(rows)
     elif rows:
         cells = [[_cell(_shown(row, column)) for column in columns] for row in rows]
-        say(table(columns, cells))
+        say(aligned(columns, cells))
         if parsed.what == "morphologies" and not parsed.names:
             _show_variations()
     return 0
@@ -132,7 +133,7 @@ def _plain(value: Any) -> Any:
 def _show_methods(rows: Rows) -> None:
     """Print a table, and below each of its rows where the method comes from."""
     columns = ("id", "paper size", "lite size", "deviations", "licence", "claims")
-    headings, rule, *lines = table(columns, [_method_cells(row) for row in rows]).splitlines()
+    headings, rule, *lines = aligned(columns, [_method_cells(row) for row in rows]).splitlines()
     say(headings)
     say(rule)
     for line, row in zip(lines, rows, strict=True):

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 
@@ -21,21 +20,3 @@ def note(text: str) -> None:
     """Write one line about what is going on to stderr."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
-
-
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a plain-text table; the first column is left-aligned, the others right-aligned."""
-    widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
-
-    def line(cells: Sequence[str]) -> str:
-        first = cells[0].ljust(widths[0])
-        others = [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
-        return "  ".join([first, *others]).rstrip()
-
-    rule = "  ".join("-" * width for width in widths)
-    return "\n".join([line(headings), rule, *map(line, rows)])
-
-
-def number(value: float | None, digits: int = 1) -> str:
-    """Return a number for a table, `-` for none."""
-    return "-" if value is None else f"{value:,.{digits}f}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gmc_bench.cli.output import note, say
 from gmc_bench.cli.parser import Parser, add_settings, add_verb, integer, seconds, settings_given
 from gmc_bench.core.errors import ConfigError, GmcBenchError
+from gmc_bench.core.table import aligned, number
 
 if TYPE_CHECKING:
     from gmc_bench.cli.display import Display
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from gmc_bench.experiments.spec import ExperimentSpec
     from gmc_bench.experiments.sweep import Sweep, SweepResult
     from gmc_bench.records.schema import RunRecord
+    from gmc_bench.training.run_folder import RunFolder
 
 EXAMPLES = (
     "gmc-bench run --method recmorph --suite unimal --task ft",
@@ -173,8 +175,8 @@ def specs_of(words: list[str]) -> "tuple[list[ExperimentSpec], Path | None]":
 
 def preview(sweep: "Sweep") -> int:
     """Show the runs of a sweep of which nothing was begun: as a table, and all of it as YAML."""
-    from gmc_bench.cli.overview import describe_runs
     from gmc_bench.experiments.eta import ETA
+    from gmc_bench.experiments.overview import describe_runs
     from gmc_bench.experiments.sweep_folder import runs_to_yaml
 
     note(describe_runs(sweep.runs, dict.fromkeys(sweep.runs, "to do"), ETA()))
@@ -188,9 +190,7 @@ def _run(experiment: "Experiment", finish: "Callable[[], RunRecord]") -> int:
     with Display() as display:
         experiment.subscribe(display)
         record = finish()
-    from gmc_bench.cli.report import show
-
-    show(record, experiment.folder)
+    _show(record, experiment.folder)
     return 0
 
 
@@ -220,8 +220,31 @@ def run_sweep(sweep: "Sweep", finish: "Callable[[], SweepResult]") -> int:
 
 
 def _show_results(sweep: "Sweep", display: "Display") -> None:
-    from gmc_bench.cli.overview import describe_results
+    from gmc_bench.experiments.overview import describe_results
 
     say()
     say(describe_results(sweep.runs, display.records, display.failures))
     say(f"plan folder     {sweep.path}")
+
+
+def _show(record: "RunRecord", folder: "RunFolder") -> None:
+    from gmc_bench.records.summary import HEADINGS, summarize
+
+    say()
+    say(
+        f"{record.method} on {record.task} ({record.morphologies.id}), protocol {record.protocol}, "
+        f"seed {record.seed}: {record.env_steps:,} env steps in {record.wall_clock_s.total:,.0f} s "
+        f"({record.env_steps_per_s:,.0f}/s), {record.parameters:,} parameters"
+    )
+    say(f"training return {number(record.training_return)}")
+    say()
+    say(aligned(HEADINGS, summarize(record.returns)))
+    say()
+    for reason in record.unofficial_reasons:
+        say(f"unofficial: {reason}")
+    if record.diverged_episodes:
+        say(f"diverged training episodes: {record.diverged_episodes}")
+    if record.loops_opened:
+        say(f"closed loops came open in training: {record.loops_opened} times")
+    say(f"record          {folder.record}")
+    say(f"learning curve  {folder.curve}")

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gmc_bench.cli.output import note, say, table
+from gmc_bench.cli.output import note, say
 from gmc_bench.cli.parser import add_verb, integer, seconds
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.table import aligned
 
 if TYPE_CHECKING:
     from gmc_bench.studies.scaling_study import ScalingRequest
@@ -99,7 +100,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
                 "study NAME --method M'"
             )
         rows = [[study.id, study.question] for study in STUDIES.values()]
-        say(table(("study", "question"), [*rows, [scaling.NAME, scaling.QUESTION]]))
+        say(aligned(("study", "question"), [*rows, [scaling.NAME, scaling.QUESTION]]))
         return 0
     if parsed.name == scaling.NAME:
         return _scaling(parsed, unknown)
@@ -162,7 +163,7 @@ def _run(study: "StudyRun", finish: "Callable[[], StudyResult]") -> int:
         note(text)
     name, main = next(iter(result.tables.items()))
     say(f"\n{definition.title}: {definition.question}\n")
-    say(f"{table(main.headings, main.rows)}\n")
+    say(f"{aligned(main.headings, main.rows)}\n")
     for text in main.notes:
         if not text.startswith(definition.question):
             say(text)
@@ -198,7 +199,7 @@ def _scaling(parsed: argparse.Namespace, unknown: list[str]) -> int:
     for place in (place for batch in plan(request) for place in batch):
         counts.setdefault((place.method or "-", place.item.kind), []).append(str(place.item.size))
     rows = [(*names, " ".join(sizes)) for names, sizes in counts.items()]
-    say(table(("method", "measurement", "sizes"), rows))
+    say(aligned(("method", "measurement", "sizes"), rows))
     return 0
 
 
@@ -213,7 +214,7 @@ def _run_scaling(request: "ScalingRequest", path: Path) -> int:
     for axis in AXES:
         if found.sizes(axis):
             exponents = exponent_table(found, axis)
-            shown = table(exponents.headings, exponents.rows)
+            shown = aligned(exponents.headings, exponents.rows)
             say("\n\n".join([exponents.title, shown, *exponents.notes]) + "\n")
     say(f"{QUESTION} {path / study.TABLE}")
     return 0

@@ -61,6 +61,24 @@ class Table:
         return text.getvalue()
 
 
+def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a plain-text table; the first column is left-aligned, the others right-aligned."""
+    widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
+
+    def line(cells: Sequence[str]) -> str:
+        first = cells[0].ljust(widths[0])
+        others = [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
+        return "  ".join([first, *others]).rstrip()
+
+    rule = "  ".join("-" * width for width in widths)
+    return "\n".join([line(headings), rule, *map(line, rows)])
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    """Return a number for a table, `-` for none."""
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
 def _csv_cell(cell: str) -> str:
     """Return a cell that no spreadsheet takes for a formula; a number with a sign is none."""
     return cell if _NUMBER.fullmatch(cell) else escape.csv_text(cell)

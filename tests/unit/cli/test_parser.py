@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gmc_bench.cli.output import number, table
 from gmc_bench.cli.parser import Parser, add_settings, integer, seconds, settings_given
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.table import aligned, number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ def test_durations():
 
 
 def test_tables_are_aligned():
-    text = table(("body", "return"), [["a", "1.0"], ["longer", "-10.25"]])
+    text = aligned(("body", "return"), [["a", "1.0"], ["longer", "-10.25"]])
     assert text.splitlines() == [
         "body    return",
         "------  ------",

@@ -5,10 +5,11 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from gmc_bench.cli.overview import describe_results, describe_runs, summary_line
 from gmc_bench.experiments.eta import ETA
+from gmc_bench.experiments.overview import describe_results, describe_runs
 from gmc_bench.experiments.sweep_folder import name_runs
 from gmc_bench.records.schema import BodyReturns, Episode
+from gmc_bench.records.summary import summary_line
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.training.run_config import read_run_config
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from gmc_bench.cli.report import summarize
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.evaluation.evaluate import EpisodeResult
 from gmc_bench.experiments import scoring
 from gmc_bench.experiments import session as sessions
 from gmc_bench.experiments.method import source_digest
 from gmc_bench.experiments.scoring import evaluation_seed
+from gmc_bench.records.summary import summarize
 from gmc_bench.suites import EvaluationConfig
 from gmc_bench.suites.method_rules import token_spec
 from gmc_bench.suites.unimal import SUITE

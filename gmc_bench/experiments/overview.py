@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gmc_bench.cli.output import number, table
+from gmc_bench.core.table import aligned, number
 from gmc_bench.experiments.eta import ETA, planned
 from gmc_bench.methods import METHODS
 from gmc_bench.records.breakdown import scored
-from gmc_bench.records.schema import BodyReturns, RunRecord
+from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.summary import mean_return
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import protocol_digest
 from gmc_bench.training.run_config import RunConfig
@@ -44,7 +45,7 @@ def describe_runs(runs: Mapping[str, RunConfig], states: Mapping[str, str], eta:
         ]
         for name, config in runs.items()
     ]
-    lines.append(table(("run", "protocol", "env steps", "state", "time"), rows))
+    lines.append(aligned(("run", "protocol", "env steps", "state", "time"), rows))
     return "\n".join([*lines, *_unofficial(runs)])
 
 
@@ -76,15 +77,6 @@ def _unofficial(runs: Mapping[str, RunConfig]) -> list[str]:
     ]
 
 
-def summary_line(record: RunRecord) -> str:
-    """Return the result of one task in a line."""
-    parts = [f"training return {number(record.training_return)}"]
-    for split in ("train", "test"):
-        items = scored(record.returns, split)
-        parts += [f"{split} {number(_mean_return(items))}"] if items else []
-    return ", ".join(parts)
-
-
 def describe_results(
     names: Iterable[str], records: Mapping[str, RunRecord], failures: Mapping[str, str]
 ) -> str:
@@ -97,7 +89,7 @@ def describe_results(
     """
     rows = [_row(name, records.get(name), name in failures) for name in names]
     tested = any(scored(record.returns, "test") for record in records.values())
-    lines = [table(HEADINGS, rows), ""]
+    lines = [aligned(HEADINGS, rows), ""]
     if records:
         lines += [
             "train, test: mean return of the deterministic policy; test counts bodies that were "
@@ -121,15 +113,10 @@ def _row(name: str, record: RunRecord | None, failed: bool) -> list[str]:
     return [
         name,
         number(record.training_return),
-        number(_mean_return(train)),
-        number(_mean_return(test)),
+        number(mean_return(train)),
+        number(mean_return(test)),
         number(sum(item.length for item in episodes) / len(episodes) if episodes else None, 0),
         f"{100 * len(early) / len(episodes):.0f} %" if episodes else "-",
         number(record.env_steps_per_s, 0),
         number(record.wall_clock_s.total, 0),
     ]
-
-
-def _mean_return(items: Sequence[BodyReturns]) -> float | None:
-    """Return the mean over bodies, `None` without any."""
-    return sum(item.mean_return for item in items) / len(items) if items else None

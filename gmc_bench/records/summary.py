@@ -1,12 +1,11 @@
-"""Result of a run for readers: the summary of its returns, printed."""
+"""Summary of returns for readers: per split and mode, over limbs and loops, in a line."""
 
 from collections.abc import Sequence
 
-from gmc_bench.cli.output import number, say, table
+from gmc_bench.core.table import number
 from gmc_bench.records.breakdown import by_limbs, by_loops, scored
 from gmc_bench.records.parts import Split
 from gmc_bench.records.schema import BodyReturns, RunRecord
-from gmc_bench.training.run_folder import RunFolder
 
 HEADINGS = ("bodies", "n", "return", "worst", "best", "length", "ended early")
 """Columns of `summarize`: bodies counted, returns over bodies, mean length, share of failures."""
@@ -45,23 +44,15 @@ def _summary_row(label: str, items: list[BodyReturns]) -> list[str]:
     ]
 
 
-def show(record: RunRecord, folder: RunFolder) -> None:
-    """Print the result of a run."""
-    say()
-    say(
-        f"{record.method} on {record.task} ({record.morphologies.id}), protocol {record.protocol}, "
-        f"seed {record.seed}: {record.env_steps:,} env steps in {record.wall_clock_s.total:,.0f} s "
-        f"({record.env_steps_per_s:,.0f}/s), {record.parameters:,} parameters"
-    )
-    say(f"training return {number(record.training_return)}")
-    say()
-    say(table(HEADINGS, summarize(record.returns)))
-    say()
-    for reason in record.unofficial_reasons:
-        say(f"unofficial: {reason}")
-    if record.diverged_episodes:
-        say(f"diverged training episodes: {record.diverged_episodes}")
-    if record.loops_opened:
-        say(f"closed loops came open in training: {record.loops_opened} times")
-    say(f"record          {folder.record}")
-    say(f"learning curve  {folder.curve}")
+def summary_line(record: RunRecord) -> str:
+    """Return the result of one task in a line."""
+    parts = [f"training return {number(record.training_return)}"]
+    for split in ("train", "test"):
+        items = scored(record.returns, split)
+        parts += [f"{split} {number(mean_return(items))}"] if items else []
+    return ", ".join(parts)
+
+
+def mean_return(items: Sequence[BodyReturns]) -> float | None:
+    """Return the mean over bodies, `None` without any."""
+    return sum(item.mean_return for item in items) / len(items) if items else None
