@@ -8,21 +8,23 @@ each body counts with its mean over seeds. Writes the learning curves beside the
 """
 
 import argparse
-import json
-import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
+from gmc_bench.core.table import Table
 from gmc_bench.core.types import DoubleArray
+from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import read_record
+from gmc_bench.studies.panels import draw_panels
 
-MODES = ("deterministic", "stochastic")
+MODES: tuple[Literal["deterministic", "stochastic"], ...] = ("deterministic", "stochastic")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,13 +54,10 @@ class Gain:
 
 def gains(record: RunRecord, run: Path) -> list[Gain]:
     """Score the untrained policy of a run and compare, mode by mode."""
-    command = [sys.executable, "-m", "gmc_bench.cli.main", "evaluate", str(run), "--untrained"]
-    done = subprocess.run(
-        [*command, "--split", "train", "--json"], stdout=subprocess.PIPE, check=True, text=True
-    )
+    returns = Experiment.open(run).evaluate(untrained=True, split="train").returns
     before = {
-        (item["mode"], item["body"]): [episode["episode_return"] for episode in item["episodes"]]
-        for item in json.loads(done.stdout)["returns"]
+        (item.mode, item.body): [episode.episode_return for episode in item.episodes]
+        for item in returns
     }
     found = []
     for mode in MODES:
@@ -97,11 +96,8 @@ def pool(seeds: Sequence[Gain]) -> Gain:
 
 def draw(records: list[RunRecord], path: Path) -> None:
     """Write the learning curves, a panel per task and a line per run."""
-    from matplotlib.figure import Figure
 
-    tasks = list(dict.fromkeys(record.task for record in records))
-    figure = Figure(figsize=(4.2 * len(tasks), 3.2), dpi=100, layout="constrained")
-    for axes, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
+    def panel(axes: Any, task: str) -> None:
         for record in records:
             points = [p for p in record.learning_curve if p.mean_return is not None]
             if record.task == task and points:
@@ -109,21 +105,17 @@ def draw(records: list[RunRecord], path: Path) -> None:
                 label = f"{record.method}, seed {record.seed}"
                 axes.plot(steps, [point.mean_return for point in points], label=label)
         axes.set(title=task, xlabel="Env steps / 1000", ylabel="Training return")
-        axes.grid(color="#E4E4E4")
         if axes.lines:
             axes.legend(frameon=False, fontsize=8)
-    figure.savefig(path, metadata={"Software": None})
+
+    tasks = list(dict.fromkeys(record.task for record in records))
+    path.write_bytes(draw_panels(tasks, panel, inches=(4.2, 3.2), columns=len(tasks)))
 
 
 def cells(gain: Gain) -> list[str]:
     """Return the cells of a gain, the mode first."""
     numbers = (gain.untrained.mean(), gain.trained.mean(), gain.over_bodies, gain.over_episodes)
     return [gain.mode, *(f"{number:.1f}" for number in numbers)]
-
-
-def show(*words: str) -> None:
-    """Print a row at once, because the next one may take minutes."""
-    print(f"| {' | '.join(words)} |", flush=True)
 
 
 def main() -> int:
@@ -137,19 +129,19 @@ def main() -> int:
         "suite", "task", "method", "seed", "actions", "untrained", "trained",
         "standard errors over bodies", "over episodes",
     )  # fmt: skip
-    show(*columns)
-    show(*["---"] * len(columns))
+    rows: list[list[str]] = []
     groups: dict[tuple[str, ...], list[tuple[int, Gain]]] = defaultdict(list)
     for record, run in zip(records, options.runs, strict=True):
         name = (record.suite, record.task, record.method)
         for gain in gains(record, run):
-            show(*name, str(record.seed), *cells(gain))
+            rows.append([*name, str(record.seed), *cells(gain)])
             alike = (*name, record.config_digest, record.morphologies.digest, gain.mode)
             groups[alike].append((record.seed, gain))
     for group, members in groups.items():
         if len(members) > 1:
             seeds = ", ".join(str(seed) for seed, _ in members)
-            show(*group[:3], seeds, *cells(pool([gain for _, gain in members])))
+            rows.append([*group[:3], seeds, *cells(pool([gain for _, gain in members]))])
+    print(Table(columns, rows).to_text())
     draw(records, options.out)
     return 0
 

@@ -7,11 +7,10 @@ import contextlib
 import multiprocessing
 import os
 import tempfile
-import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 
@@ -22,6 +21,7 @@ from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.config import to_dict
 from gmc_bench.core.table import Table
 from gmc_bench.profiling.report import Report, describe_machine
+from gmc_bench.profiling.timing import side, take_turns, timed
 from gmc_bench.suites.method_rules import token_spec
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.suites.unimal import SUITE
@@ -33,25 +33,18 @@ from gmc_bench.training.trainer import Trainer
 from recmorph import SPEC
 
 
-class _Enough(Exception):  # noqa: N818 - not an error, it ends a measurement
-    pass
-
-
-class _Clock(NamedTuple):
+@dataclass(frozen=True)
+class _Progress:
     """What one side has spent and done so far."""
 
-    seconds: float
     parts: dict[str, float]
+    """Seconds by purpose."""
     gradient_steps: float
-
-    def since(self, start: "_Clock") -> "_Clock":
-        parts = {name: self.parts[name] - start.parts[name] for name in self.parts}
-        steps = self.gradient_steps - start.gradient_steps
-        return _Clock(self.seconds - start.seconds, parts, steps)
 
 
 def _gradient_steps(optimizer: torch.optim.Optimizer) -> float:
-    return float(optimizer.state_dict()["state"][0]["step"])
+    state = optimizer.state_dict()["state"]
+    return float(state[0]["step"]) if state else 0.0
 
 
 class _Opponent:
@@ -69,14 +62,16 @@ class _Opponent:
         self._process = context.Process(target=_serve, args=arguments)
         self._process.start()
         other.close()  # so that the end of the process is noticed here
+        self._steps = protocol.steps_per_iteration
         self.threads: int = self._connection.recv()
         """Threads that its networks run on."""
+        self.progress: _Progress = self._connection.recv()
 
-    def iterate(self) -> _Clock:
-        """Let it run one iteration."""
+    def iterate(self, _: int) -> tuple[float, float]:
+        """Let it run one iteration; return its seconds and env steps."""
         self._connection.send("iterate")
-        clock: _Clock = self._connection.recv()
-        return clock
+        seconds, self.progress = self._connection.recv()
+        return seconds, self._steps
 
     def close(self) -> None:
         """End it."""
@@ -91,16 +86,18 @@ def _serve(
     protocol: Protocol,
     threads: int,
 ) -> None:
-    plain, seconds = PlainTraining(bodies, spec, protocol, seed=0, threads=threads), 0.0
+    plain = PlainTraining(bodies, spec, protocol, seed=0, threads=threads)
     _choose_threads(plain)
+
+    def progress() -> _Progress:
+        return _Progress(dict(plain.seconds), _gradient_steps(plain.optimizer))
+
     connection.send(plain.threads)
+    connection.send(progress())
     with contextlib.suppress(EOFError):  # the other side has seen enough
         while connection.recv():
-            started = time.perf_counter()
-            plain.iterate()
-            seconds += time.perf_counter() - started
-            steps = _gradient_steps(plain.optimizer)
-            connection.send(_Clock(seconds, dict(plain.seconds), steps))
+            seconds = timed(plain.iterate)[1]
+            connection.send((seconds, progress()))
     plain.close()
 
 
@@ -110,50 +107,8 @@ def _choose_threads(plain: PlainTraining) -> None:
     plain.iterate()
     for count in sorted({1, plain.threads}):
         plain.threads = count
-        started = time.perf_counter()
-        plain.iterate()
-        spent[count] = time.perf_counter() - started
+        spent[count] = timed(plain.iterate)[1]
     plain.threads = min(spent, key=spent.__getitem__)
-
-
-class _Turns:
-    """Runs one iteration of the opponent after each of ours, and reads both clocks.
-
-    The first iteration of either side compiles and warms up; it is not counted.
-    """
-
-    def __init__(self, trainer: Trainer, opponent: _Opponent, seconds: float) -> None:
-        self.trainer, self.opponent = trainer, opponent
-        self._limit = seconds
-        self._seconds = 0.0
-        self._start: tuple[_Clock, _Clock] | None = None
-        self.iterations = -1
-        self._turned = time.perf_counter()
-
-    def __call__(self, _: object) -> None:
-        """Take over after an iteration of ours.
-
-        Raises:
-            _Enough: both sides have had their time.
-        """
-        self._seconds += time.perf_counter() - self._turned
-        self._now = self._clock(), self.opponent.iterate()
-        self._turned = time.perf_counter()
-        self.iterations += 1
-        if self._start is None:
-            self._start = self._now
-        elif all(clock.seconds >= self._limit for clock in self.result()):
-            raise _Enough
-
-    def result(self) -> tuple[_Clock, _Clock]:
-        """Return ours and theirs since the first iteration."""
-        assert self._start is not None
-        return self._now[0].since(self._start[0]), self._now[1].since(self._start[1])
-
-    def _clock(self) -> _Clock:
-        timers, optimizer = self.trainer.timers, self.trainer.algorithm.optim
-        parts = {name: getattr(timers, name) for name in TIMED}
-        return _Clock(self._seconds, parts, _gradient_steps(optimizer))
 
 
 def measure(
@@ -163,20 +118,20 @@ def measure(
     seconds: float,
     precision: Literal["float32", "bfloat16"] = "float32",
 ) -> Report:
-    """Let both sides train in turns.
+    """Let both sides train in turns; the first iteration of either is not counted.
 
     Args:
         bodies: both train on its train split.
         protocol: of both.
         threads: of simulation and networks.
-        seconds: on each side, at least.
+        seconds: on average for each side.
         precision: of gmc-bench's networks; the opponent's are float32.
     """
     spec, train = token_spec(SUITE, bodies, TASK), bodies.split("train")
     config = RunConfig(
         method=SPEC.id,
         method_config=to_dict(SPEC.make_config("lite")),
-        suite="",
+        suite=SUITE.id,
         task=TASK.id,
         morphologies=bodies.id,
         morphologies_digest=bodies.digest,
@@ -191,48 +146,58 @@ def measure(
         RunFolder(Path(temporary) / "run", create=True) as folder,
     ):
         trainer = Trainer(config, SPEC, TASK, train, spec, folder)
-        turns = _Turns(trainer, opponent, seconds)
-        with contextlib.suppress(_Enough):
-            trainer.train(turns)
-    return _report(turns, bodies, config)
+
+        def progress() -> dict[str, _Progress]:
+            parts = {name: float(getattr(trainer.timers, name)) for name in TIMED}
+            ours = _Progress(parts, _gradient_steps(trainer.algorithm.optim))
+            return {"gmc-bench": ours, "plain": opponent.progress}
+
+        first: dict[str, _Progress] = {}
+        sides = {
+            "gmc-bench": side(trainer.iterate, protocol.steps_per_iteration),
+            "plain": opponent.iterate,
+        }
+        turns = take_turns(
+            sides, seconds, prepare=lambda number: number or first.update(progress())
+        )
+        last = progress()
+    rows, figures = [], {}
+    for name, timing in turns.items():
+        total, count = sum(timing.seconds), len(timing.seconds)
+        shares = {
+            part: (spent - first[name].parts[part]) / total
+            for part, spent in last[name].parts.items()
+        }
+        shares["other"] = 1.0 - sum(shares.values())
+        updates = (last[name].gradient_steps - first[name].gradient_steps) / count
+        rate = sum(timing.done) / total
+        figures[name] = {"env_steps_per_s": rate, "shares": shares, "gradient_steps": updates}
+        cells = [f"{share:.0%}" for share in shares.values()]
+        rows.append([name, f"{rate:,.0f}", f"{updates:.1f}", *cells])
+    iterations = len(turns["plain"].seconds)
+    ratio = sum(turns["plain"].seconds) / sum(turns["gmc-bench"].seconds)
+    headings = ("side", "env steps/s", "gradient steps/iteration", *TIMED, "other")
+    return Report(
+        name="training_throughput",
+        claim=f"Training RecMorph lite on FT: gmc-bench in {precision} / plain in float32 = "
+        f"{ratio:.2f} in env steps/s.",
+        tables=[Table(headings, rows)],
+        figures={**figures, "ratio_to_plain": ratio, "iterations": iterations},
+        notes=[
+            f"{len(train)} train bodies of {bodies.id}, protocol {protocol.name}, "
+            f"{iterations} iterations of each side, in turns, on {threads} core(s).",
+            "plain: AsyncVectorEnv, padded slots, torch.nn.RNN, autograd, torch.optim.Adam; see "
+            f"benchmarks/plain_training.py. Its networks run on {opponent.threads} "
+            f"thread(s), the faster of 1 and {threads} in a trial before the measurement.",
+        ],
+        machine=describe_machine(threads),
+    )
 
 
 def _use_cores(count: int) -> None:
     """Let this process and its children use `count` of the cores that they may use."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
-
-
-def _report(turns: _Turns, bodies: MorphologySet, config: RunConfig) -> Report:
-    protocol, threads = config.protocol, config.threads
-    steps = turns.iterations * protocol.steps_per_iteration
-    clocks = dict(zip(("gmc-bench", "plain"), turns.result(), strict=True))
-    rows, figures = [], {}
-    for name, clock in clocks.items():
-        shares = {part: spent / clock.seconds for part, spent in clock.parts.items()}
-        shares["other"] = 1.0 - sum(shares.values())
-        updates = clock.gradient_steps / turns.iterations
-        rate = steps / clock.seconds
-        figures[name] = {"env_steps_per_s": rate, "shares": shares, "gradient_steps": updates}
-        cells = [f"{share:.0%}" for share in shares.values()]
-        rows.append([name, f"{rate:,.0f}", f"{updates:.1f}", *cells])
-    headings = ("side", "env steps/s", "gradient steps/iteration", *TIMED, "other")
-    ratio = clocks["plain"].seconds / clocks["gmc-bench"].seconds
-    return Report(
-        name="training_throughput",
-        claim=f"Training RecMorph lite on FT: gmc-bench in {config.precision} / plain in float32 = "
-        f"{ratio:.2f} in env steps/s.",
-        tables=[Table(headings, rows)],
-        figures={**figures, "ratio_to_plain": ratio, "iterations": turns.iterations},
-        notes=[
-            f"{len(bodies.split('train'))} train bodies of {bodies.id}, protocol {protocol.name}, "
-            f"{turns.iterations} iterations of each side, in turns, on {threads} core(s).",
-            "plain: AsyncVectorEnv, padded slots, torch.nn.RNN, autograd, torch.optim.Adam; see "
-            f"benchmarks/plain_training.py. Its networks run on {turns.opponent.threads} "
-            f"thread(s), the faster of 1 and {threads} in a trial before the measurement.",
-        ],
-        machine=describe_machine(threads),
-    )
 
 
 def main() -> None:

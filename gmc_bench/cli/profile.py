@@ -80,6 +80,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     bars = Display()
     settings = [
         profiling.Setting(
+            suite=suite,
             task=task,
             bodies=bodies.split("train"),
             bodies_id=bodies.id,

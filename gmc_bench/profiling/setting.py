@@ -10,6 +10,7 @@ from gmc_bench.experiments.events import Listener, Progress
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.profiling.report import Report, describe_machine
 from gmc_bench.sim.batch import available_threads
+from gmc_bench.suites import Suite
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.tasks.spec import TaskBase
 from gmc_bench.tokens.spec import TokenSpec
@@ -19,6 +20,7 @@ from gmc_bench.tokens.spec import TokenSpec
 class Setting:
     """One measurement's inputs."""
 
+    suite: Suite
     task: TaskBase
     bodies: Sequence[Morphology]
     bodies_id: str

@@ -1,6 +1,5 @@
-"""Profile of a training run: seconds by purpose."""
+"""Shares of training time."""
 
-import contextlib
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -8,33 +7,37 @@ from pathlib import Path
 from gmc_bench.core.config import to_dict
 from gmc_bench.profiling.report import Report, figure_table
 from gmc_bench.profiling.setting import Setting
+from gmc_bench.profiling.timing import side, take_turns
+from gmc_bench.suites.method_rules import with_method_training, with_task_decoder
+from gmc_bench.training.collector import Timers
 from gmc_bench.training.independent_trainer import make_trainer
 from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.run_folder import RunFolder
 
-
-class _Enough(Exception):  # noqa: N818 - not an error, it ends a measurement
-    pass
+PARTS = ("simulation", "policy", "update")
 
 
 def profile_training(setting: Setting) -> Report:
     """Train for a while and split the time.
 
-    The first iteration, which compiles and warms up, is not counted.
+    The network is that of a run on the task. The first iteration, which compiles and warms up, is
+    not counted.
 
     Returns:
         `env_steps_per_s`, the share of the total spent in simulation, policy, update and other
         as `ratio_..._to_total`, what each means, and the setting.
     """
-    method = setting.methods[0]
+    method, task = setting.methods[0], setting.task
+    settings = method.make_config(setting.preset(method))
+    protocol = with_method_training(setting.protocol, method, task.id)
     config = RunConfig(
         method=method.id,
-        method_config=to_dict(method.make_config(setting.protocol.preset)),
-        suite="",
-        task=setting.task.id,
+        method_config=to_dict(with_task_decoder(settings, method, setting.suite, task.id)),
+        suite=setting.suite.id,
+        task=task.id,
         morphologies=setting.bodies_id,
         morphologies_digest=setting.bodies_digest,
-        protocol=setting.protocol,
+        protocol=protocol,
         seed=0,
         threads=setting.num_threads,
     )
@@ -42,39 +45,31 @@ def profile_training(setting: Setting) -> Report:
         tempfile.TemporaryDirectory() as temporary,
         RunFolder(Path(temporary) / "run", create=True) as folder,
     ):
-        trainer = make_trainer(
-            config, method, setting.task, tuple(setting.bodies), setting.spec, folder
-        )
-        first = replace(trainer.timers)
-        steps = 0
+        trainer = make_trainer(config, method, task, tuple(setting.bodies), setting.spec, folder)
+        first = Timers()
 
-        def advance(_: object) -> None:
-            nonlocal first, steps
-            if trainer.iteration == 1:
-                first, steps = replace(trainer.timers), trainer.env_steps
-            elif trainer.timers.total - first.total >= 3 * setting.seconds:
-                raise _Enough
+        def begin(number: int) -> None:
+            nonlocal first
+            first = replace(trainer.timers) if number == 0 else first
 
-        with contextlib.suppress(_Enough):
-            trainer.train(advance)
-    last = trainer.timers
-    total = last.total - first.total
-    parts = {
-        name: (getattr(last, name) - getattr(first, name)) / total
-        for name in ("simulation", "policy", "update")
+        run = side(trainer.iterate, protocol.steps_per_iteration)
+        turns = take_turns({"train": run}, 3 * setting.seconds, prepare=begin)["train"]
+    total = sum(turns.seconds)
+    shares = {
+        name: (getattr(trainer.timers, name) - getattr(first, name)) / total for name in PARTS
     }
-    parts["other"] = 1.0 - sum(parts.values())
-    explained = {
-        "env_steps_per_s": f"{method.id}, protocol {setting.protocol.name}",
-        **{f"ratio_{name}_to_total": f"share of time in {name}" for name in parts},
-        "ratio_other_to_total": "outside simulation, policy and update",
-    }
+    shares["other"] = 1.0 - sum(shares.values())
     figures = {
-        "env_steps_per_s": (trainer.env_steps - steps) / total,
-        **{f"ratio_{name}_to_total": share for name, share in parts.items()},
+        "env_steps_per_s": sum(turns.done) / total,
+        **{f"ratio_{name}_to_total": share for name, share in shares.items()},
+    }
+    explained = {
+        "env_steps_per_s": f"{method.id}, protocol {protocol.name}",
+        **{f"ratio_{name}_to_total": f"share of time in {name}" for name in PARTS},
+        "ratio_other_to_total": "outside simulation, policy and update",
     }
     return setting.report(
         "train",
         [figure_table(figures, explained)],
-        {**figures, "explained": explained, "setting": {"num_envs": setting.protocol.num_envs}},
+        {**figures, "explained": explained, "setting": {"num_envs": protocol.num_envs}},
     )

@@ -93,9 +93,10 @@ class IndependentTrainer(Trainer):
         self.env.core.simulator.streams[:] = self.streams.environments(envs)
         return self.env.reset(options={"morphology_index": index})[0]
 
-    def _iterate(self) -> PPOStats:
+    def iterate(self) -> PPOStats:
+        """Collect a rollout and learn from it."""
         self.streams.iteration = self.iteration
-        return super()._iterate()
+        return super().iterate()
 
 
 class IndependentCollector(Collector):

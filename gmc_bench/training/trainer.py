@@ -183,7 +183,7 @@ class Trainer:
             written = started = time.perf_counter()
             before = self.timers.total
             while self.iteration < self.protocol.num_iterations:
-                stats = self._iterate()
+                stats = self.iterate()
                 now = time.perf_counter()
                 self.timers.total = before + now - started
                 log.write(self._scalars(stats), self.env_steps)
@@ -195,7 +195,8 @@ class Trainer:
                     on_progress(Progress(self.env_steps, self.tracker.mean_return(complete=False)))
                 self.timers.total = before + time.perf_counter() - started
 
-    def _iterate(self) -> PPOStats:
+    def iterate(self) -> PPOStats:
+        """Collect a rollout and learn from it."""
         self.env.set_sampling(self.sampler.probabilities(self.iteration))
         self.model.action_std.fill_(self.protocol.action_std_at(self.iteration))
         # Acting on a few rows is too little work for several threads, and their waiting would

@@ -111,14 +111,14 @@ def test_what_is_in_the_way_is_left_alone(finished_run):
 
 def test_several_specifications_run_in_one_folder(capfd, monkeypatch):
     specs = [SHORT.replace(task=task) for task in ("ft", "incline")]
-    iterate = Trainer._iterate
+    iterate = Trainer.iterate
 
     def failing(trainer):
         if trainer.config.task == "unimal-ft-v1":
             raise RuntimeError("out of memory")
         return iterate(trainer)
 
-    monkeypatch.setattr(Trainer, "_iterate", failing)
+    monkeypatch.setattr(Trainer, "iterate", failing)
     told = []
     result = gmc_bench.Sweep(specs, out="sweep", on_event=told.append).run()
     assert list(result.records) == ["incline"]

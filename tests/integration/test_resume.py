@@ -81,14 +81,14 @@ def test_a_run_that_is_stopped_again_and_again_ends_in_the_same_bits(gmc, finish
 
 
 def test_an_interruption_says_how_to_go_on(here, gmc, finished_run, tmp_path, monkeypatch):
-    run, iterate = tmp_path / "run", Trainer._iterate
+    run, iterate = tmp_path / "run", Trainer.iterate
 
     def interrupted(trainer):
         if trainer.iteration == 2:
             signal.raise_signal(signal.SIGINT)
         return iterate(trainer)
 
-    monkeypatch.setattr(Trainer, "_iterate", interrupted)
+    monkeypatch.setattr(Trainer, "iterate", interrupted)
     for command in (("run", *gmc.small, "--out", run), ("run", "--resume", run)):
         captured = here(*command, code=130)
         assert captured.out == ""

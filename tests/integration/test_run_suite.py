@@ -144,13 +144,13 @@ def test_a_folder_without_plan_is_started_again(here, suite, tmp_path, monkeypat
     (path / ".plan.yaml.0f.tmp").write_text("format")
     err = here("run", "--resume", path, code=2).err
     assert f"{path} holds no run yet" in err
-    monkeypatch.setattr(Trainer, "_iterate", _interrupt_at("ft", 0))
+    monkeypatch.setattr(Trainer, "iterate", _interrupt_at("ft", 0))
     here(*suite.command, path, code=130)
     assert sorted(item.name for item in path.iterdir()) == [".lock", "ft", "plan.yaml"]
 
 
 def _interrupt_at(task, iteration):
-    iterate = Trainer._iterate
+    iterate = Trainer.iterate
 
     def interrupted(trainer):
         if trainer.config.task == f"unimal-{task}-v1" and trainer.iteration == iteration:
@@ -165,7 +165,7 @@ def test_an_interruption_says_how_to_go_on_with_all(here, suite, tmp_path, monke
     shutil.copytree(suite.path, path)
     shutil.rmtree(path / "incline")
     (path / "exploration" / "record.json").unlink()
-    monkeypatch.setattr(Trainer, "_iterate", _interrupt_at("incline", 2))
+    monkeypatch.setattr(Trainer, "iterate", _interrupt_at("incline", 2))
     captured = here("run", "--resume", path, code=130)
     assert captured.err.endswith(
         f"Stopped. Continue with: gmc-bench run --resume {path}\ngmc-bench: interrupted\n"
@@ -185,7 +185,7 @@ def test_an_interruption_says_how_to_go_on_with_all(here, suite, tmp_path, monke
     ],
 )
 def test_a_task_that_fails_stops_no_other(here, suite, tmp_path, monkeypatch, error, reason):
-    path, iterate = tmp_path / "plan", Trainer._iterate
+    path, iterate = tmp_path / "plan", Trainer.iterate
     shutil.copytree(suite.path, path)
     for task in TASKS[1:]:
         shutil.rmtree(path / task)
@@ -195,7 +195,7 @@ def test_a_task_that_fails_stops_no_other(here, suite, tmp_path, monkeypatch, er
             raise error
         return iterate(trainer)
 
-    monkeypatch.setattr(Trainer, "_iterate", failing)
+    monkeypatch.setattr(Trainer, "iterate", failing)
     captured = here("run", "--resume", path, code=1)
     assert f"task 2 of 3 (incline) failed: {reason}" in captured.err
     assert ("Traceback" in captured.err) == isinstance(error, RuntimeError)
@@ -203,7 +203,7 @@ def test_a_task_that_fails_stops_no_other(here, suite, tmp_path, monkeypatch, er
     assert rows["incline"] == ["failed", *["-"] * 6]
     assert rows["exploration"][:5] == rows_of(suite.out)["exploration"][:5]
     assert f"failed: incline: {reason}" in captured.out
-    monkeypatch.setattr(Trainer, "_iterate", iterate)
+    monkeypatch.setattr(Trainer, "iterate", iterate)
     here("run", "--resume", path)  # the task that failed is tried again
     check_equal(path, suite)
 

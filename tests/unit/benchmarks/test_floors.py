@@ -41,6 +41,7 @@ def _one_thread(monkeypatch):
 
 def simulation(task: Task = TASK) -> float:
     setting = Setting(
+        suite=SUITE,
         task=task,
         bodies=(chain(5), star(4), biped()),
         bodies_id="unit",

@@ -15,6 +15,7 @@ from gmc_bench.profiling import (
     Setting,
     policy,
     profile_tasks,
+    training,
 )
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks import TASKS
@@ -35,6 +36,7 @@ def setting():
     threads = torch.get_num_threads()
     protocol = SUITE.protocol("smoke")
     yield Setting(
+        suite=SUITE,
         task=TASK,
         bodies=(chain(3), star(3)),
         bodies_id="unit",
@@ -134,3 +136,19 @@ def test_the_reference_network_is_as_large_as_the_method():
     for size in (5_000, 70_000, 1_500_000):
         network = policy.per_token_mlp(52, 2, size)
         assert sum(p.numel() for p in network.parameters()) == pytest.approx(size, rel=0.03)
+
+
+def test_training_is_that_of_the_tasks_decoder(setting, monkeypatch):
+    made = []
+
+    def stop(config, *_):
+        made.append(config)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "make_trainer", stop)
+    for task in map(TASKS.get, SUITE.tasks):
+        with pytest.raises(KeyboardInterrupt):
+            training.profile_training(replace(setting, task=task))
+    found = [config.method_config["decoder_hidden"] for config in made]
+    assert found == [list(SUITE.rules(task).decoder_hidden) for task in SUITE.tasks]
+    assert len({tuple(hidden) for hidden in found}) > 1

@@ -47,6 +47,7 @@ def figures():
         protocol = SUITE.protocol("lite")
         return profile_padding(
             Setting(
+                suite=SUITE,
                 task=TASK,
                 bodies=[chain(size) for size in SIZES],
                 bodies_id="unit",

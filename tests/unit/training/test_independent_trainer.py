@@ -73,7 +73,7 @@ def test_a_body_trains_as_if_it_were_alone(make_bank_trainer, normalization):
 def test_bodies_are_dealt_once_and_for_all(make_bank_trainer):
     trainer = make_bank_trainer()
     for _ in range(3):
-        trainer._iterate()
+        trainer.iterate()
         assert (trainer.buffer.morphology_index == torch.arange(3).repeat_interleave(8)).all()
     assert trainer.collector.episodes > 0
 
@@ -81,7 +81,7 @@ def test_bodies_are_dealt_once_and_for_all(make_bank_trainer):
 def test_every_iteration_draws_numbers_of_its_own(make_bank_trainer):
     trainer, noise, orders = make_bank_trainer(lr=1e-12), [], []
     for _ in range(2):
-        trainer._iterate()
+        trainer.iterate()
         buffer = trainer.buffer
         tokens = buffer.tokens(buffer.morphology_index[0], buffer.dynamic[0], buffer.height_map[0])
         mean = trainer.model.distribution(tokens).mean.detach()

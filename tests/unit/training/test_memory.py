@@ -105,7 +105,7 @@ def test_a_resumed_run_is_the_same_to_the_bit(make_trainer):
     whole.train()
     part = make_trainer("part", method="forgetful")
     for _ in range(2):
-        part._iterate()
+        part.iterate()
     part.save()
     resumed = make_trainer("part", method="forgetful")
     assert resumed.iteration == 2
@@ -124,7 +124,7 @@ def test_a_rollout_must_hold_whole_sequences(make_trainer):
 def test_training_moves_every_weight(make_trainer):
     trainer = make_trainer(method="forgetful")
     before = {name: value.clone() for name, value in trainer.model.named_parameters()}
-    trainer._iterate()
+    trainer.iterate()
     for name, value in trainer.model.named_parameters():
         assert not torch.equal(value, before[name]), name
     assert np.isfinite(trainer.buffer.advantage.numpy()).all()

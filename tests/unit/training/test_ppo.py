@@ -255,7 +255,7 @@ def test_the_learning_rate_follows_the_schedule(make_trainer):
     used = []
     for _ in range(5):
         used.append(trainer.algorithm.learning_rate)
-        trainer._iterate()
+        trainer.iterate()
     assert used == pytest.approx([0.01 * factor(k) for k in range(5)])
 
 

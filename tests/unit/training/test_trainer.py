@@ -175,11 +175,11 @@ def test_the_parts_of_the_time_do_not_exceed_the_whole(make_trainer):
 
 def test_bfloat16_keeps_weights_and_actions_in_float32(make_trainer):
     trainer = make_trainer("half", precision="bfloat16")
-    trainer._iterate()
+    trainer.iterate()
     assert {value.dtype for value in trainer.model.parameters()} == {torch.float32}
     assert trainer.buffer.actions.dtype == torch.float32
     exact = make_trainer("full")
-    exact._iterate()
+    exact.iterate()
     found, expected = trainer.buffer.value, exact.buffer.value
     assert not torch.equal(found, expected)
     # The first rollouts differ by rounding only: eight bits of the mean action.
