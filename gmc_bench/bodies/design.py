@@ -67,11 +67,6 @@ def _centimetres(value: float) -> float:
     return round(value, _DECIMALS) + 0.0
 
 
-def segment_length(height: float) -> float:
-    """Return the length of a limb's capsule segment, m: from its origin to its far centre."""
-    return LIMB_RADIUS + height
-
-
 def hinge_axis(axis: JointAxis, segment: Vec3) -> Vec3:
     """Return a hinge's axis in the limb frame.
 

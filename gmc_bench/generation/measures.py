@@ -29,8 +29,6 @@ MEASURES = {
 }
 """What is measured, by key; the last three are behaviour."""
 
-BEHAVIOUR = ("stands", "distance", "survives")
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BodyMeasures:

@@ -5,11 +5,9 @@ search simulates chaotic motion: another processor may judge a borderline body d
 grows the same body from the same seed.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import count
 
 import numpy as np
 from tqdm import tqdm
@@ -21,7 +19,6 @@ from gmc_bench.generation import pinned
 from gmc_bench.generation.cache import keep_grown, load_grown
 from gmc_bench.generation.grow import grow_body
 from gmc_bench.generation.recipe import LARGE, LOOPED, UNIMAL, Recipe, grow_candidate
-from gmc_bench.generation.viability import assess_viability
 
 GENERATOR_VERSION = 1
 """Raised whenever `grow_seed` gives another body for any seed; released sets then need a new id."""
@@ -88,57 +85,6 @@ def grow_seed(seed: int) -> Morphology:
     rng = np.random.default_rng(seed)
     num_limbs = LIMB_COUNTS[int(rng.integers(len(LIMB_COUNTS)))]
     return grow_body(rng, num_limbs, f"grown-{seed:05d}")
-
-
-def is_viable(seed: int, body: Morphology) -> bool:
-    """Return whether the body of a seed passes the viability search, with the seed's own gaits."""
-    gaits = np.random.default_rng([seed, 1])  # apart from the stream that grew the body
-    return assess_viability(body, gaits).passed
-
-
-def search_seeds(per_limb_count: int) -> Iterator[int]:
-    """Yield the seeds of viable, distinct bodies in ascending order from seed 0.
-
-    Args:
-        per_limb_count: bodies wanted of each size in `LIMB_COUNTS`; sizes that are complete are
-            skipped, so that small and large bodies are equally frequent.
-
-    Yields:
-        Seeds, until every size is complete.
-    """
-    found: Counter[int] = Counter()
-    digests: set[str] = set()
-    for seed in count():
-        if all(found[limbs] >= per_limb_count for limbs in LIMB_COUNTS):
-            return
-        body = grow_seed(seed)
-        limbs = body.num_limbs - 1
-        if found[limbs] >= per_limb_count or body.digest in digests or not is_viable(seed, body):
-            continue
-        found[limbs] += 1
-        digests.add(body.digest)
-        yield seed
-
-
-def assign_splits(seeds: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Deal seeds out to two splits, in turn within each size.
-
-    Even sizes start with train and odd sizes with test, so that an odd number of bodies per size
-    still gives splits of equal length.
-
-    Args:
-        seeds: in the order of the search.
-
-    Returns:
-        Train seeds and test seeds.
-    """
-    dealt: Counter[int] = Counter()
-    splits: tuple[list[int], list[int]] = ([], [])
-    for seed in seeds:
-        limbs = grow_seed(seed).num_limbs - 1
-        splits[(dealt[limbs] + limbs) % 2].append(seed)
-        dealt[limbs] += 1
-    return tuple(splits[0]), tuple(splits[1])
 
 
 @cache

@@ -76,11 +76,6 @@ def optimality_gap(scores: DoubleArray, gamma: float = 1.0) -> float:
     return float(np.maximum(gamma - scores, 0.0).mean())
 
 
-def sample_sd(scores: DoubleArray) -> float | None:
-    """Return the standard deviation, divisor R - 1, of the runs' means; `None` for one run."""
-    return float(scores.mean(axis=1).std(ddof=1)) if len(scores) > 1 else None
-
-
 def performance_profile(scores: DoubleArray, thresholds: DoubleArray) -> DoubleArray:
     """Return the share of all R * B scores above each threshold, (T,).
 

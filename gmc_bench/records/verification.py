@@ -21,7 +21,7 @@ from gmc_bench.records.parts import (
     Text,
 )
 from gmc_bench.records.schema import Commit, utc_time
-from gmc_bench.records.store import first_problem, read_sealed, sealed, write_atomic
+from gmc_bench.records.store import first_problem, read_sealed, sealed
 
 
 class DifferingEpisode(RecordPart):
@@ -88,15 +88,6 @@ class Verification(RecordPart):
         if (self.first_difference is not None) != any(part.differing for part in self.parts):
             raise ValueError("first_difference must be given exactly when an episode differs")
         return self
-
-
-def write_verification(path: Path, verification: Verification) -> None:
-    """Write a verification with its digest.
-
-    Raises:
-        StorageError: the file could not be written.
-    """
-    write_atomic(path, verification_bytes(verification))
 
 
 def verification_bytes(verification: Verification) -> bytes:

@@ -12,7 +12,7 @@ from gmc_bench.cli import run
 from gmc_bench.cli.main import make_parser
 from gmc_bench.cli.parser import Parser
 from gmc_bench.tokens import TokenSpec
-from gmc_bench.tokens.documentation import feature_table
+from tests.support.token_page import feature_table
 
 ROOT = Path(__file__).parents[3]
 PAGES = [

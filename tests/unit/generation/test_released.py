@@ -1,12 +1,14 @@
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import combinations, islice
+from itertools import combinations, count, islice
 from pathlib import Path
 
 import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import MorphologySetError, UnknownNameError
 from gmc_bench.generation import recipe as recipe_module
 from gmc_bench.generation import released
@@ -19,14 +21,65 @@ from gmc_bench.generation.judge import (
 from gmc_bench.generation.recipe import Recipe, candidate_cell, grow_candidate
 from gmc_bench.generation.released import (
     GENERATOR_VERSION,
+    LIMB_COUNTS,
     RELEASED,
     ReleasedSet,
-    assign_splits,
     build_released,
     grow_seed,
-    is_viable,
-    search_seeds,
 )
+from gmc_bench.generation.viability import assess_viability
+
+
+def is_viable(seed: int, body: Morphology) -> bool:
+    """Return whether the body of a seed passes the viability search, with the seed's own gaits."""
+    gaits = np.random.default_rng([seed, 1])  # apart from the stream that grew the body
+    return assess_viability(body, gaits).passed
+
+
+def search_seeds(per_limb_count: int) -> Iterator[int]:
+    """Yield the seeds of viable, distinct bodies in ascending order from seed 0.
+
+    Args:
+        per_limb_count: bodies wanted of each size in `LIMB_COUNTS`; sizes that are complete are
+            skipped, so that small and large bodies are equally frequent.
+
+    Yields:
+        Seeds, until every size is complete.
+    """
+    found: Counter[int] = Counter()
+    digests: set[str] = set()
+    for seed in count():
+        if all(found[limbs] >= per_limb_count for limbs in LIMB_COUNTS):
+            return
+        body = grow_seed(seed)
+        limbs = body.num_limbs - 1
+        if found[limbs] >= per_limb_count or body.digest in digests or not is_viable(seed, body):
+            continue
+        found[limbs] += 1
+        digests.add(body.digest)
+        yield seed
+
+
+def assign_splits(seeds: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Deal seeds out to two splits, in turn within each size.
+
+    Even sizes start with train and odd sizes with test, so that an odd number of bodies per size
+    still gives splits of equal length.
+
+    Args:
+        seeds: in the order of the search.
+
+    Returns:
+        Train seeds and test seeds.
+    """
+    dealt: Counter[int] = Counter()
+    splits: tuple[list[int], list[int]] = ([], [])
+    for seed in seeds:
+        limbs = grow_seed(seed).num_limbs - 1
+        splits[(dealt[limbs] + limbs) % 2].append(seed)
+        dealt[limbs] += 1
+    return tuple(splits[0]), tuple(splits[1])
+
 
 MINI = "gmc-unimal-mini-v1"
 FOUND = ("gmc-unimal-v1", "gmc-large-v1", "gmc-loops-v1")
@@ -84,10 +137,10 @@ def test_splits_are_dealt_in_turn_within_each_size():
 
 
 def test_search_keeps_viable_seeds_until_every_size_is_complete(monkeypatch):
-    monkeypatch.setattr(released, "is_viable", lambda seed, body: seed % 3 == 0)
+    monkeypatch.setitem(globals(), "is_viable", lambda seed, body: seed % 3 == 0)
     found = list(search_seeds(2))
     sizes = Counter(grow_seed(seed).num_limbs - 1 for seed in found)
-    assert sizes == {limbs: 2 for limbs in released.LIMB_COUNTS}
+    assert sizes == {limbs: 2 for limbs in LIMB_COUNTS}
     assert all(seed % 3 == 0 for seed in found)
     assert found == sorted(found)
 

@@ -18,8 +18,8 @@ from gmc_bench.leaderboard.board import (
 from gmc_bench.leaderboard.build import build, check, open_leaderboard
 from gmc_bench.leaderboard.ledger import BEGINNING, LEDGER_NAME, append, read_ledger
 from gmc_bench.records.schema import RunRecord
-from gmc_bench.records.store import read_stored_record, record_bytes, write_record
-from gmc_bench.records.verification import Verification, write_verification
+from gmc_bench.records.store import read_stored_record, record_bytes, write_atomic, write_record
+from gmc_bench.records.verification import Verification, verification_bytes
 from tests.support.records import digest_of, make_record, make_returns, make_stored
 
 SEEDS = (0, 1, 2)
@@ -194,7 +194,7 @@ def _turn_into_folder(path: Path) -> None:
 
 
 def _replace_by_verification(path: Path) -> None:
-    write_verification(path, _verification(_record(0), passed=True))
+    write_atomic(path, verification_bytes(_verification(_record(0), passed=True)))
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_a_folder_of_runs_takes_no_verification(tmp_path: Path) -> None:
 def test_a_listed_verification_that_is_not_what_was_added(board: Path) -> None:
     path = add_verification(board, _verification(_record(0), passed=False))
     original = path.read_bytes()
-    write_verification(path, _verification(_record(0), passed=True))
+    write_atomic(path, verification_bytes(_verification(_record(0), passed=True)))
     with pytest.raises(RecordError, match="is another file than the one that was added"):
         read_board(board)
     path.write_bytes(original.replace(b'"passed":false', b'"passed":true'))
@@ -345,7 +345,7 @@ def test_a_listed_verification_that_is_not_what_was_added(board: Path) -> None:
 
 def test_an_unlisted_verification_does_not_count(board: Path) -> None:
     path = board / VERIFICATIONS / "mine.json"
-    write_verification(path, _verification(_record(0), passed=True))
+    write_atomic(path, verification_bytes(_verification(_record(0), passed=True)))
     assert _verified(board) == []
 
 

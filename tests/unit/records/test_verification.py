@@ -8,12 +8,11 @@ import pytest
 from pydantic import ValidationError
 
 from gmc_bench.core.errors import RecordError
-from gmc_bench.records.store import canonical_json, sealed
+from gmc_bench.records.store import canonical_json, sealed, write_atomic
 from gmc_bench.records.verification import (
     Verification,
     read_verification,
     verification_bytes,
-    write_verification,
 )
 from tests.support.records import digest_of, make_record
 
@@ -64,7 +63,7 @@ def _failed() -> Verification:
 def test_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "new" / "one.json"
     for verification in (_make(), _failed()):
-        write_verification(path, verification)
+        write_atomic(path, verification_bytes(verification))
         found, digest = read_verification(path)
         assert found == verification
         assert path.read_bytes() == verification_bytes(verification)

@@ -7,11 +7,11 @@ from gmc_bench.robots import GO1
 from gmc_bench.robots.friction import (
     FRICTION_PAIRS,
     FrictionPair,
-    FrictionStepper,
     sliding_speeds,
 )
 from gmc_bench.robots.model import compile_robot
 from gmc_bench.robots.stance import hold, settle
+from tests.support.friction import FrictionStepper
 
 LEVELS = sorted(FRICTION_PAIRS)
 MASS, GRAVITY, RADIUS = 5.0, 9.81, 0.023
