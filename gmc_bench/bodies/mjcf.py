@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 
 from gmc_bench.bodies.engine_library import engine_library
-from gmc_bench.bodies.mjcf_parser import parse_mjcf
+from gmc_bench.bodies.mjcf_reader import parse_mjcf
 from gmc_bench.bodies.mjcf_writer import (
     ROOT_JOINT,
     actuator_text,

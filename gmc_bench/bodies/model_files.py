@@ -72,7 +72,7 @@ def collect_files(path: Path, root: Path | None = None) -> ModelFiles:
         raise MorphologyError(f"cannot read {path} ({error.strerror})") from error
     shown = clean_name(path.name)
     text = _decode(data, shown)
-    urdf = _root_tag(text) == "robot"
+    urdf = root_tag(text) == "robot"
     bare = _without(text, "<!--", "-->")
     if urdf and "<xacro:" in bare:
         raise MorphologyError(
@@ -199,7 +199,8 @@ def clean_name(text: str) -> str:
     return "".join(c if c.isprintable() else "_" for c in text)[:64]
 
 
-def _root_tag(text: str) -> str:
+def root_tag(text: str) -> str:
+    """Return the name of an XML document's root element; empty if there is none."""
     place = text.find("<")
     while place >= 0:
         for opening, closing in (("<!--", "-->"), ("<?", "?>")):

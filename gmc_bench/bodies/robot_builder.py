@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gmc_bench.bodies.mjcf_elements import slot_of
+from gmc_bench.bodies.mjcf_reader import slot_of
 from gmc_bench.bodies.mjcf_writer import ROOT_JOINT
 from gmc_bench.bodies.robot_actuators import build_actuators
 from gmc_bench.bodies.robot_repair import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gmc_bench.bodies.mjcf_parser import MAX_LIMBS
+from gmc_bench.bodies.mjcf_reader import MAX_LIMBS
 from gmc_bench.bodies.sandbox import FlawError
 from gmc_bench.core.types import DoubleArray
 

@@ -95,7 +95,7 @@ def test_all_problems_are_collected_and_nothing_is_stored(layout, tiny_body):
     problems = error.value.problems
     assert len(problems) == 3
     assert "a.xml" in problems[0]
-    assert "not well-formed" in problems[0]
+    assert "is refused by MuJoCo" in problems[0]
     assert "b.xml" in problems[1]
     assert "dof = 4, but the body has 3" in problems[1]
     assert problems[2].endswith("metadata/c.json")

@@ -104,8 +104,10 @@ def test_text_is_deterministic(tiny_body):
 def test_refuses_names_that_the_model_needs(tiny_body):
     with pytest.raises(MorphologyError, match="hinge named 'root'"):
         emit_mjcf(parse_mjcf(tiny_body.replace('"root"', '"r"').replace("limbx/0", "root"), "tiny"))
+    torso, *others, last = parse_mjcf(tiny_body, "tiny").limbs
+    limbs = (torso, *others, replace(last, name="world"))
     with pytest.raises(MorphologyError, match="limb named 'world'"):
-        emit_mjcf(parse_mjcf(tiny_body.replace('body name="limb/1"', 'body name="world"'), "tiny"))
+        emit_mjcf(replace(parse_mjcf(tiny_body, "tiny"), limbs=limbs))
 
 
 def test_check_compiles_accepts_a_sound_body(tiny_body):

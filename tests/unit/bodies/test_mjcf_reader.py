@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from gmc_bench.bodies.mjcf import emit_mjcf
-from gmc_bench.bodies.mjcf_parser import MAX_LIMBS, parse_mjcf
+from gmc_bench.bodies.mjcf_reader import MAX_LIMBS, parse_mjcf
 from gmc_bench.bodies.schema import Actuator, Geom, Inertia, Joint, Limb, Loop, Morphology
 from gmc_bench.core.errors import MorphologyError
 
@@ -63,7 +63,7 @@ def test_degrees_are_the_default_unit(tiny_body):
 
 
 def test_childclass_nested_classes_and_a_named_outermost_class(tiny_body):
-    text = tiny_body.replace("<default>", '<default class="all">', 1)
+    text = tiny_body.replace("<default>", '<default class="main">', 1)
     text = text.replace(
         "</default>\n  <worldbody>",
         '<default class="outer"><joint damping="7"/><default class="inner">'
@@ -98,59 +98,61 @@ FREE = '<joint name="root" type="free"/>'
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("</mujoco>", "", "not well-formed"),
+        ("</mujoco>", "", "XML_ERROR_PARSING"),
         ("<mujoco model", "<!DOCTYPE mujoco [<!ENTITY a 'b'>]><mujoco model", "document type"),
         ("mujoco", "robot", "starts with <robot>"),
-        ("<body name=\"torso/0\" pos=\"0 0 0.5\">", "</worldbody><asset>", "not well-formed"),
+        ("<body name=\"torso/0\" pos=\"0 0 0.5\">", "</worldbody><asset>", "XML_ERROR_MISMATCHED"),
         ("</worldbody>", '<body name="second"/></worldbody>', "2 bodies in its worldbody"),
         (FREE, "", "0 joints on its torso"),
         (FREE, FREE + FREE.replace("root", "second"), "2 joints on its torso"),
         ('type="free"', 'type="free" damping="1"', "damping on its free joint"),
         ('joint="limby/1"', 'joint="limby/9"', "'limby/9', which does not exist"),
         ('motor name="limby/1"', 'velocity name="limby/1"', "<velocity> actuator"),
-        ('joint="limby/1" gear', 'tendon="t" gear', "'tendon' on the motor"),
-        ('gear="250"', 'gear="strong"', "gear of the motor of joint 'limby/1' 'strong'"),
-        ('gear="250"', 'gear=""', "gear of the motor of joint 'limby/1' ''"),
+        ('joint="limby/1" gear', 'tendon="t" gear', "<motor> actuator; only motors on joints"),
+        ('gear="250"', 'gear="strong"', "bad format in attribute 'gear'"),
         ('gear="250"', 'gear="250" ctrlrange="0 1"', "control range (0.0, 1.0)"),
         ('gear="250"', 'gear="250" forcerange="-1 1"', "'forcerange' on the motor"),
         (LIMB_1_GEOM, "", "no geom in limb 'limb/1'"),
         (LIMB_1_GEOM, LIMB_1_GEOM.replace("<geom", '<geom type="mesh"'), "'mesh' geom"),
-        (LIMB_1_GEOM, LIMB_1_GEOM.replace("<geom", '<geom type="box"'), "'fromto' on the geom"),
-        (LIMB_1_GEOM, '<geom type="box" size="1 2"/>', "box of limb 'limb/1' '1 2'"),
+        (LIMB_1_GEOM, LIMB_1_GEOM.replace("<geom", '<geom type="box"'), "box with 'fromto'"),
+        (LIMB_1_GEOM, '<geom type="box" size="1 2"/>', "box with half sizes (1.0, 2.0, 0.0)"),
         (LIMB_1_GEOM, LIMB_1_GEOM.replace("<geom", '<geom contype="-1"'), "contact bits"),
         (LIMB_1_GEOM, LIMB_1_GEOM.replace("<geom", '<geom mass="3"'), "'mass' on the geom"),
-        (LIMB_1_GEOM, LIMB_1_GEOM.replace("-0.25", "nan"), "6 finite numbers"),
-        (LIMB_1_GEOM, LIMB_1_GEOM.replace("-0.25", "far"), "expected 6 numbers"),
-        (LIMB_1_GEOM, LIMB_1_GEOM.replace("0 -0.25 0", ""), "6 finite numbers"),
+        (LIMB_1_GEOM, LIMB_1_GEOM.replace("-0.25", "nan"), "not finite"),
+        (LIMB_1_GEOM, LIMB_1_GEOM.replace("-0.25", "far"), "bad format in attribute 'fromto'"),
+        (LIMB_1_GEOM, LIMB_1_GEOM.replace("0 -0.25 0", ""), "'fromto' does not have enough"),
         (LIMB_1_GEOM, '<geom pos="0 0 0" size="0.05 0.1"/>', "capsule without 'fromto'"),
-        (LIMB_1_GEOM, LIMB_1_GEOM.replace('size="0.05"', ""), "radius of limb 'limb/1'"),
+        (LIMB_1_GEOM, LIMB_1_GEOM.replace('size="0.05"', ""), "radius 0.0"),
         (LIMB_1_GEOM, LIMB_1_GEOM.replace("<geom", '<geom type="sphere"'), "use 'pos'"),
-        (LIMB_1_GEOM, LIMB_1_GEOM + "<inertial/>", "the inertia of limb 'limb/1' other than"),
-        (LIMB_1_GEOM, LIMB_1_GEOM + '<inertial fullinertia="1"/>', "'fullinertia' on the inertia"),
-        (LIMB_1_GEOM, LIMB_1_GEOM + "<composite/>", "<composite> in limb 'limb/1'"),
-        (LIMB_1_GEOM, LIMB_1_GEOM + "<freejoint/>", "free joint in limb 'limb/1'"),
-        ('pos="0 -0.1 0"', 'pos="0 -0.1"', "position of limb 'limb/1' '0 -0.1'"),
+        (LIMB_1_GEOM, LIMB_1_GEOM + "<inertial/>", "required attribute missing: 'pos'"),
+        (LIMB_1_GEOM, LIMB_1_GEOM + '<inertial mass="1" pos="0 0 0" fullinertia="1 1 1 0 0 0"/>',
+         "'fullinertia' on limb"),
+        (LIMB_1_GEOM, LIMB_1_GEOM + "<composite/>", "has a <composite> element"),
+        (LIMB_1_GEOM, LIMB_1_GEOM + "<freejoint name='f'/>", "'free' joint"),
+        ('pos="0 -0.1 0"', 'pos="0 -0.1"', "attribute 'pos' does not have enough data"),
         ('pos="0 -0.1 0"', 'euler="0 0 90"', "'euler' on limb 'limb/1'"),
-        ('pos="0 -0.1 0"', 'quat="0 0 0 0"', "zero orientation"),
+        ('pos="0 -0.1 0"', 'quat="0 0 0 0"', "zero quaternion"),
         ('<body name="limb/1"', "<body", "limb without a name"),
         ('joint name="limby/1"', "joint", "joint without a name in limb 'limb/1'"),
-        ('class="normal" axis="0 0 -1"', 'class="norm"', "default class 'norm'"),
+        ('class="normal" axis="0 0 -1"', 'class="norm"', "unknown default class"),
         ('class="normal" axis="0 0 -1"', 'axis="0 0 -1"', "no limits at joint 'limby/1'"),
         ('axis="0 0 -1"', 'type="ball"', "'ball' joint 'limby/1'"),
         ('axis="0 0 -1"', 'ref="1"', "'ref' on joint 'limby/1'"),
         ('axis="0 0 -1"', 'axis="0 0 0"', "zero axis"),
-        ('angle="degree"', 'angle="turn"', "angle unit 'turn'"),
+        ('angle="degree"', 'angle="turn"', "invalid keyword: 'turn'"),
         ('angle="degree"', 'settotalmass="3"', "'settotalmass' on <compiler>"),
-        ('class="normal">', ">", "nested <default> without a class name"),
-        ("<contact>", '<equality><connect body1="limb/0"/></equality><contact>', "to ''; expected"),
-        ("<contact>", '<equality><joint/></equality><contact>', "has a <joint> constraint"),
+        ('class="normal">', ">", "empty class name"),
+        ("<contact>", '<equality><connect body1="limb/0" anchor="0 0 0"/></equality><contact>',
+         "to ''; expected"),
+        ("<contact>", '<equality><joint joint1="limby/0"/></equality><contact>',
+         "has a <joint> constraint"),
         ("<contact>", '<equality><weld body1="limb/0" body2="limb/1" relpose="1 0 0 1 0 0 0"/>'
          "</equality><contact>", "'relpose' on the <weld>"),
-        ("<contact>", "<tendon><fixed/></tendon><contact>", "<tendon> elements"),
+        ("<contact>", "<tendon><fixed/></tendon><contact>", "has tendons"),
         ("<contact>", '<contact><exclude name="kept/" body1="x" body2="y"/></contact><contact>',
          "excludes contacts of a limb"),
-        ("<contact>", '<contact><pair geom1="limb/0"/></contact><contact>', "contact pairs"),
-        ("<contact>", '<include file="other.xml"/><contact>', "<include> section"),
+        ("<contact>", '<contact><pair geom1="limb/0"/></contact><contact>', "has pairs"),
+        ("<contact>", '<include file="other.xml"/><contact>', "<include> element"),
     ],
 )  # fmt: skip
 def test_refuses_with_a_reason(tiny_body, old, new, reason):
@@ -181,15 +183,16 @@ def _chain(depth: int) -> str:
 
 def test_limb_limit_is_exact_and_deep_files_do_not_overflow_the_stack():
     assert parse_mjcf(_chain(MAX_LIMBS - 1), "chain").depth == MAX_LIMBS - 1
-    for limbs in (MAX_LIMBS, 50_000):
-        with pytest.raises(MorphologyError, match="more than 256 limbs"):
+    for limbs, reason in ((MAX_LIMBS, "more than 256 limbs"), (50_000, "nesting is too deep")):
+        with pytest.raises(MorphologyError, match=reason):
             parse_mjcf(_chain(limbs), "chain")
 
 
 def test_deeply_nested_defaults_do_not_overflow_the_stack(tiny_body):
     nested = "".join(f'<default class="c{i}">' for i in range(5000)) + "</default>" * 5000
     text = tiny_body.replace("</default>\n  <worldbody>", f"{nested}</default>\n  <worldbody>")
-    assert parse_mjcf(text, "tiny") == parse_mjcf(tiny_body, "tiny")
+    with pytest.raises(MorphologyError, match="nesting is too deep"):
+        parse_mjcf(text, "tiny")
 
 
 @pytest.mark.parametrize("kind", ["connect", "weld"])
