@@ -9,7 +9,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
+from gmc_bench.bodies.body import Body, Parts
 from gmc_bench.bodies.digest import digest_parts
 from gmc_bench.bodies.parts import IDENTITY, Actuator, Geom, Inertia, Joint, Limb, Loop
 from gmc_bench.bodies.validation import find_flaw
@@ -57,6 +59,11 @@ class Morphology:
         )
         if flaw is not None:
             raise MorphologyError(f"body {self.name!r} {flaw}")
+
+    @property
+    def parts(self) -> Parts:
+        """What tokens stand for."""
+        return "limbs"
 
     @property
     def num_limbs(self) -> int:
@@ -107,7 +114,7 @@ class MorphologySet:
 
     id: str
     """Lower-case id with a version where the set is released, e.g. `gmc-unimal-mini-v1`."""
-    splits: Mapping[str, tuple[Morphology, ...]]
+    splits: Mapping[str, tuple[Body, ...]]
     """`train` and `test`, each in published order."""
     source: str
     """Where the bodies come from, one sentence."""
@@ -127,8 +134,8 @@ class MorphologySet:
                     f"the set {self.id!r} repeats a body name in its {split} split"
                 )
 
-    def split(self, name: str) -> tuple[Morphology, ...]:
-        """Return the bodies of one split.
+    def split(self, name: str) -> tuple[Any, ...]:
+        """Return the bodies of one split, limbs or others as the set says.
 
         Raises:
             MorphologySetError: no such split.

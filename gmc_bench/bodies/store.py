@@ -167,9 +167,9 @@ def _holds(folder: Path, bodies: MorphologySet) -> bool:
 
 def _write_files(folder: Path, bodies: MorphologySet) -> None:
     splits: dict[str, list[dict[str, Any]]] = {}
-    for split, members in bodies.splits.items():
+    for split in bodies.splits:
         splits[split] = []
-        for index, body in enumerate(members):
+        for index, body in enumerate(bodies.split(split)):
             # Numbered, because body names may repeat between splits and hold any character.
             file = f"{split}-{index:04d}.xml"
             (folder / file).write_text(emit_mjcf(body), encoding="utf-8")

@@ -12,17 +12,17 @@ from gmc_bench.deployment.report import Attempt
 from gmc_bench.deployment.robot import SimulatedRobot
 from gmc_bench.deployment.trained import SUFFIX, open_policy
 from gmc_bench.deployment.trials import NUM_TRIALS, SECONDS, TRIALS, Trial, draw_conditions
-from gmc_bench.envs.velocity_core import compile_grounds
 from gmc_bench.experiments.events import Listener, counter
 from gmc_bench.records.store import sealed, write_atomic
 from gmc_bench.rendering.episode import require_video
 from gmc_bench.rendering.robots import film_of_robot
 from gmc_bench.rendering.video import VideoSettings, write_video
 from gmc_bench.robots import get_robot
-from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.robots.menagerie import ROBOT_SOURCES, RobotSource, bodies_from
 from gmc_bench.robots.model import CompiledRobot
-from gmc_bench.tasks.velocity import VelocityTask
+from gmc_bench.robots.schema import Robot
+from gmc_bench.sim.model import compile_grounds
+from gmc_bench.tasks.spec import Task
 from gmc_bench.training.run_folder import new_folder
 
 ALL = "all"
@@ -73,7 +73,7 @@ class DeployOptions:
             )
         return list(TRIALS.values())
 
-    def bodies(self) -> dict[str, RobotBody]:
+    def bodies(self) -> dict[str, Robot]:
         """Return the bodies of the robots by name.
 
         Raises:
@@ -87,7 +87,7 @@ class DeployOptions:
             )
         source: RobotSource = self.robot_source
         names = dict.fromkeys(self.robot or trial.robot for trial in self.kinds())
-        ours = [RobotBody(get_robot(name)) for name in names]
+        ours = [get_robot(name) for name in names]
         return dict(zip(names, bodies_from(source, ours), strict=True))
 
 
@@ -129,8 +129,8 @@ def deploy(
 def _run(
     options: DeployOptions,
     policy: RobotPolicy,
-    task: VelocityTask,
-    bodies: dict[str, RobotBody],
+    task: Task,
+    bodies: dict[str, Robot],
     folder: Path,
     listener: Listener,
 ) -> list[Attempt]:
@@ -140,19 +140,21 @@ def _run(
     advance = counter(listener, "deploy", "step", total)
     for trial in kinds:
         name = options.robot or trial.robot
-        grounds = compile_grounds([bodies[name]], task)
+        grounds = compile_grounds(bodies[name], task.scene)
         shown: set[bool] = set()
         for number in range(options.trials):
             conditions = draw_conditions(trial, options.seed, number)
             ground = grounds[conditions.floor == "micro-rough"]
-            robot = SimulatedRobot(ground, policy.manifest.robot(name), conditions)
+            robot = SimulatedRobot(
+                ground, policy.manifest.robot(name), conditions, task.sensor_noise
+            )
             result = run_trial(
                 robot, policy, trial, task, seconds=options.seconds, realtime=options.realtime,
                 hold_heading=options.hold_heading, on_step=advance,
             )  # fmt: skip
             attempt = Attempt(
                 trial=trial, robot=name, number=number, seed=options.seed,
-                conditions=conditions, result=result, origin=bodies[name].origin,
+                conditions=conditions, result=result, origin=bodies[name].simulated_from,
             )  # fmt: skip
             attempts.append(attempt)
             if wants_video(options.video, attempt, shown):

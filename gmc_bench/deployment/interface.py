@@ -9,17 +9,15 @@ import numpy as np
 from gmc_bench.core.errors import ConfigError, UnknownNameError, did_you_mean
 from gmc_bench.core.types import DoubleArray, FloatArray, IntArray
 from gmc_bench.robots.actuation import native_from_shared
-from gmc_bench.robots.bodies import RobotBody
-from gmc_bench.robots.model import compile_robot
 from gmc_bench.robots.schema import SHARED_JOINTS, Robot
-from gmc_bench.tasks.velocity import VelocityTask
-from gmc_bench.tokens.actuators import NUM_ACTUATORS, build_actuator_table
+from gmc_bench.sim.model import compile_models
+from gmc_bench.tasks.spec import Task
+from gmc_bench.tokens.actuators import NUM_ACTUATORS
 from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.tokens.table import build_table
 
 FORMAT = "gmc-bench-policy-1"
 """Version of the layout of `Manifest.to_dict`."""
-SCALES = {"base_angular_velocity": 0.25, "joint_velocity": 0.05}
-"""Factors from SI units to features, where they are not 1."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -176,8 +174,8 @@ _ARRAYS: dict[str, type] = {
 
 
 def make_manifest(
-    task: VelocityTask,
-    bodies: Sequence[RobotBody],
+    task: Task,
+    bodies: Sequence[Robot],
     spec: TokenSpec,
     origin: Mapping[str, Any],
 ) -> Manifest:
@@ -192,8 +190,9 @@ def make_manifest(
     Raises:
         TokenOverflowError: the layout is not one of actuators.
     """
-    table = build_actuator_table([compile_robot(body.robot) for body in bodies], spec)
-    rate = 1.0 / (task.num_substeps * _TIMESTEP)
+    models = compile_models(bodies, replace(task.scene, rough=None))
+    table = build_table(models, spec)
+    scales = {term.name: term.scale for term in task.observations}
     layout = Layout(
         num_tokens=spec.max_limbs,
         num_features=spec.num_features,
@@ -205,21 +204,23 @@ def make_manifest(
                 "unit": group.unit,
                 "frame": group.frame,
                 "kind": group.kind,
-                "scale": SCALES.get(group.name, 1.0) if group.kind == "dynamic" else 1.0,
+                "scale": scales[group.name] if group.kind == "dynamic" else 1.0,
             }
             for group in spec.slices
         ),
     )
     robots = {
-        body.name: interface_of(body.robot, table.context[index, :NUM_ACTUATORS], index)
+        body.name: interface_of(body, table.context[index, :NUM_ACTUATORS], index)
         for index, body in enumerate(bodies)
     }
+    assert task.action_clip is not None
     return Manifest(
-        layout=layout, robots=robots, action_clip=task.action_clip, rate=rate, origin=origin
+        layout=layout,
+        robots=robots,
+        action_clip=task.action_clip,
+        rate=1.0 / models[0].control_dt,
+        origin=origin,
     )
-
-
-_TIMESTEP = 0.005  # s, of the compiled robots
 
 
 def interface_of(robot: Robot, context: FloatArray, index: int = 0) -> RobotInterface:

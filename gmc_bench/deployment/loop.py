@@ -15,7 +15,9 @@ from gmc_bench.deployment.interface import Manifest
 from gmc_bench.deployment.policies import RobotPolicy
 from gmc_bench.deployment.robot import SimulatedRobot
 from gmc_bench.deployment.trials import RAMP_SECONDS, SECONDS, Trial
-from gmc_bench.tasks.velocity import VelocityTask
+from gmc_bench.tasks.commands import velocity_command
+from gmc_bench.tasks.quadruped_velocity import BASE_CONTACT, MAX_TILT
+from gmc_bench.tasks.spec import Task
 
 Outcome = Literal["success", "fell", "emergency stop", "motion not completed"]
 STOP_TILT = 45.0
@@ -137,7 +139,7 @@ def run_trial(
     robot: SimulatedRobot,
     policy: RobotPolicy,
     trial: Trial,
-    task: VelocityTask,
+    task: Task,
     *,
     seconds: float = SECONDS,
     realtime: bool = True,
@@ -154,7 +156,7 @@ def run_trial(
         robot: at its start.
         policy: controls it.
         trial: what is commanded.
-        task: what counts as a fall.
+        task: how its commands hold a heading.
         seconds: length of the trial.
         realtime: whether to keep to the wall clock.
         hold_heading: whether commands without a yaw rate lead the robot back to the heading that it
@@ -169,7 +171,7 @@ def run_trial(
     wanted = np.array(trial.command)
     speed = float(np.linalg.norm(wanted[:2]))
     direction = wanted[:2] / max(speed, 1e-9)
-    commands = task.commands
+    commands = velocity_command(task)
     hold = HeadingHold(period, commands.heading_gain, commands.heading_limit)
     hold_heading = hold_heading and wanted[2] == 0.0
     policy.reset()
@@ -208,7 +210,7 @@ def run_trial(
         misses += took > period
         # A step that overruns moves all later ones: a robot does not catch up.
         due = max(due + period, time.perf_counter()) if realtime else due
-        reason = fall_of(robot, task)
+        reason = fall_of(robot)
         if reason:
             outcome = "fell"
             break
@@ -245,13 +247,13 @@ def _displacement(states: Array) -> tuple[float, float]:
     return float(along), math.degrees(float(heading[-1] - heading[0]))
 
 
-def fall_of(robot: SimulatedRobot, task: VelocityTask) -> str:
+def fall_of(robot: SimulatedRobot) -> str:
     """Return why a robot has fallen, as in training, or nothing."""
     if not robot.is_finite():
         return "the simulation broke"
-    if math.degrees(robot.tilt()) > task.max_tilt_degrees:
-        return f"the base tilts by more than {task.max_tilt_degrees:g} degrees"
-    if robot.base_contact() > task.base_contact:
+    if math.degrees(robot.tilt()) > MAX_TILT:
+        return f"the base tilts by more than {MAX_TILT:g} degrees"
+    if robot.base_contact() > BASE_CONTACT:
         return "the base touches the ground"
     return ""
 

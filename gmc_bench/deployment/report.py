@@ -8,7 +8,7 @@ from gmc_bench.core.table import Table
 from gmc_bench.deployment.loop import COMPLETED_SHARE, TrialResult
 from gmc_bench.deployment.trials import RAMP_SECONDS, Conditions, Trial
 from gmc_bench.robots import get_robot
-from gmc_bench.robots.bodies import BUILT_IN
+from gmc_bench.robots.schema import BUILT_IN
 
 DISCLAIMER = (
     "Simulated counterpart of the paper's hardware trials: it is no evidence about hardware."

@@ -15,10 +15,10 @@ from gmc_bench.core.types import Array, DoubleArray
 from gmc_bench.deployment.adapter import Readings
 from gmc_bench.deployment.interface import RobotInterface
 from gmc_bench.deployment.trials import Conditions
-from gmc_bench.envs.velocity_core import NOISE
 from gmc_bench.robots.actuation import drive_of
 from gmc_bench.robots.friction import sliding_speeds
 from gmc_bench.robots.model import CompiledRobot
+from gmc_bench.tasks.motion import SensorNoise
 
 _CLEARANCE = 0.01  # m, of the lowest foot above the ground at the start
 
@@ -30,13 +30,19 @@ class SimulatedRobot:
         compiled: the robot on its ground, with contact sensors; it is not changed.
         interface: its native order and limits.
         conditions: what this trial meets.
+        noise: of the sensors, before the factor of the conditions.
     """
 
     def __init__(
-        self, compiled: CompiledRobot, interface: RobotInterface, conditions: Conditions
+        self,
+        compiled: CompiledRobot,
+        interface: RobotInterface,
+        conditions: Conditions,
+        noise: SensorNoise,
     ) -> None:
         self.interface = interface
         self.conditions = conditions
+        self._noise = noise
         self.model = model = copy.copy(compiled.model)
         self.data = mujoco.MjData(model)
         self._compiled = compiled
@@ -73,7 +79,9 @@ class SimulatedRobot:
         noise = self.conditions.observation_noise
 
         def off(name: str, count: int) -> DoubleArray:
-            found: DoubleArray = noise * NOISE[name] * self._rng.uniform(-1.0, 1.0, count)
+            found: DoubleArray = (
+                noise * getattr(self._noise, name) * self._rng.uniform(-1.0, 1.0, count)
+            )
             return found
 
         bias = np.array(self.conditions.velocity_bias)
@@ -81,7 +89,7 @@ class SimulatedRobot:
             base_linear_velocity=true[:3] + bias + off("base_linear_velocity", 3),
             base_angular_velocity=true[3:6] + off("base_angular_velocity", 3),
             gravity=true[6:] + off("gravity", 3),
-            joint_angles=self._native(joints[0] + off("joint_offset", len(joints[0]))),
+            joint_angles=self._native(joints[0] + off("joint_angle", len(joints[0]))),
             joint_velocities=self._native(joints[1] + off("joint_velocity", len(joints[1]))),
             joint_torques=self._native(self._torques),
         )

@@ -17,13 +17,13 @@ from gmc_bench.deployment.policies import (
     TorchPolicy,
     largest_difference,
 )
-from gmc_bench.envs.cores import tabulate
+from gmc_bench.envs.bodies import tabulate
 from gmc_bench.experiments.session import Session, load_trained, open_session
 from gmc_bench.policies.policy import Policy
 from gmc_bench.records.store import read_record
-from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.tasks import TASKS
-from gmc_bench.tasks.velocity import VelocityTask
+from gmc_bench.tasks.commands import velocity_command
+from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.table import MorphologyTable
 from gmc_bench.training.run_config import read_run_config
 from gmc_bench.training.run_folder import RunFolder
@@ -42,7 +42,7 @@ class TrainedQuadrupeds:
     policy: Policy
     table: MorphologyTable
     manifest: Manifest
-    task: VelocityTask
+    task: Task
 
 
 def open_run(run_dir: Path) -> TrainedQuadrupeds:
@@ -55,11 +55,7 @@ def open_run(run_dir: Path) -> TrainedQuadrupeds:
     folder = RunFolder(run_dir)
     session = open_session(read_run_config(folder.config))
     task = session.task
-    if not isinstance(task, VelocityTask):
-        raise ConfigError(
-            f"policies are deployed on quadrupeds, but this run's task is {task.id}; give a run "
-            f"of the suite 'quadruped-friction'"
-        )
+    velocity_command(task)
     if session.config.precision != "float32":
         raise ConfigError(
             f"policies are deployed in float32, but this run's networks work in "
@@ -75,7 +71,7 @@ def open_run(run_dir: Path) -> TrainedQuadrupeds:
     return TrainedQuadrupeds(policy, table, manifest, task)
 
 
-def _describe(session: Session, task: VelocityTask, policy: Policy, weights: str) -> Manifest:
+def _describe(session: Session, task: Task, policy: Policy, weights: str) -> Manifest:
     config = session.config
     statistics = hashlib.sha256()
     for name, values in sorted(policy.normalizer.get_state().items()):
@@ -93,11 +89,10 @@ def _describe(session: Session, task: VelocityTask, policy: Policy, weights: str
         "weights_digest": weights,
         "statistics_digest": statistics.hexdigest(),
     }
-    bodies = [body for body in session.bodies.split("train") if isinstance(body, RobotBody)]
-    return make_manifest(task, bodies, session.spec, origin)
+    return make_manifest(task, session.bodies.split("train"), session.spec, origin)
 
 
-def open_policy(path: Path) -> tuple[RobotPolicy, VelocityTask]:
+def open_policy(path: Path) -> tuple[RobotPolicy, Task]:
     """Return the policy of a finished run, or of a file of `export_run`, and its task.
 
     Raises:
@@ -109,8 +104,7 @@ def open_policy(path: Path) -> tuple[RobotPolicy, VelocityTask]:
         return TorchPolicy(run.policy, run.table, run.manifest), run.task
     exported = OnnxPolicy(path)
     task = TASKS.get(str(exported.manifest.origin.get("task")))
-    if not isinstance(task, VelocityTask):
-        raise ConfigError(f"{path} is of the task {task.id}, which is not about quadrupeds")
+    velocity_command(task)
     return exported, task
 
 

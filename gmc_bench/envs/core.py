@@ -1,25 +1,29 @@
-"""One task for B bodies at a time: the part that every kind of environment shares."""
+"""One task for B bodies at a time: scene, terms and memory of a batch of environments."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gmc_bench.bodies.schema import Morphology
+from gmc_bench.bodies.body import Body
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
+from gmc_bench.envs.bodies import require_bodies, smallest_layout
+from gmc_bench.envs.driven import DrivenRows
 from gmc_bench.sim.batch import BatchSimulator
 from gmc_bench.sim.ground_kernels import visit_cells
 from gmc_bench.sim.loops import OPEN
 from gmc_bench.sim.model import compile_models
-from gmc_bench.tasks.spec import Task, Transition
+from gmc_bench.tasks.motion import Motion, SensorNoise
+from gmc_bench.tasks.spec import CUT_OFF, Moment, Task, Transition
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import build_table
 
+_NOTHING: DoubleArray = np.zeros((0, 0))
 TIME_LIMIT = "time_limit"
 DIVERGED = "diverged"
 
-_OPTIONAL = ("height_map", "visited", "loops_open")
+_OPTIONAL = ("height_map", "visited", "loops_open", "command", "action")
 """Names of what only the states of some tasks and bodies hold."""
 
 
@@ -61,7 +65,8 @@ class EnvironmentCore:
         num_threads: threads that step; default all.
 
     Raises:
-        ConfigError: no bodies, or a layout with another height map than the task's.
+        ConfigError: no bodies, bodies that the task is not for, a layout with other observations
+            than the task's, or events that the bodies have no part for.
         MorphologyError: a body does not compile.
         TokenOverflowError: a body does not fit the layout.
     """
@@ -69,33 +74,25 @@ class EnvironmentCore:
     def __init__(
         self,
         task: Task,
-        morphologies: Sequence[Morphology],
+        morphologies: Sequence[Body],
         num_envs: int,
         *,
         token_spec: TokenSpec | None = None,
         num_threads: int | None = None,
     ) -> None:
-        if not morphologies:
-            raise ConfigError("an environment needs at least one body, got none")
+        require_bodies(task, morphologies)
         self.task = task
-        self.spec = token_spec or TokenSpec(
-            max_limbs=max(body.num_limbs for body in morphologies),
-            joints_per_limb=max(body.joints_per_limb for body in morphologies),
-            num_heights=task.num_heights,
-        )
+        self.spec = token_spec or smallest_layout(task, morphologies)
         if self.spec.num_heights != task.num_heights:
             raise ConfigError(
                 f"the token layout has {self.spec.num_heights} heights, but the task {task.id!r} "
                 f"has {task.num_heights}; use a TokenSpec with num_heights={task.num_heights}"
             )
         models = compile_models(morphologies, task.scene)
-        self.table = build_table(models, self.spec)
-        assert self.table.layout is not None
+        self._grounds = task.scene.num_grounds
+        self.table = build_table(models[:: self._grounds], self.spec)
         self.simulator = BatchSimulator(models, num_envs, self.table.layout, num_threads)
         self.num_envs = num_envs
-        self._standing_height = np.array(
-            [body.limbs[0].position[2] - task.floor_clearance for body in morphologies]
-        )
         shape = (num_envs, self.spec.max_limbs, self.spec.num_dynamic)
         self.dynamic: FloatArray = np.zeros(shape, np.float32)
         """(B, L, Fd) float32, the current observation; see `TokenSpec.slices`."""
@@ -119,11 +116,58 @@ class EnvironmentCore:
         self._loops_open: BoolArray | None = None
         if self.table.loops is not None:
             self._loops_open = np.zeros(self.simulator.loop_residual.shape[:2], np.bool_)
+        self.driven: DrivenRows | None = None
+        if self.simulator.has_drives:
+            self.driven = DrivenRows(task, models, self.simulator)
+        elif task.events or task.scene.rough:
+            raise ConfigError(
+                f"the task {task.id!r} has events or rough ground, which only bodies with joint "
+                f"drives have a part for; leave them out for bodies made of limbs"
+            )
+        self._standing_height = np.array(
+            [
+                model.robot.robot.pose.base_height
+                if model.robot
+                else model.morphology.limbs[0].position[2] - task.floor_clearance
+                for model in models[:: task.scene.num_grounds]
+            ]
+        )
+        self.command: DoubleArray = np.zeros(
+            (num_envs, task.command.num_values if task.command else 0)
+        )
+        """(B, C) float64, what is asked of the bodies."""
+        self._kept_heading: DoubleArray = np.full(num_envs, np.nan)  # rad; nan: none is kept
+        padding = self.table.limb_padding_mask
+        self._num_tokens = int((~padding).sum(axis=1).max())
+        self._slots = {term.name: self._columns(term.name) for term in task.observations}
+        # The simulator writes readings of limbs in place; other terms' columns keep them apart.
+        self._readings: FloatArray | None = None
+        if self.table.layout is not None and task.observations:
+            width = self.table.layout.num_readings
+            self._readings = np.zeros((*shape[:2], width), np.float32)
+
+    def _columns(self, name: str) -> slice:
+        """Return the places of a group among the time-varying features."""
+        group = self.spec.slice(name)
+        first = int(np.searchsorted(self.spec.dynamic_indices, group.start))
+        return slice(first, first + group.width)
 
     @property
     def morphology_index(self) -> IntArray:
         """(B,) int64, the body each row hosts."""
-        return self.simulator.model_index
+        return self.driven.bodies if self.driven else self.simulator.model_index
+
+    @property
+    def motion(self) -> Motion:
+        """How bodies with joint drives move; not for bodies made of limbs."""
+        assert self.driven is not None
+        return self.driven.motion()
+
+    @property
+    def action(self) -> DoubleArray:
+        """(B, A) float64, the latest action of bodies with joint drives, as it was cut off."""
+        assert self.driven is not None
+        return self.driven.action
 
     def reset(self, rows: IntArray, morphology_index: IntArray) -> None:
         """Start new episodes.
@@ -132,8 +176,12 @@ class EnvironmentCore:
             rows: (K,) int64, without repeats.
             morphology_index: (K,) int64, the body each of them hosts from now on.
         """
-        self.simulator.assign(rows, morphology_index)
-        self.simulator.reset(rows, self.task.reset_noise, self.dynamic)
+        if self.driven:
+            self.driven.start(rows, morphology_index)
+        else:
+            self.simulator.assign(rows, morphology_index)
+            readings = self.dynamic if self._readings is None else self._readings
+            self.simulator.reset(rows, self.task.reset_noise, readings)
         self.episode_length[rows] = 0
         if self.height_map is not None:
             self.simulator.read_ground(rows, self.height_map, self._ground)
@@ -142,13 +190,16 @@ class EnvironmentCore:
             self._num_visited[rows] = 0.0
         if self._loops_open is not None:
             self._loops_open[rows] = False
+        self._draw_commands(rows)
+        self._observe(rows)
 
     def step(self, actions: FloatArray) -> StepResult:
         """Apply one action to every row.
 
         Args:
             actions: (B, L, J) float; entries without an actuator are ignored, the others are
-                clamped to [-1, 1] by the engine.
+                clamped to [-1, 1] by the engine, or with joint drives cut off at the task's
+                `action_clip`.
 
         Raises:
             ConfigError: the actions have another shape, or a row was never reset.
@@ -160,23 +211,115 @@ class EnvironmentCore:
         before = simulator.torso_position.copy()
         self.dynamic, self._spare = self._spare, self.dynamic
         flat = np.ascontiguousarray(actions, np.float32).reshape(self.num_envs, -1)
-        simulator.step(flat, self.dynamic)
+        previous = joint_velocity = _NOTHING
+        if self.driven:
+            previous = self.driven.action
+            joint_velocity = simulator.drive_state.joint_state[..., 1].copy()
+            self.driven.action = self.driven.cut_off(flat)
+            simulator.step(self.driven.targets(self.driven.action))
+        else:
+            simulator.step(flat, self.dynamic if self._readings is None else self._readings)
         self.episode_length += 1
         if self.height_map is not None and self._spare_map is not None:
             self.height_map, self._spare_map = self._spare_map, self.height_map
             simulator.read_ground(self._all_rows, self.height_map, self._ground)
-        diverged = self._contain_divergence()
+        diverged = simulator.diverged.copy()
         new_cells, num_cells = self._visit(diverged)
         transition = Transition(
             torso_before=before,
             torso_after=simulator.torso_position,
-            standing_height=self._standing_height[simulator.model_index],
+            standing_height=self._standing_height[self.morphology_index],
             ground_height=self._ground_height(),
             control_dt=simulator.control_dt,
             new_cells=new_cells,
             num_cells=num_cells,
+            after=self._moment(self._all_rows, flat),
+            previous_action=previous,
+            joint_velocity_before=joint_velocity,
         )
-        return self._judge(transition, diverged, self._watch_loops(diverged))
+        result = self._judge(transition, diverged, self._watch_loops(diverged))
+        self._go_on()
+        self._observe(self._all_rows, flat)
+        self._contain(diverged)
+        return result
+
+    def _moment(self, rows: IntArray, actions: FloatArray | None = None) -> Moment:
+        """Return what terms may look at, without noise."""
+        everyone = rows is self._all_rows
+        torso = self.simulator.torso_position
+        command = self.command
+        if not everyone:
+            torso, command = torso[rows], command[rows]
+        if self.driven:
+            action, motion = self.driven.action, self.driven.motion(None if everyone else rows)
+            return Moment(
+                torso_position=torso,
+                action=action if everyone else action[rows],
+                command=command,
+                driven=motion,
+            )
+        padding = self.table.action_padding_mask[self.morphology_index[rows]]
+        flat = padding.reshape(len(rows), -1)
+        action = np.zeros(flat.shape) if actions is None else np.where(flat, 0.0, actions[rows])
+        return Moment(torso_position=torso, action=action, command=command)
+
+    def _draw_commands(self, rows: IntArray) -> None:
+        command = self.task.command
+        if command is None:
+            return
+        drawn = self.simulator.draw_uniform(rows, command.num_draws)
+        heading = self._heading(rows)
+        self.command[rows], self._kept_heading[rows] = command.draw(drawn, heading)
+        self._steer(rows)
+
+    def _steer(self, rows: IntArray) -> None:
+        command = self.task.command
+        assert command is not None
+        self.command[rows] = command.steer(
+            self.command[rows], self._kept_heading[rows], self._heading(rows)
+        )
+
+    def _heading(self, rows: IntArray) -> DoubleArray:
+        return self.driven.heading[rows] if self.driven else np.zeros(len(rows))
+
+    def _go_on(self) -> None:
+        """Draw and steer commands, and let events happen, between two control steps."""
+        command, simulator = self.task.command, self.simulator
+        if command is not None:
+            steps = max(1, round(command.resample_s / simulator.control_dt))
+            again = np.flatnonzero(self.episode_length % steps == 0)
+            if len(again):
+                self._draw_commands(again)
+            self._steer(self._all_rows)
+        if self.driven:
+            self.driven.count_air_time()
+            self.driven.disturb(self.episode_length)
+
+    def _observe(self, rows: IntArray, actions: FloatArray | None = None) -> None:
+        """Write the observation terms of some rows; the simulator has written the limbs' own."""
+        task = self.task
+        if not task.observations:
+            return
+        if self._readings is not None:
+            self.dynamic[rows, :, : self._readings.shape[2]] = self._readings[rows]
+        moment = self._moment(rows, actions)
+        if moment.driven is not None and task.sensor_noise != SensorNoise():
+            count = 9 + 2 * moment.driven.joint_angle.shape[1]
+            drawn = 2.0 * self.simulator.draw_uniform(rows, count) - 1.0
+            moment = replace(moment, driven=moment.driven.sensed(task.sensor_noise, drawn))
+        padding = self.table.limb_padding_mask[self.morphology_index[rows], : self._num_tokens]
+        for term in task.observations:
+            value = term.scale * term.function(moment)
+            if padding.any():
+                value = np.where(padding[..., None], 0.0, value)
+            self.dynamic[rows, : self._num_tokens, self._slots[term.name]] = value
+
+    def _contain(self, diverged: BoolArray) -> None:
+        """Show rows whose simulation broke their last valid observation."""
+        if diverged.any():
+            self.dynamic[diverged] = self._spare[diverged]
+            if self.height_map is not None and self._spare_map is not None:
+                self.height_map[diverged] = self._spare_map[diverged]
 
     def _watch_loops(self, diverged: BoolArray) -> IntArray | None:
         """Return how many loops of each row were closed before this step and are open now."""
@@ -187,14 +330,6 @@ class EnvironmentCore:
         opened: IntArray = (is_open & ~self._loops_open).sum(axis=1)
         self._loops_open = is_open
         return opened
-
-    def _contain_divergence(self) -> BoolArray:
-        diverged = self.simulator.diverged.copy()
-        if diverged.any():
-            self.dynamic[diverged] = self._spare[diverged]
-            if self.height_map is not None and self._spare_map is not None:
-                self.height_map[diverged] = self._spare_map[diverged]
-        return diverged
 
     def _visit(self, diverged: BoolArray) -> tuple[DoubleArray | float, DoubleArray | float]:
         """Return the cells each row has entered in this step, and since its episode began."""
@@ -220,17 +355,17 @@ class EnvironmentCore:
     def _judge(
         self, transition: Transition, diverged: BoolArray, loops_opened: IntArray | None
     ) -> StepResult:
-        terms = {
-            term.name: np.where(diverged, 0.0, term.weight * term.function(transition))
-            for term in self.task.rewards
-        }
-        events = {
-            term.name: term.function(transition) & ~diverged for term in self.task.terminations
-        }
-        metrics = {term.name: term.function(transition) for term in self.task.metrics}
+        task = self.task
+        terms = {term.name: term.weight * term.function(transition) for term in task.rewards}
+        if task.only_positive:
+            terms[CUT_OFF] = np.maximum(-np.sum(list(terms.values()), axis=0), 0.0)
+        rate = transition.control_dt if task.reward_rates else 1.0
+        terms = {name: np.where(diverged, 0.0, value * rate) for name, value in terms.items()}
+        events = {term.name: term.function(transition) & ~diverged for term in task.terminations}
+        metrics = {term.name: term.function(transition) for term in task.metrics}
         nobody = np.zeros(self.num_envs, np.bool_)
         terminated = np.logical_or.reduce([nobody, *events.values()])
-        time_up = (self.episode_length >= self.task.horizon) & ~terminated & ~diverged
+        time_up = (self.episode_length >= task.horizon) & ~terminated & ~diverged
         events |= {TIME_LIMIT: time_up, DIVERGED: diverged}
         reward = np.sum([np.zeros(self.num_envs), *terms.values()], axis=0)
         truncated = time_up | diverged
@@ -247,6 +382,10 @@ class EnvironmentCore:
             "visited": self._visited,
             "loops_open": self._loops_open,
         }
+        if self.task.command:
+            kept |= {"command": self.command, "kept_heading": self._kept_heading}
+        if self.driven:
+            kept |= self.driven.kept()
         return {name: value for name, value in kept.items() if value is not None}
 
     def get_state(self) -> dict[str, Array]:

@@ -8,13 +8,13 @@ import numpy as np
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import FloatArray
-from gmc_bench.envs.cores import make_core
+from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.morphology_vector_env import (
     Observation,
     action_space_of,
     height_map_space,
 )
-from gmc_bench.tasks.spec import TaskBase
+from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.spec import TokenSpec
 
 
@@ -38,12 +38,12 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
 
     def __init__(
         self,
-        task: TaskBase,
+        task: Task,
         morphologies: Sequence[Any],
         *,
         token_spec: TokenSpec | None = None,
     ) -> None:
-        self.core = make_core(task, morphologies, 1, token_spec=token_spec, num_threads=1)
+        self.core = EnvironmentCore(task, morphologies, 1, token_spec=token_spec, num_threads=1)
         self.render_mode = None
         spec = self.core.spec
         limbs, slots = spec.max_limbs, spec.joints_per_limb

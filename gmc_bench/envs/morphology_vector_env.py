@@ -10,10 +10,9 @@ from gymnasium.vector.utils import batch_space
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
-from gmc_bench.envs.core import StepResult
-from gmc_bench.envs.cores import make_core
+from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.envs.guide_table import GuideTable
-from gmc_bench.tasks.spec import TaskBase
+from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import MorphologyTable
 
@@ -63,7 +62,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
 
     def __init__(
         self,
-        task: TaskBase,
+        task: Task,
         morphologies: Sequence[Any],
         num_envs: int,
         *,
@@ -71,7 +70,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         num_threads: int | None = None,
         fixed: bool = False,
     ) -> None:
-        self.core = make_core(
+        self.core = EnvironmentCore(
             task, morphologies, num_envs, token_spec=token_spec, num_threads=num_threads
         )
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}

@@ -8,13 +8,12 @@ import numpy as np
 import torch
 
 from gmc_bench.core.types import FloatArray, IntArray
-from gmc_bench.envs.core import StepResult
-from gmc_bench.envs.cores import Core, make_core
+from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.policies.bound import BoundPolicy
 from gmc_bench.policies.policy import Policy
 from gmc_bench.sim.batch import spawn_streams
-from gmc_bench.tasks.spec import TaskBase
+from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.serialization import Serialization
 
 Mode = Literal["deterministic", "stochastic"]
@@ -42,10 +41,12 @@ class Observer:
     Episodes are counted body by body: episode k of body m has the number `m * episodes + k`.
     """
 
-    def started(self, core: Core, rows: IntArray, numbers: IntArray) -> None:
+    def started(self, core: EnvironmentCore, rows: IntArray, numbers: IntArray) -> None:
         """Take notice of new episodes: `numbers` (K,) int64 begin in `rows` (K,) int64."""
 
-    def stepped(self, core: Core, numbers: IntArray, actions: FloatArray, step: StepResult) -> None:
+    def stepped(
+        self, core: EnvironmentCore, numbers: IntArray, actions: FloatArray, step: StepResult
+    ) -> None:
         """Take notice of one control step of all rows, before any of them is reset.
 
         Args:
@@ -74,7 +75,7 @@ class EpisodeCounter(Observer):
 class Evaluation:
     """Complete episodes of every body: what is run, but for the policy."""
 
-    task: TaskBase
+    task: Task
     bodies: Sequence[Any]
     """M bodies, which need not be the ones trained on."""
     episodes: int
@@ -107,7 +108,7 @@ class Evaluation:
         """
         sequences = len(self.serialization or self.bodies)
         rows = min(MAX_ROWS, self.episodes * sequences)
-        core = make_core(
+        core = EnvironmentCore(
             self.task, self.bodies, rows, token_spec=policy.spec, num_threads=self.num_threads
         )
         bound = policy.on(
@@ -121,7 +122,7 @@ class Evaluation:
 
 def evaluate(
     policy: Policy,
-    task: TaskBase,
+    task: Task,
     bodies: Sequence[Any],
     *,
     episodes: int,
@@ -145,7 +146,11 @@ class _Player:
     """Runs all episodes; a row whose episode has ended takes the next that waits."""
 
     def __init__(
-        self, rules: Evaluation, core: Core, bound: BoundPolicy, observers: Sequence[Observer]
+        self,
+        rules: Evaluation,
+        core: EnvironmentCore,
+        bound: BoundPolicy,
+        observers: Sequence[Observer],
     ) -> None:
         self.rules, self.core, self.bound, self.observers = rules, core, bound, observers
         serialization = bound.serialization

@@ -13,86 +13,44 @@ Source:
     RMSE of 1; the best progress is 98 m).
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
-from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, DoubleArray, IntArray
-from gmc_bench.envs.core import TIME_LIMIT
-from gmc_bench.envs.velocity_core import FELL, VelocityCore
+from gmc_bench.envs.core import TIME_LIMIT, EnvironmentCore
 from gmc_bench.evaluation.evaluate import MAX_ROWS
-from gmc_bench.evaluation.friction_metrics import Friction, Track, make_result
-from gmc_bench.evaluation.friction_options import Heading
+from gmc_bench.evaluation.friction_metrics import Track, make_result
 from gmc_bench.policies.bound import BoundPolicy
 from gmc_bench.policies.policy import Policy
-from gmc_bench.robots.bodies import RobotBody
-from gmc_bench.robots.friction import FrictionPair, FrictionRule, sliding_speeds
+from gmc_bench.robots.friction import FrictionPair, sliding_speeds
 from gmc_bench.robots.mjcf import SolverOptions
+from gmc_bench.robots.schema import Robot
 from gmc_bench.sim.batch import spawn_streams
-from gmc_bench.tasks.velocity import Commands, VelocityTask
+from gmc_bench.suites.measured import FrictionMeasurement
+from gmc_bench.tasks.commands import VelocityCommand, velocity_command
+from gmc_bench.tasks.quadruped_velocity import FELL, undisturbed
+from gmc_bench.tasks.spec import Task
 
 EPISODE_SECONDS = 20.0
 """A robot that has not fallen starts again after this time, s."""
-LOADED = 1.0
-"""Force from which a foot counts as on the ground, N."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class FrictionSize:
-    """How much a protocol measures; numbers of different sizes are never put together."""
-
-    num_envs: int
-    """Environments per robot and friction."""
-    seconds: float
-    """Time that each of them runs, s."""
-    forward: float
-    """Commanded velocity, straight ahead, m/s."""
-
-
-FRICTION_SIZES: Mapping[str, FrictionSize] = {
-    "smoke": FrictionSize(num_envs=2, seconds=4.0, forward=0.5),
-    "lite": FrictionSize(num_envs=32, seconds=20.0, forward=0.5),
-    "paper": FrictionSize(num_envs=256, seconds=100.0, forward=1.0),
-}
-"""By name of the protocol."""
-
-
-def friction_size(protocol: str) -> FrictionSize:
-    """Return how much a protocol measures.
-
-    Raises:
-        ConfigError: that is not known of the protocol.
-    """
-    if protocol not in FRICTION_SIZES:
-        raise ConfigError(
-            f"what the protocol {protocol!r} measures on each friction is not known; use one of "
-            f"{', '.join(FRICTION_SIZES)}"
-        )
-    return FRICTION_SIZES[protocol]
-
-
-def control_steps(task: VelocityTask, seconds: float) -> int:
-    """Return how many control steps of a task fill a time."""
-    return round(seconds / (SolverOptions().timestep * task.num_substeps))
+def control_steps(task: Task, seconds: float) -> int:
+    """Return how many control steps of a task fill a time, at least one."""
+    return max(1, round(seconds / (SolverOptions().timestep * task.scene.num_substeps)))
 
 
 def measure_friction(
     policy: Policy,
-    task: VelocityTask,
-    bodies: Sequence[RobotBody],
+    task: Task,
+    bodies: Sequence[Robot],
+    measurement: FrictionMeasurement,
     *,
-    pairs: Mapping[str, FrictionPair],
-    rule: FrictionRule,
-    heading: Heading = "held",
-    forward: float,
-    seconds: float,
-    num_envs: int,
     seed: int,
     num_threads: int | None = None,
-    noise: bool = False,
     on_progress: Callable[[int], None] | None = None,
 ) -> list[dict[str, Any]]:
     """Measure a policy's mean actions on every robot and friction.
@@ -105,43 +63,28 @@ def measure_friction(
         policy: who acts; not changed.
         task: what it was trained on.
         bodies: M robots; for separate weights per body, those of training in their order.
-        pairs: frictions by name.
-        rule: how a pair becomes one coefficient.
-        heading: whether the command holds the heading.
-        forward: commanded velocity, m/s.
-        seconds: time per environment, s.
-        num_envs: environments per robot and friction.
+        measurement: what is measured.
         seed: of the start states, and of the observation noise.
         num_threads: threads that step; default all.
-        noise: whether observations are noisy, as in training.
         on_progress: called with the number of control steps just done.
 
     Returns:
         One result per friction and robot, friction by friction, see `make_result`.
 
     Raises:
-        ConfigError: no time, no environments, or bodies that are no quadrupeds.
+        ConfigError: the task commands no velocities.
     """
-    steps = control_steps(task, seconds)
-    if steps < 1 or num_envs < 1:
-        raise ConfigError(
-            f"friction is measured over at least one control step of one environment, got "
-            f"{seconds} s and {num_envs} environments; raise them"
-        )
-    robot = np.repeat(np.arange(len(bodies)), num_envs)
+    velocity_command(task)
+    steps = control_steps(task, measurement.seconds)
+    robot = np.repeat(np.arange(len(bodies)), measurement.num_envs)
     streams = spawn_streams(seed, len(robot))
-    horizon = min(control_steps(task, EPISODE_SECONDS), steps)
-    commands = Commands.fixed(forward, held=heading == "held")
     results = []
-    for name, pair in pairs.items():
-        changed = replace(task.undisturbed(pair, commands), friction_rule=rule, horizon=horizon)
-        if noise:
-            disturbances = replace(changed.disturbances, observation=1.0)
-            changed = replace(changed, disturbances=disturbances)
+    for name, pair in measurement.pairs.items():
+        changed = _measured_task(task, pair, measurement, steps)
         tracks = []
         for first in range(0, len(robot), MAX_ROWS):
             rows = slice(first, first + MAX_ROWS)
-            core = VelocityCore(
+            core = EnvironmentCore(
                 changed,
                 bodies,
                 len(robot[rows]),
@@ -154,28 +97,28 @@ def measure_friction(
                     _roll_out(core, bound, robot[rows], streams[rows], steps, on_progress)
                 )
         whole = _joined(tracks)
-        options = core.simulator.robots[0].model.opt
-        friction = Friction(
-            name=name,
-            pair=pair,
-            rule=rule,
-            heading=heading,
-            cone="elliptic" if options.cone else "pyramidal",
-            impratio=float(options.impratio),
-            sim_dt=core.simulator.sim_dt,
-        )
-        command = (forward, 0.0)
-        for index, body in enumerate(bodies):
-            results.append(
-                make_result(
-                    whole.rows(robot == index), command, body, friction, core.simulator.control_dt
-                )
-            )
+        results += [
+            make_result(whole.rows(robot == index), name, core.simulator.models[index], measurement)
+            for index in range(len(bodies))
+        ]
     return results
 
 
+def _measured_task(
+    task: Task, pair: FrictionPair, measurement: FrictionMeasurement, steps: int
+) -> Task:
+    held = measurement.heading == "held"
+    calm = undisturbed(task, pair, VelocityCommand.fixed(measurement.forward, held=held))
+    return replace(
+        calm,
+        scene=replace(calm.scene, friction_rule=measurement.rule),
+        horizon=min(control_steps(task, EPISODE_SECONDS), steps),
+        sensor_noise=task.sensor_noise if measurement.noise else calm.sensor_noise,
+    )
+
+
 def _roll_out(
-    core: VelocityCore,
+    core: EnvironmentCore,
     bound: BoundPolicy,
     robot: IntArray,
     streams: Array,
@@ -188,17 +131,18 @@ def _roll_out(
     core.reset(everyone, robot)
     bound.start(everyone, robot)
     track = Track.empty(steps, core.num_envs)
-    heading = core.simulator.base[:, 12].copy()
-    base = core.simulator.base
+    base = core.simulator.drive_state.base
+    heading = base[:, 12].copy()
     for step in range(steps):
         before = base[:, :2].copy()
         result = core.step(bound.act(core))
         moved = base[:, :2] - before
-        track.velocity[step] = core.yaw_velocity()
+        motion = core.motion
+        track.velocity[step] = motion.level_velocity
         track.advance[step] = moved[:, 0] * np.cos(heading) + moved[:, 1] * np.sin(heading)
         track.walked[step] = np.hypot(moved[:, 0], moved[:, 1])
         track.slipped[step] = _slip(core)
-        track.tilt[step] = core.tilt()
+        track.tilt[step] = motion.tilt
         track.fell[step] = result.events[FELL]
         track.time_up[step] = result.events[TIME_LIMIT]
         track.diverged[step] = broken = result.diverged
@@ -214,17 +158,18 @@ def _roll_out(
     return track
 
 
-def _slip(core: VelocityCore) -> DoubleArray:
+def _slip(core: EnvironmentCore) -> DoubleArray:
     """Return (B,) float64, m, how far loaded feet slid in the latest control step.
 
     Speeds and forces are those at the beginning of the last physics step.
     """
     simulator = core.simulator
     found = np.zeros(core.num_envs)
-    loaded = simulator.contacts[:, :4] > LOADED
+    loaded = core.motion.touching
+    geoms = simulator.drives.feet[simulator.model_index, :, 1].astype(np.int64)
     for row in np.flatnonzero(loaded.any(axis=1)).tolist():
-        feet = simulator.robots[int(simulator.robot_index[row])].foot_geoms[loaded[row]]
-        speeds = sliding_speeds(simulator.model(row), simulator.data(row), feet.tolist())
+        feet = geoms[row, loaded[row]].tolist()
+        speeds = sliding_speeds(simulator.model(row), simulator.data(row), feet)
         found[row] = float(speeds.sum()) * simulator.control_dt
     return found
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from gmc_bench.core.types import BoolArray, DoubleArray, IntArray
-from gmc_bench.evaluation.friction_options import Heading
-from gmc_bench.robots.bodies import RobotBody
-from gmc_bench.robots.friction import FrictionPair, FrictionRule
+from gmc_bench.sim.model import CompiledModel
+from gmc_bench.suites.measured import FrictionMeasurement
 
 MIN_WALKED = 0.1
 """Mean distance below which slip per metre is not given, m."""
@@ -50,23 +49,6 @@ class Track:
     def rows(self, chosen: BoolArray) -> "Track":
         """Return the rows that `chosen` (B,) bool marks."""
         return Track(**{field.name: getattr(self, field.name)[:, chosen] for field in fields(self)})
-
-
-@dataclass(frozen=True)
-class Friction:
-    """Under which friction, and under which rules, something was measured."""
-
-    name: str
-    pair: FrictionPair
-    rule: FrictionRule
-    heading: Heading
-    """Whether the command held the heading."""
-    cone: str
-    """The engine's friction cone."""
-    impratio: float
-    """The engine's ratio of frictional to normal impedance."""
-    sim_dt: float
-    """Physics step, s."""
 
 
 def tracking_metrics(track: Track, command: tuple[float, float]) -> dict[str, Any]:
@@ -153,20 +135,15 @@ def _mean(values: Any) -> float:
 
 
 def make_result(
-    track: Track,
-    command: tuple[float, float],
-    body: RobotBody,
-    friction: Friction,
-    control_dt: float,
+    track: Track, friction: str, compiled: CompiledModel, measurement: FrictionMeasurement
 ) -> dict[str, Any]:
     """Return everything about one robot on one friction.
 
     Args:
         track: what its environments did.
-        command: wanted velocity in the yaw frame, m/s.
-        body: the robot.
-        friction: what its feet met.
-        control_dt: s.
+        friction: name of the pair that its feet met.
+        compiled: the robot as it was simulated.
+        measurement: how it was measured.
 
     Returns:
         `robot`, `robot_digest`, `robot_origin`; `friction` (name), `static`, `dynamic`, `rule`,
@@ -174,20 +151,23 @@ def make_result(
         `single_life`, the two readings, see `tracking_metrics` and `single_life_metrics`.
     """
     steps, num_envs = track.tilt.shape
+    command, pair = (measurement.forward, 0.0), measurement.pairs[friction]
+    assert compiled.robot is not None
+    robot, options = compiled.robot.robot, compiled.model.opt
     return {
-        "robot": body.name,
-        "robot_digest": body.digest,
-        "robot_origin": body.origin,
-        "friction": friction.name,
-        "static": friction.pair.static,
-        "dynamic": friction.pair.dynamic,
-        "rule": friction.rule,
-        "cone": friction.cone,
-        "impratio": friction.impratio,
-        "sim_dt": friction.sim_dt,
+        "robot": robot.name,
+        "robot_digest": robot.digest,
+        "robot_origin": robot.simulated_from,
+        "friction": friction,
+        "static": pair.static,
+        "dynamic": pair.dynamic,
+        "rule": measurement.rule,
+        "cone": "elliptic" if options.cone else "pyramidal",
+        "impratio": float(options.impratio),
+        "sim_dt": compiled.sim_dt,
         "command": [*command, 0.0],
-        "heading": friction.heading,
-        "seconds": steps * control_dt,
+        "heading": measurement.heading,
+        "seconds": steps * compiled.control_dt,
         "num_envs": num_envs,
         "restarts": tracking_metrics(track, command),
         "single_life": single_life_metrics(track, command),

@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.robots.friction import FRICTION_RULES, FrictionRule
 from gmc_bench.robots.menagerie import ROBOT_SOURCES, RobotSource
+from gmc_bench.suites.measured import Heading
 
-Heading = Literal["held", "free"]
-"""Whether a robot that is told to go straight ahead is turned back to where it headed at the
-start, by the yaw rate of `Commands.heading_gain`, or left alone."""
 HEADINGS: tuple[Heading, ...] = get_args(Heading)
 
 

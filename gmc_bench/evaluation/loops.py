@@ -9,7 +9,6 @@ import numpy as np
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.types import DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.core import EnvironmentCore, StepResult
-from gmc_bench.envs.cores import Core
 from gmc_bench.evaluation.evaluate import Observer
 
 NUM_BINS = 240
@@ -55,9 +54,11 @@ class LoopMonitor(Observer):
         self.opened: IntArray = np.zeros(num_bodies, np.int64)
         """(M,) int64, events."""
 
-    def stepped(self, core: Core, numbers: IntArray, actions: FloatArray, step: StepResult) -> None:
+    def stepped(
+        self, core: EnvironmentCore, numbers: IntArray, actions: FloatArray, step: StepResult
+    ) -> None:
         """Count one control step of all rows that have an episode."""
-        if step.loops_opened is None or not isinstance(core, EnvironmentCore):
+        if step.loops_opened is None:
             return
         rows = np.flatnonzero((numbers >= 0) & ~step.diverged)
         bodies = core.morphology_index[rows]

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gmc_bench.core.types import FloatArray, IntArray
-from gmc_bench.envs.core import StepResult
-from gmc_bench.envs.cores import Core
+from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.evaluation.evaluate import Evaluation, Observer
 from gmc_bench.policies.policy import Policy
 
@@ -61,11 +60,11 @@ class EpisodeWatcher(ABC, Observer):
         """Why the episode ended; `None` if it was left before."""
 
     @abstractmethod
-    def begin(self, core: Core, row: int) -> None:
+    def begin(self, core: EnvironmentCore, row: int) -> None:
         """Take notice of the episode's first state."""
 
     @abstractmethod
-    def keep(self, core: Core, row: int, actions: FloatArray, step: StepResult) -> None:
+    def keep(self, core: EnvironmentCore, row: int, actions: FloatArray, step: StepResult) -> None:
         """Take notice of one control step of the episode; `actions` (L, J) are its own."""
 
     def watch(self, policy: Policy) -> None:
@@ -76,7 +75,7 @@ class EpisodeWatcher(ABC, Observer):
             return
         raise AssertionError("the evaluation ended without the wanted episode")
 
-    def started(self, core: Core, rows: IntArray, numbers: IntArray) -> None:
+    def started(self, core: EnvironmentCore, rows: IntArray, numbers: IntArray) -> None:
         """Take notice of new episodes."""
         wanted = self.wanted
         number = wanted.body * wanted.evaluation.episodes + wanted.episode
@@ -86,7 +85,9 @@ class EpisodeWatcher(ABC, Observer):
             self.control_dt = core.simulator.control_dt
             self.begin(core, self._row)
 
-    def stepped(self, core: Core, numbers: IntArray, actions: FloatArray, step: StepResult) -> None:
+    def stepped(
+        self, core: EnvironmentCore, numbers: IntArray, actions: FloatArray, step: StepResult
+    ) -> None:
         """Take notice of one control step; ends the evaluation after the wanted episode."""
         if self._on_step:
             self._on_step()

@@ -14,7 +14,6 @@ from gmc_bench.experiments.events import Progress
 from gmc_bench.experiments.session import Session
 from gmc_bench.policies.policy import Policy
 from gmc_bench.records.schema import BodyReturns, Episode, LoopResiduals
-from gmc_bench.tasks import Task
 
 
 def score(
@@ -90,7 +89,7 @@ def score(
                     body_digest=body.digest,
                     seen_in_train=body.digest in seen,
                     episodes=tuple(_episode(item) for item in items),
-                    limbs=body.num_limbs if isinstance(session.task, Task) else None,
+                    limbs=body.num_limbs if session.task.parts == "limbs" else None,
                     loops=_loops(monitor, number),
                 )
                 for number, (body, items) in enumerate(zip(bodies, found, strict=True))

@@ -7,14 +7,14 @@ from pathlib import Path
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import CheckpointError, ConfigError
-from gmc_bench.envs.cores import require_bodies
+from gmc_bench.envs.bodies import require_bodies
 from gmc_bench.experiments.method import source_digest
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies.policy import Policy, PolicyOptions
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import token_spec
-from gmc_bench.tasks import TASKS, Task, TaskBase
+from gmc_bench.tasks import TASKS, Task
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.independent import planned_steps
 from gmc_bench.training.run_config import RunConfig
@@ -27,7 +27,7 @@ class Session:
 
     config: RunConfig
     method: MethodSpec
-    task: TaskBase
+    task: Task
     bodies: MorphologySet
     spec: TokenSpec
 
@@ -122,7 +122,7 @@ def limb_task(session: Session) -> Task:
     Raises:
         ConfigError: it is about quadrupeds.
     """
-    if not isinstance(session.task, Task):
+    if session.task.parts != "limbs":
         raise ConfigError(
             f"this is about bodies of limbs, but {session.task.id} is about quadrupeds, whose "
             f"tokens are actuators; 'gmc-bench deploy' makes videos and trials of them"

@@ -106,8 +106,8 @@ def measure_set(
         were `measured`, and `measures` with `mean`, `low` (10th percentile) and `high` (90th).
     """
     splits = {}
-    for split, members in bodies.splits.items():
-        measured = []
+    for split in bodies.splits:
+        measured, members = [], bodies.split(split)
         for body in _spread_over(members, limit):
             measured.append(asdict(measure_body(body, behaviour=behaviour)))
             if on_body:

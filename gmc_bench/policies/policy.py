@@ -15,7 +15,7 @@ from torch import nn
 from gmc_bench.core.config import to_dict, with_overrides
 from gmc_bench.core.errors import CheckpointError, ConfigError, PluginError
 from gmc_bench.core.types import Array, FloatArray, IntArray
-from gmc_bench.envs.cores import tabulate
+from gmc_bench.envs.bodies import tabulate
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.distribution import MaskedGaussian
@@ -31,7 +31,7 @@ from gmc_bench.policies.tensors import (
     policy_tensors,
 )
 from gmc_bench.records.store import write_atomic
-from gmc_bench.tasks import TASKS, TaskBase
+from gmc_bench.tasks import TASKS, Task
 from gmc_bench.tokens.config import Order
 from gmc_bench.tokens.serialization import Serialization
 from gmc_bench.tokens.spec import TokenSpec
@@ -113,7 +113,7 @@ class Policy:
     def untrained(
         cls,
         method: str | MethodSpec,
-        task: str | TaskBase,
+        task: str | Task,
         bodies: Sequence[Any],
         *,
         seed: int = 0,

@@ -12,7 +12,7 @@ from gmc_bench.profiling.report import Report, describe_machine
 from gmc_bench.sim.batch import available_threads
 from gmc_bench.suites import Suite
 from gmc_bench.suites.protocol import Protocol
-from gmc_bench.tasks.spec import TaskBase
+from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.spec import TokenSpec
 
 
@@ -21,7 +21,7 @@ class Setting:
     """One measurement's inputs."""
 
     suite: Suite
-    task: TaskBase
+    task: Task
     bodies: Sequence[Morphology]
     bodies_id: str
     bodies_digest: str

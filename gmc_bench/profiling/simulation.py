@@ -14,14 +14,13 @@ from gmc_bench.core.types import Array, FloatArray, IntArray
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.morphology_env import MorphologyEnv
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
-from gmc_bench.envs.velocity_core import VelocityCore
-from gmc_bench.profiling.legged import LeggedTwin
+from gmc_bench.profiling.driven import DrivenTwin
 from gmc_bench.profiling.report import Report, figure_table
 from gmc_bench.profiling.setting import Setting
 from gmc_bench.profiling.timing import Side, Timing, take_turns, timed
 from gmc_bench.sim.batch import BatchSimulator
+from gmc_bench.sim.columns import CTRL, DATA, MODEL
 from gmc_bench.sim.engine import call_model_data, engine_functions, store_double
-from gmc_bench.sim.kernels import CTRL, DATA, MODEL
 
 BLOCK = 10
 """Control steps between two points where all sides start from the same states."""
@@ -169,7 +168,7 @@ def time_simulation(
     )
     env.reset(seed=0)
     core, actions = env.core, random_actions(env.action_space.shape)
-    twin = LeggedTwin(core) if isinstance(core, VelocityCore) else BareTwin(core)
+    twin = DrivenTwin(core) if core.simulator.has_drives else BareTwin(core)
     sides: dict[str, Side] = {
         "env": _stepping(env, setting.num_envs),
         "bare": lambda _: (timed(twin.run)[1], BLOCK * setting.num_envs),

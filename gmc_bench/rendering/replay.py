@@ -8,7 +8,6 @@ import numpy as np
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.types import DoubleArray, FloatArray
 from gmc_bench.envs.core import EnvironmentCore, StepResult
-from gmc_bench.envs.cores import Core
 from gmc_bench.evaluation.one_episode import EpisodeWatcher, WantedEpisode
 from gmc_bench.policies.policy import Policy
 from gmc_bench.rendering.ground import TerrainCopy, copy_terrain, ground_height
@@ -86,13 +85,11 @@ class _Recorder(EpisodeWatcher):
         self._terrain: TerrainCopy = {}
         self._ground: list[float] = []
 
-    def begin(self, core: Core, row: int) -> None:
-        assert isinstance(core, EnvironmentCore)  # the task is one of limbs
+    def begin(self, core: EnvironmentCore, row: int) -> None:
         self._terrain = copy_terrain(core, row)
         self._keep(core, row)
 
-    def keep(self, core: Core, row: int, actions: FloatArray, step: StepResult) -> None:
-        assert isinstance(core, EnvironmentCore)
+    def keep(self, core: EnvironmentCore, row: int, actions: FloatArray, step: StepResult) -> None:
         self._keep(core, row)
         self._activity.append(_activity(core, row, actions, self._morphology.num_limbs))
         self._returns.append(self._returns[-1] + float(step.reward[row]))

@@ -17,7 +17,6 @@ import numpy as np
 
 from gmc_bench.core.errors import ConfigError, MorphologyError
 from gmc_bench.core.types import DoubleArray
-from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.robots.model import compile_robot
 from gmc_bench.robots.original import read_original
 from gmc_bench.robots.schema import OriginalRobot, Robot
@@ -106,7 +105,7 @@ def load_original(robot: Robot) -> OriginalRobot:
     )
 
 
-def bodies_from(source: RobotSource, bodies: Sequence[RobotBody]) -> list[RobotBody]:
+def bodies_from(source: RobotSource, bodies: Sequence[Robot]) -> list[Robot]:
     """Return the same robots with the bodies of a source.
 
     Args:
@@ -119,7 +118,7 @@ def bodies_from(source: RobotSource, bodies: Sequence[RobotBody]) -> list[RobotB
     """
     if source == "built-in":
         return list(bodies)
-    return [RobotBody(load_original(body.robot)) for body in bodies]
+    return [load_original(body) for body in bodies]
 
 
 def _package(robot: Robot) -> Any:

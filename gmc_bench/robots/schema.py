@@ -6,13 +6,17 @@ its parent. Makers use other orders; `Robot.native_orders` holds them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from gmc_bench.bodies.body import Parts
+from gmc_bench.core.config import definition_digest
 from gmc_bench.core.errors import MorphologyError, did_you_mean
 from gmc_bench.robots.parts import Base, Foot, Gains, Link, Pose
 from gmc_bench.robots.validation import find_flaw
 
+BUILT_IN = "built-in"
+"""Origin of the robots that this package describes."""
 LEGS = ("FL", "FR", "RL", "RR")
 SEGMENTS = ("hip", "thigh", "calf")
 SHARED_JOINTS = tuple(f"{leg}_{segment}" for leg in LEGS for segment in SEGMENTS)
@@ -50,9 +54,40 @@ class Robot:
     """Where each group of numbers comes from, see `SOURCE_GROUPS`."""
 
     def __post_init__(self) -> None:
-        flaw = find_flaw(self)
+        flaw = find_flaw(
+            self.base, self.links, self.feet, self.gains, self.pose, self.soft_limit_factor,
+            self.native_orders, self.sources,
+        )  # fmt: skip
         if flaw is not None:
             raise MorphologyError(f"robot {self.name!r} {flaw}")
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over everything physical, 64 hex digits; names and sources do not count."""
+        return definition_digest(self._anonymous())
+
+    def _anonymous(self) -> "Robot":
+        return replace(self, name="", title="", sources=dict.fromkeys(self.sources, "-"))
+
+    @property
+    def parts(self) -> Parts:
+        """What tokens stand for."""
+        return "actuators"
+
+    @property
+    def num_limbs(self) -> int:
+        """Tokens."""
+        return len(self.links)
+
+    @property
+    def joints_per_limb(self) -> int:
+        """Actions per token."""
+        return 1
+
+    @property
+    def simulated_from(self) -> str:
+        """Where the simulated body comes from: `BUILT_IN`, or the file it was read from."""
+        return BUILT_IN
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -104,3 +139,13 @@ class OriginalRobot(Robot):
     """The base with its legs as MJCF, names as in the description; see `original.read_original`."""
     origin: str
     """Which file; no part of the digest."""
+
+    @property
+    def simulated_from(self) -> str:
+        """The file that the simulated body was read from."""
+        return self.origin
+
+    def _anonymous(self) -> Robot:
+        found = super()._anonymous()
+        assert isinstance(found, OriginalRobot)
+        return replace(found, origin="")

@@ -1,17 +1,12 @@
 """The quadrupeds as a set of bodies."""
 
-from typing import cast
-
 from gmc_bench.bodies.registry import BodySet
-from gmc_bench.bodies.schema import Morphology, MorphologySet
+from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.robots import ROBOTS
-from gmc_bench.robots.bodies import RobotBody
 
 
 def _quadrupeds() -> MorphologySet:
-    # Quadrupeds are described by another type than limbs; what a set does with its bodies (names,
-    # hashes, sizes) they have too.
-    bodies = cast(tuple[Morphology, ...], tuple(map(RobotBody, ROBOTS.values())))
+    bodies = tuple(ROBOTS.values())
     return MorphologySet(
         id="quadrupeds-v1",
         splits={"train": bodies, "test": bodies},

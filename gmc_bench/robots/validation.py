@@ -3,14 +3,10 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gmc_bench.robots.parts import Foot, Inertial, Joint, Shape
-
-if TYPE_CHECKING:
-    from gmc_bench.robots.schema import Robot
+from gmc_bench.robots.parts import Base, Foot, Gains, Inertial, Joint, Link, Pose, Shape
 
 SOURCE_GROUPS = (
     "base", "hip", "thigh", "calf", "foot", "shapes", "imu", "drive", "feature_ranges",
@@ -24,35 +20,43 @@ _SLACK = 1e-6  # relative; published tensors are rounded
 _UNIT = 1e-6  # how far an axis may be from unit length
 
 
-def find_flaw(robot: "Robot") -> str | None:
+def find_flaw(
+    base: Base,
+    links: Sequence[Link],
+    feet: Sequence[Foot],
+    gains: Gains,
+    pose: Pose,
+    soft_limit_factor: float,
+    native_orders: Mapping[str, Sequence[str]],
+    sources: Mapping[str, str],
+) -> str | None:
     """Return what keeps a description from being a quadruped, or `None`.
 
-    Args:
-        robot: the description.
+    Args: see `Robot`.
 
     Returns:
         The rest of a sentence that starts with the robot's name, saying how to fix the first flaw.
     """
     # Lazy, in this order: later checks rely on what earlier ones have established.
     flaws = chain(
-        _tree_flaws(robot),
-        _inertial_flaws(robot.base.name, robot.base.inertial),
-        *(_inertial_flaws(link.name, link.inertial) for link in robot.links),
-        _shape_flaws(robot.base.name, robot.base.shapes),
-        *(_shape_flaws(link.name, link.shapes) for link in robot.links),
-        *(_joint_flaws(link.joint) for link in robot.links),
-        _foot_flaws(robot.feet),
-        _stance_flaws(robot),
-        _order_flaws(robot),
-        _source_flaws(robot.sources),
+        _tree_flaws(base, links),
+        _inertial_flaws(base.name, base.inertial),
+        *(_inertial_flaws(link.name, link.inertial) for link in links),
+        _shape_flaws(base.name, base.shapes),
+        *(_shape_flaws(link.name, link.shapes) for link in links),
+        *(_joint_flaws(link.joint) for link in links),
+        _foot_flaws(feet),
+        _stance_flaws(links, gains, pose, soft_limit_factor),
+        _order_flaws(links, native_orders),
+        _source_flaws(sources),
     )
     return next(flaws, None)
 
 
-def _tree_flaws(robot: "Robot") -> Iterator[str]:
-    if len(robot.links) != _NUM_LINKS:
-        yield f"has {len(robot.links)} links; expected {_NUM_LINKS}: hip, thigh and calf per leg"
-    for index, link in enumerate(robot.links):
+def _tree_flaws(base: Base, links: Sequence[Link]) -> Iterator[str]:
+    if len(links) != _NUM_LINKS:
+        yield f"has {len(links)} links; expected {_NUM_LINKS}: hip, thigh and calf per leg"
+    for index, link in enumerate(links):
         expected = -1 if index % 3 == 0 else index - 1
         if link.parent != expected:
             yield (
@@ -61,8 +65,8 @@ def _tree_flaws(robot: "Robot") -> Iterator[str]:
             )
         if not np.isfinite(link.position).all():
             yield f"has the position {link.position} at link {link.name!r}; use finite numbers"
-    bodies = [robot.base.name, *(link.name for link in robot.links)]
-    joints = [link.joint.name for link in robot.links]
+    bodies = [base.name, *(link.name for link in links)]
+    joints = [link.joint.name for link in links]
     for names, what in ((bodies, "link"), (joints, "joint")):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -133,12 +137,13 @@ def _foot_flaws(feet: Sequence[Foot]) -> Iterator[str]:
             yield f"has a foot of radius {foot.radius} at {foot.position}; use a positive radius"
 
 
-def _stance_flaws(robot: "Robot") -> Iterator[str]:
-    pose, gains = robot.pose, robot.gains
+def _stance_flaws(
+    links: Sequence[Link], gains: Gains, pose: Pose, soft_limit_factor: float
+) -> Iterator[str]:
     if len(pose.angles) != _NUM_LINKS:
         yield f"has a stance of {len(pose.angles)} angles; expected one per joint, {_NUM_LINKS}"
         return
-    for link, angle in zip(robot.links, pose.angles, strict=True):
+    for link, angle in zip(links, pose.angles, strict=True):
         lower, upper = link.joint.feature_range
         if not lower <= angle <= upper:
             yield (
@@ -151,13 +156,15 @@ def _stance_flaws(robot: "Robot") -> Iterator[str]:
     numbers = (gains.kp, gains.kd, gains.action_scale)
     if not all(0 < number < math.inf for number in numbers):
         yield f"has gains and action scale {numbers}; all must be positive"
-    if not 0 < robot.soft_limit_factor <= 1:
-        yield f"has soft limit factor {robot.soft_limit_factor}; it must be above 0 and at most 1"
+    if not 0 < soft_limit_factor <= 1:
+        yield f"has soft limit factor {soft_limit_factor}; it must be above 0 and at most 1"
 
 
-def _order_flaws(robot: "Robot") -> Iterator[str]:
-    joints = sorted(link.joint.name for link in robot.links)
-    for name, order in robot.native_orders.items():
+def _order_flaws(
+    links: Sequence[Link], native_orders: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    joints = sorted(link.joint.name for link in links)
+    for name, order in native_orders.items():
         if sorted(order) != joints:
             yield f"has the joint order {name!r} that does not list each of its joints once; fix it"
 

@@ -1,6 +1,5 @@
 """Many simulations of unlike bodies, advanced by one call on all cores."""
 
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,9 +9,14 @@ import numpy as np
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
+from gmc_bench.robots.friction import FrictionPair
 from gmc_bench.sim import kernels
+from gmc_bench.sim.columns import DATA, NUM_ADDRESSES
+from gmc_bench.sim.drive_kernels import read_driven_rows
+from gmc_bench.sim.drives import DriveState, make_drive_state, tabulate_drives
 from gmc_bench.sim.engine import engine_functions
 from gmc_bench.sim.ground import RandomGround
+from gmc_bench.sim.hosted import HostedModel
 from gmc_bench.sim.idle import IdlePool
 from gmc_bench.sim.layout import Layout
 from gmc_bench.sim.loops import tabulate_loops
@@ -44,23 +48,28 @@ def spawn_streams(seed: int, count: int) -> Array:
 
 
 class BatchSimulator:
-    """B environments, each with its own model and data; any row can host any model.
+    """B environments, each with its own data; any row can host any model.
+
+    Two kinds of bodies, never in one batch: motors that take the actions themselves, whose limbs
+    are read into tokens, and joints with drives, whose base, joints and feet are read into
+    `drive_state`.
 
     Args:
         models: M compiled models with the same number of substeps and control step.
         num_envs: B.
-        layout: places of controls and readings, one row per model.
+        layout: places of controls and readings, one row per model; `None` reads no limbs.
         num_threads: threads that step; default all.
 
     Raises:
-        ConfigError: no models, unlike time steps, or a number of threads that is not available.
+        ConfigError: no models, unlike time steps or kinds, or a number of threads that is not
+            available.
     """
 
     def __init__(
         self,
         models: Sequence[CompiledModel],
         num_envs: int,
-        layout: Layout,
+        layout: Layout | None = None,
         num_threads: int | None = None,
     ) -> None:
         if not models or num_envs < 1:
@@ -68,9 +77,12 @@ class BatchSimulator:
                 f"a batch needs at least one model and one environment, "
                 f"got {len(models)} and {num_envs}"
             )
-        steps = {(m.sim_dt, m.scene.num_substeps) for m in models}
+        steps = {(m.sim_dt, m.scene.num_substeps, m.robot is None) for m in models}
         if len(steps) != 1:
-            raise ConfigError(f"all models of a batch need the same time steps, got {steps}")
+            raise ConfigError(
+                f"all models of a batch need the same time steps and one kind of motors, "
+                f"got {steps}"
+            )
         threads = available_threads() if num_threads is None else num_threads
         if not 1 <= threads <= available_threads():
             raise ConfigError(
@@ -80,16 +92,15 @@ class BatchSimulator:
         self.num_envs = num_envs
         self.num_threads = threads
         self.num_substeps = models[0].scene.num_substeps
+        self.sim_dt = models[0].sim_dt
         self.control_dt = models[0].control_dt
+        self.has_drives = models[0].robot is not None
+        """Whether controls are target angles of joint drives."""
         self._start_states = [_start_state(m.model) for m in models]
         self._start_addresses = np.array([s.ctypes.data for s in self._start_states], np.int64)
-        self.layout = layout
-        self._tables = (
-            layout.num_bodies,
-            layout.joint_qpos,
-            layout.joint_qvel,
-            layout.joint_lower,
-            layout.joint_span,
+        self.layout = layout or Layout.empty(len(models))
+        self._no_readings: FloatArray = np.zeros(
+            (num_envs, 0, self.layout.num_readings), np.float32
         )
         self._functions = engine_functions()
         self._sizes = np.array([[m.model.nu, m.model.nq, m.model.nv] for m in models], np.int64)
@@ -98,17 +109,15 @@ class BatchSimulator:
         """What is drawn at resets, `None` where the ground is always the same."""
         # Data and models with terrain are large: one idle model per row is enough for those.
         idle = num_envs if self.ground else max(MIN_IDLE, IDLE_PER_ROW * num_envs)
-        self._idle: IdlePool[_Data] = IdlePool(idle)
-        self._data: list[_Data | None] = [None] * num_envs
-        self.addresses = np.zeros((num_envs, kernels.NUM_ADDRESSES), np.int64)
-        """(B, NUM_ADDRESSES) int64, columns as named in `gmc_bench.sim.kernels`."""
+        self._idle: IdlePool[HostedModel] = IdlePool(idle)
+        self._data: list[HostedModel | None] = [None] * num_envs
+        self.addresses = np.zeros((num_envs, NUM_ADDRESSES), np.int64)
+        """(B, NUM_ADDRESSES) int64, columns as named in `gmc_bench.sim.columns`."""
         self.model_index: IntArray = np.zeros(num_envs, np.int64)
         """(B,) int64, the model each row hosts."""
         self._num_ctrl = np.zeros(num_envs, np.int64)
         self._nq = np.zeros(num_envs, np.int64)
         self._nv = np.zeros(num_envs, np.int64)
-        self.torso_position: DoubleArray = np.zeros((num_envs, 3))
-        """(B, 3) float64, m, world; as of the start of the last engine step (MuJoCo's lag)."""
         self.diverged: BoolArray = np.zeros(num_envs, np.bool_)
         """(B,) bool, rows whose last call gave an engine warning or a number that is not finite."""
         self._loops = tabulate_loops(self.models)
@@ -116,6 +125,16 @@ class BatchSimulator:
         """(B, E, 2) float64, of each closed loop the distance between its two limbs as a share of
         the shorter one's length, and the angle of a weld, rad; of the same moment as
         `torso_position`, zero after a reset, E = 0 without loops."""
+        self.drives = tabulate_drives(self.models)
+        self.drive_state: DriveState = make_drive_state(self.drives, num_envs)
+        """What rows with drives are subject to, and how they moved at the end of the last step."""
+        self.base_mass: DoubleArray = np.ones(num_envs)
+        """(B,) float64, factor on mass and inertia of the base, where there are drives."""
+        self.torso_position: DoubleArray = np.zeros((num_envs, 3))
+        """(B, 3) float64, m, world; as of the start of the last engine step (MuJoCo's lag), with
+        drives as of its end."""
+        if self.has_drives:
+            self.torso_position = self.drive_state.base[:, :3]
         self.streams = spawn_streams(0, num_envs)
         """(B, 4) uint64, one random stream per row."""
 
@@ -128,14 +147,14 @@ class BatchSimulator:
         """Restart every row's random stream."""
         self.streams[:] = spawn_streams(seed, self.num_envs)
 
-    def draw_uniform(self, rows: IntArray) -> DoubleArray:
-        """Return one number in [0, 1) per row, from each row's own stream."""
-        out = np.empty(len(rows))
+    def draw_uniform(self, rows: IntArray, count: int = 0) -> DoubleArray:
+        """Return numbers in [0, 1) from each row's own stream: (K,), or (K, count)."""
+        out = np.empty((len(rows), max(count, 1)))
         kernels.draw_uniform(self.streams, rows, out)
-        return out
+        return out if count else out[:, 0]
 
     def assign(self, rows: IntArray, model_index: IntArray) -> None:
-        """Let rows host other models; call `reset` on them before the next step.
+        """Let rows host other models; call `reset` or `place` on them before they are stepped.
 
         Args:
             rows: (K,) int64, without repeats.
@@ -155,13 +174,9 @@ class BatchSimulator:
             self.model_index[row] = index
             self._num_ctrl[row], self._nq[row], self._nv[row] = self._sizes[index]
 
-    def _take(self, index: int) -> "_Data":
-        idle = self._idle.take(index)
-        if idle is not None:
-            return idle
-        model = self.models[index].model
-        # Random terrain is drawn into the model, so that a row needs one of its own.
-        return _Data(copy.copy(model) if self.ground else model, index)
+    def _take(self, index: int) -> HostedModel:
+        own = self.has_drives or self.ground is not None
+        return self._idle.take(index) or HostedModel(self.models[index], index, own=own)
 
     def reset(self, rows: IntArray, noise: float, readings: FloatArray) -> None:
         """Put rows into their start pose, on new terrain where that is random.
@@ -182,18 +197,69 @@ class BatchSimulator:
         reset = kernels.reset_rows_alone if alone else kernels.reset_rows
         reset(
             self._functions, self.addresses, self.model_index, rows, self._nq, self._nv,
-            self._start_addresses, int(_STATE), self.streams, noise, self._tables,
+            self._start_addresses, int(_STATE), self.streams, noise, self.layout.tables,
             self.torso_position, readings, self.diverged,
         )  # fmt: skip
         self.loop_residual[rows] = 0.0
 
-    def step(self, actions: FloatArray, readings: FloatArray) -> None:
+    def place(
+        self, rows: IntArray, qpos: DoubleArray, qvel: DoubleArray, *, base_mass: DoubleArray
+    ) -> None:
+        """Put bodies with drives into a state, and read it.
+
+        Args:
+            rows: (K,) int64, without repeats.
+            qpos: (K, nq) float64, as MuJoCo's: position, quaternion, joints in the engine's order.
+            qvel: (K, nv) float64.
+            base_mass: (K,) float64, factor on the base's mass and inertia from now on.
+        """
+        for k, row in enumerate(rows.tolist()):
+            held = self._hosted(row)
+            mujoco.mj_resetData(held.model, held.data)
+            held.data.qpos[:], held.data.qvel[:] = qpos[k], qvel[k]
+            held.scale_base(base_mass[k])
+            self.base_mass[row] = base_mass[k]
+            self._set_resting_friction(row)
+            mujoco.mj_forward(held.model, held.data)
+        read_driven_rows(
+            self.addresses, self.model_index, rows, self.drives, self.drive_state, self.diverged
+        )
+
+    def set_friction(self, rows: IntArray, friction: DoubleArray) -> None:
+        """Set static and dynamic coefficient of the feet of rows, (K, 2)."""
+        self.drive_state.friction[rows] = friction
+        for row in rows.tolist():
+            self._set_resting_friction(row)
+
+    def _set_resting_friction(self, row: int) -> None:
+        # Two-state feet start at rest; each engine step writes their coefficients anew.
+        held = self._data[row]
+        if held is not None:
+            compiled = self.models[held.index]
+            pair = FrictionPair(*self.drive_state.friction[row].tolist())
+            geoms = self.drives.feet[held.index, :, 1].astype(np.int64)
+            rule = compiled.scene.friction_rule
+            held.model.geom_friction[geoms, 0] = float(pair.coefficient(rule, 0.0))
+
+    def push(self, rows: IntArray, velocity: DoubleArray) -> None:
+        """Add to the velocities of torsos, in the order of their free joint.
+
+        Args:
+            rows: (K,) int64.
+            velocity: (K, N) float64, N up to 6: linear, world frame, m/s, then angular, frame of
+                the torso, rad/s.
+        """
+        for row, change in zip(rows.tolist(), velocity, strict=True):
+            self._hosted(row).data.qvel[: len(change)] += change
+
+    def step(self, controls: Array, readings: FloatArray | None = None) -> None:
         """Advance every row by one control step.
 
         Args:
-            actions: (B, A) float32; `Layout.actuator_slot` says which one each actuator takes;
-                the engine clamps them to [-1, 1].
-            readings: (B, L, 13 + 2 J) float32, written.
+            controls: (B, A) float32 actions; `Layout.actuator_slot` says which one each actuator
+                takes; the engine clamps them to [-1, 1]. With drives (B, A) float64, target angles
+                in the order of the drives, rad.
+            readings: (B, L, 13 + 2 J) float32, written; `None` where no limbs are read.
 
         Raises:
             ConfigError: a row hosts no model.
@@ -202,9 +268,10 @@ class BatchSimulator:
         self._use_threads()
         step = kernels.step_rows_alone if self.num_threads == 1 else kernels.step_rows
         step(
-            self._functions, self.addresses, self.model_index, actions, self._num_ctrl,
-            self.layout.actuator_slot, self.num_substeps, self._tables, self.torso_position,
-            readings, self.diverged, self._loops, self.loop_residual,
+            self._functions, self.addresses, self.model_index, controls, self._num_ctrl,
+            self.layout.actuator_slot, self.num_substeps, self.layout.tables, self.torso_position,
+            self._no_readings if readings is None else readings, self.diverged, self._loops,
+            self.loop_residual, self.drives, self.drive_state,
         )  # fmt: skip
 
     def read_ground(self, rows: IntArray, maps: FloatArray, heights: DoubleArray) -> None:
@@ -229,7 +296,7 @@ class BatchSimulator:
     @staticmethod
     def _check_hosts(addresses: IntArray) -> None:
         # The compiled loops follow these addresses blindly: a zero would crash the process.
-        if not addresses[:, kernels.DATA].all():
+        if not addresses[:, DATA].all():
             raise ConfigError("an environment was stepped before it was reset; call reset first")
 
     def data(self, row: int) -> Any:
@@ -239,24 +306,41 @@ class BatchSimulator:
     def model(self, row: int) -> Any:
         """Return the live `mujoco.MjModel` of one row (for rendering and tests).
 
-        Rows that host one body share its model, unless terrain is random: then each row has its
-        own, and every reset changes it in place (a renderer must upload height fields again).
+        Rows that host one body share its model, unless terrain is random or there are drives:
+        then each row has its own, and every reset changes it in place (a renderer must upload
+        height fields again).
         """
         return self._hosted(row).model
 
-    def _hosted(self, row: int) -> "_Data":
+    def _hosted(self, row: int) -> HostedModel:
         found = self._data[row]
         if found is None:
-            raise ConfigError(f"row {row} hosts no model yet; call assign and reset first")
+            raise ConfigError(f"row {row} hosts no model yet; call assign and reset or place first")
         return found
+
+    def _kept(self) -> dict[str, Array]:
+        kept = {"model_index": self.model_index, "streams": self.streams}
+        if not self.has_drives:
+            return kept | {"torso_position": self.torso_position}
+        state = self.drive_state
+        return kept | {
+            "friction": state.friction,
+            "strength": state.strength,
+            "base_mass": self.base_mass,
+            "joint_state": state.joint_state,
+            "base": state.base,
+            "contacts": state.contacts,
+        }
 
     def get_state(self) -> dict[str, Array]:
         """Return a copy of everything that continues the batch to the same bits.
 
-        Shapes: `model_index` (B,) int64; `physics` (sum of the rows' state sizes,) float64,
-        MuJoCo's integration states one after the other; `streams` (B, 4) uint64; `torso_position`
-        (B, 3) float64; where terrain is random, `terrain_streams` (B, 4) uint64, what it was drawn
-        from.
+        Returns:
+            `model_index`, `streams`, and of bodies without drives `torso_position`, of those with
+            them `base_mass` and the parts of `drive_state` that last, as the attributes of these
+            names; `physics` (sum of the rows' state sizes,) float64, MuJoCo's integration states
+            one after the other; where terrain is random, `terrain_streams` (B, 4) uint64, what it
+            was drawn from.
         """
         rows = []
         for row in range(self.num_envs):
@@ -264,12 +348,8 @@ class BatchSimulator:
             buffer = np.empty(mujoco.mj_stateSize(model, _STATE))
             mujoco.mj_getState(model, self.data(row), buffer, _STATE)
             rows.append(buffer)
-        state = {
-            "model_index": self.model_index.copy(),
-            "physics": np.concatenate(rows),
-            "streams": self.streams.copy(),
-            "torso_position": self.torso_position.copy(),
-        }
+        state = {name: value.copy() for name, value in self._kept().items()}
+        state["physics"] = np.concatenate(rows)
         return state | ({"terrain_streams": self.ground.streams.copy()} if self.ground else {})
 
     def set_state(self, state: Mapping[str, Array]) -> None:
@@ -278,7 +358,8 @@ class BatchSimulator:
         Raises:
             ConfigError: terrain is random, and the state holds none.
         """
-        self.assign(np.arange(self.num_envs), state["model_index"])
+        everyone = np.arange(self.num_envs)
+        self.assign(everyone, state["model_index"])
         if self.ground:
             if "terrain_streams" not in state:
                 raise ConfigError(
@@ -287,15 +368,20 @@ class BatchSimulator:
                 )
             self._use_threads()
             self.ground.draw_again(state["terrain_streams"], alone=self.num_threads == 1)
+        for name, value in self._kept().items():
+            value[:] = state[name]
         offset = 0
         for row in range(self.num_envs):
-            model, data = self.model(row), self.data(row)
-            size = mujoco.mj_stateSize(model, _STATE)
-            mujoco.mj_resetData(model, data)
-            mujoco.mj_setState(model, data, state["physics"][offset : offset + size], _STATE)
+            held = self._hosted(row)
+            size = mujoco.mj_stateSize(held.model, _STATE)
+            mujoco.mj_resetData(held.model, held.data)
+            if self.has_drives:
+                held.scale_base(self.base_mass[row])
+            part = state["physics"][offset : offset + size]
+            mujoco.mj_setState(held.model, held.data, part, _STATE)
             offset += size
-        self.streams[:] = state["streams"]
-        self.torso_position[:] = state["torso_position"]
+        if self.has_drives:
+            self.set_friction(everyone, self.drive_state.friction)
         self.diverged[:] = False
         self.loop_residual[:] = 0.0
 
@@ -304,27 +390,3 @@ def _start_state(model: Any) -> DoubleArray:
     state: DoubleArray = np.empty(mujoco.mj_stateSize(model, _STATE))
     mujoco.mj_getState(model, mujoco.MjData(model), state, _STATE)
     return state
-
-
-class _Data:
-    """One `MjData` with the addresses of its arrays, which stay for its life."""
-
-    def __init__(self, model: Any, index: int) -> None:
-        self.index = index
-        self.model = model  # kept alive: MjData does not own it
-        self.data = data = mujoco.MjData(model)
-        arrays = (
-            data.ctrl, data.qpos, data.qvel, data.xpos, data.xquat, data.cvel, data.subtree_com,
-        )  # fmt: skip
-        warnings = data.warning.number
-        assert warnings.strides == (8,)
-        assert warnings.shape == (kernels.NUM_WARNINGS,)
-        self.addresses = np.array(
-            [
-                model._address,
-                data._address,
-                *(array.ctypes.data for array in arrays),
-                warnings.ctypes.data,
-            ],
-            np.int64,
-        )

@@ -30,6 +30,8 @@ class EngineFunctions(NamedTuple):
     """Addresses of the C functions that the batched loops call."""
 
     mj_step: int
+    mj_kinematics: int
+    mj_com_pos: int
     mj_com_vel: int
     mj_forward: int
     mj_reset_data: int
@@ -61,6 +63,8 @@ def engine_functions() -> EngineFunctions:
 
     return EngineFunctions(
         mj_step=address("mj_step"),
+        mj_kinematics=address("mj_kinematics"),
+        mj_com_pos=address("mj_comPos"),
         mj_com_vel=address("mj_comVel"),
         mj_forward=address("mj_forward"),
         mj_reset_data=address("mj_resetData"),

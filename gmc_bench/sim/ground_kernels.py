@@ -6,8 +6,8 @@ import numba
 import numpy as np
 
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
+from gmc_bench.sim.columns import XQUAT
 from gmc_bench.sim.engine import compiled, load_double
-from gmc_bench.sim.kernels import XQUAT
 from gmc_bench.sim.terrain import CELLS_PER_METRE
 from gmc_bench.sim.terrain_kernels import Ground
 
@@ -130,7 +130,7 @@ def read_maps_alone(
     environments the cell of the torso is, along y, the one on the -y side of the cell it is in.
 
     Args:
-        addresses: (B, NUM_ADDRESSES) int64, see `gmc_bench.sim.kernels`.
+        addresses: (B, NUM_ADDRESSES) int64, see `gmc_bench.sim.columns`.
         rows: (K,) int64.
         torso: (B, 3) float64, torso position, m, world.
         cells: (B, Y, X) int16, ground heights, mm; row 0 is at the lowest y.

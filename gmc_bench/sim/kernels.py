@@ -9,20 +9,21 @@ import math
 import numba
 import numpy as np
 
-from gmc_bench.sim.engine import (
-    call_model_data,
-    call_set_state,
-    load_double,
-    load_int32,
-    store_double,
+from gmc_bench.sim.columns import (
+    CTRL,
+    CVEL,
+    DATA,
+    MODEL,
+    QPOS,
+    QVEL,
+    SUBTREE_COM,
+    XPOS,
+    XQUAT,
+    has_warned,
 )
+from gmc_bench.sim.drive_kernels import drive_row, read_driven_row
+from gmc_bench.sim.engine import call_model_data, call_set_state, load_double, store_double
 from gmc_bench.sim.layout import NUM_MOTION
-
-# Columns of the address table, one row per environment.
-MODEL, DATA, CTRL, QPOS, QVEL, XPOS, XQUAT, CVEL, SUBTREE_COM, WARNINGS = range(10)
-NUM_ADDRESSES = 10
-NUM_WARNINGS = 7
-"""mjNWARNING; the counters are every second int32 of mjData.warning."""
 
 
 @numba.njit(cache=True, inline="always")
@@ -53,9 +54,10 @@ def next_uniform(state):
 
 @numba.njit(cache=True, nogil=True)
 def draw_uniform(streams, rows, out):
-    """Write one number in [0, 1) per row to `out` (K,) from `streams` (B, 4)."""
+    """Write numbers in [0, 1) to `out` (K, N), row by row from `streams` (B, 4)."""
     for k in range(rows.shape[0]):
-        out[k] = next_uniform(streams[rows[k]])
+        for n in range(out.shape[1]):
+            out[k, n] = next_uniform(streams[rows[k]])
 
 
 @numba.njit(cache=True)
@@ -108,14 +110,6 @@ def _read_motion(address, body, torso_x, out):
 
 
 @numba.njit(cache=True, inline="always")
-def _has_warned(address):
-    for kind in range(NUM_WARNINGS):  # noqa: SIM110 - numba knows no any() of a generator
-        if load_int32(address[WARNINGS], 2 * kind) != 0:
-            return True
-    return False
-
-
-@numba.njit(cache=True, inline="always")
 def _read_row(address, model, layout, torso, out):
     """Write one row's torso position and readings; return whether the simulation broke.
 
@@ -145,7 +139,7 @@ def _read_row(address, model, layout, torso, out):
         for place in range(reading.shape[0]):
             total += reading[place]
     # A sum is finite only if every part is.
-    return _has_warned(address) or not np.isfinite(total)
+    return has_warned(address) or not np.isfinite(total)
 
 
 @numba.njit(cache=True, inline="always")
@@ -215,41 +209,41 @@ def _read_loops(address, model, loops, out):
 
 
 @numba.njit(cache=True, inline="always")
-def _step_row(functions, address, actions, num_ctrl, actuator_slot, num_substeps):
-    for a in range(num_ctrl):
-        store_double(address[CTRL], a, np.float64(actions[actuator_slot[a]]))
+def _step_row(
+    functions, address, model, row, control, num_ctrl, actuator_slot, num_substeps, layout, torso,
+    readings, loops, residual, drives, state
+):  # fmt: skip
+    """Advance and read one row; return whether the simulation broke."""
+    if drives.joints.shape[1] > 0:
+        drive_row(functions, address, model, row, control, num_substeps, drives, state)
+        return read_driven_row(address, model, row, drives, state)
+    for a in range(num_ctrl[row]):
+        store_double(address[CTRL], a, np.float64(control[actuator_slot[model, a]]))
     for _ in range(num_substeps):
-        call_model_data(functions[0], address[MODEL], address[DATA])
-    call_model_data(functions[1], address[MODEL], address[DATA])
+        call_model_data(functions.mj_step, address[MODEL], address[DATA])
+    call_model_data(functions.mj_com_vel, address[MODEL], address[DATA])
+    broke = _read_row(address, model, layout, torso[row], readings[row])
+    _read_loops(address, model, loops, residual[row])
+    return broke
 
 
 @numba.njit(cache=True, parallel=True, nogil=True)
 def step_rows(
-    functions,
-    addresses,
-    model_index,
-    actions,
-    num_ctrl,
-    actuator_slot,
-    num_substeps,
-    layout,
-    torso,
-    readings,
-    diverged,
-    loops,
-    residual,
-):
+    functions, addresses, model_index, controls, num_ctrl, actuator_slot, num_substeps, layout,
+    torso, readings, diverged, loops, residual, drives, state
+):  # fmt: skip
     """Advance every environment by `num_substeps` engine steps under one action.
 
-    After the last engine step the body velocities are refreshed with the new joint velocities
-    on the kinematics of that step's start (`mj_comVel`), which is what mujoco-py's `body_xvelp`
-    and `body_xvelr` were; positions and orientations stay those of that step's start.
+    Bodies whose motors take the actions: after the last engine step the body velocities are
+    refreshed with the new joint velocities on the kinematics of that step's start (`mj_comVel`),
+    which is what mujoco-py's `body_xvelp` and `body_xvelr` were; positions and orientations stay
+    those of that step's start. Bodies with joint drives: see `drive_row`.
 
     Args:
         functions: addresses of the C functions, see `EngineFunctions`.
         addresses: (B, NUM_ADDRESSES) int64.
         model_index: (B,) int64, row of each environment in the tables.
-        actions: (B, A) float32.
+        controls: (B, A), actions, or with drives target angles, rad.
         num_ctrl: (B,) int64, actuators of each row's model.
         actuator_slot: (M, max actuators) int64, which action each actuator takes.
         num_substeps: engine steps.
@@ -261,42 +255,40 @@ def step_rows(
         loops: `LoopTables`.
         residual: (B, E, 2) float64, gap of each closed loop as a share of limb length, and angle
             of each weld, rad; zero where a body has fewer loops; written.
+        drives: `Drives`; without any joint, motors take the actions.
+        state: `DriveState`.
     """
     for row in numba.prange(addresses.shape[0]):
-        address, model = addresses[row], model_index[row]
-        _step_row(
-            functions, address, actions[row], num_ctrl[row], actuator_slot[model], num_substeps
-        )
-        diverged[row] = _read_row(address, model, layout, torso[row], readings[row])
-        _read_loops(address, model, loops, residual[row])
+        diverged[row] = _step_row(
+            functions, addresses[row], model_index[row], row, controls[row], num_ctrl,
+            actuator_slot, num_substeps, layout, torso, readings, loops, residual, drives, state
+        )  # fmt: skip
 
 
 @numba.njit(cache=True, nogil=True)
 def step_rows_alone(
-    functions, addresses, model_index, actions, num_ctrl, actuator_slot, num_substeps, layout,
-    torso, readings, diverged, loops, residual
+    functions, addresses, model_index, controls, num_ctrl, actuator_slot, num_substeps, layout,
+    torso, readings, diverged, loops, residual, drives, state
 ):  # fmt: skip
     """Do the same on the calling thread, without touching the thread pool."""
     for row in range(addresses.shape[0]):
-        address, model = addresses[row], model_index[row]
-        _step_row(
-            functions, address, actions[row], num_ctrl[row], actuator_slot[model], num_substeps
-        )
-        diverged[row] = _read_row(address, model, layout, torso[row], readings[row])
-        _read_loops(address, model, loops, residual[row])
+        diverged[row] = _step_row(
+            functions, addresses[row], model_index[row], row, controls[row], num_ctrl,
+            actuator_slot, num_substeps, layout, torso, readings, loops, residual, drives, state
+        )  # fmt: skip
 
 
 @numba.njit(cache=True, inline="always")
 def _reset_row(functions, address, nq, nv, start_state, state_bits, stream, noise):
-    if _has_warned(address):
-        call_model_data(functions[3], address[MODEL], address[DATA])
-    call_set_state(functions[4], address[MODEL], address[DATA], start_state, state_bits)
+    if has_warned(address):
+        call_model_data(functions.mj_reset_data, address[MODEL], address[DATA])
+    call_set_state(functions.mj_set_state, address[MODEL], address[DATA], start_state, state_bits)
     for i in range(nq):
         value = load_double(address[QPOS], i) + noise * (2.0 * next_uniform(stream) - 1.0)
         store_double(address[QPOS], i, value)
     for i in range(nv):
         store_double(address[QVEL], i, noise * (2.0 * next_uniform(stream) - 1.0))
-    call_model_data(functions[2], address[MODEL], address[DATA])
+    call_model_data(functions.mj_forward, address[MODEL], address[DATA])
 
 
 @numba.njit(cache=True, parallel=True, nogil=True)

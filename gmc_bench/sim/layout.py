@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from gmc_bench.core.types import DoubleArray, IntArray
 
 NUM_MOTION = 13
@@ -28,6 +30,21 @@ class Layout:
     joint_qvel: IntArray
     joint_lower: DoubleArray
     joint_span: DoubleArray
+
+    @classmethod
+    def empty(cls, num_models: int) -> "Layout":
+        """Return the layout of models of which no limb is read and no action taken."""
+        none = np.zeros((num_models, 0, 0))
+        places = none.astype(np.int64)
+        slots = np.zeros((num_models, 0), np.int64)
+        return cls(np.zeros(num_models, np.int64), slots, places, places, none, none)
+
+    @property
+    def tables(self) -> tuple[IntArray, IntArray, IntArray, DoubleArray, DoubleArray]:
+        """What the compiled loops read limbs with."""
+        return (
+            self.num_bodies, self.joint_qpos, self.joint_qvel, self.joint_lower, self.joint_span
+        )  # fmt: skip
 
     @property
     def num_readings(self) -> int:

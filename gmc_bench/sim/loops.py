@@ -41,7 +41,9 @@ def tabulate_loops(models: Sequence[CompiledModel]) -> LoopTables:
     Args:
         models: M bodies; the equality constraints of their models are their loops, in order.
     """
-    num_loops = np.array([len(found.morphology.loops) for found in models], np.int64)
+    num_loops = np.array(
+        [0 if found.robot else len(found.morphology.loops) for found in models], np.int64
+    )
     shape = (len(models), int(num_loops.max()))
     tables = LoopTables(
         num_loops,

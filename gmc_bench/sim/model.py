@@ -8,12 +8,35 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from gmc_bench.bodies.body import Body
 from gmc_bench.bodies.compiler import compile_mjcf
 from gmc_bench.bodies.mjcf import emit_mjcf
 from gmc_bench.bodies.schema import IDENTITY, Morphology
-from gmc_bench.core.errors import MorphologyError
+from gmc_bench.core.errors import ConfigError, MorphologyError
 from gmc_bench.core.types import Quat, Vec3
+from gmc_bench.robots.friction import FrictionRule
+from gmc_bench.robots.mjcf import HeightField
+from gmc_bench.robots.model import CompiledRobot, compile_robot
+from gmc_bench.robots.schema import Robot
 from gmc_bench.sim.terrain import Terrain
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoughGround:
+    """Micro-rough ground, one for each body, on which a share of episodes takes place."""
+
+    share: float = 0.25
+    """Of episodes; the others are on the scene's floor."""
+    height: float = 0.035
+    """Of its highest cell, as a share of the body's leg length; cells are 0.1 m wide, their
+    heights drawn evenly."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.share <= 1.0 or not self.height > 0.0:
+            raise ConfigError(
+                f"rough ground needs a share in [0, 1] and a positive height, got {self.share} "
+                f"and {self.height}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,16 +60,34 @@ class Scene:
     """Turns the torso at the start of an episode; a change of the start state, too."""
     terrain: Terrain | None = None
     """What is drawn anew at each reset; `floor` and `assets` hold its parts."""
+    friction_rule: FrictionRule = "two-state"
+    """How the friction pair of feet becomes one coefficient; only for bodies with drives."""
+    rough: RoughGround | None = None
+    """Another ground beside `floor`; only for bodies with drives."""
+
+    @property
+    def num_grounds(self) -> int:
+        """Models per body."""
+        return 2 if self.rough else 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledModel:
     """A body compiled for a scene."""
 
-    morphology: Morphology
+    body: Body
     scene: Scene
     model: Any
-    """`mujoco.MjModel`; body i + 1 is limb i, joint 0 is the torso's free joint."""
+    """`mujoco.MjModel`; joint 0 is the torso's free joint. Body i + 1 is limb i of a body made of
+    limbs."""
+    robot: CompiledRobot | None = None
+    """Where joints, drives and feet are; `None` for motors that take actions themselves."""
+
+    @property
+    def morphology(self) -> Morphology:
+        """The body, which is made of limbs."""
+        assert isinstance(self.body, Morphology)
+        return self.body
 
     @property
     def sim_dt(self) -> float:
@@ -74,7 +115,7 @@ def compile_model(morphology: Morphology, scene: Scene) -> CompiledModel:
             f"MuJoCo cannot compile the body {morphology.name!r}: {reason}"
         ) from error
     _move_start(model, scene)
-    return CompiledModel(morphology=morphology, scene=scene, model=model)
+    return CompiledModel(body=morphology, scene=scene, model=model)
 
 
 def _move_start(model: Any, scene: Scene) -> None:
@@ -86,7 +127,38 @@ def _move_start(model: Any, scene: Scene) -> None:
         model.qpos0[:3] += scene.start_offset
 
 
-def compile_models(morphologies: Sequence[Morphology], scene: Scene) -> list[CompiledModel]:
-    """Compile many bodies, in order, on all cores."""
+def compile_grounds(body: Robot, scene: Scene) -> list[CompiledRobot]:
+    """Compile a body with drives for a scene: on its floor, then on its rough ground.
+
+    Raises:
+        MorphologyError: MuJoCo refuses the body; the message carries its reason.
+    """
+    grounds: list[HeightField | None] = [None]
+    if scene.rough:
+        height = scene.rough.height * sum(np.linalg.norm(k.position) for k in body.links[1:3])
+        rng = np.random.default_rng(int(body.digest[:15], 16))
+        cells = rng.uniform(0.0, height, (_ROUGH_CELLS, _ROUGH_CELLS))
+        half = _ROUGH_CELLS * _ROUGH_CELL / 2
+        grounds.append(HeightField(heights=cells, half_extents=(half, half)))
+    return [compile_robot(body, terrain=ground, contacts=True) for ground in grounds]
+
+
+def drive_model(robot: CompiledRobot, scene: Scene) -> CompiledModel:
+    """Return a body with drives as the simulator takes it."""
+    return CompiledModel(body=robot.robot, scene=scene, model=robot.model, robot=robot)
+
+
+_ROUGH_CELLS, _ROUGH_CELL = 480, 0.1  # 48 m wide: farther than the fastest command leads
+
+
+def compile_models(bodies: Sequence[Body], scene: Scene) -> list[CompiledModel]:
+    """Compile many bodies on all cores: body by body, each on every ground of the scene."""
+
+    def compiled(body: Body) -> list[CompiledModel]:
+        if isinstance(body, Robot):
+            return [drive_model(robot, scene) for robot in compile_grounds(body, scene)]
+        assert isinstance(body, Morphology)
+        return [compile_model(body, scene)]
+
     with ThreadPoolExecutor() as pool:
-        return list(pool.map(lambda body: compile_model(body, scene), morphologies))
+        return [model for models in pool.map(compiled, bodies) for model in models]

@@ -6,8 +6,8 @@ from typing import Any
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.table import Table
 from gmc_bench.leaderboard.published import PublishedScore, published_scores
-from gmc_bench.robots.bodies import BUILT_IN
 from gmc_bench.robots.friction import FRICTION_PAIRS
+from gmc_bench.robots.schema import BUILT_IN
 from gmc_bench.studies.outcome import Number, Outcome
 from gmc_bench.studies.schema import Study
 from gmc_bench.studies.table import (

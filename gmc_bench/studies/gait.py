@@ -10,8 +10,7 @@ import numpy as np
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import BoolArray, DoubleArray, FloatArray
-from gmc_bench.envs.core import StepResult
-from gmc_bench.envs.cores import Core
+from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.evaluation.one_episode import EpisodeWatcher, WantedEpisode
 from gmc_bench.policies.policy import Policy
 from gmc_bench.studies.gait_signals import autocorrelation, joint_phases, stride_lag
@@ -160,10 +159,10 @@ class GaitRecorder(EpisodeWatcher):
         self._speed: list[float] = []
         self._return = 0.0
 
-    def begin(self, core: Core, row: int) -> None:
+    def begin(self, core: EnvironmentCore, row: int) -> None:
         """Nothing is recorded before the first step."""
 
-    def keep(self, core: Core, row: int, actions: FloatArray, step: StepResult) -> None:
+    def keep(self, core: EnvironmentCore, row: int, actions: FloatArray, step: StepResult) -> None:
         """Take notice of one control step of the episode."""
         if not step.diverged[row]:  # a broken state says nothing
             model, data = core.simulator.model(row), core.simulator.data(row)

@@ -7,32 +7,25 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import ConfigError, GmcBenchError, UnknownNameError, did_you_mean
 from gmc_bench.core.table import Table
-from gmc_bench.evaluation import friction
 from gmc_bench.evaluation.evaluate import EpisodeCounter, Evaluation
-from gmc_bench.evaluation.friction_metrics import READINGS, macro_average
 from gmc_bench.evaluation.one_episode import WantedEpisode
 from gmc_bench.experiments.events import Listener, counter
 from gmc_bench.experiments.experiment import Experiment
+from gmc_bench.experiments.friction import friction_setting, measure_run
 from gmc_bench.experiments.resolve import threads_here
 from gmc_bench.experiments.scoring import evaluation_seed
 from gmc_bench.experiments.session import Session, limb_task, load_trained, make_policy
 from gmc_bench.nn.tap import offers_representations
 from gmc_bench.policies.policy import Policy
 from gmc_bench.records.schema import RunRecord
-from gmc_bench.robots.bodies import BUILT_IN
-from gmc_bench.robots.friction import FRICTION_PAIRS
-from gmc_bench.robots.menagerie import bodies_from
 from gmc_bench.studies import figures, friction_table, table
 from gmc_bench.studies.gait import SETTLING, Gait, gait_metrics, record_gait
 from gmc_bench.studies.outcome import Outcome
 from gmc_bench.studies.request import Request
 from gmc_bench.studies.schema import Arm, Study
 from gmc_bench.suites.schema import short_name
-from gmc_bench.tasks import TASKS
-from gmc_bench.tasks.velocity import VelocityTask
 from gmc_bench.training.run_config import RunConfig
 
 Draw = Callable[[Study, Sequence[Outcome]], bytes]
@@ -184,71 +177,12 @@ class Friction(Measurement):
         self.setting(session.config, request)
 
     def setting(self, config: RunConfig, request: Request) -> dict[str, Any]:
-        """Return how the policy of a run is measured: protocol, size, rules and robots.
-
-        Raises:
-            ConfigError: the run is not about quadrupeds, its protocol measures no friction, or
-                robots cannot be had from where they are to come from.
-            MorphologyError: a robot's file does not fit.
-        """
-        options, task = request.friction, TASKS.get(config.task)
-        if not isinstance(task, VelocityTask):
-            raise ConfigError(
-                f"the study 'friction' is about quadrupeds, got the task {task.id}; leave out "
-                f"--suite, or use --suite quadruped-friction"
-            )
-        trained: Any = load_morphologies(config.morphologies).split("train")
-        bodies = bodies_from(options.robots, trained)
-        files = {body.name: f"{body.origin}, digest {body.digest[:12]}" for body in bodies}
-        return {
-            "setting": {
-                "protocol": config.protocol.name,
-                **asdict(friction.friction_size(config.protocol.name)),
-                "episode_seconds": friction.EPISODE_SECONDS,
-                "rule": options.rule or task.friction_rule,
-                "heading": options.heading,
-                "robots": BUILT_IN if all(body.origin == BUILT_IN for body in bodies) else files,
-            }
-        }
+        """Return how the policy of a run is measured, see `friction_setting`."""
+        return {"setting": friction_setting(config, request.friction)}
 
     def measure(self, run: FinishedRun, request: Request) -> dict[str, Any]:
-        """Return what a policy does on every robot and friction.
-
-        Returns:
-            `setting`; `macro`, by friction and reading; `results`, per robot and friction, see
-            `friction_metrics.make_result`.
-        """
-        import torch
-
-        config, task = run.session.config, run.session.task
-        assert isinstance(task, VelocityTask)
-        setting = self.setting(config, request)["setting"]
-        size = friction.friction_size(config.protocol.name)
-        trained: Any = run.session.bodies.split("train")
-        bodies = bodies_from(request.friction.robots, trained)
-        # The last bits of a network's output depend on it.
-        torch.set_num_threads(config.threads)
-        steps = friction.control_steps(task, size.seconds)
-        total = steps * size.num_envs * len(bodies) * len(FRICTION_PAIRS)
-        results = friction.measure_friction(
-            run.policy,
-            task,
-            bodies,
-            pairs=FRICTION_PAIRS,
-            rule=setting["rule"],
-            heading=request.friction.heading,
-            forward=size.forward,
-            seconds=size.seconds,
-            num_envs=size.num_envs,
-            seed=evaluation_seed(config.seed, "train", "friction"),
-            num_threads=config.threads,
-            on_progress=run.count("frictions", "step", total),
-        )
-        macro = {
-            name: {reading: macro_average(results, name, reading) for reading in READINGS}
-            for name in FRICTION_PAIRS
-        }
-        return {"setting": setting, "macro": macro, "results": results}
+        """Return what a policy does on every robot and friction, see `measure_run`."""
+        return measure_run(run.session, run.policy, request.friction, run.listener)
 
 
 class GaitComparison(Measurement):

@@ -14,7 +14,7 @@ import numpy as np
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, BoolArray, FloatArray, IntArray
-from gmc_bench.envs.cores import make_core
+from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.studies.linear_probe import (
     balanced_accuracy,
@@ -22,7 +22,7 @@ from gmc_bench.studies.linear_probe import (
     split_by_time,
     standardised,
 )
-from gmc_bench.tasks.spec import TaskBase
+from gmc_bench.tasks.spec import Task
 
 if TYPE_CHECKING:
     from gmc_bench.policies.policy import Policy
@@ -84,7 +84,7 @@ class ProbeResult:
 
 def collect(
     policy: "Policy",
-    task: TaskBase,
+    task: Task,
     bodies: Sequence[Morphology],
     *,
     seed: int,
@@ -130,7 +130,7 @@ def collect(
     from gmc_bench.nn.tap import watch_representations
 
     count = len(bodies)
-    core = make_core(task, bodies, count, token_spec=policy.spec, num_threads=num_threads)
+    core = EnvironmentCore(task, bodies, count, token_spec=policy.spec, num_threads=num_threads)
     every = every or math.ceil(int(core.table.num_limbs.sum()) * (steps - dropped) / MAX_COLLECTED)
     rows, real = np.arange(count), ~core.table.limb_padding_mask
     core.simulator.streams[:] = spawn_streams(seed, count)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from gmc_bench.bodies.schema import Morphology
-from gmc_bench.envs.cores import tabulate
+from gmc_bench.envs.bodies import tabulate
 from gmc_bench.evaluation.evaluate import Evaluation, Observer
 from gmc_bench.policies.policy import Policy
-from gmc_bench.tasks.spec import TaskBase
+from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.serialization import make_sibling_test
 
 TAIL_SHARE = 0.1
@@ -27,7 +27,7 @@ TAIL_SHARE = 0.1
 
 def score_sibling_orders(
     policy: Policy,
-    task: TaskBase,
+    task: Task,
     morphologies: Sequence[Morphology],
     *,
     episodes: int,
@@ -80,7 +80,7 @@ def score_sibling_orders(
     return {**summarize_orders(bodies), "bodies": bodies}
 
 
-def count_episodes(policy: Policy, task: TaskBase, morphologies: Sequence[Morphology]) -> int:
+def count_episodes(policy: Policy, task: Task, morphologies: Sequence[Morphology]) -> int:
     """Return how many episodes `score_sibling_orders` runs beside the canonical ones."""
     table = tabulate(task, morphologies, policy.spec)
     return len(make_sibling_test(table)[0])

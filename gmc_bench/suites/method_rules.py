@@ -8,7 +8,7 @@ from gmc_bench.core.config import config_digest, with_overrides
 from gmc_bench.methods.spec import MethodSpec, require_training
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.suites.schema import Suite
-from gmc_bench.tasks import TaskBase
+from gmc_bench.tasks import Task
 from gmc_bench.tokens.config import TokenConfig
 from gmc_bench.tokens.spec import TokenSpec
 
@@ -67,7 +67,7 @@ def protocol_digest(protocol: Protocol, method: MethodSpec, suite: Suite, task: 
 
 
 def token_spec(
-    suite: Suite, bodies: MorphologySet, task: TaskBase, tokens: TokenConfig | None = None
+    suite: Suite, bodies: MorphologySet, task: Task, tokens: TokenConfig | None = None
 ) -> TokenSpec:
     """Return the token layout of a suite's task on a body set; train and test share it."""
     tokens = tokens or TokenConfig()

@@ -1,5 +1,6 @@
 """The quadruped suite: one policy for Go1, Go2, ANYmal-B and ANYmal-C, on three frictions."""
 
+from gmc_bench.suites.measured import FrictionMeasurement
 from gmc_bench.suites.protocol import EvaluationConfig, PPOConfig, Protocol
 from gmc_bench.suites.schema import Suite
 
@@ -43,15 +44,20 @@ _PAPER = Protocol(
 )
 
 SUITE = Suite(
-    id="quadruped-friction-v1",
+    id="quadruped-friction-v2",
     title="Quadruped friction",
     description=(
         "One policy for four quadrupeds that follow velocity commands, measured on low, nominal "
         "and high friction."
     ),
-    tasks=("quadruped-velocity-v1",),
+    tasks=("quadruped-velocity-v2",),
     default_morphologies=("quadrupeds-v1",),
     min_token_slots=64,
     protocols={protocol.name: protocol for protocol in (_SMOKE, _LITE, _PAPER)},
     default_protocol="lite",
+    measurements={
+        "smoke": FrictionMeasurement(num_envs=2, seconds=4.0, forward=0.5),
+        "lite": FrictionMeasurement(num_envs=32, seconds=20.0, forward=0.5),
+        "paper": FrictionMeasurement(num_envs=256, seconds=100.0, forward=1.0),
+    },
 )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gmc_bench.core.errors import ConfigError, did_you_mean
+from gmc_bench.suites.measured import FrictionMeasurement
 from gmc_bench.suites.protocol import Protocol
 
 
@@ -35,6 +36,8 @@ class Suite:
     default_protocol: str
     task_rules: Mapping[str, TaskRules] = field(default_factory=dict)
     """By full task id; tasks that are not in it follow the protocol alone."""
+    measurements: Mapping[str, FrictionMeasurement] = field(default_factory=dict)
+    """What is measured on finished policies beside their returns, by name of the protocol."""
     marks_loops: bool = False
     """Whether policies are told which limbs are part of a closed loop."""
 

@@ -1,9 +1,9 @@
-"""What a body has to do: scene, reward terms, terminations."""
+"""What a body has to do: scene, command and terms."""
 
 from gmc_bench.core.registry import Registry
-from gmc_bench.tasks.spec import Task, TaskBase
+from gmc_bench.tasks.spec import Task
 
-TASKS: Registry[TaskBase] = Registry("task", "gmc_bench.tasks", TaskBase)
+TASKS: Registry[Task] = Registry("task", "gmc_bench.tasks", Task)
 """All tasks: entry points of the group `gmc_bench.tasks`."""
 
-__all__ = ["TASKS", "Task", "TaskBase"]
+__all__ = ["TASKS", "Task"]

@@ -35,3 +35,16 @@ def visited_cells(transition: Transition) -> DoubleArray:
     """Return the number of grid cells visited since the episode began."""
     found: DoubleArray = np.broadcast_to(transition.num_cells, len(transition.torso_after)).copy()
     return found
+
+
+def velocity_error(transition: Transition) -> DoubleArray:
+    """Return how far the horizontal velocity in the yaw frame is from that commanded, m/s."""
+    error = transition.motion.level_velocity - transition.command[:, :2]
+    found: DoubleArray = np.linalg.norm(error, axis=1)
+    return found
+
+
+def tilt(transition: Transition) -> DoubleArray:
+    """Return the angle between the base's vertical axis and the world's, degrees."""
+    found: DoubleArray = np.degrees(transition.motion.tilt)
+    return found

@@ -1,18 +1,62 @@
-"""A task is a scene plus named, pure terms over one transition of a batch."""
+"""Tasks: a scene plus named, pure terms of observation, reward, termination, event and metric."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from gmc_bench.bodies.body import Parts
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import BoolArray, DoubleArray
 from gmc_bench.sim.height_map import num_heights
 from gmc_bench.sim.model import Scene
 from gmc_bench.sim.terrain import BEYOND, CELLS_PER_METRE
-from gmc_bench.tokens.spec import Parts
+from gmc_bench.tasks.motion import Motion, SensorNoise
+from gmc_bench.tokens.spec import TokenSpec
+
+Range = tuple[float, float]
+CUT_OFF = "cut_off"
+"""Name of the reward term that lifts negative sums to zero."""
 
 
-@dataclass(frozen=True, slots=True)
+def _nothing() -> DoubleArray:
+    return np.zeros((0, 0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moment:
+    """What observation terms may look at: B environments at one moment.
+
+    Args:
+        driven: how bodies with joint drives move, as their sensors tell it; see `motion`.
+        torso_position: (B, 3) float64, m, world.
+        action: (B, N) float64, the latest action of each action slot, cut off where the task says
+            so, zero where there is no actuator.
+        command: (B, C) float64, what is asked of the body; C = 0 without a command.
+    """
+
+    torso_position: DoubleArray
+    action: DoubleArray = field(default_factory=_nothing)
+    command: DoubleArray = field(default_factory=_nothing)
+    driven: Motion | None = None
+
+    @property
+    def motion(self) -> Motion:
+        """How bodies with joint drives move.
+
+        Raises:
+            ConfigError: the task's bodies have no drives.
+        """
+        if self.driven is None:
+            raise ConfigError(
+                "a term of the task reads 'motion', which only bodies with joint drives have; use "
+                "'torso_position' and 'action' for bodies made of limbs"
+            )
+        return self.driven
+
+
+@dataclass(frozen=True, kw_only=True)
 class Transition:
     """What terms may look at after one control step of B environments.
 
@@ -27,6 +71,10 @@ class Transition:
         new_cells: (B,) float64, cells of the task's grid visited for the first time; zero for
             tasks without a grid.
         num_cells: (B,) float64, cells visited since the episode began; zero likewise.
+        after: command, action and true motion after the step; the command is that of the step.
+        previous_action: (B, N) float64, the action before that of this step; only for bodies with
+            drives.
+        joint_velocity_before: (B, A) float64, rad/s, before the step; only with drives.
     """
 
     torso_before: DoubleArray
@@ -36,6 +84,24 @@ class Transition:
     control_dt: float
     new_cells: DoubleArray | float = 0.0
     num_cells: DoubleArray | float = 0.0
+    after: Moment = field(default_factory=lambda: Moment(torso_position=_nothing()))
+    previous_action: DoubleArray = field(default_factory=_nothing)
+    joint_velocity_before: DoubleArray = field(default_factory=_nothing)
+
+    @property
+    def motion(self) -> Motion:
+        """True motion after the step, see `Moment.motion`."""
+        return self.after.motion
+
+    @property
+    def command(self) -> DoubleArray:
+        """(B, C) float64, what was asked for during the step."""
+        return self.after.command
+
+    @property
+    def action(self) -> DoubleArray:
+        """(B, N) float64, see `Moment.action`."""
+        return self.after.action
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +121,88 @@ class TerminationTerm:
     name: str
     function: Callable[[Transition], BoolArray]
     """Returns (B,) bool."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservationTerm:
+    """A group of time-varying numbers in the tokens.
+
+    Groups that a token layout has by itself are filled by the term of their name; others are added
+    at the end of the tokens, with what the term says of them.
+    """
+
+    name: str
+    function: Callable[[Moment], DoubleArray]
+    """Returns (B, T, width) float64 in SI units; T = 1 tells all tokens of a body the same."""
+    scale: float = 1.0
+    """Factor from SI units to features."""
+    width: int = 1
+    unit: str = "1"
+    """Of the feature."""
+    frame: str = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Random numbers for K environments, each from its own stream."""
+
+    uniform: Callable[[int], DoubleArray]
+    """Returns (K, count) float64 in [-1, 1)."""
+    num_rows: int
+    """K."""
+    num_joints: int
+    """A."""
+
+
+Target = Literal[
+    "friction", "strength", "base_mass", "position", "heading", "base_velocity", "joint_angle"
+]
+"""What an event changes. Set for the rest of the episode: `friction` of the feet (K, 2), static and
+dynamic; `strength` (K,), factor on torques; `base_mass` (K,), factor on mass and inertia, only at
+resets. Added: `position` (K, 3), m, `heading` (K,), rad, and `joint_angle` (K, A), rad, to those of
+the start, only at resets; `base_velocity` (K, up to 6), m/s in the world, then rad/s."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventTerm:
+    """Something random that changes a body or its world, at resets or from time to time."""
+
+    name: str
+    target: Target
+    function: Callable[[Draw], DoubleArray]
+    """Returns values for `target`."""
+    every: Range | None = None
+    """s between two, drawn evenly each time; `None` = at every reset."""
+
+
+class Command(Protocol):
+    """What is asked of bodies, drawn anew from time to time."""
+
+    @property
+    def num_values(self) -> int:
+        """C."""
+
+    @property
+    def num_draws(self) -> int:
+        """Random numbers for one command."""
+
+    @property
+    def resample_s(self) -> float:
+        """S between two draws."""
+
+    def draw(self, uniform: DoubleArray, heading: DoubleArray) -> tuple[DoubleArray, DoubleArray]:
+        """Return new commands.
+
+        Args:
+            uniform: (K, num_draws) float64 in [0, 1).
+            heading: (K,) float64, of the bodies, rad.
+
+        Returns:
+            (K, C) float64 commands, and (K,) float64 the headings they hold, rad, nan for none.
+        """
+
+    def steer(self, command: DoubleArray, kept: DoubleArray, heading: DoubleArray) -> DoubleArray:
+        """Return commands (K, C) that hold the headings `kept` (K,) from `heading` (K,), rad."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,55 +256,52 @@ class Slope:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskBase:
-    """What every kind of task says. A released task never changes its numbers."""
+class Task:
+    """What bodies have to do, as a scene and named terms. A released task never changes."""
 
     id: str
     """Lower-case id with a version, e.g. `unimal-ft-v1`."""
     title: str
     description: str
-    horizon: int = 1000
-    """Control steps after which an episode is cut off."""
-    source: str = ""
-    metrics: tuple[MetricTerm, ...] = ()
-
-    @property
-    def num_heights(self) -> int:
-        """G, numbers of the height map in observations; 0 for tasks without one."""
-        return 0
-
-    @property
-    def parts(self) -> Parts:
-        """What tokens stand for."""
-        return "limbs"
-
-    @property
-    def reward_weights(self) -> dict[str, float]:
-        """Weight of every reward term, by name."""
-        raise NotImplementedError
-
-    @property
-    def termination_names(self) -> tuple[str, ...]:
-        """Reasons that end an episode as a failure."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, kw_only=True)
-class Task(TaskBase):
-    """A task of limbs on some ground. A change of a released task is a new version."""
-
     scene: Scene
     rewards: tuple[RewardTerm, ...]
     terminations: tuple[TerminationTerm, ...]
     ground_height: float
     """Height of the floor's surface, m, world; at x = 0 where it slopes. Random terrain says
     itself how high the ground is."""
+    horizon: int = 1000
+    """Control steps after which an episode is cut off."""
+    source: str = ""
+    metrics: tuple[MetricTerm, ...] = ()
     floor_clearance: float = 0.2
-    """Height of a body's lowest point above the floor at its start position, m."""
+    """Height of a limbed body's lowest point above the floor at its start position, m."""
     reset_noise: float = 0.005
-    """Half width of the uniform noise on every position and velocity coordinate at reset."""
+    """Half width of the uniform noise on every position and velocity coordinate at reset, of
+    bodies without drives."""
     slope: Slope | None = None
     grid: VisitGrid | None = None
+    parts: Parts = "limbs"
+    """What tokens stand for, and so which bodies the task is for: `actuators` have joint drives."""
+    observations: tuple[ObservationTerm, ...] = ()
+    """What tokens hold beside the simulator's readings of limbs."""
+    sensor_noise: SensorNoise = SensorNoise()  # noqa: RUF009 - frozen
+    """On the motion that observation terms see."""
+    command: Command | None = None
+    events: tuple[EventTerm, ...] = ()
+    reward_rates: bool = False
+    """Whether reward terms are rates: multiplied by the control step, s."""
+    only_positive: bool = False
+    """Cut the reward off at zero from below, by a term `cut_off`: nobody gains by falling early."""
+    action_clip: float | None = None
+    """Actions beyond it are cut off; `None` leaves that to the engine."""
+
+    def __post_init__(self) -> None:
+        names = [*(term.name for term in self.rewards), *self.termination_names]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ConfigError(
+                f"the task {self.id!r} has two terms named {twice[0]!r}; names must be unique"
+            )
 
     @property
     def num_heights(self) -> int:
@@ -166,9 +311,34 @@ class Task(TaskBase):
     @property
     def reward_weights(self) -> dict[str, float]:
         """Weight of every reward term, by name."""
-        return {term.name: term.weight for term in self.rewards}
+        weights = {term.name: term.weight for term in self.rewards}
+        return {**weights, CUT_OFF: 1.0} if self.only_positive else weights
 
     @property
     def termination_names(self) -> tuple[str, ...]:
         """Reasons that end an episode as a failure."""
         return tuple(term.name for term in self.terminations)
+
+    def token_spec(self, max_limbs: int, joints_per_limb: int, **options: Any) -> TokenSpec:
+        """Return the layout of tokens on this task.
+
+        Args:
+            max_limbs: token slots.
+            joints_per_limb: joint slots per token.
+            options: more arguments of `TokenSpec`.
+        """
+        plain = TokenSpec(max_limbs, joints_per_limb, parts=self.parts)
+        known = {group.name for group in plain.slices}
+        added = tuple(
+            (term.name, term.width, term.unit, term.frame)
+            for term in self.observations
+            if term.name not in known
+        )
+        return TokenSpec(
+            max_limbs,
+            joints_per_limb,
+            num_heights=self.num_heights,
+            parts=self.parts,
+            observed=added,
+            **options,
+        )

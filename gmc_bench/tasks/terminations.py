@@ -1,5 +1,6 @@
 """Termination terms: pure functions of a transition, (B,) bool."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -28,5 +29,22 @@ def beside_track(half_width: float) -> Callable[[Transition], BoolArray]:
     def term(transition: Transition) -> BoolArray:
         outside: BoolArray = np.abs(transition.torso_after[:, 1]) >= half_width
         return outside
+
+    return term
+
+
+def tumbled(max_tilt: float, base_contact: float) -> Callable[[Transition], BoolArray]:
+    """Return a term that is true when a body with drives is tilted too far or lies on the ground.
+
+    Args:
+        max_tilt: degrees.
+        base_contact: force on the base from which it counts as on the ground, N.
+    """
+    lowest = math.cos(math.radians(max_tilt))
+
+    def term(transition: Transition) -> BoolArray:
+        motion = transition.motion
+        found: BoolArray = (motion.upright < lowest) | (motion.base_contact > base_contact)
+        return found
 
     return term

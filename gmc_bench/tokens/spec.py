@@ -11,12 +11,11 @@ from typing import Literal
 
 import numpy as np
 
+from gmc_bench.bodies.body import Parts
 from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.core.types import IntArray
 
 Kind = Literal["dynamic", "context"]
-Parts = Literal["limbs", "actuators"]
-"""What a token stands for."""
 Tree = Literal["kinematic", "breadth-first"]
 """Spanning tree of a body with closed loops."""
 
@@ -40,6 +39,8 @@ class FeatureSlice:
 
 
 _Row = tuple[str, int, str, str, Kind]
+Observed = tuple[str, int, str, str]
+"""Name, width, unit and frame of a time-varying group that a task adds."""
 
 _LIMB: tuple[_Row, ...] = (
     ("body_xpos", 3, "m", "world; x relative to the torso, y and z absolute", "dynamic"),
@@ -100,6 +101,7 @@ class TokenSpec:
         parts: tokens stand for limbs with their joints, or for single actuators.
         loops: the last feature says whether a limb is part of a closed loop.
         tree: which spanning tree the limbs of a body with closed loops are read along.
+        observed: time-varying groups that a task adds to those of `parts`; they come last.
     """
 
     max_limbs: int
@@ -109,6 +111,7 @@ class TokenSpec:
     parts: Parts = "limbs"
     loops: bool = False
     tree: Tree = "kinematic"
+    observed: tuple[Observed, ...] = ()
 
     def __post_init__(self) -> None:
         if self.max_limbs < 1 or self.joints_per_limb < 1 or self.num_heights < 0:
@@ -139,6 +142,7 @@ class TokenSpec:
             for slot in range(self.joints_per_limb):
                 rows += [(f"{row[0]}/{slot}", *row[1:]) for row in _JOINT]
             rows += [_LOOP] if self.loops else []
+        rows += [(*group, "dynamic") for group in self.observed]
         found: list[FeatureSlice] = []
         start = 0
         for name, width, unit, frame, kind in rows:

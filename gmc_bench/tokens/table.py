@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from gmc_bench.bodies.schema import Morphology
+from gmc_bench.bodies.schema import Loop, Morphology
 from gmc_bench.core.errors import TokenOverflowError
 from gmc_bench.core.types import BoolArray, DoubleArray, FloatArray, IntArray
+from gmc_bench.robots.model import CompiledRobot
 from gmc_bench.sim.layout import Layout
 from gmc_bench.sim.model import CompiledModel
+from gmc_bench.tokens.actuators import ACTUATOR_PARENTS, NUM_ACTUATORS, actuator_features
 from gmc_bench.tokens.loops import breadth_first_tree, limbs_in_loops
 from gmc_bench.tokens.spec import TokenSpec
 
@@ -29,7 +31,7 @@ class MorphologyTable:
         tree `TokenSpec.tree`; `num_limbs` (M,) int64; `loops` (M, E, 2) int64, limbs that are
         joined outside that tree, -1 where a body has fewer, `None` if no body has a closed loop.
         `layout` says where the simulator finds the flattened (L * J) actions and puts the
-        time-varying features.
+        time-varying features; `None` where tokens stand for actuators.
     """
 
     spec: TokenSpec
@@ -62,18 +64,20 @@ def build_table(models: Sequence[CompiledModel], spec: TokenSpec) -> MorphologyT
     """
     count, limbs, slots = len(models), spec.max_limbs, spec.joints_per_limb
     actuators = max(int(m.model.nu) for m in models)
-    loops = max(len(m.morphology.loops) for m in models)
-    num_limbs = np.array([m.morphology.num_limbs for m in models], np.int64)
+    loops = max(len(_loops(m)) for m in models)
+    num_limbs = np.array([m.body.num_limbs for m in models], np.int64)
     table = MorphologyTable(
         spec=spec,
-        names=tuple(m.morphology.name for m in models),
-        digests=tuple(m.morphology.digest for m in models),
+        names=tuple(m.body.name for m in models),
+        digests=tuple(m.body.digest for m in models),
         context=np.zeros((count, limbs, spec.num_context), np.float32),
         limb_padding_mask=np.ones((count, limbs), np.bool_),
         action_padding_mask=np.ones((count, limbs, slots), np.bool_),
         parents=np.full((count, limbs), PARENT_OF_PADDING, np.int64),
         num_limbs=num_limbs,
-        layout=Layout(
+        layout=None
+        if spec.parts == "actuators"
+        else Layout(
             num_bodies=num_limbs,
             actuator_slot=np.zeros((count, actuators), np.int64),
             joint_qpos=np.full((count, limbs, slots), -1, np.int64),
@@ -85,23 +89,52 @@ def build_table(models: Sequence[CompiledModel], spec: TokenSpec) -> MorphologyT
     )
     for row, compiled in enumerate(models):
         _check_size(compiled, spec)
-        _fill_row(table, row, compiled)
-        if compiled.morphology.loops:
+        if compiled.robot is not None:
+            _fill_actuators(table, row, compiled.robot)
+            continue
+        _fill_limbs(table, row, compiled)
+        if _loops(compiled):
             _fill_loops(table, row, compiled.morphology)
     return table
 
 
+def _loops(compiled: CompiledModel) -> tuple[Loop, ...]:
+    return () if compiled.robot else compiled.morphology.loops
+
+
 def _check_size(compiled: CompiledModel, spec: TokenSpec) -> None:
-    body = compiled.morphology
+    body = compiled.body
+    if body.parts == "actuators" != spec.parts or (
+        spec.parts == "actuators" and (spec.max_limbs < body.num_limbs or spec.joints_per_limb != 1)
+    ):
+        raise TokenOverflowError(
+            f"the body {body.name!r} has {body.num_limbs} {body.parts}, but the token layout has "
+            f"{spec.max_limbs} {spec.parts} with {spec.joints_per_limb} joint slots; use "
+            f"TokenSpec({body.num_limbs}, 1, parts={body.parts!r}) or more tokens"
+        )
     if body.num_limbs > spec.max_limbs or body.joints_per_limb > spec.joints_per_limb:
         raise TokenOverflowError(
-            f"the body {body.name!r} has {body.num_limbs} limbs with up to {body.joints_per_limb} "
-            f"joints each, but the token layout has {spec.max_limbs} slots with "
-            f"{spec.joints_per_limb}; use a layout with at least as many"
+            f"the body {body.name!r} has {body.num_limbs} {body.parts} with up to "
+            f"{body.joints_per_limb} joints each, but the token layout has {spec.max_limbs} slots "
+            f"with {spec.joints_per_limb}; use a layout with at least as many"
         )
 
 
-def _fill_row(table: MorphologyTable, row: int, compiled: CompiledModel) -> None:
+def _fill_actuators(table: MorphologyTable, row: int, compiled: CompiledRobot) -> None:
+    """Write the tokens of a body whose tokens stand for actuators."""
+    spec = table.spec
+    tokens = np.zeros((NUM_ACTUATORS, spec.num_features))
+    for name, values in actuator_features(compiled).items():
+        if name not in spec.without:
+            group = spec.slice(name)
+            tokens[:, group.start : group.stop] = values
+    table.context[row, :NUM_ACTUATORS] = tokens[:, spec.context_indices]
+    table.limb_padding_mask[row, :NUM_ACTUATORS] = False
+    table.action_padding_mask[row, :NUM_ACTUATORS, 0] = False
+    table.parents[row, :NUM_ACTUATORS] = ACTUATOR_PARENTS
+
+
+def _fill_limbs(table: MorphologyTable, row: int, compiled: CompiledModel) -> None:
     body, model, spec = compiled.morphology, compiled.model, table.spec
     layout = table.layout
     assert layout is not None

@@ -11,7 +11,7 @@ from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.policies.body_streams import BodyStreams
 from gmc_bench.suites.protocol import Protocol
-from gmc_bench.tasks.spec import TaskBase
+from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.buffer import RolloutBuffer
 from gmc_bench.training.collector import Collector
@@ -27,7 +27,7 @@ from gmc_bench.training.trainer import Trainer
 def make_trainer(
     config: RunConfig,
     method: MethodSpec,
-    task: TaskBase,
+    task: Task,
     morphologies: tuple[Morphology, ...],
     token_spec: TokenSpec,
     folder: RunFolder,
@@ -58,7 +58,7 @@ class IndependentTrainer(Trainer):
         self,
         config: RunConfig,
         method: MethodSpec,
-        task: TaskBase,
+        task: Task,
         morphologies: tuple[Morphology, ...],
         token_spec: TokenSpec,
         folder: RunFolder,

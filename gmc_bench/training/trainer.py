@@ -16,7 +16,7 @@ from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv, Observatio
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.policies.policy import Policy, PolicyOptions, run_seeds
 from gmc_bench.suites.protocol import Protocol
-from gmc_bench.tasks.spec import TaskBase
+from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.serialization import make_serialization
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.allocator import keep_freed_memory
@@ -65,7 +65,7 @@ class Trainer:
         self,
         config: RunConfig,
         method: MethodSpec,
-        task: TaskBase,
+        task: Task,
         morphologies: tuple[Morphology, ...],
         token_spec: TokenSpec,
         folder: RunFolder,

@@ -9,14 +9,13 @@ import pytest
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.robots import ROBOTS
-from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.tasks import TASKS
 from gmc_bench.tokens.spec import TokenSpec
 
 NUM_ENVS = 6
 BODIES = {
     "limbs": [chain(4), star(3), biped()],
-    "actuators": [RobotBody(robot) for robot in ROBOTS.values()],
+    "actuators": list(ROBOTS.values()),
 }
 
 

@@ -168,7 +168,7 @@ CASES = [
     ),
     (
         "run --method recmorph --suite quadruped-friction --morphologies tiny",
-        "the task 'quadruped-velocity-v1' is for bodies of quadrupeds, but 'chain-3' is none",
+        "the task 'quadruped-velocity-v2' is for bodies of quadrupeds, but 'chain-3' is none",
     ),
     ("profile speed", "unknown what 'speed'"),
     ("profile sim --seconds 0", "--seconds: must be a positive number of seconds, got '0'"),

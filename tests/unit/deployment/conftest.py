@@ -15,13 +15,12 @@ from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies.normalization import TokenNormalizer
 from gmc_bench.policies.policy import Policy
 from gmc_bench.robots import ROBOTS
-from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.robots.model import compile_robot
 from gmc_bench.tasks.quadruped_velocity import TASK
 from gmc_bench.tokens.actuators import build_actuator_table
 from gmc_bench.tokens.spec import TokenSpec
 
-BODIES = [RobotBody(robot) for robot in ROBOTS.values()]
+BODIES = list(ROBOTS.values())
 SMALL = {"recmorph": {"width": 16, "hidden": 16, "num_blocks": 1}, "mlp": {"hidden": (8,)}}
 
 

@@ -10,12 +10,14 @@ from gmc_bench.deployment.adapter import Adapter, Readings
 from gmc_bench.deployment.interface import with_order
 from gmc_bench.deployment.robot import SimulatedRobot
 from gmc_bench.deployment.trials import TRIALS, undisturbed
-from gmc_bench.envs.velocity_core import VelocityCore, compile_grounds
+from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.robots import ROBOTS
-from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.robots.friction import FRICTION_PAIRS
-from gmc_bench.tasks.quadruped_velocity import TASK
-from gmc_bench.tasks.velocity import Commands
+from gmc_bench.sim.model import compile_grounds
+from gmc_bench.tasks.commands import VelocityCommand
+from gmc_bench.tasks.motion import SensorNoise
+from gmc_bench.tasks.quadruped_velocity import NOISE, TASK
+from gmc_bench.tasks.quadruped_velocity import undisturbed as undisturbed_task
 from gmc_bench.tokens.spec import TokenSpec
 
 COMMAND = (0.5, -0.2, 0.1)
@@ -23,14 +25,16 @@ COMMAND = (0.5, -0.2, 0.1)
 
 @pytest.mark.parametrize("name", sorted(ROBOTS))
 def test_tokens_and_motion_are_those_of_the_environment(subject, name):
-    body = RobotBody(ROBOTS[name])
-    task = TASK.undisturbed(FRICTION_PAIRS["nominal"], Commands.fixed(*COMMAND))
+    body = ROBOTS[name]
+    command = VelocityCommand.fixed(*COMMAND)
+    task = undisturbed_task(TASK, FRICTION_PAIRS["nominal"], command)
     spec = TokenSpec(14, 1, parts="actuators")
-    core = VelocityCore(task, [body], 1, token_spec=spec, num_threads=1)
+    core = EnvironmentCore(task, [body], 1, token_spec=spec, num_threads=1)
     core.reset(np.zeros(1, np.int64), np.zeros(1, np.int64))
     conditions = undisturbed(TRIALS["forward"])
     interface = subject.manifest.robot(name)
-    robot = SimulatedRobot(compile_grounds([body], task)[0], interface, conditions)
+    ground = compile_grounds(body, task.scene)[0]
+    robot = SimulatedRobot(ground, interface, conditions, SensorNoise())
     adapter, rng = Adapter(subject.manifest, name), np.random.default_rng(1)
     for _ in range(10):
         # Contacts amplify rounding, so each step starts from the same state.
@@ -46,10 +50,10 @@ def test_tokens_and_motion_are_those_of_the_environment(subject, name):
         actions[0, :12, 0] = rng.normal(0.0, 1.0, 12)
         core.step(actions)
         robot.send(adapter.targets(actions[0, :, 0]))
-        robot.advance(task.num_substeps)
+        robot.advance(task.scene.num_substeps)
         assert np.allclose(robot.data.qpos, core.simulator.data(0).qpos, atol=1e-6)
-        assert np.allclose(robot.yaw_velocity(), core.yaw_velocity()[0], atol=1e-4)
-        assert robot.tilt() == pytest.approx(core.tilt()[0], abs=1e-6)
+        assert np.allclose(robot.yaw_velocity(), core.motion.level_velocity[0], atol=1e-4)
+        assert robot.tilt() == pytest.approx(core.motion.tilt[0], abs=1e-6)
 
 
 def test_targets_are_offsets_from_the_stance_in_the_native_order(subject):
@@ -98,12 +102,12 @@ def test_every_native_order_is_led_to_the_shared_one_and_back(subject, name, ord
 
 
 def test_noise_and_bias_reach_the_tokens(subject):
-    body, interface = RobotBody(ROBOTS["go2"]), subject.manifest.robot("go2")
-    ground = compile_grounds([body], TASK)[0]
+    body, interface = ROBOTS["go2"], subject.manifest.robot("go2")
+    ground = compile_grounds(body, TASK.scene)[0]
     quiet = undisturbed(TRIALS["forward"])
     loud = replace(quiet, velocity_bias=(0.1, 0.0, 0.0), observation_noise=1.0, sensor_seed=3)
-    calm = SimulatedRobot(ground, interface, quiet).read()
-    shaken = SimulatedRobot(ground, interface, loud).read()
+    calm = SimulatedRobot(ground, interface, quiet, NOISE).read()
+    shaken = SimulatedRobot(ground, interface, loud, NOISE).read()
     apart = shaken.base_linear_velocity - calm.base_linear_velocity
     assert 0.0 < apart[0] < 0.2
     assert np.abs(apart[1:]).max() <= 0.1

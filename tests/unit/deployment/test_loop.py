@@ -12,10 +12,9 @@ from gmc_bench.deployment.adapter import Adapter
 from gmc_bench.deployment.loop import Watch, run_trial
 from gmc_bench.deployment.robot import SimulatedRobot
 from gmc_bench.deployment.trials import TRIALS, draw_conditions, undisturbed
-from gmc_bench.envs.velocity_core import compile_grounds
 from gmc_bench.robots import ROBOTS
-from gmc_bench.robots.bodies import RobotBody
-from gmc_bench.tasks.quadruped_velocity import TASK
+from gmc_bench.sim.model import compile_grounds
+from gmc_bench.tasks.quadruped_velocity import NOISE, TASK
 
 FORWARD = TRIALS["forward"]
 
@@ -36,7 +35,7 @@ class Constant:
 
 @pytest.fixture(scope="module")
 def grounds():
-    return compile_grounds([RobotBody(ROBOTS["go2"])], TASK)
+    return compile_grounds(ROBOTS["go2"], TASK.scene)
 
 
 @pytest.fixture
@@ -44,7 +43,7 @@ def make_robot(subject, grounds):
     def make(conditions=None):
         conditions = conditions or undisturbed(FORWARD)
         ground = grounds[conditions.floor == "micro-rough"]
-        return SimulatedRobot(ground, subject.manifest.robot("go2"), conditions)
+        return SimulatedRobot(ground, subject.manifest.robot("go2"), conditions, NOISE)
 
     return make
 
@@ -171,8 +170,8 @@ def test_real_time_is_kept_and_misses_are_counted(subject, make_robot):
 @pytest.mark.parametrize("number", [0, 1])  # on a plane, and on micro-rough ground
 def test_no_standing_robot_is_stopped(subject, name, number):
     conditions = draw_conditions(TRIALS["wrapped-foot"], 2, number)
-    ground = compile_grounds([RobotBody(ROBOTS[name])], TASK)[number]
-    robot = SimulatedRobot(ground, subject.manifest.robot(name), conditions)
+    ground = compile_grounds(ROBOTS[name], TASK.scene)[number]
+    robot = SimulatedRobot(ground, subject.manifest.robot(name), conditions, NOISE)
     stand = replace(FORWARD, command=(0.0, 0.0, 0.0))
     result = run(robot, Constant(subject.manifest), stand, seconds=3.0)
     assert (result.outcome, result.reason) == ("success", "")
@@ -180,8 +179,8 @@ def test_no_standing_robot_is_stopped(subject, name, number):
 
 @pytest.mark.parametrize("name", sorted(ROBOTS))
 def test_joints_that_are_pressed_against_their_limits_do_not_count_as_beyond(subject, name):
-    ground = compile_grounds([RobotBody(ROBOTS[name])], TASK)[0]
-    robot = SimulatedRobot(ground, subject.manifest.robot(name), undisturbed(FORWARD))
+    ground = compile_grounds(ROBOTS[name], TASK.scene)[0]
+    robot = SimulatedRobot(ground, subject.manifest.robot(name), undisturbed(FORWARD), NOISE)
     robot.model.opt.gravity[:] = 0.0  # legs are thrown about in the air
     robot.data.qpos[2] = 2.0
     watch = Watch(Adapter(subject.manifest, name), 0.02)
@@ -207,7 +206,9 @@ def test_a_robot_that_turns_is_turned_back(subject, grounds):
 
     def turned(**options):
         seen.clear()
-        robot = SimulatedRobot(grounds[0], subject.manifest.robot("go2"), undisturbed(FORWARD))
+        robot = SimulatedRobot(
+            grounds[0], subject.manifest.robot("go2"), undisturbed(FORWARD), NOISE
+        )
         robot.data.qvel[5] = 3.0
         policy = Turning(subject.manifest)
         return run_trial(robot, policy, FORWARD, TASK, seconds=0.4, realtime=False, **options)
@@ -220,6 +221,7 @@ def test_a_robot_that_turns_is_turned_back(subject, grounds):
     assert set(seen) == {0.0}
     turning = replace(FORWARD, command=(0.5, 0.0, 0.4))
     seen.clear()
-    robot = SimulatedRobot(grounds[0], subject.manifest.robot("go2"), undisturbed(FORWARD))
+    interface = subject.manifest.robot("go2")
+    robot = SimulatedRobot(grounds[0], interface, undisturbed(FORWARD), NOISE)
     run(robot, Turning(subject.manifest), turning, seconds=0.1)
     assert min(seen) >= 0.0  # a robot that is told to turn is not held

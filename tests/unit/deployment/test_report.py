@@ -11,7 +11,7 @@ from gmc_bench.deployment.report import (
     to_dict,
 )
 from gmc_bench.deployment.trials import TRIALS, draw_conditions
-from gmc_bench.robots.bodies import BUILT_IN
+from gmc_bench.robots.schema import BUILT_IN
 
 
 def attempt(number, outcome, robot="go2", origin=BUILT_IN):

@@ -9,18 +9,17 @@ import pytest
 
 from gmc_bench.conformance.morphologies import chain
 from gmc_bench.core.errors import ConfigError, TokenOverflowError
-from gmc_bench.envs.velocity_core import NOISE, VelocityCore
+from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.robots import ROBOTS
 from gmc_bench.robots.actuation import to_native
-from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.robots.friction import FRICTION_PAIRS
-from gmc_bench.tasks.quadruped_velocity import TASK
-from gmc_bench.tasks.velocity import Commands
+from gmc_bench.tasks.commands import VelocityCommand
+from gmc_bench.tasks.quadruped_velocity import NOISE, SIGMA, TASK, undisturbed
 from gmc_bench.tokens.spec import TokenSpec
 
 NAMES = tuple(ROBOTS)
-BODIES = [RobotBody(robot) for robot in ROBOTS.values()]
-CALM = TASK.undisturbed(FRICTION_PAIRS["nominal"], Commands.fixed(0.5, 0.1, 0.3))
+BODIES = list(ROBOTS.values())
+CALM = undisturbed(TASK, FRICTION_PAIRS["nominal"], VelocityCommand.fixed(0.5, 0.1, 0.3))
 DT = 0.02
 UNITREE = ("FL", "FR", "RL", "RR"), ("hip_joint", "thigh_joint", "calf_joint")
 ANYMAL = ("LF", "RF", "LH", "RH"), ("HAA", "HFE", "KFE")
@@ -28,7 +27,7 @@ ANYMAL = ("LF", "RF", "LH", "RH"), ("HAA", "HFE", "KFE")
 
 
 def _core(task=TASK, num_envs=8, seed=0, slots=64):
-    core = VelocityCore(
+    core = EnvironmentCore(
         task, BODIES, num_envs, token_spec=TokenSpec(slots, 1, parts="actuators"), num_threads=1
     )
     core.simulator.seed(seed)
@@ -49,19 +48,19 @@ def _rotation(core, row):
 def _joints(core, row):
     """Return angles and velocities (12, 2), read by name."""
     data = core.simulator.data(row)
-    names = core.simulator.robots[core.simulator.robot_index[row]].robot.joint_names
+    names = _robot(core, row).joint_names
     return np.array([(data.joint(name).qpos[0], data.joint(name).qvel[0]) for name in names])
 
 
 def _robot(core, row):
-    return BODIES[core.morphology_index[row]].robot
+    return BODIES[core.morphology_index[row]]
 
 
 @pytest.mark.parametrize("row", range(4), ids=NAMES)
 def test_every_token_moves_its_own_joint(row):
     """Hovering robots take the angles that twelve distinct actions ask for."""
     core = _core(CALM, 4)
-    data, robot = core.simulator.data(row), BODIES[row].robot
+    data, robot = core.simulator.data(row), BODIES[row]
     core.simulator.model(row).opt.gravity[:] = 0.0
     data.qpos[2] = 5.0
     actions = np.full((4, 64, 1), 9.0, np.float32)  # those of padding go nowhere
@@ -133,8 +132,7 @@ def test_observations_without_noise():
 
 
 def test_noise_is_even_and_as_wide_as_it_says():
-    disturbed = replace(CALM.disturbances, observation=1.0)
-    core, random = _core(replace(CALM, disturbances=disturbed), 16), np.random.default_rng(0)
+    core, random = _core(replace(CALM, sensor_noise=NOISE), 16), np.random.default_rng(0)
     errors = []
     for _ in range(150):
         actions = _actions(core, random, 0.1)
@@ -157,8 +155,6 @@ def test_noise_is_even_and_as_wide_as_it_says():
     np.testing.assert_allclose(error[:, :, 16], -error[:, :, 15], atol=1e-5)
     joints = error[:, :, 12].reshape(2400, 12)
     assert np.abs(np.corrcoef(joints.T) - np.eye(12)).max() < 0.1
-    assert set(NOISE) == {"base_linear_velocity", "base_angular_velocity", "gravity",
-                          "joint_offset", "joint_velocity"}  # fmt: skip
 
 
 class _PlainReward:
@@ -176,22 +172,22 @@ class _PlainReward:
     def after(self, action):
         core, row = self.core, self.row
         simulator, data, robot = core.simulator, core.simulator.data(row), _robot(core, row)
-        weights, turn, joints = core.task.rewards, _rotation(core, row), _joints(core, row)
+        weights, turn, joints = core.task.reward_weights, _rotation(core, row), _joints(core, row)
         heading = math.atan2(turn[1, 0], turn[0, 0])
         cos, sin = math.cos(heading), math.sin(heading)
         level = np.array([[cos, sin], [-sin, cos]]) @ data.qvel[:2]
-        np.testing.assert_allclose(core.yaw_velocity()[row], level, atol=1e-8)
+        np.testing.assert_allclose(core.motion.level_velocity[row], level, atol=1e-8)
         error = ((level - self.command[:2]) ** 2).sum()
         turn_error = (data.qvel[5] - self.command[2]) ** 2
         gravity = turn.T @ [0.0, 0.0, -1.0]
-        assert core.tilt()[row] == pytest.approx(math.acos(turn[2, 2]), abs=1e-6)
+        assert core.motion.tilt[row] == pytest.approx(math.acos(turn[2, 2]), abs=1e-6)
         limits = np.array([link.joint.torque_limit for link in robot.links])
         beyond = 0.0
         for angle, (lower, upper) in zip(joints[:, 0], robot.soft_ranges, strict=True):
             beyond += max(lower - angle, 0.0) + max(angle - upper, 0.0)
         touchdown = 0.0
         for foot in range(4):
-            if simulator.contacts[row, foot] > 1.0:
+            if simulator.drive_state.contacts[row, foot] > 1.0:
                 touchdown += self.air[foot] - 0.5 if self.air[foot] > 0.0 else 0.0
                 self.air[foot] = 0.0
             else:
@@ -206,27 +202,27 @@ class _PlainReward:
         rate = ((action - self.action) ** 2).sum()
         self.action = action
         return {
-            "track_linear": weights.track_linear * math.exp(-error / weights.sigma),
-            "track_yaw": weights.track_yaw * math.exp(-turn_error / weights.sigma),
-            "progress": weights.progress * progress,
-            "vertical": weights.vertical * (turn.T @ data.qvel[:3])[2] ** 2,
-            "roll_pitch": weights.roll_pitch * (data.qvel[3] ** 2 + data.qvel[4] ** 2),
-            "tilt": weights.tilt * (gravity[0] ** 2 + gravity[1] ** 2),
-            "torque": weights.torque * (simulator.effort[row] / limits**2).sum(),
-            "acceleration": weights.acceleration
+            "track_linear": weights["track_linear"] * math.exp(-error / SIGMA),
+            "track_yaw": weights["track_yaw"] * math.exp(-turn_error / SIGMA),
+            "progress": weights["progress"] * progress,
+            "vertical": weights["vertical"] * (turn.T @ data.qvel[:3])[2] ** 2,
+            "roll_pitch": weights["roll_pitch"] * (data.qvel[3] ** 2 + data.qvel[4] ** 2),
+            "tilt": weights["tilt"] * (gravity[0] ** 2 + gravity[1] ** 2),
+            "torque": weights["torque"] * (simulator.drive_state.effort[row] / limits**2).sum(),
+            "acceleration": weights["acceleration"]
             * (((joints[:, 1] - self.velocity) / DT) ** 2).sum(),
-            "action_rate": weights.action_rate * rate,
-            "air_time": weights.air_time * touchdown,
-            "joint_limits": weights.joint_limits * beyond,
+            "action_rate": weights["action_rate"] * rate,
+            "air_time": weights["air_time"] * touchdown,
+            "joint_limits": weights["joint_limits"] * beyond,
         }
 
 
 @pytest.mark.parametrize("only_positive", [True, False])
 def test_every_reward_term(only_positive):
-    rewards = replace(TASK.rewards, only_positive=only_positive)
-    still = replace(TASK.disturbances, push=0.0)  # a push changes velocities after the reward
-    commands = replace(TASK.commands, resample_s=0.3, standing=0.3)
-    task = replace(TASK, rewards=rewards, disturbances=still, commands=commands)
+    # A push changes velocities after the reward.
+    still = tuple(event for event in TASK.events if event.name != "push")
+    command = replace(TASK.command, resample_s=0.3, standing=0.3)
+    task = replace(TASK, only_positive=only_positive, events=still, command=command)
     core, random = _core(task, seed=3), np.random.default_rng(1)
     plain = [_PlainReward(core, row) for row in range(8)]
     seen = dict.fromkeys([*task.reward_weights, "cut_off"], 0.0)
@@ -252,14 +248,14 @@ def test_every_reward_term(only_positive):
 
 def test_a_robot_that_stands_earns_what_can_be_computed_by_hand():
     """At rest, wanted velocities of 1 m/s and 0.5 rad/s: exp(-1 / 0.25) and exp(-0.25 / 0.25)."""
-    core = _core(TASK.undisturbed(FRICTION_PAIRS["high"], Commands.fixed(1.0, 0.0, 0.5)), 4)
+    core = _core(undisturbed(TASK, FRICTION_PAIRS["high"], VelocityCommand.fixed(1.0, 0.0, 0.5)), 4)
     for _ in range(200):
         result = core.step(np.zeros((4, 64, 1), np.float32))
-    weights, terms = core.task.rewards, result.reward_terms
-    expected = DT * weights.track_linear * math.exp(-4.0)
+    weights, terms = core.task.reward_weights, result.reward_terms
+    expected = DT * weights["track_linear"] * math.exp(-4.0)
     np.testing.assert_allclose(terms["track_linear"], expected, rtol=0.05)
     np.testing.assert_allclose(
-        terms["track_yaw"], DT * weights.track_yaw * math.exp(-1.0), rtol=0.05
+        terms["track_yaw"], DT * weights["track_yaw"] * math.exp(-1.0), rtol=0.05
     )
     for name in ("vertical", "roll_pitch", "acceleration", "action_rate", "joint_limits"):
         np.testing.assert_allclose(terms[name], 0.0, atol=1e-4)
@@ -287,12 +283,12 @@ def test_a_tilt_beyond_the_limit_is_a_fall(degrees, fell):
 
 def test_a_base_on_the_ground_is_a_fall():
     core = _core(CALM, 4)
-    core.simulator.strength[:] = 0.0  # limp robots sink to the ground
+    core.simulator.drive_state.strength[:] = 0.0  # limp robots sink to the ground
     fell = np.zeros(4, bool)
     for _ in range(100):
         result = core.step(np.zeros((4, 64, 1), np.float32))
-        touches = core.simulator.contacts[:, 4] > 1.0
-        assert (core.tilt() < math.radians(60.0)).all()
+        touches = core.simulator.drive_state.contacts[:, 4] > 1.0
+        assert (core.motion.tilt < math.radians(60.0)).all()
         np.testing.assert_array_equal(result.terminated, touches)
         fell |= touches
     assert fell.all()
@@ -308,13 +304,13 @@ def test_standing_lasts_until_the_time_limit():
 
 
 def test_impossible_environments_are_refused():
-    with pytest.raises(ConfigError, match="'quadrupeds-v1'"):
-        VelocityCore(TASK, [chain(3)], 1)
+    with pytest.raises(ConfigError, match="quadrupeds-v1"):
+        EnvironmentCore(TASK, [chain(3)], 1)
     with pytest.raises(ConfigError, match="at least one body"):
-        VelocityCore(TASK, [], 1)
+        EnvironmentCore(TASK, [], 1)
     with pytest.raises(TokenOverflowError, match="actuator"):
-        VelocityCore(TASK, BODIES, 1, token_spec=TokenSpec(64))
-    core = VelocityCore(TASK, BODIES, 1, num_threads=1)
+        EnvironmentCore(TASK, BODIES, 1, token_spec=TokenSpec(64))
+    core = EnvironmentCore(TASK, BODIES, 1, num_threads=1)
     with pytest.raises(ConfigError, match="call reset first"):
         core.step(np.zeros((1, 12, 1)))
     with pytest.raises(ConfigError, match=r"shape \(1, 12, 1\), got \(1, 13, 1\)"):

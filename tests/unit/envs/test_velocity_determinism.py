@@ -8,16 +8,15 @@ import pytest
 
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.robots import ROBOTS
-from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.sim.batch import available_threads
 from gmc_bench.tasks.quadruped_velocity import TASK
 
-BODIES = [RobotBody(robot) for robot in ROBOTS.values()]
+BODIES = list(ROBOTS.values())
 BUSY = replace(
     TASK,
     horizon=60,
-    commands=replace(TASK.commands, resample_s=0.4),
-    disturbances=replace(TASK.disturbances, push_s=(0.2, 0.6)),
+    command=replace(TASK.command, resample_s=0.4),
+    events=tuple(replace(e, every=(0.2, 0.6)) if e.every else e for e in TASK.events),
 )
 """Everything that is drawn is drawn often."""
 BROKEN = 2
@@ -70,7 +69,7 @@ def test_a_seed_gives_the_same_bits_again_and_another_seed_others():
 
 @pytest.mark.parametrize("rule", ["two-state", "mean"])
 def test_a_state_continues_to_the_same_bits_in_a_fresh_environment(rule):
-    task = replace(BUSY, friction_rule=rule)
+    task = replace(BUSY, scene=replace(BUSY.scene, friction_rule=rule))
     env = _env(task, 8)
     env.reset(seed=5)
     actions = _actions(env, 240)

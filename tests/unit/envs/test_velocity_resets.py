@@ -6,20 +6,34 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gmc_bench.envs.velocity_core import VelocityCore
+from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.robots import GO1, ROBOTS
-from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.robots.friction import FRICTION_PAIRS
-from gmc_bench.tasks.quadruped_velocity import TASK
-from gmc_bench.tasks.velocity import Commands
+from gmc_bench.sim.model import RoughGround
+from gmc_bench.tasks import events
+from gmc_bench.tasks.commands import VelocityCommand
+from gmc_bench.tasks.quadruped_velocity import TASK, undisturbed
 
-BODIES = [RobotBody(robot) for robot in ROBOTS.values()]
+BODIES = list(ROBOTS.values())
 PAIR = FRICTION_PAIRS["low"]
 NOMINAL = FRICTION_PAIRS["nominal"]
 
 
+def _changed(event, **changes):
+    """Return the task with another event of a name."""
+    return replace(
+        TASK,
+        events=tuple(replace(e, **changes) if e.name == event else e for e in TASK.events),
+    )
+
+
+def _rough(task, share=1.0):
+    """Return a task on rough ground."""
+    return replace(task, scene=replace(task.scene, rough=RoughGround(share=share)))
+
+
 def _core(task=TASK, num_envs=8, bodies=BODIES, seed=0):
-    core = VelocityCore(task, bodies, num_envs, num_threads=1)
+    core = EnvironmentCore(task, bodies, num_envs, num_threads=1)
     core.simulator.seed(seed)
     core.reset(np.arange(num_envs), np.arange(num_envs) % len(bodies))
     return core
@@ -28,7 +42,7 @@ def _core(task=TASK, num_envs=8, bodies=BODIES, seed=0):
 @pytest.fixture(scope="module")
 def many():
     """400 first episodes of Go1, in the training's conditions."""
-    return _core(num_envs=400, bodies=[RobotBody(GO1)])
+    return _core(num_envs=400, bodies=[GO1])
 
 
 def _evenly(values, low, high):
@@ -49,37 +63,43 @@ def _states(core):
 
 def test_starts_are_scattered(many):
     qpos, qvel = _states(many)
-    noise = many.task.disturbances
     heading = 2.0 * np.arctan2(qpos[:, 6], qpos[:, 3])
     _evenly(heading, -math.pi, math.pi)
-    np.testing.assert_allclose(many.simulator.base[:, 12], heading, atol=1e-9)
+    np.testing.assert_allclose(many.simulator.drive_state.base[:, 12], heading, atol=1e-9)
     np.testing.assert_array_equal(qpos[:, 4:6], 0.0)  # level
-    np.testing.assert_array_equal(many.tilt(), 0.0)
+    np.testing.assert_array_equal(many.motion.tilt, 0.0)
     _evenly(qpos[:, 0], -1.0, 1.0)
     _evenly(qpos[:, 1], -1.0, 1.0)
-    _evenly(qvel[:, :6], -noise.velocity_noise, noise.velocity_noise)
+    _evenly(qvel[:, :6], -0.2, 0.2)
     np.testing.assert_array_equal(qvel[:, 6:], 0.0)
     offsets = qpos[:, 7:] - GO1.pose.angles
     soft = np.array(GO1.soft_ranges)
-    _evenly(offsets, -noise.joint_noise, noise.joint_noise)
+    _evenly(offsets, -0.1, 0.1)
     assert (qpos[:, 7:] >= soft[:, 0] - 1e-12).all()
     assert (qpos[:, 7:] <= soft[:, 1] + 1e-12).all()
     assert abs(np.corrcoef(qpos[:, 0], heading)[0, 1]) < 0.2
 
 
 def test_robots_and_friction_differ(many):
-    simulator, noise = many.simulator, many.task.disturbances
-    _evenly(simulator.strength, *noise.strength)
-    _evenly(simulator.base_mass, *noise.base_mass)
+    simulator = many.simulator
+    _evenly(simulator.drive_state.strength, 0.9, 1.1)
+    _evenly(simulator.base_mass, 0.85, 1.15)
     own = GO1.base.inertial.mass
     for row in range(5):
         mass = simulator.model(row).body_mass[1]
         assert mass == pytest.approx(simulator.base_mass[row] * own)
-    for pair in noise.friction:
-        share = (simulator.friction == (pair.static, pair.dynamic)).all(axis=1).mean()
-        assert share == pytest.approx(1 / len(noise.friction), abs=0.08)
-    known = [(pair.static, pair.dynamic) for pair in noise.friction]
-    assert all(tuple(pair) in known for pair in simulator.friction.tolist())
+    np.testing.assert_array_equal(simulator.drive_state.friction, [[0.8, 0.6]] * 400)
+
+
+def test_one_of_several_frictions_is_drawn():
+    pairs = tuple(FRICTION_PAIRS.values())
+    core = _core(_changed("friction", function=events.one_of_pairs(pairs)), 400, [GO1])
+    found = core.simulator.drive_state.friction
+    for pair in pairs:
+        share = (found == (pair.static, pair.dynamic)).all(axis=1).mean()
+        assert share == pytest.approx(1 / len(pairs), abs=0.08)
+    known = [(pair.static, pair.dynamic) for pair in pairs]
+    assert all(tuple(pair) in known for pair in found.tolist())
 
 
 def test_what_is_drawn_at_a_start_is_drawn_independently(many):
@@ -88,7 +108,7 @@ def test_what_is_drawn_at_a_start_is_drawn_independently(many):
     heading = 2.0 * np.arctan2(qpos[:, 6], qpos[:, 3])
     drawn = [
         masses,
-        many.simulator.strength,
+        many.simulator.drive_state.strength,
         heading,
         *qpos[:, :2].T,
         *(qpos[:, 7:] - GO1.pose.angles).T,
@@ -101,30 +121,30 @@ def test_what_is_drawn_at_a_start_is_drawn_independently(many):
 def test_a_share_of_the_episodes_starts_on_rough_ground(many):
     simulator = many.simulator
     fields = np.array([simulator.model(row).nhfield for row in range(many.num_envs)])
-    np.testing.assert_array_equal(fields, simulator.robot_index % 2)
-    assert fields.mean() == pytest.approx(many.task.rough_share, abs=0.08)
+    np.testing.assert_array_equal(fields, simulator.model_index % 2)
+    assert fields.mean() == pytest.approx(many.task.scene.rough.share, abs=0.08)
     leg = np.linalg.norm(GO1.links[1].position) + np.linalg.norm(GO1.links[2].position)
     rough = simulator.model(int(np.flatnonzero(fields)[0]))
-    height = many.task.roughness * leg
+    height = many.task.scene.rough.height * leg
     assert rough.hfield_size[0, 2] == pytest.approx(height, rel=1e-3)
     assert rough.hfield_data.std() == pytest.approx(1 / math.sqrt(12), rel=0.05)
-    base = simulator.base[:, 2] - GO1.pose.base_height
+    base = simulator.drive_state.base[:, 2] - GO1.pose.base_height
     np.testing.assert_allclose(base[fields == 0], 0.01)
     np.testing.assert_allclose(base[fields == 1], 0.01 + height, rtol=1e-3)
 
 
 def test_no_foot_starts_inside_the_ground():
-    core = _core(replace(TASK, rough_share=1.0), 40)
+    core = _core(_rough(TASK), 40)
     for row in range(40):
         data = core.simulator.data(row)
-        robot = core.simulator.robots[core.simulator.robot_index[row]]
+        robot = core.simulator.models[core.simulator.model_index[row]].robot
         depth = [c.dist for c in data.contact[: data.ncon] if set(c.geom) & set(robot.foot_geoms)]
         # The scatter of the joints lets a foot reach a little below the stance.
         assert min(depth, default=0.0) > -0.25 * robot.robot.pose.base_height
 
 
 def test_commands_are_drawn_anew(many):
-    wanted, command = many.task.commands, many.command
+    wanted, command = many.task.command, many.command
     standing = (command == 0.0).all(axis=1)
     assert standing.mean() == pytest.approx(wanted.standing, abs=0.04)
     straight = (command[:, 1] == 0.0) & ~standing
@@ -137,7 +157,7 @@ def test_commands_are_drawn_anew(many):
     assert held[straight].all()
     assert held[others].mean() == pytest.approx(wanted.held, abs=0.08)
     _evenly(command[~held, 2], *wanted.yaw)
-    task = replace(TASK, commands=replace(wanted, resample_s=0.1))
+    task = replace(TASK, command=replace(wanted, resample_s=0.1))
     core = _core(task, 4)
     changes = []
     for _ in range(15):
@@ -149,29 +169,29 @@ def test_commands_are_drawn_anew(many):
 
 
 def test_commands_that_hold_a_heading_turn_back_to_it():
-    wanted = Commands.fixed(0.5, -0.2, held=True)
-    core = _core(TASK.undisturbed(NOMINAL, wanted), 3)
+    wanted = VelocityCommand.fixed(0.5, -0.2, held=True)
+    core = _core(undisturbed(TASK, NOMINAL, wanted), 3)
     np.testing.assert_array_equal(core.command, [[0.5, -0.2, 0.0]] * 3)
     slot = core.spec.slice("command").start
     for row, turned in enumerate((0.3, -2.5, 3.0)):
         core.simulator.data(row).qpos[3:7] = [math.cos(turned / 2), 0, 0, math.sin(turned / 2)]
     core.step(np.zeros((3, 12, 1)))
-    yaw = core.simulator.base[:, 12]
+    yaw = core.simulator.drive_state.base[:, 12]
     assert np.abs(yaw - [0.3, -2.5, 3.0]).max() < 0.05  # it stands
     expected = np.clip(-0.5 * yaw, -0.8, 0.8)
     np.testing.assert_allclose(core.command[:, 2], expected, atol=1e-12)
     dynamic = list(core.spec.dynamic_indices)
     seen = core.dynamic[:, :12, dynamic.index(slot + 2)]
     np.testing.assert_allclose(seen, np.repeat(expected[:, None], 12, axis=1), atol=1e-6)
-    free = _core(TASK.undisturbed(NOMINAL, Commands.fixed(0.5)), 1)
+    free = _core(undisturbed(TASK, NOMINAL, VelocityCommand.fixed(0.5)), 1)
     free.simulator.data(0).qpos[3:7] = [math.cos(0.5), 0, 0, math.sin(0.5)]
     free.step(np.zeros((1, 12, 1)))
     np.testing.assert_array_equal(free.command, [[0.5, 0.0, 0.0]])
 
 
 def test_the_way_back_to_a_heading_is_the_short_one():
-    wanted = Commands.fixed(0.5, held=True)
-    core = _core(TASK.undisturbed(NOMINAL, wanted), 1)
+    wanted = VelocityCommand.fixed(0.5, held=True)
+    core = _core(undisturbed(TASK, NOMINAL, wanted), 1)
     core.simulator.data(0).qpos[3:7] = [math.cos(1.5), 0, 0, math.sin(1.5)]  # 3 rad to the left
     core.step(np.zeros((1, 12, 1)))
     assert core.command[0, 2] == -0.8
@@ -181,9 +201,9 @@ def test_the_way_back_to_a_heading_is_the_short_one():
 
 
 def test_pushes_come_when_due_and_are_bounded():
-    noise = replace(TASK.disturbances, push_s=(0.1, 0.2), push=0.5, observation=0.0)
     pushed, calm = (
-        _core(replace(TASK, disturbances=replace(noise, push=push)), 8) for push in (0.5, 0.0)
+        _core(_changed("push", function=events.within(push, push), every=(0.1, 0.2)), 8)
+        for push in (0.5, 0.0)
     )
     first = np.full(8, -1)
     for step in range(1, 12):
@@ -201,16 +221,16 @@ def test_pushes_come_when_due_and_are_bounded():
 
 
 def test_measured_episodes_are_not_disturbed():
-    task = TASK.undisturbed(PAIR, Commands.fixed(1.0))
+    task = undisturbed(TASK, PAIR, VelocityCommand.fixed(1.0))
     core = _core(task, 16)
     qpos, qvel = _states(core)
     np.testing.assert_array_equal(qpos[:, 3:7], [[1.0, 0.0, 0.0, 0.0]] * 16)
     np.testing.assert_array_equal(qvel, 0.0)
     assert len(np.unique(qpos[:, 7:])) == 16 * 12  # small scatter is left
-    np.testing.assert_array_equal(core.simulator.friction, [[0.3, 0.2]] * 16)
-    np.testing.assert_array_equal(core.simulator.strength, 1.0)
+    np.testing.assert_array_equal(core.simulator.drive_state.friction, [[0.3, 0.2]] * 16)
+    np.testing.assert_array_equal(core.simulator.drive_state.strength, 1.0)
     np.testing.assert_array_equal(core.simulator.base_mass, 1.0)
-    np.testing.assert_array_equal(core.simulator.robot_index % 2, 0)  # planes
+    assert not any(core.simulator.model(row).nhfield for row in range(16))  # planes
     for _ in range(20):
         core.step(np.zeros((16, 12, 1)))
         np.testing.assert_array_equal(core.command, [[1.0, 0.0, 0.0]] * 16)
@@ -219,18 +239,18 @@ def test_measured_episodes_are_not_disturbed():
 def test_robots_settle_and_stand():
     pair = FRICTION_PAIRS["high"]
     for rough in (0.0, 1.0):
-        core = _core(TASK.undisturbed(pair, Commands.fixed(0.0), rough_share=rough), 8)
+        core = _core(_rough(undisturbed(TASK, pair, VelocityCommand.fixed(0.0)), rough), 8)
         lowest = np.full(8, np.inf)
         for _ in range(150):
             result = core.step(np.zeros((8, 12, 1)))
             assert not result.terminated.any()
-            lowest = np.minimum(lowest, core.simulator.base[:, 2])
+            lowest = np.minimum(lowest, core.simulator.drive_state.base[:, 2])
         heights = np.array([robot.pose.base_height for robot in ROBOTS.values()])
-        share = core.simulator.base[:, 2] / heights[core.morphology_index]
+        share = core.simulator.drive_state.base[:, 2] / heights[core.morphology_index]
         assert ((share > 0.8) & (share < 1.06)).all()
         assert (lowest / heights[core.morphology_index] > 0.7).all()
-        assert (np.degrees(core.tilt()) < 4.0).all()
-        assert (np.abs(core.simulator.base[:, 3:9]) < 0.05).all()
+        assert (np.degrees(core.motion.tilt) < 4.0).all()
+        assert (np.abs(core.simulator.drive_state.base[:, 3:9]) < 0.05).all()
 
 
 def test_the_robot_of_a_row_can_change_and_others_stay():
@@ -249,15 +269,15 @@ def test_the_robot_of_a_row_can_change_and_others_stay():
     np.testing.assert_array_equal(core.episode_length, [length[0], 0, 0, length[3]])
     np.testing.assert_array_equal(core.action[[1, 2]], 0.0)
     masses = [core.simulator.model(row).body_mass.sum() for row in range(4)]
-    assert masses[1] == pytest.approx(BODIES[3].robot.mass, rel=0.1)
-    assert masses[2] == pytest.approx(BODIES[0].robot.mass, rel=0.1)
+    assert masses[1] == pytest.approx(BODIES[3].mass, rel=0.1)
+    assert masses[2] == pytest.approx(BODIES[0].mass, rel=0.1)
     core.step(np.zeros((4, 12, 1)))
 
 
 def test_rough_ground_reaches_as_far_as_an_episode_goes():
     """A robot that follows the fastest command for a whole episode stays on its ground."""
-    core = _core(replace(TASK, rough_share=1.0), 4)
-    reach = core.task.horizon * core.simulator.control_dt * max(core.task.commands.forward) + 1.0
+    core = _core(_rough(TASK), 4)
+    reach = core.task.horizon * core.simulator.control_dt * max(core.task.command.forward) + 1.0
     for row in range(4):
         height, width = core.simulator.model(row).hfield_size[0, :2]
         assert min(height, width) > reach

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from gmc_bench.conformance.morphologies import biped, chain
-from gmc_bench.envs.cores import make_core
+from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.evaluation.evaluate import Evaluation
 
@@ -109,7 +109,9 @@ def test_returns_change_only_for_a_method_that_looks_at_the_limb(trained, mode):
 
 
 def test_a_silent_limb_is_silent_for_one_evaluation_only(trained):
-    core = make_core(trained.task, trained.bodies, 3, token_spec=trained.model.spec, num_threads=1)
+    core = EnvironmentCore(
+        trained.task, trained.bodies, 3, token_spec=trained.model.spec, num_threads=1
+    )
     context = core.table.context.copy()
     plain = trained.policy.on(core.table, 3).table
     silenced = trained.policy.on(core.table, 3, silent_limbs=np.array([1, 2, 3])).table

@@ -10,21 +10,21 @@ from torch import nn
 
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.envs.cores import tabulate
-from gmc_bench.envs.velocity_core import VelocityCore
+from gmc_bench.envs.bodies import tabulate
+from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.evaluation import friction as module
 from gmc_bench.evaluation.evaluate import Observer, evaluate
-from gmc_bench.evaluation.friction import FRICTION_SIZES, friction_size, measure_friction
+from gmc_bench.evaluation.friction import measure_friction
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies.normalization import TokenNormalizer
 from gmc_bench.policies.policy import Policy
 from gmc_bench.robots import GO2
-from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.robots.friction import FRICTION_PAIRS
 from gmc_bench.robots.mjcf import build_mjcf
 from gmc_bench.robots.original import read_original
 from gmc_bench.sim.batch import spawn_streams
+from gmc_bench.suites.measured import FrictionMeasurement
 from gmc_bench.suites.quadruped import SUITE
 from gmc_bench.tasks.quadruped_velocity import TASK
 from gmc_bench.tokens.spec import TokenSpec
@@ -91,15 +91,16 @@ def policy(bodies, method=PUSH, **settings):
     return Policy(model, TokenNormalizer(tabulate(TASK, bodies, SPEC)))
 
 
-def measure(bodies, *, settings=None, pairs=FRICTION_PAIRS, **options):
-    usual = {"forward": 0.5, "seconds": 1.0, "num_envs": 2, "seed": 3, "rule": "two-state"}
+def measure(bodies, *, settings=None, seed=3, on_progress=None, **options):
+    usual = {"forward": 0.5, "seconds": 1.0, "num_envs": 2}
     return measure_friction(
         policy(bodies, **(settings or {})),
         TASK,
         bodies,
-        pairs=pairs,
+        FrictionMeasurement(**{**usual, **options}),
+        seed=seed,
         num_threads=1,
-        **{**usual, **options},
+        on_progress=on_progress,
     )
 
 
@@ -174,9 +175,9 @@ def test_the_command_holds_the_heading_unless_it_is_to_be_left_alone(bodies, one
 def test_bodies_of_another_origin_are_named(bodies, one_thread):
     spec = mujoco.MjSpec.from_string(build_mjcf(GO2))
     spec.body("base").mass *= 1.5
-    other = RobotBody(read_original(GO2, spec, "go2.xml"))
+    other = read_original(GO2, spec, "go2.xml")
     pairs = {"nominal": FRICTION_PAIRS["nominal"]}
-    ours, theirs = measure([RobotBody(GO2), other], pairs=pairs, seconds=0.5)
+    ours, theirs = measure([GO2, other], pairs=pairs, seconds=0.5)
     assert (ours["robot"], ours["robot_origin"]) == ("go2", "built-in")
     assert (theirs["robot"], theirs["robot_origin"]) == ("go2", "go2.xml")
     assert ours["robot_digest"] != theirs["robot_digest"]
@@ -209,7 +210,7 @@ def test_mean_actions_are_those_of_the_evaluation(bodies, one_thread):
             found.append(actions.copy())
 
     evaluate(acts, task, bodies, episodes=1, seed=7, num_threads=1, observers=(Watch(),))
-    core = VelocityCore(task, bodies, len(bodies), token_spec=SPEC, num_threads=1)
+    core = EnvironmentCore(task, bodies, len(bodies), token_spec=SPEC, num_threads=1)
     core.simulator.streams[:] = spawn_streams(7, len(bodies))
     core.reset(np.arange(len(bodies)), np.arange(len(bodies)))
     with acts.acting():
@@ -222,12 +223,15 @@ def test_mean_actions_are_those_of_the_evaluation(bodies, one_thread):
 
 
 def test_every_protocol_of_the_suite_says_how_much_is_measured():
-    assert set(SUITE.protocols) <= set(FRICTION_SIZES)
-    assert friction_size("paper").forward == 1.0
-    with pytest.raises(ConfigError, match="use one of smoke, lite, paper"):
-        friction_size("huge")
+    assert set(SUITE.protocols) == set(SUITE.measurements)
+    assert SUITE.measurements["paper"].forward == 1.0
+    assert all(found.pairs == FRICTION_PAIRS for found in SUITE.measurements.values())
 
 
 def test_nothing_to_measure_is_refused(bodies):
-    with pytest.raises(ConfigError, match="at least one control step"):
+    with pytest.raises(ConfigError, match="at least one environment"):
         measure(bodies[:1], seconds=0.0)
+    with pytest.raises(ConfigError, match="commands no velocities"):
+        measure_friction(
+            policy(bodies), replace(TASK, command=None), bodies, SUITE.measurements["smoke"], seed=0
+        )

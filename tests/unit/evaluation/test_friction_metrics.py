@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 
 from gmc_bench.evaluation.friction_metrics import (
-    Friction,
     Track,
     macro_average,
     make_result,
     single_life_metrics,
     tracking_metrics,
 )
-from gmc_bench.robots.bodies import RobotBody
-from gmc_bench.robots.friction import FRICTION_PAIRS
 from gmc_bench.robots.go1 import GO1
+from gmc_bench.robots.model import compile_robot
+from gmc_bench.sim.model import drive_model
+from gmc_bench.suites.measured import FrictionMeasurement
+from gmc_bench.tasks.quadruped_velocity import TASK
 
 COMMAND = (1.0, 0.0)
 
@@ -104,8 +105,9 @@ def test_without_a_finished_episode_there_is_no_fall_rate():
 
 
 def test_a_result_says_what_was_measured_where(track):
-    friction = Friction("low", FRICTION_PAIRS["low"], "two-state", "held", "elliptic", 10.0, 0.005)
-    found = make_result(track, COMMAND, RobotBody(GO1), friction, 0.02)
+    compiled = drive_model(compile_robot(GO1), TASK.scene)
+    measurement = FrictionMeasurement(num_envs=2, seconds=0.08, forward=1.0)
+    found = make_result(track, "low", compiled, measurement)
     assert (found["robot"], found["friction"], found["rule"]) == ("go1", "low", "two-state")
     assert (found["static"], found["dynamic"], found["cone"]) == (0.3, 0.2, "elliptic")
     assert (found["seconds"], found["num_envs"]) == (pytest.approx(0.08), 2)

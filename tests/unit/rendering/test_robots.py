@@ -4,12 +4,11 @@ import mujoco
 import numpy as np
 import pytest
 
-from gmc_bench.envs.velocity_core import compile_grounds
 from gmc_bench.rendering.canvas import Canvas
 from gmc_bench.rendering.robots import drawing_robot, film_of_robot
 from gmc_bench.rendering.video import VideoSettings, draw_frames, write_video
 from gmc_bench.robots import GO2
-from gmc_bench.robots.bodies import RobotBody
+from gmc_bench.sim.model import compile_grounds
 from gmc_bench.tasks.quadruped_velocity import TASK
 
 SETTINGS = VideoSettings(width=64, height=64, fps=25)
@@ -17,7 +16,7 @@ SETTINGS = VideoSettings(width=64, height=64, fps=25)
 
 @pytest.fixture(scope="module")
 def grounds():
-    return compile_grounds([RobotBody(GO2)], TASK)
+    return compile_grounds(GO2, TASK.scene)
 
 
 @pytest.mark.parametrize("rough", [0, 1])

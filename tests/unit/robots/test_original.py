@@ -9,11 +9,11 @@ import pytest
 
 from gmc_bench.core.errors import ConfigError, MorphologyError
 from gmc_bench.robots import ANYMAL_C, GO1, GO2
-from gmc_bench.robots.bodies import BUILT_IN, RobotBody, robot_digest
 from gmc_bench.robots.menagerie import ENTRIES, bodies_from, compare_models, load_original
 from gmc_bench.robots.mjcf import HeightField, build_mjcf
 from gmc_bench.robots.model import compile_robot
 from gmc_bench.robots.original import read_original
+from gmc_bench.robots.schema import BUILT_IN
 from gmc_bench.robots.stance import settle
 
 TETRAHEDRON = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 3 1 4\n"
@@ -103,15 +103,13 @@ def test_a_body_of_its_own_has_its_own_digest(original):
         mass.set("mass", "0.241352")
 
     found, changed = original(GO2), original(GO2, change=heavier)
-    assert len({robot_digest(robot) for robot in (GO2, found, changed)}) == 3
-    assert robot_digest(original(GO2)) == robot_digest(found)
-    assert robot_digest(replace(found, origin="elsewhere", title="Go2 again")) == robot_digest(
-        found
-    )
+    assert len({robot.digest for robot in (GO2, found, changed)}) == 3
+    assert original(GO2).digest == found.digest
+    assert replace(found, origin="elsewhere", title="Go2 again").digest == found.digest
     (mass,) = compare_models(GO2, compile_robot(changed).model)
     assert (mass.part, mass.quantity) == ("FL_calf", "mass")
     assert changed.mass == GO2.mass  # what policies are told is ours
-    assert (RobotBody(GO2).origin, RobotBody(found).origin) == (BUILT_IN, "a file")
+    assert (GO2.simulated_from, found.simulated_from) == (BUILT_IN, "a file")
 
 
 def test_link_frames_may_be_turned_and_feet_be_bodies(original):
@@ -175,9 +173,9 @@ def test_the_package_is_used_with_its_own_layout(tmp_path, monkeypatch):
     pytest.importorskip("mujoco_menagerie")
     write_menagerie(tmp_path, GO1)
     monkeypatch.setenv("MENAGERIE_ROOT", str(tmp_path))
-    assert bodies_from("built-in", [RobotBody(GO1)])[0].origin == BUILT_IN
-    (found,) = bodies_from("menagerie", [RobotBody(GO1)])
+    assert bodies_from("built-in", [GO1])[0].simulated_from == BUILT_IN
+    (found,) = bodies_from("menagerie", [GO1])
     assert found.origin.startswith("mujoco_menagerie unitree_go1/go1.xml (sha256 ")
-    assert found.digest != RobotBody(GO1).digest
+    assert found.digest != GO1.digest
     with pytest.raises(ConfigError, match="cannot provide the robot 'go2'"):
         load_original(GO2)

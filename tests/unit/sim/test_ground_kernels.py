@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from gmc_bench.sim import kernels
+from gmc_bench.sim import columns
 from gmc_bench.sim.ground_kernels import read_maps_alone, visit_cells
 from gmc_bench.sim.height_map import height_map_offsets
 from gmc_bench.sim.terrain_kernels import Ground
@@ -16,8 +16,8 @@ SOUTH, WEST = -60, -30
 def read(cells, place, quaternion=(1.0, 0.0, 0.0, 0.0), wall_cells=0):
     """Return the height map of one torso, (47, 30) from left to right, and the ground under it."""
     quaternions = np.array([[1.0, 0.0, 0.0, 0.0], quaternion])  # the world's, the torso's
-    addresses = np.zeros((1, kernels.NUM_ADDRESSES), np.int64)
-    addresses[0, kernels.XQUAT] = quaternions.ctypes.data
+    addresses = np.zeros((1, columns.NUM_ADDRESSES), np.int64)
+    addresses[0, columns.XQUAT] = quaternions.ctypes.data
     maps, heights = np.zeros((1, LEFT.size * FRONT.size), np.float32), np.zeros(1)
     read_maps_alone(
         addresses, np.array([0]), np.array([[*place, 1.5]]), cells[None],

@@ -9,10 +9,16 @@ import pytest
 from gmc_bench.core.errors import TokenOverflowError
 from gmc_bench.robots import LEGS, ROBOTS, SEGMENTS
 from gmc_bench.robots.model import compile_robot
-from gmc_bench.tokens.actuators import ACTUATOR_PARENTS, NUM_ACTUATORS, build_actuator_table
+from gmc_bench.sim.model import Scene, drive_model
+from gmc_bench.tokens.actuators import ACTUATOR_PARENTS, NUM_ACTUATORS
 from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.tokens.table import build_table
 
 SPEC = TokenSpec(64, 1, parts="actuators")
+
+
+def _tabulate(robots, spec):
+    return build_table([drive_model(robot, Scene(floor="")) for robot in robots], spec)
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +28,7 @@ def robots():
 
 @pytest.fixture(scope="module")
 def table(robots):
-    return build_actuator_table(robots, SPEC)
+    return _tabulate(robots, SPEC)
 
 
 def _group(table, row, name):
@@ -129,7 +135,7 @@ def test_no_two_robots_or_actuators_look_alike(table):
 
 
 def test_features_can_be_left_out(robots, table):
-    fewer = build_actuator_table(robots, replace(SPEC, without=("joint_limits", "link_mass")))
+    fewer = _tabulate(robots, replace(SPEC, without=("joint_limits", "link_mass")))
     assert fewer.context.shape[2] == table.context.shape[2] - 3
     for row in range(4):
         for name in ("joint_anchor", "torque_limit", "active"):
@@ -141,5 +147,5 @@ def test_features_can_be_left_out(robots, table):
     [TokenSpec(64), TokenSpec(11, 1, parts="actuators"), TokenSpec(12, 2, parts="actuators")],
 )
 def test_other_layouts_are_refused(robots, spec):
-    with pytest.raises(TokenOverflowError, match="at least 12 tokens for one actuator each"):
-        build_actuator_table(robots, spec)
+    with pytest.raises(TokenOverflowError, match=r"TokenSpec\(12, 1, parts='actuators'\)"):
+        _tabulate(robots, spec)

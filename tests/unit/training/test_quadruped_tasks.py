@@ -10,7 +10,6 @@ from gmc_bench.core.config import to_dict
 from gmc_bench.evaluation.evaluate import evaluate
 from gmc_bench.methods import METHODS
 from gmc_bench.robots import ROBOTS
-from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.tasks.quadruped_velocity import TASK
 from gmc_bench.tokens.spec import TokenSpec
@@ -18,12 +17,12 @@ from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.run_folder import RunFolder
 from gmc_bench.training.trainer import Trainer
 
-BODIES = tuple(RobotBody(robot) for robot in ROBOTS.values())
+BODIES = tuple(ROBOTS.values())
 BUSY = replace(
     TASK,
     horizon=12,  # so that time limits are met
-    commands=replace(TASK.commands, resample_s=0.1),
-    disturbances=replace(TASK.disturbances, push_s=(0.05, 0.2)),
+    command=replace(TASK.command, resample_s=0.1),
+    events=tuple(replace(e, every=(0.05, 0.2)) if e.every else e for e in TASK.events),
 )
 
 

@@ -1,4 +1,4 @@
-"""Friction of feet in the batch of quadrupeds: when they slide, and what then holds them."""
+"""Friction of feet in a batch: when they slide, and what then holds them."""
 
 import itertools
 
@@ -9,7 +9,8 @@ import pytest
 from gmc_bench.robots import GO1, ROBOTS
 from gmc_bench.robots.friction import FRICTION_PAIRS, FrictionPair
 from gmc_bench.robots.model import CompiledRobot, compile_robot
-from gmc_bench.sim.legged import LeggedSimulator
+from gmc_bench.sim.batch import BatchSimulator
+from gmc_bench.sim.model import Scene, drive_model
 
 LEVELS = sorted(FRICTION_PAIRS)
 GRAVITY, RADIUS = 9.81, 0.023
@@ -20,24 +21,30 @@ def compiled():
     return {name: compile_robot(robot, contacts=True) for name, robot in ROBOTS.items()}
 
 
+def _simulator(robots, num_envs, *, rule="two-state", num_threads=None):
+    scene = Scene(floor="", friction_rule=rule)
+    models = [drive_model(robot, scene) for robot in robots]
+    return BatchSimulator(models, num_envs, num_threads=num_threads)
+
+
 def _place(simulator, qpos=None, qvel=None, base_mass=1.0, index=None):
     """Put every row into its stance, or into given states."""
     rows = np.arange(simulator.num_envs)
-    index = rows % len(simulator.robots) if index is None else np.asarray(index)
+    index = rows % len(simulator.models) if index is None else np.asarray(index)
     simulator.assign(rows, index)
     if qpos is None:
-        qpos = np.stack([simulator.robots[i].standing_qpos() for i in index])
+        qpos = np.stack([simulator.models[i].robot.standing_qpos() for i in index])
     qvel = np.zeros((len(rows), 18)) if qvel is None else qvel
     simulator.place(rows, qpos, qvel, base_mass=np.full(len(rows), base_mass))
 
 
 def _stance(simulator):
-    return np.array([simulator.robots[i].robot.pose.angles for i in simulator.robot_index])
+    return np.array([simulator.models[i].body.pose.angles for i in simulator.model_index])
 
 
 @pytest.mark.parametrize("rule", ["dynamic", "static", "mean"])
 def test_constant_rules_hold_one_coefficient_per_row(compiled, rule):
-    simulator = LeggedSimulator([compiled["go1"]], 3, rule=rule, num_threads=1)
+    simulator = _simulator([compiled["go1"]], 3, rule=rule, num_threads=1)
     pairs = np.array([(p.static, p.dynamic) for p in FRICTION_PAIRS.values()])
     simulator.set_friction(np.arange(3), pairs)
     _place(simulator, index=[0, 0, 0])
@@ -94,7 +101,7 @@ def _sled():
 class _Drag:
     def __init__(self, pair, rule="two-state"):
         self.sled = _sled()
-        self.simulator = LeggedSimulator([self.sled], 1, rule=rule, num_threads=1)
+        self.simulator = _simulator([self.sled], 1, rule=rule, num_threads=1)
         qpos = np.zeros((1, 19))
         qpos[0, 2], qpos[0, 3], qpos[0, 6] = RADIUS, np.cos(0.4), np.sin(0.4)
         _place(self.simulator, qpos)
@@ -151,7 +158,7 @@ def test_constant_rules_have_one_threshold(rule):
 
 @pytest.mark.parametrize("name", sorted(ROBOTS))
 def test_a_pushed_robot_slides_on_low_friction_and_stops_on_more(compiled, name):
-    simulator = LeggedSimulator([compiled[name]], 3, num_threads=1)
+    simulator = _simulator([compiled[name]], 3, num_threads=1)
     pairs = [FRICTION_PAIRS[level] for level in ("low", "nominal", "high")]
     simulator.set_friction(np.arange(3), np.array([(p.static, p.dynamic) for p in pairs]))
     _place(simulator, index=[0, 0, 0])
@@ -165,7 +172,7 @@ def test_a_pushed_robot_slides_on_low_friction_and_stops_on_more(compiled, name)
         simulator.step(stance)
         for row in range(3):
             new = simulator.data(row).geom_xpos[feet].copy()
-            touching = simulator.contacts[row, :4] > 0.0
+            touching = simulator.drive_state.contacts[row, :4] > 0.0
             moved = np.linalg.norm((new - places[row])[:, :2], axis=1)
             slides[row] += (moved * touching).sum()
             places[row] = new
@@ -176,7 +183,7 @@ def test_pairs_of_equal_coefficients_are_plain_friction(compiled):
     pair = FrictionPair(0.7, 0.7)
     found = []
     for rule in ("two-state", "mean"):
-        simulator = LeggedSimulator([compiled["go2"]], 1, rule=rule, num_threads=1)
+        simulator = _simulator([compiled["go2"]], 1, rule=rule, num_threads=1)
         simulator.set_friction(np.array([0]), np.array([[pair.static, pair.dynamic]]))
         _place(simulator)
         for _ in range(30):

@@ -1,4 +1,4 @@
-"""The batch of quadrupeds against plain simulations of single robots."""
+"""Bodies with joint drives in a batch, against plain simulations of single robots."""
 
 import copy
 
@@ -11,7 +11,8 @@ from gmc_bench.robots import ANYMAL_C, ROBOTS
 from gmc_bench.robots.actuation import drive_of
 from gmc_bench.robots.friction import FRICTION_PAIRS, FRICTION_RULES
 from gmc_bench.robots.model import CompiledRobot, compile_robot
-from gmc_bench.sim.legged import LeggedSimulator
+from gmc_bench.sim.batch import BatchSimulator
+from gmc_bench.sim.model import Scene, drive_model
 from tests.support.friction import FrictionStepper
 
 NUM_SUBSTEPS = 4
@@ -23,19 +24,25 @@ def compiled():
     return {name: compile_robot(robot, contacts=True) for name, robot in ROBOTS.items()}
 
 
+def _simulator(robots, num_envs, *, rule="two-state", num_threads=None):
+    scene = Scene(floor="", friction_rule=rule)
+    models = [drive_model(robot, scene) for robot in robots]
+    return BatchSimulator(models, num_envs, num_threads=num_threads)
+
+
 def _place(simulator, qpos=None, qvel=None, base_mass=1.0, index=None):
     """Put every row into its stance, or into given states."""
     rows = np.arange(simulator.num_envs)
-    index = rows % len(simulator.robots) if index is None else np.asarray(index)
+    index = rows % len(simulator.models) if index is None else np.asarray(index)
     simulator.assign(rows, index)
     if qpos is None:
-        qpos = np.stack([simulator.robots[i].standing_qpos() for i in index])
+        qpos = np.stack([simulator.models[i].robot.standing_qpos() for i in index])
     qvel = np.zeros((len(rows), 18)) if qvel is None else qvel
     simulator.place(rows, qpos, qvel, base_mass=np.full(len(rows), base_mass))
 
 
 def _stance(simulator):
-    return np.array([simulator.robots[i].robot.pose.angles for i in simulator.robot_index])
+    return np.array([simulator.models[i].body.pose.angles for i in simulator.model_index])
 
 
 def _rotation(quaternion):
@@ -63,10 +70,10 @@ def _plain_step(robot, data, stepper, drive, target, strength):
 def test_every_step_is_that_of_a_plain_simulation(compiled, name, rule):
     """100 random control steps: the same motion, torques, readings and foot coefficients."""
     robot, pair, strength = compiled[name], FRICTION_PAIRS["nominal"], 0.95
-    simulator = LeggedSimulator([robot], 1, rule=rule, num_threads=1)
+    simulator = _simulator([robot], 1, rule=rule, num_threads=1)
     _place(simulator)
     simulator.set_friction(np.array([0]), np.array([[pair.static, pair.dynamic]]))
-    simulator.strength[:] = strength
+    simulator.drive_state.strength[:] = strength
     model = copy.copy(robot.model)
     data = mujoco.MjData(model)
     data.qpos[:] = robot.standing_qpos()
@@ -85,8 +92,10 @@ def test_every_step_is_that_of_a_plain_simulation(compiled, name, rule):
         np.testing.assert_allclose(live.qvel, data.qvel, atol=1e-6)
         coefficients.append(model.geom_friction[robot.foot_geoms, 0])
         np.testing.assert_allclose(weights[robot.foot_geoms, 0], coefficients[-1], atol=1e-7)
-        np.testing.assert_allclose(simulator.torque[0], torques[-1], atol=1e-6)
-        np.testing.assert_allclose(simulator.effort[0], (torques**2).mean(axis=0), rtol=1e-6)
+        np.testing.assert_allclose(simulator.drive_state.torque[0], torques[-1], atol=1e-6)
+        np.testing.assert_allclose(
+            simulator.drive_state.effort[0], (torques**2).mean(axis=0), rtol=1e-6
+        )
     spread = np.ptp(coefficients)
     assert spread > 0.19 if rule == "two-state" else spread == 0.0
 
@@ -94,7 +103,7 @@ def test_every_step_is_that_of_a_plain_simulation(compiled, name, rule):
 @pytest.mark.parametrize("name", sorted(ROBOTS))
 def test_readings_are_what_the_engine_holds(compiled, name):
     robot = compiled[name]
-    simulator = LeggedSimulator([robot], 1, num_threads=1)
+    simulator = _simulator([robot], 1, num_threads=1)
     random = np.random.default_rng(2)
     qpos = robot.standing_qpos()[None].copy()
     qpos[0, 3:7] = random.normal(size=4)
@@ -106,12 +115,12 @@ def test_readings_are_what_the_engine_holds(compiled, name):
     for _ in range(60):  # a tumbling fall
         simulator.step(_stance(simulator) + random.normal(0.0, 0.2, (1, 12)))
         _check_readings(simulator, robot)
-        felt += simulator.contacts.sum()
+        felt += simulator.drive_state.contacts.sum()
     assert felt > 0.0
 
 
 def _check_readings(simulator, robot):
-    data, base = simulator.data(0), simulator.base[0]
+    data, base = simulator.data(0), simulator.drive_state.base[0]
     turn = _rotation(data.qpos[3:7] / np.linalg.norm(data.qpos[3:7]))
     np.testing.assert_array_equal(base[:3], data.qpos[:3])
     np.testing.assert_allclose(base[3:6], turn.T @ data.qvel[:3], atol=1e-12)
@@ -119,15 +128,15 @@ def _check_readings(simulator, robot):
     np.testing.assert_allclose(base[9:12], turn.T @ [0, 0, -1], atol=1e-12)
     assert base[12] == pytest.approx(np.arctan2(turn[1, 0], turn[0, 0]), abs=1e-12)
     for token, joint in enumerate(robot.robot.joint_names):
-        assert simulator.joint_state[0, token, 0] == data.joint(joint).qpos[0]
-        assert simulator.joint_state[0, token, 1] == data.joint(joint).qvel[0]
+        assert simulator.drive_state.joint_state[0, token, 0] == data.joint(joint).qpos[0]
+        assert simulator.drive_state.joint_state[0, token, 1] == data.joint(joint).qvel[0]
     forces = data.sensordata.reshape(5, 4)[:, 1:]
-    np.testing.assert_allclose(simulator.contacts[0], np.linalg.norm(forces, axis=1))
+    np.testing.assert_allclose(simulator.drive_state.contacts[0], np.linalg.norm(forces, axis=1))
 
 
 def test_feet_carry_the_weight_and_the_base_is_felt(compiled):
     robots = list(compiled.values())
-    simulator = LeggedSimulator(robots, len(robots), num_threads=1)
+    simulator = _simulator(robots, len(robots), num_threads=1)
     _place(simulator, base_mass=1.1)
     for _ in range(200):
         simulator.step(_stance(simulator))
@@ -138,15 +147,15 @@ def test_feet_carry_the_weight_and_the_base_is_felt(compiled):
             _foot_force(simulator.model(row), data, geom)[2] for geom in robot.foot_geoms
         )
         assert vertical == pytest.approx(weight, rel=0.03)
-        assert simulator.contacts[row, :4].sum() == pytest.approx(weight, rel=0.15)
-        assert (simulator.contacts[row, :4] > 0.1 * weight).all()
-        assert simulator.contacts[row, 4] == 0.0
+        assert simulator.drive_state.contacts[row, :4].sum() == pytest.approx(weight, rel=0.15)
+        assert (simulator.drive_state.contacts[row, :4] > 0.1 * weight).all()
+        assert simulator.drive_state.contacts[row, 4] == 0.0
     qpos = np.stack([robot.standing_qpos(0.3) for robot in robots])
     qpos[:, 3:7] = 0.0, 1.0, 0.0, 0.0  # on its back
     _place(simulator, qpos)
     for _ in range(50):
         simulator.step(_stance(simulator))
-    assert (simulator.contacts[:, 4] > 1.0).all()
+    assert (simulator.drive_state.contacts[:, 4] > 1.0).all()
 
 
 def _foot_force(model, data, geom):
@@ -162,22 +171,22 @@ def _foot_force(model, data, geom):
 @pytest.mark.parametrize("strength", [1.0, 1.5])
 def test_torques_end_at_the_limits(compiled, strength):
     robots = list(compiled.values())
-    simulator = LeggedSimulator(robots, len(robots), num_threads=1)
+    simulator = _simulator(robots, len(robots), num_threads=1)
     _place(simulator)
-    simulator.strength[:] = strength
+    simulator.drive_state.strength[:] = strength
     limits = np.array([[link.joint.torque_limit for link in r.robot.links] for r in robots])
     far = np.where(np.arange(12) % 2, 9.0, -9.0)
     simulator.step(_stance(simulator) + far)
-    np.testing.assert_array_equal(np.abs(simulator.torque), limits)
-    np.testing.assert_allclose(simulator.effort, limits**2)
+    np.testing.assert_array_equal(np.abs(simulator.drive_state.torque), limits)
+    np.testing.assert_allclose(simulator.drive_state.effort, limits**2)
     for row, robot in enumerate(robots):
         np.testing.assert_array_equal(
-            simulator.data(row).actuator_force[robot.actuators], simulator.torque[row]
+            simulator.data(row).actuator_force[robot.actuators], simulator.drive_state.torque[row]
         )
 
 
 def test_rows_keep_their_own_masses_and_pools_restore_them(compiled):
-    simulator = LeggedSimulator([compiled["go1"], compiled["go2"]], 2, num_threads=1)
+    simulator = _simulator([compiled["go1"], compiled["go2"]], 2, num_threads=1)
     _place(simulator, base_mass=1.15, index=[0, 1])
     base = compiled["go1"].base_body
     own = compiled["go1"].model.body_mass[base]
@@ -200,34 +209,34 @@ def test_a_place_does_not_depend_on_who_was_there_before(compiled):
             simulator.step(_stance(simulator) + 0.3)
         return simulator.get_state()["physics"].tobytes()
 
-    used = LeggedSimulator(robots, 2, num_threads=1)
+    used = _simulator(robots, 2, num_threads=1)
     used.set_friction(np.arange(2), np.array([[0.3, 0.2], [1.2, 1.0]]))
     _place(used, base_mass=1.1, index=[0, 1])
     for _ in range(20):
         used.step(_stance(used) - 0.4)
-    assert run(used) == run(LeggedSimulator(robots, 2, num_threads=1))
+    assert run(used) == run(_simulator(robots, 2, num_threads=1))
 
 
 def test_impossible_batches_are_refused(compiled):
     robot = compiled["go1"]
-    with pytest.raises(ConfigError, match="at least one robot"):
-        LeggedSimulator([], 1)
+    with pytest.raises(ConfigError, match="at least one model"):
+        _simulator([], 1)
     slow = copy.copy(robot.model)
     slow.opt.timestep = 0.01
     other = CompiledRobot(**{**vars(robot), "robot": ANYMAL_C, "model": slow})
-    with pytest.raises(ConfigError, match="one time step"):
-        LeggedSimulator([robot, other], 1)
+    with pytest.raises(ConfigError, match="same time steps"):
+        _simulator([robot, other], 1)
     with pytest.raises(ConfigError, match="num_threads"):
-        LeggedSimulator([robot], 1, num_threads=10_000)
+        _simulator([robot], 1, num_threads=10_000)
     with pytest.raises(ConfigError, match="call reset first"):
-        LeggedSimulator([robot], 1, num_threads=1).step(np.zeros((1, 12)))
-    with pytest.raises(ConfigError, match="hosts no robot"):
-        LeggedSimulator([robot], 1).data(0)
+        _simulator([robot], 1, num_threads=1).step(np.zeros((1, 12)))
+    with pytest.raises(ConfigError, match="hosts no model"):
+        _simulator([robot], 1).data(0)
     with pytest.raises(ConfigError, match="friction pair"):
         _place_with_bad_friction(robot)
 
 
 def _place_with_bad_friction(robot):
-    simulator = LeggedSimulator([robot], 1, num_threads=1)
+    simulator = _simulator([robot], 1, num_threads=1)
     _place(simulator)
     simulator.set_friction(np.array([0]), np.array([[0.5, 0.6]]))

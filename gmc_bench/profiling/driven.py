@@ -1,17 +1,16 @@
-"""Whole environment steps of quadrupeds beside bare engine steps on the same motion."""
+"""Bare engine steps that repeat the motion of an environment of bodies with joint drives."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numba
 import numpy as np
 
 from gmc_bench.core.types import Array, DoubleArray, FloatArray, IntArray
-from gmc_bench.envs.velocity_core import VelocityCore
-from gmc_bench.robots.actuation import drive_of
+from gmc_bench.envs.core import EnvironmentCore
+from gmc_bench.sim.batch import BatchSimulator
+from gmc_bench.sim.columns import CTRL, DATA, FRICTION, MODEL
 from gmc_bench.sim.engine import call_model_data, compiled, engine_functions, store_double
-from gmc_bench.sim.legged import LeggedSimulator
-from gmc_bench.sim.legged_kernels import CTRL, DATA, FRICTION, MODEL, NUM_FEET, NUM_JOINTS
 
 
 @compiled(parallel=True)
@@ -36,9 +35,9 @@ def _bare_steps(
 
 @dataclass(frozen=True)
 class Recording:
-    """What moved the robots in one control step.
+    """What moved the bodies in one control step.
 
-    Shapes: `torques` (B, S, 12) float64, N m, of each of S physics steps; `friction` (B, S, 4)
+    Shapes: `torques` (B, S, A) float64, N m, of each of S engine steps; `friction` (B, S, F)
     float64, coefficient of each foot.
     """
 
@@ -46,25 +45,25 @@ class Recording:
     friction: DoubleArray
 
 
-class LeggedTwin:
+class DrivenTwin:
     """A batch that repeats an environment's motion with nothing but `mj_step`.
 
-    Drives and foot friction act at every physics step, so that the torques and coefficients of an
+    Drives and foot friction act at every engine step, so that the torques and coefficients of an
     environment are found by another batch that goes through the same states first, untimed.
 
     Args:
         core: the environment; it is only read.
     """
 
-    def __init__(self, core: VelocityCore) -> None:
+    def __init__(self, core: EnvironmentCore) -> None:
         simulator = core.simulator
         self._core = core
-        self._drives = [drive_of(robot.robot) for robot in simulator.robots]
-        count, threads = simulator.num_envs, simulator.num_threads
+        # One engine step at a time.
+        models = [
+            replace(model, scene=replace(model.scene, num_substeps=1)) for model in simulator.models
+        ]
         self.batch, self._recorder = (
-            LeggedSimulator(
-                simulator.robots, count, num_substeps=1, rule=simulator.rule, num_threads=threads
-            )
+            BatchSimulator(models, simulator.num_envs, num_threads=simulator.num_threads)
             for _ in range(2)
         )
         self._mj_step = engine_functions().mj_step
@@ -75,34 +74,30 @@ class LeggedTwin:
         Args:
             actions: (B, L, 1) float32 each.
         """
-        simulator, recorder, clip = (
-            self._core.simulator,
-            self._recorder,
-            self._core.task.action_clip,
-        )
+        simulator, recorder, driven = self._core.simulator, self._recorder, self._core.driven
+        assert driven is not None
         recorder.set_state(simulator.get_state())
-        drives = [self._drives[robot] for robot in simulator.robot_index]
-        feet = [simulator.robots[robot].foot_geoms for robot in simulator.robot_index]
-        shape = (simulator.num_envs, simulator.num_substeps)
+        feet = simulator.drives.feet[simulator.model_index, :, 1].astype(np.int64)
+        rows, steps = simulator.num_envs, simulator.num_substeps
         found = []
         for action in actions:
-            wanted = np.clip(action[:, :NUM_JOINTS, 0].astype(np.float64), -clip, clip)
-            targets = np.stack([d.targets(a) for d, a in zip(drives, wanted, strict=True)])
-            torques, friction = np.empty((*shape, NUM_JOINTS)), np.empty((*shape, NUM_FEET))
-            for substep in range(simulator.num_substeps):
+            targets = driven.targets(driven.cut_off(action.reshape(rows, -1)))
+            torques = np.empty((rows, steps, targets.shape[1]))
+            friction = np.empty((rows, steps, feet.shape[1]))
+            for substep in range(steps):
                 recorder.step(targets)
-                torques[:, substep] = recorder.torque
-                for row in range(simulator.num_envs):
+                torques[:, substep] = recorder.drive_state.torque
+                for row in range(rows):
                     friction[row, substep] = recorder.model(row).geom_friction[feet[row], 0]
             found.append(Recording(torques, friction))
         return found
 
     def prepare(self, actions: Sequence[FloatArray]) -> None:
         """Put the batch where the environment is, to repeat the actions (B, L, J) from there."""
-        self.batch.set_state(self._core.simulator.get_state())
-        robots = [self.batch.robots[i] for i in self.batch.robot_index]
-        self._actuators = np.stack([robot.actuators for robot in robots])
-        self._foot_geoms = np.stack([robot.foot_geoms for robot in robots])
+        batch = self.batch
+        batch.set_state(self._core.simulator.get_state())
+        self._actuators = np.ascontiguousarray(batch.drives.joints[batch.model_index, :, 2])
+        self._feet = batch.drives.feet[batch.model_index, :, 1].astype(np.int64)
         self._recordings = self.record(actions)
 
     def run(self) -> None:
@@ -110,6 +105,6 @@ class LeggedTwin:
         numba.set_num_threads(self.batch.num_threads)
         for recording in self._recordings:
             _bare_steps(
-                self._mj_step, self.batch.addresses, self._actuators, self._foot_geoms,
+                self._mj_step, self.batch.addresses, self._actuators, self._feet,
                 recording.torques, recording.friction,
             )  # fmt: skip

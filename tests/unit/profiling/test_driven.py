@@ -7,28 +7,31 @@ import pytest
 
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.profiling import simulation
-from gmc_bench.profiling.legged import LeggedTwin
+from gmc_bench.profiling.driven import DrivenTwin
 from gmc_bench.profiling.setting import Setting
 from gmc_bench.robots import ROBOTS
-from gmc_bench.robots.bodies import RobotBody
 from gmc_bench.suites import SUITES
 from gmc_bench.tasks.quadruped_velocity import TASK
 from gmc_bench.tokens.spec import TokenSpec
 
-BODIES = [RobotBody(robot) for robot in ROBOTS.values()]
+BODIES = list(ROBOTS.values())
 SPEC = TokenSpec(12, 1, parts="actuators")
 
 
 @pytest.mark.parametrize("rule", ["two-state", "dynamic"])
 def test_the_bare_loop_moves_the_robots_of_the_environment(rule):
     """A block of control steps later every robot is where the environment has it, to the bit."""
-    task = replace(TASK, friction_rule=rule, disturbances=replace(TASK.disturbances, push=0.0))
+    task = replace(
+        TASK,
+        scene=replace(TASK.scene, friction_rule=rule),
+        events=tuple(event for event in TASK.events if event.name != "push"),
+    )
     env = MorphologyVectorEnv(task, BODIES, 8, token_spec=SPEC, num_threads=1, fixed=True)
     env.reset(seed=4)
     actions = simulation.random_actions(env.action_space.shape)
     for action in actions[:5]:
         env.step(action)
-    twin, block = LeggedTwin(env.core), actions[: simulation.BLOCK]
+    twin, block = DrivenTwin(env.core), actions[: simulation.BLOCK]
     before = env.core.simulator.get_state()["physics"].tobytes()
     twin.prepare(block)
     assert env.core.simulator.get_state()["physics"].tobytes() == before  # it was only read
@@ -53,7 +56,7 @@ def test_whole_steps_are_measured_beside_bare_ones():
         bodies_digest="0" * 64,
         spec=SPEC,
         methods=(),
-        protocol=SUITES.load("quadruped-friction-v1").protocol("smoke", TASK.id),
+        protocol=SUITES.load("quadruped-friction-v2").protocol("smoke", TASK.id),
         num_envs=8,
         threads=1,
         seconds=0.05,

@@ -1,0 +1,48 @@
+"""What a task asks of bodies, and what is fixed by the bodies on it."""
+
+from collections.abc import Sequence
+
+from gmc_bench.bodies.body import Body
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.sim.model import compile_models
+from gmc_bench.tasks.spec import Task
+from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.tokens.table import MorphologyTable, build_table
+
+_USUAL = {"limbs": "gmc-unimal-mini", "actuators": "quadrupeds-v1"}
+"""A set of bodies whose tokens stand for what is named."""
+
+
+def require_bodies(task: Task, bodies: Sequence[Body]) -> None:
+    """Raise unless there are bodies, and a task is for all of them.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if not bodies:
+        raise ConfigError("an environment needs at least one body, got none")
+    for body in bodies:
+        if body.parts != task.parts:
+            raise ConfigError(
+                f"the task {task.id!r} is for bodies whose tokens stand for {task.parts}, but "
+                f"those of {body.name!r} stand for {body.parts}; use another set, e.g. "
+                f"--morphologies {_USUAL[task.parts]}"
+            )
+
+
+def smallest_layout(task: Task, bodies: Sequence[Body]) -> TokenSpec:
+    """Return the smallest token layout that fits bodies on a task."""
+    return task.token_spec(
+        max(body.num_limbs for body in bodies), max(body.joints_per_limb for body in bodies)
+    )
+
+
+def tabulate(task: Task, bodies: Sequence[Body], spec: TokenSpec) -> MorphologyTable:
+    """Return what is fixed by bodies on a task.
+
+    Raises:
+        ConfigError: the task is not for them.
+        TokenOverflowError: a body does not fit the layout.
+    """
+    require_bodies(task, bodies)
+    return build_table(compile_models(bodies, task.scene)[:: task.scene.num_grounds], spec)

@@ -1,0 +1,112 @@
+"""Friction of a run's robots: what its suite measures on its policy beside returns."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from gmc_bench.bodies.sets import load_morphologies
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.evaluation.friction import EPISODE_SECONDS, control_steps, measure_friction
+from gmc_bench.evaluation.friction_metrics import READINGS, macro_average
+from gmc_bench.evaluation.friction_options import FrictionOptions
+from gmc_bench.experiments.events import Listener, counter
+from gmc_bench.experiments.scoring import evaluation_seed
+from gmc_bench.experiments.session import Session
+from gmc_bench.policies.policy import Policy
+from gmc_bench.robots.menagerie import bodies_from
+from gmc_bench.robots.schema import BUILT_IN, Robot
+from gmc_bench.suites import SUITES
+from gmc_bench.suites.measured import FrictionMeasurement
+from gmc_bench.training.run_config import RunConfig
+
+
+def friction_measurement(config: RunConfig, options: FrictionOptions) -> FrictionMeasurement:
+    """Return what is measured on the policy of a run.
+
+    Raises:
+        ConfigError: its suite measures no friction in its protocol.
+    """
+    suite = SUITES.get(config.suite)
+    found = suite.measurements.get(config.protocol.name)
+    if found is None:
+        known = ", ".join(suite.measurements) or "no protocol"
+        raise ConfigError(
+            f"the suite {suite.id!r} measures friction in {known}, not in "
+            f"{config.protocol.name!r}; use --suite quadruped-friction with one of its protocols"
+        )
+    return replace(found, heading=options.heading, rule=options.rule or found.rule)
+
+
+def friction_setting(config: RunConfig, options: FrictionOptions) -> dict[str, Any]:
+    """Return how the policy of a run is measured: protocol, size, rules and robots.
+
+    Raises:
+        ConfigError: see `friction_measurement`; or robots cannot be had from where they are to
+            come from.
+        MorphologyError: a robot's file does not fit.
+    """
+    measurement = friction_measurement(config, options)
+    bodies = load_morphologies(config.morphologies).split("train")
+    return {
+        "protocol": config.protocol.name,
+        "num_envs": measurement.num_envs,
+        "seconds": measurement.seconds,
+        "forward": measurement.forward,
+        "episode_seconds": EPISODE_SECONDS,
+        "rule": measurement.rule,
+        "heading": measurement.heading,
+        "robots": _origin(bodies_from(options.robots, bodies)),
+    }
+
+
+def _origin(bodies: Sequence[Robot]) -> str | dict[str, str]:
+    """Return whose bodies are simulated; of files, also their content."""
+    if all(body.simulated_from == BUILT_IN for body in bodies):
+        return BUILT_IN
+    return {body.name: f"{body.simulated_from}, digest {body.digest[:12]}" for body in bodies}
+
+
+def measure_run(
+    session: Session,
+    policy: Policy,
+    options: FrictionOptions,
+    listener: Listener = lambda _: None,
+) -> dict[str, Any]:
+    """Return what a policy does on every robot and friction.
+
+    Args:
+        session: the run.
+        policy: who acts.
+        options: what is measured otherwise than the suite says.
+        listener: told of the control steps done.
+
+    Returns:
+        `setting`; `macro`, by friction and reading; `results`, per robot and friction, see
+        `friction_metrics.make_result`.
+
+    Raises:
+        ConfigError: see `friction_setting`.
+    """
+    config, setting = session.config, friction_setting(session.config, options)
+    measurement = friction_measurement(config, options)
+    bodies = bodies_from(options.robots, session.bodies.split("train"))
+    # The last bits of a network's output depend on it.
+    torch.set_num_threads(config.threads)
+    steps = control_steps(session.task, measurement.seconds)
+    total = steps * measurement.num_envs * len(bodies) * len(measurement.pairs)
+    results = measure_friction(
+        policy,
+        session.task,
+        bodies,
+        measurement,
+        seed=evaluation_seed(config.seed, "train", "friction"),
+        num_threads=config.threads,
+        on_progress=counter(listener, "frictions", "step", total),
+    )
+    macro = {
+        name: {reading: macro_average(results, name, reading) for reading in READINGS}
+        for name in measurement.pairs
+    }
+    return {"setting": setting, "macro": macro, "results": results}

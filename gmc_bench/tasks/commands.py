@@ -1,0 +1,106 @@
+"""Commands: what tasks ask of bodies beside their reward."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.types import DoubleArray
+from gmc_bench.tasks.motion import wrapped
+from gmc_bench.tasks.spec import Range, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class VelocityCommand:
+    """Wanted velocities in the base's yaw frame, drawn evenly and anew from time to time."""
+
+    forward: Range = (-0.8, 1.0)
+    """m/s."""
+    lateral: Range = (-0.4, 0.4)
+    """m/s, to the left."""
+    yaw: Range = (-0.8, 0.8)
+    """rad/s."""
+    standing: float = 0.05
+    """Share of commands that are zero."""
+    straight: float = 0.25
+    """Share of commands without lateral velocity, straight on as fast as the following; they hold
+    their heading."""
+    straight_forward: Range = (0.4, 1.0)
+    """m/s."""
+    held: float = 0.5
+    """Share of the other commands that hold the heading that the base has when they are given: the
+    yaw rate is `heading_gain` times what is missing, at every control step."""
+    heading_gain: float = 0.5
+    """rad/s per rad; IsaacLab's and legged_gym's."""
+    heading_limit: float = 0.8
+    """rad/s, largest yaw rate of a command that holds its heading."""
+    resample_s: float = 10.0
+    """s between two draws."""
+
+    @classmethod
+    def fixed(
+        cls, forward: float, lateral: float = 0.0, yaw: float = 0.0, *, held: bool = False
+    ) -> "VelocityCommand":
+        """Return one command for ever; one that holds the heading at the start has no `yaw`."""
+        return cls(
+            forward=(forward, forward),
+            lateral=(lateral, lateral),
+            yaw=(yaw, yaw),
+            standing=0.0,
+            straight=0.0,
+            held=float(held),
+            resample_s=1e6,
+        )
+
+    @property
+    def num_values(self) -> int:
+        """Forward, lateral, yaw."""
+        return 3
+
+    @property
+    def num_draws(self) -> int:
+        """Random numbers for one command."""
+        return 6
+
+    def draw(self, uniform: DoubleArray, heading: DoubleArray) -> tuple[DoubleArray, DoubleArray]:
+        """Return new commands, see `gmc_bench.tasks.spec.Command`."""
+        ranges = (self.forward, self.lateral, self.yaw)
+        command = np.stack(
+            [_between(limits, uniform[:, k]) for k, limits in enumerate(ranges)], axis=1
+        )
+        straight = uniform[:, 4] < self.straight
+        command[straight] = 0.0
+        command[straight, 0] = _between(self.straight_forward, uniform[straight, 0])
+        standing = uniform[:, 3] < self.standing
+        command[standing] = 0.0
+        held = (straight | (uniform[:, 5] < self.held)) & ~standing
+        return command, np.where(held, heading, np.nan)
+
+    def steer(self, command: DoubleArray, kept: DoubleArray, heading: DoubleArray) -> DoubleArray:
+        """Turn the commands that hold a heading back to it."""
+        turned, limit = command.copy(), self.heading_limit
+        holding = ~np.isnan(kept)
+        missing = wrapped(kept[holding] - heading[holding])
+        turned[holding, 2] = np.clip(self.heading_gain * missing, -limit, limit)
+        return turned
+
+
+def velocity_command(task: Task) -> VelocityCommand:
+    """Return what velocities a task commands.
+
+    Raises:
+        ConfigError: it commands none.
+    """
+    if not isinstance(task.command, VelocityCommand):
+        raise ConfigError(
+            f"the task {task.id!r} commands no velocities, which quadrupeds are measured and "
+            f"deployed with; use one that does, e.g. a run of the suite 'quadruped-friction'"
+        )
+    return task.command
+
+
+def _between(limits: Range, uniform: DoubleArray) -> DoubleArray:
+    """Map numbers in [0, 1) to a range."""
+    low, high = limits
+    found: DoubleArray = low + (high - low) * uniform
+    return found

@@ -1,0 +1,64 @@
+"""Event terms: functions of random numbers, (K, ...) float64."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from gmc_bench.core.types import DoubleArray
+from gmc_bench.robots.friction import FrictionPair
+from gmc_bench.tasks.spec import Draw
+
+Event = Callable[[Draw], DoubleArray]
+
+
+def one_of_pairs(pairs: Sequence[FrictionPair]) -> Event:
+    """Return an event for `friction`: one of several pairs, each as likely."""
+    known = tuple((pair.static, pair.dynamic) for pair in pairs)
+
+    def event(draw: Draw) -> DoubleArray:
+        share = (draw.uniform(1)[:, 0] + 1.0) / 2.0
+        chosen = np.minimum((share * len(known)).astype(np.int64), len(known) - 1)
+        found: DoubleArray = np.array(known)[chosen]
+        return found
+
+    return event
+
+
+def factor(low: float, high: float) -> Event:
+    """Return an event for `strength` or `base_mass`: a factor in a range."""
+
+    def event(draw: Draw) -> DoubleArray:
+        found: DoubleArray = low + (high - low) * (draw.uniform(1)[:, 0] + 1.0) / 2.0
+        return found
+
+    return event
+
+
+def any_heading(draw: Draw) -> DoubleArray:
+    """Turn the start to any direction, rad."""
+    found: DoubleArray = np.pi * draw.uniform(1)[:, 0]
+    return found
+
+
+def within(*half_widths: float) -> Event:
+    """Return an event that adds an even number to each of the first coordinates.
+
+    Args:
+        half_widths: one per coordinate, in the units of the event's target.
+    """
+
+    def event(draw: Draw) -> DoubleArray:
+        found: DoubleArray = np.array(half_widths) * draw.uniform(len(half_widths))
+        return found
+
+    return event
+
+
+def per_joint(half_width: float) -> Event:
+    """Return an event that adds an even number to each joint, rad."""
+
+    def event(draw: Draw) -> DoubleArray:
+        found: DoubleArray = half_width * draw.uniform(draw.num_joints)
+        return found
+
+    return event

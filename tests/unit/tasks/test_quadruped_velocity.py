@@ -1,0 +1,138 @@
+"""The description of velocity tracking: what it holds, refuses, and how it is measured."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from gmc_bench.core.config import definition_digest
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.robots.friction import FRICTION_PAIRS, FrictionPair
+from gmc_bench.sim.model import RoughGround
+from gmc_bench.suites import SUITES
+from gmc_bench.tasks import TASKS, events
+from gmc_bench.tasks import velocity_rewards as rewards
+from gmc_bench.tasks.commands import VelocityCommand, velocity_command
+from gmc_bench.tasks.motion import SensorNoise
+from gmc_bench.tasks.quadruped_velocity import SIGMA, TASK, undisturbed
+from gmc_bench.tasks.spec import Draw, RewardTerm, Task
+from gmc_bench.tasks.unimal_ft import TASK as UNIMAL_FT
+
+LOW = FRICTION_PAIRS["low"]
+
+
+def test_the_task_is_registered_and_in_its_suite():
+    assert TASKS.get("quadruped-velocity-v2") is TASK
+    assert SUITES.load("quadruped-friction-v2").tasks == (TASK.id,)
+    assert TASK.parts == "actuators"
+    assert TASK.termination_names == ("fell",)
+
+
+def test_control_is_at_50_hz_and_an_episode_lasts_20_s():
+    assert TASK.scene.num_substeps * 0.005 == pytest.approx(0.02)
+    assert TASK.horizon * 0.02 == pytest.approx(20.0)
+    assert TASK.scene.friction_rule == "two-state"
+
+
+def test_training_meets_nominal_friction_only():
+    (friction,) = (event for event in TASK.events if event.target == "friction")
+    drawn = friction.function(Draw(lambda count: np.zeros((2, count)), 2, 12))
+    np.testing.assert_array_equal(drawn, [[0.8, 0.6]] * 2)
+    assert [(p.static, p.dynamic) for p in FRICTION_PAIRS.values()] == [
+        (0.3, 0.2),
+        (0.8, 0.6),
+        (1.2, 1.0),
+    ]
+
+
+def test_the_weights_of_the_rewards_are_these():
+    assert TASK.reward_weights == {
+        "track_linear": 1.5,
+        "track_yaw": 0.75,
+        "progress": 2.5,
+        "vertical": -2.0,
+        "roll_pitch": -0.05,
+        "tilt": -2.5,
+        "torque": -0.02,
+        "acceleration": -2.5e-7,
+        "action_rate": -0.01,
+        "air_time": 0.25,
+        "joint_limits": -1.0,
+        "cut_off": 1.0,
+    }
+    assert SIGMA == 0.25
+
+
+def test_the_cut_off_is_a_term_of_its_own():
+    signed = replace(TASK, only_positive=False)
+    assert {**signed.reward_weights, "cut_off": 1.0} == TASK.reward_weights
+    rewarded = {name for name, weight in signed.reward_weights.items() if weight > 0.0}
+    assert rewarded == {"track_linear", "track_yaw", "progress", "air_time"}
+
+
+def test_two_terms_of_one_name_are_refused():
+    with pytest.raises(ConfigError, match="two terms named 'tilt'"):
+        replace(TASK, rewards=(*TASK.rewards, RewardTerm("tilt", -7.0, rewards.tilted_base)))
+
+
+def test_fixed_commands_have_no_spread():
+    command = VelocityCommand.fixed(1.0, 0.2, -0.3)
+    assert (command.forward, command.lateral, command.yaw) == (
+        (1.0, 1.0),
+        (0.2, 0.2),
+        (-0.3, -0.3),
+    )
+    assert command.standing == 0.0
+    assert command.resample_s > TASK.horizon * 0.02
+
+
+def test_only_tasks_with_velocity_commands_have_one():
+    assert velocity_command(TASK) == VelocityCommand()
+    with pytest.raises(ConfigError, match="commands no velocities"):
+        velocity_command(UNIMAL_FT)
+
+
+def test_measuring_changes_what_disturbs_and_nothing_else():
+    command = VelocityCommand.fixed(1.0)
+    measured = undisturbed(TASK, LOW, command)
+    assert measured.command == command
+    assert measured.scene.rough is None
+    assert measured.sensor_noise == SensorNoise()
+    assert [event.name for event in measured.events] == ["friction", "start_place", "start_pose"]
+    assert all(event.every is None for event in measured.events)
+    changed = {"command", "events", "scene", "sensor_noise"}
+    for part in fields(Task):
+        same = getattr(measured, part.name) == getattr(TASK, part.name)
+        assert same != (part.name in changed), part.name
+    assert replace(measured.scene, rough=TASK.scene.rough) == TASK.scene
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"scene": replace(TASK.scene, rough=RoughGround(share=0.1))},
+        {"scene": replace(TASK.scene, friction_rule="mean")},
+        {
+            "rewards": (
+                replace(TASK.rewards[0], function=rewards.tracked_velocity(0.3)),
+                *TASK.rewards[1:],
+            )
+        },
+        {
+            "events": (
+                replace(TASK.events[0], function=events.one_of_pairs((FrictionPair(0.5, 0.4),))),
+                *TASK.events[1:],
+            )
+        },
+        {"sensor_noise": SensorNoise()},
+        {"command": VelocityCommand(held=0.4)},
+    ],
+)
+def test_the_content_hash_sees_every_part(changes):
+    assert definition_digest(replace(TASK, **changes)) != definition_digest(TASK)
+
+
+@pytest.mark.parametrize(("share", "height"), [(1.5, 0.1), (-0.1, 0.1), (0.5, 0.0)])
+def test_impossible_rough_ground_is_refused(share, height):
+    with pytest.raises(ConfigError, match="rough ground needs"):
+        RoughGround(share=share, height=height)
