@@ -10,14 +10,13 @@ from gmc_bench.deployment.export import export_onnx
 from gmc_bench.deployment.graph import PolicyGraph
 from gmc_bench.deployment.interface import make_manifest
 from gmc_bench.deployment.policies import TorchPolicy
+from gmc_bench.envs.bodies import tabulate
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies.normalization import TokenNormalizer
 from gmc_bench.policies.policy import Policy
 from gmc_bench.robots import ROBOTS
-from gmc_bench.robots.model import compile_robot
 from gmc_bench.tasks.quadruped_velocity import TASK
-from gmc_bench.tokens.actuators import build_actuator_table
 from gmc_bench.tokens.spec import TokenSpec
 
 BODIES = list(ROBOTS.values())
@@ -32,7 +31,7 @@ class Subject:
         torch.manual_seed(4)
         rng = np.random.default_rng(2)
         spec = TokenSpec(num_tokens, 1, parts="actuators")
-        self.table = build_actuator_table([compile_robot(b.robot) for b in BODIES], spec)
+        self.table = tabulate(TASK, BODIES, spec)
         method = METHODS.load(method_id)
         config = method.make_config(changes=changes or SMALL.get(method_id, {}))
         self.model = ActorCritic(method, config, spec, num_bodies=len(BODIES)).eval()

@@ -49,7 +49,7 @@ def test_the_bare_loop_moves_the_robots_of_the_environment(rule):
 
 def test_whole_steps_are_measured_beside_bare_ones():
     setting = Setting(
-        suite=SUITES.load("quadruped-friction-v1"),
+        suite=SUITES.load("quadruped-friction-v2"),
         task=TASK,
         bodies=BODIES,
         bodies_id="unit",
