@@ -59,9 +59,8 @@ def test_numbers_are_uniform():
 def test_rows_draw_from_their_own_streams():
     streams = np.arange(1, 17, dtype=np.uint64).reshape(4, 4)
     twin = streams.copy()
-    out = np.empty(2)
+    out = np.empty((2, 2))
     kernels.draw_uniform(streams, np.array([3, 1]), out)
-    np.testing.assert_array_equal(
-        out, [kernels.next_uniform(twin[3]), kernels.next_uniform(twin[1])]
-    )
+    expected = [[kernels.next_uniform(twin[row]) for _ in range(2)] for row in (3, 1)]
+    np.testing.assert_array_equal(out, expected)
     np.testing.assert_array_equal(streams, twin)  # rows 0 and 2 have not moved
