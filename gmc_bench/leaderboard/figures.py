@@ -5,13 +5,10 @@ everywhere. The name of a method decides its colour and dashes, in every picture
 would look like another row of the same picture gets a different look.
 """
 
-import io
 import math
-import warnings
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +19,7 @@ from gmc_bench.core.types import BoolArray, DoubleArray
 from gmc_bench.leaderboard.analysis import Curve, RowAnalysis, TableAnalysis
 from gmc_bench.leaderboard.learning_curve import thinned
 from gmc_bench.leaderboard.tables import GENERATOR
+from gmc_bench.records.drawing import COLOURS, DASHES, fixed_style, picture_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,19 +32,6 @@ SCORES_NAME = "scores.svg"
 BODIES_NAME = "bodies.svg"
 IMPROVEMENT_NAME = "improvement.svg"
 
-COLOURS = {
-    "blue": "#0072B2",
-    "vermilion": "#D55E00",
-    "green": "#009E73",
-    "pink": "#CC79A7",
-    "sky": "#56B4E9",
-    "orange": "#E69F00",
-    "grey": "#4D4D4D",
-    "wine": "#882255",
-}
-"""Told apart with any common colour blindness: Okabe and Ito's, grey and Tol's wine for yellow."""
-DASHES: tuple[tuple[float, ...], ...] = ((), (5.0, 1.6), (1.2, 1.2), (6.0, 1.5, 1.2, 1.5))
-"""Lengths of ink and gaps in line widths; empty for a solid line."""
 _KNOWN = {
     "recmorph": ("vermilion", 0),
     "recmorph-bigru": ("vermilion", 1),
@@ -69,14 +54,8 @@ _STYLE: dict[str, Any] = {
     "axes.titlesize": 11,
     "axes.titleweight": "bold",
     "axes.labelsize": 10,
-    "figure.dpi": 100,
-    "font.family": "DejaVu Sans",  # the font that matplotlib brings along
-    "font.size": 9,
-    "grid.color": "#E4E4E4",
-    "grid.linewidth": 0.8,
     "svg.fonttype": "path",
     "svg.hashsalt": "gmc-bench",
-    "text.parse_math": False,  # a `$` in a name is not mathematics
     "xtick.labelsize": 9,
     "ytick.labelsize": 9,
 }
@@ -126,7 +105,7 @@ def draw_figures(analysis: TableAnalysis) -> dict[str, bytes]:
     pictures = {}
     for name, draw in drawings.items():
         if draw is not None:
-            with _fixed_style():
+            with fixed_style(_STYLE):
                 pictures[name] = _svg(draw(analysis))
     return pictures
 
@@ -163,21 +142,6 @@ def _shorten(text: str, characters: int) -> str:
     return plain if len(plain) <= characters else f"{plain[: characters - 1]}…"
 
 
-@contextmanager
-def _fixed_style() -> Iterator[None]:
-    # Here and not above: drawing takes a second to import, tables must not.
-    import matplotlib as mpl
-    import seaborn as sns
-
-    with mpl.rc_context(), warnings.catch_warnings():
-        # Names are free text: a letter that the font lacks becomes a box, which is no fault.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        mpl.rcdefaults()  # not the user's settings
-        style: Any = {**sns.axes_style("whitegrid"), **_STYLE}
-        mpl.rcParams.update(style)
-        yield
-
-
 def _new_axes(width: float, height: float) -> "tuple[Figure, Axes]":
     # A bare figure instead of pyplot keeps no global state and needs no display.
     from matplotlib.figure import Figure
@@ -189,9 +153,7 @@ def _new_axes(width: float, height: float) -> "tuple[Figure, Axes]":
 
 
 def _svg(figure: "Figure") -> bytes:
-    picture = io.BytesIO()
-    figure.savefig(picture, format="svg", metadata={"Date": None, "Creator": None})
-    return picture.getvalue().replace(b"<svg ", f"{SVG_MARK}\n<svg ".encode(), 1)
+    return picture_bytes(figure, "svg").replace(b"<svg ", f"{SVG_MARK}\n<svg ".encode(), 1)
 
 
 def _styles(rows: Sequence[RowAnalysis]) -> list[_Style]:

@@ -1,1 +1,72 @@
-"""Studies of trained policies that go beyond returns."""
+"""Studies: questions that several runs answer, with what is measured on them.
+
+```python
+from gmc_bench import studies
+
+result = studies.run("siblings", "recmorph", protocol="smoke", seeds=(1, 2), out="studies/a")
+print(result.tables["table"].to_text())
+```
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gmc_bench.experiments.events import Listener
+    from gmc_bench.studies.study_run import StudyResult
+
+_OPTIONS = ("against", "body", "heading", "friction_rule", "robot_source")
+
+
+def run(
+    study: str,
+    *methods: str,
+    tasks: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    out: Path | str | None = None,
+    on_event: "Listener | None" = None,
+    **fields: Any,
+) -> "StudyResult":
+    """Run all experiments of a study, measure, and write tables and pictures.
+
+    Args:
+        study: id, see `gmc_bench.studies.catalogue`; `scaling`, which trains nothing, is
+            `gmc_bench.studies.scaling_study.run`.
+        *methods: registered ids, or where to find them; by default the study's.
+        tasks: by default the study's.
+        seeds: by default the protocol's.
+        out: the folder; by default a new one under `studies/`.
+        on_event: is told what happens, see `gmc_bench.experiments.events`.
+        **fields: of `ExperimentSpec`, for all runs; and options of the study, see `Request.make`.
+
+    Raises:
+        GmcBenchError: an option does not fit, nothing can be run, or a policy not be measured.
+    """
+    from gmc_bench.experiments.spec import ExperimentSpec
+    from gmc_bench.studies.request import Request
+    from gmc_bench.studies.study_run import StudyRun
+
+    request = Request.make(
+        study, methods, **{name: fields.pop(name) for name in _OPTIONS if name in fields}
+    )
+    shared = {"method": request.methods[0], "suite": request.study.suite}
+    base = ExperimentSpec.from_dict({**shared, **fields})
+    planned = StudyRun.plan(request, base, tasks=tasks, seeds=seeds, out=out)
+    if on_event is not None:
+        planned.subscribe(on_event)
+    return planned.run()
+
+
+def resume(path: Path | str, *, on_event: "Listener | None" = None) -> "StudyResult":
+    """Continue the study of a folder: what is finished or measured is kept.
+
+    Raises:
+        GmcBenchError: it is not the folder of a study, or the study cannot go on.
+    """
+    from gmc_bench.studies.study_run import StudyRun
+
+    study = StudyRun.open(path)
+    if on_event is not None:
+        study.subscribe(on_event)
+    return study.resume()

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gmc_bench.leaderboard.figures import COLOURS
 from gmc_bench.leaderboard.learning_curve import common_curves, mean_curve
+from gmc_bench.records.drawing import COLOURS
 from gmc_bench.robots.friction import FRICTION_PAIRS
 from gmc_bench.studies import outcome as read
 from gmc_bench.studies.friction_table import METRICS, friction_number

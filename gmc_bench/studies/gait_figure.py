@@ -1,15 +1,13 @@
 """Gaits side by side: which limbs touch the ground, and the phases and angles of the joints."""
 
-import io
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.leaderboard.figures import COLOURS
+from gmc_bench.records.drawing import COLOURS, fixed_style, picture_bytes
 from gmc_bench.records.store import write_atomic
 from gmc_bench.studies.gait import SETTLING, Gait, GaitMetrics, gait_metrics
 
@@ -20,16 +18,7 @@ if TYPE_CHECKING:
 SHOWN = 3.0
 """s of an episode that a picture shows."""
 
-_STYLE: dict[str, Any] = {
-    "axes.titlesize": 10,
-    "axes.labelsize": 9,
-    "figure.dpi": 100,
-    "font.family": "DejaVu Sans",  # the font that matplotlib brings along
-    "font.size": 8,
-    "grid.color": "#E4E4E4",
-    "grid.linewidth": 0.8,
-    "text.parse_math": False,  # a `$` in a name is not mathematics
-}
+_STYLE = {"axes.titlesize": 10, "axes.labelsize": 9, "font.size": 8}
 _INK = "#333333"
 _FAINT = "#BBBBBB"
 _MAX_LINES = 6  # angles that are drawn in colour, of the joints that move most
@@ -63,23 +52,8 @@ def plot_gait(
     """
     if not gaits:
         raise ConfigError("a picture of gaits was asked for without a gait; give at least one")
-    with _fixed_style():
-        figure = _draw(gaits, start, start + seconds)
-        picture = io.BytesIO()
-        figure.savefig(picture, format="png", dpi=130, metadata={"Software": None})
-    write_atomic(path, picture.getvalue())
-
-
-@contextmanager
-def _fixed_style() -> Iterator[None]:
-    import matplotlib as mpl  # here and not above: it takes a second
-    import seaborn as sns
-
-    with mpl.rc_context():
-        mpl.rcdefaults()  # not the user's settings
-        style: Any = {**sns.axes_style("whitegrid"), **_STYLE}
-        mpl.rcParams.update(style)
-        yield
+    with fixed_style(_STYLE):
+        write_atomic(path, picture_bytes(_draw(gaits, start, start + seconds), dpi=130))
 
 
 def _draw(gaits: Sequence[tuple[str, Gait]], start: float, stop: float) -> "Figure":

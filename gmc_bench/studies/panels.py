@@ -1,8 +1,9 @@
 """Panels side by side in one PNG file; the same drawing always gives the same bytes."""
 
-import io
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+from gmc_bench.records.drawing import fixed_style, picture_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -10,14 +11,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_DOTS_PER_INCH = 100
-_STYLE: Any = {
-    "font.family": "DejaVu Sans",  # the font that matplotlib brings along
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "grid.color": "#E4E4E4",
-    "text.parse_math": False,
-}
+_STYLE = {"axes.titlesize": 10}
 
 
 def draw_panels(
@@ -42,21 +36,17 @@ def draw_panels(
     Returns:
         A PNG file.
     """
-    import seaborn as sns
-    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     columns = min(len(items), columns)
     rows = -(-len(items) // columns)
-    with sns.axes_style("whitegrid"), rc_context(_STYLE):
+    with fixed_style(_STYLE):
         size = (inches[0] * columns + margin, inches[1] * rows)
-        figure = Figure(figsize=size, dpi=_DOTS_PER_INCH, layout="constrained")
+        figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(rows, columns, squeeze=False).flatten()
         for axes, item in zip(panels, items, strict=False):
             draw(axes, item)
         for axes in panels[len(items) :]:
             axes.set_visible(False)
         finish(figure)
-        picture = io.BytesIO()
-        figure.savefig(picture, format="png", metadata={"Software": None})
-    return picture.getvalue()
+        return picture_bytes(figure)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gmc_bench.leaderboard.figures import COLOURS, DASHES
+from gmc_bench.records.drawing import COLOURS, DASHES
 from gmc_bench.studies.panels import draw_panels
 from gmc_bench.studies.scaling import QUANTITIES, Axis, Measurements, Quantity
 

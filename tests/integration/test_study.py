@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from gmc_bench import studies
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.records.store import read_record, read_sealed, record_digest
 from gmc_bench.studies.catalogue import STUDIES
 
@@ -82,6 +84,32 @@ def test_attributes_removes_twenty_features(here, tmp_path):
     assert [row["Task"] for row in rows] == ["unimal-ft-v1"] * 2 + ["unimal-incline-v1"] * 2
     sizes = [int(row["Parameters"].replace(",", "")) for row in rows]
     assert sizes[0] - sizes[1] == 2 * 20 * 64  # embeddings of actor and critic, width 64
+
+
+def test_a_study_from_python_is_that_of_the_command_line(here, tmp_path, capfd):
+    words = ("study", "siblings", "--method", "recmorph", *TINY)
+    here(*words, "--out", tmp_path / "words")
+    capfd.readouterr()
+    settings = {
+        "num_envs": 4, "rollout_length": 32, "env_steps": 256, "ppo": {"batch_size": 64},
+    }  # fmt: skip
+    rules = {"protocol": "smoke", "bodies": "tiny", "threads": 1, "settings": settings}
+    told = []
+    result = studies.run(
+        "siblings", "recmorph", **rules, checkpoint_interval=0.0, out=tmp_path / "python",
+        on_event=told.append,
+    )  # fmt: skip
+    assert capfd.readouterr() == ("", "")
+    for name in ("table.csv", "table.md", "figure.png"):
+        pair = [(tmp_path / folder / name).read_bytes() for folder in ("words", "python")]
+        assert pair[0] == pair[1]
+    assert [row[1] for row in result.tables["table"].rows] == ["C / 1", "P / 1"]
+    measured = [event for event in told if getattr(event, "what", "").startswith("sibling orders")]
+    assert measured[-1].done == measured[-1].total
+    assert studies.resume(tmp_path / "python").tables == result.tables
+    for name, value in (("seed", 3), ("preset", "lite"), ("settings", {"model.width": 8})):
+        with pytest.raises(ConfigError, match="a study decides '--"):
+            studies.run("siblings", **{**rules, name: value})
 
 
 def test_representation_probes_before_and_after(here, tmp_path):
