@@ -2,14 +2,12 @@
 
 import argparse
 import dataclasses
-import os
-import shutil
-import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
 
 from gmc_bench.cli.output import note, say, say_json
 from gmc_bench.cli.parser import add_verb
+from gmc_bench.conformance.backends import BACKENDS, choose_backend
 from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.core.table import aligned
 
@@ -22,7 +20,6 @@ EXAMPLES = (
     "gmc-bench check-method examples/my_method.py:SPEC --backend none --json",
 )
 
-BACKENDS = ("inductor", "aot_eager", "none")
 SHOWN = {True: "yes", False: "NO", None: "-"}
 """What the table says of a check that passed, failed or was skipped."""
 DETAIL_WIDTH = 84
@@ -57,7 +54,9 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
     method = load_method(parsed.method)
     presets = _presets(method, parsed.preset)  # first, because loading the rest takes seconds
-    backend = _backend(parsed.backend)
+    backend, why = choose_backend(parsed.backend)
+    if why:
+        note(why)
     import torch
 
     from gmc_bench.conformance.check_method import check_method
@@ -72,7 +71,18 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
             _show(results[label])
     failed = [(label, r) for label, found in results.items() for r in found if r.passed is False]
     if parsed.json:
-        say_json(_document(method, backend, results))
+        say_json(
+            {
+                "method": method.id,
+                "version": method.version,
+                "backend": backend,
+                "passed": not failed,
+                "presets": {
+                    label: [dataclasses.asdict(result) for result in found]
+                    for label, found in results.items()
+                },
+            }
+        )
     if failed:
         label, first = failed[0]
         note(f"gmc-bench: {method.id} ({label}) fails {first.name!r}: {first.detail}")
@@ -86,29 +96,6 @@ def _presets(method: "MethodSpec", wanted: str | None) -> list[str | None]:
         hint = did_you_mean(wanted, method.presets)
         raise ConfigError(f"method {method.id!r} has no preset {wanted!r}{hint}")
     return [wanted]
-
-
-def _backend(wanted: str | None) -> str:
-    """Return how to compile; in full by default, where that is possible.
-
-    Raises:
-        ConfigError: full compilation is asked for where there is no C++ compiler.
-    """
-    if wanted in ("aot_eager", "none"):
-        return wanted
-    # This is where torch looks for one.
-    compiler = os.environ.get("CXX") or {"darwin": "clang++", "win32": "cl"}.get(
-        sys.platform, "g++"
-    )
-    if shutil.which(compiler) is not None:
-        return "inductor"
-    if wanted is None:
-        note(f"no C++ compiler {compiler!r} found: compiling with aot_eager, which needs none")
-        return "aot_eager"
-    raise ConfigError(
-        f"--backend inductor needs a C++ compiler, but {compiler!r} was not found; install it, "
-        f"name another one in the variable CXX, or use --backend aot_eager"
-    )
 
 
 def _show(results: "list[CheckResult]") -> None:
@@ -129,18 +116,3 @@ def _show(results: "list[CheckResult]") -> None:
         if result.passed is False:
             say(f"{result.name}: {result.detail}")
             say()
-
-
-def _document(
-    method: "MethodSpec", backend: str, results: "dict[str, list[CheckResult]]"
-) -> dict[str, Any]:
-    return {
-        "method": method.id,
-        "version": method.version,
-        "backend": backend,
-        "passed": all(r.passed is not False for found in results.values() for r in found),
-        "presets": {
-            label: [dataclasses.asdict(result) for result in found]
-            for label, found in results.items()
-        },
-    }

@@ -1,14 +1,13 @@
 """`gmc-bench leaderboard`: from runs to records, tables and a site that others can check."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from gmc_bench.cli.output import note, say
 from gmc_bench.cli.parser import Parser, add_verb
 from gmc_bench.core.errors import ConfigError, GmcBenchError
-from gmc_bench.core.table import number
 
 EXAMPLES = (
     "gmc-bench leaderboard build",
@@ -156,89 +155,46 @@ def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     parsed.parser.reject_unknown(unknown)
     if (parsed.record is None) != parsed.all:
         raise ConfigError("give either one RECORD or --all")
-    from gmc_bench.leaderboard import submission
-    from gmc_bench.leaderboard.board import Board, read_board
-    from gmc_bench.records.store import StoredRecord, read_stored_record
+    from gmc_bench.leaderboard.board import read_board
+    from gmc_bench.leaderboard.submission import open_run
+    from gmc_bench.records.store import read_stored_record
 
-    board: Board | None = None
-    if parsed.records.is_dir():
-        board = read_board(parsed.records)
-    chosen: Sequence[StoredRecord]
-    folders = list(parsed.runs)
-    if parsed.record is None:
-        if board is None or not board.records:
-            raise ConfigError(
-                f"{parsed.records} holds no records; give another folder with --records"
-            )
-        chosen = board.records
-        folders.append(parsed.records)  # of a folder of runs, it is where the weights are
-    elif parsed.record.is_dir():
-        chosen = [submission.open_run(parsed.record)]
-        folders.insert(0, parsed.record)
+    board = read_board(parsed.records) if parsed.records.is_dir() else None
+    one: Path | None = parsed.record
+    if one is not None:
+        chosen = [open_run(one) if one.is_dir() else read_stored_record(one)]
+    elif board is None or not board.records:
+        raise ConfigError(f"{parsed.records} holds no records; give another folder with --records")
     else:
-        chosen = [read_stored_record(parsed.record)]
-        folders.insert(0, parsed.record.parent)
+        chosen = list(board.records)
     failed = 0
     for stored in chosen:
         try:
-            failed += not _verify_one(stored, folders, parsed, board)
+            failed += not _verify_one(stored, parsed, board)
         except GmcBenchError as error:
-            if parsed.record is not None:
+            if one is not None:
                 raise
             failed += 1  # the other records can be verified all the same
             say(f"not verified  {stored.path}: {error}")
     return 1 if failed else 0
 
 
-def _verify_one(
-    stored: Any, folders: Sequence[Path], parsed: argparse.Namespace, board: Any
-) -> bool:
+def _verify_one(stored: Any, parsed: argparse.Namespace, board: Any) -> bool:
     from gmc_bench.cli.display import Display
-    from gmc_bench.core.errors import CheckpointError
-    from gmc_bench.leaderboard import submission
     from gmc_bench.leaderboard.board import add_verification
-    from gmc_bench.leaderboard.rerun import find_policy, verify
+    from gmc_bench.leaderboard.rerun import find_weights, verify
 
-    policy = parsed.record / submission.POLICY if parsed.record is not None else None
-    # What is swapped inside a run folder must be noticed, even if a copy lies somewhere else.
-    if policy is None or not policy.is_file():
-        policy = find_policy(stored.record, folders)
-    if policy is None:
-        raise CheckpointError(
-            f"no {submission.POLICY} with the weights {str(stored.record.weights_digest)[:12]} of "
-            f"{stored.path} is below {', '.join(map(str, folders))}; give the run's folder with "
-            f"--runs"
-        )
+    folders = list(parsed.runs)
+    if parsed.record is None:
+        folders.append(parsed.records)  # of a folder of runs, it is where the weights are
+    policy = find_weights(stored, folders, parsed.record)
     with Display() as display:
         found = verify(stored, policy, ranked_only=parsed.ranked_only, on_progress=display)
-    count = sum(part.episodes for part in found.parts)
-    if found.passed:
-        how = "equal" if found.comparison == "exact" else "equal within chance (another machine)"
-        say(f"verified  {stored.path}: {count} episodes {how}")
-    else:
-        say(f"FAILED  {stored.path}: {_failure(found)}")
+    say(f"{'verified' if found.passed else 'FAILED'}  {stored.path}: {found.outcome}")
     listed = board is not None and board.length  # a folder of runs has no ledger to write to
     if listed and any(item.digest == stored.digest for item in board.records):
-        path = add_verification(parsed.records, found)
-        note(f"wrote {path}")
+        note(f"wrote {add_verification(parsed.records, found)}")
     return bool(found.passed)
-
-
-def _failure(found: Any) -> str:
-    part = next(part for part in found.parts if not part.passed)
-    count = f"{part.differing} of {part.episodes} episodes of {part.split}, {part.mode} differ"
-    if part.margin is not None:
-        count = (
-            f"mean return of {part.split}, {part.mode} is {number(part.mean_difference)} off, more "
-            f"than chance allows ({number(part.margin)})"
-        )
-    first = found.first_difference
-    return (
-        f"{count}; the first is episode {first.episode} of {first.split} body {first.body!r}, "
-        f"{first.mode}: recorded return {first.recorded.episode_return!r} after "
-        f"{first.recorded.length} steps ({first.recorded.ended}), found "
-        f"{first.found.episode_return!r} after {first.found.length} ({first.found.ended})"
-    )
 
 
 def _schema(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:

@@ -2,13 +2,11 @@
 
 import argparse
 import textwrap
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 from gmc_bench.cli.output import say, say_json
 from gmc_bench.cli.parser import add_verb
-from gmc_bench.core.errors import PluginError, UnknownNameError, did_you_mean
+from gmc_bench.core.errors import UnknownNameError, did_you_mean
 from gmc_bench.core.table import aligned, number
 
 EXAMPLES = (
@@ -26,12 +24,19 @@ CLAIMS = {
     "per_body": "per body",
 }
 """Capabilities in short."""
+_COLUMNS = {
+    "methods": (),
+    "suites": ("id", "tasks", "protocols", "title"),
+    "tasks": ("id", "horizon", "rewards", "terminations", "metrics", "title"),
+    "morphologies": ("id", "status", "hint"),
+}
+Rows = list[dict[str, Any]]
 
 
 def add_parser(verbs: Any) -> None:
     """Add the verb."""
     parser = add_verb(verbs, "list", "List methods, suites, tasks or morphologies.", EXAMPLES)
-    parser.add_argument("what", choices=tuple(_LISTS))
+    parser.add_argument("what", choices=tuple(_COLUMNS))
     text = "only these; of methods with all presets and deviations"
     parser.add_argument("names", metavar="NAME", nargs="*", help=text)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
@@ -41,7 +46,9 @@ def add_parser(verbs: Any) -> None:
 def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     """Run the verb."""
     parsed.parser.reject_unknown(unknown)
-    rows, columns = _LISTS[parsed.what]()
+    from gmc_bench.experiments.catalogue import describe
+
+    rows, columns = describe(parsed.what), _COLUMNS[parsed.what]
     if parsed.names:
         rows = _chosen(rows, parsed.names, parsed.what)
     if parsed.json:
@@ -59,7 +66,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     return 0
 
 
-def _chosen(rows: "Rows", names: list[str], what: str) -> "Rows":
+def _chosen(rows: Rows, names: list[str], what: str) -> Rows:
     known = {row["id"]: row for row in rows}
     for name in names:
         if name not in known:
@@ -86,48 +93,6 @@ def _cell(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(str(item) for item in value)
     return "" if value is None else str(value)
-
-
-Rows = list[dict[str, Any]]
-
-
-def _methods() -> tuple[Rows, tuple[str, ...]]:
-    from gmc_bench.methods import METHODS
-
-    rows: Rows = []
-    for name, spec in METHODS.items():
-        if isinstance(spec, PluginError):
-            rows.append({"id": name, "title": f"broken: {spec}", "error": str(spec)})
-            continue
-        rows.append(
-            {
-                "id": spec.id,
-                "version": spec.version,
-                "title": spec.title,
-                "paper": spec.paper,
-                "reference_code": spec.reference_code,
-                "licence": spec.licence,
-                "presets": {name: _plain(changes) for name, changes in spec.presets.items()},
-                "parameters": dict(spec.parameters),
-                "training": _plain(spec.training),
-                "env_steps_per_body": spec.env_steps_per_body,
-                "deviations": list(spec.deviations),
-                "capabilities": asdict(spec.capabilities),
-                "preset_capabilities": {
-                    name: asdict(claims) for name, claims in spec.preset_capabilities.items()
-                },
-            }
-        )
-    return rows, ()
-
-
-def _plain(value: Any) -> Any:
-    """Return settings as JSON can hold them; what it cannot hold as text."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value if value is None or isinstance(value, (str, int, float)) else str(value)
 
 
 def _show_methods(rows: Rows) -> None:
@@ -194,58 +159,6 @@ def _sources(row: dict[str, Any]) -> list[str]:
     return [row["paper"] or row["title"], f"code: {row['reference_code'] or 'none published'}"]
 
 
-def _suites() -> tuple[Rows, tuple[str, ...]]:
-    from gmc_bench.suites import SUITES
-
-    rows: Rows = []
-    for name, suite in SUITES.items():
-        if isinstance(suite, PluginError):
-            rows.append({"id": name, "title": f"broken: {suite}", "error": str(suite)})
-            continue
-        rows.append(
-            {
-                "id": suite.id,
-                "title": suite.title,
-                "description": suite.description,
-                "tasks": list(suite.tasks),
-                "protocols": {name: p.env_steps for name, p in suite.protocols.items()},
-                "default_protocol": suite.default_protocol,
-                "default_morphologies": list(suite.default_morphologies),
-            }
-        )
-    return rows, ("id", "tasks", "protocols", "title")
-
-
-def _tasks() -> tuple[Rows, tuple[str, ...]]:
-    from gmc_bench.tasks import TASKS
-
-    rows: Rows = []
-    for name, task in TASKS.items():
-        if isinstance(task, PluginError):
-            rows.append({"id": name, "title": f"broken: {task}", "error": str(task)})
-            continue
-        rows.append(
-            {
-                "id": task.id,
-                "title": task.title,
-                "description": task.description,
-                "rewards": task.reward_weights,
-                "terminations": list(task.termination_names),
-                "metrics": {term.name: term.unit for term in task.metrics},
-                "horizon": task.horizon,
-                "source": task.source,
-            }
-        )
-    return rows, ("id", "horizon", "rewards", "terminations", "metrics", "title")
-
-
-def _morphologies() -> tuple[Rows, tuple[str, ...]]:
-    from gmc_bench.bodies.sets import list_sets
-
-    rows = [{"id": item.id, "status": item.status, "hint": item.hint} for item in list_sets()]
-    return rows, ("id", "status", "hint")
-
-
 def _show_variations() -> None:
     """Print how the variants of a set are named."""
     from gmc_bench.bodies.variations import VARIATIONS, VERSION
@@ -254,11 +167,3 @@ def _show_variations() -> None:
     say("Variants of the train bodies of any set, to evaluate a trained run on, are named")
     names = ", ".join(f"SET+{name}-v{VERSION}" for name in VARIATIONS)
     say(_wrapped(f"{names}.", ""))
-
-
-_LISTS: dict[str, Callable[[], tuple[Rows, tuple[str, ...]]]] = {
-    "methods": _methods,
-    "suites": _suites,
-    "tasks": _tasks,
-    "morphologies": _morphologies,
-}

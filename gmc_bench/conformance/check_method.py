@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import torch
 
+from gmc_bench.conformance.backends import BACKENDS
 from gmc_bench.conformance.method_checks import CHECKS
 from gmc_bench.conformance.method_execution import CheckSkippedError
 from gmc_bench.conformance.method_subject import CheckFailedError, make_subject
@@ -16,8 +17,6 @@ from gmc_bench.methods.spec import MethodSpec, require_description
 
 T = TypeVar("T")
 
-BACKENDS = ("inductor", "aot_eager", "none")
-"""Ways to compile: fully, traced only (some seconds per network), not at all."""
 DESCRIPTION = "description"
 """Name of the check of what the method says about itself, which needs no network."""
 

@@ -1,10 +1,14 @@
 """Catalogue of what there is to run, and environments by name."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from gmc_bench.methods import METHODS
-from gmc_bench.suites import SUITES
-from gmc_bench.tasks import TASKS
+from gmc_bench.core.errors import PluginError
+from gmc_bench.core.registry import Registry
+from gmc_bench.methods import METHODS, MethodSpec
+from gmc_bench.suites import SUITES, Suite
+from gmc_bench.tasks import TASKS, TaskBase
 
 if TYPE_CHECKING:
     from gmc_bench.envs.morphology_env import MorphologyEnv
@@ -31,6 +35,77 @@ def list_bodies() -> list[str]:
     from gmc_bench.bodies.sets import list_sets  # loads the engine
 
     return [item.id for item in list_sets() if item.status not in ("not imported", "broken")]
+
+
+def describe(what: str) -> list[dict[str, Any]]:
+    """Return everything that is registered of a kind, as plain values by field.
+
+    Args:
+        what: `methods`, `suites`, `tasks` or `morphologies`. What is registered and broken has the
+            fields `id`, `title` and `error`.
+    """
+    if what == "morphologies":
+        from gmc_bench.bodies.sets import list_sets
+
+        return [asdict(item) for item in list_sets()]
+    registry, fields = _KINDS[what]
+    return [
+        {"id": name, "title": f"broken: {item}", "error": str(item)}
+        if isinstance(item, PluginError)
+        else fields(item)
+        for name, item in registry.items()
+    ]
+
+
+def _of_method(spec: MethodSpec) -> dict[str, Any]:
+    names = (
+        "id", "version", "title", "paper", "reference_code", "licence", "presets", "parameters",
+        "training", "env_steps_per_body", "deviations", "capabilities", "preset_capabilities",
+    )  # fmt: skip
+    return {name: _plain(getattr(spec, name)) for name in names}
+
+
+def _of_suite(suite: Suite) -> dict[str, Any]:
+    return {
+        "id": suite.id,
+        "title": suite.title,
+        "description": suite.description,
+        "tasks": list(suite.tasks),
+        "protocols": {name: p.env_steps for name, p in suite.protocols.items()},
+        "default_protocol": suite.default_protocol,
+        "default_morphologies": list(suite.default_morphologies),
+    }
+
+
+def _of_task(task: TaskBase) -> dict[str, Any]:
+    return {
+        "id": task.id,
+        "title": task.title,
+        "description": task.description,
+        "rewards": task.reward_weights,
+        "terminations": list(task.termination_names),
+        "metrics": {term.name: term.unit for term in task.metrics},
+        "horizon": task.horizon,
+        "source": task.source,
+    }
+
+
+_KINDS: dict[str, tuple[Registry[Any], Callable[[Any], dict[str, Any]]]] = {
+    "methods": (METHODS, _of_method),
+    "suites": (SUITES, _of_suite),
+    "tasks": (TASKS, _of_task),
+}
+
+
+def _plain(value: Any) -> Any:
+    """Return settings as JSON can hold them; what it cannot hold as text."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value if value is None or isinstance(value, (str, int, float)) else str(value)
 
 
 def make_env(

@@ -16,25 +16,41 @@ from gmc_bench.leaderboard.board import ranked_part
 from gmc_bench.leaderboard.submission import POLICY
 from gmc_bench.leaderboard.verification import compare, comparison_for
 from gmc_bench.records.environment import collect_hardware, collect_versions
-from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import StoredRecord
 from gmc_bench.records.verification import Verification
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import protocol_digest
-from gmc_bench.training.run_config import RunConfig, run_config_of
+from gmc_bench.training.run_config import run_config_of
 
 
-def find_policy(record: RunRecord, folders: Sequence[Path]) -> Path | None:
-    """Return the policy file with a record's weights below some folders, or `None`."""
+def find_weights(stored: StoredRecord, folders: Sequence[Path], given: Path | None = None) -> Path:
+    """Return the policy file with a record's weights.
+
+    Args:
+        stored: the record.
+        folders: where to look.
+        given: the run folder or file that was named, if one was; the weights in a run folder count
+            whatever they are, so that what was swapped inside it is noticed.
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    if given is not None and (given / POLICY).is_file():
+        return given / POLICY
+    if given is not None:
+        folders = [given if given.is_dir() else given.parent, *folders]
     for path in _policies(folders):
         try:
             state = path.stat()
             digest = _digest(path, state.st_mtime_ns, state.st_size)
         except OSError:  # a folder of that name, or a file of somebody else
             continue
-        if digest == record.weights_digest:
+        if digest == stored.record.weights_digest:
             return path
-    return None
+    raise CheckpointError(
+        f"no {POLICY} with the weights {str(stored.record.weights_digest)[:12]} of {stored.path} "
+        f"is below {', '.join(map(str, folders))}; give the run's folder with --runs"
+    )
 
 
 @cache
@@ -47,15 +63,6 @@ def _policies(folders: Sequence[Path]) -> Iterator[Path]:
     for folder in folders:
         if folder.is_dir():
             yield from sorted(folder.rglob(POLICY))
-
-
-def config_of(record: RunRecord) -> RunConfig:
-    """Return the settings a record was made with, on as many threads if this machine has them."""
-    threads = plan.threads_here(record.hardware.threads)
-    return run_config_of(
-        {**record.config, "seed": record.seed, "threads": threads, "device": "cpu"},
-        "the record's config",
-    )
 
 
 def _require_agreement(stored: StoredRecord, session: sessions.Session) -> None:
@@ -142,7 +149,9 @@ def verify(
             f"{policy} has the digest {digest[:12]}, but {stored.path} was made with the weights "
             f"{str(record.weights_digest)[:12]}; restore the file"
         )
-    session = sessions.open_session(config_of(record))
+    threads = plan.threads_here(record.hardware.threads)
+    config = {**record.config, "seed": record.seed, "threads": threads, "device": "cpu"}
+    session = sessions.open_session(run_config_of(config, "the record's config"))
     _require_agreement(stored, session)
     trained = sessions.load_policy(session, data, policy)
     if trained.model.num_parameters() != record.parameters:

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field, ValidationError, model_validator
 
 from gmc_bench.core.errors import RecordError
+from gmc_bench.core.table import number
 from gmc_bench.records.parts import (
     Amount,
     Count,
@@ -88,6 +89,29 @@ class Verification(RecordPart):
         if (self.first_difference is not None) != any(part.differing for part in self.parts):
             raise ValueError("first_difference must be given exactly when an episode differs")
         return self
+
+    @property
+    def outcome(self) -> str:
+        """What came out, as the end of a sentence."""
+        failed = next((part for part in self.parts if not part.passed), None)
+        first = self.first_difference
+        if failed is None:
+            how = "equal" if self.comparison == "exact" else "equal within chance (another machine)"
+            return f"{sum(part.episodes for part in self.parts)} episodes {how}"
+        part = f"{failed.split}, {failed.mode}"
+        count = f"{failed.differing} of {failed.episodes} episodes of {part} differ"
+        if failed.margin is not None:
+            count = (
+                f"mean return of {part} is {number(failed.mean_difference)} off, more than chance "
+                f"allows ({number(failed.margin)})"
+            )
+        assert first is not None
+        return (
+            f"{count}; the first is episode {first.episode} of {first.split} body {first.body!r}, "
+            f"{first.mode}: recorded return {first.recorded.episode_return!r} after "
+            f"{first.recorded.length} steps ({first.recorded.ended}), found "
+            f"{first.found.episode_return!r} after {first.found.length} ({first.found.ended})"
+        )
 
 
 def verification_bytes(verification: Verification) -> bytes:

@@ -4,9 +4,6 @@ import json
 
 import pytest
 
-from gmc_bench.cli.check_method import BACKENDS
-from gmc_bench.conformance import check_method as kit
-
 METHODS = """
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.methods.config import NetworkConfig
@@ -136,7 +133,3 @@ def test_without_a_compiler_full_compilation_is_refused(gmc):
         "gmc-bench: --backend inductor needs a C++ compiler, but '/nowhere/g++' was not found; "
         "install it, name another one in the variable CXX, or use --backend aot_eager\n"
     )
-
-
-def test_backends_are_those_of_the_kit():
-    assert BACKENDS == kit.BACKENDS
