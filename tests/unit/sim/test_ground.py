@@ -9,7 +9,7 @@ from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.sim.batch import BatchSimulator, available_threads
 from gmc_bench.sim.model import compile_models
-from gmc_bench.sim.terrain import SURFACE, box
+from gmc_bench.sim.terrain import box
 from gmc_bench.tasks import unimal_obstacles, unimal_vt
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import build_table
@@ -155,43 +155,6 @@ def patch_of(model, geom):
     first = model.hfield_adr[field]
     data = model.hfield_data[first : first + shape[0] * shape[1]].reshape(shape)
     return data * model.hfield_size[field, 2]
-
-
-def kind_of(heights):
-    """Tell rugged ground, steps and slopes apart by their shape."""
-    if np.ptp(heights, axis=0).any():
-        return "rugged"  # only its strips differ from side to side
-    return "steps" if len(np.unique(heights[0])) <= 4 else "slope"
-
-
-def test_kinds_and_measures_of_patches_are_drawn_evenly():
-    terrain = unimal_vt.TERRAIN
-    models = compile_models(BODIES[:1], unimal_vt.TASK.scene)
-    batch = BatchSimulator(models, 1, build_table(models, TokenSpec(5)).layout, 1)
-    batch.assign(np.zeros(1, np.int64), np.zeros(1, np.int64))
-    batch.seed(0)
-    found = {"slope": [], "steps": [], "rugged": []}
-    for _ in range(240):
-        batch.reset(np.zeros(1, np.int64), 0.005, np.zeros((1, 5, 17), np.float32))
-        model = batch.model(0)
-        for geom in range(model.body_geomnum[0]):
-            if model.geom_contype[geom] and model.geom(geom).name.startswith("patch"):
-                heights = patch_of(model, geom)
-                found[kind_of(heights)].append((heights.shape[1] / 20, float(heights.max())))
-    total = sum(map(len, found.values()))
-    assert total > 800
-    for kind, drawn in found.items():
-        # The last piece is dropped where it does not fit: long ones are a little rarer.
-        assert len(drawn) / total == pytest.approx(1 / 3, abs=0.07), kind
-        halves, counts = np.unique([half for half, _ in drawn], return_counts=True)
-        assert tuple(halves) == getattr(terrain, {"slope": "slopes"}.get(kind, kind))
-        assert counts.min() / counts.max() > 0.6, kind
-    tops = np.round([height - SURFACE for _, height in found["slope"]], 2)
-    heights, counts = np.unique(tops, return_counts=True)
-    assert tuple(heights) == terrain.slope_heights
-    assert counts.min() / counts.max() > 0.3
-    steps = {round(height - SURFACE, 6) for _, height in found["steps"]}
-    assert steps == {max(terrain.step_profile)}
 
 
 def test_cells_hold_the_heights_of_the_model(make_batch):
