@@ -12,7 +12,7 @@ from gmc_bench.nn.norm import NormLinear, RMSNorm
 from gmc_bench.nn.packing import Packing, make_packing
 from gmc_bench.nn.per_body import PerBody, fixed_weights
 from gmc_bench.nn.recurrence import BidirectionalRNN
-from gmc_bench.nn.tap import Tap, limb_rows, read_representations, watch_representations
+from gmc_bench.nn.tap import Tap, limb_rows, watch_representations
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 
 __all__ = [
@@ -39,7 +39,6 @@ __all__ = [
     "limb_rows",
     "make_packing",
     "plan_groups",
-    "read_representations",
     "take_rows",
     "watch_representations",
 ]

@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from gmc_bench.core.errors import ConfigError, PluginError
-from gmc_bench.nn.history import History
 from gmc_bench.nn.tokens import TokenBatch
 
 BEFORE = "before_communication"
@@ -111,25 +110,6 @@ def watch_representations(
     finally:
         for handle in handles:
             handle.remove()
-
-
-def read_representations(
-    network: nn.Module, tokens: TokenBatch, history: History | None = None
-) -> Representations:
-    """Run a network once, and return what it made of every limb on the way.
-
-    Args:
-        network: actor or critic of a method with taps.
-        tokens: what it is given.
-        history: what it remembers, where it has a memory.
-
-    Raises:
-        ConfigError: the network has no taps.
-        PluginError: see `watch_representations`.
-    """
-    with watch_representations(network) as latest:
-        network(*((tokens,) if history is None else (tokens, history)))
-        return latest(tokens)
 
 
 def _taps(network: nn.Module) -> dict[str, nn.Module]:

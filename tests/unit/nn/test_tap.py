@@ -12,7 +12,7 @@ from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.core.errors import ConfigError, PluginError
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
-from gmc_bench.nn import Tap, TokenEmbedding, limb_rows, read_representations, watch_representations
+from gmc_bench.nn import Tap, TokenEmbedding, limb_rows, watch_representations
 from gmc_bench.tokens import TokenSpec
 
 SPEC = TokenSpec(6)
@@ -21,6 +21,12 @@ SPEC = TokenSpec(6)
 @pytest.fixture(name="tokens")
 def _tokens():
     return random_tokens(np.random.default_rng(0), SPEC, (6, 3, 4), 5)
+
+
+def read_representations(network, tokens, *history):
+    with watch_representations(network) as latest:
+        network(tokens, *history)
+        return latest(tokens)
 
 
 def policy(name):

@@ -7,9 +7,10 @@ import pytest
 
 from gmc_bench.core.errors import ConfigError, MorphologyError
 from gmc_bench.robots import GO1, GO2, ROBOTS
-from gmc_bench.robots.menagerie import ENTRIES, compare_models, compare_with_menagerie
+from gmc_bench.robots.menagerie import ENTRIES
 from gmc_bench.robots.mjcf import build_mjcf
 from gmc_bench.robots.model import compile_robot
+from tests.support.menagerie import compare_models, compare_with_menagerie
 
 
 def test_every_robot_has_an_entry():

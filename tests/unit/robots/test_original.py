@@ -9,12 +9,13 @@ import pytest
 
 from gmc_bench.core.errors import ConfigError, MorphologyError
 from gmc_bench.robots import ANYMAL_C, GO1, GO2
-from gmc_bench.robots.menagerie import ENTRIES, bodies_from, compare_models, load_original
+from gmc_bench.robots.menagerie import ENTRIES, bodies_from, load_original
 from gmc_bench.robots.mjcf import HeightField, build_mjcf
 from gmc_bench.robots.model import compile_robot
 from gmc_bench.robots.original import read_original
 from gmc_bench.robots.schema import BUILT_IN
 from gmc_bench.robots.stance import settle
+from tests.support.menagerie import compare_models
 
 TETRAHEDRON = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 3 1 4\n"
 OPTIONS = ("timestep", "cone", "impratio", "integrator", "solver", "iterations", "disableflags")
