@@ -8,7 +8,7 @@ from gmc_bench.core.errors import PluginError
 from gmc_bench.core.registry import Registry
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.suites import SUITES, Suite
-from gmc_bench.tasks import TASKS, TaskBase
+from gmc_bench.tasks import TASKS, Task
 
 if TYPE_CHECKING:
     from gmc_bench.envs.morphology_env import MorphologyEnv
@@ -77,7 +77,7 @@ def _of_suite(suite: Suite) -> dict[str, Any]:
     }
 
 
-def _of_task(task: TaskBase) -> dict[str, Any]:
+def _of_task(task: Task) -> dict[str, Any]:
     return {
         "id": task.id,
         "title": task.title,
