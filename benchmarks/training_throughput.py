@@ -6,10 +6,8 @@ python -m benchmarks.training_throughput --morphologies unimals_100 --seconds 60
 import contextlib
 import multiprocessing
 import os
-import tempfile
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Literal
 
 import torch
@@ -28,8 +26,7 @@ from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.run_config import RunConfig
-from gmc_bench.training.run_folder import RunFolder
-from gmc_bench.training.trainer import Trainer
+from gmc_bench.training.trainer import make_trainer
 from recmorph import SPEC
 
 
@@ -140,12 +137,8 @@ def measure(
         threads=threads,
         precision=precision,
     )
-    with (
-        contextlib.closing(_Opponent(train, spec, protocol, threads)) as opponent,
-        tempfile.TemporaryDirectory() as temporary,
-        RunFolder(Path(temporary) / "run", create=True) as folder,
-    ):
-        trainer = Trainer(config, SPEC, TASK, train, spec, folder)
+    with contextlib.closing(_Opponent(train, spec, protocol, threads)) as opponent:
+        trainer = make_trainer(config, SPEC, TASK, train, spec)
 
         def progress() -> dict[str, _Progress]:
             parts = {name: float(getattr(trainer.timers, name)) for name in TIMED}

@@ -89,7 +89,8 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         self.single_action_space = action_space_of(spec)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._fixed = fixed
+        self.fixed = fixed
+        """Whether every environment keeps its body."""
         self.set_sampling(np.full(len(morphologies), 1.0 / len(morphologies)))
         self.episode_return: DoubleArray = np.zeros(num_envs)
         """(B,) float64, undiscounted sum of rewards since the last reset."""
@@ -152,7 +153,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         chosen = (options or {}).get("morphology_index")
         if chosen is not None:
             index = self._chosen(np.asarray(chosen))
-        elif self._fixed:
+        elif self.fixed:
             index = rows % len(self.table)
         else:
             index = self._draw(rows)
@@ -197,7 +198,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
             "morphology_index": core.morphology_index.copy(),
             "ended": ended,
         }
-        core.reset(rows, core.morphology_index[rows] if self._fixed else self._draw(rows))
+        core.reset(rows, core.morphology_index[rows] if self.fixed else self._draw(rows))
         self.episode_return[rows] = 0.0
         return {
             "final_obs": final_obs,

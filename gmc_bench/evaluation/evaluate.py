@@ -72,7 +72,7 @@ class EpisodeCounter(Observer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation:
+class Scoring:
     """Complete episodes of every body: what is run, but for the policy."""
 
     task: Task
@@ -131,12 +131,12 @@ def evaluate(
     num_threads: int | None = None,
     observers: Sequence[Observer] = (),
 ) -> list[list[EpisodeResult]]:
-    """Run complete episodes of every body; see `Evaluation`, which has further options.
+    """Run complete episodes of every body; see `Scoring`, which has further options.
 
     Returns:
         For every body its episodes.
     """
-    rules = Evaluation(
+    rules = Scoring(
         task=task, bodies=bodies, episodes=episodes, mode=mode, seed=seed, num_threads=num_threads
     )
     return rules.run(policy, observers)
@@ -147,7 +147,7 @@ class _Player:
 
     def __init__(
         self,
-        rules: Evaluation,
+        rules: Scoring,
         core: EnvironmentCore,
         bound: BoundPolicy,
         observers: Sequence[Observer],

@@ -14,7 +14,7 @@ from typing import Any
 
 from gmc_bench.core.types import FloatArray, IntArray
 from gmc_bench.envs.core import EnvironmentCore, StepResult
-from gmc_bench.evaluation.evaluate import Evaluation, Observer
+from gmc_bench.evaluation.evaluate import Observer, Scoring
 from gmc_bench.policies.policy import Policy
 
 
@@ -26,7 +26,7 @@ class _SeenError(Exception):
 class WantedEpisode:
     """Which episode of an evaluation is looked at, and how much of it."""
 
-    evaluation: Evaluation
+    scoring: Scoring
     """With all its bodies, in its order."""
     body: int
     """Index among them."""
@@ -38,7 +38,7 @@ class WantedEpisode:
     @property
     def morphology(self) -> Any:
         """Whose episode it is."""
-        return self.evaluation.bodies[self.body]
+        return self.scoring.bodies[self.body]
 
 
 class EpisodeWatcher(ABC, Observer):
@@ -70,7 +70,7 @@ class EpisodeWatcher(ABC, Observer):
     def watch(self, policy: Policy) -> None:
         """Run the evaluation of a policy until the episode is over."""
         try:
-            self.wanted.evaluation.run(policy, (self,))
+            self.wanted.scoring.run(policy, (self,))
         except _SeenError:
             return
         raise AssertionError("the evaluation ended without the wanted episode")
@@ -78,7 +78,7 @@ class EpisodeWatcher(ABC, Observer):
     def started(self, core: EnvironmentCore, rows: IntArray, numbers: IntArray) -> None:
         """Take notice of new episodes."""
         wanted = self.wanted
-        number = wanted.body * wanted.evaluation.episodes + wanted.episode
+        number = wanted.body * wanted.scoring.episodes + wanted.episode
         found = rows[numbers == number]
         if len(found):
             self._row = int(found[0])

@@ -15,8 +15,9 @@ from gmc_bench.experiments.session import Session
 from gmc_bench.records.curve import plot_learning_curve
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import write_atomic, write_record
-from gmc_bench.training.independent_trainer import make_trainer
+from gmc_bench.training.in_folder import continue_latest, train_in_folder
 from gmc_bench.training.run_folder import RunFolder
+from gmc_bench.training.trainer import make_trainer
 
 
 def execute(session: Session, folder: RunFolder, emit: Listener) -> RunRecord:
@@ -36,10 +37,17 @@ def execute(session: Session, folder: RunFolder, emit: Listener) -> RunRecord:
         session.task,
         session.bodies.split("train"),
         session.spec,
-        folder,
     )
+    config = session.config
+    continue_latest(trainer, folder, config.run_digest)
     emit(TrainingStarted(trainer.env_steps, trainer.env_steps_planned))
-    trainer.train(lambda done: emit(IterationFinished(done.env_steps, done.mean_return)))
+    train_in_folder(
+        trainer,
+        folder,
+        config.run_digest,
+        config.checkpoint_interval_s,
+        lambda done: emit(IterationFinished(done.env_steps, done.mean_return)),
+    )
     policy = trainer.policy.to_bytes()
     write_atomic(folder.policy, policy)
     emit(TrainingFinished(folder.policy))

@@ -14,13 +14,13 @@ from gmc_bench.methods import MethodSpec
 from gmc_bench.records.environment import GitState, git_state
 from gmc_bench.suites import SUITES, Protocol, Suite
 from gmc_bench.suites.method_rules import (
+    planned_steps,
     with_method_budget,
     with_method_training,
     with_task_decoder,
 )
 from gmc_bench.suites.schema import short_name
 from gmc_bench.tokens.config import TokenConfig
-from gmc_bench.training.independent import planned_steps
 from gmc_bench.training.run_config import RunConfig
 
 DEFAULT_PRESET = "default"

@@ -8,7 +8,7 @@ import torch
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.evaluation.dropout import draw_silent_limbs
-from gmc_bench.evaluation.evaluate import EpisodeCounter, EpisodeResult, Evaluation
+from gmc_bench.evaluation.evaluate import EpisodeCounter, EpisodeResult, Scoring
 from gmc_bench.evaluation.loops import LoopMonitor, make_loop_monitor
 from gmc_bench.experiments.events import Progress
 from gmc_bench.experiments.session import Session
@@ -70,7 +70,7 @@ def score(
         silent = draw_silent_limbs(bodies, session.config.seed) if sensor_dropout else None
         for mode in ways:
             monitor = make_loop_monitor(bodies)
-            evaluation = Evaluation(
+            scoring = Scoring(
                 task=session.task,
                 bodies=bodies,
                 episodes=count,
@@ -80,7 +80,7 @@ def score(
                 silent_limbs=silent,
             )
             watching = (EpisodeCounter(advance), *([monitor] if monitor else []))
-            found = evaluation.run(policy, watching)
+            found = scoring.run(policy, watching)
             results += [
                 BodyReturns(
                     split=split,  # type: ignore[arg-type]

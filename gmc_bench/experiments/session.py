@@ -11,12 +11,11 @@ from gmc_bench.envs.bodies import require_bodies
 from gmc_bench.experiments.method import source_digest
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
-from gmc_bench.policies.policy import Policy, PolicyOptions
+from gmc_bench.policies.policy import Policy
 from gmc_bench.suites import SUITES
-from gmc_bench.suites.method_rules import token_spec
+from gmc_bench.suites.method_rules import planned_steps, token_spec
 from gmc_bench.tasks import TASKS, Task
 from gmc_bench.tokens.spec import TokenSpec
-from gmc_bench.training.independent import planned_steps
 from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.run_folder import RunFolder
 
@@ -133,13 +132,13 @@ def limb_task(session: Session) -> Task:
 def untrained_policy(session: Session) -> Policy:
     """Return the policy that a run starts from."""
     return Policy.untrained(
-        session.method,
+        session.config.method,
         session.task,
         session.bodies.split("train"),
         seed=session.config.seed,
         config=session.config.method_config,
         spec=session.spec,
-        options=policy_options(session.config),
+        options=session.config.policy_options,
     )
 
 
@@ -176,22 +175,11 @@ def load_policy(session: Session, data: bytes, origin: Path) -> Policy:
         CheckpointError: the content is damaged or of another method.
     """
     return Policy.of_tensors(
-        session.method,
+        session.config.method,
         data,
         origin,
         config=session.config.method_config,
         spec=session.spec,
         num_bodies=len(session.bodies.split("train")),
-        options=policy_options(session.config),
-    )
-
-
-def policy_options(config: RunConfig) -> PolicyOptions:
-    """Return what a run's policy has beside its method."""
-    return PolicyOptions(
-        order=config.tokens.test_order,
-        normalization=config.protocol.normalization,
-        action_std=config.protocol.action_std,
-        precision=config.precision,
-        device=config.device,
+        options=session.config.policy_options,
     )

@@ -7,13 +7,13 @@ from gmc_bench.methods import METHODS
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import (
+    planned_steps,
     protocol_digest,
     with_method_budget,
     with_method_training,
     with_task_decoder,
 )
 from gmc_bench.tasks import TASKS
-from gmc_bench.training.independent import planned_steps
 from gmc_bench.training.run_config import RunConfig
 
 

@@ -4,9 +4,8 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,8 +21,9 @@ from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.policies.body_streams import BodyStreams
 from gmc_bench.policies.bound import BoundPolicy
-from gmc_bench.policies.normalization import Mode, TokenNormalizer
+from gmc_bench.policies.normalization import TokenNormalizer
 from gmc_bench.policies.observations import Observation, is_complete, observed, shown_table
+from gmc_bench.policies.options import PolicyOptions
 from gmc_bench.policies.tensors import (
     decode_tensors,
     encode_tensors,
@@ -37,24 +37,10 @@ from gmc_bench.tokens.serialization import Serialization
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import MorphologyTable
 
+USUAL = PolicyOptions()
+"""The benchmark's options."""
 FORMAT = 1
 """Version of the description beside a saved policy."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyOptions:
-    """What a policy has beside its method; the defaults are the benchmark's."""
-
-    order: Order = "dfs"
-    """In which order it reads the limbs of a body; `siblings` is for training only."""
-    normalization: Mode = "per_feature"
-    """What observation statistics are kept of, see `TokenNormalizer`."""
-    action_std: float = 0.9
-    """Standard deviation of every action."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Number format of the networks' matrix products."""
-    device: str = "cpu"
-    """Where the networks run."""
 
 
 class Policy:
@@ -119,7 +105,7 @@ class Policy:
         seed: int = 0,
         config: Any = None,
         spec: TokenSpec | None = None,
-        options: PolicyOptions = PolicyOptions(),
+        options: PolicyOptions = USUAL,
     ) -> "Policy":
         """Return the policy that training with a seed starts from.
 
@@ -154,7 +140,7 @@ class Policy:
         *,
         seed: int = 0,
         config: Any = None,
-        options: PolicyOptions = PolicyOptions(),
+        options: PolicyOptions = USUAL,
     ) -> "Policy":
         """Return the policy that training with a seed starts from, see `untrained`.
 
@@ -169,6 +155,11 @@ class Policy:
             PluginError: the networks cannot be built.
         """
         spec, name = _resolved(method)
+        if spec.capabilities.per_body and spec.capabilities.temporal:
+            raise PluginError(
+                f"the method {spec.id!r} claims 'temporal' and 'per_body', but separate bodies are "
+                f"trained on single steps only; drop one of the claims"
+            )
         settings = _settings(spec, config)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(run_seeds(seed)[0])

@@ -1,8 +1,6 @@
 """Shares of training time."""
 
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 
 from gmc_bench.core.config import to_dict
 from gmc_bench.profiling.report import Report, figure_table
@@ -10,9 +8,8 @@ from gmc_bench.profiling.setting import Setting
 from gmc_bench.profiling.timing import side, take_turns
 from gmc_bench.suites.method_rules import with_method_training, with_task_decoder
 from gmc_bench.training.collector import Timers
-from gmc_bench.training.independent_trainer import make_trainer
 from gmc_bench.training.run_config import RunConfig
-from gmc_bench.training.run_folder import RunFolder
+from gmc_bench.training.trainer import make_trainer
 
 PARTS = ("simulation", "policy", "update")
 
@@ -41,19 +38,15 @@ def profile_training(setting: Setting) -> Report:
         seed=0,
         threads=setting.num_threads,
     )
-    with (
-        tempfile.TemporaryDirectory() as temporary,
-        RunFolder(Path(temporary) / "run", create=True) as folder,
-    ):
-        trainer = make_trainer(config, method, task, tuple(setting.bodies), setting.spec, folder)
-        first = Timers()
+    trainer = make_trainer(config, method, task, tuple(setting.bodies), setting.spec)
+    first = Timers()
 
-        def begin(number: int) -> None:
-            nonlocal first
-            first = replace(trainer.timers) if number == 0 else first
+    def begin(number: int) -> None:
+        nonlocal first
+        first = replace(trainer.timers) if number == 0 else first
 
-        run = side(trainer.iterate, protocol.steps_per_iteration)
-        turns = take_turns({"train": run}, 3 * setting.seconds, prepare=begin)["train"]
+    run = side(trainer.iterate, protocol.steps_per_iteration)
+    turns = take_turns({"train": run}, 3 * setting.seconds, prepare=begin)["train"]
     total = sum(turns.seconds)
     shares = {
         name: (getattr(trainer.timers, name) - getattr(first, name)) / total for name in PARTS

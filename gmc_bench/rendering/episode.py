@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gmc_bench.core.errors import ConfigError, UnknownNameError, did_you_mean
-from gmc_bench.evaluation.evaluate import MAX_ROWS, Evaluation, Mode
+from gmc_bench.evaluation.evaluate import MAX_ROWS, Mode, Scoring
 from gmc_bench.evaluation.one_episode import WantedEpisode
 from gmc_bench.experiments.events import Listener, counter
 from gmc_bench.experiments.experiment import Experiment
@@ -102,7 +102,7 @@ def render_episode(
     policy = load_trained(session, folder, record.weights_digest if record else None)
     config = session.config
     torch.set_num_threads(config.threads)  # as for the score: the last bits depend on it
-    evaluation = Evaluation(
+    scoring = Scoring(
         task=task,
         bodies=session.bodies.split(split),
         episodes=config.protocol.evaluation.episodes,
@@ -112,10 +112,10 @@ def render_episode(
     )
     number = wanted.episode - 1
     # An episode that finds no free row waits for one.
-    rounds = (index * evaluation.episodes + number) // MAX_ROWS + 1
+    rounds = (index * scoring.episodes + number) // MAX_ROWS + 1
     replay = replay_episode(
         policy,
-        WantedEpisode(evaluation=evaluation, body=index, episode=number, seconds=wanted.seconds),
+        WantedEpisode(scoring=scoring, body=index, episode=number, seconds=wanted.seconds),
         counter(listener, "replay", "step", task.horizon * rounds),
     )
     name = replay.morphology.name

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from gmc_bench.core.errors import ConfigError, GmcBenchError, UnknownNameError, did_you_mean
 from gmc_bench.core.table import Table
-from gmc_bench.evaluation.evaluate import EpisodeCounter, Evaluation
+from gmc_bench.evaluation.evaluate import EpisodeCounter, Scoring
 from gmc_bench.evaluation.one_episode import WantedEpisode
 from gmc_bench.experiments.events import Listener, counter
 from gmc_bench.experiments.experiment import Experiment
@@ -242,14 +242,14 @@ def _record(run: FinishedRun, name: str) -> Gait:
 
     config, bodies = run.session.config, run.session.bodies.split("train")
     torch.set_num_threads(config.threads)
-    evaluation = Evaluation(
+    scoring = Scoring(
         task=limb_task(run.session),
         bodies=bodies,
         episodes=config.protocol.evaluation.episodes,
         seed=evaluation_seed(config.seed, "train", "deterministic"),
         num_threads=config.threads,
     )
-    wanted = WantedEpisode(evaluation=evaluation, body=[body.name for body in bodies].index(name))
+    wanted = WantedEpisode(scoring=scoring, body=[body.name for body in bodies].index(name))
     return record_gait(run.policy, wanted, run.count("gait", "step"))
 
 

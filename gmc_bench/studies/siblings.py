@@ -16,7 +16,7 @@ import numpy as np
 
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.envs.bodies import tabulate
-from gmc_bench.evaluation.evaluate import Evaluation, Observer
+from gmc_bench.evaluation.evaluate import Observer, Scoring
 from gmc_bench.policies.policy import Policy
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.serialization import make_sibling_test
@@ -53,7 +53,7 @@ def score_sibling_orders(
     table = tabulate(task, morphologies, policy.spec)
     test, unseen, totals = make_sibling_test(table)
 
-    rules = Evaluation(
+    rules = Scoring(
         task=task, bodies=morphologies, episodes=episodes, seed=seed, num_threads=num_threads
     )
     canonical = rules.run(policy, observers)

@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gmc_bench.core.errors import CheckpointError, StorageError
 from gmc_bench.core.types import Array
 from gmc_bench.policies.tensors import DamagedFileError, decode_tensors, encode_tensors
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 MANIFEST = "checkpoint.json"
 KEEP = 2
 """Checkpoints kept; the older one is there in case the newer is damaged."""
 
-Tensors = dict[str, dict[str, Array]]
-"""File stem -> tensor name -> array."""
+_SEPARATOR = "/"
+"""Between the names of nested groups, in files."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +30,11 @@ class Checkpoint:
     Args:
         run: digest of the run's settings; a checkpoint continues only that run.
         iteration: iterations done.
-        tensors: arrays by file and name.
-        state: everything else, JSON.
+        state: of the trainer: groups of arrays and JSON values by name, nested.
     """
 
     run: str
     iteration: int
-    tensors: Tensors
     state: dict[str, Any]
 
 
@@ -60,8 +60,11 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
         for unfinished in folder.glob(".*.tmp"):  # of a process that was killed while writing
             shutil.rmtree(unfinished, ignore_errors=True)
         temporary.mkdir()
-        digests = {}
-        for stem, tensors in checkpoint.tensors.items():
+        digests, plain = {}, {}
+        for stem, group in checkpoint.state.items():
+            tensors, plain[stem] = _split(group)
+            if not tensors:
+                continue
             data = encode_tensors(tensors)
             digests[f"{stem}.safetensors"] = hashlib.sha256(data).hexdigest()
             _write(temporary / f"{stem}.safetensors", data)
@@ -70,7 +73,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
             "run": checkpoint.run,
             "iteration": checkpoint.iteration,
             "files": digests,
-            "state": checkpoint.state,
+            "state": plain,
         }
         manifest["digest"] = _digest(manifest)
         _write(temporary / MANIFEST, json.dumps(manifest, indent=1).encode())
@@ -140,12 +143,13 @@ def read_checkpoint(path: Path, run: str) -> Checkpoint:
                 f"the checkpoint {path} belongs to a run with other settings; put back the "
                 f"configuration it was made with, or start a new run"
             )
-        tensors = {}
+        state = manifest["state"]
         for name, expected in manifest["files"].items():
             data = (path / name).read_bytes()
             if hashlib.sha256(data).hexdigest() != expected:
                 raise DamagedFileError(f"the checkpoint {path} is damaged: {name} was changed")
-            tensors[name.removesuffix(".safetensors")] = decode_tensors(data, path / name)
+            group = state.setdefault(name.removesuffix(".safetensors"), {})
+            _join(group, decode_tensors(data, path / name))
     except OSError as error:
         raise DamagedFileError(
             f"the checkpoint {path} is damaged: {Path(str(error.filename)).name} cannot be read"
@@ -154,12 +158,37 @@ def read_checkpoint(path: Path, run: str) -> Checkpoint:
         raise DamagedFileError(
             f"the checkpoint {path} is damaged: {MANIFEST} is no JSON"
         ) from error
-    return Checkpoint(manifest["run"], manifest["iteration"], tensors, manifest["state"])
+    return Checkpoint(manifest["run"], manifest["iteration"], state)
 
 
 def _digest(manifest: dict[str, Any]) -> str:
     content = {name: value for name, value in manifest.items() if name != "digest"}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _split(group: dict[str, Any], prefix: str = "") -> tuple[dict[str, Array], dict[str, Any]]:
+    """Return the arrays of nested groups by their full names, and everything else, nested."""
+    tensors: dict[str, Array] = {}
+    plain: dict[str, Any] = {}
+    for name, value in group.items():
+        if isinstance(value, np.ndarray):
+            tensors[prefix + name] = value
+        elif isinstance(value, dict):
+            inner, plain[name] = _split(value, f"{prefix}{name}{_SEPARATOR}")
+            tensors |= inner
+        else:
+            plain[name] = value
+    return tensors, plain
+
+
+def _join(group: dict[str, Any], tensors: dict[str, Array]) -> None:
+    """Put arrays back into nested groups."""
+    for name, value in tensors.items():
+        *outer, last = name.split(_SEPARATOR)
+        place = group
+        for part in outer:
+            place = place.setdefault(part, {})
+        place[last] = value
 
 
 def _write(path: Path, data: bytes) -> None:

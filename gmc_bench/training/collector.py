@@ -12,12 +12,11 @@ import torch
 from gmc_bench.core.types import BoolArray, IntArray
 from gmc_bench.envs.core import DIVERGED, TIME_LIMIT
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
-from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.policies.bound import BoundPolicy, Observed
 from gmc_bench.training.buffer import CutOff, RolloutBuffer
-from gmc_bench.training.rewards import RewardNormalizer
 from gmc_bench.training.sampler import BalancedSampler, ReturnTracker
+from gmc_bench.training.sharing import SharedWeights
 
 
 @dataclass
@@ -39,10 +38,9 @@ class Collector:
     Args:
         env: the environments.
         bound: the policy that acts in them; its observation statistics are updated meanwhile.
-        rewards: reward statistics, updated while collecting.
+        sharing: draws actions, and holds reward statistics that are updated meanwhile.
         sampler: takes note of episode lengths.
         tracker: takes note of returns.
-        acting: source of action noise, on the device of the networks.
         drawing: source of draws, where a body has several sequences of tokens: every episode shows
             one of them.
         timers: seconds are added to `simulation` and `policy`.
@@ -52,19 +50,17 @@ class Collector:
         self,
         env: MorphologyVectorEnv,
         bound: BoundPolicy,
-        rewards: RewardNormalizer,
+        sharing: SharedWeights,
         sampler: BalancedSampler,
         tracker: ReturnTracker,
-        acting: torch.Generator,
         drawing: torch.Generator,
         timers: Timers,
     ) -> None:
         self.env = env
         self.bound = bound
-        self.rewards = rewards
+        self.sharing = sharing
         self.sampler = sampler
         self.tracker = tracker
-        self.acting = acting
         self.drawing = drawing
         self.timers = timers
         self.episodes = 0
@@ -96,6 +92,7 @@ class Collector:
 
     def collect(self, buffer: RolloutBuffer) -> None:
         """Fill the buffer with one rollout."""
+        self.sharing.begin(buffer)
         with fixed_weights(self.bound.policy.model):
             self._collect(buffer)
 
@@ -109,7 +106,9 @@ class Collector:
             normalizer.update(self._seen.dynamic, bound.padding[index], index)
             tokens = bound.see(self._seen)
             acting = time.perf_counter()
-            distribution, actions = bound.choose(tokens, partial(self._sample, t), critic=True)
+            distribution, actions = bound.choose(
+                tokens, partial(self.sharing.sample, t), critic=True
+            )
             buffer.log_prob[t] = distribution.log_prob(actions)
             chosen = bound.restore(actions)
             acted = time.perf_counter()
@@ -122,7 +121,7 @@ class Collector:
             if self.loops_opened is not None:
                 self.loops_opened += int(info["loops_opened"].sum())
             done = terminated | truncated
-            buffer.reward[t] = torch.from_numpy(self.rewards(reward, done))
+            buffer.reward[t] = torch.from_numpy(self.sharing.rewards(reward, done))
             buffer.terminated[t] = torch.from_numpy(terminated)
             buffer.truncated[t] = torch.from_numpy(truncated)
             buffer.diverged[t] = False
@@ -131,10 +130,6 @@ class Collector:
             self.timers.policy += acted - acting
             self.timers.simulation += stepped - stepping
         buffer.keep_last(bound.see(self._seen), bound.state)
-
-    def _sample(self, t: int, distribution: MaskedGaussian) -> torch.Tensor:
-        """Return the actions (N, L, J) of step t of the rollout."""
-        return distribution.sample(self.acting)
 
     def _finish(
         self, buffer: RolloutBuffer, t: int, done: BoolArray, info: dict[str, object]
@@ -166,3 +161,21 @@ class Collector:
                 )
             )
         self._begin(rows)
+
+    def get_state(self) -> dict[str, Any]:
+        """Return what is remembered and shown of running episodes, and what was counted."""
+        return {
+            "state": self.bound.state.cpu().numpy(),
+            "sequences": self.bound.sequences,
+            **{name: getattr(self, name) for name in _COUNTED},
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over what `get_state` returned."""
+        self.bound.state.copy_(torch.from_numpy(state["state"]))
+        self.bound.sequences = state["sequences"].copy()
+        for name in _COUNTED:
+            setattr(self, name, state[name])
+
+
+_COUNTED = ("episodes", "diverged_episodes", "loops_opened")

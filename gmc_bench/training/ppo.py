@@ -161,6 +161,31 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         """Learning rate of the next update."""
         return float(self.lr_schedulers[0].get_last_lr()[0])
 
+    def get_state(self) -> dict[str, Any]:
+        """Return Adam's moments and the place in the schedule of the learning rate."""
+        state = self.optim.state_dict()
+        moments = {
+            f"{index}-{name}": value.detach().cpu().numpy()
+            for index, values in state["state"].items()
+            for name, value in values.items()
+        }
+        last_epoch = self.lr_schedulers[0].state_dict()["last_epoch"]
+        return {"moments": moments, "groups": state["param_groups"], "last_epoch": last_epoch}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over what `get_state` returned."""
+        moments: dict[int, dict[str, torch.Tensor]] = {}
+        for key, value in state["moments"].items():
+            index, name = key.split("-")
+            moments.setdefault(int(index), {})[name] = torch.from_numpy(value.copy())
+        self.optim.load_state_dict({"state": moments, "param_groups": state["groups"]})
+        scheduler, last = self.lr_schedulers[0], state["last_epoch"]
+        rates = [base * scheduler.lr_lambdas[0](last) for base in scheduler.base_lrs]
+        content = {**scheduler.state_dict(), "last_epoch": last, "_last_lr": rates}
+        scheduler.load_state_dict(content)
+        for group, rate in zip(scheduler.optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
+
     def _values(self, buffer: RolloutBuffer) -> torch.Tensor:
         values = [self.model.value(*block) for block in buffer.blocks(VALUE_CHUNK)]
         return torch.cat(values).view(buffer.length, buffer.num_envs)

@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 import yaml
 
-from gmc_bench.core.config import load_yaml, to_dict, with_overrides
+from gmc_bench.core.config import config_digest, load_yaml, to_dict, with_overrides
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.policies.options import PolicyOptions
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.tokens.config import TokenConfig
 
@@ -70,6 +71,22 @@ class RunConfig:
         elif self.tokens.tree == TokenConfig().tree:
             del plain["tokens"]["tree"]
         return plain
+
+    @property
+    def run_digest(self) -> str:
+        """Hash of everything that decides the numbers; checkpoints continue a run of the same."""
+        return config_digest({**self.identity(), "seed": self.seed})
+
+    @property
+    def policy_options(self) -> PolicyOptions:
+        """What the run's policy has beside its method."""
+        return PolicyOptions(
+            order=self.tokens.test_order,
+            normalization=self.protocol.normalization,
+            action_std=self.protocol.action_std,
+            precision=self.precision,
+            device=self.device,
+        )
 
     def to_yaml(self) -> str:
         """Return the settings as YAML that `read_run_config` reads back."""

@@ -26,9 +26,8 @@ from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.rewards import RewardNormalizer
 from gmc_bench.training.run_config import RunConfig
-from gmc_bench.training.run_folder import RunFolder
 from gmc_bench.training.sampler import BalancedSampler, ReturnTracker
-from gmc_bench.training.trainer import Trainer
+from gmc_bench.training.trainer import make_trainer
 from recmorph import SPEC
 from recmorph.model import build
 
@@ -88,7 +87,7 @@ def plain():
 
 
 @pytest.fixture
-def trainer(tmp_path):
+def trainer():
     threads = torch.get_num_threads()
     config = RunConfig(
         method="recmorph",
@@ -100,8 +99,7 @@ def trainer(tmp_path):
         protocol=PROTOCOL,
         seed=0,
     )
-    with RunFolder(tmp_path / "run", create=True) as folder:
-        yield Trainer(config, SPEC, SHORT, BODIES, LAYOUT, folder)
+    yield make_trainer(config, SPEC, SHORT, BODIES, LAYOUT)
     torch.set_num_threads(threads)
 
 
@@ -224,7 +222,7 @@ def test_an_iterations_updates_end_at_the_same_weights(alike, plain, monkeypatch
     )
     monkeypatch.setattr(plain, "optimizer", optimizer)
     start = {name: value.clone() for name, value in plain.agent.named_parameters()}
-    trainer.shuffling.manual_seed(5)
+    trainer.sharing.shuffling.manual_seed(5)
     torch.manual_seed(5)
     with policy_within_training_step(trainer.algorithm.policy):
         stats = trainer.algorithm._update_with_batch(trainer.buffer, ppo.batch_size, ppo.repeat)

@@ -10,11 +10,11 @@ from torch import nn
 from gmc_bench.conformance.morphologies import biped, chain
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.evaluation.dropout import draw_silent_limbs
-from gmc_bench.evaluation.evaluate import Evaluation
+from gmc_bench.evaluation.evaluate import Scoring
 
 
 def score(trained, silent_limbs=None, *, episodes=2, mode="deterministic"):
-    evaluation = Evaluation(
+    scoring = Scoring(
         task=trained.task,
         bodies=trained.bodies,
         episodes=episodes,
@@ -23,7 +23,7 @@ def score(trained, silent_limbs=None, *, episodes=2, mode="deterministic"):
         num_threads=1,
         silent_limbs=silent_limbs,
     )
-    return evaluation.run(trained.policy)
+    return scoring.run(trained.policy)
 
 
 def watch(trained):

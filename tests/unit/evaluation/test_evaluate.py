@@ -7,13 +7,13 @@ import torch
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.evaluation import evaluate as module
-from gmc_bench.evaluation.evaluate import EpisodeCounter, Evaluation, Observer
+from gmc_bench.evaluation.evaluate import EpisodeCounter, Observer, Scoring
 from gmc_bench.nn.tokens import TokenBatch
 from gmc_bench.policies.bound import token_table
 
 
 def score(trained, *, bodies=None, episodes=2, mode="deterministic", seed=5, **options):
-    evaluation = Evaluation(
+    scoring = Scoring(
         task=trained.task,
         bodies=bodies or trained.bodies,
         episodes=episodes,
@@ -21,7 +21,7 @@ def score(trained, *, bodies=None, episodes=2, mode="deterministic", seed=5, **o
         seed=seed,
         num_threads=1,
     )
-    return evaluation.run(trained.policy, **options)
+    return scoring.run(trained.policy, **options)
 
 
 def by_hand(trained, episodes, seed):

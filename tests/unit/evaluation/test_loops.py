@@ -6,7 +6,7 @@ import pytest
 from gmc_bench.conformance.morphologies import chain, linkage
 from gmc_bench.evaluation import loops as module
 from gmc_bench.evaluation.dropout import draw_silent_limbs
-from gmc_bench.evaluation.evaluate import Evaluation
+from gmc_bench.evaluation.evaluate import Scoring
 from gmc_bench.evaluation.loops import LoopMonitor, make_loop_monitor
 from gmc_bench.policies.policy import Policy
 
@@ -35,12 +35,12 @@ class Keeper(LoopMonitor):
 
 
 def score(trained, monitor, order="dfs", **options):
-    evaluation = Evaluation(
+    scoring = Scoring(
         task=trained.task, bodies=trained.bodies, episodes=2, mode="stochastic", seed=3,
         num_threads=1, **options,
     )  # fmt: skip
     policy = Policy(trained.model, trained.normalizer, order=order)
-    return evaluation.run(policy, [monitor] if monitor else [])
+    return scoring.run(policy, [monitor] if monitor else [])
 
 
 def test_histograms_give_the_quantiles_of_all_residuals(looped):

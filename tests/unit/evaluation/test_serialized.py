@@ -5,17 +5,17 @@ import pytest
 
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.evaluation.dropout import draw_silent_limbs
-from gmc_bench.evaluation.evaluate import Evaluation
+from gmc_bench.evaluation.evaluate import Scoring
 from gmc_bench.policies.policy import Policy
 from gmc_bench.tokens.serialization import make_serialization, make_sibling_test
 
 
 def score(trained, mode="deterministic", *, order="dfs", **options):
-    evaluation = Evaluation(
+    scoring = Scoring(
         task=trained.task, bodies=trained.bodies, episodes=2, mode=mode, seed=5, num_threads=1,
         **options,
     )  # fmt: skip
-    return evaluation.run(Policy(trained.model, trained.normalizer, order=order))
+    return scoring.run(Policy(trained.model, trained.normalizer, order=order))
 
 
 def returns(found):

@@ -91,7 +91,7 @@ def test_scoring_takes_the_runs_threads_seeds_and_rules(config, monkeypatch):
         calls.append((torch.get_num_threads(), names, vars(evaluation)))
         return [[EpisodeResult(1.5, 10, "fell")] * evaluation.episodes for _ in names]
 
-    monkeypatch.setattr(scoring.Evaluation, "run", fake)
+    monkeypatch.setattr(scoring.Scoring, "run", fake)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:

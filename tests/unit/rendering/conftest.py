@@ -9,7 +9,7 @@ from torch import nn
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.core import EnvironmentCore
-from gmc_bench.evaluation.evaluate import Evaluation
+from gmc_bench.evaluation.evaluate import Scoring
 from gmc_bench.evaluation.one_episode import WantedEpisode
 from gmc_bench.methods import MethodSpec
 from gmc_bench.methods.policy import ActorCritic
@@ -69,19 +69,19 @@ class Subject:
     def policy(self):
         return Policy(self.model, self.normalizer)
 
-    def evaluation(self, mode):
-        return Evaluation(
+    def scoring(self, mode):
+        return Scoring(
             task=self.task, bodies=self.bodies, episodes=3, mode=mode, seed=5, num_threads=1
         )
 
     def score(self, mode="deterministic", observers=()):
         """Return the results of 3 episodes of every body."""
-        return self.evaluation(mode).run(self.policy, observers)
+        return self.scoring(mode).run(self.policy, observers)
 
     def replay(self, body, episode, mode="deterministic", seconds=None, on_step=None):
         """Return one of these episodes."""
         wanted = WantedEpisode(
-            evaluation=self.evaluation(mode), body=body, episode=episode, seconds=seconds
+            scoring=self.scoring(mode), body=body, episode=episode, seconds=seconds
         )
         return replay_episode(self.policy, wanted, on_step)
 

@@ -11,7 +11,7 @@ from torch import nn
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.core import EnvironmentCore
-from gmc_bench.evaluation.evaluate import Evaluation
+from gmc_bench.evaluation.evaluate import Scoring
 from gmc_bench.evaluation.one_episode import WantedEpisode
 from gmc_bench.methods import MethodSpec
 from gmc_bench.methods.policy import ActorCritic
@@ -56,14 +56,12 @@ class Subject:
         model = ActorCritic(method, ToyConfig(scale=scale), spec)
         self.policy = Policy(model, TokenNormalizer(core.table))
 
-    def evaluation(self, mode):
-        return Evaluation(
-            task=self.task, bodies=BODIES, episodes=2, mode=mode, seed=5, num_threads=1
-        )
+    def scoring(self, mode):
+        return Scoring(task=self.task, bodies=BODIES, episodes=2, mode=mode, seed=5, num_threads=1)
 
     def record(self, body, episode=0, mode="deterministic", seconds=None, on_step=None):
         wanted = WantedEpisode(
-            evaluation=self.evaluation(mode), body=body, episode=episode, seconds=seconds
+            scoring=self.scoring(mode), body=body, episode=episode, seconds=seconds
         )
         return record_gait(self.policy, wanted, on_step)
 
@@ -72,7 +70,7 @@ class Subject:
 @pytest.mark.parametrize("task", ["unimal-ft-v1", "unimal-incline-v1"])
 def test_the_recorded_episode_is_the_scored_one(task, mode):
     subject = Subject(task)
-    results = subject.evaluation(mode).run(subject.policy)
+    results = subject.scoring(mode).run(subject.policy)
     for body, episode in ((0, 1), (2, 0)):
         gait, scored = subject.record(body, episode, mode), results[body][episode]
         found = gait.episode_return, gait.length, gait.ended

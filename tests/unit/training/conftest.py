@@ -14,10 +14,9 @@ from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.config import TokenConfig
 from gmc_bench.tokens.spec import TokenSpec
-from gmc_bench.training.independent_trainer import make_trainer as trainer_of
 from gmc_bench.training.run_config import RunConfig
-from gmc_bench.training.run_folder import RunFolder
-from gmc_bench.training.trainer import Trainer
+from gmc_bench.training.trainer import make_trainer as trainer_of
+from tests.unit.training.in_folder import TrainerInFolder
 
 BODIES = (chain(3), star(3))
 THREE_BODIES = (*BODIES, biped())
@@ -129,11 +128,9 @@ def make_trainer(tmp_path):
             precision=precision,
             tokens=TokenConfig(order=order),
         )
-        path = tmp_path / name
-        folder = RunFolder(path, create=not path.exists())
-        folder.config.touch()
         spec = replace(SPEC, num_heights=task.num_heights)
-        return Trainer(config, METHODS[method], replace(task, horizon=10), BODIES, spec, folder)
+        trainer = trainer_of(config, METHODS[method], replace(task, horizon=10), BODIES, spec)
+        return TrainerInFolder(trainer, config, tmp_path / name)
 
     yield make
     torch.set_num_threads(threads)
@@ -177,10 +174,8 @@ def make_bank_trainer(tmp_path):
             checkpoint_interval_s=interval,
             tokens=TokenConfig(order=order),
         )
-        path = tmp_path / name
-        folder = RunFolder(path, create=not path.exists())
-        folder.config.touch()
         task, spec = replace(TASK, horizon=10), TokenSpec(max_limbs=6, joints_per_limb=2)
-        return trainer_of(config, method or REGISTERED.get("mlp"), task, bodies, spec, folder)
+        trainer = trainer_of(config, method or REGISTERED.get("mlp"), task, bodies, spec)
+        return TrainerInFolder(trainer, config, tmp_path / name)
 
     return make

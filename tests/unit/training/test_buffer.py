@@ -74,7 +74,7 @@ def test_blocks_are_time_major_and_cover_the_rollout(buffer):
 
 def test_the_table_is_the_bodies_table(make_trainer):
     trainer = make_trainer()
-    expected = token_table(trainer.env.table, trainer.normalizer)
+    expected = token_table(trainer.env.table, trainer.policy.normalizer)
     assert torch.equal(trainer.buffer.table.context, expected.context)
     assert trainer.buffer.table.num_limbs.tolist() == [3, 4]
 

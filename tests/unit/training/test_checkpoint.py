@@ -26,11 +26,14 @@ def checkpoint(iteration=3, run=RUN, size=50):
     return Checkpoint(
         run=run,
         iteration=iteration,
-        tensors={
+        state={
             "policy": {"w": random.random((size, 3), np.float32), "n": np.array(2.5)},
-            "statistics": {"count": random.integers(0, 9, 7), "seen": np.array([True, False])},
+            "statistics": {
+                "sampler": {"count": random.integers(0, 9, 7), "seen": np.array([True, False])},
+                "rate": 0.1,
+            },
+            "progress": {"curve": [{"env_steps": 64, "mean_return": None}], "episodes": 7},
         },
-        state={"curve": [{"env_steps": 64, "mean_return": None}], "rate": 0.1, "episodes": 7},
     )
 
 
@@ -50,15 +53,19 @@ def test_what_is_written_is_read(tmp_path):
     path = write_checkpoint(tmp_path / "checkpoints", written)
     found = read_latest(tmp_path / "checkpoints", RUN)
     assert path.name == "00000003"
-    assert (found.run, found.iteration, found.state) == (RUN, 3, written.state)
-    assert {stem: set(part) for stem, part in found.tensors.items()} == {
-        "policy": {"w", "n"},
-        "statistics": {"count", "seen"},
-    }
-    for stem, part in written.tensors.items():
-        for name, value in part.items():
-            assert found.tensors[stem][name].dtype == value.dtype
-            np.testing.assert_array_equal(found.tensors[stem][name], value)
+    assert (found.run, found.iteration) == (RUN, 3)
+    assert sorted(item.name for item in path.iterdir()) == [
+        "checkpoint.json", "policy.safetensors", "statistics.safetensors",
+    ]  # fmt: skip
+    assert found.state["progress"] == written.state["progress"]
+    assert found.state["statistics"]["rate"] == 0.1
+    for names in (("policy", "w"), ("policy", "n"), ("statistics", "sampler", "count"),
+                  ("statistics", "sampler", "seen")):  # fmt: skip
+        value, expected = found.state, written.state
+        for name in names:
+            value, expected = value[name], expected[name]
+        assert value.dtype == expected.dtype
+        np.testing.assert_array_equal(value, expected)
 
 
 def test_a_checkpoint_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
@@ -111,7 +118,7 @@ def test_only_the_two_newest_are_kept(tmp_path):
 def test_writing_an_iteration_again_replaces_it(tmp_path):
     write_checkpoint(tmp_path, checkpoint(4, size=10))
     write_checkpoint(tmp_path, checkpoint(4, size=20))
-    assert read_latest(tmp_path, RUN).tensors["policy"]["w"].shape == (20, 3)
+    assert read_latest(tmp_path, RUN).state["policy"]["w"].shape == (20, 3)
 
 
 def test_what_a_killed_process_left_behind_is_not_read_and_swept_away(tmp_path):
@@ -164,10 +171,10 @@ def test_a_missing_file_is_noticed(tmp_path, name):
 
 
 def test_another_layout_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("gmc_bench.training.checkpoint.SCHEMA_VERSION", 3)
+    monkeypatch.setattr("gmc_bench.training.checkpoint.SCHEMA_VERSION", 2)
     path = write_checkpoint(tmp_path, checkpoint())
     monkeypatch.undo()
-    with pytest.raises(CheckpointError, match=r"has layout 3, but this version .* reads layout 2"):
+    with pytest.raises(CheckpointError, match=r"has layout 2, but this version .* reads layout 3"):
         read_checkpoint(path, RUN)
 
 

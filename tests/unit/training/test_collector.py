@@ -25,7 +25,7 @@ def collected(make_trainer, **changes):
 def test_stepping_by_hand_gives_the_same_rollout(make_trainer):
     trainer = collected(make_trainer)
     buffer, twin = trainer.buffer, make_trainer("twin")
-    normalizer, scale = twin.normalizer, RewardNormalizer(4, 0.99)
+    normalizer, scale = twin.policy.normalizer, RewardNormalizer(4, 0.99)
     raw, index = twin.env.core.dynamic.copy(), twin.env.core.morphology_index.copy()
     for t in range(buffer.length):
         padding = twin.env.table.limb_padding_mask[index]
@@ -70,7 +70,7 @@ def test_every_time_limit_leaves_its_last_observation(make_trainer, order, task)
     trainer = make_trainer(order=order, task=task)
     core, buffer, expected = trainer.env.core, trainer.buffer, {}
     serialization, step = trainer.collector.bound.serialization, core.step
-    moments, t = trainer.normalizer.dynamic, itertools.count()
+    moments, t = trainer.policy.normalizer.dynamic, itertools.count()
 
     def noting(actions):
         result, now = step(actions), next(t)

@@ -117,7 +117,7 @@ def test_one_body_is_updated_as_one_policy_for_all_bodies_is(make_bank_trainer, 
     shared._preprocess_batch(buffer, buffer, None)
     for name in ("value", "next_value", "advantage", "returns"):
         torch.testing.assert_close(getattr(apart.buffer, name), getattr(buffer, name))
-    orders = iter(torch.from_numpy(twin.streams.orders(ppo.repeat, len(buffer))))
+    orders = iter(torch.from_numpy(twin.sharing.streams.orders(ppo.repeat, len(buffer))))
     monkeypatch.setattr(
         buffer, "minibatches", lambda size, _: body_minibatches(buffer, next(orders), size)
     )

@@ -13,9 +13,9 @@ from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.config import TokenConfig
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.checkpoint import read_latest
-from gmc_bench.training.independent_trainer import make_trainer
 from gmc_bench.training.run_config import RunConfig
-from gmc_bench.training.run_folder import RunFolder
+from gmc_bench.training.trainer import make_trainer
+from tests.unit.training.in_folder import TrainerInFolder
 
 BODIES = (linkage(1), biped())
 SMALL = {"width": 8, "hidden": 8}
@@ -48,11 +48,9 @@ def make(tmp_path, monkeypatch):
             checkpoint_interval_s=0.0,
             tokens=TokenConfig(tree=tree),
         )
-        path = tmp_path / name
-        folder = RunFolder(path, create=not path.exists())
-        folder.config.touch()
         layout = TokenSpec(6, loops=True, tree=tree)
-        return make_trainer(config, spec, replace(TASK, horizon=12), bodies, layout, folder)
+        trainer = make_trainer(config, spec, replace(TASK, horizon=12), bodies, layout)
+        return TrainerInFolder(trainer, config, tmp_path / name)
 
     return build
 
@@ -93,6 +91,6 @@ def test_nothing_is_counted_or_stored_without_loops(make):
     trainer = make("run", bodies=(biped(),))
     trainer.train()
     assert trainer.collector.loops_opened is None
-    checkpoint = read_latest(trainer.folder.checkpoints, trainer._digest)
-    assert "loops_opened" not in checkpoint.state
-    assert not any("loops" in name for name in checkpoint.tensors["environment"])
+    checkpoint = read_latest(trainer.folder.checkpoints, trainer.config.run_digest)
+    assert checkpoint.state["statistics"]["collector"]["loops_opened"] is None
+    assert not any("loops" in name for name in checkpoint.state["environment"])

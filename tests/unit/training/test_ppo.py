@@ -179,7 +179,7 @@ def test_the_stop_ends_all_epochs_and_keeps_the_steps_before_it(make_trainer):
     for trainer in twins:
         trainer.collector.collect(trainer.buffer)
     stopped, stepped = twins
-    order = torch.randperm(64, generator=stopped.shuffling.clone_state())
+    order = torch.randperm(64, generator=stopped.sharing.shuffling.clone_state())
     stopped.buffer.log_prob.view(-1)[order[24:48]] += 1.0  # the second minibatch
     stats = update(stopped)
     assert (stats.gradient_steps, stats.stopped_early) == (1, True)
@@ -187,7 +187,7 @@ def test_the_stop_ends_all_epochs_and_keeps_the_steps_before_it(make_trainer):
 
     algorithm = stepped.algorithm
     algorithm._preprocess_batch(stepped.buffer, stepped.buffer, None)
-    batch = next(stepped.buffer.minibatches(24, stepped.shuffling))
+    batch = next(stepped.buffer.minibatches(24, stepped.sharing.shuffling))
     algorithm._gradients(batch)
     algorithm._step()
     assert torch.equal(parameters(stopped), parameters(stepped))

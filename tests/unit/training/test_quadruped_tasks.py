@@ -14,8 +14,8 @@ from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.tasks.quadruped_velocity import TASK
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.run_config import RunConfig
-from gmc_bench.training.run_folder import RunFolder
-from gmc_bench.training.trainer import Trainer
+from gmc_bench.training.trainer import make_trainer
+from tests.unit.training.in_folder import TrainerInFolder
 
 BODIES = tuple(ROBOTS.values())
 BUSY = replace(
@@ -49,10 +49,8 @@ def make(tmp_path):
             seed=0,
             checkpoint_interval_s=0.0,
         )
-        path = tmp_path / name
-        folder = RunFolder(path, create=not path.exists())
-        folder.config.touch()
-        return Trainer(config, method, BUSY, BODIES, TokenSpec(16, 1, parts="actuators"), folder)
+        trainer = make_trainer(config, method, BUSY, BODIES, TokenSpec(16, 1, parts="actuators"))
+        return TrainerInFolder(trainer, config, tmp_path / name)
 
     return build
 

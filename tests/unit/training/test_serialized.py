@@ -30,9 +30,9 @@ def test_stored_tokens_are_rearranged_and_actions_put_back(make_trainer, order, 
         return found
 
     trainer.env.step = watched
-    normalize = trainer.normalizer.normalize
+    normalize = trainer.policy.normalizer.normalize
     normal = []
-    trainer.normalizer.normalize = lambda values, *rest: (
+    trainer.policy.normalizer.normalize = lambda values, *rest: (
         normal.append(normalize(values, *rest)) or normal[-1].copy()
     )
     trainer.collector.collect(trainer.buffer)

@@ -14,8 +14,8 @@ from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.tasks import TASKS
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.run_config import RunConfig
-from gmc_bench.training.run_folder import RunFolder
-from gmc_bench.training.trainer import Trainer
+from gmc_bench.training.trainer import make_trainer
+from tests.unit.training.in_folder import TrainerInFolder
 
 BODIES = (biped(), chain(4))
 NAMES = ("unimal-incline-v1", "unimal-exploration-v1", "unimal-obstacles-v1", "unimal-vt-v1")
@@ -47,11 +47,9 @@ def make(tmp_path):
             seed=0,
             checkpoint_interval_s=0.0,
         )
-        path = tmp_path / name
-        folder = RunFolder(path, create=not path.exists())
-        folder.config.touch()
         spec = TokenSpec(6, num_heights=task.num_heights)
-        return Trainer(config, method, task, BODIES, spec, folder)
+        trainer = make_trainer(config, method, task, BODIES, spec)
+        return TrainerInFolder(trainer, config, tmp_path / name)
 
     return build
 

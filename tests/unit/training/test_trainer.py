@@ -15,6 +15,7 @@ from gmc_bench.tokens import TokenSpec
 from gmc_bench.training.buffer import Minibatch
 from gmc_bench.training.checkpoint import list_checkpoints
 from gmc_bench.training.ppo import MorphologyPPO
+from tests.unit.training.in_folder import same_statistics
 
 
 class Stop(Exception):  # noqa: N818 - not an error, it stands for a killed process
@@ -45,8 +46,7 @@ def test_a_continued_run_ends_in_the_same_bits(make_trainer, iteration, dropout)
     assert outcome(rest) == outcome(whole)
     assert rest.algorithm.learning_rate == whole.algorithm.learning_rate
     assert rest.collector.episodes == whole.collector.episodes
-    for name, value in whole._statistics().items():
-        np.testing.assert_array_equal(rest._statistics()[name], value, err_msg=name)
+    same_statistics(rest, whole)
 
 
 def test_the_spread_of_actions_shrinks_also_in_a_continued_run(make_trainer):

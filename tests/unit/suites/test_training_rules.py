@@ -3,9 +3,9 @@
 import pytest
 
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.suites.method_rules import planned_steps, training_rules
 from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.suites.unimal import SUITE
-from gmc_bench.training.independent import independent_protocol, planned_steps
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from gmc_bench.training.independent import independent_protocol, planned_steps
 )
 def test_the_share_of_a_body(name, bodies, envs, length, batch_size, iterations):
     protocol = SUITE.protocols[name]
-    found = independent_protocol(protocol, bodies)
+    found = training_rules(protocol, bodies, per_body=True)
     assert (found.num_envs, found.rollout_length) == (bodies * envs, length)
     assert (found.ppo.batch_size, found.num_iterations) == (batch_size, iterations)
     assert found.num_iterations * found.steps_per_iteration <= protocol.env_steps
@@ -31,16 +31,16 @@ def test_the_share_of_a_body(name, bodies, envs, length, batch_size, iterations)
 
 def test_a_body_alone_keeps_a_protocol_with_long_rollouts():
     protocol = SUITE.protocols["paper"]
-    assert independent_protocol(protocol, 1) == protocol
+    assert training_rules(protocol, 1, per_body=True) == protocol
 
 
 def test_too_few_steps_are_refused():
     protocol = Protocol(
         name="unit", preset="lite", env_steps=128, num_envs=4, rollout_length=16, ppo=PPOConfig()
     )
-    assert independent_protocol(protocol, 64).rollout_length == 2
+    assert training_rules(protocol, 64, per_body=True).rollout_length == 2
     with pytest.raises(ConfigError, match=r"'env_steps' is 128, less than two .* at least 130"):
-        independent_protocol(protocol, 65)
+        training_rules(protocol, 65, per_body=True)
 
 
 def test_planned_steps_are_whole_iterations():

@@ -12,8 +12,8 @@ from gmc_bench.core.errors import CheckpointError, ConfigError, PluginError
 from gmc_bench.evaluation.evaluate import evaluate
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.training.independent_trainer import IndependentTrainer
-from gmc_bench.training.trainer import Trainer
+from gmc_bench.training.sharing import SharedWeights, WeightsPerBody
+from tests.unit.training.in_folder import same_statistics
 
 BODIES = (chain(3), star(3), biped())
 """What `make_bank_trainer` trains by default."""
@@ -38,13 +38,13 @@ def outcome(trainer):
 
 def of_body(trainer, body):
     """Weights, moments and statistics of one body."""
-    tensors = {name: value[body] for name, value in trainer.normalizer.get_state().items()}
+    tensors = {name: value[body] for name, value in trainer.policy.normalizer.get_state().items()}
     tensors |= {
         name: value.detach()[body].numpy() for name, value in trainer.model.named_parameters()
     }
-    tensors["reward"] = trainer.reward_normalizer.moments.variance[body]
+    tensors["reward"] = trainer.sharing.rewards.moments.variance[body]
     states = trainer.algorithm.optim.state_dict()["state"]
-    bodies = len(trainer.streams)
+    bodies = len(trainer.sharing.streams)
     for place in range(len(states) // bodies):
         for name, value in states[place * bodies + body].items():
             tensors[f"{name}/{place}"] = value.numpy()
@@ -86,7 +86,7 @@ def test_every_iteration_draws_numbers_of_its_own(make_bank_trainer):
         tokens = buffer.tokens(buffer.morphology_index[0], buffer.dynamic[0], buffer.height_map[0])
         mean = trainer.model.distribution(tokens).mean.detach()
         noise.append((buffer.actions[0] - mean)[~tokens.action_padding_mask] / 0.9)
-        orders.append(trainer.streams.orders(1, 9).tolist())
+        orders.append(trainer.sharing.streams.orders(1, 9).tolist())
     assert (noise[0] - noise[1]).abs().min() > 1e-3
     assert orders[0] != orders[1]
 
@@ -101,8 +101,7 @@ def test_a_continued_run_ends_in_the_same_bits(make_bank_trainer, iteration):
     rest.train()
     assert outcome(rest) == outcome(whole)
     assert rest.algorithm.learning_rate == whole.algorithm.learning_rate
-    for name, value in whole._statistics().items():
-        np.testing.assert_array_equal(rest._statistics()[name], value, err_msg=name)
+    same_statistics(rest, whole)
     for body in range(3):
         for name, value in of_body(whole, body).items():
             np.testing.assert_array_equal(of_body(rest, body)[name], value, err_msg=name)
@@ -146,8 +145,8 @@ def test_a_policy_with_shared_statistics_is_refused(make_bank_trainer):
 
 def test_only_methods_with_weights_per_body_are_trained_apart(make_bank_trainer):
     toy = MethodSpec(id="toy", config=Settings, builder=SharedBias)
-    assert type(make_bank_trainer("shared", method=toy)) is Trainer
-    assert type(make_bank_trainer("apart")) is IndependentTrainer
+    assert type(make_bank_trainer("shared", method=toy).sharing) is SharedWeights
+    assert type(make_bank_trainer("apart").sharing) is WeightsPerBody
 
 
 @dataclass(frozen=True)

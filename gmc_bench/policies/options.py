@@ -1,0 +1,23 @@
+"""Options of a policy beside its method; light to import."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gmc_bench.policies.normalization import Mode
+from gmc_bench.tokens.config import Order
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyOptions:
+    """What a policy has beside its method; the defaults are the benchmark's."""
+
+    order: Order = "dfs"
+    """In which order it reads the limbs of a body; `siblings` is for training only."""
+    normalization: Mode = "per_feature"
+    """What observation statistics are kept of, see `TokenNormalizer`."""
+    action_std: float = 0.9
+    """Standard deviation of every action."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Number format of the networks' matrix products."""
+    device: str = "cpu"
+    """Where the networks run."""

@@ -1,0 +1,108 @@
+"""Sharing of what training learns, measures and draws: one policy of all bodies, or of each."""
+
+import numpy as np
+import torch
+
+from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv, Observation
+from gmc_bench.nn.distribution import MaskedGaussian
+from gmc_bench.policies.body_streams import BodyStreams
+from gmc_bench.policies.policy import Policy, run_seeds
+from gmc_bench.suites.protocol import Protocol
+from gmc_bench.training.buffer import RolloutBuffer
+from gmc_bench.training.independent_ppo import IndependentPPO
+from gmc_bench.training.ppo import MorphologyPPO
+from gmc_bench.training.rewards import RewardNormalizer
+
+
+class SharedWeights:
+    """One policy of all bodies, with one stream of random numbers for each purpose.
+
+    Args:
+        policy: the policy that is trained.
+        env: the environments; bodies are drawn at every reset.
+        protocol: rules of the run, see `training_rules`.
+        seed: of the run.
+    """
+
+    def __init__(
+        self, policy: Policy, env: MorphologyVectorEnv, protocol: Protocol, seed: int
+    ) -> None:
+        _, shuffling, acting, self._start = run_seeds(seed)
+        self.env, self.protocol = env, protocol
+        self.iteration = 0
+        """The one that is under way."""
+        self.shuffling = torch.Generator().manual_seed(shuffling)
+        self.acting = torch.Generator(policy.device).manual_seed(acting)
+        self.rewards = RewardNormalizer(env.num_envs, protocol.ppo.gamma, self.num_policies)
+        self.algorithm = self._make_algorithm(policy)
+
+    @property
+    def num_policies(self) -> int:
+        """Policies that are trained side by side."""
+        return 1
+
+    def _make_algorithm(self, policy: Policy) -> MorphologyPPO:
+        return MorphologyPPO(
+            policy.model,
+            self.env.single_action_space,
+            self.protocol.ppo,
+            self.protocol.num_iterations,
+            self.shuffling,
+        )
+
+    def reset(self) -> Observation:
+        """Start an episode in every environment."""
+        return self.env.reset(seed=self._start)[0]
+
+    def begin(self, buffer: RolloutBuffer) -> None:
+        """Prepare a rollout."""
+
+    def sample(self, t: int, distribution: MaskedGaussian) -> torch.Tensor:
+        """Return the actions (N, L, J) of step t of the rollout."""
+        return distribution.sample(self.acting)
+
+
+class WeightsPerBody(SharedWeights):
+    """M policies side by side, each trained as if it were alone.
+
+    Row r of the environments hosts body r // E for the whole run. Environments, initial weights,
+    action noise and minibatches follow from the run's seed and the body (`BodyStreams`); statistics
+    of observations, rewards and advantages, gradient-norm limit, KL stop and Adam's moments are
+    each body's own. Bodies share the schedule of the learning rate: their budgets are the same.
+
+    Args are those of `SharedWeights`.
+    """
+
+    def __init__(
+        self, policy: Policy, env: MorphologyVectorEnv, protocol: Protocol, seed: int
+    ) -> None:
+        self.streams = BodyStreams(seed, env.table.digests)
+        self._noise = torch.zeros(0)
+        super().__init__(policy, env, protocol, seed)
+
+    @property
+    def num_policies(self) -> int:
+        """M, bodies."""
+        return len(self.streams)
+
+    def _make_algorithm(self, policy: Policy) -> MorphologyPPO:
+        space, rules = self.env.single_action_space, self.protocol
+        return IndependentPPO(policy.model, space, rules.ppo, rules.num_iterations, self.streams)
+
+    def reset(self) -> Observation:
+        """Start an episode in every environment."""
+        envs, bodies = self.env.num_envs // len(self.streams), np.arange(len(self.streams))
+        self.env.fixed = True
+        self.env.core.simulator.streams[:] = self.streams.environments(envs)
+        return self.env.reset(options={"morphology_index": bodies.repeat(envs)})[0]
+
+    def begin(self, buffer: RolloutBuffer) -> None:
+        """Draw the action noise of a rollout."""
+        self.streams.iteration = self.iteration
+        envs, shape = buffer.num_envs // len(self.streams), tuple(buffer.actions.shape[2:])
+        noise = self.streams.action_noise(buffer.length, envs, shape)
+        self._noise = torch.from_numpy(noise).to(buffer.actions.device)
+
+    def sample(self, t: int, distribution: MaskedGaussian) -> torch.Tensor:
+        """Return the actions (N, L, J) of step t of the rollout."""
+        return distribution.perturbed(self._noise[t])
