@@ -7,14 +7,15 @@ one. The process cannot open files; what it may read is sent to it.
 import base64
 import json
 import os
-import selectors
-import struct
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from threading import Timer
 from typing import Any, Self
 
 from gmc_bench.core.errors import MorphologyError
@@ -94,8 +95,8 @@ class Sandbox:
             self._process.kill()
             self._process.wait()
             for stream in (self._process.stdin, self._process.stdout):
-                if stream is not None:
-                    stream.close()
+                with suppress(OSError):  # what was not sent is lost
+                    stream.close() if stream else None
         self._process = None
 
     def __enter__(self) -> Self:
@@ -108,19 +109,15 @@ class Sandbox:
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         process = self._process or self._start()
-        body = json.dumps(request).encode()
-        try:
-            deadline = time.monotonic() + 4 * self._seconds
-            self._send(process, struct.pack(">Q", len(body)) + body, deadline)
-            answer = self._answer(process, deadline)
-        except (OSError, ValueError, EOFError, TimeoutError, RecursionError) as error:
-            self.close()
-            slow = isinstance(error, TimeoutError) or process.returncode == -24  # SIGXCPU
+        deadline = time.monotonic() + 4 * self._seconds
+        answer = self._exchange(process, json.dumps(request).encode(), deadline)
+        if answer is None:
+            slow = time.monotonic() >= deadline or process.returncode == -signal.SIGXCPU
             raise FlawError(
                 f"takes longer than {self._seconds} s to compile or simulate; make it smaller"
                 if slow
                 else "makes MuJoCo crash or run out of memory; check its numbers and sizes"
-            ) from None
+            )
         self._jobs += 1
         if self._jobs >= _MAX_JOBS:
             self.close()
@@ -130,13 +127,12 @@ class Sandbox:
         return result
 
     def _start(self) -> subprocess.Popen[bytes]:
-        folder = tempfile.gettempdir()  # relative names lead nowhere near the user's files
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "gmc_bench.bodies.worker", str(self._seconds)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            cwd=folder,
+            cwd=tempfile.gettempdir(),  # relative names lead nowhere near the user's files
             env={
                 "PATH": os.defpath,
                 "PYTHONPATH": str(_PACKAGE),
@@ -146,48 +142,29 @@ class Sandbox:
             start_new_session=True,
         )
         self._process, self._jobs = process, 0
-        try:
-            self._answer(process, time.monotonic() + _START_SECONDS)
-        except (OSError, ValueError, EOFError, TimeoutError) as error:
-            self.close()
+        if self._exchange(process, b"", time.monotonic() + _START_SECONDS) is None:
             raise FlawError(
                 f"cannot be read, because the process that reads models does not start "
-                f"({type(error).__name__})"
-            ) from error
+                f"(it ended with {process.returncode})"
+            )
         return process
 
-    @staticmethod
-    def _send(process: subprocess.Popen[bytes], message: bytes, deadline: float) -> None:
+    def _exchange(
+        self, process: subprocess.Popen[bytes], line: bytes, deadline: float
+    ) -> dict[str, Any] | None:
+        """Send a line, if there is one, and return the answer; None where the process ended."""
         assert process.stdin is not None
-        handle = process.stdin.fileno()
-        os.set_blocking(handle, False)  # a process that does not read must not stop this one
-        view = memoryview(message)
-        with selectors.DefaultSelector() as selector:
-            selector.register(handle, selectors.EVENT_WRITE)
-            while view:
-                if not selector.select(max(0.0, deadline - time.monotonic())):
-                    raise TimeoutError
-                view = view[os.write(handle, view[: 1 << 16]) :]
-
-    @staticmethod
-    def _answer(process: subprocess.Popen[bytes], deadline: float) -> dict[str, Any]:
-        stream = process.stdout
-        assert stream is not None
-        data = bytearray()
-        size = 8
-        with selectors.DefaultSelector() as selector:
-            selector.register(stream, selectors.EVENT_READ)
-            while len(data) < size:
-                if not selector.select(max(0.0, deadline - time.monotonic())):
-                    raise TimeoutError
-                chunk = os.read(stream.fileno(), min(1 << 16, size - len(data)))
-                if not chunk:
-                    process.wait()
-                    raise EOFError
-                data += chunk
-                if size == 8 and len(data) == 8:
-                    size = 8 + struct.unpack(">Q", data)[0]
-                    if size > _MAX_ANSWER:
-                        raise ValueError("too long an answer")
-        answer: dict[str, Any] = json.loads(data[8:])
+        assert process.stdout is not None
+        # Ends what blocks, be it that the process does not answer or that it does not listen.
+        timer = Timer(deadline - time.monotonic(), process.kill)
+        timer.start()
+        try:
+            process.stdin.write(line + b"\n" if line else b"")
+            process.stdin.flush()
+            answer: dict[str, Any] = json.loads(process.stdout.readline(_MAX_ANSWER))
+        except (OSError, ValueError, RecursionError):
+            self.close()
+            return None
+        finally:
+            timer.cancel()
         return answer

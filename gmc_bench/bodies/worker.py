@@ -1,7 +1,7 @@
 """A process that compiles models from strangers.
 
-It answers one request after another over its standard streams. Each message is eight bytes of
-length (big endian) and that much JSON. Before the first request it gives up what a hostile file
+It answers one request after another over its standard streams. Each message is a line of
+JSON. Before the first request it gives up what a hostile file
 could use: after `_lock` no file can be opened any more, memory and processor time are limited.
 MuJoCo itself reads the files, from memory, so every feature of its formats is understood.
 """
@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import resource
-import struct
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -68,20 +67,12 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": f"is refused by MuJoCo ({reason})"}
 
 
-def _receive(stream: BinaryIO) -> dict[str, Any] | None:
-    head = stream.read(8)
-    if len(head) < 8:
-        return None
-    request: dict[str, Any] = json.loads(stream.read(struct.unpack(">Q", head)[0]))
-    return request
-
-
 def _send(stream: BinaryIO, answer: dict[str, Any]) -> None:
     try:
-        body = json.dumps(answer, allow_nan=False).encode()
+        line = json.dumps(answer, allow_nan=False)
     except ValueError:
-        body = json.dumps({"error": "has numbers that are not finite"}).encode()
-    stream.write(struct.pack(">Q", len(body)) + body)
+        line = json.dumps({"error": "has numbers that are not finite"})
+    stream.write(line.encode() + b"\n")
     stream.flush()
 
 
@@ -98,9 +89,9 @@ def main() -> None:
     mujoco.set_mju_user_warning(lambda message: None)
     _lock(seconds)
     _send(answers, {"result": "ready"})
-    while (request := _receive(sys.stdin.buffer)) is not None:
+    for line in sys.stdin.buffer:
         _allow(seconds)
-        _send(answers, _answer(request))
+        _send(answers, _answer(json.loads(line)))
 
 
 if __name__ == "__main__":
