@@ -8,10 +8,8 @@ a reader finds a whole set or none.
 import json
 import os
 import re
-import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,15 +65,7 @@ def save_set(bodies: MorphologySet) -> Path:
     home = _home(bodies.id)
     folder = home / bodies.digest
     try:
-        if not _holds(folder, bodies):
-            home.mkdir(parents=True, exist_ok=True)
-            with _workspace(home) as workspace:
-                draft = workspace / "new"
-                draft.mkdir()
-                _write_files(draft, bodies)
-                if folder.exists():  # damaged, or its notes changed
-                    folder.rename(workspace / "old")
-                draft.rename(folder)
+        write_set(folder, bodies)
         _write_current(home, bodies.digest)
     except OSError as error:
         raise StorageError(
@@ -83,6 +73,28 @@ def save_set(bodies: MorphologySet) -> Path:
             f"or permissions there, or set {DATA_VARIABLE} to another folder"
         ) from error
     return folder
+
+
+def write_set(folder: Path, bodies: MorphologySet) -> None:
+    """Write a set into a folder of its own, unless it is there.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    with suppress(MorphologySetError):
+        if read_set(folder, bodies.id, bodies.digest) == bodies:
+            return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Hidden and on the same file system, so that renames out of it are atomic.
+    with tempfile.TemporaryDirectory(
+        prefix=".import-", dir=folder.parent, ignore_cleanup_errors=True
+    ) as workspace:
+        draft = Path(workspace) / "new"
+        draft.mkdir()
+        _write_files(draft, bodies)
+        if folder.exists():  # damaged, or its notes changed
+            folder.rename(Path(workspace) / "old")
+        draft.rename(folder)
 
 
 def load_set(set_id: str) -> MorphologySet:
@@ -109,7 +121,7 @@ def load_set(set_id: str) -> MorphologySet:
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise _damaged(set_id, home, error) from error
-    return _read_folder(home / digest, set_id, digest)
+    return read_set(home / digest, set_id, digest)
 
 
 def imported_sets() -> list[str]:
@@ -128,7 +140,12 @@ def _damaged(set_id: str, folder: Path, reason: object) -> MorphologySetError:
     )
 
 
-def _read_folder(folder: Path, set_id: str, digest: str) -> MorphologySet:
+def read_set(folder: Path, set_id: str, digest: str) -> MorphologySet:
+    """Read a set that `write_set` wrote, and verify it.
+
+    Raises:
+        MorphologySetError: the set is not there, or its files are not what was written.
+    """
     try:
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
         if manifest["format"] != _FORMAT:
@@ -158,13 +175,6 @@ def _read_body(folder: Path, row: dict[str, Any]) -> Morphology:
     return replace(body, name=row["name"], symmetric_limbs=pairs)
 
 
-def _holds(folder: Path, bodies: MorphologySet) -> bool:
-    try:
-        return _read_folder(folder, bodies.id, bodies.digest) == bodies
-    except MorphologySetError:
-        return False
-
-
 def _write_files(folder: Path, bodies: MorphologySet) -> None:
     splits: dict[str, list[dict[str, Any]]] = {}
     for split in bodies.splits:
@@ -190,22 +200,8 @@ def _write_files(folder: Path, bodies: MorphologySet) -> None:
     (folder / _MANIFEST).write_text(text + "\n", encoding="utf-8")
 
 
-@contextmanager
-def _workspace(home: Path) -> Iterator[Path]:
-    """A hidden folder on the same file system, so that renames out of it are atomic."""
-    folder = Path(tempfile.mkdtemp(prefix=".import-", dir=home))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def _write_current(home: Path, digest: str) -> None:
-    handle, name = tempfile.mkstemp(prefix=".current-", dir=home, text=True)
-    try:
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(digest + "\n")
-        Path(name).replace(home / _CURRENT)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with tempfile.TemporaryDirectory(prefix=".current-", dir=home) as workspace:
+        draft = Path(workspace) / _CURRENT
+        draft.write_text(digest + "\n", encoding="ascii")
+        draft.replace(home / _CURRENT)

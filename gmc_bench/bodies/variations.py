@@ -10,12 +10,14 @@ Source:
 """
 
 import hashlib
+import json
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 
@@ -58,53 +60,9 @@ _SITE_TOLERANCE = 0.02  # m; rounding to centimetres moves the origins of publis
 _DIRECTION_TOLERANCE = math.radians(3.0)  # the same rounding turns short diagonal limbs
 _AXIS_TOLERANCE = 0.1
 
-PINNED: dict[str, dict[str, str]] = {
-    # gmc-unimal-mini-v1
-    "36f923e99112e4c4d201766ca61d38b5ea7d85f78bbce600b5399bf98afc345e": {
-        "armature-v1": "49ae5f22c76916620f752e4d70b447950bf7382a55d99d6bb5235941a501ff84",
-        "damping-v1": "ae2025acb89208eaf8b1b3b8d2dc97b5a55d707bc9b542ddfde4d2197dfc1934",
-        "gear-v1": "ee87b09aa3ef61a37b08f1e939e0eeacb6cfe54181a7651bdec3f234c8291d09",
-        "density-v1": "207656702929e6ee65f33f6f64d9cd36329281b4c80f19a54686c2e2edde464a",
-        "module-shape-v1": "9add2c0ab629dc954219b2a663cad26db9f87a76f47e7135775ac74c5a8d38d2",
-        "joint-angle-v1": "29b54be5b4e3d9dbe5890b91f35077115f0003739ce671d2d416ca2dcc0a5601",
-    },
-    # gmc-unimal-v1
-    "7d7ecda820e39ed59cf0e54a3868801ec8bce4f772a716699d51c926c9b9d695": {
-        "armature-v1": "055f401e7fd32e84a2dbd7507a3d369aa9e02b60431a74adb143e5e671acc85e",
-        "damping-v1": "6f3f5bcdf653ba9bf3a3def0bc052e0d281788fa661582af8f7e3362cbae7c8f",
-        "gear-v1": "5c9683df80d08b353362210e6d2bac83f66de310fb3db5586c22980fb23e5f5b",
-        "density-v1": "f73e8740a77472ed723248c0e84c5d5eb465c44e914b89204d9773408dcd4302",
-        "module-shape-v1": "148e8d67c7fb560eb6e5ba4f8513c474e80c124d865791c0a9d8dea82ccb6693",
-        "joint-angle-v1": "a63f970b4c9df6cbb10cb2e6dd372d1b573fb3cf97ab4efee14a949a53817b8f",
-    },
-    # gmc-large-v1
-    "01066d366fde7ab79edbbe4c726347e7877e9138c0bb9ee4f0abc40c758de37b": {
-        "armature-v1": "b0c97f2dcc853b02c4ae39525eeb73da78b44d321e71d8f46d770950837b042f",
-        "damping-v1": "3c0d5682e027290662df27a86a3d205c2f8bc495c3a7dbea5cf5e76eaacab5b7",
-        "gear-v1": "c810c46d4dd7b4a23018aeb9a9b831653912e119634eb77f13fed762b924f726",
-        "density-v1": "e59af2226cad4ef70e50dd68f09ff98e2ed1ca83532526b948580d05749d6ac7",
-        "module-shape-v1": "47ae58f345ee88514dab98a94111e3b30836099e78914a8a60fda61fbf1ff325",
-        "joint-angle-v1": "83aa9cc9d226afaf680b4ec758d490d77104ea0283726507fc6c014941ed0568",
-    },
-    # gmc-loops-v1
-    "38f3eedc4d10199f43b83f0b812b3079a0b8880d6d4387693fb7b8b679b8a30f": {
-        "armature-v1": "5c71d75a1308f0b5f36978ae073ddd1e4438549b5d4bc79f4f7999629ea92b69",
-        "damping-v1": "b29891126e587146f08aaff8a88bec44014318b34267d02948c77bdf7946d80c",
-        "gear-v1": "66c467b243c52c0e46c7166c32ae7dbf0cd3d0513f4e0d9a208a299643587acc",
-        "density-v1": "ca080c77f27deac66df114627af8a3d7c8c67cda638f50111636c5652a8d5dcb",
-        "module-shape-v1": "d157be7320d8ae840afdc43de108470a430bd561f032cc9b052ca3d53692586e",
-        "joint-angle-v1": "820d0736314a85ebf3988e9491a54b253cd0f3a452b0680bdb0ba34e66b4d9bb",
-    },
-    # unimals_100
-    "43057a52b75726bdb174721e7a26790ab6faca79c2223594428645f7d01f1c71": {
-        "armature-v1": "686d337595a045b0fba7e9c777a1224e3bea2723e70e86d908a9df35d702e833",
-        "damping-v1": "79de9a721058669b07373d23c3cf7ac76a38c6a0ceac2ff738642ff775b80b1b",
-        "gear-v1": "c9d4d52ab16c4268965cf8e6d943dde577206f569a7fc51ce9ee0510b1c41254",
-        "density-v1": "0cd7aa7cc24a558b1329d6cdc2716ca5b8bbeccd536e8bb8791be7289162ef01",
-        "module-shape-v1": "da35eaea08bcb1b9ccb6b8ec10f564d57f7dea17400d2ded2b4c367855ba6239",
-        "joint-angle-v1": "2471ccf457af914f3ba83ce64fbbf5411f61abccfd7bf17d7b4d0d6aa8714c2a",
-    },
-}
+PINNED: dict[str, dict[str, str]] = json.loads(
+    Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
+)
 """Hashes of the variants of released sets, by the hash of the base set and the property."""
 
 

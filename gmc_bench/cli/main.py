@@ -58,6 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         interrupted.
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("gmc_bench").setLevel(logging.INFO)
     signal.signal(signal.SIGTERM, _interrupt)
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:

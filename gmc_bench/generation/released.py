@@ -5,20 +5,24 @@ search simulates chaotic motion: another processor may judge a borderline body d
 grows the same body from the same seed.
 """
 
+import json
+import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from gmc_bench.bodies.registry import BodySet
 from gmc_bench.bodies.schema import Morphology, MorphologySet
+from gmc_bench.bodies.store import data_dir, read_set, write_set
 from gmc_bench.core.errors import MorphologySetError, UnknownNameError, did_you_mean
-from gmc_bench.generation import pinned
-from gmc_bench.generation.cache import keep_grown, load_grown
 from gmc_bench.generation.grow import grow_body
 from gmc_bench.generation.recipe import LARGE, LOOPED, UNIMAL, Recipe, grow_candidate
+
+_LOG = logging.getLogger(__name__)
 
 GENERATOR_VERSION = 1
 """Raised whenever `grow_seed` gives another body for any seed; released sets then need a new id."""
@@ -44,39 +48,20 @@ class ReleasedSet:
     """Whose candidates the bodies are."""
 
 
-_MINI_V1_TRAIN = (
-    2, 107, 109, 113, 194, 319, 324, 379, 491, 561, 621, 628, 727, 798, 819, 915, 987, 1109,
-    1122, 1276,
-)  # fmt: skip
-_MINI_V1_TEST = (
-    1, 104, 129, 183, 191, 243, 286, 295, 393, 489, 537, 616, 676, 787, 844, 847, 1059, 1117,
-    1198, 2208,
-)  # fmt: skip
-_MINI_V1 = ReleasedSet(
-    id="gmc-unimal-mini-v1",
-    generator_version=1,
-    train_seeds=_MINI_V1_TRAIN,
-    test_seeds=_MINI_V1_TEST,
-    digest="36f923e99112e4c4d201766ca61d38b5ea7d85f78bbce600b5399bf98afc345e",
-)
+_RECIPES = {"gmc-unimal-v1": UNIMAL, "gmc-large-v1": LARGE, "gmc-loops-v1": LOOPED}
+_PINNED = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 
-_FOUND = tuple(
-    ReleasedSet(
+RELEASED = {
+    set_id: ReleasedSet(
         id=set_id,
         generator_version=1,
-        train_seeds=pins.train,
-        test_seeds=pins.test,
-        digest=pins.digest,
-        recipe=recipe,
+        train_seeds=tuple(pins["train"]),
+        test_seeds=tuple(pins["test"]),
+        digest=pins["digest"],
+        recipe=_RECIPES.get(set_id),
     )
-    for set_id, recipe, pins in (
-        ("gmc-unimal-v1", UNIMAL, pinned.UNIMAL_V1),
-        ("gmc-large-v1", LARGE, pinned.LARGE_V1),
-        ("gmc-loops-v1", LOOPED, pinned.LOOPS_V1),
-    )
-)
-
-RELEASED = {released.id: released for released in (_MINI_V1, *_FOUND)}
+    for set_id, pins in _PINNED.items()
+}
 """Released sets by id. An entry never changes; a correction gets a new id."""
 
 
@@ -104,12 +89,11 @@ def build_released(set_id: str) -> MorphologySet:
     if set_id not in RELEASED:
         raise UnknownNameError(f"unknown morphology set {set_id!r}{did_you_mean(set_id, RELEASED)}")
     released = RELEASED[set_id]
-    bodies = _assembled(released, load_grown(released.digest) if released.recipe else None)
-    if bodies is None or bodies.digest != released.digest:
-        grown = _grow(released)
-        bodies = _assembled(released, grown)
-        if bodies is not None and bodies.digest == released.digest and released.recipe:
-            keep_grown(released.digest, grown)
+    folder = data_dir() / "grown" / released.digest
+    if released.recipe:
+        with suppress(MorphologySetError):  # it can always be grown again
+            return read_set(folder, set_id, released.digest)
+    bodies = _assembled(released, _grow(released))
     if bodies is None or bodies.digest != released.digest:
         digest = bodies.digest[:12] if bodies else "nothing"
         raise MorphologySetError(
@@ -117,6 +101,9 @@ def build_released(set_id: str) -> MorphologySet:
             f"{released.digest[:12]}; this numpy ({np.__version__}) draws other numbers than the "
             f"one it was released with, so install a version that pyproject.toml allows"
         )
+    if released.recipe:
+        with suppress(OSError):  # which costs time and nothing else
+            write_set(folder, bodies)
     return bodies
 
 
@@ -125,23 +112,19 @@ def _grow(released: ReleasedSet) -> dict[str, tuple[Morphology, ...]]:
     splits = {"train": released.train_seeds, "test": released.test_seeds}
     if released.recipe is None:
         return {split: tuple(map(grow_seed, seeds)) for split, seeds in splits.items()}
-    total = sum(map(len, splits.values()))
-    with tqdm(total=total, desc=f"growing {released.id}", leave=False, disable=None) as bar:
-        grown: dict[str, tuple[Morphology, ...]] = {}
-        for split, seeds in splits.items():
-            bodies = []
-            for seed in seeds:
-                bodies.append(grow_candidate(released.recipe, seed))
-                bar.update()
-            grown[split] = tuple(body for body in bodies if body is not None)
-    return grown
+    _LOG.info("growing the bodies of %s, once on this machine", released.id)
+    grown = {
+        split: [grow_candidate(released.recipe, seed) for seed in seeds]
+        for split, seeds in splits.items()
+    }
+    return {split: tuple(filter(None, bodies)) for split, bodies in grown.items()}
 
 
 def _assembled(
-    released: ReleasedSet, splits: Mapping[str, tuple[Morphology, ...]] | None
+    released: ReleasedSet, splits: Mapping[str, tuple[Morphology, ...]]
 ) -> MorphologySet | None:
     """Return the set; `None` where bodies are missing."""
-    if not splits or not all(splits.values()):
+    if not all(splits.values()):
         return None
     return MorphologySet(
         id=released.id,

@@ -235,18 +235,20 @@ def test_a_grown_set_is_kept_and_read_back(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(released, "grow_candidate", None)
     assert build("tiny-v1") == tiny
     monkeypatch.undo()
-    assert kept.name == f"{tiny.digest}.json"
+    assert kept.name == tiny.digest
 
 
+@pytest.mark.parametrize("file", ["manifest.json", "train-0000.xml"])
 @pytest.mark.parametrize("damage", ["", "{", '{"train": [], "test": []}', "cut", "swapped"])
-def test_a_damaged_copy_is_grown_again(tiny, tmp_path, damage):
+def test_a_damaged_copy_is_grown_again(tiny, tmp_path, damage, file):
     build = build_released.__wrapped__
     build("tiny-v1")
-    (kept,) = (tmp_path / "grown").iterdir()
+    (folder,) = (tmp_path / "grown").iterdir()
+    kept = folder / file
     whole = kept.read_text()
     spoilt = {
         "cut": whole[: len(whole) // 2],
-        "swapped": whole.replace('gear=\\"', 'gear=\\"1'),
+        "swapped": whole.replace('gear="', 'gear="1').replace('"digest": "', '"digest": "1'),
     }.get(damage, damage)
     assert spoilt != whole
     kept.write_text(spoilt)
