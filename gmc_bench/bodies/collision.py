@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
+from gmc_bench.bodies.vectors import minus
 from gmc_bench.core.types import BoolArray, DoubleArray, Vec3
 
 TOUCHING = 1e-6  # m; shapes this close count as touching, whatever the engine's rounding
@@ -34,8 +35,8 @@ def gap(first: Capsule, second: Capsule) -> float:
     Source:
         Closest points of two segments: Ericson, Real-Time Collision Detection, section 5.1.9.
     """
-    u, v = _minus(first.end, first.start), _minus(second.end, second.start)
-    between = _minus(first.start, second.start)
+    u, v = minus(first.end, first.start), minus(second.end, second.start)
+    between = minus(first.start, second.start)
     uu, uv, vv = _dot(u, u), _dot(u, v), _dot(v, v)
     along_u, along_v = _dot(u, between), _dot(v, between)
     spread = uu * vv - uv * uv
@@ -105,10 +106,6 @@ def _any_near(
 
 any_near: Callable[..., bool] = numba.njit(cache=True)(_any_near)
 """See `_any_near`, of which this is the compiled form: growth calls it thousands of times."""
-
-
-def _minus(first: Vec3, second: Vec3) -> Vec3:
-    return (first[0] - second[0], first[1] - second[1], first[2] - second[2])
 
 
 def _dot(first: Vec3, second: Vec3) -> float:

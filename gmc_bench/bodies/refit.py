@@ -7,6 +7,7 @@ from dataclasses import replace
 from gmc_bench.bodies import design
 from gmc_bench.bodies.parts import IDENTITY, Limb, Loop
 from gmc_bench.bodies.schema import Morphology
+from gmc_bench.bodies.vectors import minus, plus, times
 from gmc_bench.core.errors import MorphologySetError
 from gmc_bench.core.types import Vec3
 
@@ -35,7 +36,7 @@ def refit_loops(body: Morphology, limbs: list[Limb]) -> tuple[Loop, ...]:
     loops = []
     for loop in body.loops:
         old = _tips(body.limbs)
-        anchor = _plus(_origins(body.limbs)[loop.first], loop.anchor)
+        anchor = plus(_origins(body.limbs)[loop.first], loop.anchor)
         bridged = math.dist(anchor, old[loop.second]) < _SAME
         if bridged:
             loops.append(_bridged(limbs, loop))
@@ -44,7 +45,7 @@ def refit_loops(body: Morphology, limbs: list[Limb]) -> tuple[Loop, ...]:
             raise _not_grown(body)
         new = _tips(limbs)
         middle = _middle(new[loop.first], new[loop.second])
-        loops.append(replace(loop, anchor=_minus(middle, _origins(limbs)[loop.first])))
+        loops.append(replace(loop, anchor=minus(middle, _origins(limbs)[loop.first])))
     return tuple(loops)
 
 
@@ -52,25 +53,25 @@ def _bridged(limbs: list[Limb], loop: Loop) -> Loop:
     """Lay a bridge from its parent's tip to the other limb's."""
     bridge = limbs[loop.first]
     parent, tips = limbs[bridge.parent], _tips(limbs)
-    span = _minus(tips[loop.second], tips[bridge.parent])
+    span = minus(tips[loop.second], tips[bridge.parent])
     length = math.hypot(*span)
-    direction = _times(span, 1.0 / length)
+    direction = times(span, 1.0 / length)
     ends = parent.geom.radius + limbs[loop.second].geom.radius
-    segment = _times(direction, max(_SHORTEST, length - ends))
+    segment = times(direction, max(_SHORTEST, length - ends))
     limbs[loop.first] = replace(
         bridge,
-        position=_plus(parent.geom.end, _times(direction, parent.geom.radius)),
+        position=plus(parent.geom.end, times(direction, parent.geom.radius)),
         geom=replace(bridge.geom, end=segment),
         joints=tuple(
             replace(
                 joint,
-                position=_times(direction, -parent.geom.radius),
+                position=times(direction, -parent.geom.radius),
                 axis=design.hinge_axis("x" if joint.slot == 0 else "y", segment),
             )
             for joint in bridge.joints
         ),
     )
-    return replace(loop, anchor=_minus(span, _times(direction, parent.geom.radius)))
+    return replace(loop, anchor=minus(span, times(direction, parent.geom.radius)))
 
 
 def _not_grown(body: Morphology) -> MorphologySetError:
@@ -85,27 +86,15 @@ def _origins(limbs: Sequence[Limb]) -> list[Vec3]:
     origins: list[Vec3] = []
     for limb in limbs:
         zero = (0.0, 0.0, 0.0)
-        origins.append(zero if limb.parent < 0 else _plus(origins[limb.parent], limb.position))
+        origins.append(zero if limb.parent < 0 else plus(origins[limb.parent], limb.position))
     return origins
 
 
 def _tips(limbs: Sequence[Limb]) -> list[Vec3]:
     return [
-        _plus(origin, limb.geom.end) for origin, limb in zip(_origins(limbs), limbs, strict=True)
+        plus(origin, limb.geom.end) for origin, limb in zip(_origins(limbs), limbs, strict=True)
     ]
 
 
 def _middle(first: Vec3, second: Vec3) -> Vec3:
-    return _times(_plus(first, second), 0.5)
-
-
-def _plus(first: Vec3, second: Vec3) -> Vec3:
-    return (first[0] + second[0], first[1] + second[1], first[2] + second[2])
-
-
-def _minus(first: Vec3, second: Vec3) -> Vec3:
-    return (first[0] - second[0], first[1] - second[1], first[2] - second[2])
-
-
-def _times(vector: Vec3, factor: float) -> Vec3:
-    return (vector[0] * factor, vector[1] * factor, vector[2] * factor)
+    return times(plus(first, second), 0.5)

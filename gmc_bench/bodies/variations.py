@@ -26,6 +26,7 @@ from gmc_bench.bodies.collision import Capsule, gap
 from gmc_bench.bodies.parts import IDENTITY, Joint, Limb, scale_mass, scale_torque
 from gmc_bench.bodies.refit import refit_loops
 from gmc_bench.bodies.schema import Morphology, MorphologySet
+from gmc_bench.bodies.vectors import plus, times
 from gmc_bench.core.errors import MorphologySetError, UnknownNameError, did_you_mean
 from gmc_bench.core.types import Vec3
 
@@ -266,18 +267,18 @@ def _rebuilt(body: Morphology, sizes: Sequence[tuple[float, float]]) -> Morpholo
         if parent.parent >= 0:
             parent_radius, parent_height = sizes[limb.parent]
             share = 0.5 if _grows_at_middle(body, limb) else 1.0
-            site = _times(_direction(parent), parent_radius + share * parent_height)
+            site = times(_direction(parent), parent_radius + share * parent_height)
         reach = limbs[limb.parent].geom.radius
-        segment = _times(direction, radius + height)
+        segment = times(direction, radius + height)
         limbs.append(
             replace(
                 limb,
-                position=_plus(site, _times(direction, reach)),
+                position=plus(site, times(direction, reach)),
                 geom=replace(limb.geom, radius=radius, end=segment),
                 joints=tuple(
                     replace(
                         joint,
-                        position=_times(direction, -radius),
+                        position=times(direction, -radius),
                         axis=design.hinge_axis("x" if joint.slot == 0 else "y", segment),
                     )
                     for joint in limb.joints
@@ -314,8 +315,8 @@ def _is_of_design(body: Morphology, limb: Limb) -> bool:
         return False
     site = (0.0, 0.0, 0.0)
     if parent.parent >= 0:
-        site = _times(parent.geom.end, _old_share(parent, _grows_at_middle(body, limb)))
-    expected = _plus(site, _times(_direction(limb), parent.geom.radius))
+        site = times(parent.geom.end, _old_share(parent, _grows_at_middle(body, limb)))
+    expected = plus(site, times(_direction(limb), parent.geom.radius))
     if math.dist(expected, limb.position) > _SITE_TOLERANCE:
         return False
     axes = {0: design.hinge_axis("x", limb.geom.end), 1: design.hinge_axis("y", limb.geom.end)}
@@ -328,9 +329,9 @@ def _is_of_design(body: Morphology, limb: Limb) -> bool:
 def _grows_at_middle(body: Morphology, limb: Limb) -> bool:
     """Return whether a limb grows from the middle of its parent rather than from its end."""
     parent = body.limbs[limb.parent]
-    site = _plus(limb.position, _times(_direction(limb), -parent.geom.radius))
+    site = plus(limb.position, times(_direction(limb), -parent.geom.radius))
     middle, end = (
-        math.dist(site, _times(parent.geom.end, _old_share(parent, middle)))
+        math.dist(site, times(parent.geom.end, _old_share(parent, middle)))
         for middle in (True, False)
     )
     return middle < end
@@ -420,20 +421,12 @@ def _shapes(limbs: Sequence[Limb]) -> list[Capsule]:
     shapes: list[Capsule] = []
     for limb in limbs:
         zero = (0.0, 0.0, 0.0)
-        origin = zero if limb.parent < 0 else _plus(origins[limb.parent], limb.position)
+        origin = zero if limb.parent < 0 else plus(origins[limb.parent], limb.position)
         origins.append(origin)
         geom = limb.geom
-        shapes.append(Capsule(_plus(origin, geom.start), _plus(origin, geom.end), geom.radius))
+        shapes.append(Capsule(plus(origin, geom.start), plus(origin, geom.end), geom.radius))
     return shapes
 
 
 def _lowest(limbs: Sequence[Limb]) -> float:
     return min(min(s.start[2], s.end[2]) - s.radius for s in _shapes(limbs))
-
-
-def _plus(first: Vec3, second: Vec3) -> Vec3:
-    return (first[0] + second[0], first[1] + second[1], first[2] + second[2])
-
-
-def _times(vector: Vec3, factor: float) -> Vec3:
-    return (vector[0] * factor, vector[1] * factor, vector[2] * factor)

@@ -11,6 +11,7 @@ import numpy as np
 
 from gmc_bench.bodies import design
 from gmc_bench.bodies.collision import Capsule, touches
+from gmc_bench.bodies.vectors import plus, times
 from gmc_bench.core.types import Vec3
 from gmc_bench.generation.grow import draw_hinges
 from gmc_bench.generation.growing_body import GrowingBody
@@ -79,8 +80,8 @@ def join_tips(
         closures = []
         for first, second in ends:
             shape = draft.parts[first].shape
-            middle = _scaled(_plus(shape.end, draft.parts[second].shape.end), 0.5)
-            anchor = _rounded(_plus(middle, _scaled(shape.start, -1.0)))
+            middle = times(plus(shape.end, draft.parts[second].shape.end), 0.5)
+            anchor = _rounded(plus(middle, times(shape.start, -1.0)))
             closures.append(Closure(first, second, anchor))
         return tuple(closures)
 
@@ -138,12 +139,12 @@ def _bridge(
     """Return a bridge and the loop's anchor in its frame."""
     radius = parts[upper].radius
     tip = parts[upper].shape.end
-    span = _plus(parts[lower].shape.end, _scaled(tip, -1.0))
+    span = plus(parts[lower].shape.end, times(tip, -1.0))
     length = math.hypot(*span)
-    direction = _scaled(span, 1.0 / length)
-    offset = _rounded(_scaled(direction, radius))
-    segment = _rounded(_scaled(direction, length - 2 * radius))
-    start = _plus(tip, offset)
+    direction = times(span, 1.0 / length)
+    offset = _rounded(times(direction, radius))
+    segment = _rounded(times(direction, length - 2 * radius))
+    start = plus(tip, offset)
     part = GrownLimb(
         site=Site(upper, parts[upper].segment, middle=False),
         direction=direction,
@@ -152,11 +153,11 @@ def _bridge(
         height=length - 3 * radius,
         hinges=hinges,
         partner=partner,
-        position=_rounded(_plus(parts[upper].segment, offset)),
-        pivot=_scaled(offset, -1.0),
-        shape=Capsule(start, _plus(start, segment), radius),
+        position=_rounded(plus(parts[upper].segment, offset)),
+        pivot=times(offset, -1.0),
+        shape=Capsule(start, plus(start, segment), radius),
     )
-    return part, _rounded(_plus(span, _scaled(offset, -1.0)))
+    return part, _rounded(plus(span, times(offset, -1.0)))
 
 
 def _fits(parts: list[GrownLimb], new: list[GrownLimb], ends: _Ends) -> bool:
@@ -167,14 +168,6 @@ def _fits(parts: list[GrownLimb], new: list[GrownLimb], ends: _Ends) -> bool:
         if any(touches(part.shape, shape) for shape in others):
             return False
     return True
-
-
-def _plus(first: Vec3, second: Vec3) -> Vec3:
-    return (first[0] + second[0], first[1] + second[1], first[2] + second[2])
-
-
-def _scaled(vector: Vec3, factor: float) -> Vec3:
-    return (vector[0] * factor, vector[1] * factor, vector[2] * factor)
 
 
 def _rounded(vector: Vec3) -> Vec3:
