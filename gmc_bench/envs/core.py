@@ -102,7 +102,7 @@ class EnvironmentCore:
         self._all_rows = np.arange(num_envs)
         self.height_map: FloatArray | None = None
         """(B, G) float32, m, heights around the torso relative to the ground under it, turned to
-        its heading, see `read_maps_alone`; `None` for tasks without random terrain."""
+        its heading, see `read_maps_single_threaded`; `None` for tasks without random terrain."""
         self._spare_map: FloatArray | None = None
         if task.num_heights:
             self.height_map = np.zeros((num_envs, task.num_heights), np.float32)

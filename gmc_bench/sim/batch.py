@@ -192,9 +192,11 @@ class BatchSimulator:
         self._check_hosts(self.addresses[rows])
         self._use_threads()
         if self.ground:
-            self.ground.draw(rows, self.streams, alone=self.num_threads == 1 or len(rows) == 1)
-        alone = self.num_threads == 1 or len(rows) <= FEW_ROWS
-        reset = kernels.reset_rows_alone if alone else kernels.reset_rows
+            self.ground.draw(
+                rows, self.streams, single_threaded=self.num_threads == 1 or len(rows) == 1
+            )
+        single_threaded = self.num_threads == 1 or len(rows) <= FEW_ROWS
+        reset = kernels.reset_rows_single_threaded if single_threaded else kernels.reset_rows
         reset(
             self._functions, self.addresses, self.model_index, rows, self._nq, self._nv,
             self._start_addresses, int(_STATE), self.streams, noise, self.layout.tables,
@@ -266,7 +268,7 @@ class BatchSimulator:
         """
         self._check_hosts(self.addresses)
         self._use_threads()
-        step = kernels.step_rows_alone if self.num_threads == 1 else kernels.step_rows
+        step = kernels.step_rows_single_threaded if self.num_threads == 1 else kernels.step_rows
         step(
             self._functions, self.addresses, self.model_index, controls, self._num_ctrl,
             self.layout.actuator_slot, self.num_substeps, self.layout.tables, self.torso_position,
@@ -288,9 +290,15 @@ class BatchSimulator:
         if self.ground is None:
             raise ConfigError("only scenes with random terrain have a height map, got another one")
         self._use_threads()
-        alone = self.num_threads == 1 or len(rows) <= FEW_ROWS
+        single_threaded = self.num_threads == 1 or len(rows) <= FEW_ROWS
         self.ground.read(
-            self.addresses, rows, self.torso_position, self.diverged, maps, heights, alone=alone
+            self.addresses,
+            rows,
+            self.torso_position,
+            self.diverged,
+            maps,
+            heights,
+            single_threaded=single_threaded,
         )
 
     @staticmethod
@@ -367,7 +375,7 @@ class BatchSimulator:
                     "of the same task"
                 )
             self._use_threads()
-            self.ground.draw_again(state["terrain_streams"], alone=self.num_threads == 1)
+            self.ground.draw_again(state["terrain_streams"], single_threaded=self.num_threads == 1)
         for name, value in self._kept().items():
             value[:] = state[name]
         offset = 0

@@ -33,9 +33,9 @@ class RandomGround:
         )
         self._tables = terrain.tables
         self._draws = (
-            (terrain_kernels.draw_boxes_alone, terrain_kernels.draw_boxes)
+            (terrain_kernels.draw_boxes_single_threaded, terrain_kernels.draw_boxes)
             if isinstance(terrain, ObstacleField)
-            else (terrain_kernels.draw_corridors_alone, terrain_kernels.draw_corridors)
+            else (terrain_kernels.draw_corridors_single_threaded, terrain_kernels.draw_corridors)
         )
 
     def attach(self, row: int, model: Any) -> None:
@@ -50,23 +50,23 @@ class RandomGround:
         ]  # fmt: skip
         self.streams[row] = 0
 
-    def draw(self, rows: IntArray, streams: Array, *, alone: bool) -> None:
+    def draw(self, rows: IntArray, streams: Array, *, single_threaded: bool) -> None:
         """Draw new terrain.
 
         Args:
             rows: (K,) int64, without repeats.
             streams: (B, 4) uint64, those of the given rows are advanced.
-            alone: stay on the calling thread.
+            single_threaded: stay on the calling thread.
         """
         self.streams[rows] = streams[rows]
-        self._draws[0 if alone else 1](
+        self._draws[0 if single_threaded else 1](
             self._addresses, rows, self._num_nodes, streams, self._field, self._tables, self.cells
         )
 
-    def draw_again(self, streams: Array, *, alone: bool) -> None:
+    def draw_again(self, streams: Array, *, single_threaded: bool) -> None:
         """Draw what was drawn from `streams` (B, 4), where another terrain stands now."""
         rows = np.flatnonzero((self.streams != streams).any(axis=1) & streams.any(axis=1))
-        self.draw(rows, streams.copy(), alone=alone)
+        self.draw(rows, streams.copy(), single_threaded=single_threaded)
 
     def read(
         self,
@@ -77,11 +77,15 @@ class RandomGround:
         maps: FloatArray,
         heights: DoubleArray,
         *,
-        alone: bool,
+        single_threaded: bool,
     ) -> None:
-        """Write height maps and heights under the torso, see `ground_kernels.read_maps_alone`."""
+        """Write height maps and heights under the torso, see `read_maps_single_threaded`."""
         left, front = height_map_offsets()
-        read = ground_kernels.read_maps_alone if alone else ground_kernels.read_maps
+        read = (
+            ground_kernels.read_maps_single_threaded
+            if single_threaded
+            else ground_kernels.read_maps
+        )
         read(
             addresses, rows, torso_position, self.cells, self._field, left, front, skipped, maps,
             heights,

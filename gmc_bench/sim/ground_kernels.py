@@ -111,7 +111,7 @@ def _read_map(
 
 
 @compiled()
-def read_maps_alone(
+def read_maps_single_threaded(
     addresses: IntArray,
     rows: IntArray,
     torso: DoubleArray,

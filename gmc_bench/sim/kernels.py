@@ -266,7 +266,7 @@ def step_rows(
 
 
 @numba.njit(cache=True, nogil=True)
-def step_rows_alone(
+def step_rows_single_threaded(
     functions, addresses, model_index, controls, num_ctrl, actuator_slot, num_substeps, layout,
     torso, readings, diverged, loops, residual, drives, state
 ):  # fmt: skip
@@ -322,7 +322,7 @@ def reset_rows(
 
 
 @numba.njit(cache=True, nogil=True)
-def reset_rows_alone(
+def reset_rows_single_threaded(
     functions, addresses, model_index, rows, nq, nv, start_states, state_bits, streams, noise,
     layout, torso, readings, diverged
 ):  # fmt: skip

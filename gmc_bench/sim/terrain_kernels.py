@@ -353,7 +353,7 @@ def lay_corridor(
 
 
 @compiled()
-def draw_boxes_alone(
+def draw_boxes_single_threaded(
     addresses: IntArray, rows: IntArray, num_nodes: int, streams: Array, ground: Ground,
     tables: Any, cells: Array,
 ) -> None:  # fmt: skip
@@ -384,7 +384,7 @@ def draw_boxes(
 
 
 @compiled()
-def draw_corridors_alone(
+def draw_corridors_single_threaded(
     addresses: IntArray, rows: IntArray, num_nodes: int, streams: Array, ground: Ground,
     tables: Any, cells: Array,
 ) -> None:  # fmt: skip

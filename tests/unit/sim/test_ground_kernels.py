@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gmc_bench.sim import columns
-from gmc_bench.sim.ground_kernels import read_maps_alone, visit_cells
+from gmc_bench.sim.ground_kernels import read_maps_single_threaded, visit_cells
 from gmc_bench.sim.height_map import height_map_offsets
 from gmc_bench.sim.terrain_kernels import Ground
 
@@ -19,7 +19,7 @@ def read(cells, place, quaternion=(1.0, 0.0, 0.0, 0.0), wall_cells=0):
     addresses = np.zeros((1, columns.NUM_ADDRESSES), np.int64)
     addresses[0, columns.XQUAT] = quaternions.ctypes.data
     maps, heights = np.zeros((1, LEFT.size * FRONT.size), np.float32), np.zeros(1)
-    read_maps_alone(
+    read_maps_single_threaded(
         addresses, np.array([0]), np.array([[*place, 1.5]]), cells[None],
         Ground(WEST, -SOUTH / 10, wall_cells), LEFT, FRONT, np.zeros(1, np.bool_), maps, heights,
     )  # fmt: skip
