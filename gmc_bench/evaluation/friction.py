@@ -1,4 +1,4 @@
-"""How well a policy tracks a velocity on slippery and on grippy ground.
+"""Velocity tracking of a policy on slippery and on grippy ground, measured.
 
 Every robot walks straight ahead on a plane, with nothing but the friction of its feet changed. The
 command holds the heading, as in IsaacLab and legged_gym, unless it is to be left alone. A robot

@@ -1,4 +1,4 @@
-"""What may differ between two friction measurements of the same policy."""
+"""Options in which two friction measurements of the same policy may differ."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

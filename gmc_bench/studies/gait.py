@@ -1,4 +1,4 @@
-"""How a policy walks: which limbs touch the ground, and the angles of the joints, at every step."""
+"""Recording of a gait: contacts of the limbs and angles of the joints at every step."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

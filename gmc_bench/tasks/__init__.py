@@ -1,4 +1,4 @@
-"""What a body has to do: scene, command and terms."""
+"""Tasks: scene, reward terms and terminations."""
 
 from gmc_bench.core.registry import Registry
 from gmc_bench.tasks.spec import Task
