@@ -2,6 +2,7 @@
 
 import multiprocessing
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,16 +11,15 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv
 
 from gmc_bench.core.table import Table
-from gmc_bench.core.types import Array, FloatArray, IntArray
+from gmc_bench.core.types import Array, DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.morphology_env import MorphologyEnv
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
-from gmc_bench.profiling.driven import DrivenTwin
 from gmc_bench.profiling.report import Report, figure_table
 from gmc_bench.profiling.setting import Setting
 from gmc_bench.profiling.timing import Side, Timing, take_turns, timed
 from gmc_bench.sim.batch import BatchSimulator
-from gmc_bench.sim.columns import CTRL, DATA, MODEL
+from gmc_bench.sim.columns import CTRL, DATA, FRICTION, MODEL
 from gmc_bench.sim.engine import call_model_data, engine_functions, store_double
 
 BLOCK = 10
@@ -40,50 +40,97 @@ EXPLAINED = {
 
 @numba.njit(cache=True, parallel=True, nogil=True)
 def _bare_steps(
-    mj_step: int, addresses: Array, ctrl: FloatArray, num_ctrl: IntArray, num_substeps: int
+    mj_step: int,
+    addresses: Array,
+    places: IntArray,
+    ctrl: DoubleArray,
+    feet: IntArray,
+    friction: DoubleArray,
 ) -> None:
     """Do nothing but `mj_step`, on the same threads as the environment."""
     for row in numba.prange(addresses.shape[0]):
         address = addresses[row]
-        for a in range(num_ctrl[row]):
-            store_double(address[CTRL], a, np.float64(ctrl[row, a]))
-        for _ in range(num_substeps):
+        for substep in range(ctrl.shape[1]):
+            for a in range(places.shape[1]):
+                if places[row, a] >= 0:
+                    store_double(address[CTRL], places[row, a], ctrl[row, substep, a])
+            for foot in range(feet.shape[1]):
+                store_double(address[FRICTION], 3 * feet[row, foot], friction[row, substep, foot])
             call_model_data(mj_step, address[MODEL], address[DATA])
 
 
 class BareTwin:
     """A batch that repeats an environment's motion with nothing but `mj_step`.
 
+    Joint drives and foot friction act at every engine step, so that where there are any, torques
+    and coefficients are found by a third batch that goes through the same states first, untimed.
+
     Args:
         core: the environment; it is only read.
     """
 
     def __init__(self, core: EnvironmentCore) -> None:
-        simulator = core.simulator
-        self._simulator = simulator
-        self.batch = BatchSimulator(
-            simulator.models, simulator.num_envs, simulator.layout, simulator.num_threads
-        )
+        simulator, size = core.simulator, (core.simulator.num_envs, core.simulator.layout)
+        self._core = core
+        self.batch = BatchSimulator(simulator.models, *size, simulator.num_threads)
+        if core.driven is not None:  # one engine step at a time
+            models = [
+                replace(model, scene=replace(model.scene, num_substeps=1))
+                for model in simulator.models
+            ]
+            self._recorder = BatchSimulator(models, *size, simulator.num_threads)
         self._mj_step = engine_functions().mj_step
-        self._controls: list[FloatArray] = []
+        self.steps: list[tuple[DoubleArray, DoubleArray]] = []
+        """What moves the bodies in each control step: controls (B, S, A) of S engine steps, and
+        friction coefficients of the feet (B, S, F)."""
 
     def prepare(self, actions: Sequence[FloatArray]) -> None:
-        """Put the batch where the environment is, to repeat the actions (B, L, J) from there."""
-        batch = self.batch
-        batch.set_state(self._simulator.get_state())
-        slots = batch.layout.actuator_slot[batch.model_index]
+        """Put the batch where the environment is, to repeat the actions (B, L, J) from there.
+
+        No episode may end on the way.
+        """
+        batch, simulator = self.batch, self._core.simulator
+        batch.set_state(simulator.get_state())
         flat = [action.reshape(batch.num_envs, -1) for action in actions]
-        self._controls = [np.take_along_axis(action, slots, axis=1) for action in flat]
-        self._num_ctrl = np.array([batch.models[i].model.nu for i in batch.model_index])
+        if self._core.driven is not None:
+            self._places = np.ascontiguousarray(batch.drives.joints[batch.model_index, :, 2])
+            self._feet = batch.drives.feet[batch.model_index, :, 1].astype(np.int64)
+            self._recorder.set_state(simulator.get_state())
+            self.steps = [self._record(action) for action in flat]
+            return
+        assert batch.layout is not None
+        slots = batch.layout.actuator_slot[batch.model_index]
+        count = np.array([batch.models[i].model.nu for i in batch.model_index])
+        column = np.arange(slots.shape[1])
+        self._places = np.where(column < count[:, None], column, -1)
+        self._feet = np.zeros((batch.num_envs, 0), np.int64)
+        nothing = np.zeros((batch.num_envs, batch.num_substeps, 0))
+        chosen = [np.take_along_axis(action, slots, axis=1).astype(np.float64) for action in flat]
+        self.steps = [
+            (np.repeat(ctrl[:, None], batch.num_substeps, axis=1), nothing) for ctrl in chosen
+        ]
+
+    def _record(self, action: FloatArray) -> tuple[DoubleArray, DoubleArray]:
+        """Return torques and friction of one control step of joint drives."""
+        recorder, driven = self._recorder, self._core.driven
+        assert driven is not None
+        targets = driven.targets(driven.cut_off(action))
+        torques, friction = [], []
+        for _ in range(self.batch.num_substeps):
+            recorder.step(targets)
+            torques.append(recorder.drive_state.torque.copy())
+            friction.append(
+                [recorder.model(row).geom_friction[feet, 0] for row, feet in enumerate(self._feet)]
+            )
+        return np.stack(torques, axis=1), np.array(friction).swapaxes(0, 1).copy()
 
     def run(self) -> None:
         """Repeat the control steps that were prepared."""
         numba.set_num_threads(self.batch.num_threads)
-        for control in self._controls:
+        for ctrl, friction in self.steps:
             _bare_steps(
-                self._mj_step, self.batch.addresses, control, self._num_ctrl,
-                self.batch.num_substeps,
-            )  # fmt: skip
+                self._mj_step, self.batch.addresses, self._places, ctrl, self._feet, friction
+            )
 
 
 def profile_simulation(setting: Setting) -> Report:
@@ -168,7 +215,7 @@ def time_simulation(
     )
     env.reset(seed=0)
     core, actions = env.core, random_actions(env.action_space.shape)
-    twin = DrivenTwin(core) if core.simulator.has_drives else BareTwin(core)
+    twin = BareTwin(core)
     sides: dict[str, Side] = {
         "env": _stepping(env, setting.num_envs),
         "bare": lambda _: (timed(twin.run)[1], BLOCK * setting.num_envs),

@@ -7,7 +7,6 @@ import pytest
 
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.profiling import simulation
-from gmc_bench.profiling.driven import DrivenTwin
 from gmc_bench.profiling.setting import Setting
 from gmc_bench.robots import ROBOTS
 from gmc_bench.suites import SUITES
@@ -31,7 +30,7 @@ def test_the_bare_loop_moves_the_robots_of_the_environment(rule):
     actions = simulation.random_actions(env.action_space.shape)
     for action in actions[:5]:
         env.step(action)
-    twin, block = DrivenTwin(env.core), actions[: simulation.BLOCK]
+    twin, block = simulation.BareTwin(env.core), actions[: simulation.BLOCK]
     before = env.core.simulator.get_state()["physics"].tobytes()
     twin.prepare(block)
     assert env.core.simulator.get_state()["physics"].tobytes() == before  # it was only read
@@ -43,7 +42,7 @@ def test_the_bare_loop_moves_the_robots_of_the_environment(rule):
         live, bare = env.core.simulator.data(row), twin.batch.data(row)
         assert bare.qpos.tobytes() == live.qpos.tobytes()
         assert bare.ctrl.tobytes() == live.ctrl.tobytes()
-    friction = np.concatenate([recording.friction for recording in twin._recordings], axis=1)
+    friction = np.concatenate([friction for _, friction in twin.steps], axis=1)
     assert (np.ptp(friction, axis=1) > 0.05).any() == (rule == "two-state")
 
 
