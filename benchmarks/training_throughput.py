@@ -125,6 +125,7 @@ def measure(
         precision: of gmc-bench's networks; the opponent's are float32.
     """
     spec, train = token_spec(SUITE, bodies, TASK), bodies.split("train")
+    steps = protocol.steps_per_iteration
     config = RunConfig(
         method=SPEC.id,
         method_config=to_dict(SPEC.make_config("lite")),
@@ -146,10 +147,7 @@ def measure(
             return {"gmc-bench": ours, "plain": opponent.progress}
 
         first: dict[str, _Progress] = {}
-        sides = {
-            "gmc-bench": side(trainer.iterate, protocol.steps_per_iteration),
-            "plain": opponent.iterate,
-        }
+        sides = {"gmc-bench": side(trainer.iterate, steps), "plain": opponent.iterate}
         turns = take_turns(
             sides, seconds, prepare=lambda number: number or first.update(progress())
         )

@@ -163,51 +163,24 @@ def run_trial(
             believes to have left, as the training's do.
         on_step: called after each control step.
     """
-    name = robot.interface.name
-    adapter = Adapter(_native_manifest(policy, robot), name)
-    period = 1.0 / policy.manifest.rate
-    substeps = round(period / robot.timestep)
-    watch = Watch(adapter, period)
-    wanted = np.array(trial.command)
-    speed = float(np.linalg.norm(wanted[:2]))
-    direction = wanted[:2] / max(speed, 1e-9)
-    commands = velocity_command(task)
-    hold = HeadingHold(period, commands.heading_gain, commands.heading_limit)
-    hold_heading = hold_heading and wanted[2] == 0.0
-    policy.reset()
-    tokens = adapter.tokens(robot.read(), wanted)
-    for _ in range(_WARM_UP):
-        policy(tokens, name)
-    policy.reset()
-    policy_s: list[float] = []
+    loop = _Loop(robot, policy, trial, task, hold_heading=hold_heading)
+    period, substeps = loop.period, round(loop.period / robot.timestep)
     tick_s: list[float] = []
-    states, along, misses = [robot.data.qpos.copy()], 0.0, 0
+    states, along = [robot.data.qpos.copy()], 0.0
     outcome: Outcome = "success"
     reason = ""
-    steps = round(seconds / period)
     due = time.perf_counter()
-    for step in range(steps):
+    for step in range(round(seconds / period)):
         if realtime:
             time.sleep(max(0.0, due - time.perf_counter()))
         start = time.perf_counter()
-        command = wanted * min(1.0, (step + 1) * period / RAMP_SECONDS)
-        readings = robot.read()
-        if hold_heading:
-            command[2] = hold.yaw_rate(readings)
-        tokens = adapter.tokens(readings, command)
-        before = time.perf_counter()
-        actions = policy(tokens, name)
-        policy_s.append(time.perf_counter() - before)
-        targets = adapter.targets(actions)
-        reason = watch.check(readings, targets)
+        targets, reason = loop.control(step)
         if reason:
             outcome = "emergency stop"
             break
         robot.send(targets, late=time.perf_counter() - start if realtime else 0.0)
         robot.advance(substeps)
-        took = time.perf_counter() - start
-        tick_s.append(took)
-        misses += took > period
+        tick_s.append(time.perf_counter() - start)
         # A step that overruns moves all later ones: a robot does not catch up.
         due = max(due + period, time.perf_counter()) if realtime else due
         reason = fall_of(robot)
@@ -215,27 +188,71 @@ def run_trial(
             outcome = "fell"
             break
         states.append(robot.data.qpos.copy())
-        along += float(robot.yaw_velocity() @ direction)
+        along += float(robot.yaw_velocity() @ loop.direction)
         on_step()
     taken = len(states) - 1
     progress, turned = _displacement(np.stack(states))
     mean = along / max(taken, 1)
-    if outcome == "success" and mean < COMPLETED_SHARE * speed:
+    if outcome == "success" and mean < COMPLETED_SHARE * loop.speed:
         outcome = "motion not completed"
-        reason = f"{mean:.2f} m/s along the command of {speed:.2f} m/s"
+        reason = f"{mean:.2f} m/s along the command of {loop.speed:.2f} m/s"
     return TrialResult(
         outcome=outcome,
         reason=reason,
         steps=taken,
         mean_velocity=mean,
-        wanted_velocity=speed,
+        wanted_velocity=loop.speed,
         progress=progress,
         turned=turned,
-        policy_ms=Timing.of(policy_s),
+        policy_ms=Timing.of(loop.policy_s),
         tick_ms=Timing.of(tick_s),
-        deadline_misses=misses,
+        deadline_misses=sum(took > period for took in tick_s),
         states=np.stack(states),
     )
+
+
+class _Loop:
+    """What happens in a control step between readings and targets; see `run_trial`."""
+
+    def __init__(
+        self,
+        robot: SimulatedRobot,
+        policy: RobotPolicy,
+        trial: Trial,
+        task: Task,
+        *,
+        hold_heading: bool,
+    ) -> None:
+        self.robot, self.policy = robot, policy
+        self.adapter = Adapter(_native_manifest(policy, robot), robot.interface.name)
+        self.period = 1.0 / policy.manifest.rate  # s
+        self.wanted = np.array(trial.command)
+        self.speed = float(np.linalg.norm(self.wanted[:2]))  # m/s
+        self.direction = self.wanted[:2] / max(self.speed, 1e-9)
+        commands = velocity_command(task)
+        hold = HeadingHold(self.period, commands.heading_gain, commands.heading_limit)
+        self._hold = hold if hold_heading and self.wanted[2] == 0.0 else None
+        self._watch = Watch(self.adapter, self.period)
+        self.policy_s: list[float] = []
+        """Of every call of the policy."""
+        policy.reset()
+        tokens = self.adapter.tokens(robot.read(), self.wanted)
+        for _ in range(_WARM_UP):
+            policy(tokens, robot.interface.name)
+        policy.reset()
+
+    def control(self, step: int) -> tuple[DoubleArray, str]:
+        """Return the drives' targets, and why to stop instead, or nothing."""
+        command = self.wanted * min(1.0, (step + 1) * self.period / RAMP_SECONDS)
+        readings = self.robot.read()
+        if self._hold is not None:
+            command[2] = self._hold.yaw_rate(readings)
+        tokens = self.adapter.tokens(readings, command)
+        before = time.perf_counter()
+        actions = self.policy(tokens, self.robot.interface.name)
+        self.policy_s.append(time.perf_counter() - before)
+        targets = self.adapter.targets(actions)
+        return targets, self._watch.check(readings, targets)
 
 
 def _displacement(states: Array) -> tuple[float, float]:

@@ -70,26 +70,26 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
 
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """What differs from trial to trial."""
+    """What differs from trial to trial; by default nothing disturbs, on flat nominal ground."""
 
-    floor: Literal["flat", "micro-rough"]
-    friction: tuple[FrictionPair, ...]
+    floor: Literal["flat", "micro-rough"] = "flat"
+    friction: tuple[FrictionPair, ...] = (FRICTION_PAIRS["nominal"],) * len(LEGS)
     """Of each foot, in the order of the legs."""
-    foot_growth: float
+    foot_growth: float = 0.0
     """m, what covers add to the feet's radius."""
-    foot_softness: float
+    foot_softness: float = 1.0
     """Factor on the time constant of the feet's contact."""
-    strength: float
+    strength: float = 1.0
     """Factor on torques before they are limited."""
-    base_mass: float
+    base_mass: float = 1.0
     """Factor on the base's mass and inertia."""
-    latency: float
+    latency: float = 0.0
     """s from the readings to the drives' new targets, a whole number of physics steps."""
-    velocity_bias: Vec3
+    velocity_bias: Vec3 = (0.0, 0.0, 0.0)
     """m/s, constant error of the base's estimated linear velocity, base frame."""
-    observation_noise: float
+    observation_noise: float = 0.0
     """Factor on the observation noise of training."""
-    sensor_seed: int
+    sensor_seed: int = 0
     """Of the noise."""
 
     def to_dict(self) -> dict[str, Any]:

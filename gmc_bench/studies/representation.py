@@ -88,9 +88,7 @@ def collect(
     bodies: Sequence[Morphology],
     *,
     seed: int,
-    steps: int = 500,
-    dropped: int = 200,
-    every: int | None = None,
+    kept: range = range(200, 500),
     num_threads: int | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Features:
@@ -104,10 +102,8 @@ def collect(
         task: what to do.
         bodies: M bodies.
         seed: start states.
-        steps: control steps per body.
-        dropped: of these, the first ones, which are not kept.
-        every: keep every so many steps of the others; default as few as needed for at most
-            `MAX_COLLECTED` rows.
+        kept: control steps per body that are kept; with a step of 1 they are thinned out to at
+            most `MAX_COLLECTED` rows.
         num_threads: threads that step; default all.
         on_progress: called with 1 after every control step of all bodies.
 
@@ -115,38 +111,40 @@ def collect(
         The rows, control step by control step, then by body, then by token slot.
 
     Raises:
-        ConfigError: no steps are left, or the method shows no representations.
+        ConfigError: no steps are kept, or the method shows no representations.
         PluginError: the method's taps are not as they should be, see `gmc_bench.nn.tap`.
 
     Source:
         The RecMorph paper: 500 steps per training robot, the first 200 of them dropped. It does not
         say whether actions are sampled, nor what happens when a robot falls.
     """
-    if not 0 <= dropped < steps or (every is not None and every < 1):
+    if not kept or kept.start < 0 or kept.step < 1:
         raise ConfigError(
-            f"a collection needs 0 <= dropped < steps and every >= 1, got dropped={dropped}, "
-            f"steps={steps}, every={every}"
+            f"a collection needs a rising range of control steps to keep, got {kept}; give e.g. "
+            f"range(200, 500)"
         )
     from gmc_bench.nn.tap import watch_representations
 
     count = len(bodies)
     core = EnvironmentCore(task, bodies, count, token_spec=policy.spec, num_threads=num_threads)
-    every = every or math.ceil(int(core.table.num_limbs.sum()) * (steps - dropped) / MAX_COLLECTED)
+    if kept.step == 1:
+        every = math.ceil(int(core.table.num_limbs.sum()) * len(kept) / MAX_COLLECTED)
+        kept = range(kept.start, kept.stop, every)
     rows, real = np.arange(count), ~core.table.limb_padding_mask
     core.simulator.streams[:] = spawn_streams(seed, count)
     core.reset(rows, rows)
     bound = policy.on(core.table, count)
     bound.start(rows, rows)
-    kept: list[tuple[Array, ...]] = []
+    found: list[tuple[Array, ...]] = []
     with policy.acting(), watch_representations(policy.model.actor) as latest:
-        for step in range(steps):
+        for step in range(kept.stop):
             tokens = bound.see(core)
             _, actions = bound.choose(tokens)
             seen = latest(tokens)
-            if step >= dropped and (step - dropped) % every == 0:
+            if step in kept:
                 places = tokens.packing.slots.argsort()  # by body, then by slot
                 parts = (part[places].cpu().numpy() for part in (seen.before, seen.after))
-                kept.append((*parts, actions.cpu().numpy()[real]))
+                found.append((*parts, actions.cpu().numpy()[real]))
             result = core.step(bound.restore(actions))
             ended = np.flatnonzero(result.terminated | result.truncated)
             if len(ended):
@@ -156,8 +154,8 @@ def collect(
                 on_progress(1)
     robot, limb = np.nonzero(real)
     inactive = bound.serialization.arrange(core.table.action_padding_mask, rows)
-    times = np.arange(dropped, steps, every)
-    before, after, chosen = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+    times = np.array(kept)
+    before, after, chosen = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return Features(
         before=before,
         after=after,

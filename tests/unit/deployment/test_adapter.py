@@ -9,7 +9,7 @@ import pytest
 from gmc_bench.deployment.adapter import Adapter, Readings
 from gmc_bench.deployment.interface import with_order
 from gmc_bench.deployment.robot import SimulatedRobot
-from gmc_bench.deployment.trials import TRIALS, undisturbed
+from gmc_bench.deployment.trials import Conditions
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.robots import ROBOTS
 from gmc_bench.robots.friction import FRICTION_PAIRS
@@ -31,7 +31,7 @@ def test_tokens_and_motion_are_those_of_the_environment(subject, name):
     spec = TokenSpec(14, 1, parts="actuators")
     core = EnvironmentCore(task, [body], 1, token_spec=spec, num_threads=1)
     core.reset(np.zeros(1, np.int64), np.zeros(1, np.int64))
-    conditions = undisturbed(TRIALS["forward"])
+    conditions = Conditions()
     interface = subject.manifest.robot(name)
     ground = compile_grounds(body, task.scene)[0]
     robot = SimulatedRobot(ground, interface, conditions, SensorNoise())
@@ -104,7 +104,7 @@ def test_every_native_order_is_led_to_the_shared_one_and_back(subject, name, ord
 def test_noise_and_bias_reach_the_tokens(subject):
     body, interface = ROBOTS["go2"], subject.manifest.robot("go2")
     ground = compile_grounds(body, TASK.scene)[0]
-    quiet = undisturbed(TRIALS["forward"])
+    quiet = Conditions()
     loud = replace(quiet, velocity_bias=(0.1, 0.0, 0.0), observation_noise=1.0, sensor_seed=3)
     calm = SimulatedRobot(ground, interface, quiet, NOISE).read()
     shaken = SimulatedRobot(ground, interface, loud, NOISE).read()

@@ -11,7 +11,7 @@ import pytest
 from gmc_bench.deployment.adapter import Adapter
 from gmc_bench.deployment.loop import Watch, run_trial
 from gmc_bench.deployment.robot import SimulatedRobot
-from gmc_bench.deployment.trials import TRIALS, draw_conditions, undisturbed
+from gmc_bench.deployment.trials import TRIALS, Conditions, draw_conditions
 from gmc_bench.robots import ROBOTS
 from gmc_bench.sim.model import compile_grounds
 from gmc_bench.tasks.quadruped_velocity import NOISE, TASK
@@ -41,7 +41,7 @@ def grounds():
 @pytest.fixture
 def make_robot(subject, grounds):
     def make(conditions=None):
-        conditions = conditions or undisturbed(FORWARD)
+        conditions = conditions or Conditions()
         ground = grounds[conditions.floor == "micro-rough"]
         return SimulatedRobot(ground, subject.manifest.robot("go2"), conditions, NOISE)
 
@@ -138,7 +138,7 @@ def test_a_trial_without_clock_is_repeatable(subject, make_robot):
 
 
 def test_targets_arrive_after_the_latency(subject, make_robot):
-    robot = make_robot(replace(undisturbed(FORWARD), latency=0.01))
+    robot = make_robot(replace(Conditions(), latency=0.01))
     before = robot._target.copy()
     robot.send(np.zeros(12))
     robot.advance(2)
@@ -180,7 +180,7 @@ def test_no_standing_robot_is_stopped(subject, name, number):
 @pytest.mark.parametrize("name", sorted(ROBOTS))
 def test_joints_that_are_pressed_against_their_limits_do_not_count_as_beyond(subject, name):
     ground = compile_grounds(ROBOTS[name], TASK.scene)[0]
-    robot = SimulatedRobot(ground, subject.manifest.robot(name), undisturbed(FORWARD), NOISE)
+    robot = SimulatedRobot(ground, subject.manifest.robot(name), Conditions(), NOISE)
     robot.model.opt.gravity[:] = 0.0  # legs are thrown about in the air
     robot.data.qpos[2] = 2.0
     watch = Watch(Adapter(subject.manifest, name), 0.02)
@@ -206,9 +206,7 @@ def test_a_robot_that_turns_is_turned_back(subject, grounds):
 
     def turned(**options):
         seen.clear()
-        robot = SimulatedRobot(
-            grounds[0], subject.manifest.robot("go2"), undisturbed(FORWARD), NOISE
-        )
+        robot = SimulatedRobot(grounds[0], subject.manifest.robot("go2"), Conditions(), NOISE)
         robot.data.qvel[5] = 3.0
         policy = Turning(subject.manifest)
         return run_trial(robot, policy, FORWARD, TASK, seconds=0.4, realtime=False, **options)
@@ -222,6 +220,6 @@ def test_a_robot_that_turns_is_turned_back(subject, grounds):
     turning = replace(FORWARD, command=(0.5, 0.0, 0.4))
     seen.clear()
     interface = subject.manifest.robot("go2")
-    robot = SimulatedRobot(grounds[0], interface, undisturbed(FORWARD), NOISE)
+    robot = SimulatedRobot(grounds[0], interface, Conditions(), NOISE)
     run(robot, Turning(subject.manifest), turning, seconds=0.1)
     assert min(seen) >= 0.0  # a robot that is told to turn is not held

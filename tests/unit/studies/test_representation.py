@@ -47,7 +47,7 @@ def trained(name="recmorph", order="dfs"):
 
 def collected(name="recmorph", *, horizon=12, seed=1, order="dfs", **options):
     task = dataclasses.replace(TASK, horizon=horizon)
-    settings = {"steps": 30, "dropped": 10, "num_threads": 1, **options}
+    settings = {"kept": range(10, 30), "num_threads": 1, **options}
     return collect(trained(name, order), task, BODIES, seed=seed, **settings)
 
 
@@ -98,14 +98,14 @@ def by_hand(name, steps, forget):
 
 @pytest.mark.parametrize("name", ["recmorph", "mi-hgnn", "smr"])
 def test_rows_are_what_the_actor_makes_of_what_the_bodies_show(name):
-    found = collected(name, horizon=1, steps=3, dropped=0)
+    found = collected(name, horizon=1, kept=range(3))
     expected = by_hand(name, 3, forget=True)
     for rows, known in zip((found.before, found.after, found.actions), expected, strict=True):
         np.testing.assert_array_equal(rows, known)
 
 
 def test_a_policy_with_a_memory_forgets_when_an_episode_ends():
-    found = collected("smr", horizon=1, steps=3, dropped=0)
+    found = collected("smr", horizon=1, kept=range(3))
     kept = by_hand("smr", 3, forget=False)[0]
     np.testing.assert_array_equal(found.before[:LIMBS], kept[:LIMBS])
     assert not np.allclose(found.before[LIMBS:], kept[LIMBS:])
@@ -136,14 +136,14 @@ def test_the_same_seed_gives_the_same_bits_and_the_policy_is_left_as_it_was(feat
     policy = trained()
     model = policy.model
     before = {key: value.clone() for key, value in model.state_dict().items()}
-    collect(policy, TASK, BODIES, seed=1, steps=2, dropped=0, num_threads=1)
+    collect(policy, TASK, BODIES, seed=1, kept=range(2), num_threads=1)
     assert model.training
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
 
 
 def test_another_order_moves_limbs_and_nothing_else():
-    found = collected("metamorph-star", steps=1, dropped=0)  # which is blind to the order
-    other = collected("metamorph-star", steps=1, dropped=0, order="bfs")
+    found = collected("metamorph-star", kept=range(1))  # which is blind to the order
+    other = collected("metamorph-star", kept=range(1), order="bfs")
     biped = slice(LIMBS - 5, LIMBS)  # torso, thigh, shin, thigh, shin
     order = np.array([0, 1, 3, 2, 4])
     np.testing.assert_array_equal(other.limb, found.limb)
@@ -158,7 +158,7 @@ def test_another_order_moves_limbs_and_nothing_else():
 
 
 def test_steps_are_thinned_out_evenly(features, monkeypatch):
-    thin = collected(every=3)
+    thin = collected(kept=range(10, 30, 3))
     assert sorted(set(thin.step.tolist())) == [10, 13, 16, 19, 22, 25, 28]
     kept = (features.step - 10) % 3 == 0
     np.testing.assert_array_equal(thin.after, features.after[kept])
@@ -169,8 +169,8 @@ def test_steps_are_thinned_out_evenly(features, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"dropped": 30}, "got dropped=30, steps=30, every=None"),
-        ({"every": 0}, "got dropped=10, steps=30, every=0"),
+        ({"kept": range(30, 30)}, r"got range\(30, 30\)"),
+        ({"kept": range(9, 0, -1)}, r"got range\(9, 0, -1\)"),
     ],
 )
 def test_settings_that_keep_nothing_are_refused(options, sentence):
