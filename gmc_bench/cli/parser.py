@@ -108,6 +108,13 @@ def seconds(*, zero: bool) -> Callable[[str], float]:
     return convert
 
 
+def require_resume_alone(unknown: list[str], argv: list[str], rest: str) -> None:
+    """Raise unless `--resume` is the only option; `rest` says what goes on, and with what."""
+    others = [word for word in argv[1:] if word.startswith("-") and not word.startswith("--resume")]
+    if others or unknown:
+        raise ConfigError(f"--resume takes no other options, got {(others + unknown)[0]!r}; {rest}")
+
+
 def settings_given(arguments: argparse.Namespace, prefix: str) -> dict[str, Any]:
     """Return the settings of `add_settings` that were given, by dotted name without prefix."""
     start = f"set:{prefix}"

@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gmc_bench.cli.output import note, say
-from gmc_bench.cli.parser import Parser, add_settings, add_verb, integer, seconds, settings_given
+from gmc_bench.cli.parser import (
+    Parser,
+    add_settings,
+    add_verb,
+    integer,
+    require_resume_alone,
+    seconds,
+    settings_given,
+)
 from gmc_bench.core.errors import ConfigError, GmcBenchError
 from gmc_bench.core.table import aligned, number
 
@@ -87,12 +95,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 
 def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
-    others = [word for word in argv[1:] if word.startswith("-") and not word.startswith("--resume")]
-    if others or unknown:
-        raise ConfigError(
-            f"--resume takes no other options, got {(others or unknown)[0]!r}; a run continues "
-            f"with the settings in its folder"
-        )
+    require_resume_alone(unknown, argv, "a run continues with the settings in its folder")
     from gmc_bench.training.run_folder import PLAN
 
     if (parsed.resume / PLAN).is_file():
@@ -122,7 +125,7 @@ def _start(argv: list[str], *, dry_run: bool) -> int:
         return _run(experiment, experiment.run)
     from gmc_bench.cli.display import announce
 
-    announce(experiment.config, experiment.resolved.env_steps)
+    announce(experiment.config, experiment.session.env_steps)
     say(experiment.config.to_yaml())
     return 0
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gmc_bench.cli.output import note, say
-from gmc_bench.cli.parser import add_verb, integer, seconds
+from gmc_bench.cli.parser import add_verb, integer, require_resume_alone, seconds
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.table import aligned
 
@@ -133,13 +133,8 @@ def _plan(parsed: argparse.Namespace, words: list[str]) -> "StudyRun":
 
 
 def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
-    others = [word for word in argv[1:] if word.startswith("-") and not word.startswith("--resume")]
-    if others or unknown or parsed.name:
-        extra = (others or unknown or [parsed.name])[0]
-        raise ConfigError(
-            f"--resume takes no other options, got {extra!r}; a study continues with what is in "
-            f"its folder"
-        )
+    more = [*unknown, *([parsed.name] if parsed.name else [])]
+    require_resume_alone(more, argv, "a study continues with what is in its folder")
     from gmc_bench.studies import scaling
 
     if (parsed.resume / scaling.SETTINGS).is_file():

@@ -66,15 +66,6 @@ class Resolved:
     why: str
     """Which bodies and why, one sentence."""
 
-    @property
-    def env_steps(self) -> int:
-        """Control steps of the whole run, over all environments."""
-        return planned_steps(
-            self.config.protocol,
-            len(self.bodies.split("train")),
-            per_body=self.choice.method.capabilities.per_body,
-        )
-
 
 def choose(spec: ExperimentSpec) -> Choice:
     """Look up method, suite and protocol.

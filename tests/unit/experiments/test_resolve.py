@@ -19,7 +19,6 @@ def test_what_is_left_out_is_the_suites(tiny_set):
     assert config.morphologies_digest == found.bodies.digest == tiny_set.digest
     assert config.protocol.preset == "lite"
     assert config.unofficial_reasons == ()
-    assert found.env_steps == 8192
     assert found.why == "Using tiny, as asked for."
 
 
