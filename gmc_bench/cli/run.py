@@ -21,10 +21,10 @@ from gmc_bench.core.table import aligned, number
 if TYPE_CHECKING:
     from gmc_bench.cli.display import Display
     from gmc_bench.experiments.experiment import Experiment
+    from gmc_bench.experiments.run_folder import RunFolder
     from gmc_bench.experiments.spec import ExperimentSpec
     from gmc_bench.experiments.sweep import Sweep, SweepResult
     from gmc_bench.records.schema import RunRecord
-    from gmc_bench.training.run_folder import RunFolder
 
 EXAMPLES = (
     "gmc-bench run --method recmorph --suite unimal --task ft",
@@ -96,7 +96,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     require_resume_alone(unknown, argv, "a run continues with the settings in its folder")
-    from gmc_bench.training.run_folder import PLAN
+    from gmc_bench.experiments.run_folder import PLAN
 
     if (parsed.resume / PLAN).is_file():
         from gmc_bench.experiments.sweep import Sweep

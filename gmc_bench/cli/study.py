@@ -176,9 +176,9 @@ def _scaling(parsed: argparse.Namespace, unknown: list[str]) -> int:
                 f"the study 'scaling' trains nothing, got --{name}; leave it out, and use "
                 f"--method, --tokens and --bodies"
             )
+    from gmc_bench.experiments.run_folder import new_folder
     from gmc_bench.studies.scaling_study import ScalingRequest, plan
     from gmc_bench.suites import SUITES
-    from gmc_bench.training.run_folder import new_folder
 
     given = {name: value for name in _OF_SCALING if (value := getattr(parsed, name)) is not None}
     for name in {"tokens", "bodies"} & given.keys():

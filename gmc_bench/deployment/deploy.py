@@ -13,6 +13,7 @@ from gmc_bench.deployment.robot import SimulatedRobot
 from gmc_bench.deployment.trained import SUFFIX, open_policy
 from gmc_bench.deployment.trials import NUM_TRIALS, SECONDS, TRIALS, Trial, draw_conditions
 from gmc_bench.experiments.events import Listener, counter
+from gmc_bench.experiments.run_folder import new_folder
 from gmc_bench.records.store import sealed, write_atomic
 from gmc_bench.rendering.episode import require_video
 from gmc_bench.rendering.robots import film_of_robot
@@ -23,7 +24,6 @@ from gmc_bench.robots.model import CompiledRobot
 from gmc_bench.robots.schema import Robot
 from gmc_bench.sim.model import compile_grounds
 from gmc_bench.tasks.spec import Task
-from gmc_bench.training.run_folder import new_folder
 
 ALL = "all"
 Videos = Literal["first", "failed", "all"]

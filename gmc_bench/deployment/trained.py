@@ -18,6 +18,7 @@ from gmc_bench.deployment.policies import (
     largest_difference,
 )
 from gmc_bench.envs.bodies import tabulate
+from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.session import Session, load_trained, open_session
 from gmc_bench.policies.policy import Policy
 from gmc_bench.records.store import read_record
@@ -26,7 +27,6 @@ from gmc_bench.tasks.commands import velocity_command
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.table import MorphologyTable
 from gmc_bench.training.run_config import read_run_config
-from gmc_bench.training.run_folder import RunFolder
 
 SUFFIX = ".onnx"
 TOLERANCE = 1e-5

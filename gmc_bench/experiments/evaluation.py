@@ -12,6 +12,7 @@ from gmc_bench.core.errors import ConfigError, TokenOverflowError
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.experiments.events import Event, Remark
 from gmc_bench.experiments.resolve import threads_here
+from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.scoring import score
 from gmc_bench.experiments.session import Session, limb_task, load_trained, untrained_policy
 from gmc_bench.records.environment import collect_hardware, collect_versions
@@ -19,7 +20,6 @@ from gmc_bench.records.frames import episodes_frame
 from gmc_bench.records.parts import Mode, Split
 from gmc_bench.records.schema import BodyReturns
 from gmc_bench.records.store import read_record
-from gmc_bench.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,8 +1,10 @@
 """Execution of a run: train what is left, score the policy, write the record."""
 
 import hashlib
+import time
 
 from gmc_bench.experiments.events import (
+    CheckpointWritten,
     IterationFinished,
     Listener,
     RecordWritten,
@@ -10,14 +12,16 @@ from gmc_bench.experiments.events import (
     TrainingStarted,
 )
 from gmc_bench.experiments.record import make_record
+from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.scoring import score
 from gmc_bench.experiments.session import Session
 from gmc_bench.records.curve import plot_learning_curve
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import write_atomic, write_record
-from gmc_bench.training.in_folder import continue_latest, train_in_folder
-from gmc_bench.training.run_folder import RunFolder
-from gmc_bench.training.trainer import make_trainer
+from gmc_bench.training.checkpoint import Checkpoint, read_latest, write_checkpoint
+from gmc_bench.training.log import EventLog
+from gmc_bench.training.run_config import RunConfig
+from gmc_bench.training.trainer import Iteration, Trainer, make_trainer
 
 
 def execute(session: Session, folder: RunFolder, emit: Listener) -> RunRecord:
@@ -38,16 +42,8 @@ def execute(session: Session, folder: RunFolder, emit: Listener) -> RunRecord:
         session.bodies.split("train"),
         session.spec,
     )
-    config = session.config
-    continue_latest(trainer, folder, config.run_digest)
-    emit(TrainingStarted(trainer.env_steps, trainer.env_steps_planned))
-    train_in_folder(
-        trainer,
-        folder,
-        config.run_digest,
-        config.checkpoint_interval_s,
-        lambda done: emit(IterationFinished(done.env_steps, done.mean_return)),
-    )
+    continue_latest(trainer, folder, session.config)
+    train(trainer, folder, session.config, emit)
     policy = trainer.policy.to_bytes()
     write_atomic(folder.policy, policy)
     emit(TrainingFinished(folder.policy))
@@ -60,3 +56,37 @@ def execute(session: Session, folder: RunFolder, emit: Listener) -> RunRecord:
     write_record(folder.record, record)  # last: a folder that holds it is finished
     emit(RecordWritten(folder.record, record))
     return record
+
+
+def continue_latest(trainer: Trainer, folder: RunFolder, config: RunConfig) -> None:
+    """Let a trainer at its start go on from the latest checkpoint of its run, if there is one.
+
+    Raises:
+        CheckpointError: the checkpoint is damaged or of another run.
+    """
+    checkpoint = read_latest(folder.checkpoints, config.run_digest)
+    if checkpoint is not None:
+        trainer.set_state(checkpoint.state)
+
+
+def train(trainer: Trainer, folder: RunFolder, config: RunConfig, emit: Listener) -> None:
+    """Run the remaining iterations, writing curves, and checkpoints on the way and at the end.
+
+    Raises:
+        StorageError: the disk is full or cannot be written.
+    """
+    emit(TrainingStarted(trainer.env_steps, trainer.env_steps_planned))
+    written = time.perf_counter()
+    with EventLog(folder.logs, trainer.env_steps) as log:
+
+        def note(done: Iteration) -> None:
+            nonlocal written
+            log.write(done.scalars, done.env_steps)
+            if done.is_last or time.perf_counter() - written >= config.checkpoint_interval_s:
+                checkpoint = Checkpoint(config.run_digest, trainer.iteration, trainer.get_state())
+                path = write_checkpoint(folder.checkpoints, checkpoint)
+                written = time.perf_counter()
+                emit(CheckpointWritten(path, done.env_steps))
+            emit(IterationFinished(done.env_steps, done.mean_return))
+
+        trainer.train(note)

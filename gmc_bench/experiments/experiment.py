@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.experiments.events import Listener, Listeners, RunStarted
 from gmc_bench.experiments.resolve import Resolved, resolve, run_name
+from gmc_bench.experiments.run_folder import RunFolder, is_unused, new_folder
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.records.store import read_record, write_atomic
 from gmc_bench.training.run_config import RunConfig, read_run_config
-from gmc_bench.training.run_folder import RunFolder, is_unused, new_folder
 
 if TYPE_CHECKING:
     from gmc_bench.bodies.schema import MorphologySet

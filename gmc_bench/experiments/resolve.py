@@ -14,7 +14,6 @@ from gmc_bench.methods import MethodSpec
 from gmc_bench.records.environment import GitState, git_state
 from gmc_bench.suites import SUITES, Protocol, Suite
 from gmc_bench.suites.method_rules import (
-    planned_steps,
     with_method_budget,
     with_method_training,
     with_task_decoder,

@@ -9,6 +9,7 @@ from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import CheckpointError, ConfigError
 from gmc_bench.envs.bodies import require_bodies
 from gmc_bench.experiments.method import source_digest
+from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies.policy import Policy
@@ -17,7 +18,6 @@ from gmc_bench.suites.method_rules import planned_steps, token_spec
 from gmc_bench.tasks import TASKS, Task
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.run_config import RunConfig
-from gmc_bench.training.run_folder import RunFolder
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,11 @@ from gmc_bench.experiments.events import (
 from gmc_bench.experiments.experiment import RUNS, Experiment
 from gmc_bench.experiments.method import load_method
 from gmc_bench.experiments.resolve import Resolved, choose, choose_bodies, resolve
+from gmc_bench.experiments.run_folder import is_unused, new_folder
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep_folder import SweepFolder, name_runs, read_runs
 from gmc_bench.records.store import write_atomic
 from gmc_bench.training.run_config import RunConfig, read_run_config
-from gmc_bench.training.run_folder import is_unused, new_folder
 
 if TYPE_CHECKING:
     from gmc_bench.bodies.schema import MorphologySet

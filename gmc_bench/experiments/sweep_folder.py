@@ -9,11 +9,11 @@ import yaml
 from gmc_bench.core.config import load_yaml, to_dict
 from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.experiments.method import load_method
+from gmc_bench.experiments.run_folder import CONFIG, PLAN, LockedFolder, RunFolder
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import read_record, write_atomic
 from gmc_bench.suites.schema import short_name
 from gmc_bench.training.run_config import RunConfig, read_run_config, run_config_of
-from gmc_bench.training.run_folder import CONFIG, PLAN, LockedFolder, RunFolder
 
 FORMAT = 1
 """Version of the layout of `plan.yaml`."""

@@ -9,6 +9,7 @@ from typing import Any, Self
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.events import Listener, Progress
 from gmc_bench.experiments.method import full_name, load_method
+from gmc_bench.experiments.run_folder import LockedFolder
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.profiling import scaling
 from gmc_bench.profiling.process import Limits, NotMeasured, Outcome, measure_in_process
@@ -17,7 +18,6 @@ from gmc_bench.records.store import read_sealed, sealed, write_atomic
 from gmc_bench.studies.scaling import AXES, NAME, QUANTITIES, SETTINGS, Cell, Measurements
 from gmc_bench.studies.scaling_figure import draw_scaling
 from gmc_bench.studies.scaling_table import csv_page, exponent_table, markdown_page
-from gmc_bench.training.run_folder import LockedFolder
 
 TABLE, CELLS, RESULT, MEASURED = "table.md", "table.csv", "study.json", "cells"
 PARTS = ("memory", "bodies", "time")

@@ -9,6 +9,7 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.table import Table
 from gmc_bench.experiments.events import Listener, Listeners
 from gmc_bench.experiments.method import load_method
+from gmc_bench.experiments.run_folder import new_folder
 from gmc_bench.experiments.session import check_method, open_session
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep, SweepResult
@@ -18,7 +19,6 @@ from gmc_bench.studies.measurements import MEASURED, MEASUREMENTS, FinishedRun
 from gmc_bench.studies.outcome import Outcome
 from gmc_bench.studies.request import STUDY, Request, read_request, run_name
 from gmc_bench.studies.schema import Arm
-from gmc_bench.training.run_folder import new_folder
 
 STUDIES = Path("studies")
 """Where folders go that nobody names."""

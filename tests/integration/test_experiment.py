@@ -71,6 +71,9 @@ def test_a_run_from_python_equals_one_from_the_command_line(finished_run, capfd)
     assert [type(event) for event in told[:2]] == [events.RunStarted, events.TrainingStarted]
     steps = [event.env_steps for event in told if isinstance(event, events.IterationFinished)]
     assert steps == list(range(128, 3073, 128))
+    kept = [event for event in told if isinstance(event, events.CheckpointWritten)]
+    assert [event.env_steps for event in kept] == steps  # the interval is 0
+    assert kept[-1].path == Path("run/checkpoints/00000024")
     scored = [event for event in told if isinstance(event, events.Progress)]
     assert (scored[0].done, scored[-1].done) == (0, scored[-1].total)
     assert told[-1] == events.RecordWritten(Path("run/record.json"), record)

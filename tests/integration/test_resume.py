@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.training.checkpoint import list_checkpoints, read_checkpoint
-from gmc_bench.training.run_folder import RunFolder
 from gmc_bench.training.trainer import Trainer
 
 POLICY = "policy.safetensors"

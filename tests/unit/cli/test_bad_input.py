@@ -234,7 +234,7 @@ def test_a_device_that_is_not_there(gmc):
 
 
 def test_a_folder_that_is_in_use(gmc, tmp_path):
-    from gmc_bench.training.run_folder import RunFolder
+    from gmc_bench.experiments.run_folder import RunFolder
 
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.yaml").write_text("")

@@ -7,10 +7,10 @@ import yaml
 
 from gmc_bench.core.errors import ConfigError, RecordError, RunFolderError
 from gmc_bench.experiments.eta import planned
+from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.sweep_folder import SweepFolder, name_runs, read_runs
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.training.run_config import RunConfig
-from gmc_bench.training.run_folder import RunFolder
 
 TASKS = ("unimal-ft-v1", "unimal-incline-v1")
 

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from gmc_bench.experiments.events import IterationFinished
+from gmc_bench.experiments.execution import continue_latest, train
+from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.training.checkpoint import Checkpoint, _split, write_checkpoint
-from gmc_bench.training.in_folder import continue_latest, train_in_folder
-from gmc_bench.training.run_folder import RunFolder
 
 
 class TrainerInFolder:
@@ -14,7 +15,7 @@ class TrainerInFolder:
         self.folder = RunFolder(path, create=not path.exists())
         self.folder.config.touch()
         self.trainer, self.config = trainer, config
-        continue_latest(trainer, self.folder, config.run_digest)
+        continue_latest(trainer, self.folder, config)
 
     def __getattr__(self, name):
         return getattr(self.trainer, name)
@@ -23,9 +24,12 @@ class TrainerInFolder:
         checkpoint = Checkpoint(self.config.run_digest, self.iteration, self.get_state())
         write_checkpoint(self.folder.checkpoints, checkpoint)
 
-    def train(self, on_iteration=None):
-        interval = self.config.checkpoint_interval_s
-        train_in_folder(self.trainer, self.folder, self.config.run_digest, interval, on_iteration)
+    def train(self, on_iteration=lambda done: None):
+        def listen(event):
+            if isinstance(event, IterationFinished):
+                on_iteration(event)
+
+        train(self.trainer, self.folder, self.config, listen)
 
 
 def same_statistics(trainer, other):

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from gmc_bench.core.errors import RunFolderError, StorageError
-from gmc_bench.training.run_folder import RunFolder, new_folder
+from gmc_bench.experiments.run_folder import RunFolder, new_folder
 
 
 def test_a_new_folder_is_made_with_its_parents(tmp_path):
@@ -82,7 +82,7 @@ def test_the_lock_holds_between_processes_and_ends_with_them(tmp_path):
             sys.executable,
             "-c",
             "import sys; from pathlib import Path\n"
-            "from gmc_bench.training.run_folder import RunFolder\n"
+            "from gmc_bench.experiments.run_folder import RunFolder\n"
             "with RunFolder(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()",
             str(tmp_path),
         ],
