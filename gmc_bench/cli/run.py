@@ -231,7 +231,12 @@ def _show_results(sweep: "Sweep", display: "Display") -> None:
 
 
 def _show(record: "RunRecord", folder: "RunFolder") -> None:
-    from gmc_bench.records.summary import HEADINGS, summarize
+    from gmc_bench.records.summary import (
+        FRICTION_HEADINGS,
+        HEADINGS,
+        friction_rows,
+        summarize,
+    )
 
     say()
     say(
@@ -243,6 +248,9 @@ def _show(record: "RunRecord", folder: "RunFolder") -> None:
     say()
     say(aligned(HEADINGS, summarize(record.returns)))
     say()
+    if record.friction:
+        say(aligned(FRICTION_HEADINGS, friction_rows(record)))
+        say()
     for reason in record.unofficial_reasons:
         say(f"unofficial: {reason}")
     if record.diverged_episodes:

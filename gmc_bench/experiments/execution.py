@@ -11,6 +11,7 @@ from gmc_bench.experiments.events import (
     TrainingFinished,
     TrainingStarted,
 )
+from gmc_bench.experiments.friction import suite_friction
 from gmc_bench.experiments.record import make_record
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.scoring import score
@@ -48,7 +49,13 @@ def execute(session: Session, folder: RunFolder, emit: Listener) -> RunRecord:
     write_atomic(folder.policy, policy)
     emit(TrainingFinished(folder.policy))
     returns = score(session, trainer.policy, on_progress=emit)
-    record = make_record(session, trainer, returns, hashlib.sha256(policy).hexdigest())
+    record = make_record(
+        session,
+        trainer,
+        returns,
+        hashlib.sha256(policy).hexdigest(),
+        friction=suite_friction(session, trainer.policy, emit),
+    )
     title = (
         f"{session.method.title or session.method.id} - {session.task.title}, seed {record.seed}"
     )

@@ -15,6 +15,7 @@ from gmc_bench.experiments.events import Listener, counter
 from gmc_bench.experiments.scoring import evaluation_seed
 from gmc_bench.experiments.session import Session
 from gmc_bench.policies.policy import Policy
+from gmc_bench.records.schema import FrictionResult
 from gmc_bench.robots.menagerie import bodies_from
 from gmc_bench.robots.schema import BUILT_IN, Robot
 from gmc_bench.suites import SUITES
@@ -68,13 +69,20 @@ def _origin(bodies: Sequence[Robot]) -> str | dict[str, str]:
     return {body.name: f"{body.simulated_from}, digest {body.digest[:12]}" for body in bodies}
 
 
+def suite_friction(
+    session: Session, policy: Policy, listener: Listener
+) -> tuple[FrictionResult, ...] | None:
+    """Return what the suite of a run measures on frictions; `None` if it measures nothing."""
+    if session.config.protocol.name not in SUITES.get(session.config.suite).measurements:
+        return None
+    results = measure_run(session, policy, FrictionOptions(), listener)
+    return tuple(FrictionResult(**item) for item in results)
+
+
 def measure_run(
-    session: Session,
-    policy: Policy,
-    options: FrictionOptions,
-    listener: Listener = lambda _: None,
-) -> dict[str, Any]:
-    """Return what a policy does on every robot and friction.
+    session: Session, policy: Policy, options: FrictionOptions, listener: Listener
+) -> list[dict[str, Any]]:
+    """Measure a policy on every robot and friction.
 
     Args:
         session: the run.
@@ -83,20 +91,18 @@ def measure_run(
         listener: told of the control steps done.
 
     Returns:
-        `setting`; `macro`, by friction and reading; `results`, per robot and friction, see
-        `friction_metrics.make_result`.
+        See `measure_friction`.
 
     Raises:
         ConfigError: see `friction_setting`.
     """
-    config, setting = session.config, friction_setting(session.config, options)
-    measurement = friction_measurement(config, options)
+    config, measurement = session.config, friction_measurement(session.config, options)
     bodies = bodies_from(options.robots, session.bodies.split("train"))
     # The last bits of a network's output depend on it.
     torch.set_num_threads(config.threads)
     steps = control_steps(session.task, measurement.seconds)
     total = steps * measurement.num_envs * len(bodies) * len(measurement.pairs)
-    results = measure_friction(
+    return measure_friction(
         policy,
         session.task,
         bodies,
@@ -105,8 +111,18 @@ def measure_run(
         num_threads=config.threads,
         on_progress=counter(listener, "frictions", "step", total),
     )
+
+
+def study_numbers(setting: dict[str, Any], results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return measured frictions as studies keep them.
+
+    Returns:
+        `setting`, see `friction_setting`; `macro`, by friction and reading; `results`, per robot
+        and friction, see `friction_metrics.make_result`.
+    """
+    frictions = dict.fromkeys(item["friction"] for item in results)
     macro = {
         name: {reading: macro_average(results, name, reading) for reading in READINGS}
-        for name in measurement.pairs
+        for name in frictions
     }
-    return {"setting": setting, "macro": macro, "results": results}
+    return {"setting": setting, "macro": macro, "results": list(results)}

@@ -8,14 +8,26 @@ from gmc_bench.core.config import config_digest, definition_digest
 from gmc_bench.experiments.resolve import checkout
 from gmc_bench.experiments.session import Session
 from gmc_bench.records.environment import collect_hardware, collect_versions
-from gmc_bench.records.schema import BodyReturns, CurvePoint, Morphologies, RunRecord, WallClock
+from gmc_bench.records.schema import (
+    BodyReturns,
+    CurvePoint,
+    FrictionResult,
+    Morphologies,
+    RunRecord,
+    WallClock,
+)
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import protocol_digest
 from gmc_bench.training.trainer import Trainer
 
 
 def make_record(
-    session: Session, trainer: Trainer, returns: tuple[BodyReturns, ...], weights_digest: str
+    session: Session,
+    trainer: Trainer,
+    returns: tuple[BodyReturns, ...],
+    weights_digest: str,
+    *,
+    friction: tuple[FrictionResult, ...] | None = None,
 ) -> RunRecord:
     """Return the record of a finished run."""
     config, timers = session.config, trainer.timers
@@ -60,6 +72,7 @@ def make_record(
         training_return=trainer.tracker.mean_return(complete=True),
         diverged_episodes=trainer.collector.diverged_episodes,
         loops_opened=trainer.collector.loops_opened,
+        friction=friction,
         wall_clock_s=WallClock(total=total, **parts, other=other),
         env_steps_per_s=trainer.env_steps / total,
         hardware=collect_hardware(config.threads, gpu),

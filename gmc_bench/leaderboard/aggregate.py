@@ -63,7 +63,8 @@ class Row:
     absent_seeds: tuple[int, ...]
     """Seeds the protocol asks for that nobody has run; the row is incomplete until none is left."""
     test_score: Spread | None
-    """Deterministic, over test bodies that were not trained on."""
+    """Deterministic, over test bodies that were not trained on; of a shared policy whose protocol
+    scores none, over train bodies."""
     train_score: Spread | None
     """Deterministic, over train bodies."""
     training_return: Spread | None
@@ -80,6 +81,8 @@ class Row:
     """The records, by rising seed."""
     verified: bool
     """The episodes of every run have been run again with the same outcome."""
+    split: Split = "test"
+    """Whose bodies its place depends on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +216,9 @@ def _make_row(key: RowKey, runs: Sequence[StoredRecord], verified: Set[str]) -> 
     sizes = {record.parameters for record in ordered}
     if len(sizes) > 1:
         missing.append("the number of parameters differs between seeds")
-    test_score = None
+    split, test_score = ordered[0].ranked_split, None
     if controller == "shared":  # the others have no weights for test bodies
-        test_score = spread("test score", lambda record: record.score("test", "deterministic"))
-    split: Split = "test" if controller == "shared" else "train"
+        test_score = spread(f"{split} score", lambda record: record.score(split, "deterministic"))
     return Row(
         key=key,
         seeds=seeds,
@@ -231,6 +233,7 @@ def _make_row(key: RowKey, runs: Sequence[StoredRecord], verified: Set[str]) -> 
         controller=controller,
         runs=tuple(runs),
         verified=all(item.digest in verified for item in runs),
+        split=split,
     )
 
 

@@ -190,7 +190,7 @@ def _divisors(reference: RowAnalysis | None) -> dict[str, float]:
 def _analyse_row(row: Row, divisors: dict[str, float], resamples: int) -> RowAnalysis:
     train_bodies, train_scores = _score_matrix(row.runs, "train")
     bodies, scores = train_bodies, train_scores
-    if row.controller == "shared":
+    if row.split == "test":
         bodies, scores = _score_matrix(row.runs, "test")
     bootstrap = stratified_estimates(scores, resamples=resamples)
     normalized = _normalize(train_bodies, train_scores, divisors)

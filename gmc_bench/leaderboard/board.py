@@ -64,7 +64,7 @@ class Board(NamedTuple):
 
 def ranked_part(record: RunRecord) -> tuple[Split, Mode]:
     """Return the split and mode that a record's place in a table depends on."""
-    return ("test" if record.controller == "shared" else "train"), "deterministic"
+    return record.ranked_split, "deterministic"
 
 
 def _covers_rank(found: Verification, record: RunRecord) -> bool:

@@ -1,9 +1,9 @@
-"""Scores of groups of bodies: by their number of limbs, and with closed loops or without."""
+"""Scores of groups of bodies, by limbs and loops, and what robots do on several frictions."""
 
 import statistics
 
 from gmc_bench.leaderboard.aggregate import Row, Spread
-from gmc_bench.records.breakdown import by_limbs, by_loops, scored
+from gmc_bench.records.breakdown import by_limbs, by_loops, friction_means, scored
 from gmc_bench.records.parts import Split
 
 
@@ -26,3 +26,22 @@ def break_down(row: Row, split: Split) -> dict[str, Spread]:
     return {
         name: Spread.of(values) for name, values in scores.items() if len(values) == len(row.runs)
     }
+
+
+def friction_spreads(row: Row) -> dict[str, dict[str, Spread]]:
+    """Return by friction and heading of `FRICTION_METRICS` the mean over robots, then over seeds.
+
+    A metric that one seed lacks is left out; nothing where a record has no frictions.
+    """
+    found: dict[str, dict[str, Spread]] = {}
+    runs = [friction_means(run.record.friction or ()) for run in row.runs]
+    for friction, headings in runs[0].items():
+        values = {
+            heading: [run.get(friction, {}).get(heading) for run in runs] for heading in headings
+        }
+        found[friction] = {
+            heading: Spread.of([value for value in each if value is not None])
+            for heading, each in values.items()
+            if None not in each
+        }
+    return found

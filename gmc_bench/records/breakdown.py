@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gmc_bench.records.parts import BodyReturns, Split
+from gmc_bench.records.parts import BodyReturns, FrictionResult, Split
 
 LIMBS_PER_GROUP = 5
 """Numbers of limbs that share a group: 5 to 9, 10 to 14, ..."""
@@ -41,3 +41,29 @@ def by_loops(items: Sequence[BodyReturns]) -> dict[str, list[BodyReturns]]:
     looped = [item for item in items if item.loops is not None]
     trees = [item for item in items if item.loops is None]
     return {"trees": trees, "closed loops": looped} if looped and trees else {}
+
+
+FRICTION_METRICS = {
+    "Velocity RMSE (m/s)": "velocity_rmse",
+    "Progress (m)": "progress",
+    "Tilt RMS (degrees)": "tilt_rms",
+    "Fall rate (%)": "fall_rate",
+}
+"""Heading to name of the metric."""
+
+
+def friction_means(results: Sequence[FrictionResult]) -> dict[str, dict[str, float | None]]:
+    """Return by friction and heading of `FRICTION_METRICS` the mean over robots.
+
+    `None` where one robot has no such number.
+    """
+    found: dict[str, dict[str, float | None]] = {}
+    for friction in dict.fromkeys(item.friction for item in results):
+        there = [item.restarts for item in results if item.friction == friction]
+        found[friction] = {}
+        for heading, name in FRICTION_METRICS.items():
+            values = [metrics.get(name) for metrics in there]
+            known = [value for value in values if value is not None]
+            complete = len(known) == len(values)
+            found[friction][heading] = sum(known) / len(known) if complete else None
+    return found

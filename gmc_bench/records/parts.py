@@ -29,7 +29,7 @@ TIMER_TOLERANCE = 0.01
 """Share of the total by which the parts of the wall clock may miss it."""
 
 
-_OPTIONAL = ("loops", "loops_opened", "limbs")
+_OPTIONAL = ("loops", "loops_opened", "limbs", "friction")
 """Fields that are left out where there is nothing to say: records without keep their digests."""
 
 
@@ -95,6 +95,35 @@ class BodyReturns(RecordPart):
     def mean_return(self) -> float:
         """Mean return over the episodes."""
         return math.fsum(item.episode_return for item in self.episodes) / len(self.episodes)
+
+
+class FrictionResult(RecordPart):
+    """How one robot walked straight ahead on one friction of its feet."""
+
+    robot: Text = Field(description="Name of the robot.")
+    robot_digest: Digest = Field(description="Content hash of the robot.")
+    robot_origin: Text = Field(description="`built-in`, or the file its body was read from.")
+    friction: Name = Field(description="Name of the pair of coefficients, e.g. `low`.")
+    static: Amount = Field(description="Coefficient of feet at rest.")
+    dynamic: Amount = Field(description="Coefficient of feet that slide.")
+    rule: Name = Field(description="How the pair becomes the engine's one coefficient.")
+    cone: Name = Field(description="The engine's friction cone.")
+    impratio: Amount = Field(description="The engine's ratio of friction to normal impedance.")
+    sim_dt: Amount = Field(description="Physics step, s.")
+    command: tuple[Number, Number, Number] = Field(
+        description="Forward and lateral velocity, m/s, and yaw rate, rad/s."
+    )
+    heading: Name = Field(description="`held`: a yaw rate turns back to the start's; or `free`.")
+    seconds: Amount = Field(description="Time that each environment ran, s.")
+    num_envs: Positive = Field(description="Environments.")
+    restarts: dict[Name, Number | None] = Field(
+        description="Metrics over all steps, with a new start after each fall: velocity_rmse and "
+        "forward_rmse (m/s), progress (m), tilt_rms (degrees), fall_rate (% of finished episodes), "
+        "walked and slipped (m), slip, and counts of episodes, falls and diverged."
+    )
+    single_life: dict[Name, Number | None] = Field(
+        description="The same metrics if the first fall were the end."
+    )
 
 
 class CurvePoint(RecordPart):

@@ -22,6 +22,7 @@ from gmc_bench.records.parts import (
     Digest,
     Episode,
     Flag,
+    FrictionResult,
     Hardware,
     LoopResiduals,
     Mode,
@@ -44,6 +45,7 @@ __all__ = [
     "Controller",
     "CurvePoint",
     "Episode",
+    "FrictionResult",
     "Hardware",
     "LoopResiduals",
     "Mode",
@@ -142,6 +144,12 @@ class RunRecord(RecordPart):
         "shorter limb's length; absent where no train body has loops.",
     )
 
+    friction: tuple[FrictionResult, ...] | None = Field(
+        default=None,
+        description="What the suite measures on frictions, one entry per friction and robot; "
+        "absent where it measures none.",
+    )
+
     wall_clock_s: WallClock = Field(description="Seconds of training by purpose.")
     env_steps_per_s: Amount = Field(description="env_steps / wall_clock_s.total.")
     hardware: Hardware = Field(description="The machine.")
@@ -232,6 +240,9 @@ class RunRecord(RecordPart):
                 yield f"test body {item.body!r} is a train body but seen_in_train is false"
         if self.controller == "single_robot" and any(i.split == "test" for i in self.returns):
             yield "a single_robot run has no weights for test bodies but returns lists some"
+        places_of_friction = [(item.friction, item.robot) for item in self.friction or ()]
+        if len(set(places_of_friction)) != len(places_of_friction):
+            yield "friction lists a robot twice on one friction"
         for split in ("train", "test"):
             listed = len({body for place, body in digests if place == split})
             if listed > self._num_bodies(split):
@@ -242,6 +253,13 @@ class RunRecord(RecordPart):
 
     def _num_bodies(self, split: str) -> int:
         return self.morphologies.num_train if split == "train" else self.morphologies.num_test
+
+    @property
+    def ranked_split(self) -> Split:
+        """Split whose score decides about a place: `train` where no test bodies are scored."""
+        rules = self.config.get("protocol", {}).get("evaluation", {})
+        tested = self.controller == "shared" and "test" in rules.get("splits", ("test",))
+        return "test" if tested else "train"
 
     def score(self, split: Split, mode: Mode, include_seen: bool = False) -> float | None:
         """Return the mean over bodies of the mean return over episodes.

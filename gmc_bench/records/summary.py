@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 
 from gmc_bench.core.table import number
-from gmc_bench.records.breakdown import by_limbs, by_loops, scored
+from gmc_bench.records.breakdown import FRICTION_METRICS, by_limbs, by_loops, friction_means, scored
 from gmc_bench.records.parts import Split
 from gmc_bench.records.schema import BodyReturns, RunRecord
 
 HEADINGS = ("bodies", "n", "return", "worst", "best", "length", "ended early")
 """Columns of `summarize`: bodies counted, returns over bodies, mean length, share of failures."""
+FRICTION_HEADINGS = ("friction", *FRICTION_METRICS)
+"""Columns of `friction_rows`: means over robots."""
 _SPLITS: tuple[Split, ...] = ("train", "test")
 
 
@@ -41,6 +43,14 @@ def _summary_row(label: str, items: list[BodyReturns]) -> list[str]:
         number(max(means)),
         number(length, 0),
         f"{100 * fell:.0f} %",
+    ]
+
+
+def friction_rows(record: RunRecord) -> list[list[str]]:
+    """Return a row per friction, see `FRICTION_HEADINGS`; empty where none was measured."""
+    return [
+        [friction, *(number(value, 2) for value in metrics.values())]
+        for friction, metrics in friction_means(record.friction or ()).items()
     ]
 
 

@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 from gmc_bench.core.errors import ConfigError, GmcBenchError, UnknownNameError, did_you_mean
 from gmc_bench.core.table import Table
 from gmc_bench.evaluation.evaluate import EpisodeCounter, Scoring
+from gmc_bench.evaluation.friction_options import FrictionOptions
 from gmc_bench.evaluation.one_episode import WantedEpisode
 from gmc_bench.experiments.events import Listener, counter
 from gmc_bench.experiments.experiment import Experiment
-from gmc_bench.experiments.friction import friction_setting, measure_run
+from gmc_bench.experiments.friction import friction_setting, measure_run, study_numbers
 from gmc_bench.experiments.resolve import threads_here
 from gmc_bench.experiments.scoring import evaluation_seed
 from gmc_bench.experiments.session import Session, limb_task, load_trained, make_policy
@@ -181,8 +182,16 @@ class Friction(Measurement):
         return {"setting": friction_setting(config, request.friction)}
 
     def measure(self, run: FinishedRun, request: Request) -> dict[str, Any]:
-        """Return what a policy does on every robot and friction, see `measure_run`."""
-        return measure_run(run.session, run.policy, request.friction, run.listener)
+        """Return what a policy does on every robot and friction, see `study_numbers`.
+
+        What the record holds is not measured again.
+        """
+        options, known = request.friction, run.record.friction
+        if known is not None and options == FrictionOptions():
+            results = [item.model_dump() for item in known]
+        else:
+            results = measure_run(run.session, run.policy, options, run.listener)
+        return study_numbers(friction_setting(run.session.config, options), results)
 
 
 class GaitComparison(Measurement):

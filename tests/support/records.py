@@ -131,6 +131,28 @@ def make_record(**changes: Any) -> RunRecord:
     return RunRecord.model_validate({**fields, **changes})
 
 
+def make_friction(robots: int = 2) -> list[dict[str, Any]]:
+    """Return what robots do on two frictions: 1, 2, ... on `low`, ten times that on `high`.
+
+    The last robot has finished no episode and so has no fall rate.
+    """
+    return [
+        {
+            "robot": f"robot-{number}", "robot_digest": digest_of(f"robot-{number}"),
+            "robot_origin": "built-in", "friction": friction, "static": 0.3, "dynamic": 0.2,
+            "rule": "two-state", "cone": "elliptic", "impratio": 10.0, "sim_dt": 0.005,
+            "command": [0.5, 0.0, 0.0], "heading": "held", "seconds": 4.0, "num_envs": 2,
+            "restarts": {
+                "velocity_rmse": number * scale, "progress": 2.0 * number * scale,
+                "tilt_rms": 3.0, "fall_rate": None if number == robots else 50.0,
+            },
+            "single_life": {"velocity_rmse": 1.0},
+        }
+        for friction, scale in (("low", 1.0), ("high", 10.0))
+        for number in range(1, robots + 1)
+    ]  # fmt: skip
+
+
 def make_stored(record: RunRecord, path: str = "results/record.json") -> StoredRecord:
     """Return a record as if it had been read from a file that was never changed."""
     return StoredRecord(path, record, record_digest(record))

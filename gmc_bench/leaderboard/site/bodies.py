@@ -56,7 +56,7 @@ def _scores(analysis: TableAnalysis, bodies: Sequence[BodyReturns]) -> dict[str,
 
 def _by_body(item: RowAnalysis) -> dict[tuple[str, str], float]:
     parts = [("train", item.train_bodies, item.train_scores)]
-    if item.row.controller == "shared":  # a reference lists its train bodies as `bodies`
+    if item.row.split == "test":  # others list their train bodies as `bodies`
         parts.append(("test", item.bodies, item.scores))
     return {
         (split, body): score

@@ -2,10 +2,10 @@ import pytest
 
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
-from gmc_bench.leaderboard.breakdown import break_down
+from gmc_bench.leaderboard.breakdown import break_down, friction_spreads
 from gmc_bench.leaderboard.tables import to_latex, to_markdown
 from gmc_bench.records.store import StoredRecord, record_digest
-from tests.support.records import make_record, make_returns
+from tests.support.records import make_friction, make_record, make_returns
 
 SIZES = {"a": 6, "b": 7, "c": 9, "d": 21, "e": 23}
 
@@ -52,3 +52,52 @@ def test_tables_show_groups_where_sizes_are_known():
     assert "20 to 24 limbs" in to_latex(analysis)
     unknown = analyse(_table(dict.fromkeys(SIZES)))
     assert "Test score by body" not in to_markdown(unknown)
+
+
+def _robots(splits):
+    config = {"protocol": {"evaluation": {"splits": splits}}}
+    stored = []
+    for seed, gain in ((1, 0.0), (2, 4.0)):
+        friction = make_friction()
+        for item in friction:
+            item["restarts"]["progress"] += gain
+        record = make_record(
+            task="demo-task-v1",
+            seed=seed,
+            protocol_seeds=(1, 2),
+            config=config,
+            returns=make_returns("train", {"t": [5.0], "u": [7.0]}),
+            friction=friction,
+            morphologies=make_record().morphologies.model_copy(
+                update={"num_train": 2, "num_test": 2}
+            ),
+        )
+        stored.append(StoredRecord(f"{seed}.json", record, record_digest(record)))
+    (table,), _ = aggregate(stored, {item.digest for item in stored})
+    return table
+
+
+def test_a_protocol_that_scores_no_test_bodies_ranks_by_train_bodies():
+    (row,) = _robots(["train"]).rows
+    assert (row.split, row.missing) == ("train", ())
+    assert row.test_score.mean == row.train_score.mean == 6.0
+    page = to_markdown(analyse(_robots(["train"])))
+    assert "scores no other bodies than those that were trained on" in page
+    (row,) = _robots(["train", "test"]).rows
+    assert (row.split, row.test_score) == ("test", None)
+    assert row.missing == ("no test score for seed 1, 2",)
+
+
+def test_frictions_are_averaged_over_robots_then_over_seeds():
+    table = _robots(["train"])
+    found = friction_spreads(table.rows[0])
+    assert list(found) == ["low", "high"]
+    assert found["low"]["Velocity RMSE (m/s)"].mean == 1.5
+    assert found["low"]["Progress (m)"].mean == 5.0  # 3 and 7
+    assert found["low"]["Progress (m)"].sd == pytest.approx(4.0 / 2**0.5)
+    assert found["high"]["Progress (m)"].mean == 32.0
+    assert "Fall rate (%)" not in found["low"]  # one robot has none
+    page = to_markdown(analyse(table))
+    assert "## Friction" in page
+    assert "| low | 1.500 ± 0.000 | 5.000 ± 2.828 | 3.000 ± 0.000 | — |" in page
+    assert "## Friction" not in to_markdown(analyse(_table()))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from gmc_bench.core.errors import RecordError, StorageError
 from gmc_bench.records import store
@@ -23,7 +24,8 @@ from gmc_bench.records.store import (
     write_atomic,
     write_record,
 )
-from tests.support.records import make_record
+from gmc_bench.records.summary import friction_rows
+from tests.support.records import make_friction, make_record
 
 RECORDS = Path(__file__).parents[2] / "fixtures" / "records"
 FIXTURES = sorted(RECORDS.glob("*.json"))
@@ -304,3 +306,27 @@ def test_only_records_of_bodies_with_loops_say_so(tmp_path: Path) -> None:
     assert found.returns[0].loops.opened == 3
     assert found.returns[1].loops is None
     assert record_digest(record) != record_digest(make_record())
+
+
+def test_only_records_of_suites_that_measure_frictions_hold_them(tmp_path: Path) -> None:
+    assert "friction" not in make_record().model_dump(mode="json")
+    record = make_record(friction=make_friction())
+    write_record(tmp_path / "record.json", record)
+    found = read_record(tmp_path / "record.json")
+    assert found == record
+    assert found.friction is not None
+    assert [(item.friction, item.robot) for item in found.friction] == [
+        ("low", "robot-1"), ("low", "robot-2"), ("high", "robot-1"), ("high", "robot-2"),
+    ]  # fmt: skip
+    assert found.friction[1].restarts["fall_rate"] is None
+    assert record_digest(record) != record_digest(make_record())
+    with pytest.raises(ValidationError, match="lists a robot twice on one friction"):
+        make_record(friction=[*make_friction(), make_friction()[0]])
+
+
+def test_a_summary_tells_means_over_robots_on_each_friction() -> None:
+    assert friction_rows(make_record()) == []
+    assert friction_rows(make_record(friction=make_friction())) == [
+        ["low", "1.50", "3.00", "3.00", "-"],
+        ["high", "15.00", "30.00", "3.00", "-"],
+    ]
