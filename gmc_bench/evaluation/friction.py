@@ -26,7 +26,7 @@ from gmc_bench.evaluation.friction_metrics import Track, make_result
 from gmc_bench.policies.bound import BoundPolicy
 from gmc_bench.policies.policy import Policy
 from gmc_bench.robots.friction import FrictionPair, sliding_speeds
-from gmc_bench.robots.mjcf import SolverOptions
+from gmc_bench.robots.mjcf import TIMESTEP
 from gmc_bench.robots.schema import Robot
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.suites.measured import FrictionMeasurement
@@ -40,7 +40,7 @@ EPISODE_SECONDS = 20.0
 
 def control_steps(task: Task, seconds: float) -> int:
     """Return how many control steps of a task fill a time, at least one."""
-    return max(1, round(seconds / (SolverOptions().timestep * task.scene.num_substeps)))
+    return max(1, round(seconds / (TIMESTEP * task.scene.num_substeps)))
 
 
 def measure_friction(

@@ -8,7 +8,7 @@ Source:
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
@@ -24,7 +24,11 @@ FLOOR = "floor"
 """Name of the ground's geom and height field."""
 IMU_SITE = "imu"
 
+TIMESTEP = 0.005
+"""s; four steps make one control step at 50 Hz."""
+
 _BODY_FRICTION = 0.6  # sliding coefficient of everything but the feet
+_FOOT_FRICTION = 0.6  # before it is set anew at every step
 _FOOT_TORSION, _FOOT_ROLLING = 0.02, 0.01  # m; without effect at condim 3
 _FOOT_SOFTNESS = "0.9 0.95 0.023"  # solimp: impedance at, and 0.023 m beyond, the surface
 _GROUND_DEPTH = 1.0  # m of solid ground below a height field's lowest point
@@ -34,32 +38,6 @@ _FLAT = 1e-3  # m; smallest extent of a height field that the engine takes
 def foot_name(leg: int) -> str:
     """Return the name of a foot's geom and site, e.g. `FL_foot`."""
     return f"{LEGS[leg]}_foot"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SolverOptions:
-    """How the engine integrates and resolves contacts.
-
-    Raises:
-        ConfigError: a number is not positive.
-    """
-
-    timestep: float = 0.005
-    """s; four steps make one control step at 50 Hz."""
-    cone: Literal["elliptic", "pyramidal"] = "elliptic"
-    """Shape of the friction cone; a pyramid's limit depends on the direction of the force."""
-    impratio: float = 10.0
-    """Stiffness of friction over that of the normal force; more means less creep."""
-    solver: Literal["Newton", "CG", "PGS"] = "Newton"
-    iterations: int = 100
-    """Most iterations per step; 20 are enough for PGS."""
-
-    def __post_init__(self) -> None:
-        numbers = (self.timestep, self.impratio, self.iterations)
-        if not all(0 < number < math.inf for number in numbers):
-            raise ConfigError(
-                f"timestep, impratio and iterations are {numbers}; all must be positive"
-            )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -105,9 +83,6 @@ def build_mjcf(
     robot: Robot,
     *,
     terrain: HeightField | None = None,
-    friction: float = 0.6,
-    solver: SolverOptions | None = None,
-    sites: bool = False,
     contacts: bool = False,
 ) -> str:
     """Write the complete model of a robot on its ground.
@@ -121,40 +96,30 @@ def build_mjcf(
     Args:
         robot: the robot.
         terrain: uneven ground; `None` = a plane at height 0.
-        friction: sliding coefficient of the feet.
-        solver: engine options; `None` = the defaults.
-        sites: whether to mark the inertial measurement unit and the centres of the feet.
         contacts: whether sensors read the ground's force on each foot, in the order of the legs,
             and on the base: four numbers each, whether there is a contact and its force, N.
 
     Returns:
         A MJCF document.
-
-    Raises:
-        ConfigError: the friction is negative or not finite.
     """
-    if not 0 <= friction < math.inf:
-        raise ConfigError(f"the feet have friction {friction}; it must not be negative")
-    options = solver or SolverOptions()
     lines = [
         f"<mujoco model={quoteattr(robot.name)}>",
         '  <compiler angle="radian" autolimits="true"/>',
-        f'  <option timestep="{options.timestep!r}" integrator="implicitfast" jacobian="dense" '
-        f'cone="{options.cone}" impratio="{options.impratio!r}" solver="{options.solver}" '
-        f'iterations="{options.iterations}">',
+        f'  <option timestep="{TIMESTEP!r}" integrator="implicitfast" jacobian="dense" '
+        'cone="elliptic" impratio="10.0" solver="Newton" iterations="100">',
         f'    <flag sensor="{"enable" if contacts else "disable"}" autoreset="disable"/>',
         "  </option>",
         "  <default>",
         f'    <geom condim="1" contype="0" conaffinity="1" mass="0" friction="{_BODY_FRICTION}"/>',
         '    <default class="foot">',
         f'      <geom type="sphere" condim="3" priority="1" solimp="{_FOOT_SOFTNESS}" '
-        f'friction="{friction!r} {_FOOT_TORSION} {_FOOT_ROLLING}"/>',
+        f'friction="{_FOOT_FRICTION} {_FOOT_TORSION} {_FOOT_ROLLING}"/>',
         "    </default>",
         "  </default>",
         *_assets(terrain),
         "  <worldbody>",
         _floor(terrain),
-        *_bodies(robot, sites),
+        *_bodies(robot),
         "  </worldbody>",
         "  <actuator>",
         *(_motor(link.joint) for link in robot.links),
@@ -196,7 +161,7 @@ def _floor(terrain: HeightField | None) -> str:
     return f'    <geom name="{FLOOR}" {shape} contype="1" conaffinity="0"/>'
 
 
-def _bodies(robot: Robot, sites: bool) -> list[str]:
+def _bodies(robot: Robot) -> list[str]:
     if isinstance(robot, OriginalRobot):
         return robot.body.splitlines()  # with its sites, which weigh nothing
     lines = [
@@ -205,13 +170,11 @@ def _bodies(robot: Robot, sites: bool) -> list[str]:
         f"      {_inertial(robot.base.inertial)}",
         *(f"      {_shape(shape)}" for shape in robot.base.shapes),
     ]
-    if sites:
-        lines.append(f'      <site name="{IMU_SITE}" pos="{_text(robot.base.imu)}"/>')
     for leg, foot in enumerate(robot.feet):
         # A leg is a chain: three bodies inside each other, the foot on the last.
         for level, link in enumerate(robot.links[3 * leg : 3 * leg + 3]):
             lines += _open_link(link, "  " * (level + 3))
-        lines += _foot(foot, leg, "  " * 6, sites)
+        lines.append(_foot(foot, leg, "  " * 6))
         lines += [f"{'  ' * (level + 3)}</body>" for level in (2, 1, 0)]
     lines.append("    </body>")
     return lines
@@ -226,12 +189,9 @@ def _open_link(link: Link, indent: str) -> list[str]:
     ]
 
 
-def _foot(foot: Foot, leg: int, indent: str, sites: bool) -> list[str]:
-    name, place = foot_name(leg), f'pos="{_text(foot.position)}"'
-    lines = [f'{indent}<geom name="{name}" class="foot" {place} size="{foot.radius!r}"/>']
-    if sites:
-        lines.append(f'{indent}<site name="{name}" {place}/>')
-    return lines
+def _foot(foot: Foot, leg: int, indent: str) -> str:
+    place = f'pos="{_text(foot.position)}"'
+    return f'{indent}<geom name="{foot_name(leg)}" class="foot" {place} size="{foot.radius!r}"/>'
 
 
 def _inertial(inertial: Inertial) -> str:

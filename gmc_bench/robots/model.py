@@ -9,7 +9,7 @@ import numpy as np
 from gmc_bench.bodies.compiler import compile_mjcf
 from gmc_bench.core.errors import MorphologyError
 from gmc_bench.core.types import DoubleArray, IntArray
-from gmc_bench.robots.mjcf import HeightField, SolverOptions, build_mjcf, foot_name
+from gmc_bench.robots.mjcf import HeightField, build_mjcf, foot_name
 from gmc_bench.robots.schema import LEGS, Robot
 
 
@@ -66,9 +66,6 @@ def compile_robot(
     robot: Robot,
     *,
     terrain: HeightField | None = None,
-    friction: float = 0.6,
-    solver: SolverOptions | None = None,
-    sites: bool = False,
     contacts: bool = False,
 ) -> CompiledRobot:
     """Compile a robot on its ground.
@@ -76,23 +73,16 @@ def compile_robot(
     Args:
         robot: the robot.
         terrain: uneven ground; `None` = a plane at height 0.
-        friction: sliding coefficient of the feet.
-        solver: engine options; `None` = the defaults.
-        sites: whether to mark the inertial measurement unit and the centres of the feet.
         contacts: whether to read the ground's forces, see `build_mjcf`.
 
     Returns:
         The model and its addresses.
 
     Raises:
-        ConfigError: the friction is negative or not finite.
         MorphologyError: MuJoCo refuses the robot; the message carries its reason.
     """
-    text = build_mjcf(
-        robot, terrain=terrain, friction=friction, solver=solver, sites=sites, contacts=contacts
-    )
     try:
-        model = compile_mjcf(text)
+        model = compile_mjcf(build_mjcf(robot, terrain=terrain, contacts=contacts))
     except ValueError as error:
         reason = " ".join(str(error).split())
         raise MorphologyError(
