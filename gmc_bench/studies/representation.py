@@ -118,18 +118,11 @@ def collect(
         The RecMorph paper: 500 steps per training robot, the first 200 of them dropped. It does not
         say whether actions are sampled, nor what happens when a robot falls.
     """
-    if not kept or kept.start < 0 or kept.step < 1:
-        raise ConfigError(
-            f"a collection needs a rising range of control steps to keep, got {kept}; give e.g. "
-            f"range(200, 500)"
-        )
     from gmc_bench.nn.tap import watch_representations
 
     count = len(bodies)
     core = EnvironmentCore(task, bodies, count, token_spec=policy.spec, num_threads=num_threads)
-    if kept.step == 1:
-        every = math.ceil(int(core.table.num_limbs.sum()) * len(kept) / MAX_COLLECTED)
-        kept = range(kept.start, kept.stop, every)
+    kept = _thinned(kept, int(core.table.num_limbs.sum()))
     rows, real = np.arange(count), ~core.table.limb_padding_mask
     core.simulator.streams[:] = spawn_streams(seed, count)
     core.reset(rows, rows)
@@ -166,6 +159,18 @@ def collect(
         action_padding_mask=np.tile(inactive[real], (len(times), 1)),
         bodies=tuple(body.name for body in bodies),
     )
+
+
+def _thinned(kept: range, limbs: int) -> range:
+    """Return at most as many steps as fit into `MAX_COLLECTED` rows, `limbs` at each step."""
+    if not kept or kept.start < 0 or kept.step < 1:
+        raise ConfigError(
+            f"a collection needs a rising range of control steps to keep, got {kept}; give e.g. "
+            f"range(200, 500)"
+        )
+    if kept.step > 1:
+        return kept
+    return range(kept.start, kept.stop, math.ceil(limbs * len(kept) / MAX_COLLECTED))
 
 
 def probe(features: Features, seed: int) -> ProbeResult:
