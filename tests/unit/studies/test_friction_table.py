@@ -8,7 +8,7 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.evaluation.friction_metrics import READINGS
 from gmc_bench.robots.friction import FRICTION_PAIRS
 from gmc_bench.studies.catalogue import FRICTION
-from gmc_bench.studies.figures import FIGURES
+from gmc_bench.studies.figures import draw_friction
 from gmc_bench.studies.friction_table import (
     FRICTION_TABLES,
     friction_number,
@@ -172,7 +172,7 @@ def test_a_number_that_was_not_measured_is_none():
 
 
 def test_the_picture_is_the_same_every_time_and_shows_the_numbers(outcomes):
-    draw = FIGURES["friction"]
+    draw = draw_friction
     first = draw(FRICTION, outcomes)
     assert first == draw(FRICTION, outcomes)
     assert first[:4] == b"\x89PNG"

@@ -7,7 +7,7 @@ import pytest
 
 from gmc_bench.core.table import Table
 from gmc_bench.studies.catalogue import ATTRIBUTES, COMPONENTS, REPRESENTATION, SIBLINGS, STUDIES
-from gmc_bench.studies.figures import FIGURES
+from gmc_bench.studies.measurements import MEASUREMENTS
 from gmc_bench.studies.outcome import Outcome, Summary, area, summarize, training_return
 from gmc_bench.studies.table import (
     INCOMPLETE,
@@ -137,15 +137,16 @@ def test_pictures_are_the_same_every_time_and_show_the_runs():
     measured = {f"{name}_{stage}": 0.5 for name in names for stage in ("before", "after")}
     measured |= {"canonical": 2.0, "permuted": 1.0, "tail": 0.5}
     for study in STUDIES.values():
-        if study.measure in FIGURES and study.measure != "friction":  # it has tests of its own
+        draw = MEASUREMENTS[study.measure].figure
+        if draw is not None and study.measure != "friction":  # it has tests of its own
             runs = [finished(arm, 5.0, measured=measured) for arm in study.arms]
-            first = FIGURES[study.measure](study, runs)
-            assert first == FIGURES[study.measure](study, runs)
+            first = draw(study, runs)
+            assert first == draw(study, runs)
             assert first[:4] == b"\x89PNG"
             changed = [
                 finished(arm, 9.0, measured=dict.fromkeys(measured, 0.1)) for arm in study.arms
             ]
-            assert FIGURES[study.measure](study, changed) != first
+            assert draw(study, changed) != first
 
 
 def test_numbers_with_a_sign_are_no_formulas_but_other_text_may_be():
