@@ -117,7 +117,7 @@ def test_several_specifications_run_in_one_folder(capfd, monkeypatch):
     iterate = Trainer.iterate
 
     def failing(trainer):
-        if trainer.config.task == "unimal-ft-v1":
+        if trainer.env.core.task.id == "unimal-ft-v1":
             raise RuntimeError("out of memory")
         return iterate(trainer)
 

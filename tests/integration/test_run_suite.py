@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from gmc_bench.core.errors import StorageError
+from gmc_bench.experiments import execution
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.sweep_folder import SweepFolder
 from gmc_bench.training.ppo import TrainingDivergedError
@@ -153,7 +154,7 @@ def _interrupt_at(task, iteration):
     iterate = Trainer.iterate
 
     def interrupted(trainer):
-        if trainer.config.task == f"unimal-{task}-v1" and trainer.iteration == iteration:
+        if trainer.env.core.task.id == f"unimal-{task}-v1" and trainer.iteration == iteration:
             signal.raise_signal(signal.SIGINT)
         return iterate(trainer)
 
@@ -191,7 +192,7 @@ def test_a_task_that_fails_stops_no_other(here, suite, tmp_path, monkeypatch, er
         shutil.rmtree(path / task)
 
     def failing(trainer):
-        if trainer.config.task == "unimal-incline-v1" and trainer.iteration == 3:
+        if trainer.env.core.task.id == "unimal-incline-v1" and trainer.iteration == 3:
             raise error
         return iterate(trainer)
 
@@ -213,10 +214,10 @@ def test_a_full_disk_stops_all(here, suite, tmp_path, monkeypatch):
     shutil.copytree(suite.path, path)
     shutil.rmtree(path / "incline")
 
-    def full(trainer):
+    def full(folder, checkpoint):
         raise StorageError("cannot write: no space left")
 
-    monkeypatch.setattr(Trainer, "save", full)
+    monkeypatch.setattr(execution, "write_checkpoint", full)
     captured = here("run", "--resume", path, code=2)
     assert captured.err.endswith("gmc-bench: cannot write: no space left\n")
     assert rows_of(captured.out)["incline"][0] == "incomplete"
