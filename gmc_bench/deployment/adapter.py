@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gmc_bench.core.types import Array, DoubleArray, FloatArray
-from gmc_bench.deployment.interface import Layout, Manifest, RobotInterface
+from gmc_bench.deployment.interface import Manifest, RobotInterface, TokenFormat
 from gmc_bench.tokens.actuators import NUM_ACTUATORS
 
 
@@ -44,7 +44,7 @@ class Adapter:
 
     def __init__(self, manifest: Manifest, robot: str) -> None:
         self.interface: RobotInterface = manifest.robot(robot)
-        self.layout: Layout = manifest.layout
+        self.layout: TokenFormat = manifest.layout
         self._clip = manifest.action_clip
         self._shared = np.argsort(self.interface.native)
         self._slots = self.layout.slots

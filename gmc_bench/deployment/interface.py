@@ -53,7 +53,7 @@ class RobotInterface:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Layout:
+class TokenFormat:
     """Where each number stands in a token."""
 
     num_tokens: int
@@ -92,7 +92,7 @@ class Layout:
 class Manifest:
     """Everything about a policy but its weights."""
 
-    layout: Layout
+    layout: TokenFormat
     robots: Mapping[str, RobotInterface]
     """By id."""
     action_clip: float
@@ -143,7 +143,7 @@ class Manifest:
             )
         try:
             return cls(
-                layout=Layout(
+                layout=TokenFormat(
                     num_tokens=int(content["num_tokens"]),
                     num_features=int(content["num_features"]),
                     features=tuple(content["observations"]),
@@ -193,7 +193,7 @@ def make_manifest(
     models = compile_models(bodies, replace(task.scene, rough=None))
     table = build_table(models, spec)
     scales = {term.name: term.scale for term in task.observations}
-    layout = Layout(
+    layout = TokenFormat(
         num_tokens=spec.max_limbs,
         num_features=spec.num_features,
         features=tuple(

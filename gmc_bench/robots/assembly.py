@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from gmc_bench.core.types import Vec3
-from gmc_bench.robots.parts import Foot, Inertial, Joint, Link, Shape, flip_point
+from gmc_bench.robots.parts import Foot, Inertial, LegJoint, Link, Shape, flip_point
 from gmc_bench.robots.schema import LEGS, SEGMENTS
 
 P = TypeVar("P", Inertial, Shape)
@@ -156,7 +156,7 @@ def build_links(
     for leg, leg_name in enumerate(naming.legs):
         for kind, segment in enumerate(segments):
             feature_ranges = segment.feature_ranges or segment.ranges
-            joint = Joint(
+            joint = LegJoint(
                 name=f"{leg_name}_{naming.joints[kind]}",
                 axis=_AXES[SEGMENTS[kind]],
                 range=segment.ranges[leg],

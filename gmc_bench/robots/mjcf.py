@@ -15,7 +15,7 @@ import numpy as np
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import DoubleArray
-from gmc_bench.robots.parts import Foot, Inertial, Joint, Link, Shape
+from gmc_bench.robots.parts import Foot, Inertial, LegJoint, Link, Shape
 from gmc_bench.robots.schema import LEGS, OriginalRobot, Robot
 
 ROOT_JOINT = "root"
@@ -201,7 +201,7 @@ def _inertial(inertial: Inertial) -> str:
     )
 
 
-def _hinge(joint: Joint) -> str:
+def _hinge(joint: LegJoint) -> str:
     return (
         f'<joint name={quoteattr(joint.name)} axis="{_text(joint.axis)}" '
         f'range="{_text(joint.range)}" armature="{joint.armature!r}" damping="{joint.damping!r}" '
@@ -209,7 +209,7 @@ def _hinge(joint: Joint) -> str:
     )
 
 
-def _motor(joint: Joint) -> str:
+def _motor(joint: LegJoint) -> str:
     name, limit = quoteattr(joint.name), joint.torque_limit
     return f'    <motor name={name} joint={name} ctrlrange="{-limit!r} {limit!r}"/>'
 

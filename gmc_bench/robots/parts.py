@@ -69,7 +69,7 @@ class Shape:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Joint:
+class LegJoint:
     """One driven hinge; its anchor is the origin of the link it moves."""
 
     name: str
@@ -105,7 +105,7 @@ class Link:
     """Index of the parent link, -1 for the base."""
     position: Vec3
     """Origin (the joint's anchor) in the parent's frame, m."""
-    joint: Joint
+    joint: LegJoint
     inertial: Inertial
     shapes: tuple[Shape, ...]
 

@@ -6,7 +6,7 @@ from itertools import chain
 
 import numpy as np
 
-from gmc_bench.robots.parts import Base, Foot, Gains, Inertial, Joint, Link, Pose, Shape
+from gmc_bench.robots.parts import Base, Foot, Gains, Inertial, LegJoint, Link, Pose, Shape
 
 SOURCE_GROUPS = (
     "base", "hip", "thigh", "calf", "foot", "shapes", "imu", "drive", "feature_ranges",
@@ -106,7 +106,7 @@ def _shape_flaws(name: str, shapes: Sequence[Shape]) -> Iterator[str]:
             )
 
 
-def _joint_flaws(joint: Joint) -> Iterator[str]:
+def _joint_flaws(joint: LegJoint) -> Iterator[str]:
     where = f"at joint {joint.name!r}"
     (lower, upper), (seen_lower, seen_upper) = joint.range, joint.feature_range
     if not -math.inf < lower < upper < math.inf:

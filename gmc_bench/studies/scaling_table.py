@@ -11,7 +11,7 @@ from gmc_bench.studies.scaling import (
     LEVEL,
     QUANTITIES,
     Axis,
-    Cell,
+    Measurement,
     Measurements,
     Quantity,
     of_axis,
@@ -29,7 +29,7 @@ def number_text(value: float) -> str:
     return f"{value:,.{digits}f}"
 
 
-def cell_text(cell: Cell | None, quantity: Quantity) -> str:
+def cell_text(cell: Measurement | None, quantity: Quantity) -> str:
     """Return a number, why there is none, or `-` for what nobody has asked for."""
     if cell is None:
         return NONE
