@@ -75,11 +75,9 @@ def token_spec(
 ) -> TokenSpec:
     """Return the token layout of a suite's task on a body set; train and test share it."""
     tokens = tokens or TokenConfig()
-    return TokenSpec(
-        max_limbs=max(suite.min_token_slots, bodies.max_limbs),
-        joints_per_limb=bodies.joints_per_limb,
-        num_heights=task.num_heights,
-        parts=task.parts,
+    return task.token_spec(
+        max(suite.min_token_slots, bodies.max_limbs),
+        bodies.joints_per_limb,
         without=tokens.without,
         loops=suite.marks_loops,
         tree=tokens.tree,

@@ -99,6 +99,8 @@ def test_in_a_fresh_environment_of_wheels(tmp_path):
     ours, theirs = run(gmc, "outside-mean"), run(gmc, "recmorph")
     compare(gmc, ["outside-mean", "recmorph"])
     assert ours["morphologies"] == theirs["morphologies"]
+    found = gmc.json("evaluate", "runs/outside-mean", "--morphologies", "outside-worms+damping")
+    assert {item["split"] for item in found["returns"]} == {"test"}
     crawler = run(gmc, "recmorph", "--morphologies", "outside-crawler")
     assert crawler["morphologies"] != ours["morphologies"]
 

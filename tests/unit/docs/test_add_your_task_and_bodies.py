@@ -12,7 +12,14 @@ from gmc_bench.bodies.registry import BODY_SETS, ROBOT_FILES, BodySet, RobotFile
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.suites import SUITES, Suite
 from gmc_bench.tasks import TASKS, Task
-from gmc_bench.tasks.spec import MetricTerm, RewardTerm, TerminationTerm, Transition
+from gmc_bench.tasks.spec import (
+    MetricTerm,
+    Moment,
+    ObservationTerm,
+    RewardTerm,
+    TerminationTerm,
+    Transition,
+)
 from tests.fixtures import outside
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -103,8 +110,9 @@ def test_the_fields_named_are_there():
     names = column(TASK, "| of `transition` |")
     assert len(names) >= 7
     assert [name for name in names if not hasattr(step, name)] == []
+    assert {"torso_position", "action", "command"} <= set(Moment.__dataclass_fields__)
     fields = column(TASK, "| field of a task |")
     assert len(fields) >= 7
     assert [name for name in fields if name not in Task.__dataclass_fields__] == []
-    for term in (RewardTerm, TerminationTerm, MetricTerm):
+    for term in (ObservationTerm, RewardTerm, TerminationTerm, MetricTerm):
         assert f"{term.__name__}({', '.join(term.__dataclass_fields__)})" in TASK
