@@ -24,7 +24,9 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
     Observation: `tokens` (L, F) float32, all features in the documented order, raw units;
     `limb_padding_mask` (L,) int8 and `action_padding_mask` (L, J) int8, 1 = padding;
     `parents` (L,) int64, slot of each limb's parent, -1 torso, -2 padding; tasks with random
-    terrain add `height_map` (G,) float32, heights around the torso in m. Action: (L, J)
+    terrain add `height_map` (G,) float32, heights around the torso in m; sets with closed loops
+    add `loops` (E, 2) int64, slots of limbs that are joined outside the tree, -1 where a body has
+    fewer. Action: (L, J)
     float32 in [-1, 1].
 
     Args:
@@ -56,6 +58,8 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
         }
         if spec.num_heights:
             spaces["height_map"] = height_map_space(spec)
+        if self.core.table.loops is not None:
+            spaces["loops"] = box(-1, limbs - 1, self.core.table.loops.shape[1:], np.int64)
         self.observation_space = gymnasium.spaces.Dict(spaces)
         self.action_space = action_space_of(spec)
 
@@ -127,4 +131,6 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
         }
         if core.height_map is not None:
             found["height_map"] = core.height_map[0].copy()
+        if core.table.loops is not None:
+            found["loops"] = core.table.loops[index].copy()
         return found

@@ -24,12 +24,7 @@ from gmc_bench.policies.bound import BoundPolicy
 from gmc_bench.policies.normalization import TokenNormalizer
 from gmc_bench.policies.observations import Observation, is_complete, observed, shown_table
 from gmc_bench.policies.options import PolicyOptions
-from gmc_bench.policies.tensors import (
-    decode_tensors,
-    encode_tensors,
-    load_policy_tensors,
-    policy_tensors,
-)
+from gmc_bench.policies.tensors import decode_tensors, encode_tensors
 from gmc_bench.records.store import write_atomic
 from gmc_bench.tasks import TASKS, Task
 from gmc_bench.tokens.config import Order
@@ -39,6 +34,7 @@ from gmc_bench.tokens.table import MorphologyTable
 
 USUAL = PolicyOptions()
 """The benchmark's options."""
+_MODEL, _NORMALIZER = "model.", "normalizer."
 FORMAT = 1
 """Version of the description beside a saved policy."""
 
@@ -206,14 +202,23 @@ class Policy:
         normalizer = TokenNormalizer(
             _featureless(spec, count), options.normalization, separate=model.per_body
         )
-        load_policy_tensors(decode_tensors(data, origin), model, normalizer, origin)
-        return cls(model.to(options.device), normalizer, order=options.order, method=name)
+        policy = cls(model.to(options.device), normalizer, order=options.order, method=name)
+        policy.set_tensors(decode_tensors(data, origin), origin)
+        return policy
 
     # Files.
 
     def tensors(self) -> dict[str, Array]:
-        """Return weights and statistics as named arrays."""
-        return policy_tensors(self.model, self.normalizer)
+        """Return weights and statistics as named arrays.
+
+        Statistics of separate bodies have a first dimension over bodies, as their weights have.
+        """
+        weights = {
+            f"{_MODEL}{name}": value.detach().cpu().numpy()
+            for name, value in self.model.state_dict().items()
+        }
+        statistics = self.normalizer.get_state()
+        return weights | {f"{_NORMALIZER}{name}": value for name, value in statistics.items()}
 
     def to_bytes(self) -> bytes:
         """Return weights and statistics as safetensors; equal policies give equal bytes."""
@@ -223,9 +228,30 @@ class Policy:
         """Take over weights and statistics of `tensors`.
 
         Raises:
-            CheckpointError: they are those of another method; `origin` is named.
+            CheckpointError: names or shapes are those of another method; `origin` is named.
         """
-        load_policy_tensors(tensors, self.model, self.normalizer, origin)
+        expected = {name: value.shape for name, value in self.tensors().items()}
+        found = {name: value.shape for name, value in tensors.items()}
+        differ = [name for name in expected | found if found.get(name) != expected.get(name)]
+        if differ and all(name.startswith(_NORMALIZER) and name in found for name in differ):
+            raise CheckpointError(
+                f"{origin} holds observation statistics of the shape {found[differ[0]]}, expected "
+                f"{expected.get(differ[0])}; evaluate it with the version of the method that made "
+                f"it"
+            )
+        if differ:
+            raise CheckpointError(
+                f"{origin} holds the weights of another method or other settings; use the folder "
+                f"of the run that made them"
+            )
+        weights, statistics = (
+            {name.removeprefix(p): value for name, value in tensors.items() if name.startswith(p)}
+            for p in (_MODEL, _NORMALIZER)
+        )
+        self.model.load_state_dict(
+            {name: torch.from_numpy(value.copy()) for name, value in weights.items()}
+        )
+        self.normalizer.set_state(statistics)
 
     def save(self, path: str | Path) -> None:
         """Write weights and statistics, and beside them a description that `load` needs.

@@ -206,30 +206,36 @@ class RolloutBuffer:
         device = self.dynamic.device
         order = torch.randperm(total, generator=generator).to(device)
         offsets = torch.arange(steps, device=device).unsqueeze(1) * envs  # (C, 1)
-        flat = {
-            name: getattr(self, name).flatten(0, 1)
-            for name in (
-                "morphology_index", "dynamic", "height_map", "actions", "log_prob", "advantage",
-                "returns", "value", "_starts", "state",
-            )
-        }  # fmt: skip
-        states = flat.pop("state")
         for start in range(0, total - size + 1, size):
             chosen = order[start : start + size]  # sequence k: steps from k // N * C on, env k % N
             first = chosen // envs * (steps * envs) + chosen % envs
-            rows = (first + offsets).flatten()  # (C, K) -> (C * K,)
-            part = {name: values[rows] for name, values in flat.items()}
-            actions = part["actions"]
-            yield Minibatch(
-                obs=self.tokens(part["morphology_index"], part["dynamic"], part["height_map"]),
-                history=self._history(
-                    states[chosen],
-                    part["_starts"].view(steps, size),
-                    actions.view(steps, size, *actions.shape[1:]),
-                ),
-                act=actions,
-                logp_old=part["log_prob"],
-                adv=part["advantage"],
-                returns=part["returns"],
-                v_s=part["value"],
+            yield self.minibatch((first + offsets).flatten(), chosen)  # (C, K) -> (C * K,)
+
+    def minibatch(self, rows: torch.Tensor, sequences: torch.Tensor | None = None) -> Minibatch:
+        """Return some transitions.
+
+        Args:
+            rows: (B,) int64, counted step by step; whole sequences for policies with a memory.
+            sequences: (K,) int64, which ones, likewise.
+        """
+
+        def take(values: torch.Tensor) -> torch.Tensor:
+            return values.flatten(0, 1)[rows]
+
+        actions, history = take(self.actions), None
+        if self.state.shape[-1] and sequences is not None:
+            shape = (self.sequence_length, len(sequences))
+            history = self._history(
+                self.state.flatten(0, 1)[sequences],
+                take(self._starts).view(shape),
+                actions.view(*shape, *actions.shape[1:]),
             )
+        return Minibatch(
+            obs=self.tokens(take(self.morphology_index), take(self.dynamic), take(self.height_map)),
+            history=history,
+            act=actions,
+            logp_old=take(self.log_prob),
+            adv=take(self.advantage),
+            returns=take(self.returns),
+            v_s=take(self.value),
+        )

@@ -12,7 +12,7 @@ from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies.body_streams import BodyStreams
 from gmc_bench.suites.protocol import PPOConfig
 from gmc_bench.training.buffer import Minibatch, RolloutBuffer
-from gmc_bench.training.ppo import ADVANTAGE_EPSILON, MorphologyPPO, PPOStats
+from gmc_bench.training.ppo import ADVANTAGE_EPSILON, MorphologyPPO
 
 _VALUE_STEPS = 64
 """Control steps per forward pass of the critic over a rollout."""
@@ -99,25 +99,8 @@ def body_minibatches(
     envs = buffer.num_envs // bodies
     first = torch.arange(bodies, device=order.device).unsqueeze(1) * envs
     places = order // envs * buffer.num_envs + first + order % envs  # (M, T * E)
-    flat = {
-        name: getattr(buffer, name).flatten(0, 1)
-        for name in (
-            "morphology_index", "dynamic", "height_map", "actions", "log_prob", "advantage",
-            "returns", "value",
-        )
-    }  # fmt: skip
     for start in range(0, total - batch_size + 1, batch_size):
-        rows = places[:, start : start + batch_size].flatten()  # (M, b) -> (M * b,)
-        part = {name: values[rows] for name, values in flat.items()}
-        yield Minibatch(
-            obs=buffer.tokens(part["morphology_index"], part["dynamic"], part["height_map"]),
-            history=None,
-            act=part["actions"],
-            logp_old=part["log_prob"],
-            adv=part["advantage"],
-            returns=part["returns"],
-            v_s=part["value"],
-        )
+        yield buffer.minibatch(places[:, start : start + batch_size].flatten())
 
 
 class IndependentPPO(MorphologyPPO):
@@ -149,8 +132,6 @@ class IndependentPPO(MorphologyPPO):
     ) -> None:
         super().__init__(model, action_space, config, num_iterations, torch.Generator())
         self.streams = streams
-        self.active = torch.ones(len(streams), dtype=torch.bool, device=model.action_std.device)
-        """(M,) bool, bodies whose updates of this iteration go on."""
 
     def _values(self, buffer: RolloutBuffer) -> torch.Tensor:
         """Return (T, N); body by body, so that every layer is one product without copies."""
@@ -158,7 +139,7 @@ class IndependentPPO(MorphologyPPO):
         for start in range(0, buffer.length, _VALUE_STEPS):
             steps = slice(start, start + _VALUE_STEPS)
             index, dynamic, heights = (
-                self._by_body(part[steps]).flatten(0, 1)
+                self._by_policy(part[steps]).flatten(0, 1)
                 for part in (buffer.morphology_index, buffer.dynamic, buffer.height_map)
             )
             values = self.model.value(buffer.tokens(index, dynamic, heights))
@@ -166,7 +147,7 @@ class IndependentPPO(MorphologyPPO):
             found[steps] = by_body.transpose(0, 1).flatten(1)  # (M, t, E) -> (t, M * E)
         return found
 
-    def _by_body(self, values: torch.Tensor) -> torch.Tensor:
+    def _by_policy(self, values: torch.Tensor) -> torch.Tensor:
         """Return values (t, M * E, ...) as (M, t * E, ...)."""
         bodies = len(self.streams)
         envs = values.shape[1] // bodies
@@ -174,7 +155,7 @@ class IndependentPPO(MorphologyPPO):
         return split.transpose(0, 1).flatten(1, 2)
 
     def _standardize(self, advantage: torch.Tensor) -> torch.Tensor:
-        own = self._by_body(advantage)  # (M, T * E)
+        own = self._by_policy(advantage)  # (M, T * E)
         envs = advantage.shape[1] // len(own)
         mean, spread = own.mean(dim=1), own.std(dim=1) + ADVANTAGE_EPSILON
         return (advantage - mean.repeat_interleave(envs)) / spread.repeat_interleave(envs)
@@ -182,50 +163,18 @@ class IndependentPPO(MorphologyPPO):
     def _mean(self, values: torch.Tensor) -> torch.Tensor:
         return values.view(len(self.streams), -1).mean(dim=1)
 
-    def _may_step(self, kl: torch.Tensor) -> bool:
-        if self.config.target_kl is not None:
-            self.active &= ~(kl > self.config.target_kl)
-        return bool(self.active.any())
+    def _allowed(self, kl: torch.Tensor) -> torch.Tensor:
+        limit = self.config.target_kl
+        return torch.ones_like(self.active) if limit is None else ~(kl > limit)
 
     def _step(self) -> None:
         clip_body_norms(self.model.parameters(), self.config.max_grad_norm)
         self._optimizer.active = self.active.tolist()
         self._optimizer.step()
 
-    def _update_with_batch(
-        self, batch: RolloutBuffer, batch_size: int | None, repeat: int
-    ) -> PPOStats:
-        bodies, device = len(self.streams), batch.dynamic.device
-        self.active.fill_(True)
-        totals, steps = torch.zeros(5, bodies, device=device), torch.zeros(bodies, device=device)
-        latest_kl = torch.zeros(bodies, device=device)
-        total = len(batch) // bodies
-        orders = torch.from_numpy(self.streams.orders(repeat, total)).to(device)
-        with self._threads_shared_out(device):
-            for order in orders:
-                for minibatch in body_minibatches(batch, order, min(batch_size or total, total)):
-                    before = self.active.clone()
-                    parts, kl = self._gradients(minibatch)
-                    latest_kl = torch.where(before, kl, latest_kl)
-                    if parts is None:
-                        break
-                    self._step()
-                    totals += torch.where(self.active, parts, 0.0)
-                    steps += self.active
-                if not self.active.any():
-                    break
-        self._require_finite()
-        mean = (totals / steps.clamp(min=1.0)).mean(dim=1).tolist()
-        returns, residual = self._by_body(batch.returns), self._by_body(batch.returns - batch.value)
-        explained = 1.0 - residual.var(dim=1) / (returns.var(dim=1) + 1e-8)
-        return PPOStats(
-            loss=mean[0],
-            actor_loss=mean[1],
-            vf_loss=mean[2],
-            entropy=mean[3],
-            clip_fraction=mean[4],
-            approx_kl=float(latest_kl.mean()),
-            explained_variance=float(explained.mean()),
-            gradient_steps=float(steps.mean()),
-            stopped_early=float((~self.active).float().mean()),
-        )
+    def _epochs(
+        self, buffer: RolloutBuffer, batch_size: int, repeat: int
+    ) -> Iterator[Iterator[Minibatch]]:
+        total = len(buffer) // len(self.streams)
+        orders = torch.from_numpy(self.streams.orders(repeat, total)).to(buffer.dynamic.device)
+        return (body_minibatches(buffer, order, min(batch_size, total)) for order in orders)

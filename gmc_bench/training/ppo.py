@@ -150,6 +150,8 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         self._apart = False
         self.config = config
         self.generator = generator
+        self.active = torch.ones(1, dtype=torch.bool, device=model.action_std.device)
+        """(P,) bool, trained policies whose updates of this iteration go on."""
 
     @property
     def model(self) -> ActorCritic:
@@ -236,35 +238,48 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
     def _update_with_batch(
         self, batch: RolloutBuffer, batch_size: int | None, repeat: int
     ) -> PPOStats:
-        totals = torch.zeros(5)
-        steps, kl, stopped = 0, torch.zeros(()), False
-        size = batch_size or len(batch)
-        with self._threads_shared_out(batch.dynamic.device):
-            for _ in range(repeat):
-                for minibatch in batch.minibatches(size, self.generator):
+        """Update until all epochs are done or every policy that is trained has stopped."""
+        device = batch.dynamic.device
+        self.active = torch.ones(len(self._by_policy(batch.value)), dtype=torch.bool, device=device)
+        totals, steps = torch.zeros(5, len(self.active), device=device), self.active * 0.0
+        latest_kl = torch.zeros_like(steps)
+        with self._threads_shared_out(device):
+            for epoch in self._epochs(batch, batch_size or len(batch), repeat):
+                for minibatch in epoch:
+                    before = self.active
                     parts, kl = self._gradients(minibatch)
-                    stopped = parts is None
+                    latest_kl = torch.where(before, kl, latest_kl)
                     if parts is None:
                         break
                     self._step()
-                    totals += parts.cpu()
-                    steps += 1
-                if stopped:
+                    totals += torch.where(self.active, parts.view(totals.shape), 0.0)
+                    steps += self.active
+                if not self.active.any():
                     break
         self._require_finite()
-        mean = (totals / max(steps, 1)).tolist()
-        residual = batch.returns - batch.value
+        mean = (totals / steps.clamp(min=1.0)).mean(dim=1).tolist()
+        residual, returns = map(self._by_policy, (batch.returns - batch.value, batch.returns))
+        explained = 1.0 - residual.var(dim=1) / (returns.var(dim=1) + 1e-8)
         return PPOStats(
             loss=mean[0],
             actor_loss=mean[1],
             vf_loss=mean[2],
             entropy=mean[3],
             clip_fraction=mean[4],
-            approx_kl=float(kl),
-            explained_variance=float(1.0 - residual.var() / (batch.returns.var() + 1e-8)),
-            gradient_steps=steps,
-            stopped_early=stopped,
+            approx_kl=float(latest_kl.mean()),
+            explained_variance=float(explained.mean()),
+            gradient_steps=float(steps.mean()),
+            stopped_early=float((~self.active).float().mean()),
         )
+
+    def _epochs(
+        self, buffer: RolloutBuffer, batch_size: int, repeat: int
+    ) -> Iterator[Iterator[Minibatch]]:
+        return (buffer.minibatches(batch_size, self.generator) for _ in range(repeat))
+
+    def _by_policy(self, values: torch.Tensor) -> torch.Tensor:
+        """Return values (T, N, ...) of a rollout as (P, T * N / P, ...), P policies trained."""
+        return values.flatten(0, 1).unsqueeze(0)
 
     def _require_finite(self) -> None:
         if not all(parameter.isfinite().all() for parameter in self.parameters()):
@@ -327,7 +342,8 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         distribution = self.model.distribution(minibatch.obs, minibatch.history)
         log_ratio = distribution.log_prob(minibatch.act) - minibatch.logp_old
         kl = -self._mean(log_ratio.detach())
-        if not self._may_step(kl):
+        self.active = self.active & self._allowed(kl)
+        if not self.active.any():
             return None, kl
         ratio = log_ratio.exp()
         clipped = ratio.clamp(1.0 - self.eps_clip, 1.0 + self.eps_clip)
@@ -338,9 +354,10 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         outside = self._mean(((ratio.detach() - 1.0).abs() > self.eps_clip).float())
         return (loss.detach(), surrogate.detach(), entropy.detach(), outside), kl
 
-    def _may_step(self, kl: torch.Tensor) -> bool:
-        """Return whether the KL estimate of a minibatch allows a step."""
-        return not (self.config.target_kl is not None and float(kl) > self.config.target_kl)
+    def _allowed(self, kl: torch.Tensor) -> torch.Tensor:
+        """Return (P,) bool, whether the KL estimate of a minibatch allows a step."""
+        over = self.config.target_kl is not None and float(kl) > self.config.target_kl
+        return torch.full_like(self.active, not over)
 
     def _mean(self, values: torch.Tensor) -> torch.Tensor:
         """Return the mean over a minibatch of (B,) numbers, for each policy that is trained."""

@@ -7,14 +7,13 @@ import torch
 from gmc_bench.core.errors import CheckpointError
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.policies.bound import token_table
-from gmc_bench.policies.tensors import load_policy_tensors, policy_tensors
 
 
 def test_what_is_saved_is_loaded(make_trained):
     trained, other = make_trained(seed=0), make_trained(seed=1)
-    tensors = policy_tensors(trained.model, trained.normalizer)
-    load_policy_tensors(tensors, other.model, other.normalizer, "x")
-    found = policy_tensors(other.model, other.normalizer)
+    tensors = trained.policy.tensors()
+    other.policy.set_tensors(tensors, "x")
+    found = other.policy.tensors()
     assert found.keys() == tensors.keys()
     for name, value in tensors.items():
         np.testing.assert_array_equal(found[name], value)
@@ -22,8 +21,8 @@ def test_what_is_saved_is_loaded(make_trained):
 
 def test_the_loaded_policy_does_not_share_memory(make_trained):
     trained, other = make_trained(seed=0), make_trained(seed=1)
-    tensors = policy_tensors(trained.model, trained.normalizer)
-    load_policy_tensors(tensors, other.model, other.normalizer, "x")
+    tensors = trained.policy.tensors()
+    other.policy.set_tensors(tensors, "x")
     with torch.no_grad():
         for parameter in trained.model.parameters():
             parameter.zero_()
@@ -34,20 +33,20 @@ def test_the_loaded_policy_does_not_share_memory(make_trained):
 
 def test_another_size_is_refused(make_trained):
     trained, other = make_trained(width=8), make_trained(width=16)
-    tensors = policy_tensors(trained.model, trained.normalizer)
+    tensors = trained.policy.tensors()
     with pytest.raises(CheckpointError, match="the file holds the weights of another method"):
-        load_policy_tensors(tensors, other.model, other.normalizer, "the file")
+        other.policy.set_tensors(tensors, "the file")
 
 
 @pytest.mark.parametrize("change", ["missing", "added"])
 def test_other_names_are_refused(trained, change):
-    tensors = policy_tensors(trained.model, trained.normalizer)
+    tensors = trained.policy.tensors()
     if change == "missing":
         del tensors["normalizer.dynamic_mean"]
     else:
         tensors["model.extra"] = np.zeros(1)
     with pytest.raises(CheckpointError):
-        load_policy_tensors(tensors, trained.model, trained.normalizer, "x")
+        trained.policy.set_tensors(tensors, "x")
 
 
 def test_the_token_table_is_normalised_and_zero_in_padding(trained):

@@ -1,0 +1,192 @@
+"""Policies as users have them: made, saved, read, and driving environments of gymnasium."""
+
+import json
+from dataclasses import replace
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+import gmc_bench.envs  # noqa: F401 - registers the environments
+from gmc_bench.conformance.morphologies import biped, chain, linkage, star
+from gmc_bench.core.errors import CheckpointError, ConfigError
+from gmc_bench.envs.morphology_env import MorphologyEnv
+from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
+from gmc_bench.evaluation.evaluate import evaluate
+from gmc_bench.policies.options import PolicyOptions
+from gmc_bench.policies.policy import Policy
+from gmc_bench.suites.protocol import PPOConfig, Protocol
+from gmc_bench.tasks.unimal_ft import TASK
+from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.training.trainer import Trainer
+
+BODIES = (chain(3), star(4), biped())
+SPEC = TokenSpec(6)
+SMALL = {
+    "recmorph": {"width": 8, "hidden": 8},
+    "mlp": {"hidden": [6]},
+    "gcnt": {},
+    "metamorph": {"embedding_dropout": 0.5},
+    "smr": {},
+}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def policy_of(method="recmorph", *, bodies=BODIES, seed=3, spec=SPEC, **options):
+    """Return an untrained policy whose actions are not small."""
+    policy = Policy.untrained(
+        method, TASK, bodies, seed=seed, config=SMALL[method], spec=spec,
+        options=PolicyOptions(**options),
+    )  # fmt: skip
+    with torch.no_grad():
+        for parameter in policy.model.actor.parameters():
+            parameter.mul_(3.0)
+    policy.normalizer.dynamic.mean += 0.1
+    return policy
+
+
+@pytest.mark.parametrize("method", ["metamorph", "mlp"])
+def test_training_starts_from_the_untrained_policy_and_its_random_numbers(method):
+    """Also where networks draw numbers (dropout), and with weights of each body's own."""
+    protocol = Protocol(
+        name="unit", preset="lite", env_steps=96, num_envs=3, rollout_length=16,
+        ppo=PPOConfig(repeat=1, batch_size=24),
+    )  # fmt: skip
+    results = []
+    for disturbed in (False, True):
+        rules = replace(protocol, env_steps=1536) if method == "mlp" else protocol
+        env = MorphologyVectorEnv(TASK, BODIES, 3, token_spec=SPEC, num_threads=1)
+        before = torch.get_rng_state()
+        policy = Policy.untrained(method, TASK, BODIES, seed=5, config=SMALL[method], spec=SPEC)
+        assert torch.equal(torch.get_rng_state(), before)
+        start = policy.to_bytes()
+        if disturbed:
+            torch.rand(7)
+        trainer = Trainer(env, policy, rules, seed=5)
+        assert policy.to_bytes() == start
+        trainer.iterate()
+        assert policy.to_bytes() != start
+        results.append((start, policy.to_bytes()))
+    assert results[0] == results[1]
+    other = Policy.untrained(method, TASK, BODIES, seed=6, config=SMALL[method], spec=SPEC)
+    assert other.to_bytes() != results[0][0]
+
+
+@pytest.mark.parametrize("method", ["recmorph", "mlp", "smr"])
+def test_a_saved_policy_acts_as_before(method, tmp_path):
+    policy = policy_of(method, order="bfs", normalization="per_slot")
+    policy.save(tmp_path / "walk.safetensors")
+    loaded = Policy.load(tmp_path / "walk.safetensors")
+    assert loaded.to_bytes() == policy.to_bytes()
+    assert (loaded.order, loaded.spec, loaded.method) == ("bfs", SPEC, method)
+    rules = {"episodes": 1, "seed": 2, "num_threads": 1}
+    task = replace(TASK, horizon=20)
+    assert evaluate(loaded, task, BODIES, **rules) == evaluate(policy, task, BODIES, **rules)
+
+
+def test_files_that_hold_no_policy_are_refused(tmp_path):
+    path = tmp_path / "walk.safetensors"
+    with pytest.raises(ConfigError, match=r"saved as NAME\.safetensors, got .*walk\.onnx"):
+        policy_of().save(tmp_path / "walk.onnx")
+    with pytest.raises(CheckpointError, match=r"walk\.safetensors cannot be read"):
+        Policy.load(path)
+    policy_of().save(path)
+    described = path.with_suffix(".json")
+    content = json.loads(described.read_bytes())
+    described.write_text(json.dumps({**content, "format": 2}))
+    with pytest.raises(CheckpointError, match=r"has format 2, but this version .* reads 1"):
+        Policy.load(path)
+    described.write_text(json.dumps({**content, "config": {"width": 16, "hidden": 8}}))
+    with pytest.raises(CheckpointError, match="the weights of another method or other settings"):
+        Policy.load(path)
+    described.write_text("{}")
+    with pytest.raises(CheckpointError, match="describes no policy"):
+        Policy.load(path)
+    policy_of(seed=4).save(tmp_path / "other.safetensors")
+    described.write_text(json.dumps(content))
+    path.write_bytes((tmp_path / "other.safetensors").read_bytes())
+    with pytest.raises(CheckpointError, match=r"is not the file that walk\.json describes"):
+        Policy.load(path)
+
+
+@pytest.mark.parametrize("method", ["recmorph", "mlp", "smr"])
+def test_a_batched_environment_is_driven_as_in_an_evaluation(method):
+    """Two episodes in every row: what a policy remembers ends with the first."""
+    task, policy = replace(TASK, horizon=8, terminations=()), policy_of(method)
+    env = MorphologyVectorEnv(task, BODIES, 3, token_spec=SPEC, num_threads=1, fixed=True)
+    observation, _ = env.reset(seed=7, options={"morphology_index": np.arange(3)})
+    policy.reset(env)
+    twin, returns = policy_of(method), np.zeros(3)
+    for step in range(16):
+        actions = policy.act(observation)
+        if step == 8:  # new episodes: a policy that has seen nothing would do the same
+            twin.reset(env)
+            np.testing.assert_array_equal(twin.act(observation), actions)
+        observation, reward, *_ = env.step(actions)
+        returns += reward if step < 8 else 0.0
+    found = evaluate(policy, task, BODIES, episodes=1, seed=7, num_threads=1)
+    assert [items[0].episode_return for items in found] == returns.tolist()
+
+
+@pytest.mark.parametrize("method", ["recmorph", "gcnt", "smr"])
+def test_a_single_environment_tells_all_about_its_body(method):
+    bodies, spec = (linkage(1), biped()), TokenSpec(7, loops=True)
+    policy = policy_of(method, bodies=bodies, spec=spec)
+    env = MorphologyEnv(TASK, bodies, token_spec=spec)
+    for body in (0, 1):
+        observation, _ = env.reset(seed=body, options={"morphology": body})
+        assert env.observation_space.contains(observation)
+        alone, told = policy_of(method, bodies=bodies, spec=spec), policy
+        alone.reset()
+        told.reset(env)
+        for _ in range(4):
+            actions = told.act(observation)
+            assert actions.shape == (7, 2)
+            np.testing.assert_allclose(alone.act(observation), actions, atol=1e-3)  # rounding
+            observation, *_ = env.step(actions)
+
+
+def test_any_registered_environment_can_be_driven():
+    policy = policy_of(bodies=BODIES, spec=TokenSpec(12))
+    env = gymnasium.make_vec(
+        "gmc_bench/unimal-ft-v1", num_envs=2, morphologies="gmc-unimal-mini", split="test",
+        token_spec=policy.spec,
+    )  # fmt: skip
+    observation, _ = env.reset(seed=0)
+    policy.reset(env)
+    mean = policy.act(observation)
+    drawn = policy.act(observation, torch.Generator().manual_seed(0))
+    padding = env.unwrapped.table.action_padding_mask[observation["morphology_index"]]
+    assert not mean[padding].any()
+    assert not drawn[padding].any()
+    assert 0.3 < np.std((drawn - mean)[~padding]) < 1.8
+
+
+def test_what_a_policy_cannot_read_is_refused():
+    policy = policy_of()
+    env = MorphologyVectorEnv(TASK, BODIES, 2, token_spec=TokenSpec(9), num_threads=1)
+    with pytest.raises(ConfigError, match=r"make the environment with token_spec=policy\.spec"):
+        policy.reset(env)
+    env = MorphologyVectorEnv(TASK, BODIES, 2, token_spec=SPEC, num_threads=1)
+    with pytest.raises(ConfigError, match=r"say which environment it is of with policy.reset"):
+        policy.act(env.reset(seed=0)[0])
+    single = MorphologyEnv(TASK, BODIES, token_spec=SPEC)
+    with pytest.raises(ConfigError, match=r"policy\.reset"):
+        policy_of("mlp").act(single.reset(seed=0)[0])
+    wide = MorphologyEnv(TASK, BODIES, token_spec=TokenSpec(9))
+    with pytest.raises(ConfigError, match=r"reads tokens of the shape \(6, 52\), got \(9, 52\)"):
+        policy.act(wide.reset(seed=0)[0])
+
+
+def test_statistics_of_each_body_need_the_bodies_of_training():
+    policy = policy_of("mlp")
+    with pytest.raises(ConfigError, match="use the bodies they were trained on"):
+        evaluate(policy, TASK, BODIES[:2], episodes=1, seed=0, num_threads=1)
