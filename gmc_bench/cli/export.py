@@ -34,8 +34,8 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     from gmc_bench.deployment.trained import NUM_CHECKED, export_run
 
     path = parsed.out or parsed.run_dir / "policy.onnx"
-    manifest, apart = export_run(parsed.run_dir, path)
+    manifest, error = export_run(parsed.run_dir, path)
     say(f"robots  {', '.join(manifest.robots)}")
-    say(f"check   actions within {apart:.1e} of the network's on {NUM_CHECKED} random observations")
+    say(f"check   actions within {error:.1e} of the network's on {NUM_CHECKED} random observations")
     say(f"policy  {path}")
     return 0

@@ -130,11 +130,11 @@ def _start(argv: list[str], *, dry_run: bool) -> int:
     return 0
 
 
-def specs_of(words: list[str]) -> "tuple[list[ExperimentSpec], Path | None]":
+def specs_of(argv: list[str]) -> "tuple[list[ExperimentSpec], Path | None]":
     """Return what the options of a run ask for: one specification per task, and the folder.
 
     Args:
-        words: as on the command line, without the verb.
+        argv: as on the command line, without the verb.
 
     Raises:
         GmcBenchError: an option is unknown or does not fit.
@@ -145,7 +145,7 @@ def specs_of(words: list[str]) -> "tuple[list[ExperimentSpec], Path | None]":
 
     first = Parser(prog="gmc-bench run", allow_abbrev=False, add_help=False)
     add_options(first)
-    given = first.parse_known_args(words)[0]
+    given = first.parse_known_args(argv)[0]
     spec = ExperimentSpec(
         method=given.method,
         suite=given.suite,
@@ -165,7 +165,7 @@ def specs_of(words: list[str]) -> "tuple[list[ExperimentSpec], Path | None]":
     add_settings(parser, choice.protocol, "protocol", "", LOCKED | {"env_steps"})
     add_settings(parser, choice.method_config, f"method {choice.method.id}", "model.", set())
     add_settings(parser, TokenConfig(), "tokens", "tokens.", set())
-    arguments, unknown = parser.parse_known_args(words)
+    arguments, unknown = parser.parse_known_args(argv)
     parser.reject_unknown(unknown)
     settings = read_settings(arguments.config) if arguments.config is not None else {}
     settings |= settings_given(arguments, "")

@@ -118,7 +118,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     return _run(study, study.run)
 
 
-def _plan(parsed: argparse.Namespace, words: list[str]) -> "StudyRun":
+def _plan(parsed: argparse.Namespace, argv: list[str]) -> "StudyRun":
     from gmc_bench.studies.request import Request
 
     options = {name: getattr(parsed, name) for name in _OPTIONS}
@@ -128,7 +128,7 @@ def _plan(parsed: argparse.Namespace, words: list[str]) -> "StudyRun":
 
     shared = ["--method", request.methods[0], "--suite", parsed.suite or request.study.suite]
     shared += ["--protocol", parsed.protocol] if parsed.protocol else []
-    (base, *_), _ = specs_of([*shared, *words])
+    (base, *_), _ = specs_of([*shared, *argv])
     return StudyRun.plan(request, base, tasks=parsed.task, seeds=parsed.seeds, out=parsed.out)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gmc_bench.core.config import definition_digest
 from gmc_bench.core.errors import CheckpointError, ConfigError, RecordError
-from gmc_bench.experiments import resolve as plan
+from gmc_bench.experiments import resolve
 from gmc_bench.experiments import session as sessions
 from gmc_bench.experiments.events import Progress
 from gmc_bench.experiments.scoring import score
@@ -149,7 +149,7 @@ def verify(
             f"{policy} has the digest {digest[:12]}, but {stored.path} was made with the weights "
             f"{str(record.weights_digest)[:12]}; restore the file"
         )
-    threads = plan.threads_here(record.hardware.threads)
+    threads = resolve.threads_here(record.hardware.threads)
     config = {**record.config, "seed": record.seed, "threads": threads, "device": "cpu"}
     session = sessions.open_session(run_config_of(config, "the record's config"))
     _require_agreement(stored, session)
@@ -178,7 +178,7 @@ def verify(
     hardware, versions = collect_hardware(session.config.threads), collect_versions()
     comparison = comparison_for(record, hardware, versions)
     parts, difference = compare(wanted, found, comparison)
-    git = plan.checkout()
+    git = resolve.checkout()
     return Verification(
         record_digest=stored.digest,
         weights_digest=digest,
