@@ -18,15 +18,13 @@ from gmc_bench.deployment.policies import (
     largest_difference,
 )
 from gmc_bench.envs.bodies import tabulate
-from gmc_bench.experiments.run_folder import RunFolder
-from gmc_bench.experiments.session import Session, load_trained, open_session
+from gmc_bench.experiments.experiment import Experiment
+from gmc_bench.experiments.session import Session
 from gmc_bench.policies.policy import Policy
-from gmc_bench.records.store import read_record
 from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.commands import velocity_command
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.table import MorphologyTable
-from gmc_bench.training.run_config import read_run_config
 
 SUFFIX = ".onnx"
 TOLERANCE = 1e-5
@@ -52,8 +50,8 @@ def open_run(run_dir: Path) -> TrainedQuadrupeds:
         ConfigError: the run is about other bodies, or its networks run in bfloat16.
         GmcBenchError: there is no such run, or its files are damaged.
     """
-    folder = RunFolder(run_dir)
-    session = open_session(read_run_config(folder.config))
+    experiment = Experiment.open(run_dir)
+    session = experiment.session
     task = session.task
     velocity_command(task)
     if session.config.precision != "float32":
@@ -61,11 +59,10 @@ def open_run(run_dir: Path) -> TrainedQuadrupeds:
             f"policies are deployed in float32, but this run's networks work in "
             f"{session.config.precision}; give a run with --precision float32"
         )
-    record = read_record(folder.record) if folder.record.exists() else None
-    policy = load_trained(session, folder, record.weights_digest if record else None)
+    policy = experiment.policy
     torch.set_num_threads(1)
     table = tabulate(task, session.bodies.split("train"), session.spec)
-    weights = hashlib.sha256(folder.policy.read_bytes()).hexdigest()
+    weights = hashlib.sha256(experiment.folder.policy.read_bytes()).hexdigest()
     manifest = _describe(session, task, policy, weights)
     policy.model.cpu()
     return TrainedQuadrupeds(policy, table, manifest, task)

@@ -89,13 +89,7 @@ class ETA:
                 pass
 
     def settle(self, task: str, env_steps: int = 0, seconds: float = 0.0) -> None:
-        """Take a task off the list: finished, or failed.
-
-        Args:
-            task: which.
-            env_steps: control steps of its training, if their time is known.
-            seconds: that time.
-        """
+        """Take a task off the list, with the control steps of its training and their time."""
         self._open.discard(task)
         self._training = None
         if env_steps and seconds > 0:

@@ -110,7 +110,7 @@ def evaluate_run(
         digest, policy = None, untrained_policy(trained)
     else:
         digest = read_record(folder.record).weights_digest if folder.record.exists() else None
-        policy = load_trained(trained, folder, digest)
+        policy = load_trained(trained, folder)
     returns = score(
         scored,
         policy,

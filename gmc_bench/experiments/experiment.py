@@ -250,8 +250,7 @@ class Experiment:
         session = self.session
         if device is not None:
             session = replace(session, config=replace(session.config, device=device))
-        digest = read_record(folder.record).weights_digest if folder.record.exists() else None
-        return load_trained(session, folder, digest)
+        return load_trained(session, folder)
 
     @property
     def record(self) -> "RunRecord":

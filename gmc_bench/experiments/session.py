@@ -13,6 +13,7 @@ from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies.policy import Policy
+from gmc_bench.records.store import read_record
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import planned_steps, token_spec
 from gmc_bench.tasks import TASKS, Task
@@ -142,12 +143,14 @@ def untrained_policy(session: Session) -> Policy:
     )
 
 
-def load_trained(session: Session, folder: RunFolder, expected_digest: str | None) -> Policy:
+def load_trained(session: Session, folder: RunFolder) -> Policy:
     """Load the final policy of a run.
 
     Raises:
         CheckpointError: the file is missing, damaged, or of another method.
+        RecordError: the run's record is damaged.
     """
+    record = read_record(folder.record) if folder.record.exists() else None
     try:
         data = folder.policy.read_bytes()
     except OSError as error:
@@ -155,7 +158,7 @@ def load_trained(session: Session, folder: RunFolder, expected_digest: str | Non
             f"{folder.policy} cannot be read; finish the run with: gmc-bench run --resume "
             f"{folder.path}"
         ) from error
-    if expected_digest is not None and hashlib.sha256(data).hexdigest() != expected_digest:
+    if record is not None and hashlib.sha256(data).hexdigest() != record.weights_digest:
         raise CheckpointError(
             f"{folder.policy} is damaged (its digest is not the one in the record); delete it and "
             f"{folder.record.name}, then run: gmc-bench run --resume {folder.path}"

@@ -11,7 +11,7 @@ from gmc_bench.evaluation.one_episode import WantedEpisode
 from gmc_bench.experiments.events import Listener, counter
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.scoring import evaluation_seed
-from gmc_bench.experiments.session import Session, limb_task, load_trained
+from gmc_bench.experiments.session import Session, limb_task
 from gmc_bench.records.schema import Episode, RunRecord
 from gmc_bench.records.store import read_record
 from gmc_bench.rendering.canvas import Canvas
@@ -99,7 +99,6 @@ def render_episode(
     record = read_record(folder.record) if folder.record.exists() else None
     split, index = _find_body(session, wanted)
     _check_episode(session, wanted.episode)
-    policy = load_trained(session, folder, record.weights_digest if record else None)
     config = session.config
     torch.set_num_threads(config.threads)  # as for the score: the last bits depend on it
     scoring = Scoring(
@@ -114,7 +113,7 @@ def render_episode(
     # An episode that finds no free row waits for one.
     rounds = (index * scoring.episodes + number) // MAX_ROWS + 1
     replay = replay_episode(
-        policy,
+        experiment.policy,
         WantedEpisode(scoring=scoring, body=index, episode=number, seconds=wanted.seconds),
         counter(listener, "replay", "step", task.horizon * rounds),
     )

@@ -17,7 +17,7 @@ from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.friction import friction_setting, measure_run, study_numbers
 from gmc_bench.experiments.resolve import threads_here
 from gmc_bench.experiments.scoring import evaluation_seed
-from gmc_bench.experiments.session import Session, limb_task, load_trained, make_policy
+from gmc_bench.experiments.session import Session, limb_task, make_policy
 from gmc_bench.nn.tap import offers_representations
 from gmc_bench.policies.policy import Policy
 from gmc_bench.records.schema import RunRecord
@@ -56,7 +56,7 @@ class FinishedRun:
     @cached_property
     def policy(self) -> Policy:
         """The trained policy."""
-        return load_trained(self.session, self.experiment.folder, self.record.weights_digest)
+        return self.experiment.policy
 
     def count(self, what: str, unit: str, total: int | None = None) -> Callable[..., None]:
         """Return what tells of so much more that is done."""
