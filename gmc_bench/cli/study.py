@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gmc_bench.cli.output import note, say
+from gmc_bench.cli.output import say
 from gmc_bench.cli.parser import add_verb, integer, require_resume_alone, seconds
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.table import aligned
@@ -154,8 +154,6 @@ def _run(study: "StudyRun", finish: "Callable[[], StudyResult]") -> int:
         study.subscribe(display)
         result = finish()
     definition, path = study.request.study, study.path
-    for text in result.notes:
-        note(text)
     name, main = next(iter(result.tables.items()))
     say(f"\n{definition.title}: {definition.question}\n")
     say(f"{aligned(main.headings, main.rows)}\n")

@@ -12,7 +12,7 @@ from gmc_bench.core.table import Table
 from gmc_bench.evaluation.evaluate import EpisodeCounter, Scoring
 from gmc_bench.evaluation.friction_options import FrictionOptions
 from gmc_bench.evaluation.one_episode import WantedEpisode
-from gmc_bench.experiments.events import Listener, counter
+from gmc_bench.experiments.events import Listener, Remark, counter
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.friction import friction_setting, measure_run, study_numbers
 from gmc_bench.experiments.resolve import threads_here
@@ -88,20 +88,11 @@ class Measurement:
         """Return the numbers of a policy."""
         return {}
 
-    def compare(self, runs: Sequence[FinishedRun], request: Request) -> "Comparison":
-        """Return what takes several policies at once."""
-        return Comparison({}, [], [])
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What was measured on several policies together."""
-
-    measured: dict[str, dict[str, Any]]
-    """Numbers by name of the run."""
-    pictures: list[Path]
-    notes: list[str]
-    """What could not be done."""
+    def compare(
+        self, runs: Sequence[FinishedRun], request: Request
+    ) -> tuple[dict[str, dict[str, Any]], list[Path]]:
+        """Return what takes several policies at once: numbers by run, and pictures."""
+        return {}, []
 
 
 class Siblings(Measurement):
@@ -209,12 +200,15 @@ class GaitComparison(Measurement):
                 f"{did_you_mean(request.body, names)}"
             )
 
-    def compare(self, runs: Sequence[FinishedRun], request: Request) -> Comparison:
+    def compare(
+        self, runs: Sequence[FinishedRun], request: Request
+    ) -> tuple[dict[str, dict[str, Any]], list[Path]]:
         """Record an episode of every run, and draw those of one task and seed side by side."""
         from gmc_bench.rendering.episode import EpisodeChoice, render_episode
         from gmc_bench.studies.gait_figure import plot_gait
 
-        found = Comparison({}, [], [])
+        measured: dict[str, dict[str, Any]] = {}
+        pictures: list[Path] = []
         groups: dict[tuple[str, int], list[FinishedRun]] = {}
         for run in runs:
             groups.setdefault((run.record.task, run.record.seed), []).append(run)
@@ -224,16 +218,16 @@ class GaitComparison(Measurement):
             picture = group[0].folder / f"gait_{short_name(task)}_seed{seed}.png"
             shortest = min(gait.length * gait.control_dt for _, gait in gaits)
             plot_gait(gaits, picture, start=SETTLING if shortest > 2 * SETTLING else 0.0)
-            found.pictures.append(picture)
+            pictures.append(picture)
             for run, (_, gait) in zip(group, gaits, strict=True):
-                found.measured[run.name] = {"body": body, **_numbers(gait)}
+                measured[run.name] = {"body": body, **_numbers(gait)}
                 try:
                     video = run.folder / f"{run.name}.mp4"
                     wanted = EpisodeChoice(body=body, split="train")
                     render_episode(run.experiment, wanted, video, listener=run.listener)
                 except GmcBenchError as error:  # this machine may not be able to
-                    found.notes.append(f"no video of {run.name}: {error}")
-        return found
+                    run.listener(Remark(f"no video of {run.name}: {error}"))
+        return measured, pictures
 
 
 def best_body(records: Sequence[RunRecord]) -> str:

@@ -1,7 +1,7 @@
 """Study in a folder: its runs, what is measured on them, and the tables and pictures."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -36,8 +36,6 @@ class StudyResult:
     pictures: list[Path]
     failures: dict[str, str]
     """Why runs are not finished, by name."""
-    notes: list[str] = field(default_factory=list)
-    """What could not be done."""
 
 
 class StudyRun:
@@ -135,14 +133,14 @@ class StudyRun:
             if (record := result.records.get(name)) is not None
         }
         measured = {name: self._measure(run) for name, run in finished.items()}
-        compared = self._measurement.compare(list(finished.values()), self.request)
+        compared, pictures = self._measurement.compare(list(finished.values()), self.request)
         outcomes = [
             Outcome(
                 arm,
                 self.sweep.runs[name].task,
                 self.sweep.runs[name].seed,
                 result.records.get(name),
-                compared.measured.get(name, measured.get(name, {})),
+                compared.get(name, measured.get(name, {})),
             )
             for name, arm in self.arms.items()
         ]
@@ -151,12 +149,11 @@ class StudyRun:
         for name, table in tables.items():
             write_atomic(path / f"{name}.md", table.to_markdown().encode())
             write_atomic(path / f"{name}.csv", table.to_csv().encode())
-        pictures = compared.pictures
         if self._measurement.figure is not None:
             pictures = [path / PICTURE, *pictures]
             write_atomic(path / PICTURE, self._measurement.figure(study, outcomes))
         write_atomic(path / RESULT, sealed(self._result(outcomes)))
-        return StudyResult(outcomes, tables, pictures, result.failures, compared.notes)
+        return StudyResult(outcomes, tables, pictures, result.failures)
 
     def _measure(self, run: FinishedRun) -> dict[str, Any]:
         """Return what is measured on a policy, from its file if that is there.
