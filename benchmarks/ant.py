@@ -15,6 +15,7 @@ import numpy as np
 from benchmarks import ant_kernels as kernels
 from gmc_bench.bodies.engine_library import engine_library
 from gmc_bench.core.types import Array, BoolArray, DoubleArray
+from gmc_bench.profiling.simulation import bare_steps
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.sim.engine import engine_functions
 
@@ -101,7 +102,13 @@ class AntBatch:
     def bare_step(self, actions: DoubleArray) -> None:
         """Advance every row by `mj_step` alone: no observation, reward or reset."""
         numba.set_num_threads(self.num_threads)
-        kernels.bare_steps(self._functions.mj_step, self._addresses, actions)
+        places = np.arange(kernels.NU) + np.zeros((self.num_envs, 1), np.int64)
+        ctrl = np.repeat(actions[:, None], kernels.NUM_SUBSTEPS, axis=1)
+        nothing = np.zeros((self.num_envs, 0), np.int64)
+        bare_steps(
+            self._functions.mj_step, self._addresses, places, ctrl, nothing,
+            np.zeros((self.num_envs, kernels.NUM_SUBSTEPS, 0)),
+        )  # fmt: skip
 
     def copy_state(self, other: "AntBatch") -> None:
         """Take over the physics of another batch of the same size."""

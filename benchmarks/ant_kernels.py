@@ -15,11 +15,12 @@ import numba
 import numpy as np
 
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, IntArray
+from gmc_bench.sim.columns import CTRL, DATA, MODEL, QPOS, QVEL, XPOS
 from gmc_bench.sim.engine import call_model_data, call_set_state, load_double, store_double
 from gmc_bench.sim.kernels import next_uniform
 
 # Columns of the address table, one row per environment.
-MODEL, DATA, CTRL, QPOS, QVEL, XPOS, CFRC_EXT = range(7)
+CFRC_EXT = 6  # after those of `gmc_bench.sim.columns`
 NUM_ADDRESSES = 7
 
 NQ, NV, NU, NUM_BODIES = 15, 14, 8, 14  # of ant.xml; the world is body 0
@@ -204,20 +205,3 @@ def step_rows(
         address, stream = addresses[row], streams[row]
         if _step_row(functions, address, actions[row], arrays, row):
             _reset_row(functions, address, start_state, state_bits, stream, arrays, row)
-
-
-@numba.njit(cache=True, parallel=True, nogil=True)
-def bare_steps(mj_step: int, addresses: IntArray, actions: DoubleArray) -> None:
-    """Do nothing but `mj_step`, on the same threads.
-
-    Args:
-        mj_step: address of the C function.
-        addresses: (B, NUM_ADDRESSES) int64.
-        actions: (B, 8) float64.
-    """
-    for row in numba.prange(addresses.shape[0]):
-        address = addresses[row]
-        for a in range(NU):
-            store_double(address[CTRL], a, actions[row, a])
-        for _ in range(NUM_SUBSTEPS):
-            call_model_data(mj_step, address[MODEL], address[DATA])

@@ -39,7 +39,7 @@ EXPLAINED = {
 
 
 @numba.njit(cache=True, parallel=True, nogil=True)
-def _bare_steps(
+def bare_steps(
     mj_step: int,
     addresses: Array,
     places: IntArray,
@@ -47,7 +47,16 @@ def _bare_steps(
     feet: IntArray,
     friction: DoubleArray,
 ) -> None:
-    """Do nothing but `mj_step`, on the same threads as the environment."""
+    """Do nothing but `mj_step`, on the same threads as the environment.
+
+    Args:
+        mj_step: address of the C function.
+        addresses: (B, ...) int64, see `gmc_bench.sim.columns`.
+        places: (B, A) int64, where controls go; -1 for none.
+        ctrl: (B, S, A) float64, controls of S engine steps.
+        feet: (B, F) int64, geoms whose friction is set.
+        friction: (B, S, F) float64, their coefficients.
+    """
     for row in numba.prange(addresses.shape[0]):
         address = addresses[row]
         for substep in range(ctrl.shape[1]):
@@ -128,7 +137,7 @@ class BareTwin:
         """Repeat the control steps that were prepared."""
         numba.set_num_threads(self.batch.num_threads)
         for ctrl, friction in self.steps:
-            _bare_steps(
+            bare_steps(
                 self._mj_step, self.batch.addresses, self._places, ctrl, self._feet, friction
             )
 
