@@ -36,7 +36,8 @@ attention over pairs of tokens make more than 256 useless, and the bound stops h
 # too. Entities could expand to gigabytes; a number that is none makes MuJoCo write a log.
 _REFUSED = re.compile(
     r"<\s*(!DOCTYPE|!ENTITY|attach|composite|flexcomp|frame|include|model|replicate)\b"
-    r"|[\"'\s][+-]?(nan)[\"'\s]",
+    r"|(?<!name)(?<!joint)(?<!class)(?<!body1)(?<!body2)(?<!model)=\s*[\"'](?:[^\"']*\s)?"
+    r"[+-]?(nan)[\"'\s]",
     re.IGNORECASE,
 )
 _BOOKKEEPING = {

@@ -261,6 +261,22 @@ def test_every_feature_of_a_body_is_read_back():
     assert parse_mjcf(emit_mjcf(body), "all") == body
 
 
+@pytest.mark.parametrize(
+    "name", ["nan", "a nan b", "größe", "a\"b'c", "<include", "a&b", "a\nb\tc"]
+)
+def test_any_name_is_read_back(name):
+    torso, first, *others = every_feature().limbs
+    joint, *more = first.joints
+    first = replace(first, name=name, joints=(replace(joint, name=name), *more))
+    motor, *motors = every_feature().actuators
+    body = replace(
+        every_feature(),
+        limbs=(torso, first, *others),
+        actuators=(replace(motor, joint=name), *motors),
+    )
+    assert parse_mjcf(emit_mjcf(body), "all") == body
+
+
 def test_every_feature_counts_in_the_hash():
     body = every_feature()
     limb, motors = body.limbs[1], body.actuators
