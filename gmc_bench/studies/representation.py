@@ -15,6 +15,7 @@ from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, BoolArray, FloatArray, IntArray
 from gmc_bench.envs.core import EnvironmentCore
+from gmc_bench.records.store import write_atomic
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.studies.linear_probe import (
     balanced_accuracy,
@@ -22,9 +23,13 @@ from gmc_bench.studies.linear_probe import (
     split_by_time,
     standardised,
 )
+from gmc_bench.studies.panels import draw_panels
 from gmc_bench.tasks.spec import Task
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
     from gmc_bench.policies.policy import Policy
 
 MAX_COLLECTED = 200_000
@@ -236,44 +241,31 @@ def plot_pca(features: Features, path: Path) -> None:
 
     Args:
         features: what to draw; `_DRAWN` rows of it where there are more.
-        path: where to; the ending names the format, such as `.svg` or `.png`.
+        path: a PNG file; it is seen whole or not at all.
     """
-    import matplotlib as mpl
-    from matplotlib.colors import BoundaryNorm
-    from matplotlib.figure import Figure
-
     count = int(features.limb.max()) + 1
     rng = np.random.default_rng(0)
     rows = rng.permutation(len(features.limb))[:_DRAWN]  # in random order, so that none hides
-    with mpl.rc_context():
-        mpl.rcdefaults()  # not the user's settings
-        mpl.rcParams.update({"svg.hashsalt": "gmc-bench", "font.size": 9})
-        figure = Figure(figsize=(8.4, 3.8), layout="constrained")
-        panels = figure.subplots(1, 2)
-        colours = mpl.colormaps["turbo"].resampled(count)
-        norm = BoundaryNorm(np.arange(count + 1) - 0.5, count)
-        for axes, stage in zip(panels, ("before", "after"), strict=True):
-            places, shares = _principal(getattr(features, stage))
-            axes.set_title(f"{stage.title()} communication", loc="left", fontweight="bold")
-            for number, (name, set_label) in enumerate(
-                (("PC 1", axes.set_xlabel), ("PC 2", axes.set_ylabel))
-            ):
-                set_label(f"{name} ({shares[number]:.0%} of variance)")
-            axes.spines[["top", "right"]].set_visible(False)
-            points = axes.scatter(
-                *places[rows].T,
-                c=features.limb[rows],
-                s=5,
-                linewidths=0,
-                alpha=0.7,
-                cmap=colours,
-                norm=norm,
-                rasterized=True,
-            )
-        figure.colorbar(points, ax=panels, label="Limb (token slot)", ticks=range(count))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        plain = {"Date": None, "Creator": None} if path.suffix == ".svg" else None
-        figure.savefig(path, dpi=150, metadata=plain)
+
+    def draw(axes: "Axes", stage: str) -> None:
+        from matplotlib import colormaps
+        from matplotlib.colors import BoundaryNorm
+
+        places, shares = _principal(getattr(features, stage))
+        axes.scatter(
+            places[rows, 0], places[rows, 1], c=features.limb[rows], s=5, linewidths=0, alpha=0.7,
+            cmap=colormaps["turbo"].resampled(count),
+            norm=BoundaryNorm(np.arange(count + 1) - 0.5, count),
+        )  # fmt: skip
+        first, second = (f"PC {k + 1} ({shares[k]:.0%} of variance)" for k in range(2))
+        axes.set(title=f"{stage.title()} communication", xlabel=first, ylabel=second)
+
+    def add_bar(figure: "Figure") -> None:
+        points = figure.axes[0].collections[0]
+        figure.colorbar(points, ax=figure.axes, label="Limb (token slot)", ticks=range(count))
+
+    picture = draw_panels(("before", "after"), draw, inches=(4.2, 3.8), columns=2, finish=add_bar)
+    write_atomic(path, picture)
 
 
 def _principal(values: FloatArray) -> tuple[Array, Array]:

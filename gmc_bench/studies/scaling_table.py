@@ -1,7 +1,5 @@
 """The tables of the scaling study."""
 
-import csv
-import io
 import math
 from collections.abc import Sequence
 
@@ -107,19 +105,15 @@ def markdown_page(found: Measurements, title: str, notes: tuple[str, ...]) -> st
 
 def csv_page(found: Measurements) -> str:
     """Return a line per number: what, of which method, at which size, or why there is none."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("axis", "quantity", "unit", "method", "size", "value", "not measured"))
+    rows = []
     for quantity in QUANTITIES:
+        name = (quantity.axis, f"{quantity.kind}/{quantity.key}", quantity.unit)
         for method in found.methods(quantity):
             for size in found.sizes(quantity.axis):
                 cell = found.cell(quantity, method, size)
-                if cell is None:
-                    continue
-                value = cell.values.get(quantity.key)
-                if value is None and not cell.reason:
-                    continue
-                shown = "" if value is None else repr(value)
-                row = (quantity.axis, f"{quantity.kind}/{quantity.key}", quantity.unit)
-                writer.writerow((*row, method, size, shown, cell.reason))
-    return text.getvalue()
+                value = cell.values.get(quantity.key) if cell else None
+                if cell and (value is not None or cell.reason):
+                    shown = "" if value is None else repr(value)
+                    rows.append((*name, method, str(size), shown, cell.reason))
+    headings = ("axis", "quantity", "unit", "method", "size", "value", "not measured")
+    return Table(headings, rows).to_csv()
