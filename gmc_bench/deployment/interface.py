@@ -8,7 +8,6 @@ import numpy as np
 
 from gmc_bench.core.errors import ConfigError, UnknownNameError, did_you_mean
 from gmc_bench.core.types import DoubleArray, FloatArray, IntArray
-from gmc_bench.robots.actuation import native_from_shared
 from gmc_bench.robots.schema import SHARED_JOINTS, Robot
 from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.spec import Task
@@ -238,7 +237,7 @@ def interface_of(robot: Robot, context: FloatArray, index: int = 0) -> RobotInte
         index=index,
         order=order,
         joint_names=robot.native_order(order),
-        native=native_from_shared(robot, order),
+        native=robot.native_places(order),
         default_angles=np.array(robot.pose.angles),
         soft_limits=np.array(robot.soft_ranges),
         hard_limits=np.array([joint.range for joint in joints]),
@@ -256,7 +255,7 @@ def with_order(interface: RobotInterface, robot: Robot, order: str) -> RobotInte
     Raises:
         MorphologyError: it has no such order.
     """
-    native = native_from_shared(robot, order)
+    native = robot.native_places(order)
     return replace(interface, order=order, joint_names=robot.native_order(order), native=native)
 
 

@@ -15,7 +15,6 @@ from gmc_bench.core.types import Array, DoubleArray
 from gmc_bench.deployment.adapter import Readings
 from gmc_bench.deployment.interface import RobotInterface
 from gmc_bench.deployment.trials import Conditions
-from gmc_bench.robots.actuation import drive_of
 from gmc_bench.robots.friction import sliding_speeds
 from gmc_bench.robots.model import CompiledRobot
 from gmc_bench.tasks.motion import SensorNoise
@@ -46,7 +45,6 @@ class SimulatedRobot:
         self.model = model = copy.copy(compiled.model)
         self.data = mujoco.MjData(model)
         self._compiled = compiled
-        self._drive = drive_of(compiled.robot)
         feet = compiled.foot_geoms
         model.geom_size[feet, 0] += conditions.foot_growth
         model.geom_solref[feet, 0] *= conditions.foot_softness
@@ -109,6 +107,7 @@ class SimulatedRobot:
     def advance(self, steps: int) -> None:
         """Let some physics steps pass."""
         model, data, robot = self.model, self.data, self._compiled
+        drive = self.interface
         for _ in range(steps):
             while self._waiting and self._waiting[0][0] <= self._time:
                 self._target = self._waiting.popleft()[1]
@@ -122,8 +121,8 @@ class SimulatedRobot:
             ):
                 model.geom_friction[foot, 0] = float(pair.coefficient("two-state", float(speed)))
             angles, velocities = self._joints()
-            wanted = self._drive.kp * (self._target - angles) - self._drive.kd * velocities
-            limit = self._drive.torque_limit
+            wanted = drive.kp * (self._target - angles) - drive.kd * velocities
+            limit = drive.torque_limits
             self._torques = np.clip(self.conditions.strength * wanted, -limit, limit)
             data.ctrl[robot.actuators] = self._torques
             mujoco.mj_step(model, data)

@@ -32,10 +32,14 @@ def friction_measurement(config: RunConfig, options: FrictionOptions) -> Frictio
     suite = SUITES.get(config.suite)
     found = suite.measurements.get(config.protocol.name)
     if found is None:
-        known = ", ".join(suite.measurements) or "no protocol"
+        protocols = ", ".join(suite.measurements)
+        if not protocols:
+            raise ConfigError(
+                f"the suite {suite.id!r} measures no friction; use --suite quadruped-friction"
+            )
         raise ConfigError(
-            f"the suite {suite.id!r} measures friction in {known}, not in "
-            f"{config.protocol.name!r}; use --suite quadruped-friction with one of its protocols"
+            f"the suite {suite.id!r} measures no friction in the protocol "
+            f"{config.protocol.name!r}; use one of {protocols}"
         )
     return replace(found, heading=options.heading, rule=options.rule or found.rule)
 

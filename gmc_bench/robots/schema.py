@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from gmc_bench.bodies.body import Parts
 from gmc_bench.core.config import definition_digest
 from gmc_bench.core.errors import MorphologyError, did_you_mean
+from gmc_bench.core.types import IntArray
 from gmc_bench.robots.parts import Base, Foot, Gains, Link, Pose
 from gmc_bench.robots.validation import find_flaw
 
@@ -125,6 +128,21 @@ class Robot:
                 f"{did_you_mean(order, self.native_orders)}"
             )
         return self.native_orders[order]
+
+    def native_places(self, order: str) -> IntArray:
+        """Return the permutation p with `native = shared[..., p]`.
+
+        Args:
+            order: one of its native orders, e.g. `unitree-sdk`.
+
+        Returns:
+            (12,) int64; native slot i holds the joint of shared slot p[i].
+
+        Raises:
+            MorphologyError: this robot has no such order.
+        """
+        places = [self.joint_names.index(name) for name in self.native_order(order)]
+        return np.array(places, dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)

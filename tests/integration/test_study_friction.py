@@ -87,7 +87,10 @@ def test_robots_of_a_missing_package_are_refused_before_anything_is_trained(here
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("friction", "--suite", "unimal"), "is about quadrupeds, got the task unimal-"),
+        (
+            ("friction", "--suite", "unimal"),
+            "the suite 'unimal-v1' measures no friction",
+        ),
         (("gait", "--method", "recmorph", "mlp"), "is about one method, got --method recmorph mlp"),
         (("--method", "recmorph", "friction"), "a study was expected before its options"),
         (("friction", "--against", "mlp"), "--against is for the study 'gait'"),

@@ -28,7 +28,14 @@ def ends(task, name, height, beside=0.0):
     """Return whether a termination is true at a height in units of h0 above the ground."""
     (term,) = [term for term in task.terminations if term.name == name]
     place = np.array([[0.0, beside, height]])
-    return bool(term.function(Transition(place, place, np.ones(1), 0.0, 0.02))[0])
+    step = Transition(
+        torso_before=place,
+        torso_after=place,
+        standing_height=np.ones(1),
+        ground_height=0.0,
+        control_dt=0.02,
+    )
+    return bool(term.function(step)[0])
 
 
 @pytest.mark.parametrize("name", NAMES)

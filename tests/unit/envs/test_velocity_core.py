@@ -11,11 +11,11 @@ from gmc_bench.conformance.morphologies import chain
 from gmc_bench.core.errors import ConfigError, TokenOverflowError
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.robots import ROBOTS
-from gmc_bench.robots.actuation import to_native
 from gmc_bench.robots.friction import FRICTION_PAIRS
 from gmc_bench.tasks.commands import VelocityCommand
 from gmc_bench.tasks.quadruped_velocity import NOISE, SIGMA, TASK, undisturbed
 from gmc_bench.tokens.spec import TokenSpec
+from tests.support.actuation import to_native
 
 NAMES = tuple(ROBOTS)
 BODIES = list(ROBOTS.values())

@@ -1,19 +1,16 @@
-from dataclasses import replace
-
 import mujoco
 import numpy as np
 import pytest
 
 from gmc_bench.core.errors import MorphologyError
 from gmc_bench.robots import ANYMAL_C, GO1, GO2, ROBOTS
-from gmc_bench.robots.actuation import (
+from gmc_bench.robots.model import compile_robot
+from tests.support.actuation import (
     drive_of,
-    native_from_shared,
     shared_from_native,
     to_native,
     to_shared,
 )
-from gmc_bench.robots.model import compile_robot
 
 ORDERS = [(robot, order) for robot in ROBOTS.values() for order in robot.native_orders]
 SDK = [3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8]
@@ -39,7 +36,7 @@ def test_published_permutations(robot, order, places):
 
 @pytest.mark.parametrize(("robot", "order"), ORDERS, ids=lambda x: getattr(x, "name", x))
 def test_permutation_and_inverse_are_the_identity(robot, order):
-    there, back = native_from_shared(robot, order), shared_from_native(robot, order)
+    there, back = robot.native_places(order), shared_from_native(robot, order)
     np.testing.assert_array_equal(there[back], np.arange(12))
     np.testing.assert_array_equal(back[there], np.arange(12))
     values = np.stack([DISTINCT, -DISTINCT])
@@ -75,7 +72,7 @@ def test_an_action_s_offset_is_read_back_at_the_native_joint(robot, order):
 
 def test_unknown_order():
     with pytest.raises(MorphologyError, match="has no joint order 'sdk'"):
-        native_from_shared(GO1, "sdk")
+        GO1.native_places("sdk")
 
 
 def test_pd_law_by_hand():
@@ -101,30 +98,3 @@ def test_torques_are_clipped(robot):
     np.testing.assert_array_equal(
         drive.torques(-far, drive.stance, still), -np.tile(limits, (5, 1))
     )
-
-
-@pytest.mark.parametrize(
-    ("velocity", "limits"),
-    [
-        # Saturation 120 N m, limit 80 N m, 7.5 rad/s: 120 (1 - v / 7.5) cut at 80.
-        (0.0, (-80.0, 80.0)),
-        (5.0, (-80.0, 40.0)),
-        (-5.0, (-40.0, 80.0)),
-        (7.5, (-80.0, 0.0)),
-        (20.0, (-80.0, -80.0)),
-    ],
-)
-def test_dc_motor_limits(velocity, limits):
-    drive = drive_of(ANYMAL_C, dc_motor=True)
-    lower, upper = drive.limits(np.full(12, velocity))
-    np.testing.assert_allclose(lower, limits[0])
-    np.testing.assert_allclose(upper, limits[1])
-    pushing = drive.torques(drive.stance + 100, drive.stance, np.full(12, velocity))
-    np.testing.assert_allclose(pushing, limits[1])
-
-
-def test_dc_motor_is_an_option():
-    assert not drive_of(ANYMAL_C).dc_motor
-    fast = np.full(12, 7.5)
-    drive = replace(drive_of(ANYMAL_C), kd=1e-9)
-    assert np.all(drive.torques(drive.stance + 100, drive.stance, fast) == 80.0)

@@ -10,8 +10,8 @@ from gmc_bench.robots.friction import (
     sliding_speeds,
 )
 from gmc_bench.robots.model import compile_robot
-from gmc_bench.robots.stance import hold, settle
 from tests.support.friction import FrictionStepper
+from tests.support.stance import hold, settle
 
 LEVELS = sorted(FRICTION_PAIRS)
 MASS, GRAVITY, RADIUS = 5.0, 9.81, 0.023

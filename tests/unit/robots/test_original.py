@@ -14,8 +14,8 @@ from gmc_bench.robots.mjcf import HeightField, build_mjcf
 from gmc_bench.robots.model import compile_robot
 from gmc_bench.robots.original import read_original
 from gmc_bench.robots.schema import BUILT_IN
-from gmc_bench.robots.stance import settle
 from tests.support.menagerie import compare_models
+from tests.support.stance import settle
 
 TETRAHEDRON = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 3 1 4\n"
 OPTIONS = ("timestep", "cone", "impratio", "integrator", "solver", "iterations", "disableflags")

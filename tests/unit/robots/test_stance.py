@@ -9,7 +9,7 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.robots import GO1, GO2
 from gmc_bench.robots.mjcf import HeightField
 from gmc_bench.robots.model import compile_robot
-from gmc_bench.robots.stance import hold, settle, tilt_of
+from tests.support.stance import hold, settle, tilt_of
 
 DEGREE = math.pi / 180
 

@@ -8,11 +8,11 @@ import pytest
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.robots import ANYMAL_C, ROBOTS
-from gmc_bench.robots.actuation import drive_of
 from gmc_bench.robots.friction import FRICTION_PAIRS, FRICTION_RULES
 from gmc_bench.robots.model import CompiledRobot, compile_robot
 from gmc_bench.sim.batch import BatchSimulator
 from gmc_bench.sim.model import Scene, drive_model
+from tests.support.actuation import drive_of
 from tests.support.friction import FrictionStepper
 
 NUM_SUBSTEPS = 4

@@ -12,8 +12,8 @@ import numpy as np
 
 from gmc_bench.core.errors import ConfigError, PhysicsDivergedError
 from gmc_bench.core.types import DoubleArray
-from gmc_bench.robots.actuation import Drive, drive_of
 from gmc_bench.robots.model import CompiledRobot
+from tests.support.actuation import Drive, drive_of
 
 SETTLE_SECONDS = 3.0
 """Time after which only the slow creep of the feet is left."""
