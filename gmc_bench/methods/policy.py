@@ -59,6 +59,11 @@ class ActorCritic(nn.Module):
         precision: Literal["float32", "bfloat16"] = "float32",
     ) -> None:
         super().__init__()
+        if method.capabilities.temporal and method.capabilities.per_body:
+            raise PluginError(
+                f"the method {method.id!r} claims 'temporal' and 'per_body', but separate bodies "
+                f"are trained on single steps only; drop one of the claims"
+            )
         self.method = method
         self.config = config
         self.spec = spec

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from gmc_bench.core.config import to_dict, with_overrides
 from gmc_bench.core.errors import CheckpointError, ConfigError, PluginError
 from gmc_bench.core.types import Array, FloatArray, IntArray
-from gmc_bench.envs.bodies import tabulate
+from gmc_bench.envs.bodies import smallest_layout, tabulate
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.distribution import MaskedGaussian
@@ -119,13 +118,7 @@ class Policy:
                 fit the layout.
         """
         task = TASKS.get(task) if isinstance(task, str) else task
-        spec = spec or TokenSpec(
-            max_limbs=max(body.num_limbs for body in bodies),
-            joints_per_limb=max(body.joints_per_limb for body in bodies),
-            num_heights=task.num_heights,
-            parts=task.parts,
-        )
-        table = tabulate(task, bodies, spec)
+        table = tabulate(task, bodies, spec or smallest_layout(task, bodies))
         return cls.of_table(method, table, seed=seed, config=config, options=options)
 
     @classmethod
@@ -138,35 +131,14 @@ class Policy:
         config: Any = None,
         options: PolicyOptions = USUAL,
     ) -> "Policy":
-        """Return the policy that training with a seed starts from, see `untrained`.
-
-        Args:
-            method: the controller, or its name.
-            table: the bodies to train on.
-            seed: of the run.
-            config: see `untrained`.
-            options: see `untrained`.
-
-        Raises:
-            PluginError: the networks cannot be built.
-        """
-        spec, name = _resolved(method)
-        if spec.capabilities.per_body and spec.capabilities.temporal:
-            raise PluginError(
-                f"the method {spec.id!r} claims 'temporal' and 'per_body', but separate bodies are "
-                f"trained on single steps only; drop one of the claims"
-            )
-        settings = _settings(spec, config)
+        """Return what `untrained` does, for bodies whose table is at hand."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(run_seeds(seed)[0])
-            model = _networks(spec, settings, table.spec, len(table), options)
-            behind = torch.get_rng_state()
-            if model.per_body:
-                _start_apart(model, settings, BodyStreams(seed, table.digests), options)
-        normalizer = TokenNormalizer(table, options.normalization, separate=model.per_body)
-        found = cls(model.to(options.device), normalizer, order=options.order, method=name)
-        found.random_state = behind
-        return found
+            policy = cls._made(method, config, table, options)
+            policy.random_state = torch.get_rng_state()
+            if policy.model.per_body:
+                _start_apart(policy.model, BodyStreams(seed, table.digests), options)
+        return policy
 
     @classmethod
     def of_tensors(
@@ -186,7 +158,7 @@ class Policy:
             method: the controller, or its name.
             data: safetensors, as `to_bytes` returns them.
             origin: where they come from, for messages.
-            config: settings of the method, see `untrained`.
+            config: see `untrained`.
             spec: token layout.
             num_bodies: bodies that it was trained on; counts for separate weights per body only.
             options: everything else.
@@ -195,16 +167,34 @@ class Policy:
             CheckpointError: the content is damaged or of another method.
             PluginError: the networks cannot be built.
         """
-        found, name = _resolved(method)
         with torch.random.fork_rng(devices=[]):
-            model = _networks(found, _settings(found, config), spec, num_bodies, options)
-        count = num_bodies if model.per_body else 1
-        normalizer = TokenNormalizer(
-            _featureless(spec, count), options.normalization, separate=model.per_body
-        )
-        policy = cls(model.to(options.device), normalizer, order=options.order, method=name)
+            policy = cls._made(method, config, _featureless(spec, num_bodies), options)
         policy.set_tensors(decode_tensors(data, origin), origin)
         return policy
+
+    @classmethod
+    def _made(
+        cls,
+        method: str | MethodSpec,
+        config: Any,
+        table: MorphologyTable,
+        options: PolicyOptions,
+    ) -> "Policy":
+        """Return a policy whose first weights are drawn from torch's generator."""
+        found = METHODS.load(method) if isinstance(method, str) else method
+        if config is None or isinstance(config, Mapping):
+            config = found.make_config(changes=config)
+        model = ActorCritic(
+            found,
+            config,
+            table.spec,
+            options.action_std,
+            num_bodies=len(table),
+            precision=options.precision,
+        )
+        normalizer = TokenNormalizer(table, options.normalization, separate=model.per_body)
+        name = method if isinstance(method, str) else method.id
+        return cls(model.to(options.device), normalizer, order=options.order, method=name)
 
     # Files.
 
@@ -297,17 +287,17 @@ class Policy:
         described = path.with_suffix(".json")
         try:
             data, content = path.read_bytes(), json.loads(described.read_bytes())
+            if content["format"] != FORMAT:
+                raise CheckpointError(
+                    f"{described} has format {content['format']}, but this version of gmc-bench "
+                    f"reads {FORMAT}; load it with the version that wrote it"
+                )
             options = PolicyOptions(
                 order=content["order"],
                 normalization=content["normalization"],
                 precision=content["precision"],
                 device=device,
             )
-            if content["format"] != FORMAT:
-                raise CheckpointError(
-                    f"{described} has format {content['format']}, but this version of gmc-bench "
-                    f"reads {FORMAT}; load it with the version that wrote it"
-                )
             if hashlib.sha256(data).hexdigest() != content["weights_digest"]:
                 raise CheckpointError(
                     f"{path} is not the file that {described.name} describes; restore both"
@@ -438,48 +428,21 @@ def run_seeds(seed: int) -> list[int]:
     return found
 
 
-def _resolved(method: str | MethodSpec) -> tuple[MethodSpec, str]:
-    if isinstance(method, MethodSpec):
-        return method, method.id
-    return METHODS.load(method), method
-
-
-def _settings(method: MethodSpec, config: Any) -> Any:
-    """Return settings of a method from changes by name, from themselves or from nothing."""
-    if config is None or isinstance(config, Mapping):
-        return method.make_config(changes=config)
-    return config
-
-
-def _networks(
-    method: MethodSpec, settings: Any, spec: TokenSpec, num_bodies: int, options: PolicyOptions
-) -> ActorCritic:
-    return ActorCritic(
-        method,
-        settings,
-        spec,
-        options.action_std,
-        num_bodies=num_bodies,
-        precision=options.precision,
-    )
-
-
 @torch.no_grad()
-def _start_apart(
-    model: ActorCritic, settings: Any, streams: BodyStreams, options: PolicyOptions
-) -> None:
+def _start_apart(bank: ActorCritic, streams: BodyStreams, options: PolicyOptions) -> None:
     """Give every body the weights that it would start from alone."""
-    method = model.method
     for body, seed in enumerate(streams.weights()):
         torch.manual_seed(seed)
-        alone: nn.Module = _networks(method, settings, model.spec, 1, options)
+        alone = ActorCritic(
+            bank.method, bank.config, bank.spec, options.action_std, precision=options.precision
+        )
         parts = dict(alone.named_parameters())
-        for name, whole in model.named_parameters():
+        for name, whole in bank.named_parameters():
             part = parts.get(name)
             if part is None or part.shape != (1, *whole.shape[1:]) or len(whole) != len(streams):
                 raise PluginError(
-                    f"the method {method.id!r} claims 'per_body', but its parameter {name!r} has "
-                    f"the shape {tuple(whole.shape)} for {len(streams)} bodies; give every "
+                    f"the method {bank.method.id!r} claims 'per_body', but its parameter {name!r} "
+                    f"has the shape {tuple(whole.shape)} for {len(streams)} bodies; give every "
                     f"parameter a first dimension over bodies"
                 )
             whole[body] = part[0]
