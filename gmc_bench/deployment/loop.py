@@ -37,7 +37,7 @@ _WARM_UP = 20  # calls of the policy before the clock runs
 
 
 @dataclass(frozen=True, kw_only=True)
-class Timing:
+class Latency:
     """How long something took, ms."""
 
     median: float
@@ -45,7 +45,7 @@ class Timing:
     largest: float
 
     @classmethod
-    def of(cls, seconds: list[float]) -> "Timing":
+    def of(cls, seconds: list[float]) -> "Latency":
         """Summarise durations, s; all zero if there are none."""
         values = 1e3 * np.array(seconds or [0.0])
         return cls(
@@ -72,9 +72,9 @@ class TrialResult:
     """m along the heading of the start."""
     turned: float
     """Degrees, true heading at the end, less that of the start; positive to the left."""
-    policy_ms: Timing
+    policy_ms: Latency
     """From tokens to actions."""
-    tick_ms: Timing
+    tick_ms: Latency
     """From readings to the end of the control step's work, simulation included."""
     deadline_misses: int
     """Control steps whose work took longer than their time."""
@@ -204,8 +204,8 @@ def run_trial(
         wanted_velocity=loop.speed,
         progress=progress,
         turned=turned,
-        policy_ms=Timing.of(loop.policy_s),
-        tick_ms=Timing.of(tick_s),
+        policy_ms=Latency.of(loop.policy_s),
+        tick_ms=Latency.of(tick_s),
         deadline_misses=sum(took > period for took in tick_s),
         states=np.stack(states),
     )

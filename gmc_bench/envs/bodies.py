@@ -1,4 +1,4 @@
-"""What a task asks of bodies, and what is fixed by the bodies on it."""
+"""Bodies that a task is for, and the tables and models made of them."""
 
 from collections.abc import Sequence
 

@@ -53,10 +53,10 @@ def grow_clear_body(
     """Grow one random body without self-collision.
 
     No two limbs touch in the start pose, in random poses, or while one joint moves through its
-    range, see `Sweep`. Three kinds of pairs do not count. Parent and child. Limbs that grow at one
-    site of a limb: their hinges are at one point, so that they meet there in most poses, as in the
-    published bodies. And the two limbs of a pair on the torso if they touch at the start. In the
-    start pose only the two limbs of a pair grown at one site may touch.
+    range, see `PoseSweep`. Three kinds of pairs do not count. Parent and child. Limbs that grow at
+    one site of a limb: their hinges are at one point, so that they meet there in most poses, as in
+    the published bodies. And the two limbs of a pair on the torso if they touch at the start. In
+    the start pose only the two limbs of a pair grown at one site may touch.
 
     Args:
         rng: the only source of randomness; equal generators give equal bodies.

@@ -7,7 +7,7 @@ import numpy as np
 
 from gmc_bench.bodies.collision import touches
 from gmc_bench.generation.grown_limbs import TORSO, GrownLimb, make_limb
-from gmc_bench.generation.sweep import Sweep, start_sweep
+from gmc_bench.generation.sweep import PoseSweep, start_sweep
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class GrowingBody:
     """Of all limbs, kg/m^3."""
     parts: list[GrownLimb] = field(default_factory=list)
     """In the order of their growth."""
-    sweep: Sweep = field(default_factory=start_sweep)
+    sweep: PoseSweep = field(default_factory=start_sweep)
     """Their poses; part k is its limb k + 1."""
 
     def add(

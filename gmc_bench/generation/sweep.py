@@ -24,7 +24,7 @@ _NONE = 0  # mover of the start pose: the torso, which nothing moves
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class PoseSweep:
     """The limbs of a body in all poses that are looked at.
 
     Pose 0 is the start pose. Then come random poses. The others move one joint each through its
@@ -59,7 +59,7 @@ class Sweep:
         rng: np.random.Generator,
         free_of: Collection[int] = (),
         closes: int | None = None,
-    ) -> "Sweep | None":
+    ) -> "PoseSweep | None":
         """Add a limb.
 
         Args:
@@ -97,7 +97,7 @@ class Sweep:
         if old.is_near(self.starts[others], self.ends[others], reach, both):
             return None
         moved = np.full(len(own.starts), self.num_limbs)
-        return Sweep(
+        return PoseSweep(
             rotations=_grown(self.rotations, old.rotations, own.rotations),
             origins=_grown(self.origins, old.origins, own.origins),
             starts=_grown(self.starts, old.starts, own.starts),
@@ -126,10 +126,10 @@ class Sweep:
         return path
 
 
-def start_sweep(num_random_poses: int = NUM_RANDOM_POSES) -> Sweep:
+def start_sweep(num_random_poses: int = NUM_RANDOM_POSES) -> PoseSweep:
     """Return the sweep of a torso without limbs."""
     num = 1 + num_random_poses
-    return Sweep(
+    return PoseSweep(
         rotations=np.tile(np.eye(3), (1, num, 1, 1)),
         origins=np.zeros((1, num, 3)),
         starts=np.zeros((1, num, 3)),
@@ -143,7 +143,7 @@ def start_sweep(num_random_poses: int = NUM_RANDOM_POSES) -> Sweep:
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """One limb in some poses; fields as in `Sweep`, without the first dimension."""
+    """One limb in some poses; fields as in `PoseSweep`, without the first dimension."""
 
     rotations: DoubleArray
     origins: DoubleArray

@@ -97,7 +97,7 @@ class UnrankedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ComparisonTable:
     """All comparable records: ranked and incomplete rows, references, runs that are not ranked."""
 
     key: ComparisonKey
@@ -125,7 +125,7 @@ def comparison_key(record: RunRecord) -> ComparisonKey:
 
 def aggregate(
     stored: Iterable[StoredRecord], verified: Set[str] = frozenset()
-) -> tuple[list[Table], list[RefusedFile]]:
+) -> tuple[list[ComparisonTable], list[RefusedFile]]:
     """Group records into tables.
 
     Two official records of one method, settings and seed are a contradiction: none of them is
@@ -141,7 +141,7 @@ def aggregate(
     groups: dict[ComparisonKey, list[StoredRecord]] = defaultdict(list)
     for item in sorted(stored, key=lambda item: item.path):
         groups[comparison_key(item.record)].append(item)
-    tables: list[Table] = []
+    tables: list[ComparisonTable] = []
     refused: list[RefusedFile] = []
     for key in sorted(groups):
         table, duplicates = _make_table(key, groups[key], verified)
@@ -152,7 +152,7 @@ def aggregate(
 
 def _make_table(
     key: ComparisonKey, stored: Sequence[StoredRecord], verified: Set[str]
-) -> tuple[Table, list[RefusedFile]]:
+) -> tuple[ComparisonTable, list[RefusedFile]]:
     runs: dict[tuple[RowKey, int], list[StoredRecord]] = defaultdict(list)
     for item in stored:
         if item.record.official:
@@ -164,7 +164,7 @@ def _make_table(
         refused.extend(duplicates)
         found[owner].extend(kept)
     rows = sorted((_make_row(k, kept, verified) for k, kept in found.items() if kept), key=_rank)
-    table = Table(
+    table = ComparisonTable(
         key=key,
         morphologies=stored[0].record.morphologies,
         rows=tuple(row for row in rows if row.controller == "shared"),

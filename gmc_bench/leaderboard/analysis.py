@@ -12,7 +12,7 @@ import numpy as np
 
 from gmc_bench.core.errors import RecordError
 from gmc_bench.core.types import BoolArray, DoubleArray
-from gmc_bench.leaderboard.aggregate import Row, Table
+from gmc_bench.leaderboard.aggregate import ComparisonTable, Row
 from gmc_bench.leaderboard.bootstrap import RESAMPLES, stratified_estimates
 from gmc_bench.leaderboard.comparison import (
     holm,
@@ -111,7 +111,7 @@ class Comparison:
 class TableAnalysis:
     """Statistics of one table."""
 
-    table: Table
+    table: ComparisonTable
     rows: tuple[RowAnalysis, ...]
     """Complete rows only, in the order of the table: best mean first."""
     comparisons: tuple[Comparison, ...]
@@ -126,7 +126,7 @@ class TableAnalysis:
     """Train bodies that are normalised: those on which the reference scores above zero."""
 
 
-def analyse(table: Table, *, resamples: int = RESAMPLES) -> TableAnalysis:
+def analyse(table: ComparisonTable, *, resamples: int = RESAMPLES) -> TableAnalysis:
     """Compute all statistics of a table; equal tables give equal numbers.
 
     Args:

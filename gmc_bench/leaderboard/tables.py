@@ -13,7 +13,7 @@ from dataclasses import fields
 from typing import NamedTuple
 
 from gmc_bench.core.escape import csv_text, latex, markdown
-from gmc_bench.leaderboard.aggregate import Row, RowKey, Spread, Table, UnrankedRun
+from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, RowKey, Spread, UnrankedRun
 from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis
 from gmc_bench.leaderboard.breakdown import break_down, friction_spreads
 from gmc_bench.leaderboard.published import PublishedScore, published_for
@@ -152,7 +152,7 @@ class _Section(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def title(table: Table) -> str:
+def title(table: ComparisonTable) -> str:
     """Return what a table is about, in plain text."""
     key = table.key
     return f"{key.suite}, {key.task}: protocol {key.protocol} on {key.morphologies}"
@@ -356,7 +356,7 @@ def _breakdown_sections(analysis: TableAnalysis) -> list[_Section]:
     return [_section("Test score by body", (MORE,), (*KEY_HEADINGS, *groups), rows)]
 
 
-def _friction_sections(table: Table) -> list[_Section]:
+def _friction_sections(table: ComparisonTable) -> list[_Section]:
     """Return what robots do on each friction, of ranked rows and references alike."""
     headings = (*KEY_HEADINGS, "Friction", *FRICTION_METRICS)
     rows = [

@@ -1,4 +1,4 @@
-"""What observations of gymnasium environments tell about bodies."""
+"""Bodies as observations of gymnasium environments tell of them."""
 
 from collections.abc import Mapping
 from typing import Any

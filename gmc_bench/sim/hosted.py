@@ -1,4 +1,4 @@
-"""What one row of a batch keeps alive: a model and its data, at addresses that stay."""
+"""Rows of a batch: a model and its data each, kept alive at addresses that stay."""
 
 import copy
 from typing import Any

@@ -67,7 +67,7 @@ QUANTITIES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
+class ScalingCell:
     """One measurement: numbers, or the reason why there are none."""
 
     kind: str
@@ -84,7 +84,7 @@ class Measurement:
         return content | ({"reason": self.reason} if self.reason else {"values": dict(self.values)})
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> "Measurement":
+    def from_dict(cls, content: Mapping[str, Any]) -> "ScalingCell":
         """Return the cell that `to_dict` wrote."""
         values = {name: float(value) for name, value in content.get("values", {}).items()}
         found = {name: content[name] for name in ("kind", "method", "size")}
@@ -158,7 +158,7 @@ class Measurements:
         cells: each kind, method and size once.
     """
 
-    def __init__(self, cells: Iterable[Measurement]) -> None:
+    def __init__(self, cells: Iterable[ScalingCell]) -> None:
         self.cells = sorted(cells, key=lambda cell: (cell.kind, cell.method, cell.size))
         self._by_place = {(cell.kind, cell.method, cell.size): cell for cell in self.cells}
 
@@ -177,7 +177,7 @@ class Measurements:
         kinds = {quantity.kind for quantity in QUANTITIES if quantity.axis == axis}
         return sorted({cell.size for cell in self.cells if cell.kind in kinds})
 
-    def cell(self, quantity: Quantity, method: str, size: int) -> Measurement | None:
+    def cell(self, quantity: Quantity, method: str, size: int) -> ScalingCell | None:
         """Return a cell; `None` if it was not asked for yet."""
         return self._by_place.get((quantity.kind, method, size))
 

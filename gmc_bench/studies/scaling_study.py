@@ -15,7 +15,7 @@ from gmc_bench.profiling import scaling
 from gmc_bench.profiling.process import Limits, NotMeasured, Outcome, measure_in_process
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.store import read_sealed, sealed, write_atomic
-from gmc_bench.studies.scaling import AXES, NAME, QUANTITIES, SETTINGS, Measurement, Measurements
+from gmc_bench.studies.scaling import AXES, NAME, QUANTITIES, SETTINGS, Measurements, ScalingCell
 from gmc_bench.studies.scaling_figure import draw_scaling
 from gmc_bench.studies.scaling_table import csv_page, exponent_table, markdown_page
 
@@ -188,22 +188,22 @@ class Work:
         self.path = path / MEASURED
         self.limits = limits
         self._listener = listener
-        self._refused: dict[tuple[str, str], Measurement] = {}
+        self._refused: dict[tuple[str, str], ScalingCell] = {}
         """The smallest cell without numbers, by kind and method."""
 
-    def finish(self, batches: Sequence[Sequence[Place]]) -> list[Measurement]:
+    def finish(self, batches: Sequence[Sequence[Place]]) -> list[ScalingCell]:
         """Return the cells of all batches, measuring those that are not there."""
         places = [place for batch in batches for place in batch]
         for place in places:
             self._read(place)  # what was refused earlier is known from the start
-        cells: list[Measurement] = []
+        cells: list[ScalingCell] = []
         for batch in batches:
             for cell in self._finish(batch):
                 cells.append(cell)
                 self._listener(Progress(NAME, len(cells), len(places), "cell"))
         return cells
 
-    def _finish(self, pending: Sequence[Place]) -> Iterator[Measurement]:
+    def _finish(self, pending: Sequence[Place]) -> Iterator[ScalingCell]:
         while pending:
             left = []
             for place in pending:
@@ -221,34 +221,34 @@ class Work:
                     yield self._write(left.pop(0), outcome)
             pending = left  # the process has ended at what could not be measured
 
-    def _beyond(self, place: Place) -> Measurement | None:
+    def _beyond(self, place: Place) -> ScalingCell | None:
         """Return a cell without numbers where a smaller one of its kind has none already."""
         kind, size = place.item.kind, place.item.size
         smaller = self._refused.get((kind, place.method))
         if smaller is None or smaller.size >= size:
             return None
-        return Measurement(kind, place.method, size, reason=f"{smaller.reason} at {smaller.size:,}")
+        return ScalingCell(kind, place.method, size, reason=f"{smaller.reason} at {smaller.size:,}")
 
-    def _read(self, place: Place) -> Measurement | None:
+    def _read(self, place: Place) -> ScalingCell | None:
         path = self.path / place.file
         if not path.is_file():
             return None
         content, _ = read_sealed(path)
         if content["version"] != place.version:
             return None
-        return self._note(Measurement.from_dict(content))
+        return self._note(ScalingCell.from_dict(content))
 
-    def _write(self, place: Place, outcome: Outcome) -> Measurement:
+    def _write(self, place: Place, outcome: Outcome) -> ScalingCell:
         item = place.item
         if isinstance(outcome, NotMeasured):
-            cell = Measurement(item.kind, place.method, item.size, reason=outcome.reason)
+            cell = ScalingCell(item.kind, place.method, item.size, reason=outcome.reason)
         else:
-            cell = Measurement(item.kind, place.method, item.size, outcome)
+            cell = ScalingCell(item.kind, place.method, item.size, outcome)
         content = {**cell.to_dict(), "version": place.version}
         write_atomic(self.path / place.file, sealed(content))
         return self._note(cell)
 
-    def _note(self, cell: Measurement) -> Measurement:
+    def _note(self, cell: ScalingCell) -> ScalingCell:
         """Remember a cell without numbers if it is the smallest of its kind."""
         key = (cell.kind, cell.method)
         if cell.reason and (key not in self._refused or cell.size < self._refused[key].size):

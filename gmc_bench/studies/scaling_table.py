@@ -9,9 +9,9 @@ from gmc_bench.studies.scaling import (
     LEVEL,
     QUANTITIES,
     Axis,
-    Measurement,
     Measurements,
     Quantity,
+    ScalingCell,
     of_axis,
 )
 from gmc_bench.studies.table import NONE
@@ -27,7 +27,7 @@ def number_text(value: float) -> str:
     return f"{value:,.{digits}f}"
 
 
-def cell_text(cell: Measurement | None, quantity: Quantity) -> str:
+def cell_text(cell: ScalingCell | None, quantity: Quantity) -> str:
     """Return a number, why there is none, or `-` for what nobody has asked for."""
     if cell is None:
         return NONE

@@ -1,4 +1,4 @@
-"""What suites measure on finished policies beside their returns."""
+"""Measurements on finished policies that suites ask for beside returns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

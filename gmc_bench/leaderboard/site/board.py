@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gmc_bench.leaderboard.aggregate import Row, RowKey, Table
+from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, RowKey
 from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis
 from gmc_bench.leaderboard.published import published_for
 from gmc_bench.leaderboard.site import names, numbers
@@ -13,7 +13,7 @@ from gmc_bench.leaderboard.tables import SHORT_DIGEST, ranked
 SHARE_DIGITS = 2
 
 
-def labels(table: Table) -> dict[RowKey, str]:
+def labels(table: ComparisonTable) -> dict[RowKey, str]:
     """Return a name per row that no other row of the table has."""
     keys = [row.key for row in (*table.rows, *table.references)]
     plain = [f"{key.method} v{key.method_version}, {key.preset}" for key in keys]
@@ -23,7 +23,7 @@ def labels(table: Table) -> dict[RowKey, str]:
     }
 
 
-def score_digits(table: Table) -> int:
+def score_digits(table: ComparisonTable) -> int:
     """Return the decimals of all scores of a table."""
     rows = (*table.rows, *table.references)
     scores = [s.mean for row in rows for s in (row.test_score, row.train_score) if s]

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from gmc_bench.deployment.loop import Timing, TrialResult
+from gmc_bench.deployment.loop import Latency, TrialResult
 from gmc_bench.deployment.report import (
     DISCLAIMER,
     Attempt,
@@ -15,7 +15,7 @@ from gmc_bench.robots.schema import BUILT_IN
 
 
 def attempt(number, outcome, robot="go2", origin=BUILT_IN):
-    timing = Timing(median=0.5, p95=1.0, largest=2.0 + number)
+    timing = Latency(median=0.5, p95=1.0, largest=2.0 + number)
     result = TrialResult(
         outcome=outcome, reason="", steps=750, mean_velocity=0.4, wanted_velocity=0.5,
         progress=5.9, turned=-3.0,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gmc_bench.leaderboard.aggregate import Row, Spread, Table, aggregate
+from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, Spread, aggregate
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord
 from tests.support.records import digest_of, make_record, make_returns, make_stored
@@ -21,7 +21,7 @@ def _store(*records: RunRecord) -> list[StoredRecord]:
     return [make_stored(record, f"{place}.json") for place, record in enumerate(records)]
 
 
-def _only_table(*records: RunRecord) -> Table:
+def _only_table(*records: RunRecord) -> ComparisonTable:
     tables, refused = aggregate(_store(*records))
     assert refused == []
     assert len(tables) == 1

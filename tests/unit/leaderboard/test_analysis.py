@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gmc_bench.core.errors import RecordError
-from gmc_bench.leaderboard.aggregate import Table, aggregate
+from gmc_bench.leaderboard.aggregate import ComparisonTable, aggregate
 from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis, analyse
 from gmc_bench.leaderboard.bootstrap import stratified_estimates
 from gmc_bench.leaderboard.statistics import iqm, mean, run_interval
@@ -18,7 +18,7 @@ RESAMPLES = 200
 T_2 = 4.302652729911275  # 97.5 % quantile of Student's t with 2 degrees of freedom
 
 
-def _table(records: Sequence[RunRecord]) -> Table:
+def _table(records: Sequence[RunRecord]) -> ComparisonTable:
     (table,), refused = aggregate(
         make_stored(record, f"{place}.json") for place, record in enumerate(records)
     )

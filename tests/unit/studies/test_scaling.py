@@ -5,8 +5,8 @@ import pytest
 
 from gmc_bench.studies.scaling import (
     QUANTITIES,
-    Measurement,
     Measurements,
+    ScalingCell,
     fit_exponent,
     of_axis,
     upper_sizes,
@@ -72,9 +72,9 @@ def test_the_upper_part_begins_at_the_geometric_mean():
 
 
 def test_a_series_holds_what_was_measured():
-    cells = [Measurement("act-time", "a", size, {"act_ms": size / 4}) for size in (32, 8, 16)]
-    cells.append(Measurement("act-time", "a", 64, reason="more than 1 s"))
-    cells.append(Measurement("act-time", "b", 8, {"act_ms": 1.0}))
+    cells = [ScalingCell("act-time", "a", size, {"act_ms": size / 4}) for size in (32, 8, 16)]
+    cells.append(ScalingCell("act-time", "a", 64, reason="more than 1 s"))
+    cells.append(ScalingCell("act-time", "b", 8, {"act_ms": 1.0}))
     found = Measurements(cells)
     assert found.series(ACTING, "a") == {8: 2.0, 16: 4.0, 32: 8.0}
     assert list(found.series(ACTING, "a")) == [8, 16, 32]
@@ -87,7 +87,7 @@ def test_a_series_holds_what_was_measured():
 def test_quantities_that_are_not_fitted_have_no_exponent():
     (throughput,) = [q for q in of_axis("tokens") if not q.fitted]
     cells = [
-        Measurement("train-time", "a", s, {"samples_per_s": 1 / s, "train_ms": s}) for s in SIZES
+        ScalingCell("train-time", "a", s, {"samples_per_s": 1 / s, "train_ms": s}) for s in SIZES
     ]
     found = Measurements(cells)
     assert found.series(throughput, "a")
@@ -99,12 +99,12 @@ def test_quantities_that_are_not_fitted_have_no_exponent():
 @pytest.mark.parametrize(
     "cell",
     [
-        Measurement("act-time", "a", 8, {"act_ms": 0.5}),
-        Measurement("table", "", 10, reason="more than 1 s"),
+        ScalingCell("act-time", "a", 8, {"act_ms": 0.5}),
+        ScalingCell("table", "", 10, reason="more than 1 s"),
     ],
 )
 def test_cells_survive_a_file(cell):
-    assert Measurement.from_dict(cell.to_dict()) == cell
+    assert ScalingCell.from_dict(cell.to_dict()) == cell
 
 
 def test_no_two_quantities_share_a_place():

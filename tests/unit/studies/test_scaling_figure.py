@@ -5,13 +5,13 @@ import io
 import numpy as np
 from PIL import Image
 
-from gmc_bench.studies.scaling import Measurement, Measurements
+from gmc_bench.studies.scaling import Measurements, ScalingCell
 from gmc_bench.studies.scaling_figure import draw_scaling
 
 
 def cells(power):
     return [
-        Measurement("act-time", method, size, {"act_ms": size**power})
+        ScalingCell("act-time", method, size, {"act_ms": size**power})
         for method in ("a", "b")
         for size in (8, 16, 32)
     ]
@@ -25,12 +25,12 @@ def test_the_same_cells_give_the_same_bytes_and_others_do_not():
 
 def test_panels_without_numbers_are_left_out():
     one = Image.open(io.BytesIO(draw_scaling(Measurements(cells(1)), "tokens")))
-    more = [Measurement("train-time", "a", size, {"train_ms": 1.0}) for size in (8, 16)]
+    more = [ScalingCell("train-time", "a", size, {"train_ms": 1.0}) for size in (8, 16)]
     two = Image.open(io.BytesIO(draw_scaling(Measurements([*cells(1), *more]), "tokens")))
     assert two.width > one.width
 
 
 def test_without_numbers_there_is_no_picture():
-    refused = [Measurement("act-time", "a", 8, reason="more than 1 s")]
+    refused = [ScalingCell("act-time", "a", 8, reason="more than 1 s")]
     assert draw_scaling(Measurements(refused), "tokens") is None
     assert draw_scaling(Measurements(cells(1)), "bodies") is None

@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from gmc_bench.studies.scaling import QUANTITIES, Measurement, Measurements
+from gmc_bench.studies.scaling import QUANTITIES, Measurements, ScalingCell
 from gmc_bench.studies.scaling_table import (
     cell_text,
     csv_page,
@@ -22,11 +22,11 @@ REASON = "more than 4 GiB of process memory"
 @pytest.fixture
 def found():
     """A method that is linear, one that stops, and one measurement over bodies."""
-    cells = [Measurement("act-time", "line", 2**k, {"act_ms": 2.0**k}) for k in range(3, 9)]
-    cells += [Measurement("act-time", "stops", 2**k, {"act_ms": 4.0**k}) for k in range(3, 5)]
-    cells += [Measurement("act-time", "stops", 2**k, reason=REASON) for k in range(5, 9)]
+    cells = [ScalingCell("act-time", "line", 2**k, {"act_ms": 2.0**k}) for k in range(3, 9)]
+    cells += [ScalingCell("act-time", "stops", 2**k, {"act_ms": 4.0**k}) for k in range(3, 5)]
+    cells += [ScalingCell("act-time", "stops", 2**k, reason=REASON) for k in range(5, 9)]
     cells += [
-        Measurement("table", "", m, {"table_mib": m / 100}) for m in (1, 10, 100, 1000, 10000)
+        ScalingCell("table", "", m, {"table_mib": m / 100}) for m in (1, 10, 100, 1000, 10000)
     ]
     return Measurements(cells)
 
