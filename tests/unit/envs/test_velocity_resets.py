@@ -220,6 +220,26 @@ def test_pushes_come_when_due_and_are_bounded():
     assert len(set(first)) > 2
 
 
+def test_pushes_come_again_and_again():
+    core = _core(_changed("push", every=(0.1, 0.2)), 4)
+    steps, push, pushed = [[] for _ in range(4)], core.simulator.push, []
+
+    def noting(rows, change):
+        pushed.extend(rows.tolist())
+        push(rows, change)
+
+    core.simulator.push = noting
+    for step in range(1, 41):
+        core.step(np.zeros((4, 12, 1)))
+        for row in pushed:
+            steps[row].append(step)
+        pushed.clear()
+    for times in steps:
+        between = np.diff([0, *times])
+        assert ((between >= 5) & (between <= 10)).all()
+        assert len(set(between)) > 1
+
+
 def test_measured_episodes_are_not_disturbed():
     task = undisturbed(TASK, PAIR, VelocityCommand.fixed(1.0))
     core = _core(task, 16)

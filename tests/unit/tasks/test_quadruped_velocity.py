@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from gmc_bench.core.config import definition_digest
+from gmc_bench.core.config import definition_digest, to_dict
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.robots.friction import FRICTION_PAIRS, FrictionPair
 from gmc_bench.sim.model import RoughGround
@@ -61,6 +61,39 @@ def test_the_weights_of_the_rewards_are_these():
         "cut_off": 1.0,
     }
     assert SIGMA == 0.25
+
+
+def test_what_is_drawn_has_these_ranges():
+    drawn = {
+        event.name: [
+            event.function(Draw(lambda count, at=end: np.full((1, count), at), 1, 12))
+            for end in (-1.0, 1.0)
+        ]
+        for event in TASK.events
+        if event.target != "friction"
+    }
+    expected = {
+        "motor_strength": ((1,), 0.9, 1.1),
+        "base_mass": ((1,), 0.85, 1.15),
+        "start_place": ((1, 2), -1.0, 1.0),  # m
+        "start_heading": ((1,), -np.pi, np.pi),
+        "start_velocity": ((1, 6), -0.2, 0.2),  # m/s and rad/s
+        "start_pose": ((1, 12), -0.1, 0.1),  # rad
+        "push": ((1, 2), -0.3, 0.3),  # m/s
+    }
+    assert drawn.keys() == expected.keys()
+    for name, (shape, low, high) in expected.items():
+        for found, end in zip(drawn[name], (low, high), strict=True):
+            np.testing.assert_allclose(found, np.full(shape, end), err_msg=name)
+    timed = {event.name: event.every for event in TASK.events if event.every}
+    assert timed == {"push": (10.0, 15.0)}  # s
+    assert to_dict(TASK.sensor_noise) == {
+        "base_linear_velocity": 0.1,
+        "base_angular_velocity": 0.2,
+        "gravity": 0.05,
+        "joint_angle": 0.01,
+        "joint_velocity": 1.5,
+    }
 
 
 def test_the_cut_off_is_a_term_of_its_own():
