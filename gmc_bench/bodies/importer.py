@@ -87,7 +87,7 @@ def import_set(set_id: str, path: Path) -> ImportReport:
         MorphologySetError: the id cannot be used, or is reserved for generated sets.
         StorageError: the set could not be written.
     """
-    check_free_id(set_id)
+    check_free_id(set_id, published=True)
     bodies = read_public_layout(set_id, path)
     published = PUBLISHED.get(set_id)
     if published is not None and bodies.digest != published.digest:
@@ -101,8 +101,8 @@ def import_set(set_id: str, path: Path) -> ImportReport:
     return ImportReport(bodies=bodies, folder=folder, text=text)
 
 
-def check_free_id(set_id: str) -> None:
-    """Refuse ids that users cannot give to a set.
+def check_free_id(set_id: str, *, published: bool = False) -> None:
+    """Refuse ids that users cannot give to a set; `published` says whether those of `PUBLISHED` do.
 
     Raises:
         MorphologySetError: the id cannot be used, is reserved for generated sets, or taken.
@@ -113,6 +113,8 @@ def check_free_id(set_id: str) -> None:
             f"the id {set_id!r} is reserved for generated sets; choose one that does not start "
             f"with {_RESERVED_PREFIX!r}"
         )
+    if set_id in PUBLISHED and not published:
+        raise MorphologySetError(f"{set_id!r} is the id of a published set; choose another one")
     if set_id in registered_sets():
         raise MorphologySetError(
             f"the id {set_id!r} is that of a set that a package offers; choose another one"

@@ -36,7 +36,7 @@ def refit_loops(body: Morphology, limbs: list[Limb]) -> tuple[Loop, ...]:
     loops = []
     for loop in body.loops:
         old = _tips(body.limbs)
-        anchor = plus(_origins(body.limbs)[loop.first], loop.anchor)
+        anchor = plus(limb_origins(body.limbs)[loop.first], loop.anchor)
         bridged = math.dist(anchor, old[loop.second]) < _SAME
         if bridged:
             loops.append(_bridged(limbs, loop))
@@ -45,7 +45,7 @@ def refit_loops(body: Morphology, limbs: list[Limb]) -> tuple[Loop, ...]:
             raise _not_grown(body)
         new = _tips(limbs)
         middle = _middle(new[loop.first], new[loop.second])
-        loops.append(replace(loop, anchor=minus(middle, _origins(limbs)[loop.first])))
+        loops.append(replace(loop, anchor=minus(middle, limb_origins(limbs)[loop.first])))
     return tuple(loops)
 
 
@@ -81,7 +81,7 @@ def _not_grown(body: Morphology) -> MorphologySetError:
     )
 
 
-def _origins(limbs: Sequence[Limb]) -> list[Vec3]:
+def limb_origins(limbs: Sequence[Limb]) -> list[Vec3]:
     """Return the limbs' origins in the torso frame; no limb is turned against its parent."""
     origins: list[Vec3] = []
     for limb in limbs:
@@ -92,7 +92,7 @@ def _origins(limbs: Sequence[Limb]) -> list[Vec3]:
 
 def _tips(limbs: Sequence[Limb]) -> list[Vec3]:
     return [
-        plus(origin, limb.geom.end) for origin, limb in zip(_origins(limbs), limbs, strict=True)
+        plus(origin, limb.geom.end) for origin, limb in zip(limb_origins(limbs), limbs, strict=True)
     ]
 
 

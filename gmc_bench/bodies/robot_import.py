@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from gmc_bench.bodies.importer import (
-    PUBLISHED,
     SPLITS,
     ImportProblemsError,
     ImportReport,
@@ -100,10 +99,6 @@ def import_robots(
         StorageError: the set could not be written.
     """
     check_free_id(set_id)
-    if set_id in PUBLISHED:
-        raise MorphologySetError(
-            f"the id {set_id!r} is that of a published set; import the robots under another one"
-        )
     found, robots = read_robots(
         set_id, path, keyframe=keyframe, seconds=seconds, seed=seed, root=root
     )

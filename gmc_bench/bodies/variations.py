@@ -24,7 +24,7 @@ import numpy as np
 from gmc_bench.bodies import design
 from gmc_bench.bodies.collision import Capsule, gap
 from gmc_bench.bodies.parts import IDENTITY, Joint, Limb, scale_mass, scale_torque
-from gmc_bench.bodies.refit import refit_loops
+from gmc_bench.bodies.refit import limb_origins, refit_loops
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.vectors import plus, times
 from gmc_bench.core.errors import MorphologySetError, UnknownNameError, did_you_mean
@@ -417,15 +417,10 @@ def _contacts(body: Morphology, margin: float) -> set[tuple[int, int]]:
 
 def _shapes(limbs: Sequence[Limb]) -> list[Capsule]:
     """Return the limbs' shapes in the torso frame; no limb is turned against its parent."""
-    origins: list[Vec3] = []
-    shapes: list[Capsule] = []
-    for limb in limbs:
-        zero = (0.0, 0.0, 0.0)
-        origin = zero if limb.parent < 0 else plus(origins[limb.parent], limb.position)
-        origins.append(origin)
-        geom = limb.geom
-        shapes.append(Capsule(plus(origin, geom.start), plus(origin, geom.end), geom.radius))
-    return shapes
+    return [
+        Capsule(plus(origin, limb.geom.start), plus(origin, limb.geom.end), limb.geom.radius)
+        for origin, limb in zip(limb_origins(limbs), limbs, strict=True)
+    ]
 
 
 def _lowest(limbs: Sequence[Limb]) -> float:

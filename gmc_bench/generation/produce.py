@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gmc_bench.bodies.importer import PUBLISHED, check_free_id
+from gmc_bench.bodies.importer import check_free_id
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.store import data_dir, load_set, save_set
 from gmc_bench.bodies.summary import describe_set, render_set
@@ -65,7 +65,7 @@ def make_set(
         MorphologySetError: the id cannot be used, or the recipe is too hard.
         StorageError: something cannot be written, or another process makes the same set.
     """
-    check_set_name(set_id)
+    check_free_id(set_id)
     found = search(recipe, journal_path(recipe), workers, on_judged=on_judged)
     splits = {
         split: tuple(_grown(recipe, judged) for judged in members)
@@ -86,26 +86,13 @@ def make_set(
     return Product(bodies=bodies, found=found, folder=folder)
 
 
-def check_set_name(set_id: str) -> None:
-    """Refuse ids that a generated set cannot have.
-
-    Raises:
-        MorphologySetError: it cannot be used, is reserved, or is that of a published set.
-    """
-    check_free_id(set_id)
-    if set_id in PUBLISHED:
-        raise MorphologySetError(
-            f"{set_id!r} is the id of a published set; choose another for what you generate"
-        )
-
-
 def prospects(set_id: str, recipe: Recipe) -> list[str]:
     """Return what `make_set` would meet, one sentence each: another set, or a search begun.
 
     Raises:
         MorphologySetError: the id cannot be used.
     """
-    check_set_name(set_id)
+    check_free_id(set_id)
     found = []
     try:
         if recipe.digest[:12] not in load_set(set_id).source:
