@@ -120,7 +120,7 @@ class Display:
                 self.records |= event.records
                 self.failures |= event.failures
                 note(describe_runs(event.runs, event.states, self._eta))
-                note(f"plan folder {event.path}")
+                note(f"sweep folder {event.path}")
             case events.SweepRunStarted():
                 self._began = time.perf_counter()
                 note(f"\n{self._label(event.name)}")

@@ -227,7 +227,7 @@ def _show_results(sweep: "Sweep", display: "Display") -> None:
 
     say()
     say(describe_results(sweep.runs, display.records, display.failures))
-    say(f"plan folder     {sweep.path}")
+    say(f"sweep folder    {sweep.path}")
 
 
 def _show(record: "RunRecord", folder: "RunFolder") -> None:

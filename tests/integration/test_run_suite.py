@@ -91,7 +91,7 @@ def test_every_task_is_a_run_like_any_other(here, gmc, suite, tmp_path):
 
 def test_it_shows_plan_time_left_and_one_table(suite):
     assert "3 runs: method recmorph, preset lite" in suite.err
-    assert f"plan folder {suite.path}" in suite.err
+    assert f"sweep folder {suite.path}" in suite.err
     assert "task 1 of 3, time left unknown" in suite.err
     assert "task 1 of 3, at least " in suite.err
     assert "task 3 of 3, about " in suite.err
