@@ -164,11 +164,11 @@ CASES = [
     ("render --stills quadrupeds", "the set 'quadrupeds-v1' holds quadrupeds"),
     (
         "run --method recmorph --suite unimal --task ft --morphologies quadrupeds",
-        "the task 'unimal-ft-v1' is for bodies of limbs, but 'go1' is none",
+        "is for bodies whose tokens stand for limbs, but those of 'go1' stand for actuators",
     ),
     (
         "run --method recmorph --suite quadruped-friction --morphologies tiny",
-        "the task 'quadruped-velocity-v2' is for bodies of quadrupeds, but 'chain-3' is none",
+        "is for bodies whose tokens stand for actuators, but those of 'chain-3' stand for limbs",
     ),
     ("profile speed", "unknown what 'speed'"),
     ("profile sim --seconds 0", "--seconds: must be a positive number of seconds, got '0'"),
