@@ -106,10 +106,10 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 def _stills(parsed: argparse.Namespace) -> int:
     from gmc_bench.cli.display import Display
     from gmc_bench.rendering.stills import choose_bodies, write_stills
-    from gmc_bench.tasks import TASKS, Task
+    from gmc_bench.tasks import TASKS
 
     task = TASKS.get(parsed.task) if parsed.task else None
-    if task is not None and not isinstance(task, Task):
+    if task is not None and task.parts != "limbs":
         raise ConfigError(f"stills show bodies of limbs, but {task.id} is about quadrupeds")
     set_id, chosen = choose_bodies(parsed.stills, parsed.split, parsed.body)
     folder = parsed.out or Path("media", set_id, *([task.id] if task else []))
