@@ -74,11 +74,11 @@ def _chosen(rows: Rows, names: list[str], what: str) -> Rows:
     return [known[name] for name in names]
 
 
-_MAX_TERMS = 3
+_MAX_TERMS = {"rewards": 3, "metrics": 1}
 
 
 def _shown(row: dict[str, Any], column: str) -> Any:
-    if column == "rewards" and len(row.get(column, {})) > _MAX_TERMS:
+    if column in _MAX_TERMS and len(row.get(column, {})) > _MAX_TERMS[column]:
         return f"{len(row[column])} terms, see --json"
     if column != "metrics":
         return row.get(column)
