@@ -79,7 +79,7 @@ _MAX_TERMS = {"rewards": 3, "metrics": 1}
 
 def _shown(row: dict[str, Any], column: str) -> Any:
     if column in _MAX_TERMS and len(row.get(column, {})) > _MAX_TERMS[column]:
-        return f"{len(row[column])} terms, see --json"
+        return f"{len(row[column])}, see --json"
     if column != "metrics":
         return row.get(column)
     return [
