@@ -1,14 +1,12 @@
 """Sets of bodies and robots that packages offer, found by their entry points."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from gmc_bench.bodies.schema import MorphologySet
-from gmc_bench.core.errors import GmcBenchError, PluginError
-from gmc_bench.core.registry import Registry, raised_at
+from gmc_bench.core.registry import Registry
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,43 +44,3 @@ ROBOT_FILES: Registry[RobotFile] = Registry("robot", "gmc_bench.robots", RobotFi
 def registered_sets() -> set[str]:
     """Return the ids of all sets that packages offer; a robot is a set of one body."""
     return {*BODY_SETS.names(), *ROBOT_FILES.names()}
-
-
-def build_set(set_id: str) -> MorphologySet:
-    """Build a set that a package offers.
-
-    Args:
-        set_id: one of `registered_sets`.
-
-    Raises:
-        UnknownNameError: no package offers it.
-        PluginError: it fails to load or to build, or is not what it should be.
-        MorphologyError: the robot cannot be used; one sentence says why.
-    """
-    if set_id in ROBOT_FILES.names():
-        return _read_robot(set_id, ROBOT_FILES.get(set_id))
-    build = BODY_SETS.get(set_id).build
-    try:
-        bodies = build()
-    except GmcBenchError:
-        raise
-    except Exception as error:  # building runs foreign code
-        raise PluginError(
-            f"the morphology set {set_id!r} could not be built: {type(error).__name__}: {error}"
-            f"{raised_at(error)}"
-        ) from error
-    if not isinstance(bodies, MorphologySet) or bodies.id != set_id:
-        found = repr(bodies.id) if isinstance(bodies, MorphologySet) else type(bodies).__name__
-        raise PluginError(
-            f"building the morphology set {set_id!r} gave {found}; expected a MorphologySet whose "
-            f"id is the name of its entry point"
-        )
-    return bodies
-
-
-@cache
-def _read_robot(set_id: str, robot: RobotFile) -> MorphologySet:
-    from gmc_bench.bodies.robot_import import read_robots
-
-    bodies, _ = read_robots(set_id, robot.path, keyframe=robot.keyframe, root=robot.root)
-    return replace(bodies, source=robot.source or bodies.source, licence=robot.licence)

@@ -2,17 +2,21 @@
 
 import re
 from dataclasses import dataclass, replace
+from functools import cache
 
 from gmc_bench.bodies.importer import PUBLISHED
-from gmc_bench.bodies.registry import BODY_SETS, ROBOT_FILES, build_set, registered_sets
+from gmc_bench.bodies.registry import BODY_SETS, ROBOT_FILES, RobotFile, registered_sets
+from gmc_bench.bodies.robot_import import read_robots
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.store import imported_sets, load_set
 from gmc_bench.core.errors import (
+    GmcBenchError,
     MorphologySetError,
     PluginError,
     UnknownNameError,
     did_you_mean,
 )
+from gmc_bench.core.registry import raised_at
 
 PREFERRED_SET = "unimals_100"
 """The published benchmark; used by default once it is imported."""
@@ -58,6 +62,44 @@ def load_morphologies(set_id: str | None = None) -> MorphologySet:
         return _first_bodies(load_morphologies(subset["set"]), int(subset["count"]))
     resolved = resolve_set(set_id) if set_id is not None else resolve_default()[0]
     return build_set(resolved) if resolved in registered_sets() else load_set(resolved)
+
+
+def build_set(set_id: str) -> MorphologySet:
+    """Build a set that a package offers.
+
+    Args:
+        set_id: one of `registered_sets`.
+
+    Raises:
+        UnknownNameError: no package offers it.
+        PluginError: it fails to load or to build, or is not what it should be.
+        MorphologyError: the robot cannot be used; one sentence says why.
+    """
+    if set_id in ROBOT_FILES.names():
+        return _read_robot(set_id, ROBOT_FILES.get(set_id))
+    build = BODY_SETS.get(set_id).build
+    try:
+        bodies = build()
+    except GmcBenchError:
+        raise
+    except Exception as error:  # building runs foreign code
+        raise PluginError(
+            f"the morphology set {set_id!r} could not be built: {type(error).__name__}: {error}"
+            f"{raised_at(error)}"
+        ) from error
+    if not isinstance(bodies, MorphologySet) or bodies.id != set_id:
+        found = repr(bodies.id) if isinstance(bodies, MorphologySet) else type(bodies).__name__
+        raise PluginError(
+            f"building the morphology set {set_id!r} gave {found}; expected a MorphologySet whose "
+            f"id is the name of its entry point"
+        )
+    return bodies
+
+
+@cache
+def _read_robot(set_id: str, robot: RobotFile) -> MorphologySet:
+    bodies, _ = read_robots(set_id, robot.path, keyframe=robot.keyframe, root=robot.root)
+    return replace(bodies, source=robot.source or bodies.source, licence=robot.licence)
 
 
 def load_limb_bodies(set_id: str | None = None) -> MorphologySet:

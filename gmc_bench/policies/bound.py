@@ -2,21 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import FloatArray, IntArray
+from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 from gmc_bench.policies.normalization import TokenNormalizer
-from gmc_bench.tokens.serialization import Serialization, make_serialization
+from gmc_bench.tokens.serialization import Serialization
 from gmc_bench.tokens.table import MorphologyTable
-
-if TYPE_CHECKING:
-    from gmc_bench.policies.policy import Policy
 
 Pick = Callable[[MaskedGaussian], torch.Tensor]
 """Takes actions (B, L, J) from their distribution."""
@@ -53,12 +51,13 @@ class BoundPolicy:
     actor; actions are remembered, put back into the order of the engine and returned.
 
     Args:
-        policy: the policy; its statistics are looked up at every step, so that training may
-            update them meanwhile (those of features fixed by the body are not).
+        model: its networks.
+        normalizer: its statistics; they are looked up at every step, so that training may update
+            them meanwhile (those of features fixed by the body are not).
         table: the M bodies.
         num_rows: B.
         serialization: order of the limbs; where a body has several sequences, `start` says which
-            one is shown. Default one sequence for each body, in the policy's order.
+            one is shown.
         silent_limbs: (M,) int64, a limb of each body whose features are zero for the policy;
             default none.
 
@@ -68,22 +67,24 @@ class BoundPolicy:
 
     def __init__(
         self,
-        policy: "Policy",
+        model: ActorCritic,
+        normalizer: TokenNormalizer,
         table: MorphologyTable,
         num_rows: int,
         *,
-        serialization: Serialization | None = None,
+        serialization: Serialization,
         silent_limbs: IntArray | None = None,
     ) -> None:
-        self.policy = policy
-        self.serialization = serialization or make_serialization(policy.order, table)
-        if policy.model.per_body and len(self.serialization) != len(table):
+        self.model = model
+        self.normalizer = normalizer
+        self.serialization = serialization
+        if model.per_body and len(self.serialization) != len(table):
             raise ConfigError(
                 "a method with separate weights per body reads each body in one order of its "
                 "limbs, got several sequences for a body; choose another token order, or a method "
                 "with shared weights"
             )
-        fixed = token_table(table, policy.normalizer, policy.device)
+        fixed = token_table(table, normalizer, model.action_std.device)
         if silent_limbs is not None:
             fixed = _silenced(fixed, silent_limbs)
         self.table = fixed.serialized(self.serialization)
@@ -91,7 +92,7 @@ class BoundPolicy:
         self.padding = table.limb_padding_mask
         """(M, L) bool, limbs in the order of the engine."""
         self._silent_limbs = silent_limbs
-        self.state = policy.model.initial_state(num_rows)
+        self.state = model.initial_state(num_rows)
         """(B, L, S), what the policy remembers of the running episodes."""
         self.sequences: IntArray = np.zeros(num_rows, np.int64)
         """(B,) int64, the sequence of tokens that shows each row's body."""
@@ -115,7 +116,7 @@ class BoundPolicy:
             bodies: (K,) int64.
             sequences: (K,) int64, what is shown of them.
         """
-        found = self.policy.normalizer.normalize(dynamic, self.padding[bodies], bodies)
+        found = self.normalizer.normalize(dynamic, self.padding[bodies], bodies)
         if self._silent_limbs is not None:
             found[np.arange(len(found)), self._silent_limbs[bodies]] = 0.0
         return self.serialization.arrange(found, sequences)
@@ -143,10 +144,9 @@ class BoundPolicy:
         Returns:
             The distributions, and the actions (B, L, J) in the order that is shown.
         """
-        model = self.policy.model
-        distribution, state = model.step(tokens, self.state, critic=critic)
+        distribution, state = self.model.step(tokens, self.state, critic=critic)
         actions = distribution.mode if pick is None else pick(distribution)
-        self.state = model.remember(state, actions)
+        self.state = self.model.remember(state, actions)
         return distribution, actions
 
     def restore(self, actions: torch.Tensor) -> FloatArray:

@@ -27,7 +27,7 @@ from gmc_bench.policies.tensors import decode_tensors, encode_tensors
 from gmc_bench.records.store import write_atomic
 from gmc_bench.tasks import TASKS, Task
 from gmc_bench.tokens.config import Order
-from gmc_bench.tokens.serialization import Serialization
+from gmc_bench.tokens.serialization import Serialization, make_serialization
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import MorphologyTable
 
@@ -330,9 +330,17 @@ class Policy:
         serialization: Serialization | None = None,
         silent_limbs: IntArray | None = None,
     ) -> BoundPolicy:
-        """Return the policy on rows of bodies, remembering nothing; see `BoundPolicy`."""
+        """Return the policy on rows of bodies, remembering nothing; see `BoundPolicy`.
+
+        By default each body has one sequence of limbs, in the policy's order.
+        """
         return BoundPolicy(
-            self, table, num_rows, serialization=serialization, silent_limbs=silent_limbs
+            self.model,
+            self.normalizer,
+            table,
+            num_rows,
+            serialization=serialization or make_serialization(self.order, table),
+            silent_limbs=silent_limbs,
         )
 
     @contextmanager

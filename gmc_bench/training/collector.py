@@ -93,11 +93,11 @@ class Collector:
     def collect(self, buffer: RolloutBuffer) -> None:
         """Fill the buffer with one rollout."""
         self.sharing.begin(buffer)
-        with fixed_weights(self.bound.policy.model):
+        with fixed_weights(self.bound.model):
             self._collect(buffer)
 
     def _collect(self, buffer: RolloutBuffer) -> None:
-        bound, normalizer = self.bound, self.bound.policy.normalizer
+        bound, normalizer = self.bound, self.bound.normalizer
         buffer.cut_off.clear()
         for t in range(buffer.length):
             if t % buffer.sequence_length == 0:

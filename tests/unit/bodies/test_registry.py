@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 
 from gmc_bench.bodies.importer import check_free_id
-from gmc_bench.bodies.registry import BODY_SETS, ROBOT_FILES, BodySet, RobotFile, build_set
-from gmc_bench.bodies.sets import list_sets, load_morphologies, resolve_set
+from gmc_bench.bodies.registry import BODY_SETS, ROBOT_FILES, BodySet, RobotFile
+from gmc_bench.bodies.sets import build_set, list_sets, load_morphologies, resolve_set
 from gmc_bench.core.errors import MorphologySetError, PluginError
 from gmc_bench.generation.released import build_released
 
