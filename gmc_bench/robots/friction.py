@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-import mujoco
 import numpy as np
 
 from gmc_bench.core.errors import ConfigError, did_you_mean
@@ -108,6 +107,8 @@ def sliding_speeds(model: Any, data: Any, foot_geoms: Sequence[int]) -> DoubleAr
     Returns:
         (number of feet,) float64, m/s.
     """
+    import mujoco  # here, because suites name frictions without simulating anything
+
     speeds = np.empty(len(foot_geoms))
     motion = np.empty(6)  # angular, then linear; world axes
     for place, geom in enumerate(foot_geoms):

@@ -10,10 +10,11 @@ from typing import Any
 from gmc_bench.core.escape import one_line
 from gmc_bench.leaderboard.site import numbers
 from gmc_bench.leaderboard.site.charts import curve_chart
+from gmc_bench.records.breakdown import FRICTION_METRICS
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.records.store import StoredRecord
 
-LISTED_ELSEWHERE = {"returns", "learning_curve", "config", "unofficial_reasons"}
+LISTED_ELSEWHERE = {"returns", "learning_curve", "config", "unofficial_reasons", "friction"}
 MAX_LISTED_EPISODES = 3  # more are given as a range
 
 
@@ -30,6 +31,7 @@ def record_context(stored: StoredRecord) -> dict[str, Any]:
     ran = {item.mode for item in record.returns}
     modes = [mode for mode in ("deterministic", "stochastic") if mode in ran]
     digits = numbers.digits_for(item.mean_return for item in record.returns)
+    metrics = FRICTION_METRICS.values()
     return {
         "record": record,
         "stored": stored,
@@ -42,6 +44,11 @@ def record_context(stored: StoredRecord) -> dict[str, Any]:
         "modes": modes,
         "digits": digits,
         "bodies": [_body(entry, modes, digits) for entry in found.values()],
+        "friction_headings": list(FRICTION_METRICS),
+        "frictions": [
+            {"result": item, "metrics": [item.restarts.get(name) for name in metrics]}
+            for item in record.friction or ()
+        ],
     }
 
 

@@ -94,7 +94,8 @@ def test_runs_on_other_bodies_are_refused(gmc):
     assert code == 0, err
     code, _, err = gmc("export", "limbs")
     assert code == 2
-    assert "policies are deployed on quadrupeds, but this run's task is unimal-ft" in err
+    assert "the task 'unimal-ft-v1' commands no velocities" in err
+    assert "use one that does, e.g. a run of the suite 'quadruped-friction'" in err
 
 
 def test_which_trials_are_shown():

@@ -8,7 +8,7 @@ import pytest
 from gmc_bench.leaderboard.site.record import record_context, run_command
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import StoredRecord, record_digest
-from tests.support.records import make_record, make_returns
+from tests.support.records import make_friction, make_record, make_returns
 
 
 def _view(record: RunRecord, path: str = "results/a.json") -> dict[str, Any]:
@@ -52,5 +52,16 @@ def test_modes_share_the_line_of_a_body() -> None:
 def test_every_field_is_listed_or_shown_elsewhere() -> None:
     view = _view(make_record(loops_opened=3))
     listed = {name.split(".")[0] for name, _ in view["fields"]}
-    shown = {"returns", "learning_curve", "config", "unofficial_reasons"}
+    shown = {"returns", "learning_curve", "config", "unofficial_reasons", "friction"}
     assert listed | shown == set(RunRecord.model_fields)
+
+
+def test_every_robot_and_friction_has_a_line_of_its_metrics() -> None:
+    view = _view(make_record(friction=make_friction()))
+    lines = [(line["result"].robot, line["result"].friction) for line in view["frictions"]]
+    assert lines == [(item["robot"], item["friction"]) for item in make_friction()]
+    place = view["friction_headings"].index("Progress (m)")
+    assert [line["metrics"][place] for line in view["frictions"]] == [
+        item["restarts"]["progress"] for item in make_friction()
+    ]
+    assert _view(make_record())["frictions"] == []
