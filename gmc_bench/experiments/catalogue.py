@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from gmc_bench.core.errors import PluginError
 from gmc_bench.core.registry import Registry
 from gmc_bench.methods import METHODS, MethodSpec
-from gmc_bench.suites import SUITES, Suite
-from gmc_bench.tasks import TASKS, Task
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # suites and tasks load the engine, which a list of methods does not need
     from gmc_bench.envs.morphology_env import MorphologyEnv
     from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
+    from gmc_bench.suites import Suite
+    from gmc_bench.tasks import Task
 
 
 def list_methods() -> list[str]:
@@ -22,12 +22,12 @@ def list_methods() -> list[str]:
 
 def list_suites() -> list[str]:
     """Return the ids of all registered suites."""
-    return SUITES.names()
+    return _kind("suites")[0].names()
 
 
 def list_tasks() -> list[str]:
     """Return the ids of all registered tasks."""
-    return TASKS.names()
+    return _kind("tasks")[0].names()
 
 
 def list_bodies() -> list[str]:
@@ -48,7 +48,7 @@ def describe(what: str) -> list[dict[str, Any]]:
         from gmc_bench.bodies.sets import list_sets
 
         return [asdict(item) for item in list_sets()]
-    registry, fields = _KINDS[what]
+    registry, fields = _kind(what)
     return [
         {"id": name, "title": f"broken: {item}", "error": str(item)}
         if isinstance(item, PluginError)
@@ -65,7 +65,7 @@ def _of_method(spec: MethodSpec) -> dict[str, Any]:
     return {name: _plain(getattr(spec, name)) for name in names}
 
 
-def _of_suite(suite: Suite) -> dict[str, Any]:
+def _of_suite(suite: "Suite") -> dict[str, Any]:
     return {
         "id": suite.id,
         "title": suite.title,
@@ -77,7 +77,7 @@ def _of_suite(suite: Suite) -> dict[str, Any]:
     }
 
 
-def _of_task(task: Task) -> dict[str, Any]:
+def _of_task(task: "Task") -> dict[str, Any]:
     return {
         "id": task.id,
         "title": task.title,
@@ -90,11 +90,17 @@ def _of_task(task: Task) -> dict[str, Any]:
     }
 
 
-_KINDS: dict[str, tuple[Registry[Any], Callable[[Any], dict[str, Any]]]] = {
-    "methods": (METHODS, _of_method),
-    "suites": (SUITES, _of_suite),
-    "tasks": (TASKS, _of_task),
-}
+def _kind(what: str) -> tuple[Registry[Any], Callable[[Any], dict[str, Any]]]:
+    """Return the registry of a kind, and what turns one of it into plain values."""
+    if what == "methods":
+        return METHODS, _of_method
+    if what == "suites":
+        from gmc_bench.suites import SUITES
+
+        return SUITES, _of_suite
+    from gmc_bench.tasks import TASKS
+
+    return TASKS, _of_task
 
 
 def _plain(value: Any) -> Any:
@@ -129,6 +135,7 @@ def make_env(
         GmcBenchError: no such task or body set.
     """
     from gmc_bench.envs.registration import make_single, make_vector
+    from gmc_bench.tasks import TASKS
 
     task = TASKS.resolve(task)
     if num_envs is None:
