@@ -10,9 +10,8 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.robots import ANYMAL_C, ROBOTS
 from gmc_bench.robots.friction import FRICTION_PAIRS, FRICTION_RULES
 from gmc_bench.robots.model import CompiledRobot, compile_robot
-from gmc_bench.sim.batch import BatchSimulator
-from gmc_bench.sim.model import Scene, drive_model
 from tests.support.actuation import drive_of
+from tests.support.driven import make_simulator, place, stance_of
 from tests.support.friction import FrictionStepper
 
 NUM_SUBSTEPS = 4
@@ -22,27 +21,6 @@ GRAVITY = 9.81
 @pytest.fixture(scope="module")
 def compiled():
     return {name: compile_robot(robot, contacts=True) for name, robot in ROBOTS.items()}
-
-
-def _simulator(robots, num_envs, *, rule="two-state", num_threads=None):
-    scene = Scene(floor="", friction_rule=rule)
-    models = [drive_model(robot, scene) for robot in robots]
-    return BatchSimulator(models, num_envs, num_threads=num_threads)
-
-
-def _place(simulator, qpos=None, qvel=None, base_mass=1.0, index=None):
-    """Put every row into its stance, or into given states."""
-    rows = np.arange(simulator.num_envs)
-    index = rows % len(simulator.models) if index is None else np.asarray(index)
-    simulator.assign(rows, index)
-    if qpos is None:
-        qpos = np.stack([simulator.models[i].robot.standing_qpos() for i in index])
-    qvel = np.zeros((len(rows), 18)) if qvel is None else qvel
-    simulator.place(rows, qpos, qvel, base_mass=np.full(len(rows), base_mass))
-
-
-def _stance(simulator):
-    return np.array([simulator.models[i].body.pose.angles for i in simulator.model_index])
 
 
 def _rotation(quaternion):
@@ -70,8 +48,8 @@ def _plain_step(robot, data, stepper, drive, target, strength):
 def test_every_step_is_that_of_a_plain_simulation(compiled, name, rule):
     """100 random control steps: the same motion, torques, readings and foot coefficients."""
     robot, pair, strength = compiled[name], FRICTION_PAIRS["nominal"], 0.95
-    simulator = _simulator([robot], 1, rule=rule, num_threads=1)
-    _place(simulator)
+    simulator = make_simulator([robot], 1, rule=rule, num_threads=1)
+    place(simulator)
     simulator.set_friction(np.array([0]), np.array([[pair.static, pair.dynamic]]))
     simulator.drive_state.strength[:] = strength
     model = copy.copy(robot.model)
@@ -103,17 +81,17 @@ def test_every_step_is_that_of_a_plain_simulation(compiled, name, rule):
 @pytest.mark.parametrize("name", sorted(ROBOTS))
 def test_readings_are_what_the_engine_holds(compiled, name):
     robot = compiled[name]
-    simulator = _simulator([robot], 1, num_threads=1)
+    simulator = make_simulator([robot], 1, num_threads=1)
     random = np.random.default_rng(2)
     qpos = robot.standing_qpos()[None].copy()
     qpos[0, 3:7] = random.normal(size=4)
     qpos[0, 3:7] /= np.linalg.norm(qpos[0, 3:7])
     qpos[0, 2] += 1.0
-    _place(simulator, qpos, random.normal(0.0, 0.5, (1, 18)))
+    place(simulator, qpos, random.normal(0.0, 0.5, (1, 18)))
     _check_readings(simulator, robot)  # after a reset
     felt = 0.0
     for _ in range(60):  # a tumbling fall
-        simulator.step(_stance(simulator) + random.normal(0.0, 0.2, (1, 12)))
+        simulator.step(stance_of(simulator) + random.normal(0.0, 0.2, (1, 12)))
         _check_readings(simulator, robot)
         felt += simulator.drive_state.contacts.sum()
     assert felt > 0.0
@@ -136,10 +114,10 @@ def _check_readings(simulator, robot):
 
 def test_feet_carry_the_weight_and_the_base_is_felt(compiled):
     robots = list(compiled.values())
-    simulator = _simulator(robots, len(robots), num_threads=1)
-    _place(simulator, base_mass=1.1)
+    simulator = make_simulator(robots, len(robots), num_threads=1)
+    place(simulator, base_mass=1.1)
     for _ in range(200):
-        simulator.step(_stance(simulator))
+        simulator.step(stance_of(simulator))
     for row, robot in enumerate(robots):
         weight = (robot.robot.mass + 0.1 * robot.robot.base.inertial.mass) * GRAVITY
         data = simulator.data(row)
@@ -152,9 +130,9 @@ def test_feet_carry_the_weight_and_the_base_is_felt(compiled):
         assert simulator.drive_state.contacts[row, 4] == 0.0
     qpos = np.stack([robot.standing_qpos(0.3) for robot in robots])
     qpos[:, 3:7] = 0.0, 1.0, 0.0, 0.0  # on its back
-    _place(simulator, qpos)
+    place(simulator, qpos)
     for _ in range(50):
-        simulator.step(_stance(simulator))
+        simulator.step(stance_of(simulator))
     assert (simulator.drive_state.contacts[:, 4] > 1.0).all()
 
 
@@ -171,12 +149,12 @@ def _foot_force(model, data, geom):
 @pytest.mark.parametrize("strength", [1.0, 1.5])
 def test_torques_end_at_the_limits(compiled, strength):
     robots = list(compiled.values())
-    simulator = _simulator(robots, len(robots), num_threads=1)
-    _place(simulator)
+    simulator = make_simulator(robots, len(robots), num_threads=1)
+    place(simulator)
     simulator.drive_state.strength[:] = strength
     limits = np.array([[link.joint.torque_limit for link in r.robot.links] for r in robots])
     far = np.where(np.arange(12) % 2, 9.0, -9.0)
-    simulator.step(_stance(simulator) + far)
+    simulator.step(stance_of(simulator) + far)
     np.testing.assert_array_equal(np.abs(simulator.drive_state.torque), limits)
     np.testing.assert_allclose(simulator.drive_state.effort, limits**2)
     for row, robot in enumerate(robots):
@@ -186,14 +164,14 @@ def test_torques_end_at_the_limits(compiled, strength):
 
 
 def test_rows_keep_their_own_masses_and_pools_restore_them(compiled):
-    simulator = _simulator([compiled["go1"], compiled["go2"]], 2, num_threads=1)
-    _place(simulator, base_mass=1.15, index=[0, 1])
+    simulator = make_simulator([compiled["go1"], compiled["go2"]], 2, num_threads=1)
+    place(simulator, base_mass=1.15, index=[0, 1])
     base = compiled["go1"].base_body
     own = compiled["go1"].model.body_mass[base]
     assert simulator.model(0).body_mass[base] == pytest.approx(1.15 * own)
     inertia = compiled["go1"].model.body_inertia[base]
     np.testing.assert_allclose(simulator.model(0).body_inertia[base], 1.15 * inertia)
-    _place(simulator, index=[1, 0])  # the models change rows
+    place(simulator, index=[1, 0])  # the models change rows
     assert simulator.model(1).body_mass[base] == own
     assert compiled["go1"].model.body_mass[base] == own
 
@@ -204,39 +182,39 @@ def test_a_place_does_not_depend_on_who_was_there_before(compiled):
 
     def run(simulator):
         simulator.set_friction(np.arange(2), np.array([[0.8, 0.6], [0.8, 0.6]]))
-        _place(simulator, index=[0, 0])
+        place(simulator, index=[0, 0])
         for _ in range(20):
-            simulator.step(_stance(simulator) + 0.3)
+            simulator.step(stance_of(simulator) + 0.3)
         return simulator.get_state()["physics"].tobytes()
 
-    used = _simulator(robots, 2, num_threads=1)
+    used = make_simulator(robots, 2, num_threads=1)
     used.set_friction(np.arange(2), np.array([[0.3, 0.2], [1.2, 1.0]]))
-    _place(used, base_mass=1.1, index=[0, 1])
+    place(used, base_mass=1.1, index=[0, 1])
     for _ in range(20):
-        used.step(_stance(used) - 0.4)
-    assert run(used) == run(_simulator(robots, 2, num_threads=1))
+        used.step(stance_of(used) - 0.4)
+    assert run(used) == run(make_simulator(robots, 2, num_threads=1))
 
 
 def test_impossible_batches_are_refused(compiled):
     robot = compiled["go1"]
     with pytest.raises(ConfigError, match="at least one model"):
-        _simulator([], 1)
+        make_simulator([], 1)
     slow = copy.copy(robot.model)
     slow.opt.timestep = 0.01
     other = CompiledRobot(**{**vars(robot), "robot": ANYMAL_C, "model": slow})
     with pytest.raises(ConfigError, match="same time steps"):
-        _simulator([robot, other], 1)
+        make_simulator([robot, other], 1)
     with pytest.raises(ConfigError, match="num_threads"):
-        _simulator([robot], 1, num_threads=10_000)
+        make_simulator([robot], 1, num_threads=10_000)
     with pytest.raises(ConfigError, match="call reset first"):
-        _simulator([robot], 1, num_threads=1).step(np.zeros((1, 12)))
+        make_simulator([robot], 1, num_threads=1).step(np.zeros((1, 12)))
     with pytest.raises(ConfigError, match="hosts no model"):
-        _simulator([robot], 1).data(0)
+        make_simulator([robot], 1).data(0)
     with pytest.raises(ConfigError, match="friction pair"):
         _place_with_bad_friction(robot)
 
 
 def _place_with_bad_friction(robot):
-    simulator = _simulator([robot], 1, num_threads=1)
-    _place(simulator)
+    simulator = make_simulator([robot], 1, num_threads=1)
+    place(simulator)
     simulator.set_friction(np.array([0]), np.array([[0.5, 0.6]]))

@@ -9,8 +9,7 @@ import pytest
 from gmc_bench.robots import GO1, ROBOTS
 from gmc_bench.robots.friction import FRICTION_PAIRS, FrictionPair
 from gmc_bench.robots.model import CompiledRobot, compile_robot
-from gmc_bench.sim.batch import BatchSimulator
-from gmc_bench.sim.model import Scene, drive_model
+from tests.support.driven import make_simulator, place, stance_of
 
 LEVELS = sorted(FRICTION_PAIRS)
 GRAVITY, RADIUS = 9.81, 0.023
@@ -21,34 +20,13 @@ def compiled():
     return {name: compile_robot(robot, contacts=True) for name, robot in ROBOTS.items()}
 
 
-def _simulator(robots, num_envs, *, rule="two-state", num_threads=None):
-    scene = Scene(floor="", friction_rule=rule)
-    models = [drive_model(robot, scene) for robot in robots]
-    return BatchSimulator(models, num_envs, num_threads=num_threads)
-
-
-def _place(simulator, qpos=None, qvel=None, base_mass=1.0, index=None):
-    """Put every row into its stance, or into given states."""
-    rows = np.arange(simulator.num_envs)
-    index = rows % len(simulator.models) if index is None else np.asarray(index)
-    simulator.assign(rows, index)
-    if qpos is None:
-        qpos = np.stack([simulator.models[i].robot.standing_qpos() for i in index])
-    qvel = np.zeros((len(rows), 18)) if qvel is None else qvel
-    simulator.place(rows, qpos, qvel, base_mass=np.full(len(rows), base_mass))
-
-
-def _stance(simulator):
-    return np.array([simulator.models[i].body.pose.angles for i in simulator.model_index])
-
-
 @pytest.mark.parametrize("rule", ["dynamic", "static", "mean"])
 def test_constant_rules_hold_one_coefficient_per_row(compiled, rule):
-    simulator = _simulator([compiled["go1"]], 3, rule=rule, num_threads=1)
+    simulator = make_simulator([compiled["go1"]], 3, rule=rule, num_threads=1)
     pairs = np.array([(p.static, p.dynamic) for p in FRICTION_PAIRS.values()])
     simulator.set_friction(np.arange(3), pairs)
-    _place(simulator, index=[0, 0, 0])
-    simulator.step(_stance(simulator) + 0.5)
+    place(simulator, index=[0, 0, 0])
+    simulator.step(stance_of(simulator) + 0.5)
     expected = {"static": pairs[:, 0], "dynamic": pairs[:, 1], "mean": pairs.mean(axis=1)}[rule]
     feet = compiled["go1"].foot_geoms
     for row in range(3):
@@ -101,10 +79,10 @@ def _sled():
 class _Drag:
     def __init__(self, pair, rule="two-state"):
         self.sled = _sled()
-        self.simulator = _simulator([self.sled], 1, rule=rule, num_threads=1)
+        self.simulator = make_simulator([self.sled], 1, rule=rule, num_threads=1)
         qpos = np.zeros((1, 19))
         qpos[0, 2], qpos[0, 3], qpos[0, 6] = RADIUS, np.cos(0.4), np.sin(0.4)
-        _place(self.simulator, qpos)
+        place(self.simulator, qpos)
         self.simulator.set_friction(np.array([0]), np.array([[pair.static, pair.dynamic]]))
         self.pull(0.0, 0.3)
 
@@ -158,11 +136,11 @@ def test_constant_rules_have_one_threshold(rule):
 
 @pytest.mark.parametrize("name", sorted(ROBOTS))
 def test_a_pushed_robot_slides_on_low_friction_and_stops_on_more(compiled, name):
-    simulator = _simulator([compiled[name]], 3, num_threads=1)
+    simulator = make_simulator([compiled[name]], 3, num_threads=1)
     pairs = [FRICTION_PAIRS[level] for level in ("low", "nominal", "high")]
     simulator.set_friction(np.arange(3), np.array([(p.static, p.dynamic) for p in pairs]))
-    _place(simulator, index=[0, 0, 0])
-    stance = _stance(simulator)
+    place(simulator, index=[0, 0, 0])
+    stance = stance_of(simulator)
     for _ in range(25):
         simulator.step(stance)
     feet, slides = compiled[name].foot_geoms, np.zeros(3)
@@ -183,10 +161,10 @@ def test_pairs_of_equal_coefficients_are_plain_friction(compiled):
     pair = FrictionPair(0.7, 0.7)
     found = []
     for rule in ("two-state", "mean"):
-        simulator = _simulator([compiled["go2"]], 1, rule=rule, num_threads=1)
+        simulator = make_simulator([compiled["go2"]], 1, rule=rule, num_threads=1)
         simulator.set_friction(np.array([0]), np.array([[pair.static, pair.dynamic]]))
-        _place(simulator)
+        place(simulator)
         for _ in range(30):
-            simulator.step(_stance(simulator) + 0.2)
+            simulator.step(stance_of(simulator) + 0.2)
         found.append(simulator.data(0).qpos.tobytes())
     assert found[0] == found[1]
