@@ -41,6 +41,8 @@ class PPOConfig:
     """Iterations over which the learning rate rises linearly to its cosine schedule."""
     warmup_start: float = 0.1
     """Share of the learning rate at the first iteration of the warm-up."""
+    decay_start: float = 0.0
+    """Share of the iterations after which the cosine begins; before, the rate is constant."""
     target_kl: float | None = 0.05
     """Stop the updates of an iteration once mean(log p_old - log p_new) of a minibatch exceeds
     it; none never stops."""
@@ -49,8 +51,8 @@ class PPOConfig:
     temporal-difference error to zero (the public MetaMorph code)."""
 
     def __post_init__(self) -> None:
-        for name, low, high in (("gamma", 0.0, 1.0), ("gae_lambda", 0.0, 1.0)):
-            if not low <= getattr(self, name) <= high:
+        for name in ("gamma", "gae_lambda", "decay_start"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ConfigError(f"'ppo.{name}' must be in [0, 1], got {getattr(self, name)}")
         for name in ("eps_clip", "max_grad_norm", "lr", "adam_eps", "repeat", "batch_size"):
             if not getattr(self, name) > 0:

@@ -32,26 +32,39 @@ class TrainingDivergedError(GmcBenchError):
 
 
 class WarmupCosine(LRSchedulerFactory):  # type: ignore[misc]
-    """Linear warm-up times a cosine that reaches zero at the end of training.
+    """Linear warm-up, a constant rate, and a cosine that reaches zero at the end of training.
 
     Formula:
-        lr_k = lr 0.5 (1 + cos(pi k / K)) w_k, with w_k = s (1 - k/W) + k/W for k < W, else 1
+        lr_k = lr 0.5 (1 + cos(pi p_k)) w_k, with p_k = max(0, (k - d K) / (K - d K)) and
+        w_k = s (1 - k/W) + k/W for k < W, else 1
 
     Args:
         num_iterations: K.
         warmup_iterations: W.
         warmup_start: s.
+        decay_start: d in [0, 1]; 0 gives a cosine over the whole training, 1 a constant rate.
     """
 
-    def __init__(self, num_iterations: int, warmup_iterations: int, warmup_start: float) -> None:
+    def __init__(
+        self,
+        num_iterations: int,
+        warmup_iterations: int,
+        warmup_start: float,
+        decay_start: float = 0.0,
+    ) -> None:
         super().__init__()
         self.num_iterations = num_iterations
         self.warmup_iterations = warmup_iterations
         self.warmup_start = warmup_start
+        self.decay_start = decay_start
 
     def factor(self, iteration: int) -> float:
         """Return lr_k / lr."""
-        cosine = 0.5 * (1.0 + math.cos(math.pi * iteration / self.num_iterations))
+        begin = self.decay_start * self.num_iterations
+        cosine = 1.0
+        if iteration > begin:
+            share = math.pi * (iteration - begin) / (self.num_iterations - begin)
+            cosine = 0.5 * (1.0 + math.cos(share))
         if iteration >= self.warmup_iterations:
             return cosine
         progress = iteration / self.warmup_iterations
@@ -128,7 +141,9 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
     ) -> None:
         optim = self.optimizer_factory(lr=config.lr, eps=config.adam_eps)
         optim.with_lr_scheduler_factory(
-            WarmupCosine(num_iterations, config.warmup_iterations, config.warmup_start)
+            WarmupCosine(
+                num_iterations, config.warmup_iterations, config.warmup_start, config.decay_start
+            )
         )
         super().__init__(
             policy=TianshouPolicy(model, action_space),

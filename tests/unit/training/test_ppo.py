@@ -244,6 +244,14 @@ def test_the_schedule_is_its_formula():
     assert factor(8) == pytest.approx(0.0)
 
 
+def test_a_late_cosine_leaves_the_rate_constant_before():
+    factor = WarmupCosine(8, warmup_iterations=0, warmup_start=0.1, decay_start=0.5).factor
+    assert [factor(k) for k in (0, 3, 4)] == [1.0, 1.0, 1.0]
+    assert factor(6) == pytest.approx(0.5)
+    assert factor(8) == pytest.approx(0.0)
+    assert WarmupCosine(8, 0, 0.1, decay_start=1.0).factor(8) == 1.0
+
+
 def test_without_warm_up_the_schedule_starts_at_its_peak():
     factor = WarmupCosine(num_iterations=8, warmup_iterations=0, warmup_start=0.1).factor
     assert factor(0) == pytest.approx(1.0)
