@@ -26,7 +26,6 @@ from gmc_bench.leaderboard.statistics import (
     iqm,
     mean,
     median,
-    optimality_gap,
     performance_profile,
     run_interval,
     worst_decile,
@@ -78,11 +77,6 @@ class RowAnalysis:
     iqm_bootstrap: Estimate
     worst_decile: Estimate
     """Mean over the tenth of bodies with the lowest mean over runs."""
-    optimality_gap: Estimate | None
-    """Mean over runs and bodies of what the normalised train score lacks to 1; `None` without a
-    reference."""
-    normalized_train: Estimate | None
-    """Mean over runs and bodies of train score / score of the reference on that body."""
     curve_area: Estimate | None
     """Area under the learning curve / env steps it covers, in units of the return; `None` when
     the runs have less than two points in common."""
@@ -121,9 +115,7 @@ class TableAnalysis:
     profiles: DoubleArray
     """(len(rows), T), share of a row's R * B scores above each threshold."""
     reference: RowAnalysis | None
-    """The single-robot row that train scores are divided by."""
-    normalized_bodies: tuple[str, ...] = ()
-    """Train bodies that are normalised: those on which the reference scores above zero."""
+    """The single-robot row that others are shown against."""
 
 
 def analyse(table: ComparisonTable, *, resamples: int = RESAMPLES) -> TableAnalysis:
@@ -140,9 +132,8 @@ def analyse(table: ComparisonTable, *, resamples: int = RESAMPLES) -> TableAnaly
         RecordError: records of one table were evaluated on different bodies.
     """
     reference = _reference(table.references, resamples)
-    divisors = _divisors(reference)
     rows = [
-        _analyse_row(row, divisors, resamples)
+        _analyse_row(row, resamples)
         for row in table.rows
         if not row.missing and row.test_score is not None
     ]
@@ -158,7 +149,6 @@ def analyse(table: ComparisonTable, *, resamples: int = RESAMPLES) -> TableAnaly
         profile_scores=thresholds,
         profiles=np.stack(profiles) if profiles else np.empty((0, PROFILE_POINTS)),
         reference=reference,
-        normalized_bodies=tuple(divisors),
     )
 
 
@@ -175,25 +165,15 @@ def _reference(candidates: Iterable[Row], resamples: int) -> RowAnalysis | None:
             row.key,
         ),
     )
-    return _analyse_row(ordered[0], {}, resamples) if ordered else None
+    return _analyse_row(ordered[0], resamples) if ordered else None
 
 
-def _divisors(reference: RowAnalysis | None) -> dict[str, float]:
-    """Return body -> score of the reference, without the bodies that it gains nothing on."""
-    if reference is None:
-        return {}
-    scores = reference.train_scores.mean(axis=0).tolist()
-    found = zip(reference.train_bodies, scores, strict=True)
-    return {body: score for body, score in found if score > 0.0}
-
-
-def _analyse_row(row: Row, divisors: dict[str, float], resamples: int) -> RowAnalysis:
+def _analyse_row(row: Row, resamples: int) -> RowAnalysis:
     train_bodies, train_scores = _score_matrix(row.runs, "train")
     bodies, scores = train_bodies, train_scores
     if row.split == "test":
         bodies, scores = _score_matrix(row.runs, "test")
     bootstrap = stratified_estimates(scores, resamples=resamples)
-    normalized = _normalize(train_bodies, train_scores, divisors)
     steps, curves = common_curves([item.record.learning_curve for item in row.runs])
     return RowAnalysis(
         row=row,
@@ -209,8 +189,6 @@ def _analyse_row(row: Row, divisors: dict[str, float], resamples: int) -> RowAna
         median_bootstrap=bootstrap.median,
         iqm_bootstrap=bootstrap.iqm,
         worst_decile=run_interval(scores, worst_decile),
-        optimality_gap=run_interval(normalized, optimality_gap) if normalized.size else None,
-        normalized_train=run_interval(normalized, mean) if normalized.size else None,
         curve_area=curve_area(steps, curves),
         curve=mean_curve(steps, curves),
         group="",
@@ -250,16 +228,6 @@ def _other_bodies(run: StoredRecord, other: StoredRecord, split: Split) -> Recor
         f"{run.path} and {other.path} list different {split} bodies, but name the same body set "
         f"{run.record.morphologies.id}; remove the one that was not made with this set"
     )
-
-
-def _normalize(
-    bodies: Sequence[str], scores: DoubleArray, divisors: dict[str, float]
-) -> DoubleArray:
-    """Return scores / reference, (R, bodies with a reference)."""
-    columns = [place for place, body in enumerate(bodies) if body in divisors]
-    divisor = np.array([divisors[bodies[place]] for place in columns])
-    normalized: DoubleArray = scores[:, columns] / divisor
-    return normalized
 
 
 def _compare(rows: Sequence[RowAnalysis]) -> tuple[tuple[Comparison, ...], BoolArray]:

@@ -67,15 +67,6 @@ def worst_decile(scores: DoubleArray) -> float:
     return float(ordered[: math.ceil(WORST_SHARE * ordered.size)].mean())
 
 
-def optimality_gap(scores: DoubleArray, gamma: float = 1.0) -> float:
-    """Return the mean over scores (R, B) of what each lacks to `gamma`; none has less than 0.
-
-    Source:
-        rliable's `aggregate_optimality_gap`.
-    """
-    return float(np.maximum(gamma - scores, 0.0).mean())
-
-
 def performance_profile(scores: DoubleArray, thresholds: DoubleArray) -> DoubleArray:
     """Return the share of all R * B scores above each threshold, (T,).
 

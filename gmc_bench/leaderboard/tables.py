@@ -29,11 +29,6 @@ _ESTIMATES = {
     "test_median": ("median", "median over bodies of the mean over runs"),
     "test_iqm": ("iqm", "mean of the middle half of all runs x bodies"),
     "test_worst_decile": ("worst_decile", "mean over the tenth of hardest bodies"),
-    "normalized_train": (
-        "normalized_train",
-        "mean of train score / score of the single-robot reference",
-    ),
-    "optimality_gap": ("optimality_gap", "mean of what the normalised train score lacks to 1"),
     "curve_area": ("curve_area", "mean training return over the learning curve"),
 }
 """Columns of CSV that are estimates of a `RowAnalysis`: attribute and meaning."""
@@ -90,7 +85,6 @@ MORE_HEADINGS = (
     *("Test score", "Train score", "Training return", "Curve area"),
     *("Parameters", "Env steps/s"),
 )
-NORMALIZED_HEADINGS = ("Normalised train score", "Optimality gap")
 REFERENCE_HEADINGS = (
     *KEY_HEADINGS,
     *("Seeds", "Train score", "Training return", "Parameters", "Env steps/s", "Verified"),
@@ -286,14 +280,9 @@ def _ranked_sections(analysis: TableAnalysis) -> list[_Section]:
     explained = [EXPLANATION, GROUPS]
     if any(item.row.split == "train" for item in analysis.rows):
         explained.append(SCORED_ON_TRAIN)
-    more: list[str] = [MORE]
-    headings: tuple[str, ...] = MORE_HEADINGS
-    if analysis.reference is not None:
-        more.append(_normalisation(analysis.reference, len(analysis.normalized_bodies)))
-        headings += NORMALIZED_HEADINGS
     return [
         _section("Ranking", explained, RANKED_HEADINGS, cells),
-        _section("More numbers", more, headings, cells),
+        _section("More numbers", [MORE], MORE_HEADINGS, cells),
         *_breakdown_sections(analysis),
         *_friction_sections(analysis.table),
     ]
@@ -318,8 +307,6 @@ def _ranked_cells(analysis: TableAnalysis) -> list[dict[str, str]]:
             "IQM (95 %)": _estimate(item.iqm),
             "Worst decile (95 %)": _estimate(item.worst_decile),
             "Curve area": _estimate(item.curve_area),
-            "Normalised train score": _estimate(item.normalized_train, 3),
-            "Optimality gap": _estimate(item.optimality_gap, 3),
         }
         for item in analysis.rows
     ]
@@ -370,15 +357,6 @@ def _friction_sections(table: ComparisonTable) -> list[_Section]:
         for friction, metrics in friction_spreads(row).items()
     ]
     return [_section("Friction", (FRICTIONS, MORE), headings, rows)] if rows else []
-
-
-def _normalisation(reference: RowAnalysis, num_bodies: int) -> str:
-    key = reference.row.key
-    return (
-        f"Normalised train score: train score / that of {key.method} ({key.preset}) on the same "
-        f"body, over the {num_bodies} of {len(reference.train_bodies)} train bodies on which that "
-        "reference scores above zero."
-    )
 
 
 def _reference_section(analysis: TableAnalysis) -> _Section:

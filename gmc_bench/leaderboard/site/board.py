@@ -10,8 +10,6 @@ from gmc_bench.leaderboard.site.charts import bars
 from gmc_bench.leaderboard.site.numbers import MISSING, Cell
 from gmc_bench.leaderboard.tables import SHORT_DIGEST, ranked
 
-SHARE_DIGITS = 2
-
 
 def labels(table: ComparisonTable) -> dict[RowKey, str]:
     """Return a name per row that no other row of the table has."""
@@ -30,32 +28,24 @@ def score_digits(table: ComparisonTable) -> int:
     return numbers.digits_for([*scores, *(x for row in rows for _, x in row.seed_scores)])
 
 
-def row_numbers(
-    row: Row, found: RowAnalysis | None, digits: int, *, normalized: bool = False
-) -> list[tuple[str, Cell]]:
+def row_numbers(row: Row, found: RowAnalysis | None, digits: int) -> list[tuple[str, Cell]]:
     """Return the numbers of a row by their headings, in the order of all pages.
 
     Args:
         row: any row; an incomplete one has no scores.
         found: its analysis, if it has one.
         digits: decimals of scores.
-        normalized: also give what depends on the single-robot reference.
     """
 
-    def score(name: str, decimals: int = digits) -> Cell:
-        return numbers.estimate(getattr(found, name, None), decimals)
+    def score(name: str) -> Cell:
+        return numbers.estimate(getattr(found, name, None), digits)
 
-    shares = [
-        ("Share of single-robot", score("normalized_train", SHARE_DIGITS)),
-        ("Optimality gap", score("optimality_gap", SHARE_DIGITS)),
-    ]
     return [
         ("IQM", score("iqm")),
         ("Mean", score("mean")),
         ("Median", score("median")),
         ("Worst tenth", score("worst_decile")),
         ("Train score", MISSING if row.missing else numbers.spread(row.train_score, digits)),
-        *(shares if normalized else ()),
         ("Return during training", score("curve_area")),
         ("Parameters", numbers.count(row.parameters)),
         ("Env steps/s", numbers.spread(row.env_steps_per_s, 0)),
@@ -80,7 +70,6 @@ def board_context(analysis: TableAnalysis) -> dict[str, Any]:
     analysed = [found.get(row.key) for row in table.rows]
     drawn = bars([None if item is None else item.iqm for item in analysed])
     context = table_context(analysis)
-    reference = analysis.reference is not None
     return {
         **context,
         "rows": [
@@ -89,7 +78,7 @@ def board_context(analysis: TableAnalysis) -> dict[str, Any]:
                 "row": row,
                 "group": "" if item is None else item.group,
                 "bar": bar,
-                "numbers": row_numbers(row, item, context["digits"], normalized=reference),
+                "numbers": row_numbers(row, item, context["digits"]),
             }
             for (place, row), item, bar in zip(ranked(table.rows), analysed, drawn, strict=True)
         ],
@@ -100,7 +89,7 @@ def board_context(analysis: TableAnalysis) -> dict[str, Any]:
 def compare_context(analysis: TableAnalysis) -> dict[str, Any]:
     """Return what the page that compares two methods shows."""
     context = table_context(analysis)
-    digits, reference = context["digits"], analysis.reference is not None
+    digits = context["digits"]
     named = labels(analysis.table)
     data = {
         "rows": [
@@ -109,7 +98,7 @@ def compare_context(analysis: TableAnalysis) -> dict[str, Any]:
                 "page": f"../{names.method_page(item.row.key.method)}",
                 "numbers": [
                     [name, cell.text, cell.detail]
-                    for name, cell in row_numbers(item.row, item, digits, normalized=reference)
+                    for name, cell in row_numbers(item.row, item, digits)
                 ],
                 "bodies": list(item.bodies),
                 "scores": _finite(item.scores.mean(axis=0).tolist()),

@@ -81,7 +81,7 @@ def test_statistics_of_a_row_by_hand() -> None:
     assert row.curve is not None
     assert (row.curve.env_steps.tolist(), row.curve.mean.tolist()) == ([2000], [90.0])
     assert row.curve_area is None
-    assert (row.normalized_train, row.optimality_gap, analysis.reference) == (None, None, None)
+    assert analysis.reference is None
     assert analysis.comparisons == ()
 
 
@@ -163,44 +163,14 @@ def _with_references(*references: RunRecord) -> TableAnalysis:
     return _analyse([_shared(1.0, 2.0), *references])
 
 
-def test_train_scores_are_divided_by_the_reference_body_by_body() -> None:
+def test_a_reference_is_scored_on_its_train_bodies() -> None:
     reference = _record({"a": [3.0, 5.0], "b": [2.0]}, method="mlp")
     analysis = _with_references(reference)
     assert analysis.reference is not None
     assert analysis.reference.bodies == ("a", "b")
     assert analysis.reference.scores.tolist() == [[4.0, 2.0]]
     assert analysis.reference.mean == Estimate(3.0, None, None)
-    assert analysis.normalized_bodies == ("a", "b")
-    (row,) = analysis.rows  # train scores 2 and 4: shares 0.5 and 2
-    assert row.normalized_train == Estimate(1.25, None, None)
-    assert row.optimality_gap == Estimate(0.25, None, None)
     assert analysis.table.references[0] is analysis.reference.row
-
-
-def test_the_reference_is_a_mean_over_runs_and_the_interval_is_over_the_rows_runs() -> None:
-    references = [
-        _record({"a": [score], "b": [1.0]}, method="mlp", seed=seed, protocol_seeds=(0, 1))
-        for seed, score in enumerate((1.0, 3.0))
-    ]
-    rows = [
-        _record({"a": [a], "b": [1.0]}, {"c": [1.0], "d": [1.0]}, seed=seed, protocol_seeds=(0, 1))
-        for seed, a in enumerate((2.0, 6.0))
-    ]
-    (row,) = _analyse([*references, *rows]).rows
-    # Shares 1 and 3 on `a`, 1 on `b`: means of runs 1 and 2, standard error 0.5.
-    assert row.normalized_train is not None
-    assert row.normalized_train.value == 1.5
-    assert row.normalized_train.high == pytest.approx(1.5 + 12.706204736432095 * 0.5)
-
-
-def test_bodies_on_which_the_reference_gains_nothing_are_not_normalised() -> None:
-    analysis = _with_references(_record({"a": [0.0], "b": [2.0]}, method="mlp"))
-    assert analysis.normalized_bodies == ("b",)
-    assert analysis.rows[0].normalized_train == Estimate(2.0, None, None)
-    nowhere = _with_references(_record({"a": [0.0], "b": [-2.0]}, method="mlp"))
-    assert nowhere.reference is not None
-    assert nowhere.normalized_bodies == ()
-    assert (nowhere.rows[0].normalized_train, nowhere.rows[0].optimality_gap) == (None, None)
 
 
 def test_choice_of_the_reference() -> None:
