@@ -16,6 +16,7 @@ MuJoCo's Python functions was no faster) and reversal by index (a little faster 
 # torch leaves distributions and `backward` without types.
 
 import argparse
+import itertools
 import math
 import time
 from collections import deque
@@ -88,9 +89,10 @@ class BodyEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 class Episodes:
     """What is known of every body from its finished episodes."""
 
-    def __init__(self, num_bodies: int, horizon: int) -> None:
+    def __init__(self, num_bodies: int, horizon: int, window: int) -> None:
         self.horizon = horizon
-        self.returns: list[deque[float]] = [deque(maxlen=10) for _ in range(num_bodies)]
+        self.recent: deque[list[tuple[int, float]]] = deque([[]], maxlen=window)
+        self.last: dict[int, float] = {}
         self.lengths = np.zeros(num_bodies)
         self.counts = np.zeros(num_bodies, int)
 
@@ -99,18 +101,24 @@ class Episodes:
         weight = 1.0 / (self.counts[body] + 1) if self.counts[body] < 10 else 0.1
         self.lengths[body] += weight * (length - self.lengths[body])
         self.counts[body] += 1
-        self.returns[body].append(episode_return)
+        self.last[body] = episode_return
+        self.recent[-1].append((body, episode_return))
 
     def probabilities(self, alpha: float) -> np.ndarray:
         """Return how often to draw each body so that all get equally many steps."""
-        lengths = np.where(self.counts < 10, self.horizon, np.maximum(self.lengths, 1.0))
+        seen = self.counts > 0
+        common = self.lengths[seen].mean() if seen.any() else self.horizon
+        lengths = np.maximum(np.where(seen, self.lengths, common), 1.0)
         weights = (self.horizon / lengths) ** alpha
         probabilities: np.ndarray = weights / weights.sum()
         return probabilities
 
     def mean_return(self) -> float:
-        """Return the mean over bodies of the mean of their last ten episodes."""
-        means = [np.mean(values) for values in self.returns if values]
+        """Return the mean over bodies of their mean over the latest iterations, or their last."""
+        recent: dict[int, list[float]] = {}
+        for body, value in itertools.chain(*self.recent):
+            recent.setdefault(body, []).append(value)
+        means = [np.mean(recent.get(body, [value])) for body, value in self.last.items()]
         return float(np.mean(means)) if means else math.nan
 
 
@@ -170,7 +178,7 @@ class PlainTraining:
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self._rate)
         self.features, self.scores = RunningMoments(spec.num_features), RunningMoments()
         self.discounted = np.zeros(protocol.num_envs)
-        self.episodes = Episodes(len(bodies), task.horizon)
+        self.episodes = Episodes(len(bodies), task.horizon, protocol.window_iterations)
         self.iteration = 0
         self.seconds = dict.fromkeys(TIMED, 0.0)
         self.raw = self.envs.reset(seed=seed)[0]
@@ -192,6 +200,7 @@ class PlainTraining:
         if self.iteration >= self.protocol.sampling_warmup_iterations:
             drawn = self.episodes.probabilities(self.protocol.sampling_alpha)
             self.envs.set_attr("probabilities", [drawn] * self.protocol.num_envs)
+        self.episodes.recent.append([])
         rollout = self.collect()
         started = time.perf_counter()
         self.add_values(rollout)

@@ -56,6 +56,8 @@ ROUNDS = 100
 """Times that all environments are reset."""
 TASK = "unimal-ft-v1"
 _HORIZON = 1000  # control steps
+_WINDOW = 50
+"""Iterations whose episodes make up the training return."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -190,7 +192,7 @@ def _environment(bodies: list[Morphology]) -> MorphologyVectorEnv:
 def _measure_sampling(bodies: int, env: MorphologyVectorEnv) -> dict[str, float]:
     """Measure what training does for the choice of bodies, per episode and per iteration."""
     sampler = BalancedSampler(bodies, _HORIZON, 0.5, 0)
-    tracker = ReturnTracker(bodies)
+    tracker = ReturnTracker(bodies, _WINDOW)
     rng = np.random.default_rng(0)
     for body in range(bodies):  # all bodies have been seen, as after some training
         sampler.record([body] * sampler.FIRST, [100] * sampler.FIRST)
@@ -216,6 +218,7 @@ def _record(
 
 def _iterate(sampler: BalancedSampler, tracker: ReturnTracker, env: MorphologyVectorEnv) -> None:
     """Do what a training iteration does; it asks for means as often."""
+    tracker.begin_iteration()
     env.set_sampling(sampler.probabilities(1))
     for complete in (True, False, False):
         tracker.mean_return(complete=complete)

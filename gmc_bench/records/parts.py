@@ -131,8 +131,10 @@ class CurvePoint(RecordPart):
 
     env_steps: Count = Field(description="Control steps so far, summed over all environments.")
     mean_return: Number | None = Field(
-        description="Mean over bodies of the mean of their last 10 (or fewer) training episodes; "
-        "null until every train body has finished an episode."
+        description="Mean over bodies of the mean of their training episodes that finished in the "
+        "last iterations up to here, `protocol.return_window` of all, or of their last one; in "
+        "records without that setting, of their last 10. Null until every train body has finished "
+        "an episode."
     )
     mean_length: Amount | None = Field(
         description="The same mean for episode lengths, in control steps; null likewise."

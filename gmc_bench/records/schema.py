@@ -132,8 +132,8 @@ class RunRecord(RecordPart):
     returns: tuple[BodyReturns, ...] = Field(description="Evaluation results, one per body, mode.")
     learning_curve: tuple[CurvePoint, ...] = Field(description="Training, by rising env_steps.")
     training_return: Number | None = Field(
-        description="Final online training return: mean over train bodies of the mean of their "
-        "last 10 (or fewer) training episodes; null if some body finished none."
+        description="Final online training return: `mean_return` of the learning curve at the end "
+        "of training; null if some body finished none."
     )
     diverged_episodes: Count = Field(
         description="Training episodes ended because the simulation became non-finite."

@@ -108,6 +108,9 @@ class Protocol:
     """How strongly bodies with short episodes are drawn more often; 0 draws uniformly."""
     sampling_warmup_iterations: int = 30
     """Iterations with uniform drawing."""
+    return_window: float = 0.05
+    """Share of the iterations, the latest ones, whose finished episodes make up the training return
+    and each point of the learning curve; one iteration at least."""
     seeds: tuple[int, ...] = (1, 2, 3, 4)
     """Seeds of a complete entry."""
 
@@ -118,6 +121,10 @@ class Protocol:
         for name in ("sampling_alpha", "sampling_warmup_iterations"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name!r} must not be negative, got {getattr(self, name)}")
+        if not 0.0 < self.return_window <= 1.0:
+            raise ConfigError(
+                f"'return_window' must be above 0 and at most 1, got {self.return_window}"
+            )
         if self.action_std_end is not None and not self.action_std_end > 0:
             raise ConfigError(
                 f"'action_std_end' must be positive or none, got {self.action_std_end}"
@@ -137,6 +144,11 @@ class Protocol:
             return self.action_std
         share = iteration / max(self.num_iterations - 1, 1)
         return self.action_std + share * (self.action_std_end - self.action_std)
+
+    @property
+    def window_iterations(self) -> int:
+        """Iterations that `return_window` covers."""
+        return max(1, round(self.return_window * self.num_iterations))
 
     @property
     def steps_per_iteration(self) -> int:

@@ -14,7 +14,7 @@ from gmc_bench.core.errors import CheckpointError, StorageError
 from gmc_bench.core.types import Array
 from gmc_bench.policies.tensors import DamagedFileError, decode_tensors, encode_tensors
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 MANIFEST = "checkpoint.json"
 KEEP = 2
 """Checkpoints kept; the older one is there in case the newer is damaged."""

@@ -1,11 +1,10 @@
 """Sampler of the bodies that environments host next."""
 
-from collections import deque
 from collections.abc import Iterable
 
 import numpy as np
 
-from gmc_bench.core.types import Array, BoolArray, DoubleArray, IntArray
+from gmc_bench.core.types import Array, DoubleArray, IntArray
 
 
 def sampling_probabilities(episode_length: DoubleArray, horizon: int, alpha: float) -> DoubleArray:
@@ -31,9 +30,10 @@ def sampling_probabilities(episode_length: DoubleArray, horizon: int, alpha: flo
 class BalancedSampler:
     """Draws bodies so that each contributes about equally many steps.
 
-    The typical episode length of a body is the mean of its first ten episodes, then an
-    exponential moving average; bodies with fewer finished episodes count with the full horizon
-    (the public code crashes there).
+    The typical episode length of a body is the mean of its first ten episodes, or of as many as it
+    has finished, then an exponential moving average. A body that has finished none counts like the
+    average of those that have; with the horizon, the lowest weight there is, bodies that start
+    late would be drawn least of all. (The public code crashes below ten episodes.)
 
     Args:
         num_morphologies: M.
@@ -71,10 +71,11 @@ class BalancedSampler:
 
     def probabilities(self, iteration: int) -> DoubleArray:
         """Return the drawing probabilities (M,) for an iteration, counted from 0."""
-        known = self._count >= self.FIRST
-        length = np.where(known, self._length, float(self.horizon))
-        if iteration < self.warmup_iterations:
-            length = np.full_like(length, float(self.horizon))
+        known = self._count > 0
+        if iteration < self.warmup_iterations or not known.any():
+            length = np.full_like(self._length, float(self.horizon))
+        else:
+            length = np.where(known, self._length, self._length[known].mean())
         return sampling_probabilities(length, self.horizon, self.alpha)
 
     def get_state(self) -> dict[str, Array]:
@@ -88,18 +89,30 @@ class BalancedSampler:
 
 
 class ReturnTracker:
-    """Online training return: mean over bodies of the mean of each body's last episodes.
+    """Online training return: mean over bodies of the mean of each body's latest episodes.
+
+    Counted are the episodes that finished in the last iterations, the present one included, so
+    that the number belongs to the policy of that time however many episodes a body had. A body
+    that finished none of them counts with its last one.
 
     Args:
         num_morphologies: M.
+        num_iterations: K, iterations whose episodes count.
     """
 
-    WINDOW = 10
-    """Episodes per body, as in the public code."""
+    def __init__(self, num_morphologies: int, num_iterations: int) -> None:
+        self._sums: DoubleArray = np.zeros((num_iterations, num_morphologies, 3))
+        """(K, M, 3) float64: episodes, sum of returns and of lengths; a ring of iterations."""
+        self._last: DoubleArray = np.full((num_morphologies, 2), np.nan)
+        """(M, 2) float64: return and length of the last episode."""
+        self._place = 0
+        self._means: DoubleArray | None = None
 
-    def __init__(self, num_morphologies: int) -> None:
-        self._returns = _Windows(num_morphologies, self.WINDOW)
-        self._lengths = _Windows(num_morphologies, self.WINDOW)
+    def begin_iteration(self) -> None:
+        """Forget the oldest iteration."""
+        self._place = (self._place + 1) % len(self._sums)
+        self._sums[self._place] = 0.0
+        self._means = None
 
     def record(
         self,
@@ -108,16 +121,16 @@ class ReturnTracker:
         episode_length: Iterable[int],
     ) -> None:
         """Take note of finished episodes, in order."""
-        for index, value, length in zip(
-            morphology_index, episode_return, episode_length, strict=True
-        ):
-            self._returns.add(index, float(value))
-            self._lengths.add(index, float(length))
+        index = np.array(list(morphology_index), np.int64)
+        values = np.array([list(episode_return), list(episode_length)], np.float64).T
+        np.add.at(self._sums[self._place], index, np.insert(values, 0, 1.0, axis=1))
+        self._last[index] = values
+        self._means = None
 
     @property
     def bodies_seen(self) -> int:
         """Bodies with at least one finished episode."""
-        return self._returns.num_filled
+        return int(np.isfinite(self._last[:, 0]).sum())
 
     def mean_return(self, *, complete: bool) -> float | None:
         """Return the training return.
@@ -126,70 +139,27 @@ class ReturnTracker:
             complete: `None` unless every body has a finished episode; otherwise the mean is
                 over the bodies that have one.
         """
-        return self._returns.mean(complete=complete)
+        return self._mean(0, complete)
 
     def mean_length(self, *, complete: bool) -> float | None:
         """Return the same mean for episode lengths, in control steps."""
-        return self._lengths.mean(complete=complete)
+        return self._mean(1, complete)
+
+    def _mean(self, column: int, complete: bool) -> float | None:
+        if self._means is None:
+            total = self._sums.sum(axis=0)
+            count = total[:, :1]
+            self._means = np.where(count > 0, total[:, 1:] / np.maximum(count, 1.0), self._last)
+        seen = ~np.isnan(self._last[:, column])
+        if not seen.any() or (complete and not seen.all()):
+            return None
+        return float(self._means[seen, column].mean())
 
     def get_state(self) -> dict[str, Array]:
-        """Return the windows as float64 arrays (M, WINDOW), padded with NaN at the end."""
-        return {"returns": self._returns.to_array(), "lengths": self._lengths.to_array()}
+        """Return everything as arrays."""
+        return {"sums": self._sums, "last": self._last, "place": np.array(self._place)}
 
     def set_state(self, state: dict[str, Array]) -> None:
-        """Take over the windows of `get_state`."""
-        self._returns.load(state["returns"])
-        self._lengths.load(state["lengths"])
-
-
-class _Windows:
-    """The last values of every body.
-
-    Means are asked for several times per iteration, and most bodies of a large set have no new
-    value then: the mean of a body is kept until it gets one.
-
-    Args:
-        count: M, bodies.
-        width: values kept of each.
-    """
-
-    def __init__(self, count: int, width: int) -> None:
-        self._values: list[deque[float]] = [deque(maxlen=width) for _ in range(count)]
-        self._width = width
-        self._means: DoubleArray = np.zeros(count)
-        self._filled: BoolArray = np.zeros(count, np.bool_)
-        self._changed: set[int] = set()
-
-    @property
-    def num_filled(self) -> int:
-        """Bodies with a value."""
-        return int(self._filled.sum())
-
-    def add(self, index: int, value: float) -> None:
-        """Take note of a value; the oldest of a full window is forgotten."""
-        self._values[index].append(value)
-        self._filled[index] = True
-        self._changed.add(index)
-
-    def mean(self, *, complete: bool) -> float | None:
-        """Return the mean over bodies with a value of the means of their windows."""
-        if not self._filled.any() or (complete and not self._filled.all()):
-            return None
-        for index in self._changed:
-            self._means[index] = np.mean(self._values[index])
-        self._changed.clear()
-        return float(np.mean(self._means[self._filled]))
-
-    def to_array(self) -> DoubleArray:
-        """Return (M, width) float64, padded with NaN at the end."""
-        padded = np.full((len(self._values), self._width), np.nan)
-        for row, window in enumerate(self._values):
-            padded[row, : len(window)] = list(window)
-        return padded
-
-    def load(self, padded: DoubleArray) -> None:
-        """Take over what `to_array` returned."""
-        self._values = [deque(row[~np.isnan(row)].tolist(), maxlen=self._width) for row in padded]
-        self._means = np.zeros(len(padded))
-        self._filled = np.array([bool(window) for window in self._values], np.bool_)
-        self._changed = set(np.flatnonzero(self._filled).tolist())
+        """Take over the state of a tracker of as many bodies and iterations."""
+        self._sums, self._last = state["sums"].copy(), state["last"].copy()
+        self._place, self._means = int(state["place"]), None

@@ -96,7 +96,7 @@ class Trainer:
         self.sampler = BalancedSampler(
             len(env.table), horizon, rules.sampling_alpha, rules.sampling_warmup_iterations
         )
-        self.tracker = ReturnTracker(len(env.table))
+        self.tracker = ReturnTracker(len(env.table), rules.window_iterations)
         self.timers = Timers()
         bound = policy.on(
             env.table, env.num_envs, serialization=make_serialization(order, env.table)
@@ -145,6 +145,7 @@ class Trainer:
 
     def iterate(self) -> PPOStats:
         """Run one iteration: a rollout, and the updates on it."""
+        self.tracker.begin_iteration()
         self.env.set_sampling(self.sampler.probabilities(self.iteration))
         self.model.action_std.fill_(self.protocol.action_std_at(self.iteration))
         # Acting on a few rows is too little work for several threads, and their waiting would

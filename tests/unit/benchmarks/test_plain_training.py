@@ -273,16 +273,19 @@ def test_rewards_are_scaled_as_ours(plain, monkeypatch):
 
 
 def test_bodies_are_drawn_and_returns_averaged_as_ours():
-    episodes = Episodes(3, 1000)
-    sampler, tracker = BalancedSampler(3, 1000, 1.0, 0), ReturnTracker(3)
+    episodes = Episodes(3, 1000, window=4)
+    sampler, tracker = BalancedSampler(3, 1000, 1.0, 0), ReturnTracker(3, 4)
     random = np.random.default_rng(0)
-    for _ in range(60):
+    for step in range(60):
         body, value, length = int(random.integers(2)), random.normal(), int(random.integers(1, 999))
         episodes.add(body, value, length)
         sampler.record([body], [length])
         tracker.record([body], [value], [length])
         np.testing.assert_allclose(episodes.probabilities(1.0), sampler.probabilities(0))
         assert episodes.mean_return() == pytest.approx(tracker.mean_return(complete=False))
+        if step % 2:
+            episodes.recent.append([])
+            tracker.begin_iteration()
 
 
 def test_it_trains(plain):

@@ -174,7 +174,7 @@ def test_another_layout_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("gmc_bench.training.checkpoint.SCHEMA_VERSION", 2)
     path = write_checkpoint(tmp_path, checkpoint())
     monkeypatch.undo()
-    with pytest.raises(CheckpointError, match=r"has layout 2, but this version .* reads layout 3"):
+    with pytest.raises(CheckpointError, match=r"has layout 2, but this version .* reads layout 4"):
         read_checkpoint(path, RUN)
 
 

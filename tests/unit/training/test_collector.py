@@ -109,8 +109,7 @@ def test_episodes_are_counted_and_passed_on(make_trainer):
     assert ended > 0
     assert trainer.collector.episodes == ended
     assert trainer.sampler.get_state()["count"].sum() == ended
-    returns = trainer.tracker.get_state()["returns"]
-    assert np.isfinite(returns).sum() == ended
+    assert trainer.tracker.get_state()["sums"][..., 0].sum() == ended
 
 
 def test_a_broken_simulation_is_marked_and_not_bootstrapped(make_trainer):

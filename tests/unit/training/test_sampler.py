@@ -43,18 +43,19 @@ def test_the_average_starts_with_the_mean_of_ten_episodes():
     assert target.get_state()["count"].tolist() == [12, 0, 0]
 
 
-def test_a_body_with_fewer_than_ten_episodes_counts_with_the_horizon():
+def test_a_body_counts_from_its_first_episode_and_before_like_the_average():
     target = sampler()
-    record(target, 0, [20] * 10)
-    record(target, 1, [1] * 9)
-    np.testing.assert_allclose(target.probabilities(0), np.array([5, 1, 1]) / 7)
-    record(target, 1, [1])
-    np.testing.assert_allclose(target.probabilities(0), np.array([5, 100, 1]) / 106)
+    np.testing.assert_allclose(target.probabilities(0), [1 / 3] * 3)
+    record(target, 0, [10] * 12)
+    np.testing.assert_allclose(target.probabilities(0), [1 / 3] * 3)
+    record(target, 1, [20, 40])  # mean 30; the third body counts like (10 + 30) / 2
+    weights = np.array([1 / 10, 1 / 30, 1 / 20])
+    np.testing.assert_allclose(target.probabilities(0), weights / weights.sum())
 
 
 def test_drawing_is_uniform_during_the_warm_up():
     target = sampler(warmup=2)
-    record(target, 0, [20] * 10)
+    target.record([0, 1, 2], [20, 100, 100])
     for iteration in (0, 1):
         np.testing.assert_allclose(target.probabilities(iteration), [1 / 3] * 3)
     np.testing.assert_allclose(target.probabilities(2), np.array([5, 1, 1]) / 7)
@@ -77,7 +78,7 @@ def test_the_sampler_continues_from_its_state():
 
 
 def test_the_training_return_is_a_mean_of_means():
-    tracker = ReturnTracker(2)
+    tracker = ReturnTracker(2, 1)
     assert tracker.mean_return(complete=False) is None
     tracker.record([0, 0, 0], [1.0, 2.0, 6.0], [10, 20, 30])
     assert tracker.mean_return(complete=False) == pytest.approx(3.0)
@@ -88,52 +89,21 @@ def test_the_training_return_is_a_mean_of_means():
     assert tracker.mean_length(complete=True) == pytest.approx(60.0)
 
 
-def test_only_the_last_ten_episodes_of_a_body_count():
-    tracker = ReturnTracker(1)
-    tracker.record([0] * 12, [1000.0, 1000.0, *range(10)], [1] * 12)
-    assert tracker.mean_return(complete=True) == pytest.approx(4.5)
-
-
-def test_the_tracker_continues_from_its_state():
-    tracker, twin = ReturnTracker(3), ReturnTracker(3)
-    tracker.record([0] * 11 + [2], [float(k) for k in range(12)], list(range(12)))
-    twin.set_state(tracker.get_state())
-    for item in (tracker, twin):
-        item.record([0, 2], [100.0, -1.0], [5, 6])
-    assert twin.mean_return(complete=False) == tracker.mean_return(complete=False)
-    assert twin.mean_length(complete=False) == tracker.mean_length(complete=False)
-    assert twin.bodies_seen == 2
-
-
-@pytest.mark.parametrize("bodies", [1, 7, 300])
-def test_means_that_are_kept_are_those_of_the_windows_to_the_bit(bodies):
-    """Committed learning curves depend on every bit of these means."""
-    rng = np.random.default_rng(bodies)
-    tracker, windows = ReturnTracker(bodies), [[] for _ in range(bodies)]
-    for _ in range(40):
-        index = rng.integers(bodies, size=5).tolist()
-        values = (1e3 * rng.standard_normal(5)).tolist()
-        tracker.record(index, values, [1] * 5)
-        for body, value in zip(index, values, strict=True):
-            windows[body] = [*windows[body], value][-ReturnTracker.WINDOW :]
-        means = [float(np.mean(window)) for window in windows if window]
-        assert tracker.mean_return(complete=False) == float(np.mean(means))
-        assert tracker.bodies_seen == len(means)
-        complete = float(np.mean(means)) if len(means) == bodies else None
-        assert tracker.mean_return(complete=True) == complete
+def test_episodes_of_the_latest_iterations_count_or_else_the_last_one():
+    state, found = ReturnTracker(3, 2).get_state(), []
+    for index, returns in (
+        ([0, 1, 1, 2], [1.0, 2.0, 4.0, 10.0]),
+        ([0], [3.0]),
+        ([0], [8.0]),  # the first iteration is forgotten; the others had one last episode there
+        ([2, 2], [0.0, 1.0]),
+        ([], []),
+        ([], []),
+    ):
+        tracker = ReturnTracker(3, 2)
+        tracker.set_state(state)  # as if the run had been stopped after every iteration
+        tracker.begin_iteration()
+        tracker.record(index, returns, [1] * len(index))
+        found.append(tracker.mean_return(complete=True))
         state = tracker.get_state()
-        again = ReturnTracker(bodies)
-        again.set_state(state)
-        assert again.mean_return(complete=False) == float(np.mean(means))
-
-
-def test_a_mean_looks_only_at_bodies_with_new_episodes(monkeypatch):
-    tracker = ReturnTracker(50)
-    tracker.record(range(50), [1.0] * 50, [1] * 50)
-    tracker.mean_return(complete=True)
-    tracker.record([3, 3, 8], [2.0] * 3, [1] * 3)
-    sizes = []
-    mean = np.mean
-    monkeypatch.setattr(np, "mean", lambda values: sizes.append(len(values)) or mean(values))
-    tracker.mean_return(complete=True)
-    assert sorted(sizes) == [2, 3, 50]  # two windows that changed, and the mean over bodies
+    means = [(1, 3, 10), (2, 3, 10), (5.5, 4, 10), (8, 4, 0.5), (8, 4, 0.5), (8, 4, 1)]
+    assert found == pytest.approx([np.mean(bodies) for bodies in means])

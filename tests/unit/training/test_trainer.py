@@ -75,12 +75,10 @@ def test_bodies_that_fall_early_are_drawn_more_often(make_trainer, monkeypatch):
     def probable():
         if len(used) == 1:  # the warm-up
             return [0.5, 0.5]
-        means = [horizon, horizon]
+        means = [np.mean(ended[:10]) for ended in lengths]  # every body has finished an episode
         for body, ended in enumerate(lengths):
-            if len(ended) >= 10:
-                means[body] = np.mean(ended[:10])
-                for length in ended[10:]:
-                    means[body] = 0.9 * means[body] + 0.1 * length
+            for length in ended[10:]:
+                means[body] = 0.9 * means[body] + 0.1 * length
         weights = horizon / np.array(means)
         return weights / weights.sum()
 
