@@ -2,7 +2,7 @@
 
 from gmc_bench.methods import Capabilities, MethodSpec
 
-_LITE = {"width": 64, "feedforward": 128, "num_layers": 2}
+_LITE = {"width": 48, "feedforward": 128, "num_layers": 3}
 
 SPEC = MethodSpec(
     id="bot",
@@ -43,9 +43,9 @@ SPEC = MethodSpec(
     },
     parameters={
         "paper": 3_312_515,
-        "lite": 140_867,
+        "lite": 137_619,
         "paper-hard": 3_312_515,
-        "lite-hard": 140_867,
+        "lite-hard": 137_619,
         "paper-positions": 3_315_587,
     },
     builder="gmc_baselines.bot.model:build",

@@ -36,9 +36,9 @@ SPEC = MethodSpec(
     config="gmc_baselines.gcnt.config:GcntConfig",
     presets={
         "paper": {},
-        "lite": {"width": 48, "feedforward": 176, "num_layers": 2, "num_convolutions": 2},
+        "lite": {"width": 40, "feedforward": 160, "num_layers": 3, "num_convolutions": 2},
     },
-    parameters={"paper": 3_553_719, "lite": 139_047},
+    parameters={"paper": 3_553_719, "lite": 142_095},
     builder="gmc_baselines.gcnt.model:build",
     capabilities=Capabilities(permutation_equivariant=True, uses_graph=True),
 )

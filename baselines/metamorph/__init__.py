@@ -21,13 +21,13 @@ SPEC = MethodSpec(
     config="gmc_baselines.metamorph.config:MetaMorphConfig",
     presets={
         "paper": {},
-        "lite": {"width": 40, "feedforward": 320, "num_layers": 2},
+        "lite": {"width": 32, "feedforward": 280, "num_layers": 3},
         "paper-no-dropout": {"embedding_dropout": 0.0},
         "paper-no-positions": {"positions": False},
     },
     parameters={
         "paper": 3_315_587,
-        "lite": 136_043,
+        "lite": 139_763,
         "paper-no-dropout": 3_315_587,
         "paper-no-positions": 3_312_515,
     },

@@ -34,7 +34,7 @@ SPEC = MethodSpec(
     config="gmc_baselines.nervenet.config:NerveNetConfig",
     presets={
         "paper": {},
-        "lite": {"width": 56},
+        "lite": {"width": 80, "num_layers": 2},
         "paper-gru": {
             "form": "gru",
             "width": 64,
@@ -44,13 +44,14 @@ SPEC = MethodSpec(
         "lite-gru": {
             "form": "gru",
             "width": 80,
+            "num_layers": 2,
             "share_weights": True,
             "decoder_hidden": (80, 80),
         },
     },
     parameters={
         "paper": 2_657_539,
-        "lite": 133_339,
+        "lite": 138_003,
         "paper-gru": 94_787,
         "lite-gru": 146_643,
     },

@@ -21,14 +21,14 @@ SPEC = MethodSpec(
     config="gmc_baselines.smr.config:SMRConfig",
     presets={
         "paper": {},
-        "lite": {"width": 48, "feedforward": 176, "num_layers": 2},
+        "lite": {"width": 40, "feedforward": 160, "num_layers": 3},
         "paper-lstm": {"cell": "lstm"},
         "paper-before-embedding": {"memory_place": "before_embedding"},
         "paper-lstm-before-embedding": {"cell": "lstm", "memory_place": "before_embedding"},
     },
     parameters={
         "paper": 3_512_195,
-        "lite": 140_915,
+        "lite": 142_843,
         "paper-lstm": 3_578_755,
         "paper-before-embedding": 3_473_283,
         "paper-lstm-before-embedding": 3_520_387,

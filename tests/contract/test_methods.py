@@ -80,6 +80,16 @@ def test_lite_has_the_size_of_the_others(name):
     assert abs(ratio - 1) <= LITE_TOLERANCE
 
 
+@pytest.mark.parametrize("name", sorted(set(IN_TREE) - {"mlp", "mlp-10m", "recmorph-bimamba2"}))
+def test_lite_has_half_of_the_published_depth_rounded_up(name):
+    """`mlp` has no layers among limbs; BiMamba2 keeps RecMorph's depth (docs/protocols.md)."""
+    spec, found = METHODS.get(name), []
+    for preset in ("paper", "lite"):
+        config = spec.make_config(preset)
+        found.append(getattr(config, "num_blocks", None) or config.num_layers)
+    assert found[1] == -(-found[0] // 2)
+
+
 @pytest.mark.parametrize("name", IN_TREE)
 def test_readme_lists_the_deviations(name):
     module = str(METHODS.get(name).builder).partition(":")[0]

@@ -185,9 +185,9 @@ def test_short_bodies_in_many_slots_give_finite_gradients(changes):
         ("paper", 2 * (6_784 + 5 * 329_856) + 258 + 129),
         ("paper-hard", 3_312_515),
         ("paper-positions", 3_312_515 + 2 * 12 * 128),
-        # embedding 3,392; a layer 4 * 64^2 + 4 * 64 + 2 * 64 * 128 + 128 + 64 + 4 * 64.
-        ("lite", 2 * (3_392 + 2 * 33_472) + 130 + 65),
-        ("lite-hard", 140_867),
+        # embedding 2,544; a layer 4 * 48^2 + 4 * 48 + 2 * 48 * 128 + 128 + 48 + 4 * 48.
+        ("lite", 2 * (2_544 + 3 * 22_064) + 98 + 49),
+        ("lite-hard", 137_619),
     ],
 )
 def test_parameter_counts(preset, expected):

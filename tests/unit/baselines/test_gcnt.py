@@ -342,9 +342,9 @@ def test_short_bodies_in_many_slots_give_finite_gradients(changes):
         # Embedding 6,784; types 384; a convolution 2 * 128^2; join 160 * 128 + 128; distances 26;
         # a layer 329,856 and 256 of the norm on g; decoders 258 and 129.
         ("paper", 2 * (6_784 + 384 + 98_304 + 20_608 + 26 + 5 * 330_112) + 258 + 129),
-        # Embedding 2,544; types 144; a convolution 2 * 48^2; join 80 * 48 + 48; distances 26; a
-        # layer 4 * 48^2 + 4 * 48 + 2 * 48 * 176 + 176 + 48 + 6 * 48; decoders 98 and 49.
-        ("lite", 2 * (2_544 + 144 + 9_216 + 3_888 + 26 + 2 * 26_816) + 98 + 49),
+        # Embedding 2,120; types 120; a convolution 2 * 40^2; join 72 * 40 + 40; distances 26; a
+        # layer 4 * 40^2 + 4 * 40 + 2 * 40 * 160 + 160 + 40 + 6 * 40; decoders 82 and 41.
+        ("lite", 2 * (2_120 + 120 + 6_400 + 2_920 + 26 + 3 * 19_800) + 82 + 41),
     ],
 )
 def test_parameter_counts(preset, expected):

@@ -46,11 +46,11 @@ def into_the_layers(network, tokens):
         (METAMORPH, "paper", 1410, [64], 3_529_027),
         (METAMORPH, "paper", 1410, [64, 64], 3_537_347),
         (METAMORPH, "paper-no-positions", 0, [], 3_312_515),
-        (METAMORPH, "lite", 0, [], 136_043),
+        (METAMORPH, "lite", 0, [], 139_763),
         (STAR, "paper", 0, [], 3_312_515),
         (STAR, "paper", 1410, [64], 3_525_955),
         (STAR, "paper", 1410, [64, 64], 3_534_275),
-        (STAR, "lite", 0, [], 135_083),
+        (STAR, "lite", 0, [], 138_995),
     ],
 )
 def test_parameter_counts(spec, preset, num_heights, decoder_hidden, expected):

@@ -198,7 +198,7 @@ def test_gradients_match_finite_differences_of_the_equations(changes):
         # 514 and 257.
         ("paper", {}, 2 * (13_568 + 4 * 328_704) + 771),
         ("paper", {"share_weights": True}, 685_315),
-        ("lite", {}, 2 * (53 * 56 + 4 * (5 * 56**2 + 4 * 56)) + 171),
+        ("lite", {}, 2 * (53 * 80 + 2 * (5 * 80**2 + 4 * 80)) + 243),
         # type 32, observation 53 * 32, message MLP 3 * 65 * 64, gates 3 * (2 * 64^2 + 64), head
         # 2 * 65 * 64 and 130 or 65.
         ("paper-gru", {}, 2 * (32 + 1_696 + 12_480 + 24_768 + 8_320) + 130 + 65),

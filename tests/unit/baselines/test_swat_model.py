@@ -32,7 +32,7 @@ def make(lengths=(6, 1, 4), batch_size=5, **changes):
         ("paper", 0, [], 3_315_667),
         ("paper", 1410, [64], 3_529_107),
         ("paper", 1410, [64, 64], 3_537_427),
-        ("lite", 0, [], 136_075),
+        ("lite", 0, [], 139_811),
     ],
 )
 def test_parameter_counts(preset, num_heights, decoder_hidden, expected):
