@@ -5,6 +5,7 @@ from typing import Any
 from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, RowKey
 from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis
 from gmc_bench.leaderboard.published import published_for
+from gmc_bench.leaderboard.readings import footnotes
 from gmc_bench.leaderboard.site import names, numbers
 from gmc_bench.leaderboard.site.charts import bars
 from gmc_bench.leaderboard.site.numbers import MISSING, Cell
@@ -82,6 +83,7 @@ def board_context(analysis: TableAnalysis) -> dict[str, Any]:
             }
             for (place, row), item, bar in zip(ranked(table.rows), analysed, drawn, strict=True)
         ],
+        "footnotes": footnotes(row.key.method for row in table.rows),
         "published": published_for(table.key.suite, table.key.task),
     }
 

@@ -19,11 +19,12 @@ def _page(method: MethodSpec) -> MethodPage:
     claims = method.capabilities
     names = [field.name for field in fields(claims) if getattr(claims, field.name)]
     code = f"Checked against {method.reference_code} (licence: {method.licence})."
+    code = code if method.reference_code else "No public code to check against."
     return MethodPage(
         title=method.title,
         paper=method.paper,
         url=_url(method.paper),
-        description=code if method.reference_code else "No public code to check against.",
+        description=f"{code} Built here: {method.reading}" if method.reading else code,
         parameters=dict(method.parameters),
         deviations=method.deviations,
         capabilities=tuple(name.replace("_", " ") for name in names),

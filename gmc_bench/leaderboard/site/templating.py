@@ -8,6 +8,7 @@ import jinja2
 from markupsafe import Markup
 
 from gmc_bench.core.escape import one_line
+from gmc_bench.leaderboard.readings import marked
 from gmc_bench.leaderboard.site import names, numbers
 
 _JSON_ESCAPES = {
@@ -53,5 +54,5 @@ def _environment() -> jinja2.Environment:
     shown = (numbers.number, numbers.count, numbers.estimate, numbers.spread)
     pages = (names.board_page, names.compare_page, names.method_page, names.set_page)
     environment.filters |= {function.__name__: function for function in (*shown, *pages)}
-    environment.filters |= {"plain": one_line, "script_json": script_json}
+    environment.filters |= {"plain": one_line, "script_json": script_json, "marked": marked}
     return environment

@@ -24,7 +24,9 @@ from gmc_bench.leaderboard.tables import (
     to_csv,
     to_latex,
     to_markdown,
+    to_readme,
 )
+from gmc_bench.methods import METHODS
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.records.store import StoredRecord, record_digest
 from tests.support.leaderboards import synthetic_records
@@ -310,3 +312,13 @@ def test_missing_seeds_are_counted_and_take_the_rank() -> None:
     assert "| part v1" not in page
     assert f"- part v1, lite, settings {SHORT}: no run for seed 1, 2; " in page
     assert "test score of seed 0 9.0" in page
+
+
+def test_methods_that_are_readings_have_footnotes() -> None:
+    analysis = _analysis(_record(7.0, method="gcnt"), _record(5.0, method="no-such-method"))
+    text, note = to_markdown(analysis), METHODS.get("gcnt").reading
+    assert "| gcnt v1 † |" in text
+    assert "| no-such-method v1 |" in text
+    assert f"- † gcnt: {note}" in text
+    assert to_readme(analysis, "x.md").endswith(f"\n\n† gcnt: {note}\n")
+    assert r"gcnt v1 $\dagger$" in to_latex(analysis)
