@@ -9,7 +9,7 @@ SPEC = MethodSpec(
     "Networks, ICLR 2018",
     reference_code="WilsonWangTHU/NerveNet@9c4d0d7",
     reading="the operator in which the RecMorph paper writes NerveNet, with a norm chosen here; "
-    "the original is the preset `paper-gru`.",
+    "the original is the preset paper-gru.",
     deviations=(
         "The default form is the residual operator in which the RecMorph paper writes NerveNet, "
         "not the gated one of the original; the original is the form `gru`.",
