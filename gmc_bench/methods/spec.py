@@ -56,9 +56,9 @@ class MethodSpec:
     """Licence of the reference code."""
     deviations: tuple[str, ...] = ()
     """Every choice that differs from, or is left open by, the source."""
-    reading: str = ""
-    """Footnote of the method in tables, one sentence: what was built here, where the source was at
-    hand in descriptions only, or another form than the original's was taken; empty otherwise."""
+    footnote: str = ""
+    """One sentence below tables, where the method is not what papers ran under its name: built from
+    descriptions alone, in another form, or with a mistake of the public code mended."""
     config: str | type[Any]
     """Frozen dataclass of the method's settings, or where to find it."""
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -210,7 +210,7 @@ _KINDS: dict[str, tuple[_Kind, str]] = {
     "reference_code": _TEXT,
     "licence": _TEXT,
     "deviations": ((tuple, list), "a tuple of sentences"),
-    "reading": _TEXT,
+    "footnote": _TEXT,
     "presets": (Mapping, "a mapping of names to settings"),
     "parameters": (Mapping, "a mapping of presets to numbers"),
     "training": (Mapping, "a mapping of settings"),

@@ -4,8 +4,8 @@ from typing import Any
 
 from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, RowKey
 from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis
+from gmc_bench.leaderboard.footnotes import footnotes
 from gmc_bench.leaderboard.published import published_for
-from gmc_bench.leaderboard.readings import footnotes
 from gmc_bench.leaderboard.site import names, numbers
 from gmc_bench.leaderboard.site.charts import bars
 from gmc_bench.leaderboard.site.numbers import MISSING, Cell

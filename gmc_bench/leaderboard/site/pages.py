@@ -24,7 +24,7 @@ def _page(method: MethodSpec) -> MethodPage:
         title=method.title,
         paper=method.paper,
         url=_url(method.paper),
-        description=f"{code} Built here: {method.reading}" if method.reading else code,
+        description=f"{code} Built here: {method.footnote}" if method.footnote else code,
         parameters=dict(method.parameters),
         deviations=method.deviations,
         capabilities=tuple(name.replace("_", " ") for name in names),

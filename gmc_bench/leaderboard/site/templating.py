@@ -8,7 +8,7 @@ import jinja2
 from markupsafe import Markup
 
 from gmc_bench.core.escape import one_line
-from gmc_bench.leaderboard.readings import marked
+from gmc_bench.leaderboard.footnotes import marked
 from gmc_bench.leaderboard.site import names, numbers
 
 _JSON_ESCAPES = {

@@ -314,9 +314,9 @@ def test_missing_seeds_are_counted_and_take_the_rank() -> None:
     assert "test score of seed 0 9.0" in page
 
 
-def test_methods_that_are_readings_have_footnotes() -> None:
+def test_methods_have_footnotes() -> None:
     analysis = _analysis(_record(7.0, method="gcnt"), _record(5.0, method="no-such-method"))
-    text, note = to_markdown(analysis), METHODS.get("gcnt").reading
+    text, note = to_markdown(analysis), METHODS.get("gcnt").footnote
     assert "| gcnt v1 † |" in text
     assert "| no-such-method v1 |" in text
     assert f"- † gcnt: {note}" in text
