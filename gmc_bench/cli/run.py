@@ -231,12 +231,7 @@ def _show_results(sweep: "Sweep", display: "Display") -> None:
 
 
 def _show(record: "RunRecord", folder: "RunFolder") -> None:
-    from gmc_bench.records.summary import (
-        FRICTION_HEADINGS,
-        HEADINGS,
-        friction_rows,
-        summarize,
-    )
+    from gmc_bench.records.summary import HEADINGS, command_tables, summarize
 
     say()
     say(
@@ -248,8 +243,8 @@ def _show(record: "RunRecord", folder: "RunFolder") -> None:
     say()
     say(aligned(HEADINGS, summarize(record.returns)))
     say()
-    if record.friction:
-        say(aligned(FRICTION_HEADINGS, friction_rows(record)))
+    for headings, rows in command_tables(record):
+        say(aligned(headings, rows))
         say()
     for reason in record.unofficial_reasons:
         say(f"unofficial: {reason}")

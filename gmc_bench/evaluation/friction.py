@@ -1,6 +1,7 @@
-"""Velocity tracking of a policy on slippery and on grippy ground, measured.
+"""Velocity tracking of a policy on slippery and on grippy ground, and in all directions, measured.
 
-Every robot walks straight ahead on a plane, with nothing but the friction of its feet changed. The
+Every robot walks straight ahead on a plane, with nothing but the friction of its feet changed; on
+one of the frictions it is also told to go backward and sideways and to turn on the spot. The
 command holds the heading, as in IsaacLab and legged_gym, unless it is to be left alone. A robot
 that falls, or whose episode is over, starts again until the time is up, and every control step
 counts: falls are shown beside tracking, never left out. The same roll-outs are also read as a
@@ -29,7 +30,7 @@ from gmc_bench.robots.friction import FrictionPair, sliding_speeds
 from gmc_bench.robots.mjcf import TIMESTEP
 from gmc_bench.robots.schema import Robot
 from gmc_bench.sim.batch import spawn_streams
-from gmc_bench.suites.measured import FrictionMeasurement
+from gmc_bench.suites.measured import FrictionMeasurement, Velocity
 from gmc_bench.tasks.commands import VelocityCommand, velocity_command
 from gmc_bench.tasks.quadruped_velocity import FELL, undisturbed
 from gmc_bench.tasks.spec import Task
@@ -53,11 +54,10 @@ def measure_friction(
     num_threads: int | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """Measure a policy's mean actions on every robot and friction.
+    """Measure a policy's mean actions on every robot, friction and direction.
 
-    The command is (`forward`, 0, 0) in the base's yaw frame; where the heading is held, a yaw rate
-    turns the robot back to where it headed at its start. Start states are the same for all
-    frictions.
+    Where the heading is held, a yaw rate turns the robot back to where it headed at its start.
+    Start states are the same for all frictions and directions.
 
     Args:
         policy: who acts; not changed.
@@ -69,7 +69,8 @@ def measure_friction(
         on_progress: called with the number of control steps just done.
 
     Returns:
-        One result per friction and robot, friction by friction, see `make_result`.
+        One result per condition (see `FrictionMeasurement.conditions`) and robot, condition by
+        condition, see `make_result`.
 
     Raises:
         ConfigError: the task commands no velocities.
@@ -79,8 +80,10 @@ def measure_friction(
     robot = np.repeat(np.arange(len(bodies)), measurement.num_envs)
     streams = spawn_streams(seed, len(robot))
     results = []
-    for name, pair in measurement.pairs.items():
-        changed = _measured_task(task, pair, measurement, steps)
+    for condition in measurement.conditions:
+        friction, _, command = condition
+        pair = measurement.pairs[friction]
+        changed = _measured_task(task, pair, command, measurement, steps)
         tracks = []
         for first in range(0, len(robot), MAX_ROWS):
             rows = slice(first, first + MAX_ROWS)
@@ -96,19 +99,23 @@ def measure_friction(
                 tracks.append(
                     _roll_out(core, bound, robot[rows], streams[rows], steps, on_progress)
                 )
-        whole = _joined(tracks)
+        whole, models = _joined(tracks), core.simulator.models
         results += [
-            make_result(whole.rows(robot == index), name, core.simulator.models[index], measurement)
+            make_result(whole.rows(robot == index), condition, models[index], measurement)
             for index in range(len(bodies))
         ]
     return results
 
 
 def _measured_task(
-    task: Task, pair: FrictionPair, measurement: FrictionMeasurement, steps: int
+    task: Task,
+    pair: FrictionPair,
+    command: Velocity,
+    measurement: FrictionMeasurement,
+    steps: int,
 ) -> Task:
-    held = measurement.heading == "held"
-    calm = undisturbed(task, pair, VelocityCommand.fixed(measurement.forward, held=held))
+    held = measurement.heading_of(command) == "held"
+    calm = undisturbed(task, pair, VelocityCommand.fixed(*command, held=held))
     return replace(
         calm,
         scene=replace(calm.scene, friction_rule=measurement.rule),
@@ -132,9 +139,11 @@ def _roll_out(
     bound.start(everyone, robot)
     track = Track.empty(steps, core.num_envs)
     base = core.simulator.drive_state.base
-    heading = base[:, 12].copy()
+    # Where the base is to go from the heading at its start.
+    asked = core.command
+    heading = base[:, 12] + np.arctan2(asked[:, 1], asked[:, 0])
     for step in range(steps):
-        before = base[:, :2].copy()
+        before, turn = base[:, :2].copy(), core.command[:, 2].copy()
         result = core.step(bound.act(core))
         moved = base[:, :2] - before
         motion = core.motion
@@ -143,16 +152,17 @@ def _roll_out(
         track.walked[step] = np.hypot(moved[:, 0], moved[:, 1])
         track.slipped[step] = _slip(core)
         track.tilt[step] = motion.tilt
+        track.astray[step] = motion.base_angular_velocity[:, 2] - turn
         track.fell[step] = result.events[FELL]
         track.time_up[step] = result.events[TIME_LIMIT]
         track.diverged[step] = broken = result.diverged
-        for values in (track.velocity, track.advance, track.walked, track.slipped, track.tilt):
+        for values in track.numbers:
             values[step, broken] = 0.0
         again = np.flatnonzero(result.terminated | result.truncated)
         if len(again):
             core.reset(again, robot[again])
             bound.start(again, robot[again])
-            heading[again] = base[again, 12]
+            heading[again] = base[again, 12] + np.arctan2(asked[again, 1], asked[again, 0])
         if on_progress:
             on_progress(core.num_envs)
     return track

@@ -9,7 +9,7 @@ import numpy as np
 
 from gmc_bench.core.types import BoolArray, DoubleArray, IntArray
 from gmc_bench.sim.model import CompiledModel
-from gmc_bench.suites.measured import FrictionMeasurement
+from gmc_bench.suites.measured import Condition, FrictionMeasurement
 
 MIN_WALKED = 0.1
 """Mean distance below which slip per metre is not given, m."""
@@ -25,13 +25,16 @@ class Track:
     velocity: DoubleArray
     """(T, B, 2) float64, horizontal velocity of the base in its yaw frame, m/s."""
     advance: DoubleArray
-    """(T, B) float64, how far the base moved along the heading its episode began with, m."""
+    """(T, B) float64, how far the base moved to where it was to go from the heading that its
+    episode began with, m."""
     walked: DoubleArray
     """(T, B) float64, how far the base moved over the ground in any direction, m."""
     slipped: DoubleArray
     """(T, B) float64, how far feet slid while they were loaded, all four added, m."""
     tilt: DoubleArray
     """(T, B) float64, angle between the base's vertical axis and the world's, rad."""
+    astray: DoubleArray
+    """(T, B) float64, yaw rate less the commanded one, rad/s."""
     fell: BoolArray
     """(T, B) bool, the episode ended with a fall."""
     time_up: BoolArray
@@ -42,9 +45,15 @@ class Track:
     @classmethod
     def empty(cls, steps: int, rows: int) -> "Track":
         """Return a track in which nothing happened."""
-        velocity, numbers = np.zeros((steps, rows, 2)), np.zeros((4, steps, rows))
+        velocity, numbers = np.zeros((steps, rows, 2)), np.zeros((5, steps, rows))
         events = np.zeros((3, steps, rows), np.bool_)
         return cls(velocity, *numbers, *events)
+
+    @property
+    def numbers(self) -> tuple[DoubleArray, ...]:
+        """What is measured where the simulation is sound."""
+        moved = (self.velocity, self.advance, self.walked, self.slipped)
+        return (*moved, self.tilt, self.astray)
 
     def rows(self, chosen: BoolArray) -> "Track":
         """Return the rows that `chosen` (B,) bool marks."""
@@ -60,10 +69,11 @@ def tracking_metrics(track: Track, command: tuple[float, float]) -> dict[str, An
 
     Returns:
         Means over environments: `velocity_rmse` and `forward_rmse` (its forward part alone), m/s;
-        `progress`, m, all episodes added; `tilt_rms`, degrees; `walked` and `slipped`, m; `slip`,
-        slid per walked metre, `None` where robots hardly move. Over all of them: `fall_rate`, % of
-        finished episodes, `None` without any; `episodes` (finished), `falls` and `diverged`
-        (among the falls).
+        `turn_rmse`, of the yaw rate, rad/s; `progress`, m, all episodes added, `None` where no
+        velocity is asked for; `tilt_rms`, degrees; `walked` and `slipped`, m; `slip`, slid per
+        walked metre, `None` where robots hardly move. Over all of them: `fall_rate`, % of finished
+        episodes, `None` without any; `episodes` (finished), `falls` and `diverged` (among the
+        falls).
     """
     counted = ~track.diverged
     lost = track.fell | track.diverged
@@ -72,7 +82,8 @@ def tracking_metrics(track: Track, command: tuple[float, float]) -> dict[str, An
     slipped = _mean(np.sum(track.slipped, axis=0, where=counted))
     return {
         **_errors(track.velocity, command, counted),
-        "progress": _mean(np.sum(track.advance, axis=0, where=counted)),
+        "turn_rmse": _mean(_root_mean(np.square(track.astray), counted)),
+        "progress": _progress(track.advance, command, counted),
         "tilt_rms": _tilt_rms(track.tilt, counted),
         "fall_rate": 100.0 * falls / ended if ended else None,
         "walked": walked,
@@ -103,7 +114,7 @@ def single_life_metrics(track: Track, command: tuple[float, float]) -> dict[str,
     velocity = np.where(alive[..., None], track.velocity, 0.0)
     return {
         **_errors(velocity, command, np.ones_like(alive)),
-        "progress": _mean(np.sum(track.advance, axis=0, where=alive)),
+        "progress": _progress(track.advance, command, alive),
         "tilt_rms": _tilt_rms(track.tilt, alive),
         "fall_rate": 100.0 * _mean(lost.any(axis=0)),
     }
@@ -117,6 +128,12 @@ def _errors(
         "velocity_rmse": _mean(_root_mean(squares.sum(axis=-1), counted)),
         "forward_rmse": _mean(_root_mean(squares[..., 0], counted)),
     }
+
+
+def _progress(
+    advance: DoubleArray, command: tuple[float, float], counted: BoolArray
+) -> float | None:
+    return _mean(np.sum(advance, axis=0, where=counted)) if any(command) else None
 
 
 def _tilt_rms(tilt: DoubleArray, counted: BoolArray) -> float:
@@ -135,23 +152,28 @@ def _mean(values: Any) -> float:
 
 
 def make_result(
-    track: Track, friction: str, compiled: CompiledModel, measurement: FrictionMeasurement
+    track: Track,
+    condition: Condition,
+    compiled: CompiledModel,
+    measurement: FrictionMeasurement,
 ) -> dict[str, Any]:
-    """Return everything about one robot on one friction.
+    """Return everything about one robot on one friction in one direction.
 
     Args:
         track: what its environments did.
-        friction: name of the pair that its feet met.
+        condition: one of `measurement.conditions`.
         compiled: the robot as it was simulated.
         measurement: how it was measured.
 
     Returns:
         `robot`, `robot_digest`, `robot_origin`; `friction` (name), `static`, `dynamic`, `rule`,
-        `cone`, `impratio`, `sim_dt`; `command`, `heading`, `seconds`, `num_envs`; `restarts` and
-        `single_life`, the two readings, see `tracking_metrics` and `single_life_metrics`.
+        `cone`, `impratio`, `sim_dt`; `direction`, `command`, `heading`, `seconds`,
+        `num_envs`; `restarts` and `single_life`, the two readings, see `tracking_metrics` and
+        `single_life_metrics`.
     """
     steps, num_envs = track.tilt.shape
-    command, pair = (measurement.forward, 0.0), measurement.pairs[friction]
+    friction, direction, command = condition
+    pair = measurement.pairs[friction]
     assert compiled.robot is not None
     robot, options = compiled.robot.robot, compiled.model.opt
     return {
@@ -165,27 +187,27 @@ def make_result(
         "cone": "elliptic" if options.cone else "pyramidal",
         "impratio": float(options.impratio),
         "sim_dt": compiled.sim_dt,
-        "command": [*command, 0.0],
-        "heading": measurement.heading,
+        "direction": direction,
+        "command": list(command),
+        "heading": measurement.heading_of(command),
         "seconds": steps * compiled.control_dt,
         "num_envs": num_envs,
-        "restarts": tracking_metrics(track, command),
-        "single_life": single_life_metrics(track, command),
+        "restarts": tracking_metrics(track, command[:2]),
+        "single_life": single_life_metrics(track, command[:2]),
     }
 
 
-def macro_average(results: Sequence[dict[str, Any]], friction: str, reading: str) -> dict[str, Any]:
+def macro_average(results: Sequence[dict[str, Any]], reading: str) -> dict[str, Any]:
     """Return the mean of every metric over robots, each robot counting the same.
 
     Args:
-        results: of `make_result`.
-        friction: name.
+        results: of `make_result`, of one friction and direction.
         reading: one of `READINGS`.
 
     Returns:
         The metrics; `None` where one robot has none. Counts are left out.
     """
-    there = [item[reading] for item in results if item["friction"] == friction]
+    there = [item[reading] for item in results]
     names = [name for name in there[0] if name not in ("episodes", "falls", "diverged")]
     found: dict[str, Any] = {}
     for name in names:

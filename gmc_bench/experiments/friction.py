@@ -15,6 +15,7 @@ from gmc_bench.experiments.events import Listener, counter
 from gmc_bench.experiments.scoring import evaluation_seed
 from gmc_bench.experiments.session import Session
 from gmc_bench.policies.policy import Policy
+from gmc_bench.records.parts import AHEAD
 from gmc_bench.records.schema import FrictionResult
 from gmc_bench.robots.menagerie import bodies_from
 from gmc_bench.robots.schema import BUILT_IN, Robot
@@ -62,6 +63,7 @@ def friction_setting(config: RunConfig, options: FrictionOptions) -> dict[str, A
         "episode_seconds": EPISODE_SECONDS,
         "rule": measurement.rule,
         "heading": measurement.heading,
+        "directions": {name: list(command) for name, command in measurement.directions.items()},
         "robots": _origin(bodies_from(options.robots, bodies)),
     }
 
@@ -86,7 +88,7 @@ def suite_friction(
 def measure_run(
     session: Session, policy: Policy, options: FrictionOptions, listener: Listener
 ) -> list[dict[str, Any]]:
-    """Measure a policy on every robot and friction.
+    """Measure a policy on every robot, friction and direction.
 
     Args:
         session: the run.
@@ -105,7 +107,7 @@ def measure_run(
     # The last bits of a network's output depend on it.
     torch.set_num_threads(config.threads)
     steps = control_steps(session.task, measurement.seconds)
-    total = steps * measurement.num_envs * len(bodies) * len(measurement.pairs)
+    total = steps * measurement.num_envs * len(bodies) * len(measurement.conditions)
     return measure_friction(
         policy,
         session.task,
@@ -121,12 +123,29 @@ def study_numbers(setting: dict[str, Any], results: Sequence[dict[str, Any]]) ->
     """Return measured frictions as studies keep them.
 
     Returns:
-        `setting`, see `friction_setting`; `macro`, by friction and reading; `results`, per robot
-        and friction, see `friction_metrics.make_result`.
+        `setting`, see `friction_setting`; `macro`, by friction and reading, straight ahead;
+        `directions`, by direction and reading, on the friction where they are measured; `results`
+        per condition and robot, see `friction_metrics.make_result`.
     """
-    frictions = dict.fromkeys(item["friction"] for item in results)
-    macro = {
-        name: {reading: macro_average(results, name, reading) for reading in READINGS}
-        for name in frictions
+    ahead: dict[str, list[dict[str, Any]]] = {}
+    others: dict[str, list[dict[str, Any]]] = {}
+    for item in results:
+        direction = item.get("direction")
+        if direction is None:
+            ahead.setdefault(item["friction"], []).append(item)
+        else:
+            others.setdefault(AHEAD, ahead[item["friction"]])
+            others.setdefault(direction, []).append(item)
+    return {
+        "setting": setting,
+        "macro": _macro(ahead),
+        "directions": _macro(others),
+        "results": list(results),
     }
-    return {"setting": setting, "macro": macro, "results": list(results)}
+
+
+def _macro(groups: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+    return {
+        name: {reading: macro_average(items, reading) for reading in READINGS}
+        for name, items in groups.items()
+    }

@@ -1,9 +1,16 @@
-"""Scores of groups of bodies, by limbs and loops, and what robots do on several frictions."""
+"""Scores of groups of bodies, by limbs and loops, and how robots follow commands."""
 
 import statistics
+from collections.abc import Sequence
 
 from gmc_bench.leaderboard.aggregate import Row, Spread
-from gmc_bench.records.breakdown import by_limbs, by_loops, friction_means, scored
+from gmc_bench.records.breakdown import (
+    by_limbs,
+    by_loops,
+    direction_means,
+    friction_means,
+    scored,
+)
 from gmc_bench.records.parts import Split
 
 
@@ -33,13 +40,19 @@ def friction_spreads(row: Row) -> dict[str, dict[str, Spread]]:
 
     A metric that one seed lacks is left out; nothing where a record has no frictions.
     """
+    return _spreads([friction_means(run.record.friction or ()) for run in row.runs])
+
+
+def direction_spreads(row: Row) -> dict[str, dict[str, Spread]]:
+    """Return by direction and heading of `DIRECTION_METRICS` what `friction_spreads` does."""
+    return _spreads([direction_means(run.record.friction or ()) for run in row.runs])
+
+
+def _spreads(runs: Sequence[dict[str, dict[str, float | None]]]) -> dict[str, dict[str, Spread]]:
     found: dict[str, dict[str, Spread]] = {}
-    runs = [friction_means(run.record.friction or ()) for run in row.runs]
-    for friction, headings in runs[0].items():
-        values = {
-            heading: [run.get(friction, {}).get(heading) for run in runs] for heading in headings
-        }
-        found[friction] = {
+    for name, headings in runs[0].items():
+        values = {heading: [run.get(name, {}).get(heading) for run in runs] for heading in headings}
+        found[name] = {
             heading: Spread.of([value for value in each if value is not None])
             for heading, each in values.items()
             if None not in each

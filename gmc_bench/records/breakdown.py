@@ -1,8 +1,8 @@
 """Returns that count as a score, and the groups of bodies that it is broken down by."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from gmc_bench.records.parts import BodyReturns, FrictionResult, Split
+from gmc_bench.records.parts import AHEAD, BodyReturns, FrictionResult, Split
 
 LIMBS_PER_GROUP = 5
 """Numbers of limbs that share a group: 5 to 9, 10 to 14, ..."""
@@ -50,20 +50,54 @@ FRICTION_METRICS = {
     "Fall rate (%)": "fall_rate",
 }
 """Heading to name of the metric."""
+DIRECTION_METRICS = {
+    "Velocity RMSE (m/s)": "velocity_rmse",
+    "Yaw rate RMSE (rad/s)": "turn_rmse",
+    "Fall rate (%)": "fall_rate",
+}
+"""Heading to name of the metric."""
 
 
 def friction_means(results: Sequence[FrictionResult]) -> dict[str, dict[str, float | None]]:
-    """Return by friction and heading of `FRICTION_METRICS` the mean over robots.
+    """Return by friction and heading of `FRICTION_METRICS` the mean over robots, straight ahead.
 
     `None` where one robot has no such number.
     """
-    found: dict[str, dict[str, float | None]] = {}
-    for friction in dict.fromkeys(item.friction for item in results):
-        there = [item.restarts for item in results if item.friction == friction]
-        found[friction] = {}
-        for heading, name in FRICTION_METRICS.items():
-            values = [metrics.get(name) for metrics in there]
-            known = [value for value in values if value is not None]
-            complete = len(known) == len(values)
-            found[friction][heading] = sum(known) / len(known) if complete else None
+    found: dict[str, list[FrictionResult]] = {}
+    for item in straight_ahead(results):
+        found.setdefault(item.friction, []).append(item)
+    return {name: _robot_means(items, FRICTION_METRICS) for name, items in found.items()}
+
+
+def direction_means(results: Sequence[FrictionResult]) -> dict[str, dict[str, float | None]]:
+    """Return by direction and heading of `DIRECTION_METRICS` the mean over robots.
+
+    Straight ahead comes first, on the friction of the other directions. Nothing where there are no
+    others; `None` where one robot has no such number.
+    """
+    found: dict[str, list[FrictionResult]] = {}
+    for item in by_direction(results):
+        found.setdefault(item.went, []).append(item)
+    return {name: _robot_means(items, DIRECTION_METRICS) for name, items in found.items()}
+
+
+def straight_ahead(results: Sequence[FrictionResult]) -> list[FrictionResult]:
+    """Return what robots did straight ahead, on every friction."""
+    return [item for item in results if item.went == AHEAD]
+
+
+def by_direction(results: Sequence[FrictionResult]) -> list[FrictionResult]:
+    """Return what robots did in all directions on one friction; nothing if only straight ahead."""
+    pairs = {item.friction for item in results if item.went != AHEAD}
+    return [item for item in results if item.friction in pairs]
+
+
+def _robot_means(
+    items: Sequence[FrictionResult], metrics: Mapping[str, str]
+) -> dict[str, float | None]:
+    found: dict[str, float | None] = {}
+    for heading, name in metrics.items():
+        values = [item.restarts.get(name) for item in items]
+        known = [value for value in values if value is not None]
+        found[heading] = sum(known) / len(known) if len(known) == len(values) else None
     return found

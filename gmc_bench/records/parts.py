@@ -25,11 +25,13 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 """An id that is also safe as a file name: it has no slash and does not start with a dot."""
 VersionedName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*-v[1-9][0-9]*$")]
 
+AHEAD = "forward"
+"""Name of the direction straight ahead."""
 TIMER_TOLERANCE = 0.01
 """Share of the total by which the parts of the wall clock may miss it."""
 
 
-_OPTIONAL = ("loops", "loops_opened", "limbs", "friction")
+_OPTIONAL = ("loops", "loops_opened", "limbs", "friction", "direction")
 """Fields that are left out where there is nothing to say: records without keep their digests."""
 
 
@@ -98,7 +100,7 @@ class BodyReturns(RecordPart):
 
 
 class FrictionResult(RecordPart):
-    """How one robot walked straight ahead on one friction of its feet."""
+    """How one robot followed one command on one friction of its feet."""
 
     robot: Text = Field(description="Name of the robot.")
     robot_digest: Digest = Field(description="Content hash of the robot.")
@@ -110,6 +112,9 @@ class FrictionResult(RecordPart):
     cone: Name = Field(description="The engine's friction cone.")
     impratio: Amount = Field(description="The engine's ratio of friction to normal impedance.")
     sim_dt: Amount = Field(description="Physics step, s.")
+    direction: Name | None = Field(
+        default=None, description="Name of the command, e.g. `left`; absent: straight ahead."
+    )
     command: tuple[Number, Number, Number] = Field(
         description="Forward and lateral velocity, m/s, and yaw rate, rad/s."
     )
@@ -118,12 +123,18 @@ class FrictionResult(RecordPart):
     num_envs: Positive = Field(description="Environments.")
     restarts: dict[Name, Number | None] = Field(
         description="Metrics over all steps, with a new start after each fall: velocity_rmse and "
-        "forward_rmse (m/s), progress (m), tilt_rms (degrees), fall_rate (% of finished episodes), "
-        "walked and slipped (m), slip, and counts of episodes, falls and diverged."
+        "forward_rmse (m/s), turn_rmse (rad/s), progress (m), tilt_rms (degrees), fall_rate (% of "
+        "finished episodes), walked and slipped (m), slip, and counts of episodes, falls and "
+        "diverged."
     )
     single_life: dict[Name, Number | None] = Field(
         description="The same metrics if the first fall were the end."
     )
+
+    @property
+    def went(self) -> str:
+        """Name of the direction."""
+        return self.direction or AHEAD
 
 
 class CurvePoint(RecordPart):

@@ -146,8 +146,8 @@ class RunRecord(RecordPart):
 
     friction: tuple[FrictionResult, ...] | None = Field(
         default=None,
-        description="What the suite measures on frictions, one entry per friction and robot; "
-        "absent where it measures none.",
+        description="What the suite measures on frictions, one entry per friction, direction and "
+        "robot; absent where it measures none.",
     )
 
     wall_clock_s: WallClock = Field(description="Seconds of training by purpose.")
@@ -240,9 +240,11 @@ class RunRecord(RecordPart):
                 yield f"test body {item.body!r} is a train body but seen_in_train is false"
         if self.controller == "single_robot" and any(i.split == "test" for i in self.returns):
             yield "a single_robot run has no weights for test bodies but returns lists some"
-        places_of_friction = [(item.friction, item.robot) for item in self.friction or ()]
+        places_of_friction = [
+            (item.friction, item.went, item.robot) for item in self.friction or ()
+        ]
         if len(set(places_of_friction)) != len(places_of_friction):
-            yield "friction lists a robot twice on one friction"
+            yield "friction lists a robot twice on one friction in one direction"
         for split in ("train", "test"):
             listed = len({body for place, body in digests if place == split})
             if listed > self._num_bodies(split):

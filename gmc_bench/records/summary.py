@@ -3,14 +3,20 @@
 from collections.abc import Sequence
 
 from gmc_bench.core.table import number
-from gmc_bench.records.breakdown import FRICTION_METRICS, by_limbs, by_loops, friction_means, scored
+from gmc_bench.records.breakdown import (
+    DIRECTION_METRICS,
+    FRICTION_METRICS,
+    by_limbs,
+    by_loops,
+    direction_means,
+    friction_means,
+    scored,
+)
 from gmc_bench.records.parts import Split
 from gmc_bench.records.schema import BodyReturns, RunRecord
 
 HEADINGS = ("bodies", "n", "return", "worst", "best", "length", "ended early")
 """Columns of `summarize`: bodies counted, returns over bodies, mean length, share of failures."""
-FRICTION_HEADINGS = ("friction", *FRICTION_METRICS)
-"""Columns of `friction_rows`: means over robots."""
 _SPLITS: tuple[Split, ...] = ("train", "test")
 
 
@@ -46,11 +52,24 @@ def _summary_row(label: str, items: list[BodyReturns]) -> list[str]:
     ]
 
 
-def friction_rows(record: RunRecord) -> list[list[str]]:
-    """Return a row per friction, see `FRICTION_HEADINGS`; empty where none was measured."""
+def command_tables(record: RunRecord) -> list[tuple[tuple[str, ...], list[list[str]]]]:
+    """Return how robots followed commands, means over robots.
+
+    Returns:
+        Headings and rows of a table of frictions and one of directions; those that were measured.
+    """
+    results = record.friction or ()
+    tables = (
+        (("friction", *FRICTION_METRICS), friction_means(results)),
+        (("direction", *DIRECTION_METRICS), direction_means(results)),
+    )
     return [
-        [friction, *(number(value, 2) for value in metrics.values())]
-        for friction, metrics in friction_means(record.friction or ()).items()
+        (
+            headings,
+            [[name, *(number(value, 2) for value in row.values())] for name, row in means.items()],
+        )
+        for headings, means in tables
+        if means
     ]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.table import Table
 from gmc_bench.leaderboard.published import PublishedScore, published_scores
+from gmc_bench.records.breakdown import DIRECTION_METRICS
 from gmc_bench.robots.friction import FRICTION_PAIRS
 from gmc_bench.robots.schema import BUILT_IN
 from gmc_bench.studies.outcome import Number, Outcome
@@ -41,7 +42,7 @@ _RULES = ("Friction rule", "Heading")
 def friction_number(
     friction: str, name: str, *, reading: str = "restarts", robot: str | None = None
 ) -> Number:
-    """Return what reads a metric of one friction from a run.
+    """Return what reads a metric of one friction, straight ahead, from a run.
 
     Args:
         friction: name of the pair.
@@ -59,10 +60,22 @@ def friction_number(
                     item
                     for item in outcome.measured.get("results", ())
                     if (item["friction"], item["robot"]) == (friction, robot)
+                    and item.get("direction") is None
                 ),
                 {},
             )
         value = content.get(reading, {}).get(name)
+        return None if value is None else float(value)
+
+    return read
+
+
+def direction_number(direction: str, name: str) -> Number:
+    """Return what reads a metric of one direction, the mean over robots, from a run."""
+
+    def read(outcome: Outcome) -> float | None:
+        content = outcome.measured.get("directions", {}).get(direction, {})
+        value = content.get("restarts", {}).get(name)
         return None if value is None else float(value)
 
     return read
@@ -121,6 +134,29 @@ def single_life_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
     return Table(headings, rows, study.title, (*_notes(study, outcomes), note))
 
 
+def direction_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
+    """Return a row per method and direction: means over robots, on one friction.
+
+    Raises:
+        ConfigError: runs were not measured alike.
+    """
+    rows = [
+        (
+            method, _scope(runs), direction, *_rules(runs), count_runs(runs),
+            *(
+                cell_text(runs, direction_number(direction, name), 3)
+                for name in DIRECTION_METRICS.values()
+            ),
+        )
+        for method, runs in _by_method(outcomes).items()
+        for direction in dict.fromkeys(
+            name for run in runs for name in run.measured.get("directions", ())
+        )
+    ]  # fmt: skip
+    headings = ("Method", "Controller", "Direction", *_RULES, "Runs", *DIRECTION_METRICS)
+    return Table(headings, rows, study.title, _notes(study, outcomes))
+
+
 def robot_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
     """Return a row per method, robot and friction, over runs.
 
@@ -160,6 +196,7 @@ def run_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
 
 
 FRICTION_TABLES: dict[str, Callable[[Study, Sequence[Outcome]], Table]] = {
+    "table_directions": direction_table,
     "table_single_life": single_life_table,
     "table_robots": robot_table,
     "table_runs": run_table,

@@ -7,14 +7,31 @@ from typing import Literal
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.robots.friction import FRICTION_PAIRS, FrictionPair, FrictionRule
 
+Velocity = tuple[float, float, float]
+"""Forward and lateral velocity in the yaw frame, m/s, and yaw rate, rad/s."""
+Condition = tuple[str, str | None, Velocity]
+"""Friction, name of the direction (`None`: straight ahead) and command."""
 Heading = Literal["held", "free"]
 """Whether a robot that is told to go straight ahead is turned back to where it headed at the
 start, by the yaw rate of `VelocityCommand.heading_gain`, or left alone."""
 
 
+DIRECTIONS: Mapping[str, Velocity] = {
+    "backward": (-0.5, 0.0, 0.0),
+    "left": (0.0, 0.3, 0.0),
+    "right": (0.0, -0.3, 0.0),
+    "turn-left": (0.0, 0.0, 0.5),
+    "turn-right": (0.0, 0.0, -0.5),
+}
+"""Commands beside straight ahead, by name. Positive is forward, to the left, and turning left."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class FrictionMeasurement:
-    """Walks straight ahead on several frictions; unlike measurements are never put together."""
+    """Walks straight ahead on several frictions, and in every direction on one of them.
+
+    Unlike measurements are never put together.
+    """
 
     num_envs: int
     """Environments per robot and friction."""
@@ -30,6 +47,11 @@ class FrictionMeasurement:
     """Whether observations are noisy, as in training."""
     pairs: Mapping[str, FrictionPair] = field(default_factory=lambda: FRICTION_PAIRS)
     """Frictions by name."""
+    directions: Mapping[str, Velocity] = field(default_factory=lambda: DIRECTIONS)
+    """Commands beside straight ahead, by name. A command without a yaw rate holds the heading as
+    `heading` says."""
+    direction_pair: str = "nominal"
+    """Friction on which robots go in these directions; none of them where it is not measured."""
 
     def __post_init__(self) -> None:
         if self.num_envs < 1 or not self.seconds > 0.0 or not self.pairs:
@@ -38,3 +60,15 @@ class FrictionMeasurement:
                 f"friction, got {self.seconds} s, {self.num_envs} environments and "
                 f"{len(self.pairs)} frictions; raise them"
             )
+
+    @property
+    def conditions(self) -> list[Condition]:
+        """Everything that is measured, in order; straight ahead comes first."""
+        found: list[Condition] = [(name, None, (self.forward, 0.0, 0.0)) for name in self.pairs]
+        if self.direction_pair in self.pairs:
+            found += [(self.direction_pair, *command) for command in self.directions.items()]
+        return found
+
+    def heading_of(self, command: Velocity) -> Heading:
+        """Return whether a command holds the heading: never where it asks for a turn."""
+        return "free" if command[2] else self.heading

@@ -10,8 +10,13 @@ from typing import Any
 from gmc_bench.core.escape import one_line
 from gmc_bench.leaderboard.site import numbers
 from gmc_bench.leaderboard.site.charts import curve_chart
-from gmc_bench.records.breakdown import FRICTION_METRICS
-from gmc_bench.records.schema import BodyReturns, RunRecord
+from gmc_bench.records.breakdown import (
+    DIRECTION_METRICS,
+    FRICTION_METRICS,
+    by_direction,
+    straight_ahead,
+)
+from gmc_bench.records.schema import BodyReturns, FrictionResult, RunRecord
 from gmc_bench.records.store import StoredRecord
 
 LISTED_ELSEWHERE = {"returns", "learning_curve", "config", "unofficial_reasons", "friction"}
@@ -31,7 +36,7 @@ def record_context(stored: StoredRecord) -> dict[str, Any]:
     ran = {item.mode for item in record.returns}
     modes = [mode for mode in ("deterministic", "stochastic") if mode in ran]
     digits = numbers.digits_for(item.mean_return for item in record.returns)
-    metrics = FRICTION_METRICS.values()
+    results = record.friction or ()
     return {
         "record": record,
         "stored": stored,
@@ -46,10 +51,19 @@ def record_context(stored: StoredRecord) -> dict[str, Any]:
         "bodies": [_body(entry, modes, digits) for entry in found.values()],
         "friction_headings": list(FRICTION_METRICS),
         "frictions": [
-            {"result": item, "metrics": [item.restarts.get(name) for name in metrics]}
-            for item in record.friction or ()
+            {"result": item, "metrics": _metrics(item, FRICTION_METRICS)}
+            for item in straight_ahead(results)
+        ],
+        "direction_headings": list(DIRECTION_METRICS),
+        "directions": [
+            {"result": item, "metrics": _metrics(item, DIRECTION_METRICS)}
+            for item in by_direction(results)
         ],
     }
+
+
+def _metrics(item: FrictionResult, metrics: Mapping[str, str]) -> list[float | None]:
+    return [item.restarts.get(name) for name in metrics.values()]
 
 
 def run_command(record: RunRecord) -> str:

@@ -24,13 +24,14 @@ from gmc_bench.robots.friction import FRICTION_PAIRS
 from gmc_bench.robots.mjcf import build_mjcf
 from gmc_bench.robots.original import read_original
 from gmc_bench.sim.batch import spawn_streams
-from gmc_bench.suites.measured import FrictionMeasurement
+from gmc_bench.suites.measured import DIRECTIONS, FrictionMeasurement
 from gmc_bench.suites.quadruped import SUITE
 from gmc_bench.tasks.quadruped_velocity import TASK
 from gmc_bench.tokens.spec import TokenSpec
 
 SPEC = TokenSpec(12, 1, parts="actuators")
 PATIENCE = 30
+NOMINAL = FRICTION_PAIRS["nominal"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +93,7 @@ def policy(bodies, method=PUSH, **settings):
 
 
 def measure(bodies, *, settings=None, seed=3, on_progress=None, **options):
-    usual = {"forward": 0.5, "seconds": 1.0, "num_envs": 2}
+    usual = {"forward": 0.5, "seconds": 1.0, "num_envs": 2, "directions": {}}
     return measure_friction(
         policy(bodies, **(settings or {})),
         TASK,
@@ -114,6 +115,35 @@ def test_who_stands_still_has_the_command_as_error_and_never_falls(bodies, one_t
         assert (found["falls"], found["fall_rate"], found["episodes"]) == (0, 0.0, 2)
         assert found["tilt_rms"] < 3.0
         assert item["single_life"]["fall_rate"] == 0.0
+
+
+def test_every_direction_is_asked_for_on_one_friction(bodies, one_thread):
+    """Who stands still has what each command asks for as its error, beside a little settling."""
+    results = measure(bodies[:1], seconds=2.0, directions=DIRECTIONS)
+    found = {item["direction"]: item for item in results[3:]}
+    assert list(found) == list(DIRECTIONS)
+    assert {item["friction"] for item in results[3:]} == {"nominal"}
+    for name, command in DIRECTIONS.items():
+        item, metrics = found[name], found[name]["restarts"]
+        speed, turn = np.hypot(*command[:2]), abs(command[2])
+        assert tuple(item["command"]) == command
+        assert metrics["velocity_rmse"] == pytest.approx(speed, abs=0.1)
+        assert metrics["turn_rmse"] == pytest.approx(turn, abs=0.1)
+        assert metrics["progress"] == (None if turn else pytest.approx(0.0, abs=0.05))
+        assert item["heading"] == ("free" if turn else "held")
+    only_high = measure(bodies[:1], pairs={"high": FRICTION_PAIRS["high"]}, directions=DIRECTIONS)
+    assert [item["direction"] for item in only_high] == [None]
+
+
+def test_progress_is_towards_where_the_command_points(bodies, one_thread):
+    # A robot that is told to go to its left and drifts has the distance along its left.
+    options = {"settings": {"gain": 4.0}, "seconds": 1.0, "pairs": {"nominal": NOMINAL}}
+    left, right = (
+        measure(bodies[:1], **options, directions={"aside": (0.0, speed, 0.0)})[1]
+        for speed in (1e-9, -1e-9)
+    )
+    assert left["restarts"]["progress"] == pytest.approx(-right["restarts"]["progress"], abs=1e-6)
+    assert abs(left["restarts"]["progress"]) > 1e-3
 
 
 def test_a_fall_is_forgotten(bodies, one_thread):

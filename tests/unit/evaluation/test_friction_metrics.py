@@ -38,6 +38,7 @@ def track():
         walked=np.abs(advance) * 10,
         slipped=np.full((4, 2), 0.05),
         tilt=tilt,
+        astray=np.array([[0.0, 0.3], [0.0, -0.4], [0.0, 0.0], [0.0, 0.0]]),
         fell=fell,
         time_up=time_up,
         diverged=np.zeros((4, 2), bool),
@@ -49,7 +50,9 @@ def test_every_step_counts_and_falls_are_counted_per_finished_episode(track):
     # Errors of the second one: 0, (1, 2), 0.5, 0.5.
     assert found["velocity_rmse"] == pytest.approx((0.0 + np.sqrt((5.0 + 0.25 + 0.25) / 4)) / 2)
     assert found["forward_rmse"] == pytest.approx((0.0 + np.sqrt((1.0 + 0.25 + 0.25) / 4)) / 2)
+    assert found["turn_rmse"] == pytest.approx(0.25 / 2)
     assert found["progress"] == pytest.approx((0.08 - 0.06) / 2)
+    assert tracking_metrics(track, (0.0, 0.0))["progress"] is None  # there is nowhere to go
     assert found["tilt_rms"] == pytest.approx((np.sqrt(100 / 4) + np.sqrt(6400 / 4)) / 2)
     assert (found["episodes"], found["falls"], found["diverged"]) == (2, 1, 0)
     assert found["fall_rate"] == 50.0
@@ -107,8 +110,13 @@ def test_without_a_finished_episode_there_is_no_fall_rate():
 def test_a_result_says_what_was_measured_where(track):
     compiled = drive_model(compile_robot(GO1), TASK.scene)
     measurement = FrictionMeasurement(num_envs=2, seconds=0.08, forward=1.0)
-    found = make_result(track, "low", compiled, measurement)
+    found = make_result(track, measurement.conditions[0], compiled, measurement)
     assert (found["robot"], found["friction"], found["rule"]) == ("go1", "low", "two-state")
+    assert (found["direction"], found["heading"]) == (None, "held")
+    turns = make_result(track, measurement.conditions[-1], compiled, measurement)
+    assert (turns["friction"], turns["direction"], turns["heading"]) == (
+        "nominal", "turn-right", "free",
+    )  # fmt: skip
     assert (found["static"], found["dynamic"], found["cone"]) == (0.3, 0.2, "elliptic")
     assert (found["seconds"], found["num_envs"]) == (pytest.approx(0.08), 2)
     assert found["command"] == [1.0, 0.0, 0.0]
@@ -118,11 +126,10 @@ def test_a_result_says_what_was_measured_where(track):
 
 def test_a_macro_average_counts_every_robot_the_same_and_invents_nothing():
     results = [
-        {"friction": "low", "restarts": {"progress": 1.0, "slip": 0.5, "episodes": 100}},
-        {"friction": "low", "restarts": {"progress": 4.0, "slip": None, "episodes": 1}},
-        {"friction": "high", "restarts": {"progress": 9.0, "slip": 0.1, "episodes": 1}},
+        {"restarts": {"progress": 1.0, "slip": 0.5, "episodes": 100}},
+        {"restarts": {"progress": 4.0, "slip": None, "episodes": 1}},
     ]
-    assert macro_average(results, "low", "restarts") == {"progress": 2.5, "slip": None}
+    assert macro_average(results, "restarts") == {"progress": 2.5, "slip": None}
 
 
 def test_rows_of_a_track_can_be_taken_apart(track):

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from gmc_bench.core.errors import RecordError, StorageError
 from gmc_bench.records import store
+from gmc_bench.records.breakdown import DIRECTION_METRICS
 from gmc_bench.records.schema import SCHEMA_VERSION
 from gmc_bench.records.store import (
     canonical_json,
@@ -24,7 +25,7 @@ from gmc_bench.records.store import (
     write_atomic,
     write_record,
 )
-from gmc_bench.records.summary import friction_rows
+from gmc_bench.records.summary import command_tables
 from tests.support.records import make_friction, make_record
 
 RECORDS = Path(__file__).parents[2] / "fixtures" / "records"
@@ -325,8 +326,25 @@ def test_only_records_of_suites_that_measure_frictions_hold_them(tmp_path: Path)
 
 
 def test_a_summary_tells_means_over_robots_on_each_friction() -> None:
-    assert friction_rows(make_record()) == []
-    assert friction_rows(make_record(friction=make_friction())) == [
+    assert command_tables(make_record()) == []
+    ((headings, rows),) = command_tables(make_record(friction=make_friction()))
+    assert headings[0] == "friction"
+    assert rows == [
         ["low", "1.50", "3.00", "3.00", "-"],
         ["high", "15.00", "30.00", "3.00", "-"],
     ]
+
+
+def test_straight_ahead_and_other_directions_are_told_apart() -> None:
+    straight = make_friction()
+    turns = [
+        {**item, "direction": "turn-left", "restarts": {**item["restarts"], "turn_rmse": 0.5}}
+        for item in make_friction()[2:]
+    ]
+    record = make_record(friction=[*straight, *turns])
+    frictions, (headings, rows) = command_tables(record)
+    assert [row[0] for row in frictions[1]] == ["low", "high"]
+    assert headings == ("direction", *DIRECTION_METRICS)
+    assert rows == [["forward", "15.00", "-", "-"], ["turn-left", "15.00", "0.50", "-"]]
+    content = record.model_dump(mode="json")["friction"]
+    assert ["direction" in item for item in content] == [False] * 4 + [True] * 2

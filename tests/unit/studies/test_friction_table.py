@@ -55,7 +55,9 @@ def measured(value, **changes):
         name: {reading: metrics(1.25 * number) for reading, number in readings.items()}
         for name in FRICTION_PAIRS
     }
-    return {"setting": {**SETTING, **changes}, "macro": macro, "results": results}
+    directions = {"forward": macro["nominal"], "left": macro["nominal"]}
+    setting = {**SETTING, **changes}
+    return {"setting": setting, "macro": macro, "directions": directions, "results": results}
 
 
 def outcome(arm, seed, value, **changes):
