@@ -160,8 +160,8 @@ class _Recurrence(torch.autograd.Function):
         links = _links(steps)
         ahead, behind = drive.chunk(2, dim=1)
         up, down = weight.to(drive.dtype).t(), weight_reverse.to(drive.dtype).t()
-        _sweep_up(ahead, up, steps, links, lambda rows: ahead[rows].tanh_())
-        _sweep_down(behind, down, steps, links, lambda rows: behind[rows].tanh_())
+        _sweep_up(ahead, up, steps, links, lambda rows: _tanh_(ahead[rows]))
+        _sweep_down(behind, down, steps, links, lambda rows: _tanh_(behind[rows]))
         ctx.save_for_backward(drive, weight, weight_reverse)
         ctx.steps = steps
         return drive
@@ -238,22 +238,34 @@ def _sum_of_products(
     right_rows: list[slice],
 ) -> torch.Tensor:
     """Return the sum over t of left[left_rows[t]]^T right[right_rows[t]], in the weight's type."""
-    total = torch.zeros_like(weight)
-    if left.dtype != torch.bfloat16 or left.device.type != "cpu":
-        for one, other in zip(left_rows, right_rows, strict=True):
-            if total.dtype == left.dtype:
-                total.addmm_(left[one].t(), right[other])
-            else:
-                total.add_(torch.mm(left[one].t(), right[other]))
-        return total
     if not left_rows:
-        return total
-    # One product over whole blocks of rows (see `row_blocks`); the sweeps' products need no
-    # blocks, because all steps and layers share their few hundred shapes.
-    count = sum(rows.stop - rows.start for rows in left_rows)
-    empty = left.new_zeros(missing(count), left.shape[1])
-    whole = torch.cat([*(left[rows] for rows in left_rows), empty])
-    return total.copy_(torch.mm(whole.t(), torch.cat([*(right[r] for r in right_rows), empty])))
+        return torch.zeros_like(weight)
+    one, other = _joined(left, left_rows), _joined(right, right_rows)
+    if one.dtype == torch.bfloat16 and one.device.type == "cpu":
+        # Whole blocks of rows (see `row_blocks`); the sweeps' products need no blocks, because
+        # all steps and layers share their few hundred shapes.
+        empty = one.new_zeros(missing(one.shape[0]), one.shape[1])
+        one, other = torch.cat((one, empty)), torch.cat((other, empty))
+    return torch.mm(one.t(), other).to(weight.dtype)
+
+
+def _joined(values: torch.Tensor, rows: list[slice]) -> torch.Tensor:
+    """Return some rows of a tensor, without copying them where they follow each other."""
+    if all(low.stop == high.start for low, high in itertools.pairwise(rows)):
+        return values[rows[0].start : rows[-1].stop]
+    return torch.cat([values[some] for some in rows])
+
+
+def _tanh_(values: torch.Tensor) -> None:
+    """Apply tanh in place.
+
+    On a CPU torch calls a function of MKL for it that takes six times as long as this form,
+    which is as exact next to 1 as float32 is, but not next to 0 in relative terms.
+    """
+    if values.dtype == torch.float32 and values.device.type == "cpu":
+        values.mul_(2.0).sigmoid_().mul_(2.0).sub_(1.0)
+    else:
+        values.tanh_()
 
 
 def _through_tanh(delta: torch.Tensor, states: torch.Tensor) -> _Finish:

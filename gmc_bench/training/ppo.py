@@ -12,7 +12,7 @@ import torch
 from tianshou.algorithm import PPO
 from tianshou.algorithm.algorithm_base import TrainingStats
 from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
-from tianshou.algorithm.optim import AdamOptimizerFactory, LRSchedulerFactory, OptimizerFactory
+from tianshou.algorithm.optim import LRSchedulerFactory, OptimizerFactory
 from torch.optim.lr_scheduler import LambdaLR
 
 from gmc_bench.core.errors import GmcBenchError
@@ -22,8 +22,8 @@ from gmc_bench.suites.protocol import PPOConfig
 from gmc_bench.training.buffer import Minibatch, RolloutBuffer
 from gmc_bench.training.gae import generalized_advantages
 
-VALUE_CHUNK = 4096
-"""Transitions per forward pass of the critic over a rollout."""
+VALUE_CHUNK = 1024
+"""Transitions per forward pass of the critic over a rollout; more leave the cache of a core."""
 ADVANTAGE_EPSILON = 1e-5
 
 
@@ -73,6 +73,22 @@ class WarmupCosine(LRSchedulerFactory):  # type: ignore[misc]
     def create_scheduler(self, optim: torch.optim.Optimizer) -> LambdaLR:
         """Return the torch scheduler, stepped once per iteration."""
         return LambdaLR(optim, self.factor)
+
+
+class FusedAdamFactory(OptimizerFactory):  # type: ignore[misc]
+    """Makes torch's Adam that moves all parameters in one call.
+
+    The default takes ten calls for every parameter: at a minibatch of 512 these were a fortieth of
+    a gradient step of small networks, now less than a hundredth.
+    """
+
+    def __init__(self, lr: float, eps: float) -> None:
+        super().__init__()
+        self.lr = lr
+        self.eps = eps
+
+    def _create_optimizer_for_params(self, params: Any) -> torch.optim.Optimizer:
+        return torch.optim.Adam(params, lr=self.lr, eps=self.eps, fused=True)
 
 
 class TianshouPolicy(ProbabilisticActorPolicy):  # type: ignore[misc]
@@ -129,7 +145,7 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         Schulman et al. 2017, arXiv:1707.06347; loss and stop as in agrimgupta92/metamorph.
     """
 
-    optimizer_factory: type[OptimizerFactory] = AdamOptimizerFactory
+    optimizer_factory: type[OptimizerFactory] = FusedAdamFactory
 
     def __init__(
         self,
@@ -347,7 +363,9 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
             self._apart = False
 
     def _step(self) -> None:
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
+        torch.nn.utils.clip_grad_norm_(
+            self.model.parameters(), self.config.max_grad_norm, foreach=True
+        )
         self._optimizer.step()
 
     def _actor_gradient(
