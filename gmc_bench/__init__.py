@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gmc_bench.experiments.experiment import Experiment, evaluate, load_policy
     from gmc_bench.experiments.spec import ExperimentSpec
     from gmc_bench.experiments.sweep import Sweep
+    from gmc_bench.experiments.tuning import Tuning
     from gmc_bench.policies.policy import Policy
     from gmc_bench.records.frames import load_records
 
@@ -27,6 +28,7 @@ _FACE = {
     "Experiment": "experiments.experiment",
     "ExperimentSpec": "experiments.spec",
     "Sweep": "experiments.sweep",
+    "Tuning": "experiments.tuning",
     "Policy": "policies.policy",
     "evaluate": "experiments.experiment",
     "list_bodies": "experiments.catalogue",
@@ -44,6 +46,7 @@ __all__ = [
     "ExperimentSpec",
     "Policy",
     "Sweep",
+    "Tuning",
     "__version__",
     "evaluate",
     "list_bodies",

@@ -7,7 +7,7 @@ from typing import Any
 from gmc_bench.cli.output import say, say_json
 from gmc_bench.cli.parser import add_verb
 from gmc_bench.core.errors import UnknownNameError, did_you_mean
-from gmc_bench.core.table import aligned, number
+from gmc_bench.core.table import aligned
 
 EXAMPLES = (
     "gmc-bench list methods",
@@ -15,15 +15,6 @@ EXAMPLES = (
     "gmc-bench list morphologies --json",
 )
 
-MAX_WIDTH = 120
-"""Characters of a line about a method."""
-CLAIMS = {
-    "permutation_equivariant": "any order",
-    "uses_graph": "tree",
-    "temporal": "memory",
-    "per_body": "per body",
-}
-"""Capabilities in short."""
 _COLUMNS = {
     "methods": (),
     "suites": ("id", "tasks", "protocols", "title"),
@@ -47,6 +38,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     """Run the verb."""
     parsed.parser.reject_unknown(unknown)
     from gmc_bench.experiments.catalogue import describe
+    from gmc_bench.experiments.method_texts import cell, describe_method, describe_methods
 
     rows, columns = describe(parsed.what), _COLUMNS[parsed.what]
     if parsed.names:
@@ -55,11 +47,11 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         say_json(rows)
     elif parsed.what == "methods" and parsed.names:
         for row in rows:
-            _show_method(row)
+            say(describe_method(row))
     elif parsed.what == "methods":
-        _show_methods(rows)
+        say(describe_methods(rows))
     elif rows:
-        cells = [[_cell(_shown(row, column)) for column in columns] for row in rows]
+        cells = [[cell(_shown(row, column)) for column in columns] for row in rows]
         say(aligned(columns, cells))
         if parsed.what == "morphologies" and not parsed.names:
             _show_variations()
@@ -87,78 +79,6 @@ def _shown(row: dict[str, Any], column: str) -> Any:
     ]
 
 
-def _cell(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key}: {item:,}" for key, item in value.items())
-    if isinstance(value, (list, tuple)):
-        return ", ".join(str(item) for item in value)
-    return "" if value is None else str(value)
-
-
-def _show_methods(rows: Rows) -> None:
-    """Print a table, and below each of its rows where the method comes from."""
-    columns = ("id", "paper size", "lite size", "deviations", "licence", "claims")
-    headings, rule, *lines = aligned(columns, [_method_cells(row) for row in rows]).splitlines()
-    say(headings)
-    say(rule)
-    for line, row in zip(lines, rows, strict=True):
-        say(line)
-        for text in _sources(row):
-            say(f"    {textwrap.shorten(text, MAX_WIDTH - 4, placeholder='...')}")
-    say()
-    say("Sizes are trainable parameters of actor and critic. Every preset and deviation of one:")
-    say("gmc-bench list methods NAME; of all: --json.")
-
-
-def _show_method(row: dict[str, Any]) -> None:
-    """Print everything about one method."""
-    say(f"{row['id']} (version {row.get('version', '-')}): {row['title']}")
-    if "error" in row:
-        return
-    claims = [text for key, text in CLAIMS.items() if row["capabilities"][key]]
-    facts = {
-        "paper": row["paper"],
-        "code": row["reference_code"] or "none published",
-        "licence": row["licence"],
-        "claims": ", ".join(claims) or "none",
-    }
-    for name, text in facts.items():
-        say(_wrapped(f"{name}: {text}", "  "))
-    say("  presets:")
-    for name, changes in row["presets"].items():
-        settings = ", ".join(f"{key}={_cell(value)}" for key, value in changes.items())
-        size = number(row["parameters"].get(name), 0)
-        say(_wrapped(f"- {name}: {size} parameters ({settings or 'the defaults'})", "    "))
-    say("  deviations from the source, and choices it leaves open:")
-    for text in row["deviations"]:
-        say(_wrapped(f"- {text}", "    "))
-    say()
-
-
-def _wrapped(text: str, indent: str) -> str:
-    return textwrap.fill(text, MAX_WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
-
-
-def _method_cells(row: dict[str, Any]) -> list[str]:
-    if "error" in row:
-        return [row["id"], "-", "-", "-", "-", "-"]
-    sizes = [row["parameters"].get(preset) for preset in ("paper", "lite")]
-    claims = [text for key, text in CLAIMS.items() if row["capabilities"][key]]
-    return [
-        row["id"],
-        *(number(size, 0) for size in sizes),
-        str(len(row["deviations"])),
-        row["licence"],
-        ", ".join(claims) or "-",
-    ]
-
-
-def _sources(row: dict[str, Any]) -> list[str]:
-    if "error" in row:
-        return [row["title"]]
-    return [row["paper"] or row["title"], f"code: {row['reference_code'] or 'none published'}"]
-
-
 def _show_variations() -> None:
     """Print how the variants of a set are named."""
     from gmc_bench.bodies.variations import VARIATIONS, VERSION
@@ -166,4 +86,4 @@ def _show_variations() -> None:
     say()
     say("Variants of the train bodies of any set, to evaluate a trained run on, are named")
     names = ", ".join(f"SET+{name}-v{VERSION}" for name in VARIATIONS)
-    say(_wrapped(f"{names}.", ""))
+    say(textwrap.fill(f"{names}.", 120, subsequent_indent="  "))

@@ -22,13 +22,14 @@ from gmc_bench.cli import (
     render,
     run,
     study,
+    tune,
 )
 from gmc_bench.cli.parser import Parser
 from gmc_bench.core.errors import GmcBenchError
 
 VERBS = (
-    run, evaluate, study, listing, check_method, morphologies, profile, render, export, deploy,
-    leaderboard,
+    run, evaluate, study, tune, listing, check_method, morphologies, profile, render, export,
+    deploy, leaderboard,
 )  # fmt: skip
 
 

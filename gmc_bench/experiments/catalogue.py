@@ -60,7 +60,7 @@ def describe(what: str) -> list[dict[str, Any]]:
 def _of_method(spec: MethodSpec) -> dict[str, Any]:
     names = (
         "id", "version", "title", "paper", "reference_code", "licence", "presets", "parameters",
-        "training", "env_steps_per_body", "deviations", "footnote", "capabilities",
+        "training", "tuned", "env_steps_per_body", "deviations", "footnote", "capabilities",
         "preset_capabilities",
     )  # fmt: skip
     return {name: _plain(getattr(spec, name)) for name in names}

@@ -1,5 +1,6 @@
 """Resolution of a specification into the settings of a run."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from gmc_bench.methods import MethodSpec
 from gmc_bench.records.environment import GitState, git_state
 from gmc_bench.suites import SUITES, Protocol, Suite
 from gmc_bench.suites.method_rules import (
+    kept_settings,
+    with_kept_settings,
     with_method_budget,
     with_method_training,
     with_task_decoder,
@@ -47,12 +50,20 @@ class Choice:
     def rules(self, task: str) -> Protocol:
         """Return the protocol of a run on a task, before any change."""
         protocol = self.suite.protocol(self.protocol.name, task)
-        protocol = with_method_training(protocol, self.method, task)
+        protocol = with_method_training(protocol, self.method, task, self.suite)
         return replace(protocol, preset=self.protocol.preset)
 
     def settings(self, task: str) -> Any:
         """Return the method's settings on a task, before any change."""
-        return with_task_decoder(self.method_config, self.method, self.suite, task)
+        settings = with_task_decoder(self.method_config, self.method, self.suite, task)
+        name = self.protocol.name
+        if self.protocol.preset != self.suite.protocol(name).preset:
+            return settings  # another variant of the network than the one that was tuned
+        return with_kept_settings(settings, self.method, self.suite, task, name)
+
+    def tuned(self, task: str) -> Mapping[str, float]:
+        """Return what the method keeps of its trials on a task, by dotted name."""
+        return kept_settings(self.method, self.suite, task, self.protocol.name)
 
 
 @dataclass(frozen=True)
@@ -63,7 +74,7 @@ class Resolved:
     choice: Choice
     bodies: MorphologySet
     why: str
-    """Which bodies and why, one sentence."""
+    """Which bodies and why, and what the method brings along, a sentence each."""
 
 
 def choose(spec: ExperimentSpec) -> Choice:
@@ -167,6 +178,9 @@ def resolve(spec: ExperimentSpec, bodies: tuple[MorphologySet, str] | None = Non
         checkpoint_interval_s=spec.checkpoint_interval,
         git_commit=checkout().commit,
     )
+    if tuned := choice.tuned(task):
+        values = ", ".join(f"{name} {value:g}" for name, value in tuned.items())
+        why += f" {choice.method.id} brings along what it was tuned to: {values}."
     return Resolved(config, choice, found, why)
 
 

@@ -9,6 +9,7 @@ from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import (
     planned_steps,
     protocol_digest,
+    with_kept_settings,
     with_method_budget,
     with_method_training,
     with_task_decoder,
@@ -28,9 +29,10 @@ def installed_rules(record: RunRecord) -> Rules | None:
         suite, task = SUITES.get(record.suite), TASKS.get(record.task)
         method = METHODS.load(record.method)
         protocol = suite.protocol(record.protocol, record.task)
-        protocol = with_method_training(protocol, method, record.task)
+        protocol = with_method_training(protocol, method, record.task, suite)
         settings = method.make_config(protocol.preset if method.presets else None)
         settings = with_task_decoder(settings, method, suite, record.task)
+        settings = with_kept_settings(settings, method, suite, record.task, protocol.name)
     except GmcBenchError:
         return None
     protocol = with_method_budget(protocol, method, record.morphologies.num_train)

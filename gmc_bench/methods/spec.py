@@ -9,6 +9,7 @@ from typing import Any
 from gmc_bench.core.config import with_overrides
 from gmc_bench.core.errors import ConfigError, PluginError, did_you_mean
 from gmc_bench.core.registry import load_target
+from gmc_bench.methods.tuning import require_tuned
 
 REQUIRED_PRESETS = ("paper", "lite")
 """Presets that every method of a comparison has."""
@@ -78,6 +79,12 @@ class MethodSpec:
     KL stop, which papers tune per method. Runs with it keep the suite's protocol."""
     task_target_kl: Mapping[str, float] = field(default_factory=dict)
     """The same threshold for single tasks, by full id, where a paper tunes it per task."""
+    tuned: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """What the method keeps of its trials, `{"unimal-v1/unimal-ft-v1/lite": {"ppo.lr": ...}}`, by
+    suite, task and protocol; within the ranges that all methods have, runs keep the suite's
+    protocol (see `gmc_bench.methods.tuning`)."""
+    tuning: str = ""
+    """File of these trials, `"package:file.json"` or a path; empty if there are none."""
     env_steps_per_body: int | None = None
     """Control steps for every training body in place of the protocol's total, for references with
     a budget of their own; such a run has a protocol of its own."""
@@ -165,6 +172,7 @@ def require_training(method: MethodSpec) -> None:
                 f"'task_target_kl' of the method {method.id!r} must give {task!r} a positive "
                 f"number, got {threshold!r}"
             )
+    require_tuned(method.id, method.tuned)
     if method.env_steps_per_body is not None and method.env_steps_per_body < 1:
         raise PluginError(
             f"'env_steps_per_body' of the method {method.id!r} must be at least 1, "
@@ -215,6 +223,8 @@ _KINDS: dict[str, tuple[_Kind, str]] = {
     "parameters": (Mapping, "a mapping of presets to numbers"),
     "training": (Mapping, "a mapping of settings"),
     "task_target_kl": (Mapping, "a mapping of tasks to numbers"),
+    "tuned": (Mapping, "a mapping of 'SUITE/TASK/PROTOCOL' to settings"),
+    "tuning": (str, "a string"),
     "env_steps_per_body": ((int, type(None)), "an integer or None"),
     "capabilities": (Capabilities, "Capabilities(...)"),
     "preset_capabilities": (Mapping, "a mapping of presets to Capabilities(...)"),

@@ -26,7 +26,7 @@ def profile_training(setting: Setting) -> Report:
     """
     method, task = setting.methods[0], setting.task
     settings = method.make_config(setting.preset(method))
-    protocol = with_method_training(setting.protocol, method, task.id)
+    protocol = with_method_training(setting.protocol, method, task.id, setting.suite)
     config = RunConfig(
         method=method.id,
         method_config=to_dict(with_task_decoder(settings, method, setting.suite, task.id)),

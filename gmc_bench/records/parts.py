@@ -31,7 +31,7 @@ TIMER_TOLERANCE = 0.01
 """Share of the total by which the parts of the wall clock may miss it."""
 
 
-_OPTIONAL = ("loops", "loops_opened", "limbs", "friction", "direction")
+_OPTIONAL = ("loops", "loops_opened", "limbs", "friction", "direction", "tuning")
 """Fields that are left out where there is nothing to say: records without keep their digests."""
 
 
@@ -97,6 +97,25 @@ class BodyReturns(RecordPart):
     def mean_return(self) -> float:
         """Mean return over the episodes."""
         return math.fsum(item.episode_return for item in self.episodes) / len(self.episodes)
+
+
+class TrialResult(RecordPart):
+    """One choice of settings that was tried for a method."""
+
+    settings: dict[str, Number] = Field(description="By dotted name.")
+    returns: dict[str, Number | None] = Field(
+        description="Training return by seed; null where some body finished no episode."
+    )
+
+
+class TunedSettings(RecordPart):
+    """What a method keeps of its trials, and the trials."""
+
+    settings: dict[str, Number] = Field(description="By dotted name, as the run has them.")
+    morphologies: Text | None = Field(description="Bodies of the trials; null if not known.")
+    morphologies_digest: Digest | None = Field(description="Content hash of these bodies.")
+    env_steps: Positive | None = Field(description="Control steps asked for in each run.")
+    trials: tuple[TrialResult, ...] = Field(description="In their order; empty if not known.")
 
 
 class FrictionResult(RecordPart):

@@ -33,6 +33,8 @@ from gmc_bench.records.parts import (
     RecordPart,
     Split,
     Text,
+    TrialResult,
+    TunedSettings,
     VersionedName,
     WallClock,
     require_plain,
@@ -52,6 +54,8 @@ __all__ = [
     "Morphologies",
     "RunRecord",
     "Split",
+    "TrialResult",
+    "TunedSettings",
     "WallClock",
 ]
 
@@ -148,6 +152,12 @@ class RunRecord(RecordPart):
         default=None,
         description="What the suite measures on frictions, one entry per friction, direction and "
         "robot; absent where it measures none.",
+    )
+
+    tuning: TunedSettings | None = Field(
+        default=None,
+        description="What the method brings along that it was tuned to, with the trials; absent "
+        "where it was not tuned, or where the run has other values.",
     )
 
     wall_clock_s: WallClock = Field(description="Seconds of training by purpose.")

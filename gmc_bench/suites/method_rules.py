@@ -1,12 +1,14 @@
 """Rules of a suite as they hold for one method on one task."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from gmc_bench.bodies.schema import MorphologySet
-from gmc_bench.core.config import config_digest, with_overrides
+from gmc_bench.core.config import config_digest, nest, with_overrides
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.spec import MethodSpec, require_training
+from gmc_bench.methods.tuning import in_range, tuning_key
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.suites.schema import Suite
 from gmc_bench.tasks import Task
@@ -18,14 +20,21 @@ MIN_TRANSITIONS = 256
 
 
 def with_method_training(
-    protocol: Protocol, method: MethodSpec, task: str | None = None
+    protocol: Protocol,
+    method: MethodSpec,
+    task: str | None = None,
+    suite: Suite | None = None,
 ) -> Protocol:
-    """Return a suite's protocol with the threshold of the KL stop that a method brings along.
+    """Return a suite's protocol with what a method brings along.
+
+    That is the threshold of the KL stop of its paper and, once it was tuned, what it keeps of its
+    trials.
 
     Args:
         protocol: as it is on the task.
         method: the controller.
-        task: full id, for thresholds of single tasks; `None` leaves those out.
+        task: full id, for what holds on single tasks; `None` leaves that out.
+        suite: whose protocol it is; `None` gives the rules before tuning.
 
     Raises:
         PluginError: the method would change another rule.
@@ -33,8 +42,35 @@ def with_method_training(
     require_training(method)
     protocol = with_overrides(protocol, method.training)
     if task is not None and task in method.task_target_kl:
-        return with_overrides(protocol, {"ppo": {"target_kl": method.task_target_kl[task]}})
-    return protocol
+        protocol = with_overrides(protocol, {"ppo": {"target_kl": method.task_target_kl[task]}})
+    if task is None or suite is None:
+        return protocol
+    tuned = kept_settings(method, suite, task, protocol.name)
+    return with_overrides(protocol, nest(_of_group(tuned, "ppo.", "ppo.")))
+
+
+def kept_settings(
+    method: MethodSpec, suite: Suite, task: str, protocol: str
+) -> Mapping[str, float]:
+    """Return what a method keeps of its trials for a task and protocol, by dotted name."""
+    return method.tuned.get(tuning_key(suite.id, task, protocol), {})
+
+
+def with_kept_settings(
+    settings: Any, method: MethodSpec, suite: Suite, task: str, protocol: str
+) -> Any:
+    """Return a method's settings in the protocol's preset with those that it was tuned to."""
+    tuned = kept_settings(method, suite, task, protocol)
+    return with_overrides(settings, nest(_of_group(tuned, "model.", "")))
+
+
+def _of_group(settings: Mapping[str, Any], group: str, instead: str) -> dict[str, Any]:
+    """Return the settings whose names begin with a group, by names that begin otherwise."""
+    return {
+        instead + name.removeprefix(group): value
+        for name, value in settings.items()
+        if name.startswith(group)
+    }
 
 
 def with_task_decoder(settings: Any, method: MethodSpec, suite: Suite, task: str) -> Any:
@@ -59,15 +95,23 @@ def with_method_budget(protocol: Protocol, method: MethodSpec, num_train: int) -
 def protocol_digest(protocol: Protocol, method: MethodSpec, suite: Suite, task: str) -> str:
     """Return the hash of the rules of a run on a task, given by its full id.
 
-    The threshold of the KL stop that a method brings along does not make other rules: where the
-    run has it, the suite's own threshold is hashed.
+    What a method may tune does not make other rules: where the run has the threshold of the KL
+    stop that the method brings along, or what it keeps of its trials within the ranges of all
+    methods, the suite's own values are hashed.
     """
-    brings = bool(method.training) or task in method.task_target_kl
-    brought = brings and with_method_training(protocol, method, task) == protocol
-    if brought and protocol.name in suite.protocols:
-        shared = suite.protocol(protocol.name, task).ppo.target_kl
-        protocol = replace(protocol, ppo=replace(protocol.ppo, target_kl=shared))
-    return config_digest(protocol)
+    if protocol.name not in suite.protocols:
+        return config_digest(protocol)
+    shared = suite.protocol(protocol.name, task)
+    kept = in_range(kept_settings(method, suite, task, protocol.name))
+    allowed = {name: [value] for name, value in _of_group(kept, "ppo.", "").items()}
+    if (paper := with_method_training(shared, method, task)) != shared:
+        allowed.setdefault("target_kl", []).append(paper.ppo.target_kl)
+    brought = {
+        name: getattr(shared.ppo, name)
+        for name, values in allowed.items()
+        if getattr(protocol.ppo, name) in values
+    }
+    return config_digest(replace(protocol, ppo=replace(protocol.ppo, **brought)))
 
 
 def token_spec(

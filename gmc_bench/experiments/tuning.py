@@ -1,0 +1,476 @@
+"""Tuning: the same number of trials over the same ranges for every method, in one folder."""
+
+import json
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import yaml
+
+from gmc_bench.bodies.sets import load_morphologies
+from gmc_bench.core.config import config_digest, load_yaml, to_dict
+from gmc_bench.core.errors import ConfigError, RunFolderError
+from gmc_bench.experiments.events import (
+    CheckpointWritten,
+    Event,
+    Listener,
+    Listeners,
+    RecordWritten,
+    Remark,
+    RunStarted,
+    TrainingFinished,
+)
+from gmc_bench.experiments.experiment import Experiment
+from gmc_bench.experiments.resolve import Choice, check_threads, checkout, choose, choose_task
+from gmc_bench.experiments.run_folder import LockedFolder, new_folder
+from gmc_bench.experiments.search_sets import SEARCH_SET, require_search_set
+from gmc_bench.experiments.spec import ExperimentSpec
+from gmc_bench.methods.tuning import FORMAT, Range, ranges_of, tuning_key
+from gmc_bench.records.environment import collect_hardware, collect_versions
+from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.store import write_atomic
+from gmc_bench.suites.method_rules import with_method_training, with_task_decoder
+from gmc_bench.suites.protocol import Protocol
+
+if TYPE_CHECKING:
+    import optuna
+
+    from gmc_bench.bodies.schema import MorphologySet
+
+FOLDER = Path("tuning")
+"""Where folders go that nobody names."""
+TRIALS = 8
+"""Trials of every method, the protocol's own values among them."""
+ENV_STEPS = 300_000
+"""Control steps of a trial's run."""
+SEEDS = (1001,)
+"""Seeds of a trial's runs: none that a protocol has."""
+SPREAD = 4
+"""Trials, after the protocol's own values, that are spread over the ranges; later ones follow from
+what was found."""
+DIGITS = 3
+"""Significant digits of a drawn value: more would not be told apart."""
+_SCORED = {
+    "evaluation.episodes": 1,
+    "evaluation.modes": ["stochastic"],
+    "evaluation.splits": ["train"],
+}
+"""A record needs scores; trials are judged by their training and meet no test body."""
+_OF_RUNS = (RunStarted, CheckpointWritten, TrainingFinished, RecordWritten)
+"""Events of a trial's runs that are not told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningSpec:
+    """What a method is tuned for, and how thoroughly."""
+
+    method: str
+    """Registered id, `FILE.py:SPEC` or `MODULE:SPEC`."""
+    suite: str = "unimal"
+    task: str | None = "ft"
+    protocol: str | None = None
+    """Whose rules the trials follow but for their budget; by default the suite's."""
+    bodies: str = SEARCH_SET
+    """Body set that no table scores; `SET:N` for its first N train bodies."""
+    env_steps: int = ENV_STEPS
+    trials: int = TRIALS
+    seeds: tuple[int, ...] = SEEDS
+    """Seeds of every trial's runs; a trial counts with their mean."""
+    sampler_seed: int = 0
+    """Of the values drawn; the same for all methods that shall have the same chance."""
+    device: str = "cpu"
+    threads: int | None = None
+    settings: Mapping[str, Any] | None = None
+    """Changes of the protocol or of the method that hold in every trial, by dotted name."""
+
+    def __post_init__(self) -> None:
+        if self.trials < 1 or not self.seeds:
+            raise ConfigError(
+                f"tuning needs at least one trial and one seed, got {self.trials} and {self.seeds}"
+            )
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One choice of settings and what came of it."""
+
+    number: int
+    settings: dict[str, float]
+    """By dotted name."""
+    returns: dict[int, float | None]
+    """Training return of the run of each seed; none where some body finished no episode."""
+    core_seconds: float
+    """Threads x seconds of training, all seeds."""
+
+    @property
+    def value(self) -> float | None:
+        """Mean over seeds of the training return; none where one is missing."""
+        found = [item for item in self.returns.values() if item is not None]
+        return statistics.fmean(found) if len(found) == len(self.returns) else None
+
+
+@dataclass(frozen=True)
+class TuningResult:
+    """All trials of a method, and the values of the best."""
+
+    key: str
+    """Suite, task and protocol, as `MethodSpec.tuned` names them."""
+    trials: tuple[Trial, ...]
+    content: dict[str, Any]
+    """Everything about the search, as `tuning.json` has it."""
+
+    @property
+    def best(self) -> Trial:
+        """The trial with the highest mean training return, the first of equals.
+
+        Raises:
+            ConfigError: no trial has one.
+        """
+        return best_of(self.trials)
+
+    def to_spec(self) -> str:
+        """Return what the method's specification says of it, as Python."""
+        return f'tuned={{"{self.key}": {self.best.settings!r}}},'.replace("'", '"')
+
+
+class TuningFolder(LockedFolder):
+    """The folder of a method's trials, locked while open; see `LockedFolder`."""
+
+    marker = "tuning.yaml"
+
+    @property
+    def result(self) -> Path:
+        """Everything about the search, JSON; there once all trials are done."""
+        return self.path / "tuning.json"
+
+
+class Tuning:
+    """Trials of one method in a folder of their own.
+
+    ```python
+    result = Tuning(method="recmorph", bodies="my-search-set", trials=8).run()
+    print(result.best.settings, result.best.value)
+    ```
+
+    The first trial has the values that the method would have without tuning. The next `SPREAD`
+    are spread evenly over the ranges, the same for all methods; each one after follows from the
+    values and returns before it (tree-structured Parzen estimator, see optuna). What a trial tries
+    depends on these and on the sampler's seed alone, so a search that was stopped goes on as if it
+    had not been.
+
+    Args:
+        spec: what to tune; or its fields as keywords.
+        out: the folder; by default a new one under `tuning/`.
+        on_event: is told what happens.
+        fields: of `TuningSpec`, in place of `spec` or to change it.
+
+    Raises:
+        GmcBenchError: a name is unknown, or the bodies are scored by a table.
+    """
+
+    def __init__(
+        self,
+        spec: TuningSpec | None = None,
+        *,
+        out: Path | str | None = None,
+        on_event: Listener | None = None,
+        **fields: Any,
+    ) -> None:
+        self.spec = TuningSpec(**fields) if spec is None else replace(spec, **fields)
+        self.path = None if out is None else Path(out)
+        """The folder; none as long as none was named or made."""
+        self._emit = Listeners(on_event)
+
+    @classmethod
+    def open(cls, path: Path | str, *, on_event: Listener | None = None) -> Self:
+        """Return the tuning that a folder holds, finished or not.
+
+        Raises:
+            RunFolderError: it holds none.
+        """
+        folder = TuningFolder(Path(path))
+        content = load_yaml(folder.path / folder.marker)
+        content["seeds"] = tuple(content["seeds"])
+        return cls(TuningSpec(**content), out=path, on_event=on_event)
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Tell a function of what happens from now on; return one that ends that."""
+        return self._emit.subscribe(listener)
+
+    @cached_property
+    def bodies(self) -> "MorphologySet":
+        """What trials train on.
+
+        Raises:
+            MorphologySetError: the set cannot be had here.
+        """
+        return load_morphologies(self.spec.bodies)
+
+    @cached_property
+    def choice(self) -> Choice:
+        """Method, suite and protocol."""
+        return choose(self._base())
+
+    @cached_property
+    def task(self) -> str:
+        """Full id of the task."""
+        return choose_task(self._base(), self.choice.suite)
+
+    @cached_property
+    def ranges(self) -> dict[str, Range]:
+        """What is tuned, by dotted name, and from where to where."""
+        return ranges_of(self.choice.method_config)
+
+    @property
+    def rules(self) -> Protocol:
+        """The protocol that the method would have on the task without tuning."""
+        choice = self.choice
+        protocol = choice.suite.protocol(choice.protocol.name, self.task)
+        return with_method_training(protocol, choice.method, self.task)
+
+    @property
+    def first(self) -> dict[str, float]:
+        """Settings of the first trial: those that the method would have without tuning."""
+        choice = self.choice
+        settings = with_task_decoder(choice.method_config, choice.method, choice.suite, self.task)
+        ppo = to_dict(self.rules.ppo)
+        found = {name: _look_up(name, ppo, to_dict(settings)) for name in self.ranges}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def place(self) -> Path:
+        """Return the folder, chosen now if none was named."""
+        if self.path is None:
+            choice = self.choice
+            name = f"{choice.method.id}_{self.task.rpartition('-v')[0]}_{choice.protocol.name}"
+            self.path = new_folder(FOLDER, name)
+        return self.path
+
+    def run(self) -> TuningResult:
+        """Run all trials, in a new folder.
+
+        Raises:
+            GmcBenchError: a trial cannot be run.
+        """
+        require_search_set(self.bodies)  # before a folder is made that nobody could use
+        with TuningFolder(self.place(), create=True) as folder:
+            text = yaml.safe_dump(_plain(self.spec), sort_keys=False)
+            write_atomic(folder.path / folder.marker, text.encode())
+            return self._finish(folder)
+
+    def resume(self) -> TuningResult:
+        """Go on: finished trials are kept, a begun one goes on from its checkpoint.
+
+        Raises:
+            RunFolderError: the folder is in use, or holds something else.
+            GmcBenchError: a trial cannot be run.
+        """
+        if self.path is None or not (self.path / TuningFolder.marker).is_file():
+            return self.run()
+        require_search_set(self.bodies)
+        with TuningFolder(self.path) as folder:
+            if load_yaml(folder.path / folder.marker) != _plain(self.spec):
+                raise RunFolderError(
+                    f"{folder.path} holds trials of another tuning; choose another 'out', or "
+                    f"continue them with Tuning.open"
+                )
+            return self._finish(folder)
+
+    def _finish(self, folder: TuningFolder) -> TuningResult:
+        trials: list[Trial] = []
+        for number in range(self.spec.trials):
+            settings = self.first if number == 0 else self._draw(number, trials)
+            self._emit(Remark(f"trial {number + 1} of {self.spec.trials}: {_shown(settings)}"))
+            records = [self._run(folder, number, settings, seed) for seed in self.spec.seeds]
+            trial = Trial(
+                number,
+                settings,
+                {record.seed: record.training_return for record in records},
+                round(sum(map(core_seconds, records)), 1),
+            )
+            trials.append(trial)
+            value = "none" if trial.value is None else f"{trial.value:,.1f}"
+            self._emit(Remark(f"training return {value}"))
+        key = tuning_key(self.choice.suite.id, self.task, self.choice.protocol.name)
+        result = TuningResult(key, tuple(trials), self._content(trials))
+        text = json.dumps({"format": FORMAT, "searches": {key: result.content}}, indent=1)
+        write_atomic(folder.result, f"{text}\n".encode())
+        return result
+
+    def _run(
+        self, folder: TuningFolder, number: int, settings: Mapping[str, float], seed: int
+    ) -> RunRecord:
+        spec = self._base().replace(
+            task=self.task,
+            seed=seed,
+            bodies=self.spec.bodies,
+            settings={**(self.spec.settings or {}), "env_steps": self.spec.env_steps,
+                      **_SCORED, **settings},
+            threads=self.spec.threads,
+            device=self.spec.device,
+            checkpoint_interval=60.0,
+        )  # fmt: skip
+        path = folder.path / f"trial-{number + 1:03d}" / f"seed-{seed}"
+        return Experiment(spec, out=path, on_event=self._tell).resume()
+
+    def _tell(self, event: Event) -> None:
+        """Tell what is going on in a trial's run, not that it is a run."""
+        if not isinstance(event, _OF_RUNS):
+            self._emit(event)
+
+    def _base(self) -> ExperimentSpec:
+        spec = self.spec
+        return ExperimentSpec(
+            method=spec.method, suite=spec.suite, task=spec.task, protocol=spec.protocol
+        )
+
+    def _draw(self, number: int, trials: Sequence[Trial]) -> dict[str, float]:
+        """Return the settings of a trial, which follow from its number and those before it."""
+        if number <= SPREAD:
+            drawn = spread(self.ranges, number, self.spec.sampler_seed)
+        else:
+            drawn = suggest(self.ranges, trials, self.spec.sampler_seed + number)
+        return {
+            name: min(max(float(f"{value:.{DIGITS}g}"), self.ranges[name].low),
+                      self.ranges[name].high)
+            for name, value in drawn.items()
+        }  # fmt: skip
+
+    def _content(self, trials: Sequence[Trial]) -> dict[str, Any]:
+        choice, spec, best = self.choice, self.spec, best_of(trials)
+        hardware = collect_hardware(check_threads(spec.threads))
+        return {
+            "method": choice.method.id,
+            "method_version": choice.method.version,
+            "preset": choice.protocol.preset,
+            "bodies": {"id": self.bodies.id, "digest": self.bodies.digest,
+                       "train": len(self.bodies.split("train"))},
+            "env_steps": spec.env_steps,
+            "seeds": list(spec.seeds),
+            "settings": dict(spec.settings or {}),
+            "rules_digest": rules_digest(choice.suite.protocol(choice.protocol.name, self.task)),
+            "ranges": {name: asdict(item) for name, item in self.ranges.items()},
+            "sampler": {"name": "spread, then TPE", "seed": spec.sampler_seed, "spread": SPREAD},
+            "trials": [
+                {**asdict(trial), "returns": {str(k): v for k, v in trial.returns.items()},
+                 "value": trial.value}
+                for trial in trials
+            ],
+            "best": best.number,
+            "kept": best.settings,
+            "versions": {**collect_versions(), "optuna": _optuna_version()},
+            "hardware": hardware.model_dump(mode="json"),
+            "git_commit": checkout().commit,
+            "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }  # fmt: skip
+
+
+def rules_digest(protocol: Protocol) -> str:
+    """Return the hash of the rules that trials follow: all but name, budget, scoring and seeds."""
+    plain = to_dict(protocol)
+    for name in ("name", "env_steps", "evaluation", "seeds"):
+        del plain[name]
+    return config_digest(plain)
+
+
+def best_of(trials: Sequence[Trial]) -> Trial:
+    """Return the trial with the highest mean training return, the first of equals.
+
+    Raises:
+        ConfigError: no trial has one.
+    """
+    judged = [(trial.value, -trial.number, trial) for trial in trials if trial.value is not None]
+    if not judged:
+        raise ConfigError(
+            "no trial has a training return, because some body never finished an episode; raise "
+            "'env_steps'"
+        )
+    return max(judged, key=lambda item: item[:2])[2]
+
+
+def core_seconds(record: RunRecord) -> float:
+    """Return threads x seconds of a run's training."""
+    return record.wall_clock_s.total * record.hardware.threads
+
+
+def spread(ranges: Mapping[str, Range], number: int, seed: int) -> dict[str, float]:
+    """Return values that fill ranges evenly as numbers rise (a scrambled Halton sequence).
+
+    Args:
+        ranges: by name. The first values do not depend on how many ranges follow.
+        number: from 1.
+        seed: of the scrambling.
+    """
+    from scipy.stats import qmc
+
+    found = {}
+    for place, (name, item) in enumerate(ranges.items()):
+        # A sequence of `place + 1` dimensions: its last one does not depend on later ranges.
+        point = qmc.Halton(d=place + 1, scramble=False).random(number + 1)[number, place]
+        found[name] = _between(item, (float(point) + _shift(seed, place)) % 1.0)
+    return found
+
+
+def suggest(ranges: Mapping[str, Range], trials: Sequence[Trial], seed: int) -> dict[str, float]:
+    """Return what optuna's tree-structured Parzen estimator would try next."""
+    import optuna
+
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # it would write to the terminal
+    try:
+        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=1, multivariate=True)
+        study = optuna.create_study(direction="maximize", sampler=sampler)
+    finally:
+        optuna.logging.set_verbosity(level)
+    places = {name: _distribution(item) for name, item in ranges.items()}
+    for trial in trials:
+        inside = all(trial.settings[name] in item for name, item in ranges.items())
+        if trial.value is not None and inside:
+            study.add_trial(
+                optuna.trial.create_trial(
+                    params=dict(trial.settings), distributions=places, value=trial.value
+                )
+            )
+    return {name: float(value) for name, value in study.ask(places).params.items()}
+
+
+def _distribution(item: Range) -> "optuna.distributions.BaseDistribution":
+    import optuna
+
+    return optuna.distributions.FloatDistribution(item.low, item.high, log=item.log)
+
+
+def _shift(seed: int, place: int) -> float:
+    import numpy as np
+
+    return float(np.random.default_rng((seed, place)).random())
+
+
+def _between(item: Range, share: float) -> float:
+    if item.log:
+        return float(item.low * (item.high / item.low) ** share)
+    return item.low + share * (item.high - item.low)
+
+
+def _look_up(name: str, ppo: Mapping[str, Any], settings: Mapping[str, Any]) -> float | None:
+    group, _, rest = name.partition(".")
+    value = (ppo if group == "ppo" else settings)[rest]
+    return None if value is None else float(value)
+
+
+def _shown(settings: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.{DIGITS}g}" for name, value in settings.items())
+
+
+def _plain(spec: TuningSpec) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(json.dumps(asdict(spec)))
+    return plain
+
+
+def _optuna_version() -> str:
+    from importlib.metadata import version
+
+    return version("optuna")

@@ -1,0 +1,225 @@
+"""Tuning: the same chance for all methods, on bodies that no table scores, resumable."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gmc_bench.bodies.sets import load_morphologies
+from gmc_bench.bodies.store import save_set
+from gmc_bench.conformance.morphologies import biped
+from gmc_bench.core.errors import ConfigError, GmcBenchError, PluginError
+from gmc_bench.experiments import events, search_sets, tuning
+from gmc_bench.experiments.resolve import resolve
+from gmc_bench.experiments.spec import ExperimentSpec
+from gmc_bench.experiments.tuning import Trial, Tuning, TuningSpec
+from gmc_bench.experiments.tuning_texts import describe_tuning
+from gmc_bench.leaderboard.rules import installed_rules
+from gmc_bench.methods import METHODS, MethodSpec
+from gmc_bench.methods.tuning import PPO_RANGES
+from gmc_bench.sim import model
+from gmc_bench.suites import SUITES
+from gmc_bench.suites.method_rules import protocol_digest, with_method_training
+
+SPEC = TuningSpec(
+    method="recmorph",
+    protocol="smoke",
+    bodies="tiny",
+    env_steps=384,
+    trials=2,
+    seeds=(5,),
+    threads=1,
+    settings={
+        "num_envs": 4,
+        "rollout_length": 32,
+        "ppo.batch_size": 64,
+        "model.width": 8,
+        "model.hidden": 8,
+        "sampling_alpha": 0.0,
+    },
+)
+KEY = "unimal-v1/unimal-ft-v1/lite"
+KEPT = {"ppo.lr": 0.0013, "ppo.target_kl": 0.11}
+
+
+@pytest.fixture
+def simulated(monkeypatch):
+    """Return a set that fills with the digests of all bodies that are made ready to simulate."""
+    seen, compiled = set(), model.compile_model
+
+    def compile_model(morphology, scene):
+        seen.add(morphology.digest)
+        return compiled(morphology, scene)
+
+    monkeypatch.setattr(model, "compile_model", compile_model)
+    return seen
+
+
+def scored_by_tables():
+    return {digest for name in search_sets.scored_sets() for digest in search_sets._digests(name)}
+
+
+def test_trials_meet_no_test_body_and_go_on_where_they_were(simulated, tiny_set, capfd):
+    told = []
+    result = Tuning(SPEC, out="t", on_event=told.append).run()
+    assert capfd.readouterr() == ("", "")
+    assert simulated == {body.digest for body in tiny_set.split("train")}
+    assert not {digest[:16] for digest in simulated} & scored_by_tables()
+    first, second = result.trials
+    assert first.settings == {"ppo.lr": 3e-4, "ppo.target_kl": 0.05}  # the protocol's
+    for trial in result.trials:
+        config = yaml.safe_load(
+            Path(f"t/trial-{trial.number + 1:03d}/seed-5/config.yaml").read_text()
+        )
+        assert config["protocol"]["ppo"]["lr"] == trial.settings["ppo.lr"]
+        assert config["protocol"]["ppo"]["target_kl"] == trial.settings["ppo.target_kl"]
+        assert config["protocol"]["evaluation"]["splits"] == ["train"]
+    written = json.loads(Path("t/tuning.json").read_text())["searches"][result.key]
+    assert written["kept"] == result.best.settings
+    assert written["bodies"]["digest"] == tiny_set.digest
+
+    Path("t/tuning.json").unlink()
+    Path("t/trial-002/seed-5/record.json").unlink()  # as if killed before it was written
+    told.clear()
+    again = Tuning.open("t", on_event=told.append).resume()
+    begun = [event.env_steps for event in told if isinstance(event, events.TrainingStarted)]
+    assert begun == [384]  # the first trial is not repeated, the second goes on from its checkpoint
+    assert [trial.returns for trial in again.trials] == [first.returns, second.returns]
+    assert again.to_spec() in describe_tuning(again, Tuning.open("t"))
+    with pytest.raises(GmcBenchError, match="holds trials of another tuning"):
+        Tuning(SPEC, trials=3, out="t").resume()
+
+
+def test_what_tables_score_is_no_search_set():
+    mini = load_morphologies("gmc-unimal-mini")
+    save_set(replace(mini, id="renamed", splits={"train": mini.split("test"), "test": (biped(),)}))
+    for name, why in {
+        "gmc-unimal-mini": "a set that tables score",
+        "gmc-unimal-mini:2": "a set that tables score",
+        "tiny+damping-v1": "a set that tables score",
+        "renamed": "is a body of gmc-unimal-mini-v1",
+    }.items():
+        with pytest.raises(GmcBenchError, match=why):
+            Tuning(SPEC, bodies=name, out="t").run()
+        assert not Path("t").exists()
+
+
+def test_listed_bodies_are_those_of_the_sets():
+    listed = search_sets._listed()
+    assert {"unimals_100", "gmc-unimal-v1", "gmc-large-v1", "gmc-loops-v1"} <= listed.keys()
+    bodies = load_morphologies("gmc-unimal-mini")
+    found = {body.digest[:16] for split in bodies.splits.values() for body in split}
+    assert found == set(listed["gmc-unimal-mini-v1"])
+    assert search_sets.SEARCH_SET not in search_sets.scored_sets()
+
+
+def test_every_method_has_the_same_chance():
+    draws = {}
+    for method in ("recmorph", "metamorph"):
+        tune = Tuning(SPEC, method=method)
+        tried = [Trial(0, tune.first, {1: 1.0}, 0.0)]
+        for number in range(1, 8):
+            settings = tune._draw(number, tried)
+            assert all(settings[name] in item for name, item in tune.ranges.items())
+            assert settings == tune._draw(number, tried)  # nothing else decides it
+            tried.append(Trial(number, settings, {1: float(number)}, 0.0))
+        draws[method] = [trial.settings for trial in tried]
+    assert draws["metamorph"][0]["ppo.target_kl"] == 0.2  # its paper's
+    assert draws["metamorph"][0]["model.embedding_dropout"] == 0.1
+    spread = [
+        [{name: item[name] for name in PPO_RANGES} for item in tried[1 : tuning.SPREAD + 1]]
+        for tried in draws.values()
+    ]
+    assert spread[0] == spread[1]
+    assert len({item["ppo.lr"] for item in spread[0]}) == tuning.SPREAD
+
+
+def test_the_best_trial_has_all_its_returns():
+    trials = [
+        Trial(0, {"ppo.lr": 1e-3}, {1: 5.0, 2: 7.0}, 1.0),
+        Trial(1, {"ppo.lr": 2e-3}, {1: 90.0, 2: None}, 1.0),
+        Trial(2, {"ppo.lr": 3e-3}, {1: 6.0, 2: 6.0}, 1.0),
+    ]
+    assert tuning.best_of(trials).number == 0
+    with pytest.raises(ConfigError, match="raise 'env_steps'"):
+        tuning.best_of(trials[1:2])
+
+
+def method(**settings):
+    return MethodSpec(id="x", config="x:y", builder="x:y", tuned={KEY: settings})
+
+
+def test_values_within_the_ranges_do_not_split_a_table():
+    suite, task = SUITES.get("unimal-v1"), "unimal-ft-v1"
+    lite = suite.protocol("lite", task)
+    expected = protocol_digest(lite, method(), suite, task)
+    tuned = with_method_training(lite, method(**KEPT), task, suite)
+    assert (tuned.ppo.lr, tuned.ppo.target_kl) == (0.0013, 0.11)
+    assert protocol_digest(tuned, method(**KEPT), suite, task) == expected
+    assert protocol_digest(tuned, method(), suite, task) != expected  # not the method's own
+    beyond = method(**{"ppo.lr": 0.01})
+    far = with_method_training(lite, beyond, task, suite)
+    assert protocol_digest(far, beyond, suite, task) != expected
+    for other in ("unimal-incline-v1", "unimal-vt-v1"):  # tuned for one task
+        plain = suite.protocol("lite", other)
+        assert with_method_training(plain, method(**KEPT), other, suite) == plain
+    never = replace(lite, ppo=replace(lite.ppo, target_kl=None))
+    assert protocol_digest(never, method(**KEPT), suite, task) != expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"ppo.gamma": 0.9}, "may tune ppo.lr, ppo.target_kl, model.*dropout only"),
+        ({"model.width": 9}, "may tune"),
+        ({"ppo.lr": 0.0}, "to a positive number"),
+        ({"ppo.lr": "fast"}, "to a positive number"),
+    ],
+)
+def test_a_method_keeps_nothing_else(settings, why):
+    with pytest.raises(PluginError, match=why.replace("*", r"\*")):
+        with_method_training(SUITES.get("unimal-v1").protocol("lite"), method(**settings))
+
+
+def test_a_run_has_what_its_method_was_tuned_to(monkeypatch, finished_record):
+    kept = {**KEPT, "model.embedding_dropout": 0.03}
+    metamorph = replace(METHODS.load("metamorph"), tuned={KEY: kept}, tuning="")
+    monkeypatch.setattr(METHODS, "load", lambda name: metamorph)
+    spec = ExperimentSpec(
+        method="metamorph", suite="unimal", task="ft", protocol="lite", bodies="tiny", threads=1
+    )
+    found = resolve(spec)
+    assert found.config.unofficial_reasons == ()
+    assert found.config.protocol.ppo.lr == 0.0013
+    assert found.config.method_config["embedding_dropout"] == 0.03
+    assert "brings along what it was tuned to: ppo.lr 0.0013" in found.why
+    record = finished_record(found)
+    assert installed_rules(record).config == found.config.identity()
+    assert installed_rules(record).protocol == record.protocol_digest
+    ablation = resolve(spec.replace(preset="paper-no-dropout"))
+    assert ablation.config.protocol.ppo.lr == 0.0013
+    assert ablation.config.method_config["embedding_dropout"] == 0.0
+    changed = resolve(spec.replace(settings={"ppo.lr": 1e-3}))
+    assert "the protocol's ppo.lr was changed" in changed.config.unofficial_reasons
+    assert Tuning(method="metamorph", bodies="tiny").first["ppo.target_kl"] == 0.2  # not the tuned
+
+
+@pytest.fixture
+def finished_record():
+    """Return what makes a record of a resolved run, as far as its rules are concerned."""
+    from types import SimpleNamespace
+
+    def make(found):
+        config, choice = found.config, found.choice
+        digest = protocol_digest(config.protocol, choice.method, choice.suite, config.task)
+        return SimpleNamespace(
+            method="metamorph", suite=config.suite, task=config.task, protocol="lite",
+            protocol_digest=digest, seed=config.seed,
+            morphologies=SimpleNamespace(
+                id=config.morphologies, digest=config.morphologies_digest, num_train=2
+            ),
+        )  # fmt: skip
+
+    return make
