@@ -5,8 +5,9 @@ from the base set, the property, the body and the number of the draw alone.
 
 Source:
     Properties and counts: Gupta et al. 2022 (MetaMorph), arXiv:2203.11931 (100 train bodies give
-    400 variants of each property). Differs: the published ranges are not public, so the ranges
-    are our own and scores cannot be compared with published ones; see docs/variations.md.
+    400 variants of each property). Differs: the ranges are our own, not taken from the archive
+    of variants that its repository links, so scores cannot be compared with published ones; see
+    docs/variations.md.
 """
 
 import hashlib
