@@ -62,10 +62,14 @@ def test_the_spread_of_actions_shrinks_also_in_a_continued_run(make_trainer):
 
 
 def test_bodies_that_fall_early_are_drawn_more_often(make_trainer, monkeypatch):
-    """Probabilities of every iteration, worked out from the lengths of the episodes before it."""
+    """Probabilities of every iteration, worked out from the lengths of the episodes before it.
+
+    And so are the points of the learning curve, whose window is one of these 15 iterations.
+    """
     trainer = make_trainer(env_steps=960)
     env, horizon, lengths = trainer.env, 10, ([], [])
     set_sampling, step, used, expected = env.set_sampling, env.step, [], []
+    latest = ({}, {})  # by iteration
 
     def setting(probabilities):
         used.append(np.array(probabilities))
@@ -90,6 +94,7 @@ def test_bodies_that_fall_early_are_drawn_more_often(make_trainer, monkeypatch):
             body = final["morphology_index"][row]
             final["episode_length"][row] //= 1 + body
             lengths[body].append(final["episode_length"][row])
+            latest[body].setdefault(len(used), []).append(lengths[body][-1])
         return result
 
     monkeypatch.setattr(env, "set_sampling", setting)
@@ -98,6 +103,11 @@ def test_bodies_that_fall_early_are_drawn_more_often(make_trainer, monkeypatch):
     assert len(used) == 15
     np.testing.assert_allclose(used, expected)
     assert used[-1][1] > 0.6
+    for iteration, point in enumerate(trainer.curve, start=1):
+        shown = [
+            found.get(iteration, ended[-1:]) for found, ended in zip(latest, lengths, strict=True)
+        ]
+        assert point["mean_length"] == pytest.approx(np.mean([np.mean(x) for x in shown]))
 
 
 def test_another_seed_gives_another_run(make_trainer):
