@@ -184,8 +184,10 @@ class PlainTraining:
         self.raw = self.envs.reset(seed=seed)[0]
 
     def _rate(self, iteration: int) -> float:
-        ppo = self.protocol.ppo
-        cosine = 0.5 * (1.0 + math.cos(math.pi * iteration / self.protocol.num_iterations))
+        ppo, total = self.protocol.ppo, self.protocol.num_iterations
+        begin = ppo.decay_start * total
+        share = max(iteration - begin, 0.0) / max(total - begin, 1.0)
+        cosine = 0.5 * (1.0 + math.cos(math.pi * share))
         progress = min(iteration / max(ppo.warmup_iterations, 1), 1.0)
         return cosine * (ppo.warmup_start * (1.0 - progress) + progress)
 
@@ -201,6 +203,7 @@ class PlainTraining:
             drawn = self.episodes.probabilities(self.protocol.sampling_alpha)
             self.envs.set_attr("probabilities", [drawn] * self.protocol.num_envs)
         self.episodes.recent.append([])
+        self.agent.std = self.protocol.action_std_at(self.iteration)
         rollout = self.collect()
         started = time.perf_counter()
         self.add_values(rollout)

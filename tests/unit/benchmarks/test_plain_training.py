@@ -40,7 +40,7 @@ PROTOCOL = replace(
     rollout_length=16,
     env_steps=64 * 5,
     sampling_warmup_iterations=1,
-    ppo=replace(SUITE.protocol("lite").ppo, batch_size=24, target_kl=None),
+    ppo=replace(SUITE.protocol("lite").ppo, batch_size=24, target_kl=None, decay_start=0.4),
 )
 
 
