@@ -28,7 +28,7 @@ def add_parser(verbs: Any) -> None:
     """Add the verb."""
     parser = add_verb(verbs, "evaluate", "Score the policy of a finished run again.", EXAMPLES)
     add = parser.add_argument
-    add("run_dir", metavar="RUN_DIR", type=Path, help="folder of a finished run")
+    add("run_dir", metavar="RUN_DIR", type=Path, help="a finished run, or a record")
     text = "only this split (default: both, of --morphologies the test split)"
     add("--split", choices=("train", "test"), help=text)
     add("--episodes", metavar="N", type=integer(1), help="per body and mode")

@@ -1,19 +1,21 @@
 """`gmc-bench leaderboard`: from runs to records, tables and a site that others can check."""
 
 import argparse
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gmc_bench.cli.output import note, say
-from gmc_bench.cli.parser import Parser, add_verb
-from gmc_bench.core.errors import ConfigError, GmcBenchError
+from gmc_bench.cli.parser import Parser, add_verb, integer
+from gmc_bench.core.errors import ConfigError
 
 EXAMPLES = (
     "gmc-bench leaderboard build",
     "gmc-bench leaderboard build --records leaderboards --out leaderboards --site",
     "gmc-bench leaderboard add runs/recmorph_unimal-ft_lite_unimals_100_seed{1,2,3}",
-    "gmc-bench leaderboard verify --all --records leaderboards",
+    "gmc-bench leaderboard verify --all",
 )
 
 
@@ -57,16 +59,23 @@ def add_parser(verbs: Any) -> None:
     verify = _action(actions, "verify", "Run recorded episodes again from the weights and compare.",
         _verify,
         "gmc-bench leaderboard verify runs/recmorph_unimal-ft_lite_unimals_100_seed1",
-        "gmc-bench leaderboard verify --all --records leaderboards --runs runs",
+        "gmc-bench leaderboard verify --all --jobs 2",
     )  # fmt: skip
     verify.add_argument(
-        "record", metavar="RECORD", type=Path, nargs="?", help="a record, or a run folder"
-    )
+        "record", metavar="RECORD", type=Path, nargs="?",
+        help="a record, the first digits of its digest, or a run folder",
+    )  # fmt: skip
     verify.add_argument("--all", action="store_true", help="every record of the leaderboard")
+    verify.add_argument(
+        "--unverified", action="store_true", help="with --all: only those that are not verified yet"
+    )
+    verify.add_argument(
+        "--jobs", metavar="N", type=integer(1), default=1, help="with --all: processes (default: 1)"
+    )
     _records_option(verify, "leaderboards")
     verify.add_argument(
         "--runs", metavar="DIR", type=Path, nargs="+", default=[Path("runs")],
-        help="where the weights are looked for (default: runs)",
+        help="where weights are looked for that the leaderboard does not keep (default: runs)",
     )  # fmt: skip
     verify.add_argument(
         "--ranked-only", action="store_true",
@@ -140,10 +149,14 @@ def _add(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int
     from gmc_bench.leaderboard.submission import Submission, add, open_run
 
     runs = [(folder, open_run(folder)) for folder in parsed.run_dirs]
+    from gmc_bench.leaderboard.rerun import acting_weights
     from gmc_bench.leaderboard.rules import installed_rules
 
     submissions = [
-        Submission(folder, stored, installed_rules(stored.record)) for folder, stored in runs
+        Submission(
+            folder, stored, installed_rules(stored.record), partial(acting_weights, folder, stored)
+        )
+        for folder, stored in runs
     ]
     for path in add(submissions, parsed.records):
         say(f"added  {path}")
@@ -155,46 +168,35 @@ def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     parsed.parser.reject_unknown(unknown)
     if (parsed.record is None) != parsed.all:
         raise ConfigError("give either one RECORD or --all")
-    from gmc_bench.leaderboard.board import read_board
-    from gmc_bench.leaderboard.submission import open_run
-    from gmc_bench.records.store import read_stored_record
-
-    board = read_board(parsed.records) if parsed.records.is_dir() else None
-    one: Path | None = parsed.record
-    if one is not None:
-        chosen = [open_run(one) if one.is_dir() else read_stored_record(one)]
-    elif board is None or not board.records:
-        raise ConfigError(f"{parsed.records} holds no records; give another folder with --records")
-    else:
-        chosen = list(board.records)
-    failed = 0
-    for stored in chosen:
-        try:
-            failed += not _verify_one(stored, parsed, board)
-        except GmcBenchError as error:
-            if one is not None:
-                raise
-            failed += 1  # the other records can be verified all the same
-            say(f"not verified  {stored.path}: {error}")
-    return 1 if failed else 0
-
-
-def _verify_one(stored: Any, parsed: argparse.Namespace, board: Any) -> bool:
     from gmc_bench.cli.display import Display
-    from gmc_bench.leaderboard.board import add_verification
-    from gmc_bench.leaderboard.rerun import find_weights, verify
+    from gmc_bench.leaderboard.board import Board, add_verification, read_board, says_something_new
+    from gmc_bench.leaderboard.rerun import verify_all, verify_one
+    from gmc_bench.records.ledger import BEGINNING
 
-    folders = list(parsed.runs)
-    if parsed.record is None:
-        folders.append(parsed.records)  # of a folder of runs, it is where the weights are
-    policy = find_weights(stored, folders, parsed.record)
+    there = parsed.records.is_dir()
+    board = read_board(parsed.records) if there else Board((), (), (), 0, BEGINNING)
+    if parsed.all and not board.records:
+        raise ConfigError(f"{parsed.records} holds no records; give another folder with --records")
+    counts: Counter[str] = Counter()
     with Display() as display:
-        found = verify(stored, policy, ranked_only=parsed.ranked_only, on_progress=display)
-    say(f"{'verified' if found.passed else 'FAILED'}  {stored.path}: {found.outcome}")
-    listed = board is not None and board.length  # a folder of runs has no ledger to write to
-    if listed and any(item.digest == stored.digest for item in board.records):
-        note(f"wrote {add_verification(parsed.records, found)}")
-    return bool(found.passed)
+        how = {"ranked_only": parsed.ranked_only, "on_progress": display}
+        if parsed.all:  # of a folder of runs, the records are where the weights are
+            folders = [*parsed.runs, *([] if board.length else [parsed.records])]
+            outcomes = verify_all(
+                board, folders, jobs=parsed.jobs, unverified=parsed.unverified, **how
+            )
+        else:
+            outcomes = iter([verify_one(parsed.record, board, parsed.runs, **how)])
+        for outcome in outcomes:
+            counts[outcome.kind] += outcome.records
+            say(f"{outcome.kind.replace('failed', 'FAILED')}  {outcome.text}")
+            found = outcome.verification
+            if found is not None and says_something_new(board, found):
+                note(f"wrote {add_verification(parsed.records, found)}")
+    if parsed.all:
+        note(", ".join(f"{count} {kind}" for kind, count in counts.items()) or "nothing is left")
+    done = counts["verified"] or not counts
+    return 0 if done and not counts["failed"] + counts["not verified"] else 1
 
 
 def _schema(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:

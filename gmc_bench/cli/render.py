@@ -29,7 +29,13 @@ def add_parser(verbs: Any) -> None:
         EXAMPLES,
     )
     add = parser.add_argument
-    add("run_dir", metavar="RUN_DIR", type=Path, nargs="?", help="folder of a finished run")
+    add(
+        "run_dir",
+        metavar="RUN_DIR",
+        type=Path,
+        nargs="?",
+        help="a finished run, or a record",
+    )
     add("--body", metavar="ID", help="which body the episode is of; with --stills draw only this")
     add(
         "--split",

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.experiments.events import Listener, Listeners, RunStarted
+from gmc_bench.experiments.recorded import RecordedRun
 from gmc_bench.experiments.resolve import Resolved, resolve, run_name
 from gmc_bench.experiments.run_folder import RunFolder, is_unused, new_folder
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.records.store import read_record, write_atomic
-from gmc_bench.training.run_config import RunConfig, read_run_config
+from gmc_bench.records.weights import find_record, weights_of
+from gmc_bench.training.run_config import RunConfig
 
 if TYPE_CHECKING:
     from gmc_bench.bodies.schema import MorphologySet
@@ -68,10 +70,11 @@ class Experiment:
         bodies: "MorphologySet | None" = None,
         on_event: Listener | None = None,
     ) -> Self:
-        """Return the experiment that a run folder holds, finished or not.
+        """Return the experiment that a run folder holds, finished or not, or a record tells of.
 
         Args:
-            path: the folder.
+            path: the folder; or the file of a record in a leaderboard that keeps its weights, or
+                the first digits of that record's digest.
             bodies: its body set, if that is at hand; otherwise it is loaded when needed.
             on_event: is told what happens.
 
@@ -80,7 +83,9 @@ class Experiment:
         """
         experiment = cls.__new__(cls)
         experiment.spec, experiment._bodies = None, bodies
-        experiment.path = RunFolder(Path(path)).path
+        experiment.path = found = find_record(Path(path))
+        if not found.is_file():
+            experiment.path = RunFolder(found).path
         experiment._emit = Listeners(on_event)
         return experiment
 
@@ -109,7 +114,7 @@ class Experiment:
             GmcBenchError: they cannot be resolved or read.
         """
         if self.spec is None:
-            return read_run_config(self.folder.config)
+            return self.folder.read_config()
         return self.resolved.config
 
     @cached_property
@@ -134,7 +139,7 @@ class Experiment:
         """
         if self.path is None:
             raise RunFolderError("the experiment has no folder yet; run it first, or name one")
-        return RunFolder(self.path)
+        return RecordedRun(self.path) if self.path.is_file() else RunFolder(self.path)
 
     def run(self) -> "RunRecord":
         """Run from the start to the record, in a new folder.
@@ -172,7 +177,7 @@ class Experiment:
 
     def _require_same(self, folder: RunFolder) -> None:
         """Raise unless the folder's run is the one that is asked for."""
-        found = read_run_config(folder.config)
+        found = folder.read_config()
         if (found.identity(), found.seed) != (self.config.identity(), self.config.seed):
             raise RunFolderError(
                 f"{folder.path} holds a run with other settings; choose another 'out', or continue "
@@ -276,14 +281,20 @@ def load_policy(path: Path | str, device: str = "cpu") -> "Policy":
     """Return a trained policy.
 
     Args:
-        path: the folder of a finished run, or a file that `Policy.save` wrote.
+        path: the folder of a finished run, or a file that `Policy.save` wrote; or a record in a
+            leaderboard that keeps its weights, by its file or the first digits of its digest. For
+            these, the bodies of the run need not be here.
         device: where its networks shall run.
 
     Raises:
         CheckpointError: there is no policy, or it is damaged.
         RunFolderError: the folder is not that of a run.
     """
-    path = Path(path)
+    path = find_record(Path(path))
+    if path.suffix == ".json":
+        kept = weights_of(path)
+        kept.read()  # it is the one that was added
+        path = kept.path
     if path.suffix == ".safetensors":
         from gmc_bench.policies.policy import Policy
 

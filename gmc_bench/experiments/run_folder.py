@@ -1,10 +1,13 @@
 """A run's folder: one writer at a time, files written whole or not at all."""
 
 import fcntl
+import hashlib
 from pathlib import Path
 from typing import IO, ClassVar, Self
 
-from gmc_bench.core.errors import RunFolderError, StorageError
+from gmc_bench.core.errors import CheckpointError, RunFolderError, StorageError
+from gmc_bench.records.store import read_record
+from gmc_bench.training.run_config import RunConfig, read_run_config
 
 CONFIG = "config.yaml"
 RECORD = "record.json"
@@ -120,6 +123,36 @@ class RunFolder(LockedFolder):
     def policy(self) -> Path:
         """Final weights and observation statistics, safetensors."""
         return self.path / POLICY
+
+    def read_config(self) -> RunConfig:
+        """Return the resolved settings.
+
+        Raises:
+            ConfigError: they cannot be read.
+        """
+        return read_run_config(self.config)
+
+    def read_policy(self) -> bytes:
+        """Return the content of the final policy's file.
+
+        Raises:
+            CheckpointError: the file is missing or damaged.
+            RecordError: the run's record is damaged.
+        """
+        record = read_record(self.record) if self.record.exists() else None
+        try:
+            data = self.policy.read_bytes()
+        except OSError as error:
+            raise CheckpointError(
+                f"{self.policy} cannot be read; finish the run with: gmc-bench run --resume "
+                f"{self.path}"
+            ) from error
+        if record is not None and hashlib.sha256(data).hexdigest() != record.weights_digest:
+            raise CheckpointError(
+                f"{self.policy} is damaged (its digest is not the one in the record); delete it "
+                f"and {self.record.name}, then run: gmc-bench run --resume {self.path}"
+            )
+        return data
 
     @property
     def curve(self) -> Path:

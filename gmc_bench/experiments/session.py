@@ -1,19 +1,17 @@
 """Session of a run: its settings with all names resolved, and the policy they describe."""
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
-from gmc_bench.core.errors import CheckpointError, ConfigError
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.bodies import require_bodies
 from gmc_bench.experiments.method import source_digest
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies.policy import Policy
-from gmc_bench.records.store import read_record
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import planned_steps, token_spec
 from gmc_bench.tasks import TASKS, Task
@@ -150,20 +148,7 @@ def load_trained(session: Session, folder: RunFolder) -> Policy:
         CheckpointError: the file is missing, damaged, or of another method.
         RecordError: the run's record is damaged.
     """
-    record = read_record(folder.record) if folder.record.exists() else None
-    try:
-        data = folder.policy.read_bytes()
-    except OSError as error:
-        raise CheckpointError(
-            f"{folder.policy} cannot be read; finish the run with: gmc-bench run --resume "
-            f"{folder.path}"
-        ) from error
-    if record is not None and hashlib.sha256(data).hexdigest() != record.weights_digest:
-        raise CheckpointError(
-            f"{folder.policy} is damaged (its digest is not the one in the record); delete it and "
-            f"{folder.record.name}, then run: gmc-bench run --resume {folder.path}"
-        )
-    return load_policy(session, data, folder.policy)
+    return load_policy(session, folder.read_policy(), folder.policy)
 
 
 def load_policy(session: Session, data: bytes, origin: Path) -> Policy:

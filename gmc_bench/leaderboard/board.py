@@ -4,12 +4,15 @@ A folder with a ledger is a leaderboard: exactly the files that the ledger lists
 folder is a collection of runs: every record below it counts and none is verified.
 """
 
+import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gmc_bench.core.errors import RecordError
-from gmc_bench.leaderboard.ledger import BEGINNING, LEDGER_NAME, LedgerEntry, append, read_ledger
+from gmc_bench.records.ledger import BEGINNING, LEDGER_NAME, LedgerEntry, append, read_ledger
 from gmc_bench.records.schema import Mode, RunRecord, Split
 from gmc_bench.records.store import (
     RecordFiles,
@@ -24,6 +27,7 @@ from gmc_bench.records.verification import (
     read_verification,
     verification_bytes,
 )
+from gmc_bench.records.weights import WEIGHTS, KeptWeights, kept_in
 
 RESULTS = "results"
 VERIFICATIONS = "verifications"
@@ -48,6 +52,8 @@ class Board(NamedTuple):
     """Lines of the ledger; 0 without one."""
     head: str
     """SHA-256 of the ledger's last line; zeros without one."""
+    weights: Mapping[str, KeptWeights] = MappingProxyType({})
+    """Files of weights, by the digest of the whole policy that records state."""
 
     @property
     def verified(self) -> frozenset[str]:
@@ -57,24 +63,24 @@ class Board(NamedTuple):
         for item in self.verifications:
             found = item.verification
             record = by_digest.get(found.record_digest)
-            if record is not None and _covers_rank(found, record):
+            if record is not None and self._covers_rank(found, record):
                 latest[found.record_digest] = found.passed
         return frozenset(digest for digest, passed in latest.items() if passed)
+
+    def _covers_rank(self, found: Verification, record: RunRecord) -> bool:
+        """Say whether a verification ran, from the record's weights, every episode that ranks."""
+        split, mode = ranked_part(record)
+        ranked = [item for item in record.returns if (item.split, item.mode) == (split, mode)]
+        count = sum(len(item.episodes) for item in ranked)
+        kept = self.weights.get(str(record.weights_digest))
+        return found.weights_digest in {record.weights_digest, kept and kept.digest} and any(
+            (part.split, part.mode, part.episodes) == (split, mode, count) for part in found.parts
+        )
 
 
 def ranked_part(record: RunRecord) -> tuple[Split, Mode]:
     """Return the split and mode that a record's place in a table depends on."""
     return record.ranked_split, "deterministic"
-
-
-def _covers_rank(found: Verification, record: RunRecord) -> bool:
-    """Say whether a verification ran, from the record's weights, every episode that ranks it."""
-    split, mode = ranked_part(record)
-    ranked = [item for item in record.returns if (item.split, item.mode) == (split, mode)]
-    count = sum(len(item.episodes) for item in ranked)
-    return found.weights_digest == record.weights_digest and any(
-        (part.split, part.mode, part.episodes) == (split, mode, count) for part in found.parts
-    )
 
 
 def read_board(folder: Path) -> Board:
@@ -101,13 +107,43 @@ def read_board(folder: Path) -> Board:
         if entry.kind == "record":
             records.append(valid.get(entry.path) or read_stored_record(path, entry.path))
             _require_digest(folder, entry, records[-1].digest)
+        elif entry.kind == "weights":
+            _require_digest(folder, entry, hashlib.sha256(path.read_bytes()).hexdigest())
         else:
             verifications.append(StoredVerification(entry.path, *read_verification(path)))
             _require_digest(folder, entry, verifications[-1].digest)
-    refused = _unlisted(found, {entry.path for entry in ledger.entries})
+    refused = _unlisted(found, folder, {entry.path for entry in ledger.entries})
     return Board(
-        tuple(records), tuple(refused), tuple(verifications), len(ledger.entries), ledger.head
+        tuple(records),
+        tuple(refused),
+        tuple(verifications),
+        len(ledger.entries),
+        ledger.head,
+        kept_in(ledger, folder),
     )
+
+
+def says_something_new(board: Board, verification: Verification) -> bool:
+    """Say whether a leaderboard shall keep an outcome: not a pass of what passed the last time.
+
+    So whoever clones a leaderboard can verify all of it and has changed nothing. A folder of runs
+    has no ledger to write to, and of records elsewhere nothing is kept.
+    """
+    if not board.length or verification.record_digest not in {
+        item.digest for item in board.records
+    }:
+        return False
+
+    def covered(item: Verification) -> set[tuple[str, str, int]]:
+        return {(part.split, part.mode, part.episodes) for part in item.parts if part.passed}
+
+    before = [
+        item.verification
+        for item in board.verifications
+        if item.verification.record_digest == verification.record_digest
+    ]
+    known = bool(before) and before[-1].passed and covered(verification) <= covered(before[-1])
+    return not (verification.passed and known)
 
 
 def add_verification(folder: Path, verification: Verification) -> Path:
@@ -145,7 +181,10 @@ def _require_digest(folder: Path, entry: LedgerEntry, digest: str) -> None:
         )
 
 
-def _unlisted(found: RecordFiles, listed: set[str]) -> list[RefusedFile]:
+def _unlisted(found: RecordFiles, folder: Path, listed: set[str]) -> list[RefusedFile]:
     reason = "it is not in the ledger; add runs with 'gmc-bench leaderboard add RUN_DIR'"
-    valid = [RefusedFile(item.path, reason) for item in found.records if item.path not in listed]
-    return sorted([*valid, *found.refused])
+    weights = (path.relative_to(folder).as_posix() for path in folder.glob(f"{WEIGHTS}/*"))
+    names = [*(item.path for item in found.records), *weights]
+    return sorted(
+        [*(RefusedFile(name, reason) for name in names if name not in listed), *found.refused]
+    )

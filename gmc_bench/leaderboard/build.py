@@ -141,6 +141,7 @@ def build(
             out_dir / SITE_FOLDER,
             media=site.media,
             methods=site.methods,
+            weights=found.board.weights,
         )
     return sorted([*files, *pages])
 

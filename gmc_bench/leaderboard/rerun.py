@@ -1,42 +1,79 @@
 """Verification of records: their episodes, run again from the weights and compared."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from datetime import UTC, datetime
 from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Literal, NamedTuple
 
+from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.config import definition_digest
-from gmc_bench.core.errors import CheckpointError, ConfigError, RecordError
+from gmc_bench.core.errors import (
+    CheckpointError,
+    ConfigError,
+    GmcBenchError,
+    MorphologySetError,
+    RecordError,
+    UnknownNameError,
+)
 from gmc_bench.experiments import resolve
 from gmc_bench.experiments import session as sessions
 from gmc_bench.experiments.events import Progress
+from gmc_bench.experiments.recorded import recorded_config
+from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.scoring import score
-from gmc_bench.leaderboard.board import ranked_part
-from gmc_bench.leaderboard.submission import POLICY
+from gmc_bench.leaderboard.board import Board, ranked_part
+from gmc_bench.leaderboard.submission import POLICY, open_run
 from gmc_bench.leaderboard.verification import compare, comparison_for
 from gmc_bench.records.environment import collect_hardware, collect_versions
-from gmc_bench.records.store import StoredRecord
+from gmc_bench.records.store import StoredRecord, read_stored_record
 from gmc_bench.records.verification import Verification
+from gmc_bench.records.weights import MAX_MIB, KeptWeights, find_record
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import protocol_digest
-from gmc_bench.training.run_config import run_config_of
 
 
-def find_weights(stored: StoredRecord, folders: Sequence[Path], given: Path | None = None) -> Path:
-    """Return the policy file with a record's weights.
+class WeightsMissingError(CheckpointError):
+    """Nobody has a record's weights here."""
+
+
+def acting_weights(folder: Path, stored: StoredRecord) -> bytes:
+    """Return what a leaderboard keeps of a run's weights: actor and statistics, described.
+
+    Raises:
+        CheckpointError: the run's file is missing, damaged, or of another method.
+        GmcBenchError: the method, the suite or the body set is not here.
+    """
+    session = sessions.open_session(recorded_config(stored.record))
+    return sessions.load_policy(
+        session, RunFolder(folder).read_policy(), folder / POLICY
+    ).actor_bytes()
+
+
+def find_weights(
+    stored: StoredRecord, board: Board | None, folders: Sequence[Path], given: Path | None = None
+) -> KeptWeights:
+    """Return a file with a record's weights: the one that the leaderboard keeps, or a run's.
 
     Args:
         stored: the record.
-        folders: where to look.
+        board: a leaderboard that may keep them.
+        folders: where to look otherwise.
         given: the run folder or file that was named, if one was; the weights in a run folder count
             whatever they are, so that what was swapped inside it is noticed.
 
     Raises:
-        CheckpointError: there is none.
+        WeightsMissingError: there is none.
     """
+    expected = str(stored.record.weights_digest)
     if given is not None and (given / POLICY).is_file():
-        return given / POLICY
+        return KeptWeights(given / POLICY, expected)
+    if board is not None and expected in board.weights:
+        return board.weights[expected]
     if given is not None:
         folders = [given if given.is_dir() else given.parent, *folders]
     for path in _policies(folders):
@@ -45,11 +82,11 @@ def find_weights(stored: StoredRecord, folders: Sequence[Path], given: Path | No
             digest = _digest(path, state.st_mtime_ns, state.st_size)
         except OSError:  # a folder of that name, or a file of somebody else
             continue
-        if digest == stored.record.weights_digest:
-            return path
-    raise CheckpointError(
-        f"no {POLICY} with the weights {str(stored.record.weights_digest)[:12]} of {stored.path} "
-        f"is below {', '.join(map(str, folders))}; give the run's folder with --runs"
+        if digest == expected:
+            return KeptWeights(path, expected)
+    raise WeightsMissingError(
+        f"no {POLICY} with the weights {expected[:12]} of {stored.path} is below "
+        f"{', '.join(map(str, folders))}; give the run's folder with --runs"
     )
 
 
@@ -115,7 +152,7 @@ def _require_agreement(stored: StoredRecord, session: sessions.Session) -> None:
 
 def verify(
     stored: StoredRecord,
-    policy: Path,
+    weights: KeptWeights,
     *,
     ranked_only: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
@@ -124,7 +161,7 @@ def verify(
 
     Args:
         stored: the record.
-        policy: file of its weights.
+        weights: file of its weights, of all or of what acts.
         ranked_only: run only the split and mode that the place in a table depends on.
         on_progress: gets the episodes done so far.
 
@@ -136,7 +173,7 @@ def verify(
         RecordError: the record contradicts its own settings, weights or body set.
         UnknownNameError: the method, the suite or the body set is not known here.
     """
-    record = stored.record
+    record, policy = stored.record, weights.path
     try:
         data = policy.read_bytes()
     except OSError as error:
@@ -144,14 +181,12 @@ def verify(
             f"cannot read {policy}: {error.strerror}; give a run folder that you may read"
         ) from error
     digest = hashlib.sha256(data).hexdigest()
-    if digest != record.weights_digest:
+    if digest != weights.digest:
         raise CheckpointError(
             f"{policy} has the digest {digest[:12]}, but {stored.path} was made with the weights "
-            f"{str(record.weights_digest)[:12]}; restore the file"
+            f"{weights.digest[:12]}; restore the file"
         )
-    threads = resolve.threads_here(record.hardware.threads)
-    config = {**record.config, "seed": record.seed, "threads": threads, "device": "cpu"}
-    session = sessions.open_session(run_config_of(config, "the record's config"))
+    session = sessions.open_session(recorded_config(record))
     _require_agreement(stored, session)
     trained = sessions.load_policy(session, data, policy)
     if trained.model.num_parameters() != record.parameters:
@@ -192,3 +227,128 @@ def verify(
         git_commit=git.commit,
         git_dirty=git.dirty,
     )
+
+
+class Outcome(NamedTuple):
+    """What came of one record, or why nothing came of several."""
+
+    kind: Literal["verified", "failed", "not verified", "skipped"]
+    records: int
+    text: str
+    """What happened, in one line."""
+    verification: Verification | None = None
+
+
+def verify_all(
+    board: Board,
+    folders: Sequence[Path],
+    *,
+    jobs: int = 1,
+    ranked_only: bool = False,
+    unverified: bool = False,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Iterator[Outcome]:
+    """Verify every record of a board whose weights and bodies are here.
+
+    Args:
+        board: the records.
+        folders: where weights are looked for that the leaderboard does not keep.
+        jobs: processes; with more than one, records come in the order in which they are done.
+        ranked_only: see `verify`.
+        unverified: only records that are not verified yet.
+        on_progress: gets the episodes of a record done so far, of several processes the records.
+
+    Yields:
+        What is skipped, by reason; then an outcome per record. One record that cannot be verified
+        does not stop the others.
+    """
+    left = [item for item in board.records if not (unverified and item.digest in board.verified)]
+    chosen: list[tuple[StoredRecord, KeptWeights]] = []
+    reasons: Counter[str] = Counter()
+    for stored in left:
+        missing = _bodies_missing(stored.record.morphologies.id)
+        try:
+            weights = find_weights(stored, board, folders)
+        except WeightsMissingError as error:
+            if not board.length:
+                yield Outcome("not verified", 1, f"{stored.path}: {error}")
+                continue
+            missing = (
+                f"their weights are neither kept here (they are older than kept weights, or "
+                f"references of more than {MAX_MIB} MiB) nor below {', '.join(map(str, folders))}"
+            )
+        if missing is None:
+            chosen.append((stored, weights))
+        else:
+            reasons[missing] += 1
+    for reason, count in reasons.items():
+        yield Outcome("skipped", count, f"{count} of {len(left)} records: {reason}")
+    if jobs == 1:
+        yield from (_outcome(*item, ranked_only, on_progress) for item in chosen)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        waiting = [pool.submit(_outcome, *item, ranked_only) for item in chosen]
+        try:
+            for done, future in enumerate(as_completed(waiting), 1):
+                yield future.result()
+                if on_progress is not None:
+                    on_progress(Progress("verify", done, len(waiting), "record"))
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def verify_one(
+    named: Path,
+    board: Board,
+    folders: Sequence[Path],
+    *,
+    ranked_only: bool = False,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Outcome:
+    """Verify one record.
+
+    Args:
+        named: its file, first digits of its digest, or its run folder.
+        board: a leaderboard, which may keep its weights; it may be empty.
+        folders: where weights are looked for otherwise.
+        ranked_only: see `verify`.
+        on_progress: see `verify`.
+
+    Returns:
+        The outcome.
+
+    Raises:
+        GmcBenchError: see `verify`.
+    """
+    path = find_record(named)
+    stored = open_run(path) if path.is_dir() else read_stored_record(path)
+    weights = find_weights(stored, board, folders, path)
+    found = verify(stored, weights, ranked_only=ranked_only, on_progress=on_progress)
+    return _told(stored, found)
+
+
+@cache
+def _bodies_missing(set_id: str) -> str | None:
+    try:
+        load_morphologies(set_id)
+    except (MorphologySetError, UnknownNameError) as error:
+        return str(error)
+    return None
+
+
+def _outcome(
+    stored: StoredRecord,
+    weights: KeptWeights,
+    ranked_only: bool,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Outcome:
+    try:
+        found = verify(stored, weights, ranked_only=ranked_only, on_progress=on_progress)
+    except GmcBenchError as error:
+        return Outcome("not verified", 1, f"{stored.path}: {error}")
+    return _told(stored, found)
+
+
+def _told(stored: StoredRecord, found: Verification) -> Outcome:
+    kind: Literal["verified", "failed"] = "verified" if found.passed else "failed"
+    return Outcome(kind, 1, f"{stored.path}: {found.outcome}", found)

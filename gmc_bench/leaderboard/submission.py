@@ -4,7 +4,7 @@ All runs of one submission are checked before anything is written.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from gmc_bench.core.errors import GmcBenchError, RecordError
 from gmc_bench.leaderboard.aggregate import RowKey, comparison_key, row_key
 from gmc_bench.leaderboard.board import RESULTS, Board, ranked_part, read_board
-from gmc_bench.leaderboard.ledger import BEGINNING, LEDGER_NAME, append
+from gmc_bench.records.ledger import BEGINNING, LEDGER_NAME, append
 from gmc_bench.records.schema import Controller, Mode, RunRecord, Split
 from gmc_bench.records.store import (
     RECORD_NAME,
@@ -20,6 +20,7 @@ from gmc_bench.records.store import (
     read_stored_record,
     write_atomic,
 )
+from gmc_bench.records.weights import MAX_MIB, weights_name
 
 POLICY = "policy.safetensors"
 
@@ -29,7 +30,8 @@ RULES = {
     "registered-method": "the method is registered, in the installed version, not a file",
     "clean-commit": "the checkout had no changes that the commit does not hold",
     "current-rules": "task and protocol are those of the installed version",
-    "weights": "the run folder holds the weights that the record was made with",
+    "weights": "the run folder holds the weights that the record was made with, and the "
+    f"leaderboard can keep what acts of them, at most {MAX_MIB} MiB",
     "duplicate": "no record of this method, settings and seed, or of these weights, is there yet",
     "missing-seeds": "together with what is there, every seed of the protocol is",
 }
@@ -75,6 +77,8 @@ class Submission:
     stored: StoredRecord
     rules: Rules | None
     """`None` where method, suite, task or protocol is not installed."""
+    weights: Callable[[], bytes]
+    """Returns what the leaderboard keeps of the weights; asked for once the rules are met."""
 
     @property
     def record(self) -> RunRecord:
@@ -98,17 +102,18 @@ def open_run(folder: Path) -> StoredRecord:
 
 
 def add(submissions: Sequence[Submission], root: Path) -> list[Path]:
-    """Copy runs' records into a leaderboard and list them in its ledger.
+    """Copy runs' records and weights into a leaderboard and list them in its ledger.
 
     Args:
         submissions: the runs.
         root: the leaderboard; made if it does not exist.
 
     Returns:
-        The files written.
+        The records written.
 
     Raises:
         SubmissionError: a rule is broken, the first one that is; nothing was written.
+        GmcBenchError: weights cannot be read; nothing was written.
         RecordError: the leaderboard is damaged, or the folder holds records but no ledger.
         StorageError: a file could not be written.
     """
@@ -121,14 +126,36 @@ def add(submissions: Sequence[Submission], root: Path) -> list[Path]:
     problem = next(_violations(submissions, board), None)
     if problem is not None:
         raise SubmissionError(problem)
+    contents = [_kept(item) for item in submissions]
     written = []
-    for item in submissions:
+    for item, content in zip(submissions, contents, strict=True):
+        if content is not None:
+            _keep(root, weights_name(str(item.record.weights_digest)), content, board)
         name = _file_name(item.record, item.stored.digest)
         # First the file: without its line it is refused, a line without its file is damage.
         write_atomic(root / name, (item.folder / RECORD_NAME).read_bytes())
         append(root / LEDGER_NAME, "record", name, item.stored.digest)
         written.append(root / name)
     return written
+
+
+def _kept(item: Submission) -> bytes | None:
+    """Return the weights to keep; `None` for a reference whose separate weights are too large."""
+    content = item.weights()
+    if len(content) <= MAX_MIB * 2**20:
+        return content
+    if item.record.controller == "single_robot":  # it has no place that somebody could doubt
+        return None
+    size = f"{len(content) / 2**20:.1f} MiB"
+    raise SubmissionError(_refusal(item, "weights", f"what acts of its weights takes {size}"))
+
+
+def _keep(root: Path, name: str, content: bytes, board: Board) -> None:
+    digest = hashlib.sha256(content).hexdigest()
+    if (root / name, digest) in board.weights.values():  # an earlier attempt came that far
+        return
+    write_atomic(root / name, content)
+    append(root / LEDGER_NAME, "weights", name, digest)
 
 
 def _violations(submissions: Sequence[Submission], board: Board) -> Iterator[str]:

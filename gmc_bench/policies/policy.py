@@ -23,7 +23,7 @@ from gmc_bench.policies.bound import BoundPolicy
 from gmc_bench.policies.normalization import TokenNormalizer
 from gmc_bench.policies.observations import Observation, is_complete, observed, shown_table
 from gmc_bench.policies.options import PolicyOptions
-from gmc_bench.policies.tensors import decode_tensors, encode_tensors
+from gmc_bench.policies.tensors import decode_tensors, encode_tensors, read_description
 from gmc_bench.records.store import write_atomic
 from gmc_bench.tasks import TASKS, Task
 from gmc_bench.tokens.config import Order
@@ -34,6 +34,7 @@ from gmc_bench.tokens.table import MorphologyTable
 USUAL = PolicyOptions()
 """The benchmark's options."""
 _MODEL, _NORMALIZER = "model.", "normalizer."
+_CRITIC = f"{_MODEL}critic."
 FORMAT = 1
 """Version of the description beside a saved policy."""
 
@@ -74,6 +75,8 @@ class Policy:
         self.random_state: torch.Tensor | None = None
         """State of torch's generator behind the first weights: networks that draw random numbers
         in training (dropout) go on from there."""
+        self.acts_only = False
+        """Whether it was read without its critic: it can act, but not be trained further."""
         self._env: Any = None
         self._bound: BoundPolicy | None = None
         self._shown: bytes = b""
@@ -199,7 +202,7 @@ class Policy:
     # Files.
 
     def tensors(self) -> dict[str, Array]:
-        """Return weights and statistics as named arrays.
+        """Return weights and statistics as named arrays; without the critic if it `acts_only`.
 
         Statistics of separate bodies have a first dimension over bodies, as their weights have.
         """
@@ -208,18 +211,27 @@ class Policy:
             for name, value in self.model.state_dict().items()
         }
         statistics = self.normalizer.get_state()
-        return weights | {f"{_NORMALIZER}{name}": value for name, value in statistics.items()}
+        found = weights | {f"{_NORMALIZER}{name}": value for name, value in statistics.items()}
+        return _without_critic(found) if self.acts_only else found
 
     def to_bytes(self) -> bytes:
         """Return weights and statistics as safetensors; equal policies give equal bytes."""
         return encode_tensors(self.tensors())
 
+    def actor_bytes(self) -> bytes:
+        """Return what acting takes, described: one file that `load` reads without anything else.
+
+        It is half the size of `to_bytes`, because it leaves out the critic.
+        """
+        return encode_tensors(_without_critic(self.tensors()), self._description())
+
     def set_tensors(self, tensors: dict[str, Array], origin: Any) -> None:
-        """Take over weights and statistics of `tensors`.
+        """Take over weights and statistics of `tensors`; without a critic, the policy `acts_only`.
 
         Raises:
             CheckpointError: names or shapes are those of another method; `origin` is named.
         """
+        self.acts_only = not any(name.startswith(_CRITIC) for name in tensors)
         expected = {name: value.shape for name, value in self.tensors().items()}
         found = {name: value.shape for name, value in tensors.items()}
         differ = [name for name in expected | found if found.get(name) != expected.get(name)]
@@ -239,8 +251,13 @@ class Policy:
             for p in (_MODEL, _NORMALIZER)
         )
         self.model.load_state_dict(
-            {name: torch.from_numpy(value.copy()) for name, value in weights.items()}
+            {name: torch.from_numpy(value.copy()) for name, value in weights.items()},
+            strict=not self.acts_only,
         )
+        if self.acts_only:
+            with torch.no_grad():
+                for weight in self.model.critic.parameters():
+                    weight.fill_(torch.nan)  # nobody shall take its values for some
         self.normalizer.set_state(statistics)
 
     def save(self, path: str | Path) -> None:
@@ -254,7 +271,13 @@ class Policy:
             StorageError: a file could not be written.
         """
         path, data = _weights_file(path), self.to_bytes()
-        content = {
+        content = self._description() | {"weights_digest": hashlib.sha256(data).hexdigest()}
+        write_atomic(path, data)
+        write_atomic(path.with_suffix(".json"), json.dumps(content, indent=1).encode())
+
+    def _description(self) -> dict[str, Any]:
+        """Return what rebuilds the policy for its tensors."""
+        return {
             "format": FORMAT,
             "method": self.method,
             "config": to_dict(self.model.config),
@@ -263,16 +286,13 @@ class Policy:
             "order": self.order,
             "normalization": self.normalizer.mode,
             "precision": self.model.precision,
-            "weights_digest": hashlib.sha256(data).hexdigest(),
         }
-        write_atomic(path, data)
-        write_atomic(path.with_suffix(".json"), json.dumps(content, indent=1).encode())
 
     @classmethod
     def load(
         cls, path: str | Path, *, device: str = "cpu", method: MethodSpec | None = None
     ) -> "Policy":
-        """Read a policy that `save` wrote.
+        """Read a policy that `save` or `actor_bytes` wrote.
 
         Args:
             path: `NAME.safetensors`.
@@ -286,31 +306,17 @@ class Policy:
         path = _weights_file(path)
         described = path.with_suffix(".json")
         try:
-            data, content = path.read_bytes(), json.loads(described.read_bytes())
-            if content["format"] != FORMAT:
-                raise CheckpointError(
-                    f"{described} has format {content['format']}, but this version of gmc-bench "
-                    f"reads {FORMAT}; load it with the version that wrote it"
-                )
-            options = PolicyOptions(
-                order=content["order"],
-                normalization=content["normalization"],
-                precision=content["precision"],
-                device=device,
-            )
-            if hashlib.sha256(data).hexdigest() != content["weights_digest"]:
-                raise CheckpointError(
-                    f"{path} is not the file that {described.name} describes; restore both"
-                )
-            return cls.of_tensors(
-                method or content["method"],
-                data,
-                path,
-                config=content["config"],
-                spec=with_overrides(TokenSpec(1), content["tokens"]),
-                num_bodies=content["num_bodies"],
-                options=options,
-            )
+            data = path.read_bytes()
+            content = read_description(data, path)
+            if content is None:
+                content = json.loads(described.read_bytes())
+                if hashlib.sha256(data).hexdigest() != content["weights_digest"]:
+                    raise CheckpointError(
+                        f"{path} is not the file that {described.name} describes; restore both"
+                    )
+            else:
+                described = path
+            return cls._described(content, data, described, device=device, method=method)
         except OSError as error:
             raise CheckpointError(
                 f"{error.filename} cannot be read ({error.strerror}); give a file of Policy.save"
@@ -319,6 +325,37 @@ class Policy:
             raise CheckpointError(
                 f"{described} describes no policy ({error}); give a file of Policy.save"
             ) from error
+
+    @classmethod
+    def _described(
+        cls,
+        content: dict[str, Any],
+        data: bytes,
+        origin: Path,
+        *,
+        device: str,
+        method: MethodSpec | None,
+    ) -> "Policy":
+        """Return the policy of tensors that `_description` tells how to rebuild."""
+        if content["format"] != FORMAT:
+            raise CheckpointError(
+                f"{origin} has format {content['format']}, but this version of gmc-bench reads "
+                f"{FORMAT}; load it with the version that wrote it"
+            )
+        return cls.of_tensors(
+            method or content["method"],
+            data,
+            origin,
+            config=content["config"],
+            spec=with_overrides(TokenSpec(1), content["tokens"]),
+            num_bodies=content["num_bodies"],
+            options=PolicyOptions(
+                order=content["order"],
+                normalization=content["normalization"],
+                precision=content["precision"],
+                device=device,
+            ),
+        )
 
     # Acting.
 
@@ -469,6 +506,10 @@ def _featureless(spec: TokenSpec, count: int) -> MorphologyTable:
         parents=np.zeros(shape, np.int64),
         num_limbs=np.full(count, spec.max_limbs),
     )
+
+
+def _without_critic(tensors: dict[str, Array]) -> dict[str, Array]:
+    return {name: value for name, value in tensors.items() if not name.startswith(_CRITIC)}
 
 
 def _weights_file(path: str | Path) -> Path:

@@ -73,6 +73,11 @@ class Trainer:
         order: Order = "dfs",
         num_threads: int = 1,
     ) -> None:
+        if policy.acts_only:
+            raise ConfigError(
+                "the policy was read without its critic and cannot be trained; give one that "
+                "'Policy.untrained' or 'Policy.save' made"
+            )
         torch.set_num_threads(num_threads)
         keep_freed_memory()
         self.env, self.policy, self.model = env, policy, policy.model

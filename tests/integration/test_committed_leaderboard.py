@@ -7,6 +7,7 @@ import pytest
 
 from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.build import check
+from gmc_bench.records.ledger import LEDGER_NAME, read_ledger
 
 ROOT = Path(__file__).parents[2]
 BOARD = ROOT / "leaderboards"
@@ -20,9 +21,18 @@ def _pinned(name: str) -> str:
 def test_every_record_is_the_one_that_was_added_and_was_verified() -> None:
     board = read_board(BOARD)
     assert not board.refused
-    assert board.length == len(board.records) + len(board.verifications)
+    assert board.length == len(board.records) + len(board.verifications) + len(board.weights)
     assert {item.digest for item in board.records} == board.verified
     assert all(item.record.official and not item.record.git_dirty for item in board.records)
+
+
+def test_weights_are_kept_of_every_record_since_weights_are() -> None:
+    board, entries = read_board(BOARD), read_ledger(BOARD / LEDGER_NAME).entries
+    first = next((item.number for item in entries if item.kind == "weights"), len(entries))
+    later = {item.digest for item in entries[first:] if item.kind == "record"}
+    for item in board.records:
+        if item.digest in later and item.record.controller == "shared":
+            assert item.record.weights_digest in board.weights, item.path
 
 
 def test_tables_and_readme_are_what_the_records_give() -> None:

@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+import gmc_bench
 from gmc_bench.bodies.store import DATA_VARIABLE
+from gmc_bench.core.errors import CheckpointError
 from gmc_bench.leaderboard.board import read_board
-from gmc_bench.leaderboard.ledger import LEDGER_NAME, read_ledger
 from gmc_bench.leaderboard.verification import MOVING_VERSIONS
+from gmc_bench.records.ledger import LEDGER_NAME, read_ledger
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import read_record, write_record
+from gmc_bench.records.weights import LEADERBOARD
 
 MODES = [("train", "deterministic"), ("test", "deterministic")]
 
@@ -95,8 +98,10 @@ def test_from_a_run_to_a_verified_row(desk, tmp_path):
     page = next((tmp_path / "out").rglob("smoke-tiny.md"))
     before = page.read_text()
 
+    # The weights are kept beside the record: the run's folder is not needed any more.
+    shutil.rmtree(desk.run)
     out = desk.verify("--all")
-    name = read_ledger(desk.board / LEDGER_NAME).entries[0].path
+    name = read_ledger(desk.board / LEDGER_NAME).entries[1].path
     assert out == f"verified  {name}: 4 episodes equal\n"
     assert desk.verified == [1]
     found = read_board(desk.board).verifications[0].verification
@@ -109,20 +114,24 @@ def test_from_a_run_to_a_verified_row(desk, tmp_path):
     assert desk("check", *folders).out == ""
     index = tmp_path / "out" / "tables" / "README.md"
     ledger = read_ledger(desk.board / LEDGER_NAME)
-    assert f"The ledger has 2 lines; the last one's SHA-256 is `{ledger.head}`." in (
+    assert f"The ledger has 3 lines; the last one's SHA-256 is `{ledger.head}`." in (
         index.read_text()
     )
+    # Who verifies it again has changed nothing.
+    assert desk.verify(desk.board / name) == f"verified  {desk.board / name}: 4 episodes equal\n"
+    assert read_ledger(desk.board / LEDGER_NAME) == ledger
+    assert desk.verify("--all", "--unverified") == ""
 
     # Without its last line the row would be what it was before.
     path = desk.board / LEDGER_NAME
-    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
     outdated = desk("check", *folders, code=1).out
     assert {str(index), str(page)} <= {line.split()[-1] for line in outdated.splitlines()}
 
 
 def test_only_what_the_rank_depends_on(desk):
     desk("add", desk.run)
-    assert ": 2 episodes equal" in desk.verify("--all", "--ranked-only")
+    assert ": 2 episodes equal" in desk.verify("--all", "--ranked-only", "--jobs", "2")
     assert desk.verified == [1]
     parts = read_board(desk.board).verifications[0].verification.parts
     assert [(part.split, part.mode) for part in parts] == MODES[1:]
@@ -135,7 +144,7 @@ def test_a_raised_return_is_found_and_named(desk, words):
     desk.reseal(forged)
     desk("add", desk.run)
     out = desk.verify(*words, code=1)
-    name = read_ledger(desk.board / LEDGER_NAME).entries[0].path
+    name = read_ledger(desk.board / LEDGER_NAME).entries[1].path
     assert out.startswith(f"FAILED  {name}: 2 of 2 episodes of test, deterministic differ; the fi")
     old, new = (
         next(item for item in record.returns if item.split == "test").episodes[0]
@@ -215,6 +224,29 @@ def test_fewer_parameters_than_there_are(desk):
     assert f"states 10 parameters, but its weights are {record.parameters}" in shown.err
 
 
+def test_a_recorded_policy_is_scored_and_loaded_without_its_run(desk, here, monkeypatch):
+    desk("add", desk.run)
+    own = gmc_bench.Experiment.open(desk.run).evaluate(split="test")
+    desk.board.rename(desk.root / "leaderboards")
+    shutil.rmtree(desk.run)
+    monkeypatch.chdir(desk.root)
+    weights, record = (entry for entry in read_ledger(LEADERBOARD / LEDGER_NAME).entries)
+    for named in (LEADERBOARD / record.path, record.digest[:8]):
+        found = gmc_bench.evaluate(named, split="test")
+        assert (found.returns, found.weights_digest) == (own.returns, own.weights_digest)
+    policy = gmc_bench.load_policy(record.digest)
+    assert policy.actor_bytes() == (LEADERBOARD / weights.path).read_bytes()
+    shown = here("run", "--resume", LEADERBOARD / record.path, code=2).err
+    assert "is a record, but a run can be continued in its folder only" in shown
+
+    (LEADERBOARD / weights.path).write_bytes(policy.to_bytes())
+    with pytest.raises(CheckpointError, match="is another file than the one that was added"):
+        gmc_bench.load_policy(record.digest)
+    shown = here("leaderboard", "verify", "--all", code=2).err
+    assert "is another file than the one that was added" in shown
+    assert shown.count("\n") == 1
+
+
 def test_bodies_that_are_not_there(desk, tmp_path, monkeypatch):
     desk("add", desk.run)
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "nowhere"))
@@ -222,7 +254,11 @@ def test_bodies_that_are_not_there(desk, tmp_path, monkeypatch):
     assert shown.out == ""
     assert shown.err.startswith("gmc-bench: unknown morphology set 'tiny'")
     assert shown.err.count("\n") == 1
-    assert desk.verify("--all", code=1).startswith("not verified  results/")
+    shown = desk.verify("--all", code=1)
+    assert shown.startswith("skipped  1 of 1 records: unknown morphology set 'tiny'")
+    # What acts describes itself.
+    name = desk.board / read_ledger(desk.board / LEDGER_NAME).entries[1].path
+    assert gmc_bench.load_policy(name).acts_only
     assert read_board(desk.board).verifications == ()
 
 

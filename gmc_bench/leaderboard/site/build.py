@@ -1,7 +1,7 @@
 """All pages of the site, from analysed tables and their records."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from gmc_bench.leaderboard.site.record import record_context
 from gmc_bench.leaderboard.site.templating import render
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord
+from gmc_bench.records.weights import weights_name
 
 STATIC = ("site.css", "site.js", "icon.svg")
 
@@ -28,6 +29,7 @@ def build_site(
     *,
     media: Path | None = None,
     methods: Mapping[str, MethodPage] | None = None,
+    weights: Collection[str] = (),
 ) -> list[Path]:
     """Write the site; it works from a folder, needs no server and loads nothing from elsewhere.
 
@@ -42,6 +44,7 @@ def build_site(
         media: folder with `<set id>/<body digest>.png` (stills) and `videos/<method id>/*.mp4`
             (or `.webm`); what is used is copied into the site.
         methods: descriptions of methods by id; a method without one shows its results only.
+        weights: digests of the policies of which a leaderboard keeps what acts.
 
     Returns:
         The files of the site, sorted.
@@ -79,11 +82,12 @@ def build_site(
     keys = {item.table.key for item in analyses}
     for item in stored:
         if pages[item.path] not in files:  # else it is a copy of a record that has a page
-            key = comparison_key(item.record)
+            key, digest = comparison_key(item.record), str(item.record.weights_digest)
             about = {
                 "key": key if key in keys else None,
                 "verified": item.path in verified,
                 "refusal": refusals.get(item.path),
+                "weights": weights_name(digest) if digest in weights else None,
             }
             add(pages[item.path], "record.html", {**record_context(item), **about})
     return write_site(out, {**files, **used.files})  # pages decide which media are used

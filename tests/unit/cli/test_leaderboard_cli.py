@@ -1,5 +1,6 @@
 """`gmc-bench leaderboard add|verify|check|schema`: refusals, in one sentence each."""
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -9,11 +10,13 @@ import pytest
 import yaml
 
 from gmc_bench.core.config import config_digest
+from gmc_bench.experiments.recorded import recorded_config
+from gmc_bench.experiments.session import open_session, untrained_policy
 from gmc_bench.leaderboard.board import read_board
-from gmc_bench.leaderboard.ledger import LEDGER_NAME, append, read_ledger
 from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.leaderboard.submission import POLICY
 from gmc_bench.methods import METHODS
+from gmc_bench.records.ledger import LEDGER_NAME, append, read_ledger
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import RECORD_NAME, read_stored_record, write_record
 from gmc_bench.suites import SUITES
@@ -77,6 +80,16 @@ def _write_run(folder: Path, record: RunRecord) -> Path:
     return folder
 
 
+def _write_whole_run(folder: Path, tiny: Any, seed: int = 1, protocol: str = "smoke") -> Path:
+    """Write a run with weights that its settings describe."""
+    session = open_session(recorded_config(_official(tiny, seed, protocol)))
+    data = untrained_policy(session).to_bytes()
+    digest = hashlib.sha256(data).hexdigest()
+    _write_run(folder, _official(tiny, seed, protocol, weights_digest=digest))
+    (folder / POLICY).write_bytes(data)
+    return folder
+
+
 def _contents(folder: Path) -> dict[str, bytes]:
     files = [path for path in folder.rglob("*") if path.is_file()]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
@@ -104,23 +117,31 @@ def run_dir(tmp_path, tiny_set):
     return _write_run(tmp_path / "runs" / "one", _official(tiny_set))
 
 
-def test_add_writes_record_and_line(gmc, run_dir):
+def test_add_writes_record_weights_and_lines(gmc, refused, tmp_path, tiny_set):
+    run_dir = _write_whole_run(tmp_path / "runs" / "one", tiny_set)
     code, out, err = gmc("leaderboard", "add", run_dir)
     assert code == 0
     digest = read_stored_record(run_dir / RECORD_NAME).digest
     name = f"results/unimal-v1/unimal-ft-v1/recmorph/smoke-tiny-seed1-{digest[:16]}.json"
     assert out == f"added  leaderboards/{name}\n"
     assert "gmc-bench leaderboard verify --all --records leaderboards" in err
-    assert [entry.path for entry in read_ledger(Path("leaderboards", LEDGER_NAME)).entries] == [
-        name
-    ]
+    ledger = Path("leaderboards", LEDGER_NAME)
+    weights, record = read_ledger(ledger).entries
+    assert (weights.kind, record.path) == ("weights", name)
     assert Path("leaderboards", name).read_bytes() == (run_dir / RECORD_NAME).read_bytes()
+    size = Path("leaderboards", weights.path).stat().st_size
+    assert 0.45 < size / (run_dir / POLICY).stat().st_size < 0.55  # no critic
+
+    assert "no records of leaderboards have a digest that begins with 00000000" in refused(
+        "verify", "00000000"
+    )
+    ledger.write_bytes(ledger.read_bytes().replace(b'"number":1', b'"number":2'))
+    for words in (("verify", run_dir), ("verify", "--all"), ("check", "--records", "leaderboards")):
+        assert "line 1 of the ledger leaderboards/ledger.jsonl" in refused(*words)
 
 
 def test_add_takes_all_seeds_of_a_protocol_at_once(gmc, refused, tmp_path, tiny_set):
-    runs = [
-        _write_run(tmp_path / str(seed), _official(tiny_set, seed, "lite")) for seed in (1, 2, 3)
-    ]
+    runs = [_write_whole_run(tmp_path / str(seed), tiny_set, seed, "lite") for seed in (1, 2, 3)]
     assert "'missing-seeds'" in refused("add", *runs[:2])
     assert "'duplicate'" in refused("add", *runs, runs[1])
     assert gmc("leaderboard", "add", *runs)[0] == 0
@@ -248,12 +269,8 @@ def test_weights_that_are_no_weights(refused, run_dir):
     assert "policy.safetensors" in refused("verify", run_dir)
 
 
-def test_verify_stops_at_damage(refused, gmc, run_dir):
-    assert gmc("leaderboard", "add", run_dir)[0] == 0
-    ledger = Path("leaderboards", LEDGER_NAME)
-    ledger.write_bytes(ledger.read_bytes().replace(b'"number":1', b'"number":2'))
-    for words in (("verify", run_dir), ("verify", "--all"), ("check", "--records", "leaderboards")):
-        assert "line 1 of the ledger leaderboards/ledger.jsonl" in refused(*words)
+def test_add_refuses_weights_of_another_method(refused, run_dir):
+    assert "policy.safetensors is not a readable safetensors file" in refused("add", run_dir)
 
 
 def test_verify_all_goes_on_after_a_record_that_it_cannot_verify(gmc, tmp_path, tiny_set):
@@ -270,7 +287,7 @@ def test_verify_all_goes_on_after_a_record_that_it_cannot_verify(gmc, tmp_path, 
     code, out, _ = gmc("leaderboard", "verify", "--all")
     assert code == 1
     first, second = out.splitlines()
-    assert first.startswith("not verified  results/a.json: no policy.safetensors with the weights")
+    assert first.startswith("skipped  1 of 2 records: their weights are neither kept here (they")
     assert second.startswith("not verified  results/b.json: results/b.json states preset 'lite-b'")
     assert read_board(tmp_path / "leaderboards").length == 2
 

@@ -14,12 +14,14 @@ from gmc_bench.leaderboard.board import (
     add_verification,
     ranked_part,
     read_board,
+    says_something_new,
 )
 from gmc_bench.leaderboard.build import build, check, open_leaderboard
-from gmc_bench.leaderboard.ledger import BEGINNING, LEDGER_NAME, append, read_ledger
+from gmc_bench.records.ledger import BEGINNING, LEDGER_NAME, append, read_ledger
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import read_stored_record, record_bytes, write_atomic, write_record
 from gmc_bench.records.verification import Verification, verification_bytes
+from gmc_bench.records.weights import weights_name
 from tests.support.records import digest_of, make_record, make_returns, make_stored
 
 SEEDS = (0, 1, 2)
@@ -301,6 +303,24 @@ def test_less_than_every_ranked_episode_from_its_weights_does_not_verify(
 ) -> None:
     add_verification(board, _verification(_record(0), passed=True, **changes))
     assert _verified(board) == []
+
+
+def test_kept_weights_verify_and_a_pass_that_is_known_says_nothing_new(board: Path) -> None:
+    record = _record(0)
+    name = weights_name(str(record.weights_digest))
+    write_atomic(board / name, b"acting")
+    append(board / LEDGER_NAME, "weights", name, digest_of("acting"))
+    found = _verification(record, passed=True, weights_digest=digest_of("acting"))
+    other = _verification(_record(1), passed=True, weights_digest=digest_of("acting"))
+    assert says_something_new(read_board(board), found)
+    add_verification(board, found)
+    add_verification(board, other)  # run from the weights of another record
+    assert _verified(board) == [0]
+    again = read_board(board)
+    assert not says_something_new(again, found)
+    assert says_something_new(again, _verification(record, passed=True, parts=[NO_RANK]))
+    assert says_something_new(again, _verification(record, passed=False))
+    assert not says_something_new(again, _verification(_record(5), passed=False))
 
 
 def test_a_reference_is_verified_by_its_train_bodies(tmp_path: Path) -> None:

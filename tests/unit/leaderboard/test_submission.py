@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gmc_bench.core.errors import RecordError
+from gmc_bench.core.errors import CheckpointError, RecordError
 from gmc_bench.leaderboard.board import read_board
-from gmc_bench.leaderboard.ledger import LEDGER_NAME, read_ledger
 from gmc_bench.leaderboard.submission import (
     POLICY,
     RULES,
@@ -19,7 +19,9 @@ from gmc_bench.leaderboard.submission import (
     add,
     open_run,
 )
+from gmc_bench.records.ledger import LEDGER_NAME, read_ledger
 from gmc_bench.records.store import RECORD_NAME, read_record, write_record
+from gmc_bench.records.weights import MAX_MIB, weights_name
 from tests.support.records import digest_of, make_record, make_returns
 
 SEEDS = (1, 2, 3)
@@ -55,7 +57,7 @@ def _run(folder: Path, seed: int, rules: Rules | None = INSTALLED, **changes: An
     }
     write_record(folder / RECORD_NAME, make_record(**{**fields, **changes}))
     (folder / POLICY).write_text(weights)
-    return Submission(folder, open_run(folder), rules)
+    return Submission(folder, open_run(folder), rules, lambda: b"acting " + weights.encode())
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
@@ -98,10 +100,14 @@ def test_all_seeds_in_one_command(board: Path, runs: list[Submission]) -> None:
         (item.folder / RECORD_NAME).read_bytes() for item in runs
     ]
     entries = read_ledger(board / LEDGER_NAME).entries
-    assert [board / entry.path for entry in entries[3:]] == written
-    assert [entry.digest for entry in entries[3:]] == [item.stored.digest for item in runs]
-    assert {entry.kind for entry in entries} == {"record"}
+    assert [entry.kind for entry in entries] == ["weights", "record"] * 6
+    assert [board / entry.path for entry in entries[7::2]] == written
+    assert [entry.digest for entry in entries[7::2]] == [item.stored.digest for item in runs]
     found = read_board(board)
+    for item, entry in zip(runs, entries[6::2], strict=True):
+        kept = found.weights[str(item.record.weights_digest)]
+        assert kept.read() == (board / entry.path).read_bytes() == item.weights()
+        assert entry.path == f"weights/{item.record.weights_digest}.safetensors"
     assert [item.record.method for item in found.records] == ["old"] * 3 + ["demo"] * 3
     assert (found.refused, found.verified) == ((), frozenset())
 
@@ -109,7 +115,7 @@ def test_all_seeds_in_one_command(board: Path, runs: list[Submission]) -> None:
 def test_a_new_leaderboard_is_made(tmp_path: Path, runs: list[Submission]) -> None:
     root = tmp_path / "new" / "board"
     assert len(add(runs, root)) == 3
-    assert read_board(root).length == 3
+    assert read_board(root).length == 6
 
 
 def test_further_seeds_of_a_complete_row(tmp_path: Path) -> None:
@@ -129,9 +135,10 @@ def test_what_was_left_out_of_an_interrupted_command_can_be_added(
     board: Path, runs: list[Submission]
 ) -> None:
     add(runs, board)
-    # As if the command had been killed after its first line; the second file was written.
+    # As if the command had been killed between the second run's weights and its record.
     ledger = board / LEDGER_NAME
-    ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:4]))
+    ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:9]))
+    assert len(read_board(board).refused) == 3
     _refuse(runs, board, "duplicate")
     assert len(add(runs[1:], board)) == 2
     assert read_board(board).refused == ()
@@ -285,7 +292,46 @@ def test_a_clean_checkout_and_none_are_both_accepted(tmp_path: Path, board: Path
 def test_a_single_robot_reference(tmp_path: Path, board: Path) -> None:
     rules = _with(controller="single_robot", parts=(("train", "deterministic"),))
     changes = {"method": "mlp", "controller": "single_robot", "returns": TRAIN, "rules": rules}
-    assert len(add([_run(tmp_path / str(seed), seed, **changes) for seed in SEEDS], board)) == 3
+    runs = [_run(tmp_path / str(seed), seed, **changes) for seed in SEEDS]
+    # It has no place that somebody could doubt, so weights that are too large stay away.
+    large = replace(runs[2], weights=lambda: bytes(MAX_MIB * 2**20 + 1))
+    assert len(add([*runs[:2], large], board)) == 3
+    found = read_board(board)
+    assert len(found.weights) == len(found.records) - 1
+
+
+def test_weights_that_the_leaderboard_cannot_keep(board: Path, runs: list[Submission]) -> None:
+    large = replace(runs[2], weights=lambda: bytes((MAX_MIB + 1) * 2**20))
+    _refuse([*runs[:2], large], board, "weights", f"what acts of its weights takes {MAX_MIB + 1}.0")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (Path.unlink, r"lists weights/\w+\.safetensors, which is missing; restore the file"),
+        (
+            lambda path: path.write_bytes(b"other"),
+            r"another file than the one .*; restore the file",
+        ),
+    ],
+)
+def test_kept_weights_that_are_gone_or_changed(
+    board: Path, change: Callable[[Path], Any], reason: str
+) -> None:
+    kept = next(iter(read_board(board).weights.values()))
+    change(kept.path)
+    with pytest.raises(RecordError, match=reason) as caught:
+        read_board(board)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(CheckpointError, match="restore the file"):
+        kept.read()
+
+
+def test_weights_that_no_line_lists_are_shown(board: Path) -> None:
+    (board / weights_name("0" * 64)).write_bytes(b"mine")
+    (refused,) = read_board(board).refused
+    assert refused.path == weights_name("0" * 64)
+    assert "it is not in the ledger" in refused.reason
 
 
 def test_a_folder_of_runs_is_not_made_a_leaderboard(tmp_path: Path, runs: list[Submission]) -> None:

@@ -89,7 +89,27 @@ def test_a_saved_policy_acts_as_before(method, tmp_path):
     assert (loaded.order, loaded.spec, loaded.method) == ("bfs", SPEC, method)
     rules = {"episodes": 1, "seed": 2, "num_threads": 1}
     task = replace(TASK, horizon=20)
-    assert evaluate(loaded, task, BODIES, **rules) == evaluate(policy, task, BODIES, **rules)
+    expected = evaluate(policy, task, BODIES, **rules)
+    assert evaluate(loaded, task, BODIES, **rules) == expected
+
+    # Without its critic it acts the same, in one file, and that is all.
+    path = tmp_path / "acting.safetensors"
+    path.write_bytes(policy.actor_bytes())
+    acting = Policy.load(path)
+    assert (acting.acts_only, loaded.acts_only) == (True, False)
+    assert evaluate(acting, task, BODIES, **rules) == expected
+    assert policy.actor_bytes() == acting.actor_bytes() == path.read_bytes()
+    assert acting.model.num_parameters() == policy.model.num_parameters()
+    env = MorphologyVectorEnv(TASK, BODIES, 3, token_spec=SPEC, num_threads=1)
+    with pytest.raises(ConfigError, match="read without its critic and cannot be trained"):
+        Trainer(
+            env,
+            acting,
+            Protocol(
+                name="unit", preset="lite", env_steps=1536, num_envs=3, rollout_length=16,
+                ppo=PPOConfig(repeat=1, batch_size=24),
+            ),
+        )  # fmt: skip
 
 
 def test_files_that_hold_no_policy_are_refused(tmp_path):

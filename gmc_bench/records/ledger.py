@@ -22,16 +22,21 @@ LEDGER_NAME = "ledger.jsonl"
 BEGINNING = "0" * 64
 """Stands before the first line."""
 
-RelativePath = Annotated[str, Field(pattern=r"^(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)+[^/]+\.json$")]
+Kind = Literal["record", "verification", "weights"]
+RelativePath = Annotated[
+    str, Field(pattern=r"^(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)+[^/]+\.(?:json|safetensors)$")
+]
 
 
 class LedgerEntry(RecordPart):
     """One line."""
 
     number: Positive = Field(description="Place in the ledger, from 1.")
-    kind: Literal["record", "verification"] = Field(description="What the file is.")
+    kind: Kind = Field(description="What the file is.")
     path: RelativePath = Field(description="The file, relative to the ledger's folder.")
-    digest: Digest = Field(description="What the file states as its own digest.")
+    digest: Digest = Field(
+        description="What the file states as its own digest; of weights, the file's SHA-256."
+    )
     previous: Digest = Field(description="SHA-256 of the line before; zeros for the first.")
 
 
@@ -83,14 +88,14 @@ def _follow(data: bytes, path: Path) -> Ledger:
     return Ledger(tuple(entries), head)
 
 
-def append(path: Path, kind: Literal["record", "verification"], file: str, digest: str) -> None:
+def append(path: Path, kind: Kind, file: str, digest: str) -> None:
     """Add a line; two processes that do so at the same time wait for each other.
 
     Args:
         path: the ledger; made if it does not exist.
         kind: what the file is.
         file: the file, relative to the ledger's folder.
-        digest: what the file states as its digest.
+        digest: what the file states as its digest; of weights, the file's SHA-256.
 
     Raises:
         RecordError: the chain does not hold, or the ledger lists the file already.

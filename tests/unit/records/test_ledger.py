@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gmc_bench.core.errors import RecordError, StorageError
-from gmc_bench.leaderboard.ledger import BEGINNING, LEDGER_NAME, append, read_ledger
+from gmc_bench.records.ledger import BEGINNING, LEDGER_NAME, append, read_ledger
 from tests.support.records import digest_of
 
 FILES = [f"results/demo/{name}.json" for name in "abcd"]
@@ -185,7 +185,7 @@ def test_a_ledger_that_cannot_be_read(tmp_path: Path) -> None:
 def test_two_processes_take_turns(ledger: Path) -> None:
     words = (str(ledger), "record", "results/late.json", digest_of("late"))
     code = (
-        "import sys, pathlib\nfrom gmc_bench.leaderboard.ledger import append\n"
+        "import sys, pathlib\nfrom gmc_bench.records.ledger import append\n"
         "print('ready', flush=True)\n"
         "append(pathlib.Path(sys.argv[1]), *sys.argv[2:])"
     )
