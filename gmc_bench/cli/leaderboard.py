@@ -37,19 +37,13 @@ def add_parser(verbs: Any) -> None:
     )  # fmt: skip
     for action in (build, check):
         _records_option(action, "runs")
-        action.add_argument(
-            "--out", metavar="DIR", type=Path, default=None,
-            help="where tables/ goes (default: RECORDS/leaderboard)",
-        )  # fmt: skip
-        action.add_argument(
-            "--readme", metavar="FILE", type=Path, default=None,
-            help="Markdown file whose part between the leaderboard marks is written, too",
-        )  # fmt: skip
+        text = "where tables/ goes (default: RECORDS/leaderboard)"
+        action.add_argument("--out", metavar="DIR", type=Path, help=text)
+        text = "Markdown file whose part between the leaderboard marks is written, too"
+        action.add_argument("--readme", metavar="FILE", type=Path, help=text)
     build.add_argument("--site", action="store_true", help="write a static site to OUT/site, too")
-    build.add_argument(
-        "--media", metavar="DIR", type=Path, default=None,
-        help="pictures and videos for the site (see 'gmc-bench render')",
-    )  # fmt: skip
+    text = "pictures and videos for the site (see 'gmc-bench render')"
+    build.add_argument("--media", metavar="DIR", type=Path, help=text)
     add = _action(actions, "add", "Add finished runs to a leaderboard, if they follow its rules.",
         _add,
         "gmc-bench leaderboard add runs/RUN_SEED_1 runs/RUN_SEED_2 runs/RUN_SEED_3",
@@ -61,26 +55,19 @@ def add_parser(verbs: Any) -> None:
         "gmc-bench leaderboard verify runs/recmorph_unimal-ft_lite_unimals_100_seed1",
         "gmc-bench leaderboard verify --all --jobs 2",
     )  # fmt: skip
-    verify.add_argument(
-        "record", metavar="RECORD", type=Path, nargs="?",
-        help="a record, the first digits of its digest, or a run folder",
-    )  # fmt: skip
-    verify.add_argument("--all", action="store_true", help="every record of the leaderboard")
-    verify.add_argument(
-        "--unverified", action="store_true", help="with --all: only those that are not verified yet"
-    )
-    verify.add_argument(
-        "--jobs", metavar="N", type=integer(1), default=1, help="with --all: processes (default: 1)"
-    )
+    option = verify.add_argument
+    text = "a record, the first digits of its digest, or a run folder"
+    option("record", metavar="RECORD", type=Path, nargs="?", help=text)
+    option("--all", action="store_true", help="every record of the leaderboard")
+    text = "with --all: only those that are not verified yet"
+    option("--unverified", action="store_true", help=text)
+    text = "with --all: processes (default: 1)"
+    option("--jobs", metavar="N", type=integer(1), default=1, help=text)
     _records_option(verify, "leaderboards")
-    verify.add_argument(
-        "--runs", metavar="DIR", type=Path, nargs="+", default=[Path("runs")],
-        help="where weights are looked for that the leaderboard does not keep (default: runs)",
-    )  # fmt: skip
-    verify.add_argument(
-        "--ranked-only", action="store_true",
-        help="only the episodes that decide a record's place in its table",
-    )  # fmt: skip
+    text = "where weights are looked for that the leaderboard does not keep (default: runs)"
+    option("--runs", metavar="DIR", type=Path, nargs="+", default=[Path("runs")], help=text)
+    text = "only the episodes that decide a record's place in its table"
+    option("--ranked-only", action="store_true", help=text)
     _action(actions, "schema", "Print the JSON Schema of records.", _schema,
         "gmc-bench leaderboard schema > record.schema.json",
     )  # fmt: skip
