@@ -320,7 +320,7 @@ def test_kept_weights_verify_and_a_pass_that_is_known_says_nothing_new(board: Pa
     assert not says_something_new(again, found)
     assert says_something_new(again, _verification(record, passed=True, parts=[NO_RANK]))
     assert says_something_new(again, _verification(record, passed=False))
-    assert not says_something_new(again, _verification(_record(5), passed=False))
+    assert not says_something_new(again, _verification(_record(5, protocol_seeds=()), passed=False))
 
 
 def test_a_reference_is_verified_by_its_train_bodies(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.site import MethodPage, build_site
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord, record_digest
+from gmc_bench.records.weights import weights_name
 from tests.support.leaderboards import hostile_texts, synthetic_records
 from tests.support.records import digest_of, make_record
 
@@ -37,7 +38,9 @@ def _build(
 ) -> Path:
     tables, duplicates = aggregate(stored, set(verified))
     analyses = [analyse(table, resamples=RESAMPLES) for table in tables]
-    build_site(analyses, stored, [*refused, *duplicates], out, media=media, methods=methods)
+    kept = {str(item.record.weights_digest) for item in stored[:1]}
+    problems = [*refused, *duplicates]
+    build_site(analyses, stored, problems, out, media=media, methods=methods, weights=kept)
     return out
 
 
@@ -169,8 +172,13 @@ def test_verified_is_marked_only_when_all_runs_are(tmp_path: Path) -> None:
     stored = _store(synthetic_records(2, 2, 3))
     both = [item.digest for item in stored if item.record.method == "method-01"]
     one = [item.digest for item in stored if item.record.method == "method-02"][:1]
-    board = _page(_build(stored, tmp_path, verified=[*both, *one]), "boards")
+    site = _build(stored, tmp_path, verified=[*both, *one])
+    board = _page(site, "boards")
     assert board.count("✓ verified") == 1
+    texts = [path.read_text() for path in (site / "records").rglob("*.html")]
+    name = weights_name(str(stored[0].record.weights_digest))
+    assert [name in text for text in texts].count(True) == 1
+    assert ["<dd>not kept</dd>" in text for text in texts].count(True) == 3
 
 
 def test_compare_holds_all_pairs_without_a_script(tmp_path: Path) -> None:
