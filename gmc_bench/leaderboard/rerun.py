@@ -265,8 +265,10 @@ def verify_all(
     left = [item for item in board.records if not (unverified and item.digest in board.verified)]
     chosen: list[tuple[StoredRecord, KeptWeights]] = []
     reasons: Counter[str] = Counter()
+    sets = {item.record.morphologies.id for item in left}
+    bodies = {set_id: _bodies_missing(set_id) for set_id in sets}
     for stored in left:
-        missing = _bodies_missing(stored.record.morphologies.id)
+        missing = bodies[stored.record.morphologies.id]
         try:
             weights = find_weights(stored, board, folders)
         except WeightsMissingError as error:
@@ -327,7 +329,6 @@ def verify_one(
     return _told(stored, found)
 
 
-@cache
 def _bodies_missing(set_id: str) -> str | None:
     try:
         load_morphologies(set_id)
