@@ -24,7 +24,6 @@ from gmc_bench.experiments import resolve
 from gmc_bench.experiments import session as sessions
 from gmc_bench.experiments.events import Progress
 from gmc_bench.experiments.recorded import recorded_config
-from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.scoring import score
 from gmc_bench.leaderboard.board import Board, ranked_part
 from gmc_bench.leaderboard.submission import POLICY, open_run
@@ -49,9 +48,8 @@ def acting_weights(folder: Path, stored: StoredRecord) -> bytes:
         GmcBenchError: the method, the suite or the body set is not here.
     """
     session = sessions.open_session(recorded_config(stored.record))
-    return sessions.load_policy(
-        session, RunFolder(folder).read_policy(), folder / POLICY
-    ).actor_bytes()
+    data = KeptWeights(folder / POLICY, str(stored.record.weights_digest)).read()
+    return sessions.load_policy(session, data, folder / POLICY).actor_bytes()
 
 
 def find_weights(

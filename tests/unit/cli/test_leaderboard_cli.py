@@ -120,7 +120,7 @@ def run_dir(tmp_path, tiny_set):
 def test_add_writes_record_weights_and_lines(gmc, refused, tmp_path, tiny_set):
     run_dir = _write_whole_run(tmp_path / "runs" / "one", tiny_set)
     code, out, err = gmc("leaderboard", "add", run_dir)
-    assert code == 0
+    assert code == 0, err
     digest = read_stored_record(run_dir / RECORD_NAME).digest
     name = f"results/unimal-v1/unimal-ft-v1/recmorph/smoke-tiny-seed1-{digest[:16]}.json"
     assert out == f"added  leaderboards/{name}\n"
