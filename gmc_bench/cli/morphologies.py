@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from gmc_bench.cli.output import note, say, say_json
-from gmc_bench.cli.parser import Parser, add_verb, integer
+from gmc_bench.cli.parser import Parser, add_settings, add_verb, integer, seconds, settings_given
+from gmc_bench.core.config import with_overrides
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.generation.evolution import Evolution
 
 _IMPORT = (
     "gmc-bench morphologies import unimals_100 ~/data/unimals_100",
@@ -28,6 +30,10 @@ _DESCRIBE = (
     "gmc-bench morphologies describe gmc-unimal-mini gmc-unimal --behaviour --limit 10",
     "gmc-bench morphologies describe unimals_100",
 )
+_EVOLVE = (
+    "gmc-bench morphologies evolve my-walkers --train 40 --test 40 --threads 1",
+    "gmc-bench morphologies evolve my-walkers --seed 2 --population 60 --generations 4",
+)
 EXAMPLES = (_IMPORT[0], "gmc-bench morphologies import my_robot.xml", _GENERATE[0], *_DESCRIBE[:2])
 
 
@@ -41,6 +47,7 @@ def add_parser(verbs: Any) -> None:
     )
     _add_import(actions)
     _add_generate(actions)
+    _add_evolve(actions)
     _add_describe(actions)
 
 
@@ -56,36 +63,14 @@ def _add_import(actions: Any) -> None:
     )
     parser.add_argument("names", metavar="[SET] PATH", nargs="+", help="name to keep, files")
     parser.add_argument("--as", dest="name", metavar="SET", help="name to keep (default: PATH's)")
-    parser.add_argument(
-        "--keyframe",
-        metavar="NAME",
-        help="start pose of a single robot; 'none' for the pose of its file (default: the keyframe "
-        "'home' if there is one)",
-    )
-    parser.add_argument(
-        "--seconds",
-        type=_seconds,
-        default=5.0,
-        metavar="S",
-        help="simulated time for which each robot is tried under random control (default: 5)",
-    )
-    parser.add_argument(
-        "--root",
-        type=Path,
-        metavar="FOLDER",
-        help="folder that holds all files of the robot, where that is not the file's own",
-    )
+    text = "start pose of a single robot; 'none' for the pose of its file (default: the keyframe"
+    parser.add_argument("--keyframe", metavar="NAME", help=f"{text} 'home' if there is one)")
+    text = "simulated time for which each robot is tried under random control (default: 5)"
+    span = seconds(zero=True, most=60.0)
+    parser.add_argument("--seconds", type=span, default=5.0, metavar="S", help=text)
+    text = "folder that holds all files of the robot, where that is not the file's own"
+    parser.add_argument("--root", type=Path, metavar="FOLDER", help=text)
     parser.set_defaults(execute=_import, parser=parser)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value <= 60.0:
-        raise argparse.ArgumentTypeError(f"got {text!r}, expected 0 to 60 seconds")
-    return value
 
 
 def _import(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
@@ -130,12 +115,8 @@ def _add_generate(actions: Any) -> None:
     sizes.add_argument("--mean-limbs", type=float, metavar="X", help=text)
     text = "limbs as in the published set"
     sizes.add_argument("--histogram", choices=("unimal",), metavar="NAME", help=text)
-    parser.add_argument(
-        "--asymmetric",
-        dest="symmetric",
-        action="store_false",
-        help="let every limb grow in any direction (default: bodies are their mirror images)",
-    )
+    text = "let every limb grow in any direction (default: bodies are their mirror images)"
+    parser.add_argument("--asymmetric", dest="symmetric", action="store_false", help=text)
     parser.add_argument("--symmetric", action="store_true", default=True, help=argparse.SUPPRESS)
     text = "factor on heights and radii of limbs (default: 1-1)"
     parser.add_argument("--size", type=real, default=(1.0, 1.0), metavar="LO-HI", help=text)
@@ -144,13 +125,9 @@ def _add_generate(actions: Any) -> None:
     text = "share of bodies that have loops (default: all, where --loops is given)"
     parser.add_argument("--loop-share", type=float, metavar="X", help=text)
     parser.add_argument("--seed", type=integer(0), default=1, metavar="S", help="default: 1")
-    parser.add_argument(
-        "--workers",
-        type=integer(1, 256),
-        default=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1,
-        metavar="N",
-        help="processes; they do not change the outcome (default: all cores)",
-    )
+    text = "processes; they do not change the outcome (default: all cores)"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    parser.add_argument("--workers", type=integer(1, 256), default=cores, metavar="N", help=text)
     parser.set_defaults(execute=_generate, parser=parser)
 
 
@@ -217,6 +194,32 @@ def _generate(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -
             note("The verdicts so far are kept; the same command goes on with the search.")
             raise
     say(product.text)
+    return 0
+
+
+def _add_evolve(actions: Any) -> None:
+    text = (
+        "Evolve bodies that learn to walk and keep the best as a set: one policy trains on all, "
+        "the best have children. What was interrupted goes on when it is asked for again."
+    )
+    parser = add_verb(actions, "evolve", text, _EVOLVE)
+    parser.add_argument("set", metavar="NAME", help="name to keep the bodies under")
+    parser.add_argument("--train", type=integer(1), default=40, metavar="N", help="default: 40")
+    parser.add_argument("--test", type=integer(1), default=40, metavar="N", help="default: 40")
+    parser.add_argument("--threads", type=integer(1), default=1, metavar="N", help="default: 1")
+    add_settings(parser, Evolution(), "evolution", "", set())
+    parser.set_defaults(execute=_evolve, parser=parser)
+
+
+def _evolve(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
+    parsed.parser.reject_unknown(unknown)
+    from gmc_bench.cli.display import Display
+    from gmc_bench.experiments.evolution import evolve_set
+
+    settings = with_overrides(Evolution(), settings_given(parsed, ""))
+    with Display(again="the same command") as show:
+        options = {"num_threads": parsed.threads, "listener": show}
+        say(evolve_set(parsed.set, settings, parsed.train, parsed.test, **options).text)
     return 0
 
 

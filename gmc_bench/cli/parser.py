@@ -92,16 +92,18 @@ def integer(low: int, high: int | None = None) -> Callable[[str], int]:
     return convert
 
 
-def seconds(*, zero: bool) -> Callable[[str], float]:
+def seconds(*, zero: bool, most: float = math.inf) -> Callable[[str], float]:
     """Return a converter for options that take a duration; `zero` says whether 0 s will do."""
     wanted = "a number of seconds that is not negative" if zero else "a positive number of seconds"
+    if most < math.inf:
+        wanted = f"{0 if zero else 'more than 0'} to {most:g} seconds"
 
     def convert(text: str) -> float:
         try:
             value = float(text)
         except ValueError:
             value = math.nan
-        if not math.isfinite(value) or value < 0 or (value == 0 and not zero):
+        if not math.isfinite(value) or not 0 <= value <= most or (value == 0 and not zero):
             raise argparse.ArgumentTypeError(f"must be {wanted}, got {text!r}")
         return value
 

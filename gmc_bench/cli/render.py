@@ -37,48 +37,23 @@ def add_parser(verbs: Any) -> None:
         help="a finished run, or a record",
     )
     add("--body", metavar="ID", help="which body the episode is of; with --stills draw only this")
-    add(
-        "--split",
-        choices=("train", "test"),
-        help="where to look for the body (default: test, then train); with --stills draw only "
-        "this split (default: both)",
-    )
-    add(
-        "--mode",
-        choices=("deterministic", "stochastic"),
-        default="deterministic",
-        help="how actions are chosen (default: deterministic)",
-    )
+    text = "where to look for the body (default: test, then train); of --stills draw only this"
+    add("--split", choices=("train", "test"), help=f"{text} split (default: both)")
+    text = "how actions are chosen (default: deterministic)"
+    modes = ("deterministic", "stochastic")
+    add("--mode", choices=modes, default=modes[0], help=text)
     add("--episode", metavar="K", type=integer(1), default=1, help="from 1 (default: 1)")
-    add(
-        "--seconds",
-        metavar="S",
-        type=seconds(zero=False),
-        help="show only the first S seconds of the episode (default: all of it)",
-    )
+    text = "show only the first S seconds of the episode (default: all of it)"
+    add("--seconds", metavar="S", type=seconds(zero=False), help=text)
     add("--stills", metavar="SET", help="draw every body of a set in its rest pose")
     add("--task", metavar="TASK", help="with --stills: draw the bodies at the start of a task")
-    add(
-        "--seed",
-        metavar="N",
-        type=integer(0),
-        default=1,
-        help="with --task: of random terrain (default: 1)",
-    )
-    add(
-        "--size",
-        metavar="WxH",
-        type=_size,
-        help="pixels, even (default: 320x240, with --stills 256x256)",
-    )
+    text = "with --task: of random terrain (default: 1)"
+    add("--seed", metavar="N", type=integer(0), default=1, help=text)
+    text = "pixels, even (default: 320x240, with --stills 256x256)"
+    add("--size", metavar="WxH", type=_size, help=text)
     add("--fps", metavar="N", type=integer(1, 120), default=25, help="default: 25")
-    add(
-        "--out",
-        metavar="PATH",
-        type=Path,
-        help="FILE.mp4 (default: in RUN_DIR/videos); with --stills a folder (default: media/SET, "
-        "with --task media/SET/TASK)",
-    )
+    text = "FILE.mp4 (default: in RUN_DIR/videos); with --stills a folder (default: media/SET, with"
+    add("--out", metavar="PATH", type=Path, help=f"{text} --task media/SET/TASK)")
     parser.set_defaults(execute=execute, parser=parser)
 
 

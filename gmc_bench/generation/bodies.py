@@ -79,7 +79,7 @@ def grow_clear_body(
     for bridged in (True, False) if loops else (False,):
         close: _Close = add_bridges if bridged else join_tips
         for _ in range(tries):
-            draft = _grow_draft(rng, num_limbs - bridged * loops, form)
+            draft = grow_draft(rng, num_limbs - bridged * loops, form)
             closures = close(rng, draft, loops) if draft else None
             if draft and closures is not None:
                 return assemble(
@@ -94,7 +94,7 @@ def grow_clear_body(
 _Close = Callable[[np.random.Generator, GrowingBody, int], tuple[Closure, ...] | None]
 
 
-def _grow_draft(rng: np.random.Generator, num_limbs: int, form: Form) -> GrowingBody | None:
+def grow_draft(rng: np.random.Generator, num_limbs: int, form: Form) -> GrowingBody | None:
     """Grow the tree of one body; `None` when it got stuck."""
     if num_limbs < 1:
         return None
@@ -104,19 +104,34 @@ def _grow_draft(rng: np.random.Generator, num_limbs: int, form: Form) -> Growing
     bases = [base for base in BASE_LIMBS if (num_limbs - base) % 2 == 0 or not form.symmetric]
     base = choice(rng, bases) if num_limbs >= LARGE else num_limbs
     while len(draft.parts) < base:
-        if not _grow(rng, draft, base, form, -np.inf):
+        if not grow_limbs(rng, draft, base, form):
             return None
     floor = lowest_point(draft.parts) - RISE
     while len(draft.parts) < num_limbs:
-        if not _grow(rng, draft, num_limbs, form, floor):
+        if not grow_limbs(rng, draft, num_limbs, form, floor):
             return None
     return draft
 
 
-def _grow(
-    rng: np.random.Generator, draft: GrowingBody, num_limbs: int, form: Form, floor: float
+def grow_limbs(
+    rng: np.random.Generator,
+    draft: GrowingBody,
+    num_limbs: int,
+    form: Form,
+    floor: float = -np.inf,
 ) -> bool:
-    """Add one limb or one pair no lower than `floor`; return False when no draw was acceptable."""
+    """Add one limb or one pair.
+
+    Args:
+        rng: the source of randomness.
+        draft: what has grown so far; changed.
+        num_limbs: most limbs that it may have afterwards, the torso not counted.
+        form: symmetry and sizes.
+        floor: how low the new limbs may reach, m above the torso's centre.
+
+    Returns:
+        False when no draw was acceptable.
+    """
     for _ in range(_ATTEMPTS):
         growth = draw_growth(rng, draft.parts, symmetric=form.symmetric)
         scale = float(rng.uniform(*form.size))

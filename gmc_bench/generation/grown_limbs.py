@@ -91,8 +91,13 @@ def draw_site(rng: np.random.Generator, parts: Sequence[GrownLimb]) -> Site:
     number, end = divmod(int(rng.integers(1 + 2 * len(parts))) - 1, 2)
     if number < 0:
         return Site(TORSO, (0.0, 0.0, 0.0), middle=False)
+    return limb_site(parts, number, middle=not end)
+
+
+def limb_site(parts: Sequence[GrownLimb], number: int, *, middle: bool) -> Site:
+    """Return the site in the middle or at the end of a limb, given by its number."""
     part = parts[number]
-    if end:
+    if not middle:
         return Site(number, part.segment, middle=False)
     half = design.along(part.direction, part.radius + part.height / 2)
     return Site(number, half, middle=True)

@@ -57,7 +57,7 @@ class Verdict:
     """99.9th percentile of the opening of the worst loop in the worst run, likewise."""
 
 
-def judge(body: Morphology, seed: Sequence[int]) -> Verdict:
+def judge(body: Morphology, seed: Sequence[int], *, gaits: bool = True) -> Verdict:
     """Try a body.
 
     In this order, until it fails: mass and inertia are in `MASS` and `INERTIA`; some open-loop
@@ -67,6 +67,7 @@ def judge(body: Morphology, seed: Sequence[int]) -> Verdict:
     Args:
         body: the body.
         seed: of the gaits and the random control.
+        gaits: whether gaits are tried; bodies that evolve are selected by what they learn.
     """
     engine_library()
     model = mujoco.MjModel.from_xml_string(emit_mjcf(body, floor=_FLOOR))
@@ -74,13 +75,15 @@ def judge(body: Morphology, seed: Sequence[int]) -> Verdict:
     inertia = model.body_inertia[1:]
     if heavy or inertia.min() < INERTIA[0] or inertia.max() > INERTIA[1]:
         return Verdict(fault="mass")
-    viability = assess_viability(body, np.random.default_rng([*seed, 1]), PATIENCE)
-    verdict = Verdict(
-        best_distance=round(viability.best_distance, 4),
-        surviving_share=round(viability.surviving_share, 4),
-    )
-    if not viability.passed:
-        return replace(verdict, fault="viability")
+    verdict = Verdict()
+    if gaits:
+        viability = assess_viability(body, np.random.default_rng([*seed, 1]), PATIENCE)
+        verdict = Verdict(
+            best_distance=round(viability.best_distance, 4),
+            surviving_share=round(viability.surviving_share, 4),
+        )
+        if not viability.passed:
+            return replace(verdict, fault="viability")
     runs = LOOP_RUNS if body.loops else 1
     steps = LOOP_STEPS if body.loops else round(CHECK_DURATION / CONTROL_DT)
     rng = np.random.default_rng([*seed, 2])

@@ -1,8 +1,8 @@
 """Morphology sets that everyone can regenerate, bit for bit, from pinned seeds.
 
-Seeds, or the numbers of a recipe's candidates, are pinned rather than searched for, because the
-search simulates chaotic motion: another processor may judge a borderline body differently, but
-grows the same body from the same seed.
+Seeds, the numbers of a recipe's candidates, or the lineages of an evolution are pinned rather than
+searched for, because searches simulate chaotic motion and evolution trains: another processor may
+judge a borderline body differently, but grows the same body from the same seed.
 """
 
 import json
@@ -19,7 +19,9 @@ from gmc_bench.bodies.registry import BodySet
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.store import data_dir, read_set, write_set
 from gmc_bench.core.errors import MorphologySetError, UnknownNameError, did_you_mean
+from gmc_bench.generation.evolution import Lineage
 from gmc_bench.generation.grow import grow_body
+from gmc_bench.generation.lineage import grow_lineage, read_lineage
 from gmc_bench.generation.recipe import LARGE, LOOPED, UNIMAL, Recipe, grow_candidate
 
 _LOG = logging.getLogger(__name__)
@@ -38,27 +40,46 @@ class ReleasedSet:
     id: str
     """Lower-case, with a version."""
     generator_version: int
-    """`GENERATOR_VERSION`, or with a recipe the `VERSION` of recipes."""
-    train_seeds: tuple[int, ...]
-    """For `grow_seed`, or with a recipe the numbers of its candidates."""
-    test_seeds: tuple[int, ...]
+    """`GENERATOR_VERSION`, or the `VERSION` of recipes or of lineages."""
+    train_seeds: tuple[int | Lineage, ...]
+    """For `grow_seed`, with a recipe the numbers of its candidates, with an evolution lineages."""
+    test_seeds: tuple[int | Lineage, ...]
     digest: str
     """Hash of the set, see `MorphologySet.digest`."""
     recipe: Recipe | None = None
     """Whose candidates the bodies are."""
+    evolution: int | None = None
+    """Seed of the evolution from which the bodies come."""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether growing the set takes so long that it is kept on disk."""
+        return self.recipe is not None or self.evolution is not None
+
+    def grow(self, seed: int | Lineage) -> Morphology | None:
+        """Grow one body of the set; `None` where growth got stuck."""
+        if isinstance(seed, tuple):
+            return grow_lineage(self.evolution or 0, seed)
+        return grow_candidate(self.recipe, seed) if self.recipe else grow_seed(seed)
 
 
 _RECIPES = {"gmc-unimal-v1": UNIMAL, "gmc-large-v1": LARGE, "gmc-loops-v1": LOOPED}
 _PINNED = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 
+
+def _seeds(pins: list[int | str]) -> tuple[int | Lineage, ...]:
+    return tuple(read_lineage(pin) if isinstance(pin, str) else pin for pin in pins)
+
+
 RELEASED = {
     set_id: ReleasedSet(
         id=set_id,
         generator_version=1,
-        train_seeds=tuple(pins["train"]),
-        test_seeds=tuple(pins["test"]),
+        train_seeds=_seeds(pins["train"]),
+        test_seeds=_seeds(pins["test"]),
         digest=pins["digest"],
         recipe=_RECIPES.get(set_id),
+        evolution=pins.get("evolution"),
     )
     for set_id, pins in _PINNED.items()
 }
@@ -90,7 +111,7 @@ def build_released(set_id: str) -> MorphologySet:
         raise UnknownNameError(f"unknown morphology set {set_id!r}{did_you_mean(set_id, RELEASED)}")
     released = RELEASED[set_id]
     folder = data_dir() / "grown" / released.digest
-    if released.recipe:
+    if released.is_kept:
         with suppress(MorphologySetError):  # it can always be grown again
             return read_set(folder, set_id, released.digest)
     bodies = _assembled(released, _grow(released))
@@ -101,7 +122,7 @@ def build_released(set_id: str) -> MorphologySet:
             f"{released.digest[:12]}; this numpy ({np.__version__}) draws other numbers than the "
             f"one it was released with, so install a version that pyproject.toml allows"
         )
-    if released.recipe:
+    if released.is_kept:
         with suppress(OSError):  # which costs time and nothing else
             write_set(folder, bodies)
     return bodies
@@ -109,15 +130,12 @@ def build_released(set_id: str) -> MorphologySet:
 
 def _grow(released: ReleasedSet) -> dict[str, tuple[Morphology, ...]]:
     """Grow the bodies of a set; those that do not grow are left out."""
+    if released.is_kept:
+        _LOG.info("growing the bodies of %s, once on this machine", released.id)
     splits = {"train": released.train_seeds, "test": released.test_seeds}
-    if released.recipe is None:
-        return {split: tuple(map(grow_seed, seeds)) for split, seeds in splits.items()}
-    _LOG.info("growing the bodies of %s, once on this machine", released.id)
-    grown = {
-        split: [grow_candidate(released.recipe, seed) for seed in seeds]
-        for split, seeds in splits.items()
+    return {
+        split: tuple(filter(None, map(released.grow, seeds))) for split, seeds in splits.items()
     }
-    return {split: tuple(filter(None, bodies)) for split, bodies in grown.items()}
 
 
 def _assembled(
@@ -137,6 +155,10 @@ def _assembled(
     )
 
 
-UNIMAL_MINI_V1, UNIMAL_V1, LARGE_V1, LOOPS_V1 = (
-    BodySet(build=partial(build_released, set_id), origin="generated") for set_id in RELEASED
-)
+(
+    UNIMAL_MINI_V1,
+    UNIMAL_V1,
+    LARGE_V1,
+    LOOPS_V1,
+    SEARCH_V1,
+) = (BodySet(build=partial(build_released, set_id), origin="generated") for set_id in RELEASED)

@@ -145,15 +145,24 @@ class ReturnTracker:
         """Return the same mean for episode lengths, in control steps."""
         return self._mean(1, complete)
 
+    @property
+    def body_returns(self) -> DoubleArray:
+        """(M,) float64, the mean of each body's latest episodes; NaN where none has finished."""
+        return self._body_means()[:, 0]
+
     def _mean(self, column: int, complete: bool) -> float | None:
+        means = self._body_means()
+        seen = ~np.isnan(self._last[:, column])
+        if not seen.any() or (complete and not seen.all()):
+            return None
+        return float(means[seen, column].mean())
+
+    def _body_means(self) -> DoubleArray:
         if self._means is None:
             total = self._sums.sum(axis=0)
             count = total[:, :1]
             self._means = np.where(count > 0, total[:, 1:] / np.maximum(count, 1.0), self._last)
-        seen = ~np.isnan(self._last[:, column])
-        if not seen.any() or (complete and not seen.all()):
-            return None
-        return float(self._means[seen, column].mean())
+        return self._means
 
     def get_state(self) -> dict[str, Array]:
         """Return everything as arrays."""

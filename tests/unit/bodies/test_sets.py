@@ -104,7 +104,7 @@ def test_variants_of_unknown_names_are_refused_in_a_sentence(name, reason):
 
 
 def test_list_shows_generated_imported_and_importable_sets():
-    generated = ["gmc-large-v1", "gmc-loops-v1", MINI, "gmc-unimal-v1"]
+    generated = ["gmc-large-v1", "gmc-loops-v1", "gmc-search-v1", MINI, "gmc-unimal-v1"]
     assert list_sets() == [
         *(SetInfo(name, "generated", "") for name in generated),
         SetInfo("quadrupeds-v1", "built in", ""),

@@ -90,7 +90,7 @@ def test_links_out_of_a_folder_are_refused(tmp_path, capsys):
         (["A B", ASSETS / "hopper.xml"], "cannot be the id of a set"),
         ([ASSETS / "swimmer.xml"], "no shape that could touch the ground"),
         ([ASSETS / "hopper.xml", "--keyframe", "sit"], "has no keyframe 'sit'; it has none"),
-        ([ASSETS / "hopper.xml", "--seconds", "900"], "expected 0 to 60 seconds"),
+        ([ASSETS / "hopper.xml", "--seconds", "900"], "must be 0 to 60 seconds, got '900'"),
     ],
 )
 def test_mistakes_are_told_in_one_sentence(capsys, words, reason):

@@ -113,6 +113,7 @@ def test_the_list_of_bodies_says_what_is_at_hand(gmc):
     assert status == {
         "gmc-large-v1": "generated",
         "gmc-loops-v1": "generated",
+        "gmc-search-v1": "generated",
         "gmc-unimal-mini-v1": "generated",
         "gmc-unimal-v1": "generated",
         "quadrupeds-v1": "built in",

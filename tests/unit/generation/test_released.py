@@ -10,8 +10,8 @@ import pytest
 
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import MorphologySetError, UnknownNameError
+from gmc_bench.generation import lineage, released
 from gmc_bench.generation import recipe as recipe_module
-from gmc_bench.generation import released
 from gmc_bench.generation.judge import (
     HIGH_RESIDUAL,
     MEDIAN_RESIDUAL,
@@ -84,6 +84,8 @@ def assign_splits(seeds: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...
 MINI = "gmc-unimal-mini-v1"
 FOUND = ("gmc-unimal-v1", "gmc-large-v1", "gmc-loops-v1")
 """Sets whose bodies are candidates of recipes."""
+EVOLVED = ("gmc-search-v1",)
+"""Sets whose bodies have lineages."""
 
 
 def test_mini_set_is_the_released_one():
@@ -195,11 +197,33 @@ def test_sets_hold_what_they_are_released_for():
     assert [sizes["gmc-loops-v1", split][::3] for split in ("train", "test")] == [(50, 10)] * 2
 
 
-@pytest.mark.parametrize("name", FOUND)
+def test_evolved_bodies_are_pinned_by_their_lineages():
+    pinned = [RELEASED[name] for name in EVOLVED]
+    assert set(RELEASED) == {MINI, *FOUND, *EVOLVED}
+    assert {found.evolution for found in pinned} == {17}
+    assert {found.generator_version for found in pinned} == {lineage.VERSION}
+    every = [key for found in pinned for key in (*found.train_seeds, *found.test_seeds)]
+    assert len(set(every)) == len(every)
+    sizes = {found.id: (len(found.train_seeds), len(found.test_seeds)) for found in pinned}
+    assert sizes["gmc-search-v1"] == (100, 4)
+
+
+@pytest.mark.parametrize("name", EVOLVED)
+def test_evolved_bodies_come_out_as_released(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path))
+    bodies = build_released.__wrapped__(name)
+    assert bodies.digest == RELEASED[name].digest
+    assert bodies.seen_in_train == frozenset()
+    assert bodies.max_limbs <= 11
+    (kept,) = (tmp_path / "grown").iterdir()
+    assert kept.name == bodies.digest
+
+
+@pytest.mark.parametrize("name", [*FOUND, *EVOLVED])
 def test_first_bodies_grow_and_simulate(name):
     pinned = RELEASED[name]
     for seed in (pinned.train_seeds[0], pinned.test_seeds[0]):
-        body = grow_candidate(pinned.recipe, seed)
+        body, seed = pinned.grow(seed), np.atleast_1d(seed)[-1]
         assert simulate_randomly(body, _model(body), 500, np.random.default_rng(seed)) is not None
 
 
@@ -272,7 +296,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(tiny, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FOUND)
+@pytest.mark.parametrize("name", [*FOUND, *EVOLVED])
 def test_a_released_set_comes_out_as_released(name, tmp_path, monkeypatch):
     monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path))
     bodies = build_released.__wrapped__(name)
@@ -293,7 +317,7 @@ def test_no_two_released_bodies_are_the_same():
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", FOUND)
+@pytest.mark.parametrize("name", [*FOUND, *EVOLVED])
 def test_every_released_body_simulates(name):
     for members in build_released(name).splits.values():
         for body in members:

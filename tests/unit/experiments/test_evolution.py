@@ -1,0 +1,74 @@
+"""Evolution with training, on a handful of bodies."""
+
+import math
+
+import pytest
+
+from gmc_bench.bodies.sets import load_morphologies
+from gmc_bench.cli.main import main
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.experiments.events import Progress, Remark
+from gmc_bench.experiments.evolution import evolution_folder, evolve, evolve_set
+from gmc_bench.generation.evolution import Evolution
+
+TINY = Evolution(
+    seed=2, population=4, survivors=2, kin=1, generations=2, env_steps=2048, num_envs=16
+)
+OPTIONS = [
+    *("--population", "4", "--survivors", "2", "--kin", "1", "--generations", "2"),
+    *("--env-steps", "2048", "--num-envs", "16", "--seed", "2"),
+]
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path))
+    return tmp_path
+
+
+def _policies(folder):
+    return [path.read_bytes() for path in sorted(folder.glob("*/policy.safetensors"))]
+
+
+def test_evolution_goes_on_to_the_same_bits(data, monkeypatch, capsys):
+    events = []
+    whole = evolve(TINY, listener=events.append)
+    weights = _policies(evolution_folder(TINY))
+    assert whole.number == 2
+    assert len(whole.lineages) == 4
+    assert sum(len(lineage) == 2 for lineage in whole.lineages) == 2
+    assert all(math.isfinite(value) for value in whole.returns)
+    assert whole.mean_return > -100.0
+    progress = [event for event in events if isinstance(event, Progress)]
+    assert {event.what for event in progress} == {"generation 1", "generation 2"}
+    assert progress[-1].done == progress[-1].total == TINY.env_steps
+    assert "descendants of 4 founders" in next(e for e in events if isinstance(e, Remark)).text
+
+    monkeypatch.setenv("GMC_BENCH_DATA", str(data / "again"))
+    with pytest.raises(InterruptedError):
+        evolve(TINY, listener=_Stop("generation 2"))
+    assert main(["morphologies", "evolve", "walkers", "--train", "2", "--test", "1", *OPTIONS]) == 0
+    assert _policies(evolution_folder(TINY)) == weights
+    shown = capsys.readouterr()
+    assert "Going on after generation 1" in shown.err
+    assert f"training return {whole.mean_return:.1f} on 4 bodies" in shown.out
+    bodies = load_morphologies("walkers")
+    names = {split: [body.name for body in bodies.split(split)] for split in bodies.splits}
+    ranked = [f"evolved-{'.'.join([f'{k[0]:05d}', *map(str, k[1:])])}" for k in whole.ranked]
+    assert names == {"train": ranked[:2], "test": ranked[2:3]}
+
+
+class _Stop:
+    """Interrupts in the training of a generation."""
+
+    def __init__(self, what):
+        self.what = what
+
+    def __call__(self, event):
+        if isinstance(event, Progress) and event.what == self.what:
+            raise InterruptedError
+
+
+def test_more_bodies_than_there_are_cannot_be_kept(data):
+    with pytest.raises(ConfigError, match="3 train and 2 test bodies were asked for of a pop"):
+        evolve_set("walkers", TINY, 3, 2)

@@ -1,0 +1,69 @@
+"""Selection and breeding, without training."""
+
+import math
+from itertools import islice
+
+import pytest
+
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.generation import breeding
+from gmc_bench.generation.evolution import Evolution, Generation
+from gmc_bench.generation.judge import Verdict
+from gmc_bench.generation.lineage import grow_lineage
+
+SMALL = Evolution(seed=3, population=6, survivors=3, kin=2)
+
+
+def _generation(returns, **options):
+    return Generation(number=1, lineages=tuple(returns), returns=tuple(returns.values()), **options)
+
+
+def test_the_best_survive_but_few_of_each_founder():
+    found = _generation({(1,): 5.0, (1, 7): 9.0, (1, 8): 8.0, (2,): 1.0, (3,): -math.inf}, births=8)
+    assert found.ranked == ((1, 7), (1, 8), (1,), (2,), (3,))
+    assert found.survivors(SMALL) == ((1, 7), (1, 8), (2,))
+    # The rest of a family takes places that nobody else can.
+    lonely = _generation({(1,): 1.0, (1, 2): 3.0, (1, 3): 2.0}, births=3)
+    assert lonely.survivors(SMALL) == ((1, 2), (1, 3), (1,))
+    assert found.mean_return == pytest.approx(23.0 / 4)
+    assert math.isnan(_generation({(1,): -math.inf}, births=1).mean_return)
+
+
+def test_children_fill_up_what_survivors_leave():
+    founders, births = breeding.breed(SMALL, None)
+    assert len(founders) == 6
+    assert all(len(lineage) == 1 for lineage in founders)
+    assert births == max(lineage[0] for lineage in founders)
+    last = _generation({k: -float(n) for n, k in enumerate(founders)}, births=births)
+    following, later = breeding.breed(SMALL, last)
+    kept, children = list(islice(following, 3)), list(following)[3:]
+    assert tuple(kept) == last.survivors(SMALL) == tuple(founders)[:3]
+    assert {child[:-1] for child in children} == set(kept)
+    assert births < min(child[-1] for child in children) <= later
+    assert len({body.digest for body in following.values()}) == 6
+    assert all(body == grow_lineage(SMALL.seed, key) for key, body in following.items())
+    assert breeding.breed(SMALL, last) == (following, later)
+
+
+def test_bodies_that_fail_the_checks_are_not_born(monkeypatch):
+    def judge(body, seed, *, gaits):
+        assert not gaits
+        return Verdict(fault="mass" if seed[1] % 2 else "")
+
+    monkeypatch.setattr(breeding, "judge", judge)
+    founders, _ = breeding.breed(SMALL, None)
+    assert len(founders) == 6
+    assert all(number % 2 == 0 for (number,) in founders)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"survivors": 6, "population": 6}, "6 of 6 bodies were to survive"),
+        ({"generations": 0}, "'generations' must be at least 1, got 0"),
+        ({"seed": -1}, "'seed' must not be negative"),
+    ],
+)
+def test_impossible_settings_are_refused(change, message):
+    with pytest.raises(ConfigError, match=message):
+        Evolution(**change)
