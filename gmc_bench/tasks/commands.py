@@ -27,6 +27,10 @@ class VelocityCommand:
     their heading."""
     straight_forward: Range = (0.4, 1.0)
     """m/s."""
+    sideways: float = 0.15
+    """Share of commands with lateral velocity alone; they hold their heading."""
+    turning: float = 0.15
+    """Share of commands with a yaw rate alone, turns on the spot."""
     held: float = 0.5
     """Share of the other commands that hold the heading that the base has when they are given: the
     yaw rate is `heading_gain` times what is missing, at every control step."""
@@ -48,6 +52,8 @@ class VelocityCommand:
             yaw=(yaw, yaw),
             standing=0.0,
             straight=0.0,
+            sideways=0.0,
+            turning=0.0,
             held=float(held),
             resample_s=1e6,
         )
@@ -68,13 +74,20 @@ class VelocityCommand:
         command = np.stack(
             [_between(limits, uniform[:, k]) for k, limits in enumerate(ranges)], axis=1
         )
-        straight = uniform[:, 4] < self.straight
+        share = uniform[:, 4]
+        straight = share < self.straight
         command[straight] = 0.0
         command[straight, 0] = _between(self.straight_forward, uniform[straight, 0])
+        share = share - self.straight
+        sideways = (share >= 0.0) & (share < self.sideways)
+        command[sideways, ::2] = 0.0
+        share = share - self.sideways
+        turning = (share >= 0.0) & (share < self.turning)
+        command[turning, :2] = 0.0
         standing = uniform[:, 3] < self.standing
         command[standing] = 0.0
-        held = (straight | (uniform[:, 5] < self.held)) & ~standing
-        return command, np.where(held, heading, np.nan)
+        held = straight | sideways | (uniform[:, 5] < self.held)
+        return command, np.where(held & ~turning & ~standing, heading, np.nan)
 
     def steer(self, command: DoubleArray, kept: DoubleArray, heading: DoubleArray) -> DoubleArray:
         """Turn the commands that hold a heading back to it."""

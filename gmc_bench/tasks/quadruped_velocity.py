@@ -62,6 +62,7 @@ TASK = Task(
         RewardTerm("track_linear", 1.5, rewards.tracked_velocity(SIGMA)),
         RewardTerm("track_yaw", 0.75, rewards.tracked_turn(SIGMA)),
         RewardTerm("progress", 2.5, rewards.progress),
+        RewardTerm("turning", 0.75, rewards.turning),
         RewardTerm("vertical", -2.0, rewards.vertical_speed),
         RewardTerm("roll_pitch", -0.05, rewards.roll_and_pitch_rate),
         RewardTerm("tilt", -2.5, rewards.tilted_base),
@@ -92,9 +93,10 @@ TASK = Task(
     ),
     source=(
         "The RecMorph paper fixes robots, interface, friction pairs and metrics, not commands, "
-        "rewards, disturbances or terminations: these follow isaac-sim/IsaacLab's velocity task. "
+        "rewards, disturbances or terminations: these follow isaac-sim/IsaacLab's velocity tasks. "
         "Differs: torques count relative to their limits and masses scatter by a share, because "
-        "the robots weigh between 13 and 52 kg; the reward is cut off at zero, as in legged_gym."
+        "the robots weigh between 13 and 52 kg; progress and turning are paid beside tracking; "
+        "some commands ask for one velocity alone; the reward is cut off at zero, as in legged_gym."
     ),
 )
 

@@ -12,6 +12,8 @@ from gmc_bench.tasks.spec import Transition
 
 WALKING = 0.1
 """Commanded speed below which a body is asked to stand, m/s."""
+TURNING = 0.1
+"""Commanded yaw rate below which a body is asked to go straight, rad/s."""
 
 
 def tracked_velocity(sigma: float) -> Callable[[Transition], DoubleArray]:
@@ -45,6 +47,15 @@ def progress(transition: Transition) -> DoubleArray:
     speed = np.linalg.norm(asked, axis=1)
     along = (transition.motion.level_velocity * asked).sum(axis=1) / np.maximum(speed, 1e-6)
     found: DoubleArray = np.minimum(along, 2.0 * speed - along) * (speed > WALKING)
+    return found
+
+
+def turning(transition: Transition) -> DoubleArray:
+    """Return the yaw rate along the commanded one, less twice what exceeds it, rad/s."""
+    asked = transition.command[:, 2]
+    along = transition.motion.base_angular_velocity[:, 2] * np.sign(asked)
+    size = np.abs(asked)
+    found: DoubleArray = np.minimum(along, 2.0 * size - along) * (size > TURNING)
     return found
 
 

@@ -199,12 +199,17 @@ class _PlainReward:
         if asked > 0.1:
             along = float(level @ self.command[:2]) / asked
             progress = along - 2.0 * max(along - asked, 0.0)
+        asked, turning = self.command[2], 0.0
+        if abs(asked) > 0.1:
+            along = math.copysign(1.0, asked) * data.qvel[5]
+            turning = along - 2.0 * max(along - abs(asked), 0.0)
         rate = ((action - self.action) ** 2).sum()
         self.action = action
         return {
             "track_linear": weights["track_linear"] * math.exp(-error / SIGMA),
             "track_yaw": weights["track_yaw"] * math.exp(-turn_error / SIGMA),
             "progress": weights["progress"] * progress,
+            "turning": weights["turning"] * turning,
             "vertical": weights["vertical"] * (turn.T @ data.qvel[:3])[2] ** 2,
             "roll_pitch": weights["roll_pitch"] * (data.qvel[3] ** 2 + data.qvel[4] ** 2),
             "tilt": weights["tilt"] * (gravity[0] ** 2 + gravity[1] ** 2),

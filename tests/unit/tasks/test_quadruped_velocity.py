@@ -50,6 +50,7 @@ def test_the_weights_of_the_rewards_are_these():
         "track_linear": 1.5,
         "track_yaw": 0.75,
         "progress": 2.5,
+        "turning": 0.75,
         "vertical": -2.0,
         "roll_pitch": -0.05,
         "tilt": -2.5,
@@ -100,7 +101,7 @@ def test_the_cut_off_is_a_term_of_its_own():
     signed = replace(TASK, only_positive=False)
     assert {**signed.reward_weights, "cut_off": 1.0} == TASK.reward_weights
     rewarded = {name for name, weight in signed.reward_weights.items() if weight > 0.0}
-    assert rewarded == {"track_linear", "track_yaw", "progress", "air_time"}
+    assert rewarded == {"track_linear", "track_yaw", "progress", "turning", "air_time"}
 
 
 def test_two_terms_of_one_name_are_refused():
