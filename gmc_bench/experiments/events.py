@@ -65,6 +65,8 @@ class TrainingFinished(Event):
 
     path: Path
     """File of the policy."""
+    mean_return: float | None
+    """Training return over the bodies that have finished an episode."""
 
 
 @dataclass(frozen=True)

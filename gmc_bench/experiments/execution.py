@@ -47,7 +47,7 @@ def execute(session: Session, folder: RunFolder, emit: Listener) -> RunRecord:
     train(trainer, folder, session.config, emit)
     policy = trainer.policy.to_bytes()
     write_atomic(folder.policy, policy)
-    emit(TrainingFinished(folder.policy))
+    emit(TrainingFinished(folder.policy, trainer.tracker.mean_return(complete=False)))
     returns = score(session, trainer.policy, on_progress=emit)
     record = make_record(
         session,

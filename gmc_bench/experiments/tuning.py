@@ -54,12 +54,16 @@ SPREAD = 4
 what was found."""
 DIGITS = 3
 """Significant digits of a drawn value: more would not be told apart."""
-_SCORED = {
-    "evaluation.episodes": 1,
-    "evaluation.modes": ["stochastic"],
+TRAIN_ONLY: Mapping[str, Any] = {
+    "evaluation.modes": [],
     "evaluation.splits": ["train"],
+    "return_window": 0.1,
 }
-"""A record needs scores; trials are judged by their training and meet no test body."""
+"""Settings of runs that are judged by their training: nothing is scored, so no test body is met. A
+short run needs a wider window for some episodes of every body."""
+RETURN = "training_return.json"
+"""File in the folder of a trial's run: what it is judged by. Records have no training return where
+some body finished no episode, which may happen in a short run to a body that never falls."""
 _OF_RUNS = (RunStarted, CheckpointWritten, TrainingFinished, RecordWritten)
 """Events of a trial's runs that are not told."""
 
@@ -102,7 +106,8 @@ class Trial:
     settings: dict[str, float]
     """By dotted name."""
     returns: dict[int, float | None]
-    """Training return of the run of each seed; none where some body finished no episode."""
+    """Training return of the run of each seed, over the bodies that finished an episode; none where
+    none did."""
     core_seconds: float
     """Threads x seconds of training, all seeds."""
 
@@ -284,12 +289,12 @@ class Tuning:
         for number in range(self.spec.trials):
             settings = self.first if number == 0 else self._draw(number, trials)
             self._emit(Remark(f"trial {number + 1} of {self.spec.trials}: {_shown(settings)}"))
-            records = [self._run(folder, number, settings, seed) for seed in self.spec.seeds]
+            runs = {seed: self._run(folder, number, settings, seed) for seed in self.spec.seeds}
             trial = Trial(
                 number,
                 settings,
-                {record.seed: record.training_return for record in records},
-                round(sum(map(core_seconds, records)), 1),
+                {seed: returned for seed, (returned, _) in runs.items()},
+                round(sum(core_seconds(record) for _, record in runs.values()), 1),
             )
             trials.append(trial)
             value = "none" if trial.value is None else f"{trial.value:,.1f}"
@@ -302,19 +307,29 @@ class Tuning:
 
     def _run(
         self, folder: TuningFolder, number: int, settings: Mapping[str, float], seed: int
-    ) -> RunRecord:
+    ) -> tuple[float | None, RunRecord]:
+        """Return training return and record of one run, made now or before."""
+        changes = {**(self.spec.settings or {}), "env_steps": self.spec.env_steps, **TRAIN_ONLY}
         spec = self._base().replace(
             task=self.task,
             seed=seed,
             bodies=self.spec.bodies,
-            settings={**(self.spec.settings or {}), "env_steps": self.spec.env_steps,
-                      **_SCORED, **settings},
+            settings={**changes, **settings},
             threads=self.spec.threads,
             device=self.spec.device,
             checkpoint_interval=60.0,
-        )  # fmt: skip
+        )
         path = folder.path / f"trial-{number + 1:03d}" / f"seed-{seed}"
-        return Experiment(spec, out=path, on_event=self._tell).resume()
+        judged = path / RETURN
+
+        def judge(event: Event) -> None:
+            if isinstance(event, TrainingFinished):  # the record comes after it
+                write_atomic(judged, json.dumps({"training_return": event.mean_return}).encode())
+
+        experiment = Experiment(spec, out=path, on_event=self._tell)
+        experiment.subscribe(judge)
+        record = experiment.resume()
+        return json.loads(judged.read_text(encoding="utf-8"))["training_return"], record
 
     def _tell(self, event: Event) -> None:
         """Tell what is going on in a trial's run, not that it is a run."""
@@ -385,8 +400,7 @@ def best_of(trials: Sequence[Trial]) -> Trial:
     judged = [(trial.value, -trial.number, trial) for trial in trials if trial.value is not None]
     if not judged:
         raise ConfigError(
-            "no trial has a training return, because some body never finished an episode; raise "
-            "'env_steps'"
+            "no trial has a training return, because no body finished an episode; raise 'env_steps'"
         )
     return max(judged, key=lambda item: item[:2])[2]
 

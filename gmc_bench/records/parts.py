@@ -104,7 +104,7 @@ class TrialResult(RecordPart):
 
     settings: dict[str, Number] = Field(description="By dotted name.")
     returns: dict[str, Number | None] = Field(
-        description="Training return by seed; null where some body finished no episode."
+        description="Training return by seed; null where no body finished an episode."
     )
 
 

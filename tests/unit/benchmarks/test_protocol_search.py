@@ -1,0 +1,66 @@
+import json
+
+import pytest
+
+from benchmarks import protocol_search
+from benchmarks.protocol_search import SETTINGS, Clock, Search, table_of
+from gmc_bench.experiments.events import IterationFinished
+from gmc_bench.experiments.resolve import resolve
+from gmc_bench.suites import SUITES
+from tests.support.records import make_record
+
+
+def record(method, returned, seed=1, env_steps=5000, **rules):
+    protocol = {"name": "lite", "env_steps": env_steps, "seeds": [1], "num_envs": 64, **rules}
+    return make_record(
+        method=method,
+        seed=seed,
+        training_return=returned,
+        config={"protocol": protocol},
+        official=False,
+        unofficial_reasons=("rules",),
+    )
+
+
+def test_a_table_has_a_row_per_rules_and_never_averages_different_lengths():
+    records = [
+        record("a", 10.0),
+        record("a", 20.0, seed=2),
+        record("b", 40.0),
+        record("a", 30.0, ppo={"gamma": 0.9}),
+        record("b", 20.0, ppo={"gamma": 0.9}),
+    ]
+    table = table_of(records)
+    rows = [dict(zip(table.headings, row, strict=True)) for row in table.rows]
+    assert [row["share of the best"] for row in rows] == ["0.75", "0.75"]
+    assert rows[0]["environments x steps"] == "64 x -"
+    assert rows[0]["a"].startswith("15.0 (2; ")
+    assert rows[1]["a"].startswith("30.0 (1; ")
+    assert rows[1]["gamma, lambda"] == "0.9, -"
+    long = record("a", 99.0).model_copy(update={"env_steps": 9999})
+    assert len(table_of([*records, long]).rows) == 3
+    with pytest.raises(ValueError, match="expected runs of one task"):
+        table_of([])
+
+
+def test_every_setting_is_one_that_runs_can_have(tiny_set, tmp_path):
+    rules = set()
+    for name in SETTINGS:
+        spec = Search(tmp_path, "tiny", 1.0).spec("recmorph", name, 1001, 200_000)
+        config = resolve(spec).config
+        assert config.protocol.evaluation.splits == ("train",)
+        assert config.seed not in SUITES.get("unimal-v1").protocol("lite").seeds
+        rules.add(repr(config.protocol))
+    assert len(rules) == len(SETTINGS)  # no two of them are the same
+
+
+def test_as_many_steps_as_fit_into_the_time(tmp_path, monkeypatch):
+    clock, times = Clock(), iter([10.0, 12.0, 14.0])
+    monkeypatch.setattr(protocol_search.time, "process_time", lambda: next(times))
+    for steps in (100, 300, 500):  # the first iteration compiles
+        clock(IterationFinished(steps, None))
+    assert clock.steps_per_second == 100.0
+    search = Search(tmp_path, "tiny", 30.0)
+    (tmp_path / "pilots").mkdir()
+    (tmp_path / "pilots" / "base_recmorph.json").write_text(json.dumps({"steps_per_second": 100.0}))
+    assert search.env_steps("recmorph", "base") == 3000
