@@ -7,6 +7,7 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.table import Table
 from gmc_bench.leaderboard.published import PublishedScore, published_scores
 from gmc_bench.records.breakdown import DIRECTION_METRICS
+from gmc_bench.records.parts import AHEAD
 from gmc_bench.robots.friction import FRICTION_PAIRS
 from gmc_bench.robots.schema import BUILT_IN
 from gmc_bench.studies.outcome import Number, Outcome
@@ -70,15 +71,34 @@ def friction_number(
     return read
 
 
-def direction_number(direction: str, name: str) -> Number:
-    """Return what reads a metric of one direction, the mean over robots, from a run."""
+def direction_number(direction: str, name: str, robot: str | None = None) -> Number:
+    """Return what reads a metric of one direction from a run.
+
+    Args:
+        direction: its name.
+        name: of the metric.
+        robot: its name; `None` reads the mean over robots.
+    """
 
     def read(outcome: Outcome) -> float | None:
         content = outcome.measured.get("directions", {}).get(direction, {})
+        if robot is not None:
+            content = _in_direction(outcome.measured.get("results", ()), direction, robot)
         value = content.get("restarts", {}).get(name)
         return None if value is None else float(value)
 
     return read
+
+
+def _in_direction(
+    results: Sequence[Mapping[str, Any]], direction: str, robot: str
+) -> Mapping[str, Any]:
+    pair = next((item["friction"] for item in results if item.get("direction")), None)
+    for item in results:
+        place = (item["friction"], item.get("direction") or AHEAD, item["robot"])
+        if place == (pair, direction, robot):
+            return item
+    return {}
 
 
 def friction_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
@@ -135,25 +155,26 @@ def single_life_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
 
 
 def direction_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
-    """Return a row per method and direction: means over robots, on one friction.
+    """Return a row per method, direction and robot, on one friction; first of all robots' mean.
 
     Raises:
         ConfigError: runs were not measured alike.
     """
     rows = [
         (
-            method, _scope(runs), direction, *_rules(runs), count_runs(runs),
+            method, robot or "mean of robots", direction, *_rules(runs), count_runs(runs),
             *(
-                cell_text(runs, direction_number(direction, name), 3)
+                cell_text(runs, direction_number(direction, name, robot), 3)
                 for name in DIRECTION_METRICS.values()
             ),
         )
         for method, runs in _by_method(outcomes).items()
+        for robot in (None, *_robots(runs))
         for direction in dict.fromkeys(
             name for run in runs for name in run.measured.get("directions", ())
         )
     ]  # fmt: skip
-    headings = ("Method", "Controller", "Direction", *_RULES, "Runs", *DIRECTION_METRICS)
+    headings = ("Method", "Robot", "Direction", *_RULES, "Runs", *DIRECTION_METRICS)
     return Table(headings, rows, study.title, _notes(study, outcomes))
 
 

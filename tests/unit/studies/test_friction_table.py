@@ -11,6 +11,7 @@ from gmc_bench.studies.catalogue import FRICTION
 from gmc_bench.studies.figures import draw_friction
 from gmc_bench.studies.friction_table import (
     FRICTION_TABLES,
+    direction_table,
     friction_number,
     friction_table,
     robot_table,
@@ -55,6 +56,12 @@ def measured(value, **changes):
         name: {reading: metrics(1.25 * number) for reading, number in readings.items()}
         for name in FRICTION_PAIRS
     }
+    aside = [
+        {**item, "direction": "left", "restarts": metrics(2.0 * item["restarts"]["fall_rate"])}
+        for item in results
+        if item["friction"] == "nominal"
+    ]
+    results += aside
     directions = {"forward": macro["nominal"], "left": macro["nominal"]}
     setting = {**SETTING, **changes}
     return {"setting": setting, "macro": macro, "directions": directions, "results": results}
@@ -135,6 +142,21 @@ def test_every_robot_is_shown_over_runs_and_for_each_run(outcomes):
     assert len(runs.rows) == 2 * 2 * 2 * 3  # methods, seeds, robots, frictions
     assert column(runs, "Velocity RMSE (m/s)")[:4] == ["0.100"] * 3 + ["0.150"]
     assert column(runs, "Falls")[0] == "3"
+
+
+def test_directions_are_told_for_all_robots_and_for_each(outcomes):
+    table = direction_table(FRICTION, outcomes)
+    shown = [*zip(column(table, "Robot"), column(table, "Direction"), strict=True)]
+    assert shown[:6] == [
+        (robot, direction)
+        for robot in ("mean of robots", "go1", "go2")
+        for direction in ("forward", "left")
+    ]
+    # Straight ahead is that of the friction on which the other directions are measured.
+    ahead = robot_table(FRICTION, outcomes)
+    expected = column(ahead, "Velocity RMSE (m/s)")[1]
+    assert column(table, "Velocity RMSE (m/s)")[2] == expected
+    assert column(table, "Velocity RMSE (m/s)")[3] != expected
 
 
 def test_numbers_of_different_sizes_are_never_put_together(outcomes):
