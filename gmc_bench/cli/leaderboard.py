@@ -61,6 +61,8 @@ def add_parser(verbs: Any) -> None:
     option("--all", action="store_true", help="every record of the leaderboard")
     text = "with --all: only those that are not verified yet"
     option("--unverified", action="store_true", help=text)
+    text = "with --all: only N records, drawn anew each time"
+    option("--sample", metavar="N", type=integer(1), help=text)
     text = "with --all: processes (default: 1)"
     option("--jobs", metavar="N", type=integer(1), default=1, help=text)
     _records_option(verify, "leaderboards")
@@ -170,8 +172,9 @@ def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         if parsed.all:  # of a folder of runs, the records are where the weights are
             folders = [*parsed.runs, *([] if board.length else [parsed.records])]
             outcomes = verify_all(
-                board, folders, jobs=parsed.jobs, unverified=parsed.unverified, **how
-            )
+                board, folders, jobs=parsed.jobs, unverified=parsed.unverified,
+                sample=parsed.sample, **how,
+            )  # fmt: skip
         else:
             outcomes = iter([verify_one(parsed.record, board, parsed.runs, **how)])
         for outcome in outcomes:

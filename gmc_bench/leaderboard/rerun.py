@@ -10,6 +10,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.config import definition_digest
 from gmc_bench.core.errors import (
@@ -244,6 +246,7 @@ def verify_all(
     jobs: int = 1,
     ranked_only: bool = False,
     unverified: bool = False,
+    sample: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Iterator[Outcome]:
     """Verify every record of a board whose weights and bodies are here.
@@ -254,6 +257,8 @@ def verify_all(
         jobs: processes; with more than one, records come in the order in which they are done.
         ranked_only: see `verify`.
         unverified: only records that are not verified yet.
+        sample: only so many of those that are left, drawn anew each time: whole records, because
+            the last bits of an episode depend on which others are played beside it.
         on_progress: gets the episodes of a record done so far, of several processes the records.
 
     Yields:
@@ -281,6 +286,10 @@ def verify_all(
             chosen.append((stored, weights))
         else:
             reasons[missing] += 1
+    if sample is not None and sample < len(chosen):
+        reasons["they are not in the sample"] = len(chosen) - sample
+        picked = np.random.default_rng().choice(len(chosen), sample, replace=False)
+        chosen = [chosen[place] for place in sorted(picked)]
     for reason, count in reasons.items():
         yield Outcome("skipped", count, f"{count} of {len(left)} records: {reason}")
     if jobs == 1:

@@ -291,6 +291,13 @@ def test_verify_all_goes_on_after_a_record_that_it_cannot_verify(gmc, tmp_path, 
     assert second.startswith("not verified  results/b.json: results/b.json states preset 'lite-b'")
     assert read_board(tmp_path / "leaderboards").length == 2
 
+    (tmp_path / "runs" / "a").mkdir()
+    (tmp_path / "runs" / "a" / POLICY).write_text("x")
+    out = gmc("leaderboard", "verify", "--all", "--sample", "1")[1]
+    first, second = out.splitlines()
+    assert first == "skipped  1 of 2 records: they are not in the sample"
+    assert second.startswith("not verified  results/")
+
 
 STATED: list[tuple[dict[str, Any], str]] = [
     ({"task": "another-v1"}, "states task 'another-v1', but its settings are those of a run with"),
