@@ -37,6 +37,8 @@ LONG = replace(
         "Every body gets 10,000,000 steps, far more than any shared policy: a reference, not a "
         "competitor. Its records have a protocol of their own.",
     ),
+    tuned={},  # what serves the short budget need not serve this one
+    tuning="",
     env_steps_per_body=10_000_000,
 )
 

@@ -142,6 +142,22 @@ class TuningResult:
         return f'tuned={{"{self.key}": {self.best.settings!r}}},'.replace("'", '"')
 
 
+def read_result(path: Path) -> tuple[str, dict[str, Any]]:
+    """Return what `tuning.json` of a finished tuning says: its key, and everything about it.
+
+    Raises:
+        RunFolderError: it is no such file.
+    """
+    try:
+        ((key, content),) = json.loads(path.read_text(encoding="utf-8"))["searches"].items()
+    except (OSError, ValueError, KeyError) as error:
+        raise RunFolderError(
+            f"{path} is not the result of a tuning; finish it with: gmc-bench tune --resume "
+            f"{path.parent}"
+        ) from error
+    return key, content
+
+
 class TuningFolder(LockedFolder):
     """The folder of a method's trials, locked while open; see `LockedFolder`."""
 
@@ -384,9 +400,9 @@ class Tuning:
 
 
 def rules_digest(protocol: Protocol) -> str:
-    """Return the hash of the rules that trials follow: all but name, budget, scoring and seeds."""
+    """Return the hash of the rules that trials follow: all but name, budget, scores and seeds."""
     plain = to_dict(protocol)
-    for name in ("name", "env_steps", "evaluation", "seeds"):
+    for name in ("name", "env_steps", "evaluation", "seeds", "return_window"):
         del plain[name]
     return config_digest(plain)
 

@@ -4,6 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from multiprocessing import get_context
@@ -30,6 +31,7 @@ from gmc_bench.experiments.scoring import score
 from gmc_bench.leaderboard.board import Board, ranked_part
 from gmc_bench.leaderboard.submission import POLICY, open_run
 from gmc_bench.leaderboard.verification import compare, comparison_for
+from gmc_bench.methods.tuning import tuning_key
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.store import StoredRecord, read_stored_record
 from gmc_bench.records.verification import Verification
@@ -138,7 +140,11 @@ def _require_agreement(stored: StoredRecord, session: sessions.Session) -> None:
             f"version {session.method.version} is installed; verify it with gmc-bench "
             f"{record.versions['gmc-bench']}"
         )
-    here = {"protocol": protocol_digest(config.protocol, session.method, suite, config.task)}
+    method = session.method
+    if record.tuning is not None:  # what it kept then, whatever it keeps now
+        key = tuning_key(suite.id, config.task, config.protocol.name)
+        method = replace(method, tuned={key: record.tuning.settings})
+    here = {"protocol": protocol_digest(config.protocol, method, suite, config.task)}
     there = {"protocol": record.protocol_digest}
     if record.task_digest is not None:  # older records do not state it
         here["task"], there["task"] = definition_digest(session.task), record.task_digest

@@ -1,13 +1,20 @@
 """Every registered method keeps the contract, in every preset."""
 
+import json
 import re
+from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import fmean as mean
 
 import pytest
 import torch
 
 from gmc_bench.conformance.check_method import check_method
+from gmc_bench.experiments.tuning import rules_digest
 from gmc_bench.methods import METHODS
+from gmc_bench.methods.tuning import PPO_RANGES, in_range, ranges_of, read_trials, tuning_key
+from gmc_bench.suites import SUITES
+from gmc_bench.suites.method_rules import with_method_training
 
 REPOSITORY = Path(__file__).parents[2]
 LITE_PARAMETERS = 140_099
@@ -109,3 +116,83 @@ def test_in_tree_methods_are_registered():
     }
     assert "recmorph" in IN_TREE
     assert modules >= folders
+
+
+# --- what methods keep of their trials
+
+
+def flaws(method):
+    """Yield what is wrong with what a method keeps, given the trials beside it."""
+    searches = read_trials(method.id, method.tuning)
+    if searches.keys() != method.tuned.keys():
+        yield "keeps values without trials, or has trials and keeps nothing"
+    for key in searches.keys() & method.tuned.keys():
+        content, kept = searches[key], method.tuned[key]
+        suite, task, protocol = key.split("/")
+        rules = SUITES.get(suite).protocol(protocol, task)
+        first = content["trials"][0]["settings"]
+        untuned = with_method_training(rules, method, task).ppo
+        best = max(content["trials"], key=lambda trial: (trial["value"], -trial["number"]))
+        if any(trial["value"] != mean(trial["returns"].values()) for trial in content["trials"]):
+            yield f"{key}: a trial's value is not the mean of its returns"
+        if kept != best["settings"] or kept != content["kept"]:
+            yield f"{key}: keeps {kept}, not the best trial's {best['settings']}"
+        if (first["ppo.lr"], first["ppo.target_kl"]) != (untuned.lr, untuned.target_kl):
+            yield f"{key}: the first trial has {first}, not the values without tuning"
+        if best["number"] and in_range(kept) != kept:
+            yield f"{key}: keeps {kept}, beyond the ranges"
+        ranges = ranges_of(method.make_config(rules.preset))
+        if content["ranges"] != {name: asdict(item) for name, item in ranges.items()}:
+            yield f"{key}: has ranges of its own"
+        if content["method"] != method.id or content["rules_digest"] != rules_digest(rules):
+            yield f"{key}: its trials are of another method, or followed other rules"
+
+
+def chance(content):
+    """Return what trials of all methods have in common."""
+    numbers = [trial["number"] for trial in content["trials"]]
+    names = ("bodies", "env_steps", "seeds", "settings", "sampler", "rules_digest")
+    return {"numbers": numbers, **{name: content[name] for name in names}}
+
+
+@pytest.mark.parametrize("name", IN_TREE)
+def test_a_method_keeps_the_best_of_its_trials(name):
+    assert list(flaws(METHODS.get(name))) == []
+
+
+def test_all_methods_had_the_same_chance():
+    searches = [
+        (key, content)
+        for method in map(METHODS.get, IN_TREE)
+        for key, content in read_trials(method.id, method.tuning).items()
+    ]
+    for key, content in searches:
+        expected = next(other for name, other in searches if name == key)
+        assert chance(content) == chance(expected), (content["method"], key)
+
+
+def test_what_does_not_follow_from_the_trials_is_seen(tmp_path):
+    suite = SUITES.get("unimal-v1")
+    rules = suite.protocol("lite", "unimal-ft-v1")
+    key = tuning_key(suite.id, "unimal-ft-v1", "lite")
+    first = {"ppo.lr": rules.ppo.lr, "ppo.target_kl": rules.ppo.target_kl}
+    better = {"ppo.lr": 2e-3, "ppo.target_kl": 0.1}
+    content = {
+        "method": "recmorph",
+        "rules_digest": rules_digest(rules),
+        "ranges": {name: asdict(item) for name, item in PPO_RANGES.items()},
+        "kept": better,
+        "trials": [
+            {"number": 0, "settings": first, "returns": {"1": 1.0, "2": 3.0}, "value": 2.0},
+            {"number": 1, "settings": better, "returns": {"1": 4.0, "2": 5.0}, "value": 4.5},
+        ],
+    }
+    file = tmp_path / "tuning.json"
+    file.write_text(json.dumps({"format": 1, "searches": {key: content}}))
+    good = replace(METHODS.get("recmorph"), tuned={key: better}, tuning=str(file))
+    assert list(flaws(good)) == []
+    assert "not the best trial's" in "".join(flaws(replace(good, tuned={key: first})))
+    assert "without trials" in "".join(flaws(replace(good, tuning="")))
+    content["trials"][1]["value"], content["ranges"] = 9.0, {}
+    file.write_text(json.dumps({"format": 1, "searches": {key: content}}))
+    assert len(list(flaws(good))) == 2

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from benchmarks import protocol_search
+from benchmarks import protocol_search, tune_all
 from benchmarks.protocol_search import SETTINGS, Clock, Search, table_of
 from gmc_bench.experiments.events import IterationFinished
 from gmc_bench.experiments.resolve import resolve
@@ -64,3 +64,19 @@ def test_as_many_steps_as_fit_into_the_time(tmp_path, monkeypatch):
     (tmp_path / "pilots").mkdir()
     (tmp_path / "pilots" / "base_recmorph.json").write_text(json.dumps({"steps_per_second": 100.0}))
     assert search.env_steps("recmorph", "base") == 3000
+
+
+def test_what_methods_keep_is_written_into_their_specifications():
+    source = (
+        'SPEC = MethodSpec(\n    id="a",\n    title="A",\n    builder=B,\n)\n'
+        'OTHER = MethodSpec(\n    id="b",\n    builder=B,\n)\n'
+    )
+    once = tune_all.with_lines(source, "b", '    tuned={"k": {"x": 1}},\n    tuning="p:f",\n')
+    assert once.count("tuned") == 1
+    assert once.index("tuned") > once.index('id="b"')
+    again = tune_all.with_lines(once, "b", '    tuned={"k": {"x": 2}},\n    tuning="p:g",\n')
+    assert again == once.replace('"x": 1', '"x": 2').replace("p:f", "p:g")
+    with pytest.raises(ValueError, match="no specification with the id 'c'"):
+        tune_all.with_lines(source, "c", "")
+    assert {"recmorph", "mlp"} <= set(tune_all.methods())
+    assert "mlp-10m" not in tune_all.methods()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import gmc_bench
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.bodies.store import save_set
 from gmc_bench.conformance.morphologies import biped
@@ -19,6 +20,7 @@ from gmc_bench.experiments.tuning_texts import describe_tuning
 from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.tuning import PPO_RANGES
+from gmc_bench.records.store import read_record
 from gmc_bench.sim import model
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import protocol_digest, with_method_training
@@ -90,6 +92,25 @@ def test_trials_meet_no_test_body_and_go_on_where_they_were(simulated, tiny_set,
     assert again.to_spec() in describe_tuning(again, Tuning.open("t"))
     with pytest.raises(GmcBenchError, match="holds trials of another tuning"):
         Tuning(SPEC, trials=3, out="t").resume()
+
+    # A newcomer's method, in a file of its own, keeps them: its records say so.
+    file = Path("t/tuning.json").resolve()
+    Path("mine.py").write_text(
+        "from dataclasses import replace\nfrom recmorph import SPEC as BASE\n"
+        f"SPEC = replace(BASE, id='mine', {again.to_spec()} tuning={str(file)!r})"
+    )
+    settings = {**SPEC.settings, "env_steps": 128}
+    run = gmc_bench.Experiment(
+        method="mine.py:SPEC", suite="unimal", task="ft", protocol="smoke", bodies="tiny",
+        settings=settings, threads=1, out="run",
+    )  # fmt: skip
+    record = run.run()
+    assert run.config.protocol.ppo.lr == again.best.settings["ppo.lr"]
+    assert not [why for why in record.unofficial_reasons if "lr" in why or "kl" in why]
+    assert read_record(Path("run/record.json")).tuning == record.tuning
+    assert record.tuning.settings == again.best.settings
+    assert record.tuning.morphologies_digest == tiny_set.digest
+    assert [trial.settings for trial in record.tuning.trials] == [first.settings, second.settings]
 
 
 def test_what_tables_score_is_no_search_set():
