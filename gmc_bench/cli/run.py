@@ -61,6 +61,8 @@ def add_options(parser: Parser) -> None:
     )
     add("--seed", metavar="N", type=integer(0, 2**32 - 1), help="default: the protocol's first")
     add("--morphologies", metavar="SET", help="body set; SET:N trains on its first N bodies only")
+    text = "train nothing: score the first weights, as a reference (so does --method zero-action)"
+    add("--untrained", action="store_true", help=text)
     add("--env-steps", metavar="N", type=integer(1), help="train for another number of steps")
     add("--config", metavar="FILE", type=Path, help="YAML settings (method's under 'model')")
     add("--device", metavar="D", default="cpu", help="cpu or cuda (default: cpu)")
@@ -146,18 +148,9 @@ def specs_of(argv: list[str]) -> "tuple[list[ExperimentSpec], Path | None]":
     first = Parser(prog="gmc-bench run", allow_abbrev=False, add_help=False)
     add_options(first)
     given = first.parse_known_args(argv)[0]
-    spec = ExperimentSpec(
-        method=given.method,
-        suite=given.suite,
-        protocol=given.protocol,
-        preset=given.preset,
-        seed=given.seed,
-        bodies=given.morphologies,
-        precision=given.precision,
-        device=given.device,
-        threads=given.threads,
-        checkpoint_interval=given.checkpoint_interval,
-    )
+    same = ("method", "suite", "protocol", "preset", "seed", "untrained", "precision", "device",
+            "threads", "checkpoint_interval")  # fmt: skip
+    spec = ExperimentSpec(bodies=given.morphologies, **{name: vars(given)[name] for name in same})
     choice = choose(spec)
     # Second stage: now that method and protocol are known, each of their settings is an option.
     parser = Parser(prog="gmc-bench run", allow_abbrev=False)

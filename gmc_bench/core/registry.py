@@ -10,7 +10,7 @@ import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -122,18 +122,30 @@ class Registry(Generic[T]):
         group: entry-point group that is scanned.
         base: class every plug-in must be an instance of.
         attribute: what modules call a plug-in, e.g. `"SPEC"`; default the kind in capitals.
+        unlisted: name to `"module:attribute"` of what is found by name but not listed.
     """
 
-    def __init__(self, kind: str, group: str, base: type[T], attribute: str | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        group: str,
+        base: type[T],
+        attribute: str | None = None,
+        unlisted: Mapping[str, str] | None = None,
+    ) -> None:
         self._kind = kind
         self._group = group
         self._base = base
         self._attribute = attribute or kind.upper()
+        self._unlisted = dict(unlisted or {})
         self._table: dict[str, T | EntryPoint] | None = None
 
     def _scan(self) -> dict[str, T | EntryPoint]:
         if self._table is None:
-            table: dict[str, T | EntryPoint] = {}
+            table: dict[str, T | EntryPoint] = {
+                name: EntryPoint(name, target, self._group)
+                for name, target in self._unlisted.items()
+            }
             for point in entry_points(group=self._group):
                 known = table.get(point.name)
                 if isinstance(known, EntryPoint) and known.value != point.value:
@@ -146,8 +158,8 @@ class Registry(Generic[T]):
         return self._table
 
     def names(self) -> list[str]:
-        """Return all registered names, sorted."""
-        return sorted(self._scan())
+        """Return all registered names but the unlisted ones, sorted."""
+        return sorted(self._scan().keys() - self._unlisted.keys())
 
     def resolve(self, name: str) -> str:
         """Return the registered name for `name`, completing a missing version suffix.

@@ -167,7 +167,9 @@ class ETA:
 
 
 def planned(config: RunConfig) -> int:
-    """Return the control steps of a run as its protocol has them."""
+    """Return the control steps of a run as its protocol has them; 0 where nothing is trained."""
+    if config.untrained:
+        return 0
     return config.protocol.num_iterations * config.protocol.steps_per_iteration
 
 

@@ -15,7 +15,7 @@ from gmc_bench.experiments.friction import suite_friction
 from gmc_bench.experiments.record import make_record
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.scoring import score
-from gmc_bench.experiments.session import Session
+from gmc_bench.experiments.session import Session, untrained_policy
 from gmc_bench.records.curve import plot_learning_curve
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import write_atomic, write_record
@@ -26,7 +26,7 @@ from gmc_bench.training.trainer import Iteration, Trainer, make_trainer
 
 
 def execute(session: Session, folder: RunFolder, emit: Listener) -> RunRecord:
-    """Train what is left to train, score the policy and write the record.
+    """Train what is left to train, if anything is, score the policy and write the record.
 
     Args:
         session: the run.
@@ -36,6 +36,31 @@ def execute(session: Session, folder: RunFolder, emit: Listener) -> RunRecord:
     Raises:
         GmcBenchError: the run cannot go on.
     """
+    trainer = None if session.config.untrained else _trained(session, folder, emit)
+    policy = untrained_policy(session) if trainer is None else trainer.policy
+    weights = policy.to_bytes()
+    write_atomic(folder.policy, weights)
+    last = trainer and trainer.tracker.mean_return(complete=False)
+    emit(TrainingFinished(folder.policy, last))
+    record = make_record(
+        session,
+        policy,
+        trainer,
+        score(session, policy, on_progress=emit),
+        weights_digest=hashlib.sha256(weights).hexdigest(),
+        friction=suite_friction(session, policy, emit),
+    )
+    title = (
+        f"{session.method.title or session.method.id} - {session.task.title}, seed {record.seed}"
+    )
+    plot_learning_curve(record.learning_curve, folder.curve, title)
+    write_record(folder.record, record)  # last: a folder that holds it is finished
+    emit(RecordWritten(folder.record, record))
+    return record
+
+
+def _trained(session: Session, folder: RunFolder, emit: Listener) -> Trainer:
+    """Return the trainer of a run at its end."""
     trainer = make_trainer(
         session.config,
         session.method,
@@ -45,24 +70,7 @@ def execute(session: Session, folder: RunFolder, emit: Listener) -> RunRecord:
     )
     continue_latest(trainer, folder, session.config)
     train(trainer, folder, session.config, emit)
-    policy = trainer.policy.to_bytes()
-    write_atomic(folder.policy, policy)
-    emit(TrainingFinished(folder.policy, trainer.tracker.mean_return(complete=False)))
-    returns = score(session, trainer.policy, on_progress=emit)
-    record = make_record(
-        session,
-        trainer,
-        returns,
-        hashlib.sha256(policy).hexdigest(),
-        friction=suite_friction(session, trainer.policy, emit),
-    )
-    title = (
-        f"{session.method.title or session.method.id} - {session.task.title}, seed {record.seed}"
-    )
-    plot_learning_curve(record.learning_curve, folder.curve, title)
-    write_record(folder.record, record)  # last: a folder that holds it is finished
-    emit(RecordWritten(folder.record, record))
-    return record
+    return trainer
 
 
 def continue_latest(trainer: Trainer, folder: RunFolder, config: RunConfig) -> None:

@@ -1,6 +1,7 @@
 """Record of a finished run: its settings, returns, learning curve, times and origin."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import torch
 
@@ -9,6 +10,7 @@ from gmc_bench.experiments.resolve import checkout
 from gmc_bench.experiments.session import Session
 from gmc_bench.experiments.spec import flatten
 from gmc_bench.methods.tuning import read_trials, tuning_key
+from gmc_bench.policies.policy import Policy
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.schema import (
     BodyReturns,
@@ -27,18 +29,24 @@ from gmc_bench.training.trainer import Trainer
 
 def make_record(
     session: Session,
-    trainer: Trainer,
+    policy: Policy,
+    trainer: Trainer | None,
     returns: tuple[BodyReturns, ...],
-    weights_digest: str,
     *,
+    weights_digest: str,
     friction: tuple[FrictionResult, ...] | None = None,
 ) -> RunRecord:
-    """Return the record of a finished run."""
-    config, timers = session.config, trainer.timers
-    parts = {name: round(getattr(timers, name), 3) for name in ("simulation", "policy", "update")}
-    total = round(timers.total, 3)
-    other = round(max(0.0, total - sum(parts.values())), 3)
-    git = checkout()
+    """Return the record of a finished run.
+
+    Args:
+        session: the run.
+        policy: who was scored.
+        trainer: what trained it; none where nothing was trained.
+        returns: of the policy.
+        weights_digest: SHA-256 of the policy's file.
+        friction: what it does on frictions, where the suite asks for it.
+    """
+    config, git = session.config, checkout()
     # Another commit than at the start: no single commit made these numbers.
     moved = config.git_commit is not None and config.git_commit != git.commit
     gpu = torch.cuda.get_device_name(config.device) if config.device.startswith("cuda") else None
@@ -50,7 +58,8 @@ def make_record(
         method_version=session.method.version,
         preset=config.protocol.preset,
         controller="single_robot" if session.method.capabilities.per_body else "shared",
-        parameters=trainer.model.num_parameters(),
+        parameters=policy.model.num_parameters(),
+        untrained=True if trainer is None else None,
         suite=config.suite,
         suite_digest=definition_digest(suite.only(config.task)),
         task=config.task,
@@ -67,19 +76,12 @@ def make_record(
             num_test=len(session.bodies.split("test")),
         ),
         seed=config.seed,
-        env_steps=trainer.env_steps,
-        env_steps_planned=trainer.env_steps_planned,
         config=identity,
         config_digest=config_digest(identity),
         returns=returns,
-        learning_curve=tuple(CurvePoint(**point) for point in trainer.curve),
-        training_return=trainer.tracker.mean_return(complete=True),
-        diverged_episodes=trainer.collector.diverged_episodes,
-        loops_opened=trainer.collector.loops_opened,
+        **_training_fields(trainer),
         friction=friction,
         tuning=_tuning(session),
-        wall_clock_s=WallClock(total=total, **parts, other=other),
-        env_steps_per_s=trainer.env_steps / total,
         hardware=collect_hardware(config.threads, gpu),
         versions=collect_versions(),
         weights_digest=weights_digest,
@@ -109,3 +111,30 @@ def _tuning(session: Session) -> TunedSettings | None:
             for trial in found.get("trials", ())
         ),
     )
+
+
+def _training_fields(trainer: Trainer | None) -> dict[str, Any]:
+    """Return what a record says about training."""
+    if trainer is None:
+        nothing = WallClock(total=0.0, simulation=0.0, policy=0.0, update=0.0, other=0.0)
+        return {
+            **dict.fromkeys(("env_steps", "env_steps_planned", "diverged_episodes"), 0),
+            "learning_curve": (),
+            "training_return": None,
+            "wall_clock_s": nothing,
+            "env_steps_per_s": 0.0,
+        }
+    timers = trainer.timers
+    parts = {name: round(getattr(timers, name), 3) for name in ("simulation", "policy", "update")}
+    total = round(timers.total, 3)
+    other = round(max(0.0, total - sum(parts.values())), 3)
+    return {
+        "env_steps": trainer.env_steps,
+        "env_steps_planned": trainer.env_steps_planned,
+        "learning_curve": tuple(CurvePoint(**point) for point in trainer.curve),
+        "training_return": trainer.tracker.mean_return(complete=True),
+        "diverged_episodes": trainer.collector.diverged_episodes,
+        "loops_opened": trainer.collector.loops_opened,
+        "wall_clock_s": WallClock(total=total, **parts, other=other),
+        "env_steps_per_s": trainer.env_steps / total,
+    }

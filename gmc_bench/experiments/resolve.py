@@ -170,6 +170,7 @@ def resolve(spec: ExperimentSpec, bodies: tuple[MorphologySet, str] | None = Non
         seed=seed,
         tokens=tokens,
         precision=spec.precision,
+        untrained=spec.untrained or not choice.method.trainable,
         unofficial_reasons=_reasons(choice, (rules, protocol), (settings, method_config), seed)
         + tuple(f"the tokens' {name} was changed" for name in changed(TokenConfig(), tokens))
         + ((f"the networks ran in {spec.precision}",) * (spec.precision != "float32")),
@@ -272,4 +273,5 @@ def threads_here(count: int) -> int:
 def run_name(config: RunConfig, method: MethodSpec) -> str:
     """Return the default folder name of a run."""
     task = config.task.rpartition("-v")[0]
-    return f"{method.id}_{task}_{config.protocol.name}_{config.morphologies}_seed{config.seed}"
+    who = f"{method.id}-untrained" if config.untrained and method.trainable else method.id
+    return f"{who}_{task}_{config.protocol.name}_{config.morphologies}_seed{config.seed}"

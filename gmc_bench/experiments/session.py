@@ -31,7 +31,9 @@ class Session:
 
     @property
     def env_steps(self) -> int:
-        """Control steps of the whole run, over all environments."""
+        """Control steps of the whole run, over all environments; 0 where nothing is trained."""
+        if self.config.untrained:
+            return 0
         return planned_steps(
             self.config.protocol,
             len(self.bodies.split("train")),

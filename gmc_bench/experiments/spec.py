@@ -43,6 +43,8 @@ class ExperimentSpec:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Changes by dotted name: of the protocol (`ppo.lr`), of the method (`model.width`) and of how
     bodies are shown (`tokens.order`). Nested mappings will do as well."""
+    untrained: bool = False
+    """Train nothing: score the weights that training would start from, as a reference."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Number format of the networks' matrix products."""
     device: str = "cpu"
@@ -75,6 +77,8 @@ class ExperimentSpec:
         the same run.
         """
         plain = self.to_dict()
+        if not self.untrained:  # as of all specifications before there were others
+            del plain["untrained"]
         return config_digest({name: plain[name] for name in plain if name not in _MACHINE})
 
     def to_dict(self) -> dict[str, Any]:

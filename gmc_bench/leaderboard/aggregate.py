@@ -81,6 +81,8 @@ class Row:
     """The records, by rising seed."""
     verified: bool
     """The episodes of every run have been run again with the same outcome."""
+    untrained: bool = False
+    """Nothing was trained."""
     split: Split = "test"
     """Whose bodies its place depends on."""
 
@@ -105,6 +107,8 @@ class ComparisonTable:
     rows: tuple[Row, ...]
     references: tuple[Row, ...]
     """Single-robot controllers: they are scored on train bodies only and never ranked."""
+    untrained: tuple[Row, ...]
+    """First weights of methods, and no action at all: the floor, never ranked."""
     unranked: tuple[UnrankedRun, ...]
     torch_versions: tuple[str, ...]
 
@@ -164,11 +168,13 @@ def _make_table(
         refused.extend(duplicates)
         found[owner].extend(kept)
     rows = sorted((_make_row(k, kept, verified) for k, kept in found.items() if kept), key=_rank)
+    trained = [row for row in rows if not row.untrained]
     table = ComparisonTable(
         key=key,
         morphologies=stored[0].record.morphologies,
-        rows=tuple(row for row in rows if row.controller == "shared"),
-        references=tuple(row for row in rows if row.controller == "single_robot"),
+        rows=tuple(row for row in trained if row.controller == "shared"),
+        references=tuple(row for row in trained if row.controller == "single_robot"),
+        untrained=tuple(row for row in rows if row.untrained),
         unranked=tuple(_make_unranked(item) for item in stored if not item.record.official),
         torch_versions=tuple(sorted({item.record.versions["torch"] for item in stored})),
     )
@@ -217,6 +223,7 @@ def _make_row(key: RowKey, runs: Sequence[StoredRecord], verified: Set[str]) -> 
     if len(sizes) > 1:
         missing.append("the number of parameters differs between seeds")
     split, test_score = ordered[0].ranked_split, None
+    untrained = bool(ordered[0].untrained)
     if controller == "shared":  # the others have no weights for test bodies
         test_score = spread(f"{split} score", lambda record: record.score(split, "deterministic"))
     return Row(
@@ -225,7 +232,9 @@ def _make_row(key: RowKey, runs: Sequence[StoredRecord], verified: Set[str]) -> 
         absent_seeds=absent,
         test_score=test_score,
         train_score=spread("train score", lambda record: record.score("train", "deterministic")),
-        training_return=spread("training return", lambda record: record.training_return),
+        training_return=None
+        if untrained
+        else spread("training return", lambda record: record.training_return),
         parameters=sizes.pop() if len(sizes) == 1 else None,
         env_steps_per_s=spread("throughput", lambda record: record.env_steps_per_s),
         seed_scores=tuple((r.seed, r.score(split, "deterministic")) for r in ordered),
@@ -233,6 +242,7 @@ def _make_row(key: RowKey, runs: Sequence[StoredRecord], verified: Set[str]) -> 
         controller=controller,
         runs=tuple(runs),
         verified=all(item.digest in verified for item in runs),
+        untrained=untrained,
         split=split,
     )
 

@@ -119,6 +119,7 @@ def _require_agreement(stored: StoredRecord, session: sessions.Session) -> None:
         "task": (record.task, config.task),
         "protocol": (record.protocol, config.protocol.name),
         "preset": (record.preset, config.protocol.preset),
+        "untrained": (bool(record.untrained), config.untrained),
         "protocol_seeds": (record.protocol_seeds, config.protocol.seeds),
         "morphologies.id": (record.morphologies.id, config.morphologies),
         "morphologies.digest": (record.morphologies.digest, config.morphologies_digest),
@@ -154,6 +155,17 @@ def _require_agreement(stored: StoredRecord, session: sessions.Session) -> None:
                 f"the {name} of {stored.path} is another one here (hash {here[name][:12]}, "
                 f"expected {digest[:12]}); verify it with gmc-bench {record.versions['gmc-bench']}"
             )
+
+
+def _require_first_weights(stored: StoredRecord, session: sessions.Session) -> None:
+    """Raise unless the weights of an untrained record are those that training starts from."""
+    first = hashlib.sha256(sessions.untrained_policy(session).to_bytes()).hexdigest()
+    if first != stored.record.weights_digest:
+        raise RecordError(
+            f"{stored.path} says that nothing was trained, but its weights "
+            f"{str(stored.record.weights_digest)[:12]} are not the first ones of its seed "
+            f"({first[:12]}); it does not describe the run that was made"
+        )
 
 
 def verify(
@@ -218,6 +230,8 @@ def verify(
     )
     hardware, versions = collect_hardware(session.config.threads), collect_versions()
     comparison = comparison_for(record, hardware, versions)
+    if record.untrained and comparison == "exact":
+        _require_first_weights(stored, session)
     parts, difference = compare(wanted, found, comparison)
     git = resolve.checkout()
     return Verification(

@@ -45,6 +45,7 @@ def installed_rules(record: RunRecord) -> Rules | None:
         morphologies_digest=record.morphologies.digest,
         protocol=protocol,
         seed=record.seed,
+        untrained=bool(record.untrained),
     )
     per_body = method.capabilities.per_body
     return Rules(
@@ -54,7 +55,9 @@ def installed_rules(record: RunRecord) -> Rules | None:
         controller="single_robot" if per_body else "shared",
         config=official.identity(),
         seeds=protocol.seeds,
-        env_steps=planned_steps(protocol, record.morphologies.num_train, per_body=per_body),
+        env_steps=0
+        if record.untrained
+        else planned_steps(protocol, record.morphologies.num_train, per_body=per_body),
         episodes=protocol.evaluation.episodes,
         parts=tuple(
             (split, mode)

@@ -168,8 +168,9 @@ def _violations(submissions: Sequence[Submission], board: Board) -> Iterator[str
         place = _place(item.record)
         if place in there:
             yield _refusal(item, "duplicate", f"{there[place]} is of the same method and seed")
-        # One training under several seeds would look like several.
-        if item.record.weights_digest in weights:
+        # One training under several seeds would look like several. First weights follow from the
+        # seed, and there are none of no action at all.
+        if item.record.weights_digest in weights and not item.record.untrained:
             twin = weights[item.record.weights_digest]
             yield _refusal(item, "duplicate", f"{twin} has the same weights")
         there[place] = weights[item.record.weights_digest] = str(item.folder)

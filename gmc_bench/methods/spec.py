@@ -88,6 +88,8 @@ class MethodSpec:
     env_steps_per_body: int | None = None
     """Control steps for every training body in place of the protocol's total, for references with
     a budget of their own; such a run has a protocol of its own."""
+    trainable: bool = True
+    """Whether there is anything to train; otherwise runs score the controller as it is."""
     capabilities: Capabilities = field(default_factory=Capabilities)
     """What the method claims, in every preset that `preset_capabilities` does not name."""
     preset_capabilities: Mapping[str, Capabilities] = field(default_factory=dict)

@@ -31,7 +31,7 @@ TIMER_TOLERANCE = 0.01
 """Share of the total by which the parts of the wall clock may miss it."""
 
 
-_OPTIONAL = ("loops", "loops_opened", "limbs", "friction", "direction", "tuning")
+_OPTIONAL = ("loops", "loops_opened", "limbs", "friction", "direction", "tuning", "untrained")
 """Fields that are left out where there is nothing to say: records without keep their digests."""
 
 

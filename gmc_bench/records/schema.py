@@ -104,7 +104,14 @@ class RunRecord(RecordPart):
         description="`shared`: one policy drives all bodies; `single_robot`: separate weights for "
         "each train body, so that only train bodies are scored and the run serves as a reference."
     )
-    parameters: Positive = Field(description="Trainable parameters of actor and critic together.")
+    parameters: Count = Field(
+        description="Trainable parameters of actor and critic together; 0 for no action at all."
+    )
+    untrained: Flag | None = Field(
+        default=None,
+        description="True where nothing was trained: the policy has the weights, and the "
+        "observation statistics, that training starts from. Absent in records of training.",
+    )
 
     suite: VersionedName = Field(description="Full id of the suite, e.g. `unimal-v1`.")
     suite_digest: Digest | None = Field(
@@ -124,8 +131,9 @@ class RunRecord(RecordPart):
     morphologies: Morphologies = Field(description="The bodies trained and tested on.")
     seed: Count = Field(description="Seed of the run.")
     env_steps: Count = Field(description="Control steps trained, summed over all environments.")
-    env_steps_planned: Positive = Field(
-        description="Control steps the run set out to train, rounded to whole rollouts."
+    env_steps_planned: Count = Field(
+        description="Control steps the run set out to train, rounded to whole rollouts; 0 where "
+        "nothing was trained."
     )
     config: dict[str, Any] = Field(
         description="Resolved settings without the seed and without machine settings (threads, "
@@ -207,6 +215,14 @@ class RunRecord(RecordPart):
         yield from self._training_contradictions()
 
     def _training_contradictions(self) -> Iterator[str]:
+        if self.untrained is False:
+            yield "untrained is true or absent"
+        if bool(self.untrained) != (self.env_steps_planned == 0):
+            yield "untrained must be true exactly when no env steps were planned"
+        if self.untrained and (self.learning_curve or self.training_return is not None):
+            yield "an untrained policy has no learning_curve and no training_return"
+        if not (self.untrained or self.parameters):
+            yield "training needs parameters"
         seconds = self.wall_clock_s.total
         if seconds and not math.isclose(
             self.env_steps_per_s * seconds, self.env_steps, rel_tol=RATE_TOLERANCE

@@ -39,6 +39,8 @@ class RunConfig:
     """SHA-256 of the file that the method was given as; none if it was not given as a file."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Number format of the networks' matrix products; weights are float32 in both."""
+    untrained: bool = False
+    """Nothing is trained: the policy is scored as training would start from it."""
     unofficial_reasons: tuple[str, ...] = field(default=())
     """Why the run does not follow the suite's rules; empty when it does."""
     device: str = "cpu"
@@ -66,6 +68,8 @@ class RunConfig:
             del plain[name]
         if self.method_source_digest is None:  # its identity is its id and version, as ever
             del plain["method_source_digest"]
+        if not self.untrained:  # as of all runs before there were others
+            del plain["untrained"]
         if self.tokens == TokenConfig():  # likewise
             del plain["tokens"]
         elif self.tokens.tree == TokenConfig().tree:

@@ -131,6 +131,19 @@ def make_record(**changes: Any) -> RunRecord:
     return RunRecord.model_validate({**fields, **changes})
 
 
+UNTRAINED: dict[str, Any] = {
+    "untrained": True,
+    "env_steps": 0,
+    "env_steps_planned": 0,
+    "learning_curve": (),
+    "training_return": None,
+    "wall_clock_s": dict.fromkeys(("total", "simulation", "policy", "update", "other"), 0.0),
+    "env_steps_per_s": 0.0,
+    "config": {"untrained": True},
+}
+"""Changes of `make_record` for a record of first weights."""
+
+
 def make_friction(robots: int = 2) -> list[dict[str, Any]]:
     """Return what robots do on two frictions: 1, 2, ... on `low`, ten times that on `high`.
 

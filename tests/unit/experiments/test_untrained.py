@@ -1,0 +1,63 @@
+"""Runs that train nothing: first weights of a method, and no action at all."""
+
+import hashlib
+from dataclasses import replace
+
+import pytest
+
+from gmc_bench.core.errors import RecordError
+from gmc_bench.experiments.experiment import Experiment
+from gmc_bench.experiments.session import open_session, untrained_policy
+from gmc_bench.leaderboard.rerun import verify
+from gmc_bench.leaderboard.rules import installed_rules
+from gmc_bench.leaderboard.submission import POLICY, Submission, add, open_run
+from gmc_bench.methods import METHODS
+
+RUN = {"suite": "unimal", "task": "ft", "protocol": "smoke", "bodies": "tiny", "threads": 1}
+
+
+@pytest.mark.parametrize("method", ["recmorph", "mlp", "zero-action"])
+def test_a_run_without_training_is_an_official_record_that_can_be_verified(method, tmp_path):
+    experiment = Experiment(method=method, untrained=True, **RUN)
+    record = experiment.run()
+    assert (record.untrained, record.official, record.status) == (True, True, "complete")
+    assert (record.env_steps, record.learning_curve, record.training_return) == (0, (), None)
+    assert (record.parameters == 0) == (method == "zero-action")
+    policy = untrained_policy(open_session(replace(experiment.config, untrained=False)))
+    assert record.weights_digest == hashlib.sha256(policy.to_bytes()).hexdigest()
+    stored = open_run(experiment.path)
+    assert verify(stored, experiment.path / POLICY).passed
+    # Never in one row with a trained run, and not refused for weights that seeds may share.
+    assert record.config == {
+        **replace(experiment.config, untrained=False).identity(),
+        "untrained": True,
+    }
+    submission = Submission(experiment.path, stored, installed_rules(record))
+    broken = "'clean-commit'" if record.git_dirty else None
+    if broken is None:
+        assert len(add([submission], tmp_path / "board")) == 1
+    assert experiment.resume() == record
+
+
+def test_zero_action_does_nothing_and_is_run_without_being_asked_not_to_train():
+    experiment = Experiment(method="zero-action", **RUN)
+    assert (experiment.config.untrained, experiment.session.env_steps) == (True, 0)
+    assert "zero-action" not in METHODS.names()
+    folders = [Experiment(method=name, untrained=True, **RUN) for name in ("mlp", "zero-action")]
+    names = [item.run() and item.path.name for item in folders]
+    assert names == [
+        "mlp-untrained_unimal-ft_smoke_tiny_seed1",
+        "zero-action_unimal-ft_smoke_tiny_seed1",
+    ]
+
+
+def test_trained_weights_are_no_first_weights(tmp_path):
+    experiment = Experiment(method="recmorph", untrained=True, **RUN)
+    experiment.run()
+    other = untrained_policy(open_session(replace(experiment.config, seed=2))).to_bytes()
+    stored = open_run(experiment.path)
+    digest = hashlib.sha256(other).hexdigest()
+    record = stored.record.model_copy(update={"weights_digest": digest})
+    (tmp_path / POLICY).write_bytes(other)
+    with pytest.raises(RecordError, match="says that nothing was trained, but its weights"):
+        verify(stored._replace(record=record), tmp_path / POLICY)
