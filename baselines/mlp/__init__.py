@@ -6,7 +6,7 @@ from gmc_bench.methods import Capabilities, MethodSpec
 
 SPEC = MethodSpec(
     id="mlp",
-    version=2,
+    version=3,
     title="Single-robot MLP",
     paper="Xiong et al. 2023, Universal Morphology Control via Contextual Modulation, ICML "
     "(single-robot reference)",
@@ -16,9 +16,11 @@ SPEC = MethodSpec(
         "environments, statistics, gradient-norm limit, KL stop and Adam's moments are its own.",
         "Initialisation is not published: torch's for hidden layers, U(-0.01, 0.01) with zero "
         "bias for the last one, as in the other controllers.",
-        "The budget is the protocol's, cut into equal shares. Rollouts and minibatches of a body "
-        "are not published: its share of the environments, at least one; at least 256 transitions "
-        "per iteration, in as many minibatches as the protocol's.",
+        "`paper` has the environments, rollouts and minibatches of the public script for single "
+        "robots, which runs the default configuration, but 1,000,000 steps per body, the share of "
+        "a shared policy; `lite` has rules of its own (docs/protocols.md). Elsewhere a body has "
+        "its share of the protocol: at least one environment and 256 transitions per iteration, in "
+        "as many minibatches as the protocol's.",
     ),
     config="gmc_baselines.mlp.config:MLPConfig",
     presets={"paper": {}, "lite": {"hidden": (88, 88, 88)}},
@@ -33,9 +35,9 @@ LONG = replace(
     title="Single-robot MLP, 10 M steps per body",
     deviations=(
         *SPEC.deviations[:2],
-        "Rollouts and minibatches of a body are those of the method `mlp`.",
-        "Every body gets 10,000,000 steps, far more than any shared policy: a reference, not a "
-        "competitor. Its records have a protocol of their own.",
+        "Environments, rollouts and minibatches of a body are those of the method `mlp`.",
+        "Every body gets the 10,000,000 steps of the public script, far more than from any shared "
+        "policy: a reference, not a competitor.",
     ),
     tuned={},  # what serves the short budget need not serve this one
     tuning="",

@@ -152,7 +152,9 @@ def resolve(spec: ExperimentSpec, bodies: tuple[MorphologySet, str] | None = Non
     task = choose_task(spec, choice.suite)
     found, why = bodies or choose_bodies(spec.bodies, choice.suite)
     changes = _by_group(spec)
-    rules = with_method_budget(choice.rules(task), choice.method, len(found.split("train")))
+    rules = with_method_budget(
+        choice.rules(task), choice.method, choice.suite, len(found.split("train"))
+    )
     protocol = with_overrides(rules, nest(changes["protocol"]))
     settings = choice.settings(task)
     method_config = with_overrides(settings, nest(changes["model"]))

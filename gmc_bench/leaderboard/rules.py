@@ -35,7 +35,7 @@ def installed_rules(record: RunRecord) -> Rules | None:
         settings = with_kept_settings(settings, method, suite, record.task, protocol.name)
     except GmcBenchError:
         return None
-    protocol = with_method_budget(protocol, method, record.morphologies.num_train)
+    protocol = with_method_budget(protocol, method, suite, record.morphologies.num_train)
     official = RunConfig(
         method=record.method,
         method_config=to_dict(settings),

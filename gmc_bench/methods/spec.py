@@ -87,7 +87,7 @@ class MethodSpec:
     """File of these trials, `"package:file.json"` or a path; empty if there are none."""
     env_steps_per_body: int | None = None
     """Control steps for every training body in place of the protocol's total, for references with
-    a budget of their own; such a run has a protocol of its own."""
+    a budget of their own; without `Capabilities.per_body` such a run has a protocol of its own."""
     trainable: bool = True
     """Whether there is anything to train; otherwise runs score the controller as it is."""
     capabilities: Capabilities = field(default_factory=Capabilities)

@@ -1,6 +1,6 @@
 """The suite of closed loops: locomotion of trees and of bodies whose limbs form rings."""
 
-from gmc_bench.suites.limb_protocols import PROTOCOLS
+from gmc_bench.suites.limb_protocols import PROTOCOLS, SPECIALISTS
 from gmc_bench.suites.schema import Suite
 
 SUITE = Suite(
@@ -14,6 +14,7 @@ SUITE = Suite(
     default_morphologies=("gmc-loops-v1",),
     min_token_slots=12,
     protocols=PROTOCOLS,
+    specialists=SPECIALISTS,
     default_protocol="lite",
     marks_loops=True,
 )

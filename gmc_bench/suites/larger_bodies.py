@@ -1,6 +1,6 @@
 """The suite of larger bodies: locomotion with up to 30 limbs."""
 
-from gmc_bench.suites.limb_protocols import PROTOCOLS
+from gmc_bench.suites.limb_protocols import PROTOCOLS, SPECIALISTS
 from gmc_bench.suites.schema import Suite
 
 SUITE = Suite(
@@ -14,5 +14,6 @@ SUITE = Suite(
     default_morphologies=("gmc-large-v1",),
     min_token_slots=30,
     protocols=PROTOCOLS,
+    specialists=SPECIALISTS,
     default_protocol="lite",
 )

@@ -85,8 +85,21 @@ def with_task_decoder(settings: Any, method: MethodSpec, suite: Suite, task: str
     return replace(settings, decoder_hidden=hidden)
 
 
-def with_method_budget(protocol: Protocol, method: MethodSpec, num_train: int) -> Protocol:
-    """Return a protocol with the env steps of a reference that has a budget for every body."""
+def with_method_budget(
+    protocol: Protocol, method: MethodSpec, suite: Suite, num_train: int
+) -> Protocol:
+    """Return a protocol as it is for a method that has a budget for every body.
+
+    Args:
+        protocol: of the suite, for one policy of all bodies.
+        method: the controller; only one with separate weights per body, or with
+            `MethodSpec.env_steps_per_body`, has other rules.
+        suite: says how specialists are trained.
+        num_train: M, bodies to train on.
+    """
+    rules = suite.specialists.get(protocol.name)
+    if method.capabilities.per_body and rules is not None:
+        protocol = rules.on(protocol, num_train)
     if method.env_steps_per_body is None:
         return protocol
     return replace(protocol, env_steps=method.env_steps_per_body * num_train)
@@ -97,11 +110,14 @@ def protocol_digest(protocol: Protocol, method: MethodSpec, suite: Suite, task: 
 
     What a method may tune does not make other rules: where the run has the threshold of the KL
     stop that the method brings along, or what it keeps of its trials within the ranges of all
-    methods, the suite's own values are hashed.
+    methods, the suite's own values are hashed. Nor does the training of a specialist as the suite
+    has it: it is a reference in the table of that protocol.
     """
     if protocol.name not in suite.protocols:
         return config_digest(protocol)
     shared = suite.protocol(protocol.name, task)
+    if method.capabilities.per_body and _is_specialist(protocol, method, suite, task):
+        return config_digest(replace(shared, preset=protocol.preset))
     kept = in_range(kept_settings(method, suite, task, protocol.name))
     allowed = {name: [value] for name, value in _of_group(kept, "ppo.", "").items()}
     if (paper := with_method_training(shared, method, task)) != shared:
@@ -112,6 +128,16 @@ def protocol_digest(protocol: Protocol, method: MethodSpec, suite: Suite, task: 
         if getattr(protocol.ppo, name) in values
     }
     return config_digest(replace(protocol, ppo=replace(protocol.ppo, **brought)))
+
+
+def _is_specialist(run: Protocol, method: MethodSpec, suite: Suite, task: str) -> bool:
+    """Say whether a run follows a suite's rules for specialists, on any number of bodies."""
+    rules = suite.specialists.get(run.name)
+    steps = method.env_steps_per_body or (rules.env_steps if rules else run.env_steps)
+    bodies = max(1, run.env_steps // steps)
+    own = with_method_training(suite.protocol(run.name, task), method, task, suite)
+    own = with_method_budget(own, method, suite, bodies)
+    return run == replace(own, preset=run.preset)
 
 
 def token_spec(
@@ -132,11 +158,11 @@ def training_rules(protocol: Protocol, num_bodies: int, *, per_body: bool) -> Pr
     """Return the rules that a run follows.
 
     With one policy of all bodies they are the protocol's. Otherwise every body is trained on its
-    own with an equal share of steps and environments: S / M steps in E = max(1, N / M)
-    environments, rounded down. Its rollout has the protocol's length, or as much more as
-    `MIN_TRANSITIONS` need, or as much less as there are steps. An iteration's transitions are cut
-    into as many minibatches as the protocol's, so that bodies take as many gradient steps per
-    iteration. Everything else stays.
+    own with an equal share of steps and environments (see also `with_method_budget`): S / M steps
+    in E = max(1, N / M) environments, rounded down. Its rollout has the protocol's length, or as
+    much more as `MIN_TRANSITIONS` need, or as much less as there are steps. An iteration's
+    transitions are cut into as many minibatches as the protocol's, so that bodies take as many
+    gradient steps per iteration. Everything else stays.
 
     Args:
         protocol: rules for one policy of all bodies.

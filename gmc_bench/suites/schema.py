@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.suites.measured import FrictionMeasurement
 from gmc_bench.suites.protocol import Protocol
+from gmc_bench.suites.specialist import SpecialistRules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,9 @@ class Suite:
     default_protocol: str
     task_rules: Mapping[str, TaskRules] = field(default_factory=dict)
     """By full task id; tasks that are not in it follow the protocol alone."""
+    specialists: Mapping[str, SpecialistRules] = field(default_factory=dict)
+    """How one policy per body is trained, by name of the protocol; without an entry, bodies share
+    what the protocol has for one policy of all."""
     measurements: Mapping[str, FrictionMeasurement] = field(default_factory=dict)
     """What is measured on finished policies beside their returns, by name of the protocol."""
     marks_loops: bool = False
@@ -49,6 +53,8 @@ class Suite:
                 )
         if self.default_protocol not in self.protocols:
             raise ConfigError(f"suite {self.id!r} has no protocol {self.default_protocol!r}")
+        for name in self.specialists.keys() - self.protocols.keys():
+            raise ConfigError(f"suite {self.id!r} has specialists of {name!r}, not a protocol")
         for task in self.task_rules:
             if task not in self.tasks:
                 raise ConfigError(f"suite {self.id!r} has rules for {task!r}, not a task of it")

@@ -1,6 +1,6 @@
 """The UNIMAL suite: locomotion of evolved bodies of up to 12 limbs."""
 
-from gmc_bench.suites.limb_protocols import PROTOCOLS
+from gmc_bench.suites.limb_protocols import PROTOCOLS, SPECIALISTS
 from gmc_bench.suites.schema import Suite, TaskRules
 
 SUITE = Suite(
@@ -20,6 +20,7 @@ SUITE = Suite(
     default_morphologies=("unimals_100", "gmc-unimal-mini-v1"),
     min_token_slots=12,
     protocols=PROTOCOLS,
+    specialists=SPECIALISTS,
     default_protocol="lite",
     # Thresholds of the KL stop: the RecMorph paper's table, which has 0.05 where none is given
     # here. Decoders: the public MetaMorph code, the same for all methods.

@@ -1,9 +1,20 @@
 """The rules of separate bodies."""
 
+from dataclasses import replace
+
 import pytest
 
+from gmc_baselines.mlp import LONG
+from gmc_baselines.mlp import SPEC as MLP
+from gmc_bench.core.config import config_digest
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.suites.method_rules import planned_steps, training_rules
+from gmc_bench.methods import METHODS
+from gmc_bench.suites.method_rules import (
+    planned_steps,
+    protocol_digest,
+    training_rules,
+    with_method_budget,
+)
 from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.suites.unimal import SUITE
 
@@ -27,6 +38,29 @@ def test_the_share_of_a_body(name, bodies, envs, length, batch_size, iterations)
     assert found.num_iterations * found.steps_per_iteration <= protocol.env_steps
     assert found.ppo.repeat == protocol.ppo.repeat
     assert found.evaluation == protocol.evaluation
+
+
+@pytest.mark.parametrize("bodies", [1, 3, 100])
+@pytest.mark.parametrize("method", [MLP, LONG])
+@pytest.mark.parametrize("name", SUITE.specialists)
+def test_specialists_have_rules_of_their_own_in_the_table_of_their_protocol(name, method, bodies):
+    shared, rules = SUITE.protocols[name], SUITE.specialists[name]
+    protocol = with_method_budget(shared, method, SUITE, bodies)
+    found = training_rules(protocol, bodies, per_body=True)
+    steps = method.env_steps_per_body or rules.env_steps
+    assert found.num_iterations == steps // (rules.num_envs * rules.rollout_length)
+    assert (found.num_envs, found.rollout_length) == (bodies * rules.num_envs, rules.rollout_length)
+    assert (found.ppo.batch_size, found.ppo.repeat) == (rules.batch_size, rules.repeat)
+    assert found.evaluation == shared.evaluation
+    assert protocol_digest(protocol, method, SUITE, "unimal-ft-v1") == config_digest(shared)
+    for change in ({"env_steps": protocol.env_steps + 1}, {"rollout_length": 8}):
+        other = protocol_digest(replace(protocol, **change), method, SUITE, "unimal-ft-v1")
+        assert other != config_digest(shared)
+
+
+def test_a_shared_policy_has_the_protocol_as_it_is():
+    protocol = SUITE.protocols["lite"]
+    assert with_method_budget(protocol, METHODS.get("recmorph"), SUITE, 100) == protocol
 
 
 def test_a_body_alone_keeps_a_protocol_with_long_rollouts():
