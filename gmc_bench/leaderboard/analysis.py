@@ -21,6 +21,7 @@ from gmc_bench.leaderboard.comparison import (
     probability_of_improvement,
 )
 from gmc_bench.leaderboard.learning_curve import Curve, common_curves, curve_area, mean_curve
+from gmc_bench.leaderboard.references import Scale, find_scale
 from gmc_bench.leaderboard.statistics import (
     Estimate,
     iqm,
@@ -116,6 +117,8 @@ class TableAnalysis:
     """(len(rows), T), share of a row's R * B scores above each threshold."""
     reference: RowAnalysis | None
     """The single-robot row that others are shown against."""
+    scale: Scale | None = None
+    """Between an untrained policy and the reference; `None` without either."""
 
 
 def analyse(table: ComparisonTable, *, resamples: int = RESAMPLES) -> TableAnalysis:
@@ -149,6 +152,7 @@ def analyse(table: ComparisonTable, *, resamples: int = RESAMPLES) -> TableAnaly
         profile_scores=thresholds,
         profiles=np.stack(profiles) if profiles else np.empty((0, PROFILE_POINTS)),
         reference=reference,
+        scale=find_scale(reference.row, table.untrained) if reference else None,
     )
 
 

@@ -213,6 +213,7 @@ def _index(named: dict[str, TableAnalysis], found: Leaderboard) -> str:
             f"{len(table.unranked)} not ranked",
         ]
         counts += [f"{len(table.references)} single-robot"] if table.references else []
+        counts += [f"{len(table.untrained)} untrained"] if table.untrained else []
         lines.append(
             f"- {markdown(title(table))}, MuJoCo {markdown(table.key.mujoco)}: {files}; "
             f"{', '.join(counts)}"

@@ -6,16 +6,23 @@ from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, RowKey
 from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis
 from gmc_bench.leaderboard.footnotes import footnotes
 from gmc_bench.leaderboard.published import published_for
+from gmc_bench.leaderboard.references import Scale, core_seconds, steps_per_body
 from gmc_bench.leaderboard.site import names, numbers
 from gmc_bench.leaderboard.site.charts import bars
 from gmc_bench.leaderboard.site.numbers import MISSING, Cell
-from gmc_bench.leaderboard.tables import SHORT_DIGEST, ranked
+from gmc_bench.leaderboard.tables import NORMALIZED, SHORT_DIGEST, ranked
+
+SHARE_DIGITS = 2
 
 
 def labels(table: ComparisonTable) -> dict[RowKey, str]:
     """Return a name per row that no other row of the table has."""
-    keys = [row.key for row in (*table.rows, *table.references)]
-    plain = [f"{key.method} v{key.method_version}, {key.preset}" for key in keys]
+    rows = (*table.rows, *table.references, *table.untrained)
+    keys = [row.key for row in rows]
+    plain = [
+        f"{key.method} v{key.method_version}, {key.preset}{', untrained' * row.untrained}"
+        for key, row in zip(keys, rows, strict=True)
+    ]
     return {
         key: text if plain.count(text) == 1 else f"{text}, {key.config_digest[:SHORT_DIGEST]}"
         for key, text in zip(keys, plain, strict=True)
@@ -24,18 +31,21 @@ def labels(table: ComparisonTable) -> dict[RowKey, str]:
 
 def score_digits(table: ComparisonTable) -> int:
     """Return the decimals of all scores of a table."""
-    rows = (*table.rows, *table.references)
+    rows = (*table.rows, *table.references, *table.untrained)
     scores = [s.mean for row in rows for s in (row.test_score, row.train_score) if s]
     return numbers.digits_for([*scores, *(x for row in rows for _, x in row.seed_scores)])
 
 
-def row_numbers(row: Row, found: RowAnalysis | None, digits: int) -> list[tuple[str, Cell]]:
+def row_numbers(
+    row: Row, found: RowAnalysis | None, digits: int, scale: Scale | None = None
+) -> list[tuple[str, Cell]]:
     """Return the numbers of a row by their headings, in the order of all pages.
 
     Args:
         row: any row; an incomplete one has no scores.
         found: its analysis, if it has one.
         digits: decimals of scores.
+        scale: also give how far the row is on the way to a specialist.
     """
 
     def score(name: str) -> Cell:
@@ -47,9 +57,25 @@ def row_numbers(row: Row, found: RowAnalysis | None, digits: int) -> list[tuple[
         ("Median", score("median")),
         ("Worst tenth", score("worst_decile")),
         ("Train score", MISSING if row.missing else numbers.spread(row.train_score, digits)),
+        *([(NORMALIZED, _share(found and scale.estimate(row)))] if scale else []),
         ("Return during training", score("curve_area")),
+        *budget(row),
         ("Parameters", numbers.count(row.parameters)),
         ("Env steps/s", numbers.spread(row.env_steps_per_s, 0)),
+    ]
+
+
+def _share(found: Estimate | None) -> Cell:
+    return numbers.estimate(found, SHARE_DIGITS)
+
+
+def budget(row: Row) -> list[tuple[str, Cell]]:
+    """Return what a row was trained with, by heading; nothing for what was not trained."""
+    if row.untrained:
+        return []
+    return [
+        ("Steps per body", numbers.count(round(steps_per_body(row)))),
+        ("Core seconds", numbers.count(round(core_seconds(row)))),
     ]
 
 
@@ -79,11 +105,12 @@ def board_context(analysis: TableAnalysis) -> dict[str, Any]:
                 "row": row,
                 "group": "" if item is None else item.group,
                 "bar": bar,
-                "numbers": row_numbers(row, item, context["digits"]),
+                "numbers": row_numbers(row, item, context["digits"], analysis.scale),
             }
             for (place, row), item, bar in zip(ranked(table.rows), analysed, drawn, strict=True)
         ],
         "footnotes": footnotes(row.key.method for row in table.rows),
+        "references": [(row, budget(row)) for row in table.references],
         "published": published_for(table.key.suite, table.key.task),
     }
 
@@ -100,7 +127,7 @@ def compare_context(analysis: TableAnalysis) -> dict[str, Any]:
                 "page": f"../{names.method_page(item.row.key.method)}",
                 "numbers": [
                     [name, cell.text, cell.detail]
-                    for name, cell in row_numbers(item.row, item, digits)
+                    for name, cell in row_numbers(item.row, item, digits, analysis.scale)
                 ],
                 "bodies": list(item.bodies),
                 "scores": _finite(item.scores.mean(axis=0).tolist()),

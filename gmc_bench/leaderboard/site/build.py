@@ -112,7 +112,7 @@ def _body_sets(
 
 def _rows(analyses: Sequence[TableAnalysis]) -> Iterator[Row]:
     for analysis in analyses:
-        yield from (*analysis.table.rows, *analysis.table.references)
+        yield from (*analysis.table.rows, *analysis.table.references, *analysis.table.untrained)
 
 
 def _static(name: str) -> bytes:

@@ -69,10 +69,10 @@ def _section(method: str, analysis: TableAnalysis) -> dict[str, Any]:
             {
                 "label": named[row.key],
                 "row": row,
-                "numbers": row_numbers(row, found.get(row.key), digits),
+                "numbers": row_numbers(row, found.get(row.key), digits, analysis.scale),
                 **_details(found.get(row.key), means),
             }
-            for row in (*table.rows, *table.references)
+            for row in (*table.rows, *table.references, *table.untrained)
             if row.key.method == method
         ],
     }

@@ -3,6 +3,7 @@
 import re
 from dataclasses import fields
 
+from gmc_bench.leaderboard.references import NO_ACTION
 from gmc_bench.leaderboard.site import MethodPage
 from gmc_bench.methods import METHODS, MethodSpec
 
@@ -12,7 +13,7 @@ _DOI = re.compile(r"doi:(10\.\S+[^\s.,;])", re.IGNORECASE)
 
 def method_pages() -> dict[str, MethodPage]:
     """Return the description of every registered method by id."""
-    return {name: _page(METHODS.get(name)) for name in METHODS.names()}
+    return {name: _page(METHODS.get(name)) for name in (*METHODS.names(), NO_ACTION)}
 
 
 def _page(method: MethodSpec) -> MethodPage:

@@ -73,6 +73,7 @@ def run_command(record: RunRecord) -> str:
             *("gmc-bench", "run", "--method", record.method, "--suite", record.suite),
             *("--task", record.task, "--protocol", record.protocol),
             *("--morphologies", record.morphologies.id, "--seed", str(record.seed)),
+            *(("--untrained",) if record.untrained else ()),
         ]
     )
 
