@@ -236,7 +236,7 @@ def to_readme(analysis: TableAnalysis, link: str) -> str:
     rows = _ranked_cells(analysis)
     if not rows:
         return f"{heading}: no complete row yet.\n"
-    rows += _reference_lines(table)
+    rows += _reference_lines(analysis)
     cells = [[markdown(row[name]) for name in README_HEADINGS] for row in rows]
     notes = [
         f"{markdown(note)}\n" for note in footnotes(item.row.key.method for item in analysis.rows)
@@ -449,9 +449,10 @@ def _untrained_section(table: ComparisonTable) -> _Section:
     return _section("Untrained", (UNTRAINED, MORE), UNTRAINED_HEADINGS, rows)
 
 
-def _reference_lines(table: ComparisonTable) -> list[dict[str, str]]:
-    """Return the lines below a short table: no action at all, and specialists."""
-    idle = [row for row in table.untrained if row.key.method == NO_ACTION]
+def _reference_lines(analysis: TableAnalysis) -> list[dict[str, str]]:
+    """Return the lines below a short table: the specialist, and no action at all."""
+    best = [] if analysis.reference is None else [analysis.reference.row]
+    idle = [row for row in analysis.table.untrained if row.key.method == NO_ACTION]
     return [
         {
             **dict.fromkeys(README_HEADINGS, NONE),
@@ -460,7 +461,7 @@ def _reference_lines(table: ComparisonTable) -> list[dict[str, str]]:
             "Group": "",
             "Test score (95 %)": NONE if row.test_score is None else f"{row.test_score.mean:z,.1f}",
         }
-        for row in (*table.references, *idle)
+        for row in (*best, *idle)
         if not row.missing
     ]
 
