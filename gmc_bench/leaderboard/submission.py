@@ -126,11 +126,13 @@ def add(submissions: Sequence[Submission], root: Path) -> list[Path]:
     problem = next(_violations(submissions, board), None)
     if problem is not None:
         raise SubmissionError(problem)
-    contents = [_kept(item) for item in submissions]
+    # By name: all seeds of no action at all have the same weights.
+    contents = {weights_name(str(item.record.weights_digest)): _kept(item) for item in submissions}
     written = []
-    for item, content in zip(submissions, contents, strict=True):
-        if content is not None:
-            _keep(root, weights_name(str(item.record.weights_digest)), content, board)
+    for item in submissions:
+        weights = weights_name(str(item.record.weights_digest))
+        if (content := contents.pop(weights, None)) is not None:
+            _keep(root, weights, content, board)
         name = _file_name(item.record, item.stored.digest)
         # First the file: without its line it is refused, a line without its file is damage.
         write_atomic(root / name, (item.folder / RECORD_NAME).read_bytes())

@@ -1,17 +1,28 @@
 """Runs that train nothing: first weights of a method, and no action at all."""
 
 import hashlib
+import shutil
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from gmc_bench.core.errors import RecordError
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.session import open_session, untrained_policy
-from gmc_bench.leaderboard.rerun import verify
+from gmc_bench.leaderboard.board import read_board
+from gmc_bench.leaderboard.rerun import acting_weights, find_weights, verify
 from gmc_bench.leaderboard.rules import installed_rules
-from gmc_bench.leaderboard.submission import POLICY, Submission, add, open_run
+from gmc_bench.leaderboard.submission import (
+    POLICY,
+    Submission,
+    SubmissionError,
+    add,
+    open_run,
+)
 from gmc_bench.methods import METHODS
+from gmc_bench.records.store import write_record
+from gmc_bench.records.weights import KeptWeights
 
 RUN = {"suite": "unimal", "task": "ft", "protocol": "smoke", "bodies": "tiny", "threads": 1}
 
@@ -26,17 +37,35 @@ def test_a_run_without_training_is_an_official_record_that_can_be_verified(metho
     policy = untrained_policy(open_session(replace(experiment.config, untrained=False)))
     assert record.weights_digest == hashlib.sha256(policy.to_bytes()).hexdigest()
     stored = open_run(experiment.path)
-    assert verify(stored, experiment.path / POLICY).passed
+    weights = find_weights(stored, None, [], experiment.path)
+    assert verify(stored, weights).passed
     # Never in one row with a trained run, and not refused for weights that seeds may share.
     assert record.config == {
         **replace(experiment.config, untrained=False).identity(),
         "untrained": True,
     }
-    submission = Submission(experiment.path, stored, installed_rules(record))
-    broken = "'clean-commit'" if record.git_dirty else None
-    if broken is None:
-        assert len(add([submission], tmp_path / "board")) == 1
     assert experiment.resume() == record
+    rules = installed_rules(record)
+    assert rules is not None
+    # Another seed of no action at all has the same weights, and so is no copy.
+    rules = replace(rules, seeds=(1, 2))
+    runs = []
+    for seed in (1, 2)[: 2 if method == "zero-action" else 1]:
+        folder = tmp_path / str(seed)
+        shutil.copytree(experiment.path, folder)
+        changes = {"seed": seed, "protocol_seeds": (1, 2), "git_commit": None, "git_dirty": None}
+        write_record(folder / "record.json", record.model_copy(update=changes))
+        item = open_run(folder)
+        runs.append(Submission(folder, item, rules, partial(acting_weights, folder, item)))
+    board = tmp_path / "board"
+    if method != "zero-action":
+        with pytest.raises(SubmissionError, match="no run for seed 2"):
+            add(runs, board)
+        return
+    assert len(add(runs, board)) == 2
+    found = read_board(board)
+    assert len(found.records) == 2
+    assert find_weights(found.records[1], found, []).read()
 
 
 def test_zero_action_does_nothing_and_is_run_without_being_asked_not_to_train():
@@ -60,4 +89,4 @@ def test_trained_weights_are_no_first_weights(tmp_path):
     record = stored.record.model_copy(update={"weights_digest": digest})
     (tmp_path / POLICY).write_bytes(other)
     with pytest.raises(RecordError, match="says that nothing was trained, but its weights"):
-        verify(stored._replace(record=record), tmp_path / POLICY)
+        verify(stored._replace(record=record), KeptWeights(tmp_path / POLICY, digest))
