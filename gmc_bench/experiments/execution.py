@@ -40,7 +40,7 @@ def execute(session: Session, folder: RunFolder, emit: Listener) -> RunRecord:
     policy = untrained_policy(session) if trainer is None else trainer.policy
     weights = policy.to_bytes()
     write_atomic(folder.policy, weights)
-    last = trainer and trainer.tracker.mean_return(complete=False)
+    last = None if trainer is None else trainer.tracker.mean_return(complete=False)
     emit(TrainingFinished(folder.policy, last))
     record = make_record(
         session,

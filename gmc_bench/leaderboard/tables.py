@@ -271,8 +271,7 @@ def to_csv(analysis: TableAnalysis) -> str:
         cells = _csv_row(row, "incomplete" if found is None else "ranked")
         if found is not None:
             cells |= _csv_statistics(found) | {"rank": str(place), "group": found.group}
-            normalized = analysis.scale and analysis.scale.estimate(row)
-            cells |= _csv_numbers("normalized_train", normalized)
+            cells |= _csv_numbers("normalized_train", _share(analysis, row))
         writer.writerow(cells)
     for row in (*table.references, *table.untrained):
         status = "untrained" if row.untrained else "reference"
@@ -330,10 +329,10 @@ def _ranked_sections(analysis: TableAnalysis) -> list[_Section]:
 
 
 def _more_section(scale: Scale | None, cells: Sequence[Mapping[str, str]]) -> _Section:
-    text, headings = [MORE], MORE_HEADINGS
-    if scale is not None:
-        text, headings = [MORE, _normalisation(scale)], (*MORE_HEADINGS, NORMALIZED)
-    return _section("More numbers", text, headings, cells)
+    if scale is None:
+        return _section("More numbers", [MORE], MORE_HEADINGS, cells)
+    text = [MORE, _normalisation(scale)]
+    return _section("More numbers", text, (*MORE_HEADINGS, NORMALIZED), cells)
 
 
 def _normalisation(scale: Scale) -> str:
@@ -347,6 +346,10 @@ def _normalisation(scale: Scale) -> str:
         f"least {MIN_ERRORS:g} standard errors and {MIN_SHARE:g} of the median difference above "
         f"the floor."
     )
+
+
+def _share(analysis: TableAnalysis, row: Row) -> Estimate | None:
+    return None if analysis.scale is None else analysis.scale.estimate(row)
 
 
 def _section(
@@ -368,7 +371,7 @@ def _ranked_cells(analysis: TableAnalysis) -> list[dict[str, str]]:
             "IQM (95 %)": _estimate(item.iqm),
             "Worst decile (95 %)": _estimate(item.worst_decile),
             "Curve area": _estimate(item.curve_area),
-            NORMALIZED: _estimate(analysis.scale and analysis.scale.estimate(item.row), 3),
+            NORMALIZED: _estimate(_share(analysis, item.row), 3),
         }
         for item in analysis.rows
     ]

@@ -45,7 +45,13 @@ PROTOCOLS = {protocol.name: protocol for protocol in (SMOKE, LITE, PAPER)}
 # needs more steps of each body than a shared policy has (docs/protocols.md).
 SPECIALISTS = {
     "lite": SpecialistRules(
-        env_steps=1_000_000, num_envs=64, rollout_length=32, repeat=4, batch_size=512, lr=5e-4
+        env_steps=1_000_000,
+        num_envs=64,
+        rollout_length=32,
+        repeat=4,
+        batch_size=512,
+        lr=5e-4,
+        seeds=(1,),
     ),
     # The public script for single robots runs its default configuration.
     "paper": SpecialistRules(

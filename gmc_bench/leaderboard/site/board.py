@@ -57,7 +57,7 @@ def row_numbers(
         ("Median", score("median")),
         ("Worst tenth", score("worst_decile")),
         ("Train score", MISSING if row.missing else numbers.spread(row.train_score, digits)),
-        *([(NORMALIZED, _share(found and scale.estimate(row)))] if scale else []),
+        *([(NORMALIZED, _share(None if found is None else scale.estimate(row)))] if scale else []),
         ("Return during training", score("curve_area")),
         *budget(row),
         ("Parameters", numbers.count(row.parameters)),
