@@ -9,6 +9,9 @@ from gmc_bench.core.types import DoubleArray
 from gmc_bench.tasks.motion import wrapped
 from gmc_bench.tasks.spec import Range, Task
 
+_SIDEWAYS, _TURNING = 2, 3
+"""Kinds of commands, after straight ahead and straight back."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class VelocityCommand:
@@ -26,6 +29,10 @@ class VelocityCommand:
     """Share of commands without lateral velocity, straight on as fast as the following; they hold
     their heading."""
     straight_forward: Range = (0.4, 1.0)
+    """m/s."""
+    backward: float = 0.1
+    """Share of commands straight back, as fast as the following; they hold their heading."""
+    straight_backward: Range = (-0.8, -0.4)
     """m/s."""
     sideways: float = 0.15
     """Share of commands with lateral velocity alone; they hold their heading."""
@@ -52,6 +59,7 @@ class VelocityCommand:
             yaw=(yaw, yaw),
             standing=0.0,
             straight=0.0,
+            backward=0.0,
             sideways=0.0,
             turning=0.0,
             held=float(held),
@@ -74,19 +82,19 @@ class VelocityCommand:
         command = np.stack(
             [_between(limits, uniform[:, k]) for k, limits in enumerate(ranges)], axis=1
         )
-        share = uniform[:, 4]
-        straight = share < self.straight
-        command[straight] = 0.0
-        command[straight, 0] = _between(self.straight_forward, uniform[straight, 0])
-        share = share - self.straight
-        sideways = (share >= 0.0) & (share < self.sideways)
-        command[sideways, ::2] = 0.0
-        share = share - self.sideways
-        turning = (share >= 0.0) & (share < self.turning)
+        kind = np.digitize(
+            uniform[:, 4], np.cumsum([self.straight, self.backward, self.sideways, self.turning])
+        )
+        for number, limits in enumerate((self.straight_forward, self.straight_backward)):
+            rows = kind == number
+            command[rows] = 0.0
+            command[rows, 0] = _between(limits, uniform[rows, 0])
+        command[kind == _SIDEWAYS, ::2] = 0.0
+        turning = kind == _TURNING
         command[turning, :2] = 0.0
         standing = uniform[:, 3] < self.standing
         command[standing] = 0.0
-        held = straight | sideways | (uniform[:, 5] < self.held)
+        held = (kind <= _SIDEWAYS) | (uniform[:, 5] < self.held)
         return command, np.where(held & ~turning & ~standing, heading, np.nan)
 
     def steer(self, command: DoubleArray, kept: DoubleArray, heading: DoubleArray) -> DoubleArray:

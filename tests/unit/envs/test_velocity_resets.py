@@ -148,22 +148,23 @@ def test_commands_are_drawn_anew(many):
     standing = (command == 0.0).all(axis=1)
     assert standing.mean() == pytest.approx(wanted.standing, abs=0.04)
     forward, lateral = (command[:, axis] != 0.0 for axis in range(2))
-    straight, sideways = forward & ~lateral, lateral & ~forward
-    turning = ~forward & ~lateral & ~standing
-    for kind in ("straight", "sideways", "turning"):
+    sideways, turning = lateral & ~forward, ~forward & ~lateral & ~standing
+    straight, backward = (forward & ~lateral & (sign * command[:, 0] > 0.0) for sign in (1, -1))
+    for kind in ("straight", "backward", "sideways", "turning"):
         share = locals()[kind][~standing].mean()
         assert share == pytest.approx(getattr(wanted, kind), abs=0.08), kind
     _evenly(command[straight, 0], *wanted.straight_forward)
+    _evenly(command[backward, 0], *wanted.straight_backward)
     _evenly(command[sideways, 1], *wanted.lateral)
     _evenly(command[turning, 2], *wanted.yaw)
     others = forward & lateral
     for axis, limits in enumerate((wanted.forward, wanted.lateral)):
         _evenly(command[others, axis], *limits)
     held = command[:, 2] == 0.0  # the heading they hold is the present one
-    assert held[straight | sideways].all()
+    assert held[straight | backward | sideways].all()
     assert held[others].mean() == pytest.approx(wanted.held, abs=0.08)
     _evenly(command[~held, 2], *wanted.yaw)
-    task = replace(TASK, command=replace(wanted, resample_s=0.1))
+    task = replace(TASK, command=replace(wanted, resample_s=0.1, standing=0.0, turning=0.0))
     core = _core(task, 4)
     changes = []
     for _ in range(15):
