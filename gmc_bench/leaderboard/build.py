@@ -197,11 +197,14 @@ def _caption(path: str, name: str) -> str:
 
 
 def _index(named: dict[str, TableAnalysis], found: Leaderboard) -> str:
-    lines = [MARKDOWN_MARK, "# Leaderboard tables", ""]
-    if found.board.length:
+    lines, board = [MARKDOWN_MARK, "# Leaderboard tables", ""], found.board
+    if board.length:
+        kept = sum(item.record.weights_digest in board.weights for item in board.records)
         lines += [
-            f"The ledger has {found.board.length} lines; the last one's SHA-256 is "
-            f"`{found.board.head}`.",
+            f"The ledger has {board.length} lines; the last one's SHA-256 is `{board.head}`.",
+            "",
+            f"What acts of {kept} of the {len(board.records)} records is kept in `weights/`; the "
+            f"others are older than that, or single-robot references whose weights are too large.",
             "",
         ]
     for name, analysis in named.items():
