@@ -52,7 +52,7 @@ def add_options(parser: Parser) -> None:
     add("--method", metavar="M", help="registered method, or FILE.py:SPEC")
     add("--suite", metavar="S", help="suite, with or without its version")
     add("--task", metavar="T", nargs="+", help="only these tasks (default: all of the suite)")
-    add("--protocol", metavar="P", help="smoke, lite or paper (default: the suite's, lite)")
+    add("--protocol", metavar="P", help="smoke, lite, standard or paper (default: lite)")
     add(
         "--preset",
         metavar="P",

@@ -46,7 +46,7 @@ def add_parser(verbs: Any) -> None:
     add("--against", metavar="M", help="gait: the method to compare with (default: metamorph-star)")
     add("--suite", metavar="S", help="default: the study's")
     add("--task", metavar="T", nargs="+", default=(), help="default: the study's")
-    add("--protocol", metavar="P", help="smoke, lite or paper (default: the suite's, lite)")
+    add("--protocol", metavar="P", help="smoke, lite, standard or paper (default: lite)")
     seed = integer(0, 2**32 - 1)
     add("--seeds", metavar="N", nargs="+", type=seed, default=(), help="default: the protocol's")
     add("--body", metavar="ID", help="gait: which train body (default: where all walk best)")

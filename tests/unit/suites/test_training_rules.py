@@ -22,8 +22,8 @@ from gmc_bench.suites.unimal import SUITE
 @pytest.mark.parametrize(
     ("name", "bodies", "envs", "length", "batch_size", "iterations"),
     [
-        ("lite", 100, 1, 256, 64, 23),  # 6,000 steps; 4 minibatches as of 2,048 by 512
-        ("lite", 10, 6, 43, 64, 232),  # 60,000 steps; 6 x 43 = 258
+        ("lite", 100, 2, 128, 32, 78),  # 20,000 steps; 8 minibatches as of 4,096 by 512
+        ("lite", 10, 25, 16, 50, 500),  # 200,000 steps; 25 x 16 = 400
         ("paper", 100, 1, 2560, 160, 390),  # 1,000,000 steps; 16 minibatches
         ("paper", 4, 8, 2560, 1280, 1220),  # what one policy of all has, cut into four
         ("smoke", 100, 1, 81, 40, 1),  # 81 steps are all there are
@@ -79,5 +79,5 @@ def test_too_few_steps_are_refused():
 
 def test_planned_steps_are_whole_iterations():
     protocol = SUITE.protocols["lite"]
-    assert planned_steps(protocol, 100, per_body=True) == 23 * 256 * 100
-    assert planned_steps(protocol, 100, per_body=False) == 292 * 2048
+    assert planned_steps(protocol, 100, per_body=True) == 78 * 256 * 100
+    assert planned_steps(protocol, 100, per_body=False) == 488 * 4096

@@ -53,6 +53,6 @@ def test_what_the_paper_leaves_open_is_that_of_the_public_code():
 
 
 def test_protocols_grow_from_smoke_to_paper():
-    budgets = [SUITE.protocol(name).env_steps for name in ("smoke", "lite", "paper")]
-    assert budgets == [8_192, 600_000, 100_000_000]
-    assert len(SUITE.protocol("lite").seeds) >= 3
+    budgets = [SUITE.protocol(name).env_steps for name in ("smoke", "lite", "standard", "paper")]
+    assert budgets == [8_192, 2_000_000, 20_000_000, 100_000_000]
+    assert all(len(SUITE.protocol(name).seeds) >= 5 for name in ("lite", "standard"))
