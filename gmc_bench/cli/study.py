@@ -22,6 +22,7 @@ EXAMPLES = (
     "gmc-bench study gait --method recmorph --against metamorph-star",
     "gmc-bench study friction --method recmorph modumorph",
     "gmc-bench study friction --heading free --friction-rule dynamic",
+    "gmc-bench study budget --seeds 1 2 --threads 1",
     "gmc-bench study scaling",
     "gmc-bench study scaling --method recmorph metamorph-star --tokens 8..512 --part memory time",
     "gmc-bench study --resume studies/components_recmorph_lite_gmc-unimal-mini-v1",
@@ -41,7 +42,9 @@ def add_parser(verbs: Any) -> None:
     )
     add = parser.add_argument
     add("name", metavar="NAME", nargs="?", help="see 'gmc-bench study' for the list")
-    text = "registered method, or FILE.py:SPEC (default: recmorph); friction takes several"
+    text = (
+        "registered method, or FILE.py:SPEC (default: recmorph); friction and budget take several"
+    )
     add("--method", metavar="M", nargs="+", default=(), help=text)
     add("--against", metavar="M", help="gait: the method to compare with (default: metamorph-star)")
     add("--suite", metavar="S", help="default: the study's")

@@ -1,5 +1,7 @@
 """All studies, by name."""
 
+from fractions import Fraction
+
 from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.studies.schema import Arm, Study
 
@@ -151,10 +153,22 @@ FRICTION = Study(
     "It states no command, no horizon and not what follows a fall: see docs/quadrupeds.md.",
 )
 
+BUDGET = Study(
+    id="budget",
+    title="Rankings at three budgets",
+    question="Does a short training rank methods as a long one does?",
+    arms=(),
+    many_methods=True,
+    asked=("recmorph", "metamorph-star", "nervenet", "modumorph"),
+    budgets=(Fraction(1, 3), Fraction(1), Fraction(10)),
+    measure="budget",
+    source="A third of the protocol's env steps, the protocol's, and ten times as many.",
+)
+
 STUDIES = {
     study.id: study
     for study in (
-        COMPONENTS, ORDERING, SIBLINGS, ATTRIBUTES, CELLS, REPRESENTATION, GAIT, FRICTION,
+        COMPONENTS, ORDERING, SIBLINGS, ATTRIBUTES, CELLS, REPRESENTATION, GAIT, FRICTION, BUDGET,
     )
 }  # fmt: skip
 """By id, in the order of the documentation."""

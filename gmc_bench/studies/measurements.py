@@ -21,7 +21,7 @@ from gmc_bench.experiments.session import Session, limb_task, make_policy
 from gmc_bench.nn.tap import offers_representations
 from gmc_bench.policies.policy import Policy
 from gmc_bench.records.schema import RunRecord
-from gmc_bench.studies import figures, friction_table, table
+from gmc_bench.studies import budget, figures, friction_table, table
 from gmc_bench.studies.gait import SETTLING, Gait, gait_metrics, record_gait
 from gmc_bench.studies.outcome import Outcome
 from gmc_bench.studies.request import Request
@@ -185,6 +185,16 @@ class Friction(Measurement):
         return study_numbers(friction_setting(run.session.config, options), results)
 
 
+class Budget(Measurement):
+    """Agreement of rankings after trainings of several lengths, from records alone."""
+
+    tables: ClassVar[Tables] = {
+        "table": budget.agreement_table,
+        "scores": budget.score_table,
+    }
+    figure: Draw | None = staticmethod(budget.draw_budgets)
+
+
 class GaitComparison(Measurement):
     """How several policies move one body: numbers, a picture and videos."""
 
@@ -287,5 +297,6 @@ MEASUREMENTS: dict[str, Measurement] = {
     "representation": Representation(),
     "gait": GaitComparison(),
     "friction": Friction(),
+    "budget": Budget(),
 }
 """By what a study measures."""

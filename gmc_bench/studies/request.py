@@ -1,7 +1,7 @@
 """Request: a study, what it is asked about, and the experiments that follow."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.studies.catalogue import get_study
 from gmc_bench.studies.schema import Arm, Study
 from gmc_bench.suites import SUITES
+from gmc_bench.suites.protocol import Protocol
 from gmc_bench.suites.schema import short_name
 
 STUDY = "study.yaml"
@@ -60,7 +61,7 @@ class Request:
             UnknownNameError: a method is not registered.
         """
         found = get_study(study)
-        methods = methods or [*found.methods, "recmorph"][:1]
+        methods = methods or found.asked or [*found.methods, "recmorph"][:1]
         for method in methods:
             found.require_method(load_method(method).id)
         if len(methods) > 1 and not found.many_methods:
@@ -109,8 +110,25 @@ class Request:
             method = load_method(name)
             scope = "one per robot" if method.capabilities.per_body else "shared"
             arm = Arm(name=method.id, label=method.id, method=name, parts={"Controller": scope})
-            found.setdefault(method.id, arm)
+            for variant in self._at_budgets(arm):
+                found.setdefault(variant.name, variant)
         return tuple(found.values())
+
+    def _at_budgets(self, arm: Arm) -> list[Arm]:
+        """Return the variants of a method: one for each budget of the study."""
+        budgets = self.study.budgets
+        if len(budgets) == 1:
+            return [arm]
+        return [
+            replace(
+                arm,
+                name=f"{arm.name}-x{str(budget).replace('/', '-')}",
+                label=f"{arm.label}, {budget} x",
+                parts={"Method": arm.label, "Budget": f"{budget} x"},
+                budget=budget,
+            )
+            for budget in budgets
+        ]
 
     def specs(
         self, base: ExperimentSpec, tasks: Sequence[str] = (), seeds: Sequence[int] = ()
@@ -132,20 +150,22 @@ class Request:
         protocol = suite.protocol(base.protocol)
         full = [suite.task(name) for name in tasks or self.study.tasks] or list(suite.tasks)
         return {
-            run_name(arm, task, seed): self._spec(base, arm, protocol.preset).replace(
-                task=task, seed=seed
-            )
+            run_name(arm, task, seed): self._spec(base, arm, protocol).replace(task=task, seed=seed)
             for task in dict.fromkeys(full)
             for seed in dict.fromkeys(seeds or protocol.seeds)
             for arm in self.arms
         }
 
-    def _spec(self, base: ExperimentSpec, arm: Arm, preset: str) -> ExperimentSpec:
+    def _spec(self, base: ExperimentSpec, arm: Arm, protocol: Protocol) -> ExperimentSpec:
         name = self.methods[0] if arm.method is None else self.against or arm.method
-        spec = base.replace(method=name, settings={**base.settings, **arm.settings})
+        settings = {**base.settings, **arm.settings}
+        if arm.budget != 1:
+            steps = settings.get("env_steps", protocol.env_steps)
+            settings["env_steps"] = round(int(steps) * arm.budget)
+        spec = base.replace(method=name, settings=settings)
         if not arm.preset_suffix:
             return spec
-        method, wanted = load_method(name), f"{preset}{arm.preset_suffix}"
+        method, wanted = load_method(name), f"{protocol.preset}{arm.preset_suffix}"
         if wanted not in method.presets:
             raise ConfigError(
                 f"the study {self.study.id!r} needs the preset {wanted!r} of {method.id!r}, which "

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Literal
 
 from gmc_bench.core.errors import ConfigError, did_you_mean
 
-Measure = Literal["training", "siblings", "representation", "gait", "friction"]
+Measure = Literal["training", "siblings", "representation", "gait", "friction", "budget"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +24,8 @@ class Arm:
     """Added to the name of the protocol's preset, e.g. `-plain`."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What differs from the preset, by dotted name: `model.width`, `tokens.order`."""
+    budget: Fraction = Fraction(1)
+    """Times the env steps that the run would have otherwise."""
     parts: Mapping[str, str] = field(default_factory=dict)
     """What sets the variant apart, by column; for readers."""
 
@@ -46,6 +49,11 @@ class Study:
     many_methods: bool = False
     """Whether it can be asked for several methods at once; each is then a variant, beside those
     that the arms name."""
+    asked: tuple[str, ...] = ()
+    """The methods unless it is asked for others; empty for the first of `methods`, or recmorph."""
+    budgets: tuple[Fraction, ...] = (Fraction(1),)
+    """Times the env steps of the protocol; of a study of several methods, each is trained for
+    each."""
     measure: Measure = "training"
     """What is done with the trained policies, see `gmc_bench.studies.measurements`."""
     published_label: str = ""

@@ -1,0 +1,114 @@
+"""Rankings at several budgets: runs that are planned, Kendall's tau by hand, incomplete cells."""
+
+import numpy as np
+import pytest
+
+from gmc_bench.experiments.spec import ExperimentSpec
+from gmc_bench.studies.budget import agreement, agreement_table, kendall, score_table
+from gmc_bench.studies.outcome import Outcome
+from gmc_bench.studies.request import Request
+from gmc_bench.suites import SUITES
+from tests.support.records import make_record, make_returns
+
+FT = "unimal-ft-v1"
+REQUEST = Request.make("budget", ["recmorph", "nervenet"])
+BASE = ExperimentSpec(method="recmorph", suite="unimal")
+
+
+def test_every_method_is_planned_at_a_third_at_once_and_at_ten_times_the_protocol():
+    steps = SUITES.load("unimal").protocol("lite").env_steps
+    found = REQUEST.specs(BASE, seeds=(1, 2))
+    assert list(found) == [
+        f"{method}-x{budget}_ft_seed{seed}"
+        for seed in (1, 2)
+        for method in ("recmorph", "nervenet")
+        for budget in ("1-3", "1", "10")
+    ]
+    asked = [found[f"nervenet-x{budget}_ft_seed2"] for budget in ("1-3", "1", "10")]
+    assert [spec.settings for spec in asked] == [
+        {"env_steps": round(steps / 3)}, {}, {"env_steps": 10 * steps}
+    ]  # fmt: skip
+    assert {(spec.method, spec.seed) for spec in asked} == {("nervenet", 2)}
+    shorter = REQUEST.specs(BASE.replace(settings={"env_steps": 3000}), seeds=(1,))
+    assert [spec.settings["env_steps"] for spec in shorter.values()] == 2 * [1000, 3000, 30000]
+    assert len(Request.make("budget").methods) == 4
+
+
+def test_kendalls_tau_counts_pairs():
+    ranks = np.array([1.0, 2.0, 3.0, 4.0])
+    assert kendall(ranks, ranks) == 1.0
+    assert kendall(ranks, -ranks) == -1.0
+    assert kendall(ranks, np.array([1.0, 2.0, 4.0, 3.0])) == pytest.approx((5 - 1) / 6)
+    assert kendall(ranks, np.array([1.0, 2.0, 3.0, 3.0])) == pytest.approx(5 / 6)  # a tie
+    np.testing.assert_allclose(kendall(np.stack([ranks, -ranks]), ranks), [1.0, -1.0])
+
+
+def test_the_interval_is_over_bodies_and_over_seeds():
+    apart = [np.full((2, 3), value) for value in (1.0, 2.0, 3.0)]
+    found = agreement(apart, apart)
+    assert (found.tau, found.low, found.high, found.same, found.pairs) == (1.0, 1.0, 1.0, 3, 3)
+    single = [scores[:1, :1] for scores in apart]
+    assert agreement(single, single[::-1]).low is None
+    assert agreement(single, single[::-1]).tau == -1.0
+    # The first is better by 1 on one of three bodies and worse by 0.4 on each of two.
+    bodies = [np.array([[1.0, 0.0, 0.0]]), np.array([[0.0, 0.4, 0.4]])]
+    clear = [np.full((1, 3), 1.0), np.full((1, 3), 0.0)]
+    over_bodies = agreement(bodies, clear)
+    assert (over_bodies.tau, over_bodies.low, over_bodies.high) == (1.0, -1.0, 1.0)
+    seeds = [np.array([[3.0], [0.0]]), np.array([[1.0], [1.0]])]
+    over_seeds = agreement(seeds, [scores[:1, :1] for scores in clear])
+    assert (over_seeds.tau, over_seeds.low, over_seeds.high) == (1.0, -1.0, 1.0)
+    assert agreement(bodies, clear) == over_bodies
+
+
+def runs_of(scores, missing=()):
+    """Return an outcome per method, budget and seed; bodies `y` and `z` differ by 2."""
+    found = []
+    for arm in REQUEST.arms:
+        for seed in (1, 2):
+            score = scores[arm.name] + seed
+            record = make_record(
+                seed=seed,
+                training_return=score,
+                returns=(
+                    *make_returns("train", {"x": [score], "b": [score]}),
+                    *make_returns("test", {"y": [score - 1], "z": [score + 1]}),
+                    *make_returns("test", {"b": [1e6]}, seen=("b",)),
+                ),
+            )
+            gone = (arm.name, seed) in missing
+            found.append(Outcome(arm, FT, seed, None if gone else record))
+    return found
+
+
+SCORES = {
+    "recmorph-x1-3": 10.0, "recmorph-x1": 50.0, "recmorph-x10": 100.0,
+    "nervenet-x1-3": 30.0, "nervenet-x1": 40.0, "nervenet-x10": 70.0,
+}  # fmt: skip
+
+
+def test_rankings_are_compared_for_every_pair_of_budgets():
+    table = agreement_table(REQUEST.study, runs_of(SCORES))
+    assert [row[1:] for row in table.rows] == [
+        (by, budgets, *cells)
+        for by in ("Training return", "Train score", "Test score")
+        for budgets, *cells in (
+            ("1/3 x, 1 x", "-1.00", "-1.00 to -1.00", "0 of 1 pairs"),
+            ("1/3 x, 10 x", "-1.00", "-1.00 to -1.00", "0 of 1 pairs"),
+            ("1 x, 10 x", "+1.00", "+1.00 to +1.00", "1 of 1 pairs"),
+        )
+    ]
+    shown = score_table(REQUEST.study, runs_of(SCORES))
+    places = {row[1:3]: row[-1] for row in shown.rows}
+    assert places["nervenet", "1/3 x"] == places["recmorph", "10 x"] == "1"
+    assert places["recmorph", "1/3 x"] == places["nervenet", "10 x"] == "2"
+    assert shown.rows[0][5:8] == ("11.5 ± 0.7", "11.5 ± 0.7", "11.5 ± 0.7")
+
+
+def test_nothing_is_compared_before_all_runs_are_there():
+    table = agreement_table(REQUEST.study, runs_of(SCORES, missing={("nervenet-x10", 2)}))
+    found = {row[2]: row[3:] for row in table.rows}
+    assert found["1/3 x, 1 x"][0] == "-1.00"
+    assert set(found["1 x, 10 x"]) == {"incomplete"}
+    shown = score_table(REQUEST.study, runs_of(SCORES, missing={("nervenet-x10", 2)}))
+    assert [row[-1] for row in shown.rows if row[2] == "10 x"] == ["-", "-"]
