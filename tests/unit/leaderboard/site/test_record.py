@@ -50,7 +50,9 @@ def test_modes_share_the_line_of_a_body() -> None:
 
 
 def test_every_field_is_listed_or_shown_elsewhere() -> None:
-    view = _view(make_record(loops_opened=3))
+    unknown = {"morphologies": None, "morphologies_digest": None, "env_steps": None, "trials": []}
+    tuning = {"settings": {"ppo.lr": 1e-3}, **unknown}
+    view = _view(make_record(loops_opened=3, tuning=tuning))
     listed = {name.split(".")[0] for name, _ in view["fields"]}
     shown = {"returns", "learning_curve", "config", "unofficial_reasons", "friction"}
     assert listed | shown == set(RunRecord.model_fields)
