@@ -45,6 +45,8 @@ def describe_method(row: Mapping[str, Any]) -> str:
         "licence": row["licence"],
         "claims": ", ".join(claims) or "none",
     }
+    if row["footnote"]:
+        facts["footnote in tables"] = row["footnote"]
     lines += [_wrapped(f"{name}: {text}", "  ") for name, text in facts.items()]
     lines.append("  presets:")
     for name, changes in row["presets"].items():

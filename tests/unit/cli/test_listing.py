@@ -176,6 +176,7 @@ def test_a_named_method_is_shown_with_every_preset_and_deviation(gmc):
     assert "mlp (version 2)" in out
     assert "recmorph" not in out
     assert max(map(len, out.splitlines())) <= 120
+    assert out.count("footnote in tables: ") == 1  # of smr, a reading
 
 
 def test_an_unknown_name_is_refused_with_a_suggestion(gmc):
