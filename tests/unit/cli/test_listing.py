@@ -173,7 +173,7 @@ def test_a_named_method_is_shown_with_every_preset_and_deviation(gmc):
         assert f"- {preset}: {size:,} parameters" in text
     assert all(deviation in text for deviation in spec.deviations)
     assert "claims: any order, memory" in text
-    assert "mlp (version 2)" in out
+    assert f"mlp (version {METHODS.get('mlp').version})" in out
     assert "recmorph" not in out
     assert max(map(len, out.splitlines())) <= 120
     assert out.count("footnote in tables: ") == 1  # of smr, a reading
