@@ -20,7 +20,7 @@ from gmc_bench.core.registry import raised_at
 
 PREFERRED_SET = "unimals_100"
 """The published benchmark; used by default once it is imported."""
-FALLBACK_SET = "gmc-unimal-mini-v1"
+FALLBACK_SET = "gmc-unimal-mini-v2"
 """Used by default otherwise; needs no files."""
 
 

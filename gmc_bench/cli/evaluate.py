@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from gmc_bench.experiments.evaluation import Evaluation
 
 EXAMPLES = (
-    "gmc-bench evaluate runs/recmorph_unimal-ft_lite_gmc-unimal-mini-v1_seed1",
-    "gmc-bench evaluate runs/recmorph_unimal-ft_lite_gmc-unimal-mini-v1_seed1 "
+    "gmc-bench evaluate runs/recmorph_unimal-ft_lite_gmc-unimal-mini-v2_seed1",
+    "gmc-bench evaluate runs/recmorph_unimal-ft_lite_gmc-unimal-mini-v2_seed1 "
     "--split test --episodes 16 --json",
-    "gmc-bench evaluate runs/recmorph_unimal-ft_lite_gmc-unimal-mini-v1_seed1 "
+    "gmc-bench evaluate runs/recmorph_unimal-ft_lite_gmc-unimal-mini-v2_seed1 "
     "--morphologies gmc-unimal-mini+damping-v1",
-    "gmc-bench evaluate runs/recmorph_unimal-ft_lite_gmc-unimal-mini-v1_seed1 --untrained",
-    "gmc-bench evaluate runs/recmorph_unimal-ft_lite_gmc-unimal-mini-v1_seed1 --sensor-dropout",
+    "gmc-bench evaluate runs/recmorph_unimal-ft_lite_gmc-unimal-mini-v2_seed1 --untrained",
+    "gmc-bench evaluate runs/recmorph_unimal-ft_lite_gmc-unimal-mini-v2_seed1 --sensor-dropout",
 )
 
 SEEN = " (seen in training)"

@@ -34,6 +34,7 @@ _EVOLVE = (
     "gmc-bench morphologies evolve my-walkers --train 40 --test 40 --threads 1",
     "gmc-bench morphologies evolve my-walkers --seed 2 --population 60 --generations 4",
 )
+_REVEAL = ("gmc-bench morphologies reveal gmc-heldout-v1 --secret secret.json",)
 EXAMPLES = (_IMPORT[0], "gmc-bench morphologies import my_robot.xml", _GENERATE[0], *_DESCRIBE[:2])
 
 
@@ -48,6 +49,7 @@ def add_parser(verbs: Any) -> None:
     _add_import(actions)
     _add_generate(actions)
     _add_evolve(actions)
+    _add_reveal(actions)
     _add_describe(actions)
 
 
@@ -220,6 +222,23 @@ def _evolve(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     with Display(again="the same command") as show:
         options = {"num_threads": parsed.threads, "listener": show}
         say(evolve_set(parsed.set, settings, parsed.train, parsed.test, **options).text)
+    return 0
+
+
+def _add_reveal(actions: Any) -> None:
+    text = "Check the secret of a held-out set against its commitment and grow the set."
+    parser = add_verb(actions, "reveal", text, _REVEAL)
+    parser.add_argument("set", metavar="SET", help="name of the held-out set")
+    text = "JSON with seed and salt (default: as revealed with this release)"
+    parser.add_argument("--secret", type=Path, metavar="FILE", help=text)
+    parser.set_defaults(execute=_reveal, parser=parser)
+
+
+def _reveal(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
+    parsed.parser.reject_unknown(unknown)
+    from gmc_bench.generation.heldout import reveal
+
+    say(reveal(parsed.set, parsed.secret).text)
     return 0
 
 

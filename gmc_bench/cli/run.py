@@ -30,7 +30,7 @@ EXAMPLES = (
     "gmc-bench run --method recmorph --suite unimal --task ft",
     "gmc-bench run --method recmorph --suite unimal",
     "gmc-bench run --method recmorph --suite unimal --protocol smoke --seed 1 --dry-run",
-    "gmc-bench run --resume runs/recmorph_unimal_lite_gmc-unimal-mini-v1_seed1",
+    "gmc-bench run --resume runs/recmorph_unimal_lite_gmc-unimal-mini-v2_seed1",
     "gmc-bench run --method examples/my_method.py:SPEC --suite unimal --ppo.gae-lambda 0.9",
 )
 

@@ -25,7 +25,7 @@ EXAMPLES = (
     "gmc-bench study budget --seeds 1 2 --threads 1",
     "gmc-bench study scaling",
     "gmc-bench study scaling --method recmorph metamorph-star --tokens 8..512 --part memory time",
-    "gmc-bench study --resume studies/components_recmorph_lite_gmc-unimal-mini-v1",
+    "gmc-bench study --resume studies/components_recmorph_lite_gmc-unimal-mini-v2",
 )
 _OPTIONS = ("against", "body", "heading", "friction_rule", "robot_source")
 _OF_SCALING = ("tokens", "bodies", "part", "seconds", "max_gib", "max_seconds")

@@ -161,4 +161,6 @@ def _assembled(
     LARGE_V1,
     LOOPS_V1,
     SEARCH_V1,
+    UNIMAL_MINI_V2,
+    UNIMAL_V2,
 ) = (BodySet(build=partial(build_released, set_id), origin="generated") for set_id in RELEASED)

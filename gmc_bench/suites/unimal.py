@@ -17,7 +17,7 @@ SUITE = Suite(
         "unimal-obstacles-v1",
         "unimal-vt-v1",
     ),
-    default_morphologies=("unimals_100", "gmc-unimal-mini-v1"),
+    default_morphologies=("unimals_100", "gmc-unimal-mini-v2"),
     min_token_slots=12,
     protocols=PROTOCOLS,
     specialists=SPECIALISTS,

@@ -17,7 +17,7 @@ from gmc_bench.bodies.store import save_set
 from gmc_bench.core.errors import MorphologySetError, UnknownNameError
 from gmc_bench.generation.released import build_released
 
-MINI = "gmc-unimal-mini-v1"
+MINI = "gmc-unimal-mini-v2"
 
 
 @pytest.fixture(autouse=True)
@@ -75,13 +75,13 @@ def test_variants_of_a_generated_set_load_by_id(name):
     bodies = load_morphologies(name)
     assert bodies.id == f"{MINI}+gear-v1"
     assert bodies.split("train") == build_released(MINI).split("train")
-    assert len(bodies.split("test")) == 80
+    assert len(bodies.split("test")) == 4 * len(bodies.split("train"))
     assert load_morphologies(name).digest == bodies.digest
 
 
 def test_variants_of_imported_sets_and_of_parts_of_a_set_load_by_id():
-    _save("my-bodies")
-    assert len(load_morphologies("my-bodies+dynamics-v1").split("test")) == 320
+    count = len(_save("my-bodies").split("train"))
+    assert len(load_morphologies("my-bodies+dynamics-v1").split("test")) == 16 * count
     few = load_morphologies(f"{MINI}:2+kinematics-v1")
     assert few.id == f"{MINI}.first2+kinematics-v1"
     assert len(few.split("test")) == 16
@@ -91,7 +91,7 @@ def test_variants_of_imported_sets_and_of_parts_of_a_set_load_by_id():
     ("name", "reason"),
     [
         (f"{MINI}+armatur", "unknown variation 'armatur'; did you mean 'armature-v1'"),
-        (f"{MINI}+armature-v1+gear-v1", "cannot be varied again; vary 'gmc-unimal-mini-v1'"),
+        (f"{MINI}+armature-v1+gear-v1", "cannot be varied again; vary 'gmc-unimal-mini-v2'"),
         ("my-bodis+gear", "unknown morphology set 'my-bodis'; did you mean 'my-bodies'"),
         ("unimals_100+gear", "morphologies import unimals_100 PATH"),
         ("quadrupeds+gear", "the set 'quadrupeds-v1' holds quadrupeds"),
@@ -104,7 +104,10 @@ def test_variants_of_unknown_names_are_refused_in_a_sentence(name, reason):
 
 
 def test_list_shows_generated_imported_and_importable_sets():
-    generated = ["gmc-large-v1", "gmc-loops-v1", "gmc-search-v1", MINI, "gmc-unimal-v1"]
+    generated = [
+        *("gmc-large-v1", "gmc-loops-v1", "gmc-search-v1"),
+        *("gmc-unimal-mini-v1", MINI, "gmc-unimal-v1", "gmc-unimal-v2"),
+    ]
     assert list_sets() == [
         *(SetInfo(name, "generated", "") for name in generated),
         SetInfo("quadrupeds-v1", "built in", ""),

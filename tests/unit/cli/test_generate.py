@@ -106,7 +106,7 @@ def test_reserved_names_are_refused(capsys):
 
 
 def test_several_sets_are_described_in_one_table(capsys):
-    names = ("gmc-unimal-mini", "gmc-unimal-mini:3")
+    names = ("gmc-unimal-mini-v1", "gmc-unimal-mini-v1:3")
     assert main(["morphologies", "describe", *names]) == 0
     assert "| bodies | 20 | 20 | 3 | 20 |" in capsys.readouterr().out
     assert main(["morphologies", "describe", *names, "--json"]) == 0

@@ -120,7 +120,7 @@ def test_what_tables_score_is_no_search_set():
         "gmc-unimal-mini": "a set that tables score",
         "gmc-unimal-mini:2": "a set that tables score",
         "tiny+damping-v1": "a set that tables score",
-        "renamed": "is a body of gmc-unimal-mini-v1",
+        "renamed": "is a body of gmc-unimal-mini-v2",
     }.items():
         with pytest.raises(GmcBenchError, match=why):
             Tuning(SPEC, bodies=name, out="t").run()
@@ -132,7 +132,7 @@ def test_listed_bodies_are_those_of_the_sets():
     assert {"unimals_100", "gmc-unimal-v1", "gmc-large-v1", "gmc-loops-v1"} <= listed.keys()
     bodies = load_morphologies("gmc-unimal-mini")
     found = {body.digest[:16] for split in bodies.splits.values() for body in split}
-    assert found == set(listed["gmc-unimal-mini-v1"])
+    assert found == set(listed["gmc-unimal-mini-v2"])
     assert search_sets.SEARCH_SET not in search_sets.scored_sets()
 
 

@@ -84,7 +84,7 @@ def assign_splits(seeds: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...
 MINI = "gmc-unimal-mini-v1"
 FOUND = ("gmc-unimal-v1", "gmc-large-v1", "gmc-loops-v1")
 """Sets whose bodies are candidates of recipes."""
-EVOLVED = ("gmc-search-v1",)
+EVOLVED = ("gmc-search-v1", "gmc-unimal-mini-v2", "gmc-unimal-v2")
 """Sets whose bodies have lineages."""
 
 
@@ -206,6 +206,7 @@ def test_evolved_bodies_are_pinned_by_their_lineages():
     assert len(set(every)) == len(every)
     sizes = {found.id: (len(found.train_seeds), len(found.test_seeds)) for found in pinned}
     assert sizes["gmc-search-v1"] == (100, 4)
+    assert sizes["gmc-unimal-v2"] == (100, 100)
 
 
 @pytest.mark.parametrize("name", EVOLVED)

@@ -7,9 +7,9 @@ def test_it_is_registered_under_its_id():
     assert SUITES.resolve("unimal") == SUITE.id == "unimal-v1"
 
 
-def test_flat_terrain_on_the_published_bodies_or_else_the_generated_ones():
+def test_flat_terrain_on_the_published_bodies_or_else_the_evolved_ones():
     assert SUITE.task("ft") == "unimal-ft-v1"
-    assert SUITE.default_morphologies == ("unimals_100", "gmc-unimal-mini-v1")
+    assert SUITE.default_morphologies == ("unimals_100", "gmc-unimal-mini-v2")
     assert SUITE.min_token_slots == 12
     assert SUITE.protocol(None).name == "lite"
 
