@@ -87,4 +87,4 @@ def _show(found: "Evaluation") -> None:
             rows[-1].append(found.silent_limbs[item.split][item.body])
     say(aligned([*headings, *(["unseen limb"] if found.silent_limbs is not None else [])], rows))
     say()
-    say(aligned(HEADINGS, summarize(found.returns)))
+    say(aligned(HEADINGS, summarize(found.returns, found.scored.task.metres_per_return)))

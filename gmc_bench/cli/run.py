@@ -225,6 +225,7 @@ def _show_results(sweep: "Sweep", display: "Display") -> None:
 
 def _show(record: "RunRecord", folder: "RunFolder") -> None:
     from gmc_bench.records.summary import HEADINGS, command_tables, summarize
+    from gmc_bench.records.units import metres_per_return
 
     say()
     say(
@@ -234,7 +235,7 @@ def _show(record: "RunRecord", folder: "RunFolder") -> None:
     )
     say(f"training return {number(record.training_return)}")
     say()
-    say(aligned(HEADINGS, summarize(record.returns)))
+    say(aligned(HEADINGS, summarize(record.returns, metres_per_return(record))))
     say()
     for headings, rows in command_tables(record):
         say(aligned(headings, rows))

@@ -6,8 +6,8 @@ from gmc_bench.core.table import aligned, number
 from gmc_bench.experiments.eta import ETA, planned
 from gmc_bench.methods import METHODS
 from gmc_bench.records.breakdown import scored
+from gmc_bench.records.kinship import mean_return
 from gmc_bench.records.schema import RunRecord
-from gmc_bench.records.summary import mean_return
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import protocol_digest
 from gmc_bench.training.run_config import RunConfig

@@ -75,6 +75,7 @@ def make_record(
             num_train=len(session.bodies.split("train")),
             num_test=len(session.bodies.split("test")),
         ),
+        metres_per_return=session.task.metres_per_return,
         seed=config.seed,
         config=identity,
         config_digest=config_digest(identity),

@@ -6,6 +6,9 @@ from dataclasses import asdict
 
 import torch
 
+from gmc_bench.bodies.body import Body
+from gmc_bench.bodies.kinship import geometry, limb_tree
+from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.evaluation.evaluate import EpisodeCounter, EpisodeResult, Scoring
@@ -91,6 +94,7 @@ def score(
                     episodes=tuple(_episode(item) for item in items),
                     limbs=body.num_limbs if session.task.parts == "limbs" else None,
                     loops=_loops(monitor, number),
+                    **_kin(body),
                 )
                 for number, (body, items) in enumerate(zip(bodies, found, strict=True))
             ]
@@ -105,6 +109,13 @@ def evaluation_seed(seed: int, split: str, mode: str) -> int:
 
 def _episode(result: EpisodeResult) -> Episode:
     return Episode(episode_return=result.episode_return, length=result.length, ended=result.ended)
+
+
+def _kin(body: Body) -> dict[str, str]:
+    """Return what a body of limbs shares with others; nothing of a quadruped."""
+    if not isinstance(body, Morphology):
+        return {}
+    return {"tree": limb_tree(body), "geometry": geometry(body)}
 
 
 def _loops(monitor: LoopMonitor | None, body: int) -> LoopResiduals | None:

@@ -4,26 +4,28 @@ Only complete rows are analysed. A statistic never averages over what is missing
 missing seed, body or metric has no entry here.
 """
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 import numpy as np
 
 from gmc_bench.core.errors import RecordError
-from gmc_bench.core.types import BoolArray, DoubleArray
-from gmc_bench.leaderboard.aggregate import ComparisonTable, Row
-from gmc_bench.leaderboard.bootstrap import RESAMPLES, stratified_estimates
+from gmc_bench.core.types import BoolArray, DoubleArray, IntArray
+from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, Spread
 from gmc_bench.leaderboard.comparison import (
-    holm,
     letter_groups,
-    mean_difference,
+    mean_differences,
     probability_of_improvement,
+    told_apart,
 )
 from gmc_bench.leaderboard.learning_curve import Curve, common_curves, curve_area, mean_curve
 from gmc_bench.leaderboard.references import Scale, find_scale
+from gmc_bench.leaderboard.stability import Stability, rank_stability
 from gmc_bench.leaderboard.statistics import (
+    CrossedEstimate,
     Estimate,
+    crossed_mean,
     iqm,
     mean,
     median,
@@ -31,12 +33,15 @@ from gmc_bench.leaderboard.statistics import (
     run_interval,
     worst_decile,
 )
-from gmc_bench.records.schema import Split
+from gmc_bench.records.kinship import contents, geometry
+from gmc_bench.records.schema import BodyReturns, Mode, Split
 from gmc_bench.records.store import StoredRecord
+from gmc_bench.records.units import metres_per_return
 
 __all__ = [
     "REFERENCE_METHOD",
     "Comparison",
+    "CrossedEstimate",
     "Curve",
     "Estimate",
     "RowAnalysis",
@@ -52,30 +57,31 @@ _PROFILE_MARGIN = 0.02  # of the range, so that every profile starts at 1 and en
 
 @dataclass(frozen=True, eq=False)
 class RowAnalysis:
-    """One complete row; every interval but the `_bootstrap` ones is over runs."""
+    """One complete row; every interval but those of `crossed` is over runs."""
 
     row: Row
     seeds: tuple[int, ...]
     """(R,), rows of the score matrices."""
     bodies: tuple[str, ...]
-    """(B,), zero-shot test bodies by name: columns of `scores`. A single-robot reference, which
-    has none, has its train bodies here, and all that follows is about them."""
+    """(B,), zero-shot test bodies by name: columns of `scores`. Bodies of equal content are one,
+    named after the first. A single-robot reference, which has none, has its train bodies here, and
+    all that follows is about them."""
+    families: IntArray
+    """(B,), equal numbers for bodies of one geometry, which do not vary independently."""
     scores: DoubleArray
     """(R, B), mean return over the deterministic episodes of a body."""
+    sampled: DoubleArray | None
+    """(R, B), the same with sampled actions; `None` where a run has none."""
     train_bodies: tuple[str, ...]
     """(M,), by name."""
     train_scores: DoubleArray
     """(R, M)."""
-    mean: Estimate
+    crossed: CrossedEstimate
+    """Mean with intervals over runs, over bodies and over both."""
     median: Estimate
     """Median over bodies of the mean over runs."""
     iqm: Estimate
     """Interquartile mean of all R * B scores."""
-    mean_bootstrap: Estimate
-    """Interval from a bootstrap stratified by body, as published tables give it; too short where
-    one policy drives all bodies. So are the next two."""
-    median_bootstrap: Estimate
-    iqm_bootstrap: Estimate
     worst_decile: Estimate
     """Mean over the tenth of bodies with the lowest mean over runs."""
     curve_area: Estimate | None
@@ -84,7 +90,15 @@ class RowAnalysis:
     curve: Curve | None
     """`None` when the runs have no point in common."""
     group: str
-    """Letters; rows that share one cannot be told apart. Empty for a reference."""
+    """Letters; rows that share one cannot be told apart on other seeds and other bodies. Empty for
+    a reference."""
+    group_here: str
+    """The same on other seeds and these bodies."""
+
+    @property
+    def mean(self) -> Estimate:
+        """Mean of `scores` with the interval over runs."""
+        return self.crossed.runs
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,12 +108,18 @@ class Comparison:
     first: int
     """Index into `TableAnalysis.rows`; less than `second`, so the first row ranks better."""
     second: int
-    difference: Estimate
-    """Mean score of the first minus the second. The interval is for this pair alone."""
+    difference: CrossedEstimate
+    """Mean score of the first minus the second. The intervals are for this pair alone."""
     probability_of_improvement: Estimate
     """That a run of the first beats a run of the second on a body."""
+    p_runs: float | None
+    """Of the test over other seeds, not corrected; `None` where it could not be done."""
+    p_both: float | None
+    """Of the test over other seeds and bodies, likewise."""
+    distinguishable_here: bool
+    """The means differ over seeds on these bodies, after correction for all pairs of the table."""
     distinguishable: bool
-    """The means differ, after Holm's correction over all pairs of the table."""
+    """They differ over seeds and bodies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,14 +139,28 @@ class TableAnalysis:
     """The single-robot row that others are shown against."""
     scale: Scale | None = None
     """Between an untrained policy and the reference; `None` without either."""
+    stability: tuple[Stability, ...] = ()
+    """How the rows would rank by other statistics."""
+
+    @property
+    def metres_per_return(self) -> float | None:
+        """Metres per unit of return; `None` where it is no distance."""
+        runs = [run for row in (*self.table.rows, *self.table.references) for run in row.runs]
+        return metres_per_return(runs[0].record) if runs else None
+
+    @property
+    def about_bodies(self) -> bool:
+        """Whether bodies stand for others in this table; if not, `group` is `group_here`."""
+        return any(row.crossed.bodies.low is not None for row in self.rows) and all(
+            row.row.split == "test" for row in self.rows
+        )
 
 
-def analyse(table: ComparisonTable, *, resamples: int = RESAMPLES) -> TableAnalysis:
+def analyse(table: ComparisonTable) -> TableAnalysis:
     """Compute all statistics of a table; equal tables give equal numbers.
 
     Args:
         table: comparable rows.
-        resamples: of the stratified bootstrap.
 
     Returns:
         The analysis; without complete rows it has none.
@@ -134,29 +168,53 @@ def analyse(table: ComparisonTable, *, resamples: int = RESAMPLES) -> TableAnaly
     Raises:
         RecordError: records of one table were evaluated on different bodies.
     """
-    reference = _reference(table.references, resamples)
+    reference = _reference(table.references)
     rows = [
-        _analyse_row(row, resamples)
-        for row in table.rows
-        if not row.missing and row.test_score is not None
+        _analyse_row(row) for row in table.rows if not row.missing and row.test_score is not None
     ]
     _require_equal_bodies([*rows, *([reference] if reference else [])])
-    comparisons, distinguishable = _compare(rows)
-    groups = letter_groups(distinguishable)
+    comparisons = _compare(rows)
+    groups = [letter_groups(_apart(len(rows), comparisons, here=here)) for here in (False, True)]
+    lettered = tuple(
+        replace(row, group=group, group_here=here)
+        for row, group, here in zip(rows, *groups, strict=True)
+    )
     thresholds = _thresholds([row.scores for row in rows])
     profiles = [performance_profile(row.scores, thresholds) for row in rows]
     return TableAnalysis(
         table=table,
-        rows=tuple(replace(row, group=group) for row, group in zip(rows, groups, strict=True)),
+        rows=lettered,
         comparisons=comparisons,
         profile_scores=thresholds,
         profiles=np.stack(profiles) if profiles else np.empty((0, PROFILE_POINTS)),
         reference=reference,
         scale=find_scale(reference.row, table.untrained) if reference else None,
+        stability=rank_stability(_statistics(lettered)),
     )
 
 
-def _reference(candidates: Iterable[Row], resamples: int) -> RowAnalysis | None:
+def _statistics(rows: Sequence[RowAnalysis]) -> dict[str, list[float | None]]:
+    """Return by name every statistic that could rank the rows; the first one does."""
+
+    def of(number: Callable[[RowAnalysis], float | None]) -> list[float | None]:
+        return [number(row) for row in rows]
+
+    return {
+        "Mean": of(lambda row: row.crossed.value),
+        "Median": of(lambda row: row.median.value),
+        "IQM": of(lambda row: row.iqm.value),
+        "Worst decile": of(lambda row: row.worst_decile.value),
+        "Sampled actions": of(lambda row: None if row.sampled is None else mean(row.sampled)),
+        "Train score": of(lambda row: _mean_of(row.row.train_score)),
+        "Training return": of(lambda row: _mean_of(row.row.training_return)),
+    }
+
+
+def _mean_of(spread: Spread | None) -> float | None:
+    return None if spread is None else spread.mean
+
+
+def _reference(candidates: Iterable[Row]) -> RowAnalysis | None:
     complete = (row for row in candidates if not row.missing and row.train_score is not None)
     # The key decides between two presets, not the score, which would favour lucky seeds; of two
     # versions of a method, the newer one counts.
@@ -169,52 +227,73 @@ def _reference(candidates: Iterable[Row], resamples: int) -> RowAnalysis | None:
             row.key,
         ),
     )
-    return _analyse_row(ordered[0], resamples) if ordered else None
+    return _analyse_row(ordered[0]) if ordered else None
 
 
-def _analyse_row(row: Row, resamples: int) -> RowAnalysis:
+def _analyse_row(row: Row) -> RowAnalysis:
     train_bodies, train_scores = _score_matrix(row.runs, "train")
     bodies, scores = train_bodies, train_scores
     if row.split == "test":
         bodies, scores = _score_matrix(row.runs, "test")
-    bootstrap = stratified_estimates(scores, resamples=resamples)
+    families = _families(row.runs[0], row.split)
+    sampled_bodies, sampled = _score_matrix(row.runs, row.split, "stochastic")
     steps, curves = common_curves([item.record.learning_curve for item in row.runs])
     return RowAnalysis(
         row=row,
         seeds=row.seeds,
         bodies=bodies,
+        families=families,
         scores=scores,
+        sampled=sampled if sampled_bodies == bodies else None,
         train_bodies=train_bodies,
         train_scores=train_scores,
-        mean=run_interval(scores, mean),
+        crossed=crossed_mean(scores, families),
         median=run_interval(scores, median),
         iqm=run_interval(scores, iqm),
-        mean_bootstrap=bootstrap.mean,
-        median_bootstrap=bootstrap.median,
-        iqm_bootstrap=bootstrap.iqm,
         worst_decile=run_interval(scores, worst_decile),
         curve_area=curve_area(steps, curves),
         curve=mean_curve(steps, curves),
         group="",
+        group_here="",
     )
 
 
+def _scored(run: StoredRecord, split: Split, mode: Mode) -> list[list[BodyReturns]]:
+    """Return what a run scores, without test bodies that were trained on, grouped by content."""
+    return contents(
+        item
+        for item in run.record.returns
+        if (item.split, item.mode) == (split, mode) and (split == "train" or not item.seen_in_train)
+    )
+
+
+def _families(run: StoredRecord, split: Split) -> IntArray:
+    """Return (B,) numbers, equal for bodies of one geometry; all differ where none is known."""
+    found = [same[0] for same in _scored(run, split, "deterministic")]
+    kin = [geometry(item) or item.body_digest for item in found]
+    numbers: IntArray = np.unique(np.array(kin), return_inverse=True)[1].astype(np.int64)
+    return numbers
+
+
 def _score_matrix(
-    runs: Sequence[StoredRecord], split: Split
+    runs: Sequence[StoredRecord], split: Split, mode: Mode = "deterministic"
 ) -> tuple[tuple[str, ...], DoubleArray]:
-    """Return bodies by name and scores (R, bodies), without test bodies that were trained on."""
+    """Return bodies by name and scores (R, bodies), without test bodies that were trained on.
+
+    Bodies of equal content are one, named after the first, with the mean of their scores.
+    """
     found = [
         {
-            item.body: item.mean_return
-            for item in run.record.returns
-            if (item.split, item.mode) == (split, "deterministic")
-            and (split == "train" or not item.seen_in_train)
+            same[0].body: math.fsum(item.mean_return for item in same) / len(same)
+            for same in _scored(run, split, mode)
         }
         for run in runs
     ]
-    bodies = tuple(sorted(found[0]))
+    bodies = tuple(found[0])
     for run, scores in zip(runs, found, strict=True):
         if scores.keys() != found[0].keys():
+            if mode == "stochastic":  # it ranks nothing and may be missing
+                return (), np.empty((len(runs), 0))
             raise _other_bodies(run, runs[0], split)
     return bodies, np.array([[scores[body] for body in bodies] for scores in found])
 
@@ -234,18 +313,38 @@ def _other_bodies(run: StoredRecord, other: StoredRecord, split: Split) -> Recor
     )
 
 
-def _compare(rows: Sequence[RowAnalysis]) -> tuple[tuple[Comparison, ...], BoolArray]:
-    """Return all pairs, and (N, N) which rows can be told apart."""
-    pairs = list(combinations(range(len(rows)), 2))
-    differences = [mean_difference(rows[i].scores, rows[j].scores) for i, j in pairs]
-    rejected = holm([item.p_value for item in differences])
-    distinguishable = np.zeros((len(rows), len(rows)), dtype=np.bool_)
-    comparisons = []
-    for (i, j), item, differ in zip(pairs, differences, rejected, strict=True):
-        distinguishable[i, j] = distinguishable[j, i] = differ
-        chance = probability_of_improvement(rows[i].scores, rows[j].scores)
-        comparisons.append(Comparison(i, j, item.estimate, chance, differ))
-    return tuple(comparisons), distinguishable
+def _compare(rows: Sequence[RowAnalysis]) -> tuple[Comparison, ...]:
+    """Return all pairs."""
+    if not rows:
+        return ()
+    found = mean_differences([row.scores for row in rows], rows[0].families)
+    here = told_apart({pair: item.p_runs for pair, item in found.items()})
+    # Bodies that were trained on stand for themselves: there are no others to speak about.
+    ranked_on_test = all(row.row.split == "test" for row in rows)
+    p_both = {pair: item.p_both if ranked_on_test else None for pair, item in found.items()}
+    beyond = told_apart(p_both) if ranked_on_test else here
+    return tuple(
+        Comparison(
+            first=i,
+            second=j,
+            difference=item.estimate,
+            probability_of_improvement=probability_of_improvement(rows[i].scores, rows[j].scores),
+            p_runs=item.p_runs,
+            p_both=p_both[i, j],
+            distinguishable_here=(i, j) in here,
+            distinguishable=(i, j) in beyond,
+        )
+        for (i, j), item in found.items()
+    )
+
+
+def _apart(count: int, comparisons: Sequence[Comparison], *, here: bool) -> BoolArray:
+    """Return (N, N) which rows can be told apart, on these bodies or beyond them."""
+    apart = np.zeros((count, count), dtype=np.bool_)
+    for pair in comparisons:
+        differ = pair.distinguishable_here if here else pair.distinguishable
+        apart[pair.first, pair.second] = apart[pair.second, pair.first] = differ
+    return apart
 
 
 def _thresholds(scores: Sequence[DoubleArray]) -> DoubleArray:

@@ -1,16 +1,10 @@
-"""Scores of groups of bodies, by limbs and loops, and how robots follow commands."""
+"""Scores of groups of bodies, by what is new about them, limbs and loops; commands of robots."""
 
-import statistics
 from collections.abc import Sequence
 
 from gmc_bench.leaderboard.aggregate import Row, Spread
-from gmc_bench.records.breakdown import (
-    by_limbs,
-    by_loops,
-    direction_means,
-    friction_means,
-    scored,
-)
+from gmc_bench.records.breakdown import direction_means, friction_means, groups
+from gmc_bench.records.kinship import contents, mean_return
 from gmc_bench.records.parts import Split
 
 
@@ -22,14 +16,17 @@ def break_down(row: Row, split: Split) -> dict[str, Spread]:
         split: whose bodies; on `test` those that were trained on do not count.
 
     Returns:
-        Mean over the bodies of a group, then over seeds, by the group's name; nothing where bodies
-        are much alike or older records do not tell their sizes.
+        Mean over the bodies of a group, each content once, then over seeds, by the group's name
+        and the number of contents; nothing where bodies are much alike or older records do not
+        tell their sizes.
     """
     scores: dict[str, list[float]] = {}
     for run in row.runs:
-        items = scored(run.record.returns, split)
-        for name, group in (by_limbs(items) | by_loops(items)).items():
-            scores.setdefault(name, []).append(statistics.fmean(x.mean_return for x in group))
+        for name, group in groups(run.record.returns, split).items():
+            found = mean_return(group)
+            if found is not None:
+                label = f"{name} ({len(contents(group))})"
+                scores.setdefault(label, []).append(found)
     return {
         name: Spread.of(values) for name, values in scores.items() if len(values) == len(row.runs)
     }

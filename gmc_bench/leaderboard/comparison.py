@@ -1,75 +1,175 @@
 """Comparisons of methods: differences, tests corrected for their number, and letter groups.
 
-As in `statistics`, a method is a score matrix (R, B) and runs are the unit that varies.
+As in `statistics`, a method is a score matrix (R, B). Methods are paired by body: all of them score
+the same ones. Runs are replications of one method: a seed means nothing across methods.
 """
 
 import math
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 
 import numpy as np
 
-from gmc_bench.core.types import BoolArray, DoubleArray
-from gmc_bench.leaderboard.statistics import CONFIDENCE, Estimate, t_quantile
+from gmc_bench.core.types import BoolArray, DoubleArray, IntArray
+from gmc_bench.leaderboard.statistics import (
+    CONFIDENCE,
+    CrossedEstimate,
+    Estimate,
+    Part,
+    add_parts,
+    body_variance,
+    both_variance,
+    crossed_estimate,
+    crossed_noise,
+    t_quantile,
+)
 
 _NOISE = 1e-12  # relative; smaller differences are rounding errors of equal numbers
+_SMALLEST = 1e-5  # of the median variance; agreement by rounding would look like a special method
 
 
 @dataclass(frozen=True, slots=True)
 class MeanDifference:
-    """Difference of two means and the test that it is zero."""
+    """Difference of two means and the tests that it is zero."""
 
-    estimate: Estimate
-    p_value: float | None
-    """Two-sided, not corrected for the number of tests; `None` where a method has one run."""
+    estimate: CrossedEstimate
+    p_runs: float | None
+    """Two-sided, over other seeds on these bodies, not corrected for the number of tests; `None`
+    where a method has one run."""
+    p_both: float | None
+    """The same over other seeds and other bodies."""
 
 
-def mean_difference(first: DoubleArray, second: DoubleArray) -> MeanDifference:
-    """Compare the means of two methods by Welch's t-test over the runs' means.
+def mean_differences(
+    methods: Sequence[DoubleArray], families: IntArray
+) -> dict[tuple[int, int], MeanDifference]:
+    """Compare the means of all pairs of methods.
 
     Args:
-        first: (R1, B).
-        second: (R2, B2); runs are not paired, a seed means nothing across methods.
+        methods: K matrices, (R_k, B) each, with the same bodies in the same order.
+        families: (B,), see `statistics.body_variance`.
 
     Returns:
-        First minus second. Without an interval and without a p-value when either has one run.
+        First minus second, by the places of both, the first less than the second.
+    """
+    means = [scores.mean(axis=1) for scores in methods]
+    own = [None if len(m) < 2 else (float(m.var(ddof=1)), len(m) - 1.0) for m in means]
+    loan = moderate(own)
+    noise = [crossed_noise(scores, families) for scores in methods]
+    differences = {}
+    for i, j in combinations(range(len(methods)), 2):
+        by_body = methods[i].mean(axis=0) - methods[j].mean(axis=0)
+        value = float(methods[i].mean() - methods[j].mean())
+        bodies = body_variance(by_body, families)
+        over_runs = loan.of_difference((i, j), [len(methods[place]) for place in (i, j)])
+        both = both_variance(over_runs, bodies, noise[i] + noise[j])
+        scale = max(float(np.abs(methods[place]).max()) for place in (i, j))
+        p_runs = _p_value(value, over_runs, scale)
+        p_bodies, p_both = _p_value(value, bodies, scale), _p_value(value, both, scale)
+        if p_runs is not None and p_bodies is not None and p_both is not None:
+            p_both = max(p_runs, p_bodies, p_both)  # as its interval is never the shortest
+        differences[i, j] = MeanDifference(
+            crossed_estimate(value, over_runs, bodies, both), p_runs, p_both
+        )
+    return differences
+
+
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """Variances of methods that lend each other degrees of freedom."""
+
+    own: Sequence[Part | None]
+    """Of a run's mean score, by method, as it was; `None` for a method with one run."""
+    variances: Sequence[float]
+    """Drawn towards what is typical, by method; 0 for one with one run."""
+    lent: float
+    """Degrees of freedom that every method has from the others; infinite where all are alike."""
+
+    def of_difference(self, pair: tuple[int, int], runs: Sequence[int]) -> Part | None:
+        """Return the variance of the difference of two means; what both borrowed counts once.
+
+        Args:
+            pair: the two methods.
+            runs: how many runs either mean is over.
+        """
+        total = math.fsum(part[1] for part in self.own if part is not None)
+        found, before = [], 0.0
+        for method, count in zip(pair, runs, strict=True):
+            part = self.own[method]
+            if part is None:
+                return None
+            found.append((self.variances[method] / count, min(self.lent + part[1], total)))
+            before += part[1]
+        variance, degrees = add_parts(found)
+        return variance, min(degrees, self.lent + before, total)
+
+
+def moderate(own: Sequence[Part | None]) -> Loan:
+    """Let methods lend each other degrees of freedom, as far as their variances are alike.
+
+    Each variance is drawn towards the one that is typical of all methods, and gains the degrees of
+    freedom that this typical one is worth. How much the true variances differ is estimated from
+    their scatter.
+
+    Args:
+        own: variances of a run's mean score; `None` for a method with one run.
+
+    Returns:
+        The loan; nothing is lent where fewer than two variances are known and positive.
 
     Source:
-        Welch 1947, The generalization of "Student's" problem when several different population
-        variances are involved.
+        Smyth 2004, Linear models and empirical Bayes methods for assessing differential expression
+        (limma's `squeezeVar`).
     """
-    means = first.mean(axis=1), second.mean(axis=1)
-    value = float(means[0].mean() - means[1].mean())
-    if min(len(first), len(second)) < 2:
-        return MeanDifference(Estimate(value, None, None), None)
-    error, degrees = _welch(means[0], means[1])
-    half = t_quantile(degrees) * error
-    return MeanDifference(
-        Estimate(value, value - half, value + half),
-        _p_value(value, error, degrees, scale=float(np.abs(np.concatenate(means)).max())),
-    )
+    from scipy.special import digamma, polygamma
+
+    known = [part for part in own if part is not None]
+    positive = [variance for variance, _ in known if variance > 0.0]
+    if len(positive) < 2:
+        return Loan(own, [0.0 if part is None else part[0] for part in own], 0.0)
+    degrees = np.array([part[1] for part in known])
+    smallest = _SMALLEST * float(np.median(positive))
+    logs = np.log([max(variance, smallest) for variance, _ in known])
+    logs += np.log(degrees / 2.0) - digamma(degrees / 2.0)
+    unlikeness = float(logs.var(ddof=1)) - float(polygamma(1, degrees / 2.0).mean())
+    if unlikeness <= 0.0:
+        pooled = math.fsum(variance * count for variance, count in known) / float(degrees.sum())
+        return Loan(own, [0.0 if part is None else pooled for part in own], math.inf)
+    lent = 2.0 * _inverse_trigamma(unlikeness)
+    typical = math.exp(logs.mean() + float(digamma(lent / 2.0)) - math.log(lent / 2.0))
+    drawn = [
+        0.0 if part is None else (lent * typical + part[1] * part[0]) / (lent + part[1])
+        for part in own
+    ]
+    return Loan(own, drawn, lent)
 
 
-def _p_value(value: float, error: float, degrees: float, scale: float) -> float:
+def _inverse_trigamma(value: float) -> float:
+    from scipy.special import polygamma
+
+    x = 0.5 + 1.0 / value
+    for _ in range(50):  # Newton's method on 1 / trigamma, as in limma
+        trigamma = float(polygamma(1, x))
+        step = trigamma * (1.0 - trigamma / value) / float(polygamma(2, x))
+        x += step
+        if -step / x < 1e-9:
+            break
+    return x
+
+
+def _p_value(value: float, part: Part | None, scale: float) -> float | None:
     from scipy.special import stdtr
 
+    if part is None:
+        return None
     if abs(value) <= _NOISE * scale:
         return 1.0
-    if error == 0.0:  # the runs of either method are all alike, and the methods are not
+    if part[0] == 0.0:  # the runs of either method are all alike, and the methods are not
         return 0.0
-    return 2.0 * float(stdtr(degrees, -abs(value) / error))
-
-
-def _welch(first: DoubleArray, second: DoubleArray) -> tuple[float, float]:
-    """Return standard error and degrees of freedom of the difference of two means."""
-    parts = float(first.var(ddof=1)) / len(first), float(second.var(ddof=1)) / len(second)
-    total = parts[0] + parts[1]
-    # Shares instead of squared variances, which could underflow.
-    share = parts[0] / total if total > 0.0 else 0.5
-    weights = share**2 / (len(first) - 1) + (1.0 - share) ** 2 / (len(second) - 1)
-    return math.sqrt(total), 1.0 / weights
+    return 2.0 * float(stdtr(part[1], -abs(value) / math.sqrt(part[0])))
 
 
 def probability_of_improvement(first: DoubleArray, second: DoubleArray) -> Estimate:
@@ -100,31 +200,53 @@ def probability_of_improvement(first: DoubleArray, second: DoubleArray) -> Estim
     value = float(shares.mean())
     if min(shares.shape) < 2:
         return Estimate(value, None, None)
-    error, degrees = _welch(shares.mean(axis=1), shares.mean(axis=0))
+    means = shares.mean(axis=1), shares.mean(axis=0)
+    parts = [(float(m.var(ddof=1)) / len(m), len(m) - 1.0) for m in means]
+    variance, degrees = add_parts(parts)
+    error = math.sqrt(variance)
     if error <= _NOISE:
         return Estimate(value, None, None)
     half = t_quantile(degrees) * error / (value * (1.0 - value))
     return Estimate(value, *(float(expit(logit(value) + side)) for side in (-half, half)))
 
 
-def holm(p_values: Sequence[float | None], level: float = 1.0 - CONFIDENCE) -> tuple[bool, ...]:
-    """Return which hypotheses are rejected, with at most `level` chance of any false rejection.
+def told_apart(
+    p_values: dict[tuple[int, int], float | None], level: float = 1.0 - CONFIDENCE
+) -> set[tuple[int, int]]:
+    """Return which pairs differ, with at most `level` chance of any pair that does not.
+
+    As Holm's correction, but it counts how many pairs can be equal at all: if one of K methods is
+    unlike another, it cannot be that all other pairs are equal.
 
     Args:
-        p_values: one per hypothesis; `None` is a test that could not be done. It is never
-            rejected and does not count as a test.
+        p_values: by pair of methods; `None` is a test that could not be done, because one of the
+            two has a single run. It is never rejected and does not count as a test.
         level: family-wise error rate.
 
     Source:
-        Holm 1979, A simple sequentially rejective multiple test procedure.
+        Shaffer 1986, Modified sequentially rejective multiple test procedures (procedure S2).
     """
-    tested = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
-    rejected = [False] * len(p_values)
-    for rank, (p, place) in enumerate(tested):
-        if p > level / (len(tested) - rank):
+    tested = sorted((p, pair) for pair, p in p_values.items() if p is not None)
+    possible = _numbers_of_equal_pairs(len({method for _, pair in tested for method in pair}))
+    rejected: set[tuple[int, int]] = set()
+    for p, pair in tested:
+        left = len(tested) - len(rejected)
+        if p > level / max(count for count in possible if count <= left):
             break
-        rejected[place] = True
-    return tuple(rejected)
+        rejected.add(pair)
+    return rejected
+
+
+@cache
+def _numbers_of_equal_pairs(methods: int) -> frozenset[int]:
+    """Return how many pairs may be equal, for every way to part methods into groups of equals."""
+    if methods <= 1:
+        return frozenset({0})
+    return frozenset(
+        size * (size - 1) // 2 + rest
+        for size in range(1, methods + 1)
+        for rest in _numbers_of_equal_pairs(methods - size)
+    )
 
 
 def letter_groups(distinguishable: BoolArray) -> tuple[str, ...]:

@@ -1,18 +1,18 @@
-"""Statistics of the scores of one method: point estimates and intervals over runs.
+"""Statistics of the scores of one method: point estimates, and intervals over runs and bodies.
 
-Scores of one method are a matrix (R, B): R runs, which differ in their seed, and B bodies. One run
-is one policy that drives all bodies, so its scores rise and fall together over the bodies. Every
-interval therefore takes the run, not the run on one body, as the unit that
-varies. `docs/statistics.md` has the formulas and what they mean.
+Scores of one method are a matrix (R, B): R runs, which differ in their seed, crossed with B bodies.
+One run is one policy that drives all bodies, and one body is as hard for all runs, so scores are
+alike along rows and along columns. An interval takes whole runs, whole bodies or both as what
+varies, never the run on one body. `docs/statistics.md` has the formulas and what they mean.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from gmc_bench.core.types import DoubleArray
+from gmc_bench.core.types import DoubleArray, IntArray
 
 CONFIDENCE = 0.95
 """Coverage of every interval."""
@@ -22,6 +22,8 @@ WORST_SHARE = 0.1
 """Share of the bodies that the worst decile counts, rounded up."""
 
 Statistic = Callable[[DoubleArray], float]
+Part = tuple[float, float]
+"""An estimated variance and its degrees of freedom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +117,147 @@ def run_interval(scores: DoubleArray, statistic: Statistic) -> Estimate:
     error = math.sqrt((runs - 1) / runs * float(((left_out - left_out.mean()) ** 2).sum()))
     half = t_quantile(runs - 1) * error
     return Estimate(value, value - half, value + half)
+
+
+@dataclass(frozen=True, slots=True)
+class CrossedEstimate:
+    """A mean with three intervals, which say what would come out if something were drawn anew."""
+
+    runs: Estimate
+    """Other seeds, these bodies."""
+    bodies: Estimate
+    """Other bodies of the same kind, these trained policies."""
+    both: Estimate
+    """Other seeds and other bodies."""
+
+    @property
+    def value(self) -> float:
+        """The mean itself, the same in all three."""
+        return self.runs.value
+
+
+def crossed_mean(scores: DoubleArray, families: IntArray) -> CrossedEstimate:
+    """Return the mean of scores (R, B) with its intervals over runs, bodies and both.
+
+    Args:
+        scores: (R, B).
+        families: (B,), which bodies vary together; equal numbers are one family.
+
+    Returns:
+        The mean. A single run has no interval over runs, a single family none over bodies.
+    """
+    value = mean(scores)
+    runs, bodies = run_variance(scores), body_variance(scores.mean(axis=0), families)
+    both = both_variance(runs, bodies, crossed_noise(scores, families))
+    return crossed_estimate(value, runs, bodies, both)
+
+
+def crossed_estimate(
+    value: float, runs: Part | None, bodies: Part | None, both: Part | None
+) -> CrossedEstimate:
+    """Return a value with its three intervals.
+
+    The last one is never the shortest: who would train again and try other bodies knows no more
+    than who does one of both. With few runs the sum of the variances alone could say so, because
+    it has more degrees of freedom than its parts.
+    """
+    single = interval(value, runs), interval(value, bodies)
+    joint = interval(value, both)
+    if both is not None:
+        joint = max((*single, joint), key=lambda estimate: (estimate.high or value) - value)
+    return CrossedEstimate(*single, joint)
+
+
+def interval(value: float, part: Part | None) -> Estimate:
+    """Return a value with its t-interval; without one where there is no variance."""
+    if part is None:
+        return Estimate(value, None, None)
+    half = t_quantile(part[1]) * math.sqrt(part[0])
+    return Estimate(value, value - half, value + half)
+
+
+def run_variance(scores: DoubleArray) -> Part | None:
+    """Return the variance over runs of the mean of scores (R, B); `None` for a single run."""
+    runs = len(scores)
+    return (float(scores.mean(axis=1).var(ddof=1)) / runs, runs - 1.0) if runs > 1 else None
+
+
+def body_variance(values: DoubleArray, families: IntArray) -> Part | None:
+    """Return the variance over bodies of the mean of one number per body.
+
+    Bodies of a family are drawn together, so that relatives do not pass for independent evidence.
+
+    Args:
+        values: (B,), e.g. means over runs, or differences of two methods.
+        families: (B,), equal numbers are one family.
+
+    Returns:
+        The variance, with as many degrees of freedom as there are families but one; `None` for a
+        single family.
+
+    Source:
+        Liang and Zeger 1986, Longitudinal data analysis using generalized linear models (the
+        sandwich estimator of a mean of clusters, times G / (G - 1)).
+    """
+    sums = _family_sums(values[None, :] - values.mean(), families)[0]
+    count = int(sums.size)
+    if count < 2:
+        return None
+    squares = float((sums**2).sum())
+    return squares * count / (count - 1) / values.size**2, count - 1.0
+
+
+def crossed_noise(scores: DoubleArray, families: IntArray) -> float:
+    """Return the part of the variance of a mean that `run_variance` and `body_variance` share.
+
+    This is what a run scores on a family beyond what both do on average.
+    """
+    runs = len(scores)
+    rest = scores - scores.mean(axis=1, keepdims=True) - scores.mean(axis=0) + scores.mean()
+    sums = _family_sums(rest, families)
+    count = int(sums.shape[1])
+    if runs < 2 or count < 2:
+        return 0.0
+    shares = runs / (runs - 1) * count / (count - 1)
+    return float((sums**2).sum()) * shares / scores.size**2
+
+
+def both_variance(runs: Part | None, bodies: Part | None, noise: float) -> Part | None:
+    """Return the variance of a mean when runs and bodies are drawn anew.
+
+    Args:
+        runs: variance over runs, of one method or of the difference of two.
+        bodies: variance over bodies.
+        noise: what these have in common, see `crossed_noise`.
+
+    Returns:
+        The sum less what it counts twice, but never less than either part; `None` where one part is
+        not known.
+
+    Source:
+        Cameron, Gelbach and Miller 2011, Robust inference with multiway clustering; for scores
+        without families these are the mean squares of the crossed random-effects analysis of
+        variance. Degrees of freedom: Satterthwaite 1946.
+    """
+    if runs is None or bodies is None:
+        return None
+    total, degrees = add_parts([runs, bodies])
+    return max(total - noise, runs[0], bodies[0]), degrees
+
+
+def add_parts(parts: Sequence[Part]) -> Part:
+    """Return the sum of independent variances and its degrees of freedom (Satterthwaite 1946)."""
+    total = math.fsum(variance for variance, _ in parts)
+    # Shares instead of squared variances, which could underflow.
+    shares = [variance / total if total > 0.0 else 1.0 / len(parts) for variance, _ in parts]
+    weights = [share**2 / part[1] for share, part in zip(shares, parts, strict=True)]
+    return total, 1.0 / math.fsum(weights)
+
+
+def _family_sums(values: DoubleArray, families: IntArray) -> DoubleArray:
+    """Return sums over the bodies of each family, (R, B) -> (R, G)."""
+    _, index = np.unique(families, return_inverse=True)
+    sums = np.zeros((index.max() + 1, len(values)))
+    np.add.at(sums, index, values.T)
+    found: DoubleArray = sums.T
+    return found

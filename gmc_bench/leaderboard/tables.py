@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from gmc_bench.core.escape import csv_text, latex, markdown
 from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, RowKey, Spread, UnrankedRun
-from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis
+from gmc_bench.leaderboard.analysis import Comparison, Estimate, RowAnalysis, TableAnalysis
 from gmc_bench.leaderboard.breakdown import break_down, direction_spreads, friction_spreads
+from gmc_bench.leaderboard.evidence import evidence
 from gmc_bench.leaderboard.footnotes import MARK, footnotes, marked
 from gmc_bench.leaderboard.published import PublishedScore, published_for
 from gmc_bench.leaderboard.references import (
@@ -41,7 +42,6 @@ _ESTIMATES = {
     "curve_area": ("curve_area", "mean training return over the learning curve"),
 }
 """Columns of CSV that are estimates of a `RowAnalysis`: attribute and meaning."""
-_BOOTSTRAPS = ("test_score", "test_median", "test_iqm")
 _SPREADS = {
     "train_score": "mean score on train bodies",
     "training_return": "final online training return",
@@ -53,7 +53,8 @@ _SPREADS = {
 def _describe_columns() -> dict[str, str]:
     columns = {
         "rank": "place by test_score, ties share the better one; only rows of status `ranked`",
-        "group": "letters; rows that share one cannot be told apart",
+        "group": "letters; rows that share one cannot be told apart on other seeds and bodies",
+        "group_here": "the same on other seeds and these bodies",
         "status": "`ranked`, `incomplete`, `reference` (single-robot), `untrained` or `not ranked`",
         "method": "id of the controller",
         "method_version": "its version",
@@ -67,9 +68,10 @@ def _describe_columns() -> dict[str, str]:
         columns[name] = text
         columns[f"{name}_low"] = f"{name}: lower end of the 95 % interval over runs"
         columns[f"{name}_high"] = f"{name}: upper end of it"
-        if name in _BOOTSTRAPS:
-            columns[f"{name}_bootstrap_low"] = f"{name}: lower end of the stratified bootstrap"
-            columns[f"{name}_bootstrap_high"] = f"{name}: upper end of it; too short, see docs"
+    for name, text in {"bodies": "bodies", "both": "runs and bodies"}.items():
+        for end in ("low", "high"):
+            columns[f"test_score_{name}_{end}"] = f"test_score: {end} end of that over {text}"
+    columns["metres"] = "test_score as a distance; empty where a return is none"
     columns["test_score_sd"] = "test_score: sample standard deviation over seeds"
     for name, text in _SPREADS.items():
         columns[name] = text
@@ -91,12 +93,16 @@ CSV_COLUMNS = tuple(CSV_DESCRIPTIONS)
 
 KEY_HEADINGS = ("Method", "Preset", "Settings")
 RANKED_HEADINGS = (
-    *("#", "Group", *KEY_HEADINGS, "Seeds"),
-    *("Test score (95 %)", "IQM (95 %)", "Worst decile (95 %)", "Verified"),
+    *("#", "Group", "Group here", *KEY_HEADINGS, "Seeds"),
+    *("Test score", "Metres", "Other seeds", "Other bodies", "Both", "Verified"),
+)
+OTHER_HEADINGS = (
+    *KEY_HEADINGS,
+    *("Median (95 %)", "IQM (95 %)", "Worst decile (95 %)", "Sampled actions"),
 )
 MORE_HEADINGS = (
     *KEY_HEADINGS,
-    *("Test score", "Train score", "Training return", "Curve area"),
+    *("Score ± SD", "Train score", "Training return", "Curve area"),
     *("Steps per body", "Core seconds", "Parameters", "Env steps/s"),
 )
 NORMALIZED = "Normalised train score"
@@ -109,8 +115,8 @@ README_HEADINGS = {
     "#": "#",
     "Group": "Group",
     "Id": "Method",
-    "Test score (95 %)": "Test score",
-    "IQM (95 %)": "IQM",
+    "Test score (95 %)": "Test score (95 %)",
+    "Metres": "Metres",
     "Train mean": "Train score",
     "Parameters": "Parameters",
     "Runs": "Seeds",
@@ -126,14 +132,26 @@ NONE = "—"
 SHORT_DIGEST = 8  # hex digits, enough to tell settings apart by eye
 
 EXPLANATION = (
-    "Scores use deterministic actions; the test score leaves out bodies that were trained on. "
-    "In brackets: 95 % interval over runs (seeds); a single run has none. IQM: mean of the middle "
-    "half of all runs and bodies. Worst decile: mean over the tenth of bodies with the lowest "
-    "scores."
+    "Scores use deterministic actions; the test score is the mean over test bodies that were not "
+    "trained on. The other columns are its 95 % intervals: if trained again with other seeds and "
+    "tried on these bodies, if these policies were tried on other bodies of the same kind, if both."
 )
 GROUPS = (
-    "Rows that share a letter in the column Group cannot be told apart (Welch's test of the mean "
-    "score over runs, Holm's correction over all pairs), whatever their rank."
+    "Rows that share a letter cannot be told apart, whatever their rank: over other seeds and "
+    "other bodies (Group), over other seeds on these bodies (Group here). Methods are compared "
+    "body by body, with moderated t-tests and Shaffer's correction for all pairs."
+)
+METRES = "Metres: how far a body got on average, which is return x {metres:g} s."
+AGAINST = (
+    "Difference of test scores to the first place, body by body, with 95 % intervals for this pair "
+    "alone; win: how likely a run of the first place scores higher on a body (95 % over seeds)."
+)
+OTHERS = (
+    "Median over bodies; IQM: mean of the middle half of all runs and bodies; worst decile: mean "
+    "over the tenth of bodies with the lowest scores. In brackets: 95 % interval over seeds."
+)
+RANKS = (
+    "Places that other numbers would give. Tau: Kendall's rank correlation with the first column."
 )
 MORE = "Mean ± sample standard deviation over seeds (— for a single seed)."
 REFERENCES = (
@@ -237,11 +255,13 @@ def to_readme(analysis: TableAnalysis, link: str) -> str:
     if not rows:
         return f"{heading}: no complete row yet.\n"
     rows += _reference_lines(analysis)
-    cells = [[markdown(row[name]) for name in README_HEADINGS] for row in rows]
+    names = [name for name in README_HEADINGS if any(row[name] != NONE for row in rows)]
+    cells = [[markdown(row[name]) for name in names] for row in rows]
+    grid = _grid([README_HEADINGS[name] for name in names], cells)
     notes = [
         f"{markdown(note)}\n" for note in footnotes(item.row.key.method for item in analysis.rows)
     ]
-    return "\n".join([heading, "", *_grid(list(README_HEADINGS.values()), cells), "", *notes])
+    return "\n".join([heading, "", *grid, "", *notes])
 
 
 def ranked(rows: Sequence[Row]) -> list[tuple[int | None, Row]]:
@@ -272,6 +292,9 @@ def to_csv(analysis: TableAnalysis) -> str:
         if found is not None:
             cells |= _csv_statistics(found) | {"rank": str(place), "group": found.group}
             cells |= _csv_numbers("normalized_train", _share(analysis, row))
+            cells["group_here"] = found.group_here
+            if analysis.metres_per_return is not None:
+                cells["metres"] = repr(analysis.metres_per_return * found.crossed.value)
         writer.writerow(cells)
     for row in (*table.references, *table.untrained):
         status = "untrained" if row.untrained else "reference"
@@ -314,13 +337,21 @@ def to_latex(analysis: TableAnalysis) -> str:
 
 def _ranked_sections(analysis: TableAnalysis) -> list[_Section]:
     cells = _ranked_cells(analysis)
-    explained = [EXPLANATION, GROUPS]
+    explained = [EXPLANATION, GROUPS, *evidence(analysis)]
+    headings: tuple[str, ...] = RANKED_HEADINGS
+    if analysis.metres_per_return is None:
+        headings = tuple(name for name in headings if name != "Metres")
+    else:
+        explained.append(METRES.format(metres=analysis.metres_per_return))
     if any(item.row.split == "train" for item in analysis.rows):
         explained.append(SCORED_ON_TRAIN)
     return [
-        _section("Ranking", explained, RANKED_HEADINGS, cells)._replace(
+        _section("Ranking", explained, headings, cells)._replace(
             notes=footnotes(item.row.key.method for item in analysis.rows)
         ),
+        *_against_sections(analysis),
+        *_rank_sections(analysis),
+        _section("Other statistics", (OTHERS,), OTHER_HEADINGS, cells),
         _more_section(analysis.scale, cells),
         *_breakdown_sections(analysis),
         *_friction_sections(analysis.table),
@@ -367,7 +398,18 @@ def _ranked_cells(analysis: TableAnalysis) -> list[dict[str, str]]:
             **_row_cells(item.row),
             "#": str(places[item.row.key]),
             "Group": item.group,
-            "Test score (95 %)": _estimate(item.mean),
+            "Group here": item.group_here,
+            "Test score": f"{item.crossed.value:z,.1f}",
+            "Score ± SD": _spread(item.row.test_score),
+            "Test score (95 %)": _estimate(
+                item.crossed.both if analysis.about_bodies else item.crossed.runs
+            ),
+            "Metres": _metres(item.crossed.value, analysis.metres_per_return),
+            "Other seeds": _ends(item.crossed.runs),
+            "Other bodies": _ends(item.crossed.bodies) if analysis.about_bodies else NONE,
+            "Both": _ends(item.crossed.both) if analysis.about_bodies else NONE,
+            "Median (95 %)": _estimate(item.median),
+            "Sampled actions": NONE if item.sampled is None else f"{item.sampled.mean():z,.1f}",
             "IQM (95 %)": _estimate(item.iqm),
             "Worst decile (95 %)": _estimate(item.worst_decile),
             "Curve area": _estimate(item.curve_area),
@@ -395,6 +437,48 @@ def _row_cells(row: Row) -> dict[str, str]:
         "Env steps/s": _spread(row.env_steps_per_s, digits=0),
         "Verified": _yes_or_no(row.verified),
     }
+
+
+def _against_sections(analysis: TableAnalysis) -> list[_Section]:
+    """Return the comparisons of the first place with every other."""
+    headings = (
+        *(*KEY_HEADINGS, "Difference", "Other seeds", "Other bodies", "Both", "Win"),
+        *("Told apart", "Here"),
+    )
+    rows = [
+        {**_key_cells(analysis.rows[pair.second].row.key), **_pair_cells(pair, analysis)}
+        for pair in analysis.comparisons
+        if pair.first == 0
+    ]
+    return [_section("Against the first place", (AGAINST,), headings, rows)] if rows else []
+
+
+def _pair_cells(pair: Comparison, analysis: TableAnalysis) -> dict[str, str]:
+    found, beyond = pair.difference, analysis.about_bodies
+    return {
+        "Difference": f"{found.value:z,.1f}",
+        "Other seeds": _ends(found.runs),
+        "Other bodies": _ends(found.bodies) if beyond else NONE,
+        "Both": _ends(found.both) if beyond else NONE,
+        "Win": _estimate(pair.probability_of_improvement, 2),
+        "Told apart": _yes_or_no(pair.distinguishable),
+        "Here": _yes_or_no(pair.distinguishable_here),
+    }
+
+
+def _rank_sections(analysis: TableAnalysis) -> list[_Section]:
+    """Return the places that other statistics would give."""
+    found = analysis.stability
+    if not found:
+        return []
+    headings = ("Method", "Preset", "Settings", *(item.name for item in found))
+    rows = [
+        {**_key_cells(row.row.key), **{item.name: str(item.places[place]) for item in found}}
+        for place, row in enumerate(analysis.rows)
+    ]
+    taus = {item.name: NONE if item.tau is None else f"{item.tau:z.2f}" for item in found}
+    rows.append({"Method": "Tau", "Preset": "", "Settings": "", **taus})
+    return [_section("Places by other statistics", (RANKS,), headings, rows)]
 
 
 def _breakdown_sections(analysis: TableAnalysis) -> list[_Section]:
@@ -521,7 +605,16 @@ def _latex_section(section: _Section) -> list[str]:
     if not section.rows:
         return []
     # Names on the left, what is counted or measured on the right.
-    left = {*KEY_HEADINGS, "Group", "Name in the paper", "Our id", "What", "Bodies", "Place"}
+    left = {
+        *KEY_HEADINGS,
+        "Group",
+        "Group here",
+        "Name in the paper",
+        "Our id",
+        "What",
+        "Bodies",
+        "Place",
+    }
     columns = "".join("l" if heading in left else "r" for heading in section.headings)
     return [
         f"% {latex(section.title)}",
@@ -585,6 +678,16 @@ def _estimate(estimate: Estimate | None, digits: int = 1) -> str:
     return f"{value} ({estimate.low:z,.{digits}f} to {estimate.high:z,.{digits}f})"
 
 
+def _ends(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return NONE
+    return f"{estimate.low:z,.1f} to {estimate.high:z,.1f}"
+
+
+def _metres(score: float, metres_per_return: float | None) -> str:
+    return NONE if metres_per_return is None else f"{metres_per_return * score:z,.2f}"
+
+
 def _unranked_cells(run: UnrankedRun) -> list[str]:
     score = NONE if run.test_score is None else f"{run.test_score:z,.1f}"
     method = f"{run.key.method} v{run.key.method_version}"
@@ -632,9 +735,9 @@ def _csv_statistics(row: RowAnalysis) -> dict[str, str]:
     cells: dict[str, str] = {}
     for name, (attribute, _) in _ESTIMATES.items():
         cells |= _csv_numbers(name, getattr(row, attribute))
-        if name in _BOOTSTRAPS:
-            bootstrap = _csv_numbers(f"{name}_bootstrap", getattr(row, f"{attribute}_bootstrap"))
-            cells |= {key: text for key, text in bootstrap.items() if key in CSV_DESCRIPTIONS}
+    for name in ("bodies", "both"):
+        ends = _csv_numbers(f"test_score_{name}", getattr(row.crossed, name))
+        cells |= {key: text for key, text in ends.items() if key in CSV_DESCRIPTIONS}
     scores = _csv_numbers("test_score", row.row.test_score)
     return cells | {"test_score_sd": scores.get("test_score_sd", "")}
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from gmc_bench.records.kinship import by_novelty, by_run
 from gmc_bench.records.parts import AHEAD, BodyReturns, FrictionResult, Split
 
 LIMBS_PER_GROUP = 5
@@ -18,6 +19,13 @@ def scored(returns: Sequence[BodyReturns], split: Split) -> list[BodyReturns]:
         if (item.split, item.mode) == (split, "deterministic")
         and not (split == "test" and item.seen_in_train)
     ]
+
+
+def groups(returns: Sequence[BodyReturns], split: Split) -> dict[str, list[BodyReturns]]:
+    """Group what counts of a split: on `test` by novelty and evolution; by limbs and loops."""
+    items, train = scored(returns, split), scored(returns, "train")
+    new = by_novelty(items, train) | by_run(items, train) if split == "test" else {}
+    return new | by_limbs(items) | by_loops(items)
 
 
 def by_limbs(items: Sequence[BodyReturns]) -> dict[str, list[BodyReturns]]:

@@ -21,6 +21,8 @@ Amount = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
 Flag = Annotated[bool, Field(strict=True)]
 Text = Annotated[str, Field(min_length=1)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Kin = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+"""Short digest that bodies with something in common share."""
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 """An id that is also safe as a file name: it has no slash and does not start with a dot."""
 VersionedName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*-v[1-9][0-9]*$")]
@@ -31,7 +33,10 @@ TIMER_TOLERANCE = 0.01
 """Share of the total by which the parts of the wall clock may miss it."""
 
 
-_OPTIONAL = ("loops", "loops_opened", "limbs", "friction", "direction", "tuning", "untrained")
+_OPTIONAL = (
+    *("loops", "loops_opened", "limbs", "friction", "direction", "tuning", "untrained"),
+    *("tree", "geometry", "metres_per_return"),
+)
 """Fields that are left out where there is nothing to say: records without keep their digests."""
 
 
@@ -85,6 +90,15 @@ class BodyReturns(RecordPart):
     )
     loops: LoopResiduals | None = Field(
         default=None, description="Of its closed loops; absent where the body has none."
+    )
+    tree: Kin | None = Field(
+        default=None,
+        description="Digest of its limb tree: which limb hangs on which; absent in older records.",
+    )
+    geometry: Kin | None = Field(
+        default=None,
+        description="Digest of its limb tree with places and shapes of limbs, without joints, "
+        "motors and masses; absent likewise.",
     )
 
     @model_validator(mode="after")

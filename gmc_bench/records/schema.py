@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from gmc_bench.core.config import config_digest
+from gmc_bench.records.kinship import mean_return
 from gmc_bench.records.parts import (
     Amount,
     BodyReturns,
@@ -129,6 +130,11 @@ class RunRecord(RecordPart):
         "A method is not ranked until all of them are there.",
     )
     morphologies: Morphologies = Field(description="The bodies trained and tested on.")
+    metres_per_return: Amount | None = Field(
+        default=None,
+        description="Metres along the task's direction per unit of return; absent where the "
+        "return is no distance, and in older records.",
+    )
     seed: Count = Field(description="Seed of the run.")
     env_steps: Count = Field(description="Control steps trained, summed over all environments.")
     env_steps_planned: Count = Field(
@@ -292,6 +298,8 @@ class RunRecord(RecordPart):
     def score(self, split: Split, mode: Mode, include_seen: bool = False) -> float | None:
         """Return the mean over bodies of the mean return over episodes.
 
+        A body that the set lists more than once, under several names, counts once.
+
         Args:
             split: `train` or `test`.
             mode: how actions were chosen.
@@ -306,9 +314,6 @@ class RunRecord(RecordPart):
         results = [item for item in self.returns if (item.split, item.mode) == (split, mode)]
         if self.status != "complete" or len(results) != self._num_bodies(split):
             return None
-        counted = [
-            item.mean_return
-            for item in results
-            if split == "train" or include_seen or not item.seen_in_train
-        ]
-        return math.fsum(counted) / len(counted) if counted else None
+        return mean_return(
+            item for item in results if split == "train" or include_seen or not item.seen_in_train
+        )

@@ -6,45 +6,57 @@ from gmc_bench.core.table import number
 from gmc_bench.records.breakdown import (
     DIRECTION_METRICS,
     FRICTION_METRICS,
-    by_limbs,
-    by_loops,
     direction_means,
     friction_means,
+    groups,
     scored,
 )
+from gmc_bench.records.kinship import contents, mean_return
 from gmc_bench.records.parts import Split
 from gmc_bench.records.schema import BodyReturns, RunRecord
 
-HEADINGS = ("bodies", "n", "return", "worst", "best", "length", "ended early")
+HEADINGS = ("bodies", "n", "return", "metres", "worst", "best", "length", "ended early")
 """Columns of `summarize`: bodies counted, returns over bodies, mean length, share of failures."""
 _SPLITS: tuple[Split, ...] = ("train", "test")
 
 
-def summarize(returns: Sequence[BodyReturns]) -> list[list[str]]:
-    """Return the rows of the summary table, one per split and mode (see `HEADINGS`)."""
+def summarize(
+    returns: Sequence[BodyReturns], metres_per_return: float | None = None
+) -> list[list[str]]:
+    """Return the rows of the summary table, one per split and mode (see `HEADINGS`).
+
+    Args:
+        returns: all splits and modes of a run.
+        metres_per_return: what a return is as a distance, see `Task.metres_per_return`.
+    """
     rows = []
     for split in _SPLITS:
         for mode in ("deterministic", "stochastic"):
             items = [item for item in returns if (item.split, item.mode) == (split, mode)]
-            rows += [_summary_row(f"{split}, {mode}", items)] if items else []
+            named = [(f"{split}, {mode}", items)] if items else []
             unseen = [item for item in items if not item.seen_in_train]
             if split == "test" and 0 < len(unseen) < len(items):
-                rows.append(_summary_row(f"{split}, {mode}, unseen bodies", unseen))
+                named.append((f"{split}, {mode}, unseen bodies", unseen))
+            rows += [_summary_row(label, part, metres_per_return) for label, part in named]
     for split in _SPLITS:
-        parts = by_limbs(scored(returns, split)) | by_loops(scored(returns, split))
-        rows += [_summary_row(f"{split}, {label}", items) for label, items in parts.items()]
+        rows += [
+            _summary_row(f"{split}, {label}", part, metres_per_return)
+            for label, part in groups(returns, split).items()
+        ]
     return rows
 
 
-def _summary_row(label: str, items: list[BodyReturns]) -> list[str]:
+def _summary_row(label: str, items: list[BodyReturns], metres: float | None) -> list[str]:
     means = [item.mean_return for item in items]
     episodes = [episode for item in items for episode in item.episodes]
     length = sum(episode.length for episode in episodes) / len(episodes)
     fell = sum(episode.ended != "time_limit" for episode in episodes) / len(episodes)
+    mean = mean_return(items)
     return [
         label,
-        str(len(items)),
-        number(sum(means) / len(means)),
+        str(len(contents(items))),
+        number(mean),
+        number(None if mean is None or metres is None else metres * mean, 2),
         number(min(means)),
         number(max(means)),
         number(length, 0),
@@ -80,8 +92,3 @@ def summary_line(record: RunRecord) -> str:
         items = scored(record.returns, split)
         parts += [f"{split} {number(mean_return(items))}"] if items else []
     return ", ".join(parts)
-
-
-def mean_return(items: Sequence[BodyReturns]) -> float | None:
-    """Return the mean over bodies, `None` without any."""
-    return sum(item.mean_return for item in items) / len(items) if items else None

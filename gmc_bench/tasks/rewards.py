@@ -6,9 +6,10 @@ from collections.abc import Callable
 import numpy as np
 
 from gmc_bench.core.types import DoubleArray
-from gmc_bench.tasks.spec import Transition
+from gmc_bench.tasks.spec import Transition, speed
 
 
+@speed
 def forward_velocity(transition: Transition) -> DoubleArray:
     """Return the mean speed of the torso along world x over the step, m/s."""
     moved = transition.torso_after[:, 0] - transition.torso_before[:, 0]
@@ -23,6 +24,7 @@ def speed_along_slope(angle: float) -> Callable[[Transition], DoubleArray]:
     """
     cosine = math.cos(math.radians(angle))
 
+    @speed
     def term(transition: Transition) -> DoubleArray:
         velocity: DoubleArray = forward_velocity(transition) / cosine
         return velocity

@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from gmc_bench.bodies.body import Parts
+from gmc_bench.bodies.mjcf import SIM_DT
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import BoolArray, DoubleArray
 from gmc_bench.sim.height_map import num_heights
@@ -104,13 +105,35 @@ class Transition:
         return self.after.action
 
 
+Reward = Callable[[Transition], DoubleArray]
+
+
+def speed(term: Reward) -> Reward:
+    """Mark a reward term as a speed in m/s, so that returns can be given in metres."""
+    _SPEEDS.add(_name(term))
+    return term
+
+
+def is_speed(term: Reward) -> bool:
+    """Say whether a reward term, or the function that made it, is marked as a speed."""
+    return _name(term) in _SPEEDS
+
+
+def _name(term: Reward) -> str:
+    # Only functions can be marked; an object that is called like one has no name of its own.
+    return f"{term.__module__}.{getattr(term, '__qualname__', '')}"
+
+
+_SPEEDS: set[str] = set()
+
+
 @dataclass(frozen=True, slots=True)
 class RewardTerm:
     """A weighted part of the reward."""
 
     name: str
     weight: float
-    function: Callable[[Transition], DoubleArray]
+    function: Reward
     """Returns (B,) float64, unweighted."""
 
 
@@ -313,6 +336,21 @@ class Task:
         """Weight of every reward term, by name."""
         weights = {term.name: term.weight for term in self.rewards}
         return {**weights, CUT_OFF: 1.0} if self.only_positive else weights
+
+    @property
+    def metres_per_return(self) -> float | None:
+        """Metres moved per unit of return, where every reward is a speed and nothing else.
+
+        The sum of speeds times the control step is the distance between the first and the last
+        place of the torso along the reward's direction, but for a last step on which a simulation
+        broke, whose reward is 0. `None` where a return is no distance.
+        """
+        if self.only_positive or len(self.rewards) != 1 or self.reward_rates:
+            return None
+        (term,) = self.rewards
+        if not is_speed(term.function) or term.weight <= 0.0:
+            return None
+        return self.scene.num_substeps * SIM_DT / term.weight
 
     @property
     def termination_names(self) -> tuple[str, ...]:

@@ -95,7 +95,7 @@ def _build(
     methods: dict[str, MethodPage] | None = None,
 ) -> Path:
     tables, duplicates = aggregate(stored)
-    analyses = [analyse(table, resamples=10) for table in tables]
+    analyses = [analyse(table) for table in tables]
     build_site(analyses, stored, [*(refused or []), *duplicates], out, methods=methods)
     return out
 

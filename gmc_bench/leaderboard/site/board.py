@@ -3,7 +3,8 @@
 from typing import Any
 
 from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, RowKey
-from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis
+from gmc_bench.leaderboard.analysis import CrossedEstimate, Estimate, RowAnalysis, TableAnalysis
+from gmc_bench.leaderboard.evidence import evidence
 from gmc_bench.leaderboard.footnotes import footnotes
 from gmc_bench.leaderboard.published import published_for
 from gmc_bench.leaderboard.references import Scale, core_seconds, steps_per_body
@@ -11,6 +12,7 @@ from gmc_bench.leaderboard.site import names, numbers
 from gmc_bench.leaderboard.site.charts import bars
 from gmc_bench.leaderboard.site.numbers import MISSING, Cell
 from gmc_bench.leaderboard.tables import NORMALIZED, SHORT_DIGEST, ranked
+from gmc_bench.records.units import metres_per_return
 
 SHARE_DIGITS = 2
 
@@ -51,9 +53,15 @@ def row_numbers(
     def score(name: str) -> Cell:
         return numbers.estimate(getattr(found, name, None), digits)
 
+    factor = metres_per_return(row.runs[0].record)
+    distance = None if factor is None or found is None else factor * found.crossed.value
+    metres = Cell(numbers.number(distance, 2), sort="" if distance is None else repr(distance))
     return [
+        ("Mean", MISSING if found is None else numbers.estimate(_widest(found.crossed), digits)),
+        *([] if factor is None else [("Metres", metres)]),
+        ("Other seeds", _ends(None if found is None else found.crossed.runs, digits)),
+        ("Other bodies", _ends(None if found is None else found.crossed.bodies, digits)),
         ("IQM", score("iqm")),
-        ("Mean", score("mean")),
         ("Median", score("median")),
         ("Worst tenth", score("worst_decile")),
         ("Train score", MISSING if row.missing else numbers.spread(row.train_score, digits)),
@@ -67,6 +75,14 @@ def row_numbers(
 
 def _share(found: Estimate | None) -> Cell:
     return numbers.estimate(found, SHARE_DIGITS)
+
+
+def _ends(value: Estimate | None, digits: int) -> Cell:
+    """Return an interval alone as a cell, sorted by its lower end."""
+    if value is None or value.low is None or value.high is None:
+        return MISSING
+    ends = f"{numbers.number(value.low, digits)} to {numbers.number(value.high, digits)}"
+    return Cell(ends, sort=repr(float(value.low)))
 
 
 def budget(row: Row) -> list[tuple[str, Cell]]:
@@ -95,7 +111,7 @@ def board_context(analysis: TableAnalysis) -> dict[str, Any]:
     table = analysis.table
     found = {item.row.key: item for item in analysis.rows}
     analysed = [found.get(row.key) for row in table.rows]
-    drawn = bars([None if item is None else item.iqm for item in analysed])
+    drawn = bars([None if item is None else _widest(item.crossed) for item in analysed])
     context = table_context(analysis)
     return {
         **context,
@@ -111,6 +127,7 @@ def board_context(analysis: TableAnalysis) -> dict[str, Any]:
         ],
         "footnotes": footnotes(row.key.method for row in table.rows),
         "references": [(row, budget(row)) for row in table.references],
+        "evidence": evidence(analysis),
         "published": published_for(table.key.suite, table.key.task),
     }
 
@@ -138,7 +155,7 @@ def compare_context(analysis: TableAnalysis) -> dict[str, Any]:
             {
                 "first": item.first,
                 "second": item.second,
-                "difference": _plain(item.difference),
+                "difference": _plain(_widest(item.difference)),
                 "probability": _plain(item.probability_of_improvement),
                 "distinguishable": bool(item.distinguishable),
             }
@@ -147,6 +164,11 @@ def compare_context(analysis: TableAnalysis) -> dict[str, Any]:
         "digits": digits,
     }
     return {**context, "data": data}
+
+
+def _widest(found: CrossedEstimate) -> Estimate:
+    """Return the interval over seeds and bodies; where bodies stand for no others, over seeds."""
+    return found.runs if found.both.low is None else found.both
 
 
 def _plain(value: Estimate) -> list[float | None]:

@@ -123,8 +123,18 @@ def test_the_summary_is_worked_out_by_hand():
     returns = make_returns("train", {"a": [1.0, 3.0], "b": [10.0]}) + make_returns(
         "test", {"a": [4.0], "c": [-2.0]}, seen={"a"}
     )
-    assert summarize(returns) == [
-        ["train, deterministic", "2", "6.0", "2.0", "10.0", "1,000", "0 %"],
-        ["test, deterministic", "2", "1.0", "-2.0", "4.0", "1,000", "0 %"],
-        ["test, deterministic, unseen bodies", "1", "-2.0", "-2.0", "-2.0", "1,000", "0 %"],
+    assert summarize(returns, 0.02) == [
+        ["train, deterministic", "2", "6.0", "0.12", "2.0", "10.0", "1,000", "0 %"],
+        ["test, deterministic", "2", "1.0", "0.02", "-2.0", "4.0", "1,000", "0 %"],
+        [
+            "test, deterministic, unseen bodies",
+            "1",
+            "-2.0",
+            "-0.04",
+            "-2.0",
+            "-2.0",
+            "1,000",
+            "0 %",
+        ],
     ]
+    assert summarize(returns)[0][3] == "-"  # a return that is no distance

@@ -8,13 +8,12 @@ import pytest
 from gmc_bench.core.errors import RecordError
 from gmc_bench.leaderboard.aggregate import ComparisonTable, aggregate
 from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis, analyse
-from gmc_bench.leaderboard.bootstrap import stratified_estimates
-from gmc_bench.leaderboard.statistics import iqm, mean, run_interval
+from gmc_bench.leaderboard.breakdown import break_down
+from gmc_bench.leaderboard.statistics import crossed_mean, iqm, mean, run_interval
 from gmc_bench.records.schema import RunRecord
 from tests.support.leaderboards import synthetic_records
 from tests.support.records import make_record, make_returns, make_stored
 
-RESAMPLES = 200
 T_2 = 4.302652729911275  # 97.5 % quantile of Student's t with 2 degrees of freedom
 
 
@@ -27,7 +26,7 @@ def _table(records: Sequence[RunRecord]) -> ComparisonTable:
 
 
 def _analyse(records: Sequence[RunRecord]) -> TableAnalysis:
-    return analyse(_table(records), resamples=RESAMPLES)
+    return analyse(_table(records))
 
 
 def _record(
@@ -74,8 +73,8 @@ def test_statistics_of_a_row_by_hand() -> None:
     assert row.row.test_score is not None
     assert row.mean.value == pytest.approx(row.row.test_score.mean, rel=1e-14)
     assert row.iqm == run_interval(row.scores, iqm)
-    bootstrap = stratified_estimates(row.scores, resamples=RESAMPLES)
-    assert (row.mean_bootstrap, row.median_bootstrap, row.iqm_bootstrap) == bootstrap
+    assert row.crossed == crossed_mean(row.scores, np.arange(2))
+    assert row.sampled is None  # one of the bodies has no sampled actions
     assert row.group == "a"
     # Only the second of the two points of the learning curve has a value.
     assert row.curve is not None
@@ -88,7 +87,7 @@ def test_statistics_of_a_row_by_hand() -> None:
 def test_rows_are_those_of_the_table_best_first() -> None:
     records = synthetic_records(4, 3, 6)
     table = _table(records)
-    rows = analyse(table, resamples=RESAMPLES).rows
+    rows = analyse(table).rows
     assert [row.row for row in rows] == list(table.rows)
     values = [row.mean.value for row in rows]
     assert values == sorted(values, reverse=True)
@@ -129,9 +128,10 @@ def test_comparisons_by_hand() -> None:
         (0, 2): True,
         (1, 2): True,
     }
-    # Equal variances, so four degrees of freedom: t = 2.7764; standard error sqrt(1 / 3 + 1 / 3).
-    half = 2.776445105 * (2.0 / 3.0) ** 0.5
-    difference = pairs[1, 2].difference
+    # Variances 1, 1 and 9 / 4 are no more unlike than chance makes them: pooled 17 / 12, with six
+    # degrees of freedom, t = 2.4469.
+    half = 2.4469118511 * (2.0 * 17.0 / 12.0 / 3.0) ** 0.5
+    difference = pairs[1, 2].difference.runs
     assert (difference.value, difference.low, difference.high) == pytest.approx(
         (98.0, 98.0 - half, 98.0 + half)
     )
@@ -141,13 +141,53 @@ def test_comparisons_by_hand() -> None:
 
 
 def test_distinguishable_rows_share_no_letter() -> None:
-    analysis = _analyse(synthetic_records(8, 3, 10))
+    analysis = _analyse(synthetic_records(8, 3, 6))
     told_apart = [item.distinguishable for item in analysis.comparisons]
     assert any(told_apart)
     assert not all(told_apart)
     for item in analysis.comparisons:
         letters = [set(analysis.rows[place].group) for place in (item.first, item.second)]
         assert bool(letters[0] & letters[1]) == (not item.distinguishable)
+
+
+def test_a_body_that_is_listed_twice_counts_once() -> None:
+    def twice(record: RunRecord) -> RunRecord:
+        last = record.returns[-1]
+        named = [i for i in record.returns if i.body == "c" and i.mode == "deterministic"]
+        again = named[0].model_copy(update={"body": "z", "episodes": last.episodes})
+        sets = record.morphologies.model_copy(update={"num_test": 4})
+        kept = [item for item in record.returns if item.mode == "deterministic"]
+        return record.model_copy(update={"returns": (*kept, again), "morphologies": sets})
+
+    once = _shared(30.0, 40.0)
+    record = twice(once)
+    (row,) = _analyse([record]).rows
+    scores = {item.body: item.mean_return for item in record.returns if item.split == "test"}
+    both = (scores["c"] + scores["z"]) / 2.0
+    assert row.bodies == ("c", "d")
+    assert row.scores.tolist() == [[both, 40.0]]
+    assert record.score("test", "deterministic") == (both + 40.0) / 2.0
+
+
+def test_bodies_of_one_geometry_are_one_family_and_kinds_of_novelty_are_told() -> None:
+    kin = {"a": ("1", "1"), "b": ("2", "2"), "c": ("1", "1"), "d": ("1", "3")}
+
+    def related(record: RunRecord) -> RunRecord:
+        found = [
+            item.model_copy(
+                update={"tree": kin[item.body][0] * 16, "geometry": kin[item.body][1] * 16}
+            )
+            for item in record.returns
+        ]
+        return record.model_copy(update={"returns": tuple(found)})
+
+    (row,) = _analyse([related(_shared(30.0, 40.0))]).rows
+    assert row.families.tolist() == [0, 1]
+    found = break_down(row.row, "test")
+    assert {name: spread.mean for name, spread in found.items()} == {
+        "geometry of a train body (1)": 30.0,
+        "tree of a train body (1)": 40.0,
+    }
 
 
 def test_profiles_fall_from_one_to_zero() -> None:
@@ -202,7 +242,7 @@ def test_choice_of_the_reference() -> None:
 def test_a_single_run_has_values_but_no_interval() -> None:
     analysis = _analyse(synthetic_records(3, 1, 5, reference=True))
     for row in analysis.rows:
-        for name in ("mean", "median", "iqm", "mean_bootstrap", "worst_decile", "curve_area"):
+        for name in ("mean", "median", "iqm", "worst_decile", "curve_area"):
             estimate = getattr(row, name)
             assert (estimate.low, estimate.high) == (None, None)
             assert np.isfinite(estimate.value)
@@ -217,10 +257,9 @@ def test_equal_runs_give_no_nan() -> None:
     analysis = _analyse(records)
     for row in analysis.rows:
         assert row.mean == Estimate(5.0, 5.0, 5.0)
-        assert row.iqm_bootstrap == Estimate(5.0, 5.0, 5.0)
         assert row.group == "a"
     (pair,) = analysis.comparisons
-    assert pair.difference == Estimate(0.0, 0.0, 0.0)
+    assert pair.difference.runs == Estimate(0.0, 0.0, 0.0)
     assert pair.probability_of_improvement == Estimate(0.5, None, None)
     assert np.isfinite(analysis.profiles).all()
     assert np.unique(analysis.profile_scores).size == analysis.profile_scores.size

@@ -35,11 +35,11 @@ def _table(sizes=SIZES):
 def test_groups_are_averaged_over_bodies_then_over_seeds():
     (row,) = _table().rows
     found = break_down(row, "test")
-    assert list(found) == ["5 to 9 limbs", "20 to 24 limbs"]
+    assert list(found) == ["5 to 9 limbs (2)", "20 to 24 limbs (2)"]
     # Bodies a (0) and c (20), as b was trained on; the second seed scores 10 more everywhere.
-    assert found["5 to 9 limbs"].mean == 15.0
-    assert found["20 to 24 limbs"].mean == 40.0
-    assert found["5 to 9 limbs"].sd == pytest.approx(10.0 / 2**0.5)
+    assert found["5 to 9 limbs (2)"].mean == 15.0
+    assert found["20 to 24 limbs (2)"].mean == 40.0
+    assert found["5 to 9 limbs (2)"].sd == pytest.approx(10.0 / 2**0.5)
     assert break_down(row, "train") == {}
 
 

@@ -5,14 +5,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
 
 from gmc_bench.core.types import BoolArray, DoubleArray
 from gmc_bench.leaderboard.comparison import (
-    holm,
+    MeanDifference,
     letter_groups,
-    mean_difference,
+    mean_differences,
+    moderate,
     probability_of_improvement,
+    told_apart,
 )
 from gmc_bench.leaderboard.statistics import Estimate
 
@@ -21,52 +23,105 @@ def _column(*values: float) -> DoubleArray:
     return np.array(values)[:, None]
 
 
-def test_welch_by_hand() -> None:
-    # Variances 1 and 20 / 3; of the means 1 / 3 and 5 / 3, together 2. Degrees of freedom:
-    # 2^2 / ((1 / 3)^2 / 2 + (5 / 3)^2 / 3) = 216 / 53.
-    found = mean_difference(_column(1, 2, 3), _column(4, 6, 8, 10))
-    degrees = 216.0 / 53.0
-    half = stats.t.ppf(0.975, degrees) * 2.0**0.5
-    assert found.estimate.value == -5.0
-    assert (found.estimate.low, found.estimate.high) == pytest.approx((-5.0 - half, -5.0 + half))
-    assert found.p_value == pytest.approx(2.0 * stats.t.sf(5.0 / 2.0**0.5, degrees), rel=1e-10)
+def _difference(first: DoubleArray, second: DoubleArray) -> MeanDifference:
+    return mean_differences([first, second], np.arange(first.shape[1]))[0, 1]
 
 
-def test_welch_equals_scipys() -> None:
+def test_two_methods_of_equal_scatter_share_their_degrees_of_freedom() -> None:
+    # Both variances are 1, so nothing says that they differ: 4 degrees of freedom, as Student's
+    # test; the standard error of the difference is sqrt(2 / 3).
+    found = _difference(_column(1, 2, 3), _column(4, 5, 6))
+    expected = stats.ttest_ind([1, 2, 3], [4, 5, 6])
+    assert found.estimate.value == -3.0
+    assert found.p_runs == pytest.approx(expected.pvalue, rel=1e-9)
+    half = stats.t.ppf(0.975, 4) * (2.0 / 3.0) ** 0.5
+    assert found.estimate.runs.high == pytest.approx(-3.0 + half, rel=1e-9)
+
+
+OWN = [(4.0**power, 4.0) for power in range(5)]
+
+
+def test_a_typical_variance_is_that_of_limma() -> None:
+    # s^2 = 1, 4, 16, 64, 256 with 4 degrees of freedom: log s^2 has the variance 2.5 ln(4)^2, of
+    # which trigamma(2) is chance.
+    loan = moderate(OWN)
+    unlikeness = 2.5 * np.log(4.0) ** 2 - (np.pi**2 / 6.0 - 1.0)
+    assert special.polygamma(1, loan.lent / 2.0) == pytest.approx(unlikeness, rel=1e-6)
+    logs = 2.0 * np.log(4.0) + np.log(2.0) - special.digamma(2.0)
+    typical = np.exp(logs + special.digamma(loan.lent / 2.0) - np.log(loan.lent / 2.0))
+    drawn = [(loan.lent * typical + 4.0 * 4.0**power) / (4.0 + loan.lent) for power in range(5)]
+    assert loan.variances == pytest.approx(drawn)
+
+
+def test_what_two_methods_borrow_counts_once() -> None:
+    loan = moderate(OWN)
+    found = loan.of_difference((0, 0), [5, 5])
+    assert found is not None
+    assert found == pytest.approx((2.0 * loan.variances[0] / 5.0, loan.lent + 8.0))
+    assert loan.lent + 8.0 < 2.0 * (loan.lent + 4.0)
+    # All that is known is known of the pooled variance.
+    alike = moderate([(1.0, 4.0)] * 3)
+    assert (alike.lent, alike.of_difference((0, 1), [5, 5])) == (np.inf, (0.4, 12.0))
+
+
+def test_nothing_is_lent_where_variances_are_unknown() -> None:
+    for own in ([None, (2.0, 3.0)], [(0.0, 2.0), (0.0, 2.0)], []):
+        assert moderate(own).lent == 0.0
+    assert moderate([None, (2.0, 3.0)]).of_difference((0, 1), [1, 4]) is None
+
+
+def test_more_bodies_narrow_the_interval_over_bodies_and_not_the_one_over_runs() -> None:
     rng = np.random.default_rng(0)
-    first, second = rng.normal(size=(3, 11)), 3.0 * rng.normal(size=(8, 11))
-    expected = stats.ttest_ind(first.mean(axis=1), second.mean(axis=1), equal_var=False)
-    interval = expected.confidence_interval()
-    found = mean_difference(first, second)
-    assert found.p_value == pytest.approx(expected.pvalue, rel=1e-10)
-    assert (found.estimate.low, found.estimate.high) == pytest.approx((interval.low, interval.high))
+    first, second = rng.normal(size=(3, 1)) + np.arange(4.0), rng.normal(size=(3, 1)) * np.ones(4)
+    few = _difference(first, second)
+    many = _difference(first.repeat(100, axis=1), second.repeat(100, axis=1))
+    assert few.p_runs == pytest.approx(many.p_runs)
+
+    def width(estimate: Estimate) -> float:
+        assert estimate.low is not None
+        assert estimate.high is not None
+        return estimate.high - estimate.low
+
+    assert width(many.estimate.bodies) < 0.1 * width(few.estimate.bodies)
+    # Repeats that are known to be relatives are no evidence.
+    families = np.arange(4).repeat(100)
+    repeats = [first.repeat(100, axis=1), second.repeat(100, axis=1)]
+    kin = mean_differences(repeats, families)[0, 1]
+    assert width(kin.estimate.bodies) == pytest.approx(width(few.estimate.bodies))
 
 
-def test_bodies_do_not_count_as_runs() -> None:
-    # The same two run means, once from 1 body and once from 1,000.
-    few = mean_difference(_column(1, 2), _column(3, 4))
-    many = mean_difference(_column(1, 2).repeat(1000, axis=1), _column(3, 4).repeat(1000, axis=1))
-    assert few.p_value == pytest.approx(many.p_value)
+def test_what_holds_for_other_seeds_and_bodies_holds_for_other_seeds() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        runs = 10.0 ** rng.uniform(-1.0, 1.0)
+        scores = [runs * rng.normal(size=(3, 1)) + rng.normal(size=(3, 9)) for _ in range(2)]
+        found = _difference(*scores)
+        assert found.p_runs is not None
+        assert found.p_both is not None
+        assert found.p_both >= found.p_runs
+        for part in (found.estimate.runs, found.estimate.bodies):
+            assert found.estimate.both.high >= part.high  # type: ignore[operator]
 
 
 def test_differences_without_spread_are_decided_and_without_nan() -> None:
-    assert mean_difference(_column(0.1, 0.1), _column(0.1, 0.1)).p_value == 1.0
+    assert _difference(_column(0.1, 0.1), _column(0.1, 0.1)).p_runs == 1.0
     # The same score, but summed in another order.
     first = np.array([[0.1, 0.2, 0.3]] * 2)
-    assert mean_difference(first, first[:, ::-1].copy()).p_value == 1.0
-    found = mean_difference(_column(2, 2), _column(1, 1))
-    assert found.p_value == 0.0
-    assert found.estimate == Estimate(1.0, 1.0, 1.0)
-    assert mean_difference(_column(2, 2), _column(1, 1e9)).p_value == pytest.approx(0.5, abs=0.1)
+    assert _difference(first, first[:, ::-1].copy()).p_runs == 1.0
+    found = _difference(_column(2, 2), _column(1, 1))
+    assert found.p_runs == 0.0
+    assert found.estimate.runs == Estimate(1.0, 1.0, 1.0)
+    # One body stands for no others.
+    assert (found.p_both, found.estimate.bodies) == (None, Estimate(1.0, None, None))
 
 
 @pytest.mark.parametrize(("first", "second"), [((1,), (2, 3)), ((1, 2), (3,)), ((1,), (2,))])
 def test_a_single_run_is_compared_without_interval_and_test(
     first: tuple[float, ...], second: tuple[float, ...]
 ) -> None:
-    found = mean_difference(_column(*first), _column(*second))
-    assert found.p_value is None
-    assert (found.estimate.low, found.estimate.high) == (None, None)
+    found = _difference(_column(*first), _column(*second))
+    assert (found.p_runs, found.p_both) == (None, None)
+    assert (found.estimate.runs.low, found.estimate.both.high) == (None, None)
     assert probability_of_improvement(_column(*first), _column(*second)) == Estimate(
         0.0, None, None
     )
@@ -130,29 +185,79 @@ def test_interval_of_the_probability_covers(runs: int) -> None:
     assert np.mean(covered) > 0.94
 
 
-def test_holm_by_hand() -> None:
-    # 0.005 <= 0.05 / 4, 0.01 <= 0.05 / 3, but 0.03 > 0.05 / 2; 0.04 is not looked at any more.
-    assert holm([0.01, 0.04, 0.03, 0.005]) == (True, False, False, True)
-    assert holm([0.04, 0.01]) == (True, True)  # 0.04 is above 0.05 / 2, but the last of two
-    assert holm([0.5], level=0.5) == (True,)
-    assert holm([0.026, 0.026]) == (False, False)
-    assert holm([]) == ()
+def _told_apart(*p_values: float | None) -> list[bool]:
+    count = int((2 * len(p_values)) ** 0.5) + 1
+    pairs = list(combinations(range(count), 2))
+    rejected = told_apart(dict(zip(pairs, p_values, strict=True)))
+    return [pair in rejected for pair in pairs]
 
 
-def test_holm_passes_over_tests_that_could_not_be_done() -> None:
-    assert holm([None, 0.03, None]) == (False, True, False)
-    assert holm([None]) == (False,)
+def test_shaffer_by_hand() -> None:
+    # Three methods: if one pair differs, at most one of the others is equal. So 0.05 / 3, then
+    # 0.05 / 1 twice, where Holm asks for 0.05 / 2 and 0.05 / 1.
+    assert _told_apart(0.016, 0.049, 0.04) == [True, True, True]
+    assert _told_apart(0.017, 0.01, 0.06) == [True, True, False]
+    assert _told_apart(0.017, 0.017, 0.017) == [False, False, False]
+    # Four: 6 equal pairs, or 3 (a group of three), 2, 1 or 0. After one rejection 3, not 5.
+    assert _told_apart(0.008, 0.016, 0.017, 1.0, 1.0, 1.0) == [True, True, False, *[False] * 3]
+    assert _told_apart(0.009, 0.009, 1.0, 1.0, 1.0, 1.0) == [False] * 6
+    assert told_apart({}) == set()
+    # Tests that could not be done do not count: one pair of two methods is left.
+    assert _told_apart(0.04, None, None) == [True, False, False]
+
+
+def _tables(count: int, runs: int, means: DoubleArray, unlike: float) -> tuple[float, float, float]:
+    """Return the share of made-up tables with a false finding, and shares of true ones found.
+
+    Args:
+        count: tables.
+        runs: per method.
+        means: (K,), true scores; equal ones are equal methods.
+        unlike: standard deviation of the logarithm of the methods' variances.
+
+    Returns:
+        False findings; true ones found by `told_apart`, and by Welch's test with Holm's correction.
+    """
+    rng = np.random.default_rng(runs)
+    false, found, welch = 0, [], []
+    equal = {(i, j): means[i] == means[j] for i, j in combinations(range(len(means)), 2)}
+    for _ in range(count):
+        sd = np.exp(0.5 * unlike * rng.standard_normal(len(means)))
+        noise = sd[:, None] * rng.standard_normal((len(means), runs)) + means[:, None]
+        methods = [run[:, None] + 0.1 * rng.standard_normal((runs, 10)) for run in noise]
+        pairs = mean_differences(methods, np.arange(10))
+        told = told_apart({pair: item.p_runs for pair, item in pairs.items()})
+        false += any(equal[pair] for pair in told)
+        unequal = [pair for pair in pairs if not equal[pair]]
+        found += [pair in told for pair in unequal]
+        p_values = [
+            stats.ttest_ind(methods[i].mean(1), methods[j].mean(1), equal_var=False).pvalue
+            for i, j in pairs
+        ]
+        holm = sorted(p_values)
+        steps = (p > 0.05 / (len(holm) - step) for step, p in enumerate(holm))
+        kept = next((step for step, stop in enumerate(steps) if stop), len(holm))
+        welch += [p_values[list(pairs).index(pair)] in holm[:kept] for pair in unequal]
+    return false / count, float(np.mean(found or [0.0])), float(np.mean(welch or [0.0]))
 
 
 def test_equal_methods_are_seldom_told_apart() -> None:
-    rng = np.random.default_rng(0)
-    tables = 500
-    false_alarms = 0
-    for _ in range(tables):
-        methods = rng.standard_normal((5, 3, 1)) + 0.1 * rng.standard_normal((5, 3, 10))
-        pairs = combinations(methods, 2)
-        false_alarms += any(holm([mean_difference(*pair).p_value for pair in pairs]))
-    assert false_alarms / tables <= 0.05
+    false, _, _ = _tables(150, 5, np.zeros(5), 1.0)
+    assert false <= 0.09  # 0.05, and two standard errors of 150 tables
+
+
+def test_more_pairs_are_told_apart_than_by_separate_tests() -> None:
+    false, found, welch = _tables(60, 3, np.array([0.0, 0.0, 3.0, 3.0, 6.0]), 0.5)
+    assert false <= 0.1
+    assert found > 0.4 > 0.3 > welch
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("runs", "unlike", "limit"), [(3, 0.0, 0.06), (3, 1.0, 0.09), (5, 1.0, 0.06)]
+)
+def test_false_findings_stay_near_five_percent(runs: int, unlike: float, limit: float) -> None:
+    assert _tables(1500, runs, np.zeros(5), unlike)[0] <= limit
 
 
 def _matrix(count: int, *pairs: tuple[int, int]) -> BoolArray:

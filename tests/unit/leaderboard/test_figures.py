@@ -44,7 +44,7 @@ def _analysis(records: Sequence[RunRecord]) -> TableAnalysis:
         for place, record in enumerate(records)
     ]
     (table,), _ = aggregate(stored)
-    return analyse(table, resamples=50)
+    return analyse(table)
 
 
 def write_figures(analysis: TableAnalysis, folder: Path) -> list[Path]:

@@ -17,7 +17,6 @@ from gmc_bench.records.weights import weights_name
 from tests.support.leaderboards import hostile_texts, synthetic_records
 from tests.support.records import digest_of, make_record
 
-RESAMPLES = 10  # the site does not show bootstrap intervals
 Build = Callable[..., Path]
 
 
@@ -37,7 +36,7 @@ def _build(
     methods: dict[str, MethodPage] | None = None,
 ) -> Path:
     tables, duplicates = aggregate(stored, set(verified))
-    analyses = [analyse(table, resamples=RESAMPLES) for table in tables]
+    analyses = [analyse(table) for table in tables]
     kept = {str(item.record.weights_digest) for item in stored[:1]}
     problems = [*refused, *duplicates]
     build_site(analyses, stored, problems, out, media=media, methods=methods, weights=kept)

@@ -1,0 +1,53 @@
+"""What bodies share with others: the tree of their limbs, and their geometry.
+
+Both are short digests: equal ones mean alike. Names and the order of siblings do not count.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+from gmc_bench.bodies.parts import Limb
+from gmc_bench.bodies.schema import Morphology
+
+DIGITS = 16
+"""Hex digits of a digest."""
+
+
+def limb_tree(body: Morphology) -> str:
+    """Return a digest of which limb hangs on which, whatever their sizes, joints and motors."""
+    return _digest(body, lambda limb: [])
+
+
+def geometry(body: Morphology) -> str:
+    """Return a digest of the limb tree with places and shapes, to micrometres.
+
+    Joints, motors and densities do not count.
+    """
+    return _digest(body, _shape)
+
+
+def _digest(body: Morphology, of_limb: Callable[[Limb], list[Any]]) -> str:
+    children: dict[int, list[int]] = {}
+    for number, parent in enumerate(body.parents):
+        children.setdefault(parent, []).append(number)
+
+    def text(number: int) -> str:
+        below = sorted(text(child) for child in children.get(number, []))
+        return json.dumps([of_limb(body.limbs[number]), below], separators=(",", ":"))
+
+    return hashlib.sha256(text(0).encode()).hexdigest()[:DIGITS]
+
+
+def _shape(limb: Limb) -> list[Any]:
+    places = [limb.position if limb.parent >= 0 else (), limb.orientation]
+    shapes = sorted(
+        [geom.kind, *_rounded((geom.radius, *geom.start, *geom.end, *geom.half_sizes))]
+        for geom in (limb.geom, *limb.more_geoms)
+    )
+    return [*(_rounded(place) for place in places), shapes]
+
+
+def _rounded(numbers: tuple[float, ...]) -> list[str]:
+    return [f"{round(number, 6) + 0.0:.6f}" for number in numbers]

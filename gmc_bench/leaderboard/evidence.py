@@ -1,0 +1,87 @@
+"""Evidence of a table in words: what its places are worth, and what its runs cannot show."""
+
+from collections.abc import Sequence
+
+from gmc_bench.core.table import number
+from gmc_bench.leaderboard.analysis import RowAnalysis, TableAnalysis
+
+FEW_RUNS = 2
+"""Runs with which an interval is still no help."""
+
+
+def evidence(analysis: TableAnalysis) -> list[str]:
+    """Return sentences about a table's ranking; none without a row."""
+    if not analysis.rows:
+        return []
+    told = [_bodies(analysis), _pairs(analysis), _few_runs(analysis.rows), _other_ranks(analysis)]
+    return [sentence for sentence in told if sentence]
+
+
+def _bodies(analysis: TableAnalysis) -> str:
+    row = analysis.rows[0]
+    split = row.row.split
+    listed = [
+        item
+        for item in row.row.runs[0].record.returns
+        if (item.split, item.mode) == (split, "deterministic")
+        and (split == "train" or not item.seen_in_train)
+    ]
+    families = len(set(row.families.tolist()))
+    what = f"{len(listed)} {'unseen test' if split == 'test' else 'train'} bodies"
+    if len(row.bodies) < len(listed):
+        what += f" have {len(row.bodies)} contents, each of which counts once"
+    else:
+        what += " count"
+    if not analysis.about_bodies:
+        return f"{what}."
+    return f"{what}; intervals over bodies draw {families} geometries."
+
+
+def _pairs(analysis: TableAnalysis) -> str:
+    pairs = analysis.comparisons
+    if not pairs:
+        return ""
+    here = sum(pair.distinguishable_here for pair in pairs)
+    text = f"Told apart: {here} of {len(pairs)} pairs over other seeds on these bodies"
+    if not analysis.about_bodies:
+        return f"{text}."
+    beyond = sum(pair.distinguishable for pair in pairs)
+    return f"{text}, {beyond} of {len(pairs)} over other seeds and other bodies."
+
+
+def _few_runs(rows: Sequence[RowAnalysis]) -> str:
+    single = [row.row.key.method for row in rows if len(row.seeds) == 1]
+    few = [row.row.key.method for row in rows if 1 < len(row.seeds) <= FEW_RUNS]
+    told = []
+    if single:
+        told.append(
+            f"One run only: {', '.join(single)}. What another seed would give is unknown, so these "
+            "rows are told apart from none; their intervals over bodies hold for these trained "
+            "policies alone."
+        )
+    if few:
+        told.append(
+            f"Two runs only: {', '.join(few)}. Their own intervals over seeds are 12.7 standard "
+            "errors wide; comparisons rest on how much the runs of other rows scatter."
+        )
+    return " ".join(told)
+
+
+def _other_ranks(analysis: TableAnalysis) -> str:
+    if len(analysis.stability) < 2:
+        return ""
+    ranking, *others = analysis.stability
+    pairs = len(analysis.comparisons)
+    same = [item.name.lower() for item in others if not item.swapped]
+    told = [
+        f"{item.name.lower()} turns {item.swapped} of {pairs} pairs round (tau "
+        f"{number(item.tau, 2)})"
+        for item in others
+        if item.swapped
+    ]
+    text = f"Places are by the {ranking.name.lower()} over bodies."
+    if same:
+        text += f" The same order: {', '.join(same)}."
+    if told:
+        text += f" Another order: {', '.join(told)}."
+    return text
