@@ -32,7 +32,7 @@ _DESCRIBE = (
 )
 _EVOLVE = (
     "gmc-bench morphologies evolve my-walkers --train 40 --test 40 --threads 1",
-    "gmc-bench morphologies evolve my-walkers --seed 2 --population 60 --generations 4",
+    "gmc-bench morphologies evolve few --train 20 --test 10 --population 60 --survivors 15",
 )
 _REVEAL = ("gmc-bench morphologies reveal gmc-heldout-v1 --secret secret.json",)
 EXAMPLES = (_IMPORT[0], "gmc-bench morphologies import my_robot.xml", _GENERATE[0], *_DESCRIBE[:2])
