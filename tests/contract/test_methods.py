@@ -10,11 +10,14 @@ import pytest
 import torch
 
 from gmc_bench.conformance.check_method import check_method
+from gmc_bench.core.config import to_dict
 from gmc_bench.experiments.tuning import rules_digest
 from gmc_bench.methods import METHODS
+from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.tuning import PPO_RANGES, in_range, ranges_of, read_trials, tuning_key
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import with_method_training
+from gmc_bench.tokens import TokenSpec
 
 REPOSITORY = Path(__file__).parents[2]
 LITE_PARAMETERS = 140_099
@@ -37,12 +40,24 @@ def failed(name, preset, **options):
 
 
 NAMES = METHODS.names()
-OTHERS = [
-    (name, preset)
-    for name in NAMES
-    for preset in METHODS.get(name).presets
-    if preset != "lite"
-]  # fmt: skip
+
+
+def parts(name, preset):
+    """Return the settings of a preset that are not sizes."""
+    settings = to_dict(METHODS.get(name).make_config(preset))
+    return {key: value for key, value in settings.items() if type(value) not in (int, list)}
+
+
+def presets_of_other_parts():
+    """Yield the presets that are not `lite` or an earlier preset in another size."""
+    for name in NAMES:
+        seen = [parts(name, "lite")]
+        for preset in METHODS.get(name).presets:
+            if parts(name, preset) not in seen:
+                seen.append(parts(name, preset))
+                yield name, preset
+
+
 IN_TREE = [
     name
     for name in NAMES
@@ -55,9 +70,17 @@ def test_lite_passes_every_check(name):
     assert failed(name, "lite") == []
 
 
-@pytest.mark.parametrize(("name", "preset"), OTHERS)
+@pytest.mark.parametrize(("name", "preset"), presets_of_other_parts())
 def test_other_presets_pass_every_check_but_compiling(name, preset):
     assert failed(name, preset, backend="none") == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_preset_has_the_parameters_it_states(name):
+    spec = METHODS.get(name)
+    for preset, expected in spec.parameters.items():
+        policy = ActorCritic(spec, spec.make_config(preset), TokenSpec(12))
+        assert policy.num_parameters() == expected, preset
 
 
 @pytest.mark.slow
