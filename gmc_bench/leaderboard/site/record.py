@@ -19,7 +19,9 @@ from gmc_bench.records.breakdown import (
 from gmc_bench.records.schema import BodyReturns, FrictionResult, RunRecord
 from gmc_bench.records.store import StoredRecord
 
-LISTED_ELSEWHERE = {"returns", "learning_curve", "config", "unofficial_reasons", "friction"}
+LISTED_ELSEWHERE = {
+    "returns", "learning_curve", "config", "unofficial_reasons", "friction", "tuning",
+}  # fmt: skip
 MAX_LISTED_EPISODES = 3  # more are given as a range
 
 
@@ -49,6 +51,12 @@ def record_context(stored: StoredRecord) -> dict[str, Any]:
         "modes": modes,
         "digits": digits,
         "bodies": [_body(entry, modes, digits) for entry in found.values()],
+        "tuning": record.tuning,
+        "trials": [
+            {"settings": _settings(item.settings), "returns": list(item.returns.values())}
+            for item in (record.tuning.trials if record.tuning else ())
+        ],
+        "kept": _settings(record.tuning.settings) if record.tuning else "",
         "friction_headings": list(FRICTION_METRICS),
         "frictions": [
             {"result": item, "metrics": _metrics(item, FRICTION_METRICS)}
@@ -60,6 +68,10 @@ def record_context(stored: StoredRecord) -> dict[str, Any]:
             for item in by_direction(results)
         ],
     }
+
+
+def _settings(settings: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in settings.items())
 
 
 def _metrics(item: FrictionResult, metrics: Mapping[str, str]) -> list[float | None]:

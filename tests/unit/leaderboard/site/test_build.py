@@ -217,10 +217,18 @@ def test_method_page_shows_what_is_given(tmp_path: Path) -> None:
 
 
 def test_record_page_says_why_a_record_is_not_used(tmp_path: Path) -> None:
-    first, second = make_record(), make_record(parameters=2000)
+    trials = [{"settings": {"ppo.lr": 0.002}, "returns": {"1001": 5.25}}]
+    tuning = {
+        "settings": {"ppo.lr": 0.002}, "morphologies": "search-v1", "morphologies_digest": None,
+        "env_steps": 100, "trials": trials,
+    }  # fmt: skip
+    first, second = make_record(tuning=tuning), make_record(tuning=tuning, parameters=2000)
     site = _build(_store([first, second]), tmp_path)
     for path in (site / "records").iterdir():
-        assert "one of 2 different records" in path.read_text()
+        text = path.read_text()
+        assert "one of 2 different records" in text
+        assert "the best of its trials on" in text
+        assert "search-v1" in text
 
 
 def test_copies_of_a_record_share_a_page(tmp_path: Path) -> None:

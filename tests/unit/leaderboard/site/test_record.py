@@ -54,9 +54,24 @@ def test_every_field_is_listed_or_shown_elsewhere() -> None:
     tuning = {"settings": {"ppo.lr": 1e-3}, **unknown}
     view = _view(make_record(loops_opened=3, tuning=tuning, metres_per_return=0.02))
     listed = {name.split(".")[0] for name, _ in view["fields"]}
-    shown = {"returns", "learning_curve", "config", "unofficial_reasons", "friction"}
+    shown = {"returns", "learning_curve", "config", "unofficial_reasons", "friction", "tuning"}
     shown |= {"untrained"}  # a run that trained does not state it
     assert listed | shown == set(RunRecord.model_fields)
+
+
+def test_trials_of_a_tuned_method_are_shown() -> None:
+    trial = {"settings": {"ppo.lr": 0.002}, "returns": {"1001": 5.0, "1002": None}}
+    tuning = {
+        "settings": {"ppo.lr": 0.002},
+        "morphologies": "s-v1",
+        "morphologies_digest": None,
+        "env_steps": 100,
+        "trials": [trial],
+    }
+    view = _view(make_record(tuning=tuning))
+    assert view["trials"] == [{"settings": "ppo.lr 0.002", "returns": [5.0, None]}]
+    assert view["kept"] == "ppo.lr 0.002"
+    assert _view(make_record())["trials"] == []
 
 
 def test_every_robot_and_friction_has_a_line_of_its_metrics() -> None:
