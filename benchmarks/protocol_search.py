@@ -38,7 +38,7 @@ BASE: dict[str, Any] = {
     "ppo.repeat": 1,
     "ppo.batch_size": 512,
     "ppo.lr": 1e-3,
-    "ppo.decay_start": 0.8,
+    "ppo.decay_start": 0.75,
 }
 """What every setting shares that does not say otherwise; everything else is the protocol's."""
 BEFORE: dict[str, Any] = {

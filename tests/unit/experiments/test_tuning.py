@@ -237,7 +237,7 @@ def finished_record():
         digest = protocol_digest(config.protocol, choice.method, choice.suite, config.task)
         return SimpleNamespace(
             method="metamorph", suite=config.suite, task=config.task, protocol="lite",
-            protocol_digest=digest, seed=config.seed,
+            protocol_digest=digest, seed=config.seed, untrained=None,
             morphologies=SimpleNamespace(
                 id=config.morphologies, digest=config.morphologies_digest, num_train=2
             ),
