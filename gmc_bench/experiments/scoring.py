@@ -67,7 +67,8 @@ def score(
         if on_progress is not None:
             on_progress(Progress("score", done, total, "episode"))
 
-    advance(0)
+    if total:
+        advance(0)
     for split in chosen:
         bodies = session.bodies.split(split)
         silent = draw_silent_limbs(bodies, session.config.seed) if sensor_dropout else None

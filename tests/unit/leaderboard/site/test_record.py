@@ -55,8 +55,8 @@ def test_every_field_is_listed_or_shown_elsewhere() -> None:
     view = _view(make_record(loops_opened=3, tuning=tuning, metres_per_return=0.02))
     listed = {name.split(".")[0] for name, _ in view["fields"]}
     shown = {"returns", "learning_curve", "config", "unofficial_reasons", "friction", "tuning"}
-    shown = {"returns", "learning_curve", "config", "unofficial_reasons", "friction", "tuning"}
     shown |= {"untrained"}  # a run that trained does not state it
+    assert listed | shown == set(RunRecord.model_fields)
 
 
 def test_trials_of_a_tuned_method_are_shown() -> None:
