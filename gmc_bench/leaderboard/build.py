@@ -27,10 +27,13 @@ from gmc_bench.leaderboard.tables import (
     to_markdown,
     to_readme,
 )
+from gmc_bench.leaderboard.today import is_earlier
 from gmc_bench.records.store import RefusedFile, write_atomic
 
 TABLES_FOLDER = "tables"
 SITE_FOLDER = "site"
+EARLIER_FOLDER = "earlier"
+"""Below the tables: those of protocols that have changed since."""
 INDEX_NAME = "README.md"
 README_BEGIN = "<!-- leaderboard: begin, written by gmc-bench leaderboard build -->"
 README_END = "<!-- leaderboard: end -->"
@@ -75,7 +78,7 @@ def render(found: Leaderboard) -> dict[str, bytes]:
     Returns:
         Path below the tables folder, with `/`, to content; sorted by path.
     """
-    names = _file_names([item.table.key for item in found.analyses])
+    names = _file_names(found.analyses)
     files: dict[str, bytes] = {}
     for name, analysis in zip(names, found.analyses, strict=True):
         figures = {f"{name}-{kind}": data for kind, data in draw_figures(analysis).items()}
@@ -177,9 +180,14 @@ def _no_records(folder: Path, refused: Sequence[RefusedFile]) -> str:
     )
 
 
-def _file_names(keys: Sequence[ComparisonKey]) -> list[str]:
+def _file_names(analyses: Sequence[TableAnalysis]) -> list[str]:
     # Names alone can clash, e.g. for two engine versions; then all of them get a digest.
+    keys = [item.table.key for item in analyses]
     short = [f"{key.suite}/{key.task}/{key.protocol}-{key.morphologies}" for key in keys]
+    for place, item in enumerate(analyses):
+        if is_earlier(item.table):
+            digest = item.table.key.protocol_digest[:SHORT_DIGEST]
+            short[place] = f"{EARLIER_FOLDER}/{short[place]}-{digest}"
     uses = Counter(short)
     return [
         name if uses[name] == 1 else f"{name}-{_key_digest(key)}"
@@ -207,24 +215,35 @@ def _index(named: dict[str, TableAnalysis], found: Leaderboard) -> str:
             f"others are older than that, or single-robot references whose weights are too large.",
             "",
         ]
-    for name, analysis in named.items():
-        table = analysis.table
-        files = ", ".join(f"[{suffix}]({name}.{suffix})" for suffix in ("md", "csv", "tex"))
-        counts = [
-            f"{len(analysis.rows)} ranked",
-            f"{sum(bool(row.missing) for row in table.rows)} incomplete",
-            f"{len(table.unranked)} not ranked",
-        ]
-        counts += [f"{len(table.references)} single-robot"] if table.references else []
-        counts += [f"{len(table.untrained)} untrained"] if table.untrained else []
-        lines.append(
-            f"- {markdown(title(table))}, MuJoCo {markdown(table.key.mujoco)}: {files}; "
-            f"{', '.join(counts)}"
-        )
+    today, earlier = (
+        [_index_line(name, item) for name, item in named.items() if is_earlier(item.table) == old]
+        for old in (False, True)
+    )
+    lines += today or ["No run exists yet under today's rules."]
+    if earlier:
+        lines += ["", "## Earlier protocols", ""]
+        lines += ["Their rules have changed since, so nothing can be added to these tables.", ""]
+        lines += earlier
     if found.refused:
         lines += ["", "## Refused files", ""]
         lines += [f"- {markdown(item.path)}: {markdown(item.reason)}" for item in found.refused]
     return "\n".join([*lines, ""])
+
+
+def _index_line(name: str, analysis: TableAnalysis) -> str:
+    table = analysis.table
+    files = ", ".join(f"[{suffix}]({name}.{suffix})" for suffix in ("md", "csv", "tex"))
+    counts = [
+        f"{len(analysis.rows)} ranked",
+        f"{sum(bool(row.missing) for row in table.rows)} incomplete",
+        f"{len(table.unranked)} not ranked",
+    ]
+    counts += [f"{len(table.references)} single-robot"] if table.references else []
+    counts += [f"{len(table.untrained)} untrained"] if table.untrained else []
+    return (
+        f"- {markdown(title(table))}, MuJoCo {markdown(table.key.mujoco)}: {files}; "
+        f"{', '.join(counts)}"
+    )
 
 
 def _readme(path: Path, found: Leaderboard, root: Path) -> bytes:
@@ -236,11 +255,19 @@ def _readme(path: Path, found: Leaderboard, root: Path) -> bytes:
             f"{path} has no place for tables; put the lines {README_BEGIN!r} and {README_END!r} "
             f"where they shall go"
         )
-    names = _file_names([item.table.key for item in found.analyses])
+    named = dict(zip(_file_names(found.analyses), found.analyses, strict=True))
+    links = {name: _relative(root / f"{name}.md", path) for name in named}
     parts = [
-        to_readme(analysis, _relative(root / f"{name}.md", path))
-        for name, analysis in zip(names, found.analyses, strict=True)
+        to_readme(item, links[name]) for name, item in named.items() if not is_earlier(item.table)
     ]
+    measured = {title(item.table) for item in found.analyses if not is_earlier(item.table)}
+    gone = [name for name, item in named.items() if title(item.table) not in measured]
+    if gone:
+        shown = [f"[{markdown(title(named[name].table))}]({links[name]})" for name in gone]
+        parts.append(
+            "No run exists yet under today's rules where only an earlier protocol was measured: "
+            f"{'; '.join(shown)}. Those numbers are not comparable with new ones.\n"
+        )
     return "\n".join([f"{before}{begin}", "", *parts, f"{end}{after}"]).encode()
 
 

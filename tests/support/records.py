@@ -7,6 +7,7 @@ from typing import Any
 from gmc_bench.core.config import config_digest
 from gmc_bench.records.schema import REQUIRED_VERSIONS, BodyReturns, Mode, RunRecord, Split
 from gmc_bench.records.store import StoredRecord, record_digest
+from gmc_bench.suites import SUITES
 
 Returns = Mapping[str, Sequence[float]]
 """Body name to the returns of its episodes."""
@@ -82,7 +83,7 @@ def make_record(**changes: Any) -> RunRecord:
         "task": "unimal-ft-v1",
         "task_digest": digest_of("task"),
         "protocol": "lite",
-        "protocol_digest": digest_of("protocol"),
+        "protocol_digest": config_digest(SUITES.get("unimal-v1").protocol("lite")),
         "morphologies": {
             "id": "demo-set-v1",
             "digest": digest_of("set"),

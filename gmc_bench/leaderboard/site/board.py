@@ -12,6 +12,7 @@ from gmc_bench.leaderboard.site import names, numbers
 from gmc_bench.leaderboard.site.charts import bars
 from gmc_bench.leaderboard.site.numbers import MISSING, Cell
 from gmc_bench.leaderboard.tables import NORMALIZED, SHORT_DIGEST, ranked
+from gmc_bench.leaderboard.today import is_earlier
 from gmc_bench.records.units import metres_per_return
 
 SHARE_DIGITS = 2
@@ -102,6 +103,7 @@ def table_context(analysis: TableAnalysis) -> dict[str, Any]:
         "table": analysis.table,
         "key": analysis.table.key,
         "digits": score_digits(analysis.table),
+        "earlier": is_earlier(analysis.table),
         "ties": sum(c.first == 0 and not c.distinguishable for c in analysis.comparisons),
     }
 

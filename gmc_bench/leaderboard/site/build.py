@@ -63,7 +63,7 @@ def build_site(
     def add(name: str, template: str, context: Mapping[str, Any]) -> None:
         files[name] = render(template, name.count("/"), pages=pages, **context)
 
-    cards = [board.table_context(item) for item in analyses]
+    cards = sorted((board.table_context(item) for item in analyses), key=lambda x: x["earlier"])
     add("index.html", "index.html", {"cards": cards, "methods": ids, "refused": sorted(refused)})
     fields = [(name, field.description) for name, field in RunRecord.model_fields.items()]
     add("about.html", "about.html", {"fields": fields})

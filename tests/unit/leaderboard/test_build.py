@@ -18,7 +18,7 @@ from gmc_bench.leaderboard.build import (
     render,
 )
 from gmc_bench.records.store import write_record
-from tests.support.records import make_record
+from tests.support.records import digest_of, make_record
 
 TABLE = "unimal-v1/unimal-ft-v1/lite-demo-set-v1"
 
@@ -62,6 +62,25 @@ def test_twice_gives_the_same_bytes_wherever_the_records_lie(tmp_path: Path, rec
     build(moved, tmp_path / "b")
     assert _contents(tmp_path / "a") == first
     assert _contents(tmp_path / "b") == first
+
+
+def test_earlier_protocols_are_set_apart_and_leave_the_readme(tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(f"{README_BEGIN}\n{README_END}\n", encoding="utf-8")
+    old = make_record(protocol_digest=digest_of("old"))
+    write_record(tmp_path / "results" / "old.json", old)
+    tables = tmp_path / "out" / "tables"
+    build(tmp_path / "results", tmp_path / "out", readme)
+    page = f"earlier/{TABLE}-{old.protocol_digest[:8]}.md"
+    assert "**An earlier protocol.**" in (tables / page).read_text(encoding="utf-8")
+    assert "No run exists yet under today's rules" in readme.read_text(encoding="utf-8")
+    assert f"]({page})" in (tables / "README.md").read_text(encoding="utf-8").split("## Earlier")[1]
+    # With runs under today's rules, the README shows those and nothing else.
+    write_record(tmp_path / "results" / "new.json", make_record())
+    build(tmp_path / "results", tmp_path / "out", readme)
+    text = readme.read_text(encoding="utf-8")
+    assert "earlier" not in text
+    assert f"out/tables/{TABLE}.md" in text
 
 
 def test_tables_that_would_share_a_name_are_told_apart(tmp_path: Path, records: Path) -> None:

@@ -34,7 +34,7 @@ TRAIN = make_returns("train", {"a": [50.0, 150.0], "b": [200.0, 210.0]})
 TEST = make_returns("test", {"b": [180.0, 1.0], "c": [10.0, 30.0], "d": [40.0, 2.0]}, seen={"b"})
 INSTALLED = Rules(
     task=digest_of("task"),
-    protocol=digest_of("protocol"),
+    protocol=make_record().protocol_digest,
     method_version=1,
     controller="shared",
     config=CONFIG,

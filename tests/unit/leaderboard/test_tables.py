@@ -96,7 +96,7 @@ def test_markdown_by_hand() -> None:
 - Bodies: 2 train, 3 test; made for tests (licence: MIT)
 - MuJoCo 1.2.3
 - torch 1.2.3
-- Protocol digest `{digest_of("protocol")}`
+- Protocol digest `{make_record().protocol_digest}`
 - Bodies digest `{digest_of("set")}`
 
 ## Ranking
