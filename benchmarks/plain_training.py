@@ -42,6 +42,8 @@ from gmc_bench.tokens.spec import TokenSpec
 
 CLIP = 10.0
 TIMED = ("simulation", "policy", "update")
+PROCESSES = 64
+"""Environments at most: each is a process of its own."""
 
 
 class RunningMoments:
@@ -315,6 +317,12 @@ def make_envs(
     )
 
 
+def in_few_processes(protocol: Protocol) -> Protocol:
+    """Return rules with rollouts of the same size from at most `PROCESSES` environments."""
+    envs = min(protocol.num_envs, PROCESSES)
+    return replace(protocol, num_envs=envs, rollout_length=protocol.steps_per_iteration // envs)
+
+
 def main() -> None:
     """Train and print the curve."""
     parser = argparse.ArgumentParser(description="Train RecMorph lite with plain PPO.")
@@ -323,7 +331,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="of torch (default: 1)")
     parser.add_argument("--morphologies", help="body set; SET:N for its first N train bodies")
     options = parser.parse_args()
-    protocol = replace(SUITE.protocol("lite"), env_steps=options.env_steps)
+    protocol = in_few_processes(replace(SUITE.protocol("lite"), env_steps=options.env_steps))
     bodies = load_morphologies(options.morphologies)
     spec = token_spec(SUITE, bodies, TASK)
     settings = {"seed": options.seed, "threads": options.threads}

@@ -12,7 +12,7 @@ from typing import Literal
 
 import torch
 
-from benchmarks.plain_training import TIMED, PlainTraining
+from benchmarks.plain_training import TIMED, PlainTraining, in_few_processes
 from benchmarks.script import make_parser, show
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
@@ -175,7 +175,8 @@ def measure(
         tables=[Table(headings, rows)],
         figures={**figures, "ratio_to_plain": ratio, "iterations": iterations},
         notes=[
-            f"{len(train)} train bodies of {bodies.id}, protocol {protocol.name}, "
+            f"{len(train)} train bodies of {bodies.id}, protocol {protocol.name} with "
+            f"rollouts of {protocol.num_envs} environments x {protocol.rollout_length} steps, "
             f"{iterations} iterations of each side, in turns, on {threads} core(s).",
             "plain: AsyncVectorEnv, padded slots, torch.nn.RNN, autograd, torch.optim.Adam; see "
             f"benchmarks/plain_training.py. Its networks run on {opponent.threads} "
@@ -205,7 +206,7 @@ def main() -> None:
     _use_cores(options.threads)
     bodies = load_morphologies(options.morphologies)
     # Long enough that the learning rate stays near its peak during the measurement.
-    protocol = replace(SUITE.protocol("lite"), env_steps=100_000_000)
+    protocol = in_few_processes(replace(SUITE.protocol("lite"), env_steps=100_000_000))
     rules = (protocol, options.threads, options.seconds, options.precision)
     show(measure(bodies, *rules), as_json=options.json)
 

@@ -13,6 +13,7 @@ from benchmarks.plain_training import (
     PlainTraining,
     RunningMoments,
     add_targets,
+    in_few_processes,
     ppo_loss,
 )
 from gmc_bench.conformance.morphologies import chain, star
@@ -235,6 +236,15 @@ def test_an_iterations_updates_end_at_the_same_weights(alike, plain, monkeypatch
             moved = (value - start[f"{part}.{name}"]).abs().max()
             assert moved > 1e-5, name
             torch.testing.assert_close(value.data, expected[name], rtol=0, atol=2e-5)
+
+
+def test_rollouts_of_few_processes_are_as_large():
+    lite = SUITE.protocol("lite")
+    few = in_few_processes(lite)
+    assert few.num_envs == 64
+    assert few.steps_per_iteration == lite.steps_per_iteration
+    assert replace(few, num_envs=lite.num_envs, rollout_length=lite.rollout_length) == lite
+    assert in_few_processes(PROTOCOL) == PROTOCOL
 
 
 def test_learning_rate_is_ours(trainer, plain):
