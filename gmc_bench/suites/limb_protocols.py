@@ -1,5 +1,7 @@
 """Protocols of the suites whose bodies are made of limbs: one set of rules for all of them."""
 
+from dataclasses import replace
+
 from gmc_bench.suites.protocol import EvaluationConfig, PPOConfig, Protocol
 from gmc_bench.suites.specialist import SpecialistRules
 
@@ -58,16 +60,18 @@ PROTOCOLS = {protocol.name: protocol for protocol in (SMOKE, LITE, STANDARD, PAP
 
 # A network of a whole body learns less from a step than one that all limbs share, so a ceiling
 # needs more steps of each body than a shared policy has (docs/protocols.md).
+_SPECIALIST = SpecialistRules(
+    env_steps=500_000,
+    num_envs=64,
+    rollout_length=32,
+    repeat=4,
+    batch_size=512,
+    lr=5e-4,
+    seeds=(1,),
+)
 SPECIALISTS = {
-    "lite": SpecialistRules(
-        env_steps=1_000_000,
-        num_envs=64,
-        rollout_length=32,
-        repeat=4,
-        batch_size=512,
-        lr=5e-4,
-        seeds=(1,),
-    ),
+    "lite": _SPECIALIST,
+    "standard": replace(_SPECIALIST, env_steps=2_000_000),
     # The public script for single robots runs its default configuration.
     "paper": SpecialistRules(
         env_steps=1_000_000, num_envs=32, rollout_length=2560, repeat=8, batch_size=5120, lr=3e-4
