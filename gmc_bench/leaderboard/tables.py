@@ -553,11 +553,22 @@ def _reference_lines(analysis: TableAnalysis) -> list[dict[str, str]]:
             **_row_cells(row),
             "#": "",
             "Group": "",
-            "Test score (95 %)": NONE if row.test_score is None else f"{row.test_score.mean:z,.1f}",
+            **_point_cells(row, analysis.metres_per_return),
         }
         for row in (*best, *idle)
         if not row.missing
     ]
+
+
+def _point_cells(row: Row, metres_per_return: float | None) -> dict[str, str]:
+    """Return a row's test score, which is not analysed, without its interval."""
+    if row.test_score is None:
+        return {}
+    score = row.test_score.mean
+    return {
+        "Test score (95 %)": f"{score:z,.1f}",
+        "Metres": _metres(score, metres_per_return),
+    }
 
 
 def _published_section(scores: Sequence[PublishedScore]) -> _Section:
