@@ -68,6 +68,7 @@ _SPECIALIST = SpecialistRules(
     batch_size=512,
     lr=5e-4,
     seeds=(1,),
+    episodes=8,
 )
 SPECIALISTS = {
     "lite": _SPECIALIST,

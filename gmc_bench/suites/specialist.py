@@ -27,6 +27,9 @@ class SpecialistRules:
     """Peak learning rate."""
     seeds: tuple[int, ...] | None = None
     """Seeds of a complete row; none takes the protocol's."""
+    episodes: int | None = None
+    """Evaluation episodes per body and mode; none takes the protocol's. What others are divided by
+    must be known better than what is averaged over bodies."""
 
     def on(self, protocol: Protocol, num_bodies: int) -> Protocol:
         """Return a protocol with the rules of so many bodies that are trained side by side."""
@@ -36,6 +39,9 @@ class SpecialistRules:
             num_envs=self.num_envs * num_bodies,
             rollout_length=self.rollout_length,
             seeds=self.seeds or protocol.seeds,
+            evaluation=replace(
+                protocol.evaluation, episodes=self.episodes or protocol.evaluation.episodes
+            ),
             ppo=replace(
                 protocol.ppo,
                 repeat=self.repeat,

@@ -51,7 +51,8 @@ def test_specialists_have_rules_of_their_own_in_the_table_of_their_protocol(name
     assert found.num_iterations == steps // (rules.num_envs * rules.rollout_length)
     assert (found.num_envs, found.rollout_length) == (bodies * rules.num_envs, rules.rollout_length)
     assert (found.ppo.batch_size, found.ppo.repeat) == (rules.batch_size, rules.repeat)
-    assert (found.evaluation, found.seeds) == (shared.evaluation, rules.seeds or shared.seeds)
+    assert found.seeds == (rules.seeds or shared.seeds)
+    assert found.evaluation.episodes == (rules.episodes or shared.evaluation.episodes)
     assert protocol_digest(protocol, method, SUITE, "unimal-ft-v1") == config_digest(shared)
     for change in ({"env_steps": protocol.env_steps + 1}, {"rollout_length": 8}):
         other = protocol_digest(replace(protocol, **change), method, SUITE, "unimal-ft-v1")
