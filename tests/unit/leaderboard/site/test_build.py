@@ -37,7 +37,7 @@ def _build(
 ) -> Path:
     tables, duplicates = aggregate(stored, set(verified))
     analyses = [analyse(table) for table in tables]
-    kept = {str(item.record.weights_digest) for item in stored[:1]}
+    kept = {str(item.record.weights_digest) for item in stored if item.path == "results/000.json"}
     problems = [*refused, *duplicates]
     build_site(analyses, stored, problems, out, media=media, methods=methods, weights=kept)
     return out
