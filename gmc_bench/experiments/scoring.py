@@ -64,11 +64,10 @@ def score(
     def advance(ended: int) -> None:
         nonlocal done
         done += ended
-        if on_progress is not None:
+        if on_progress is not None and total:
             on_progress(Progress("score", done, total, "episode"))
 
-    if total:
-        advance(0)
+    advance(0)
     for split in chosen:
         bodies = session.bodies.split(split)
         silent = draw_silent_limbs(bodies, session.config.seed) if sensor_dropout else None
