@@ -215,7 +215,7 @@ def _reasons(
     if protocol.preset != usual:
         reasons.append(f"the method's preset is {protocol.preset!r}, not the protocol's {usual!r}")
     reasons += [f"the method's {name} was changed" for name in changed(*settings)]
-    if seed not in protocol.seeds:
+    if seed not in (*protocol.seeds, *further_seeds(protocol.seeds)):
         seeds = ", ".join(str(s) for s in protocol.seeds)
         reasons.append(f"seed {seed} is not one of the protocol's seeds ({seeds})")
     return tuple(reasons)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gmc_bench.records.schema import Controller, Morphologies, RunRecord, Split
+from gmc_bench.records.seeds import absent_seeds
 from gmc_bench.records.store import RefusedFile, StoredRecord
 
 
@@ -61,7 +62,8 @@ class Row:
     key: RowKey
     seeds: tuple[int, ...]
     absent_seeds: tuple[int, ...]
-    """Seeds the protocol asks for that nobody has run; the row is incomplete until none is left."""
+    """Seeds the protocol asks for that nobody has run, and gaps in those that follow; the row is
+    incomplete until none is left."""
     test_score: Spread | None
     """Deterministic, over test bodies that were not trained on; of a shared policy whose protocol
     scores none, over train bodies."""
@@ -207,7 +209,7 @@ def _make_row(key: RowKey, runs: Sequence[StoredRecord], verified: Set[str]) -> 
     ordered = [item.record for item in runs]
     controller = ordered[0].controller
     seeds = tuple(record.seed for record in ordered)
-    absent = tuple(seed for seed in sorted(ordered[0].protocol_seeds) if seed not in seeds)
+    absent = absent_seeds(ordered[0].protocol_seeds, seeds)
     missing = [f"no run for seed {', '.join(map(str, absent))}"] if absent else []
 
     def spread(name: str, metric: Callable[[RunRecord], float | None]) -> Spread | None:

@@ -33,7 +33,7 @@ RULES = {
     "weights": "the run folder holds the weights that the record was made with, and the "
     f"leaderboard can keep what acts of them, at most {MAX_MIB} MiB",
     "duplicate": "no record of this method, settings and seed, or of these weights, is there yet",
-    "missing-seeds": "together with what is there, every seed of the protocol is",
+    "missing-seeds": "together with what is there, every seed of the protocol is, without gaps",
 }
 """Name of each rule and what it asks for."""
 
@@ -179,7 +179,7 @@ def _violations(submissions: Sequence[Submission], board: Board) -> Iterator[str
     for item in submissions:
         key, row, _ = _place(item.record)
         seeds = {seed for found, owner, seed in there if (found, owner) == (key, row)}
-        absent = sorted(set(item.record.protocol_seeds) - seeds)
+        absent = absent_seeds(item.record.protocol_seeds, seeds)
         if absent:
             missing = ", ".join(map(str, absent))
             yield _refusal(
