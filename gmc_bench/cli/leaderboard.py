@@ -70,6 +70,11 @@ def add_parser(verbs: Any) -> None:
     option("--runs", metavar="DIR", type=Path, nargs="+", default=[Path("runs")], help=text)
     text = "only the episodes that decide a record's place in its table"
     option("--ranked-only", action="store_true", help=text)
+    following = _action(actions, "next", "Name the run that would decide most in each table.",
+        _next,
+        "gmc-bench leaderboard next",
+    )  # fmt: skip
+    _records_option(following, "leaderboards")
     _action(actions, "schema", "Print the JSON Schema of records.", _schema,
         "gmc-bench leaderboard schema > record.schema.json",
     )  # fmt: skip
@@ -187,6 +192,19 @@ def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         note(", ".join(f"{count} {kind}" for kind, count in counts.items()) or "nothing is left")
     done = counts["verified"] or not counts
     return 0 if done and not counts["failed"] + counts["not verified"] else 1
+
+
+def _next(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
+    parsed.parser.reject_unknown(unknown)
+    from gmc_bench.leaderboard.build import open_leaderboard
+    from gmc_bench.leaderboard.next_run import next_runs
+    from gmc_bench.leaderboard.rules import ranked_methods
+
+    for run in (found := next_runs(open_leaderboard(parsed.records).analyses, ranked_methods())):
+        say(f"{run.table}\n  {run.why}\n  {run.command}")
+    if not found:
+        note("No table of today's rules lacks a run that would decide anything.")
+    return 0
 
 
 def _schema(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:

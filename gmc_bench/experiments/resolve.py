@@ -13,6 +13,7 @@ from gmc_bench.experiments.method import full_name, load_method, source_digest
 from gmc_bench.experiments.spec import GROUPS, ExperimentSpec, flatten
 from gmc_bench.methods import MethodSpec
 from gmc_bench.records.environment import GitState, git_state
+from gmc_bench.records.seeds import further_seeds
 from gmc_bench.suites import SUITES, Protocol, Suite
 from gmc_bench.suites.method_rules import (
     kept_settings,

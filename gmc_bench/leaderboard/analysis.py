@@ -51,6 +51,9 @@ __all__ = [
 
 REFERENCE_METHOD = "mlp"
 """Preferred single-robot reference: a plain network per body."""
+CORRECTION = 2.5
+"""What p-values of pairs with further seeds are multiplied by: who adds runs until a pair is told
+apart looks several times."""
 PROFILE_POINTS = 201
 _PROFILE_MARGIN = 0.02  # of the range, so that every profile starts at 1 and ends at 0
 
@@ -113,7 +116,8 @@ class Comparison:
     probability_of_improvement: Estimate
     """That a run of the first beats a run of the second on a body."""
     p_runs: float | None
-    """Of the test over other seeds, not corrected; `None` where it could not be done."""
+    """Of the test over other seeds, not corrected for the number of pairs; `None` where it could
+    not be done."""
     p_both: float | None
     """Of the test over other seeds and bodies, likewise."""
     distinguishable_here: bool
@@ -318,10 +322,20 @@ def _compare(rows: Sequence[RowAnalysis]) -> tuple[Comparison, ...]:
     if not rows:
         return ()
     found = mean_differences([row.scores for row in rows], rows[0].families)
-    here = told_apart({pair: item.p_runs for pair, item in found.items()})
+    further = [_has_further_seeds(row) for row in rows]
+
+    def looked_again(pair: tuple[int, int], p: float | None) -> float | None:
+        again = further[pair[0]] or further[pair[1]]
+        return min(1.0, CORRECTION * p) if again and p is not None else p
+
+    p_runs = {pair: looked_again(pair, item.p_runs) for pair, item in found.items()}
+    here = told_apart(p_runs)
     # Bodies that were trained on stand for themselves: there are no others to speak about.
     ranked_on_test = all(row.row.split == "test" for row in rows)
-    p_both = {pair: item.p_both if ranked_on_test else None for pair, item in found.items()}
+    p_both = {
+        pair: looked_again(pair, item.p_both) if ranked_on_test else None
+        for pair, item in found.items()
+    }
     beyond = told_apart(p_both) if ranked_on_test else here
     return tuple(
         Comparison(
@@ -329,13 +343,18 @@ def _compare(rows: Sequence[RowAnalysis]) -> tuple[Comparison, ...]:
             second=j,
             difference=item.estimate,
             probability_of_improvement=probability_of_improvement(rows[i].scores, rows[j].scores),
-            p_runs=item.p_runs,
+            p_runs=p_runs[i, j],
             p_both=p_both[i, j],
             distinguishable_here=(i, j) in here,
             distinguishable=(i, j) in beyond,
         )
         for (i, j), item in found.items()
     )
+
+
+def _has_further_seeds(row: RowAnalysis) -> bool:
+    asked = row.row.runs[0].record.protocol_seeds
+    return bool(asked) and len(row.seeds) > len(asked)
 
 
 def _apart(count: int, comparisons: Sequence[Comparison], *, here: bool) -> BoolArray:

@@ -18,6 +18,12 @@ from gmc_bench.tasks import TASKS
 from gmc_bench.training.run_config import RunConfig
 
 
+def ranked_methods() -> list[str]:
+    """Return the ids of all registered methods that can be ranked: one policy for all bodies."""
+    found = ((name, METHODS.get(name)) for name in METHODS.names())
+    return [name for name, spec in found if spec.trainable and not spec.capabilities.per_body]
+
+
 def installed_rules(record: RunRecord) -> Rules | None:
     """Return what an official run of a record's kind is here.
 

@@ -14,6 +14,7 @@ from gmc_bench.leaderboard.aggregate import RowKey, comparison_key, row_key
 from gmc_bench.leaderboard.board import RESULTS, Board, ranked_part, read_board
 from gmc_bench.records.ledger import BEGINNING, LEDGER_NAME, append
 from gmc_bench.records.schema import Controller, Mode, RunRecord, Split
+from gmc_bench.records.seeds import absent_seeds
 from gmc_bench.records.store import (
     RECORD_NAME,
     StoredRecord,

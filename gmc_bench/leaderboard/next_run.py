@@ -1,0 +1,142 @@
+"""The run that would decide most: what is missing first, then what could tell two methods apart."""
+
+import math
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gmc_bench.leaderboard.analysis import CORRECTION, Comparison, RowAnalysis, TableAnalysis
+from gmc_bench.leaderboard.statistics import CONFIDENCE, body_variance, run_variance
+from gmc_bench.leaderboard.tables import title
+from gmc_bench.leaderboard.today import is_earlier
+from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.seeds import further_seeds
+
+
+@dataclass(frozen=True, slots=True)
+class NextRun:
+    """One run that is worth making."""
+
+    table: str
+    """What the table is about."""
+    method: str
+    seed: int
+    why: str
+    command: str
+
+
+def next_runs(analyses: Iterable[TableAnalysis], methods: Sequence[str]) -> list[NextRun]:
+    """Return for every table of today's rules the run that would decide most.
+
+    A row that lacks seeds comes first, the one that lacks fewest; then a method without a row; then
+    one more seed of the method that lets expect most pairs to be told apart that are not yet.
+
+    Args:
+        analyses: tables; those of earlier protocols get no more runs.
+        methods: ids of all methods that a table should have.
+    """
+    found = []
+    for analysis in analyses:
+        if is_earlier(analysis.table) or not (analysis.table.rows or analysis.rows):
+            continue
+        chosen = _missing_seed(analysis) or _missing_method(analysis, methods)
+        chosen = chosen or _closest(analysis)
+        if chosen is not None:
+            found.append(chosen)
+    return found
+
+
+def _missing_seed(analysis: TableAnalysis) -> NextRun | None:
+    rows = [row for row in analysis.table.rows if row.absent_seeds]
+    if not rows:
+        return None
+    row = min(rows, key=lambda row: (len(row.absent_seeds), row.key))
+    there = f"{len(row.seeds)} of {len(row.seeds) + len(row.absent_seeds)} seeds are there"
+    return _run(analysis, row.key.method, row.absent_seeds[0], f"incomplete: {there}")
+
+
+def _missing_method(analysis: TableAnalysis, methods: Sequence[str]) -> NextRun | None:
+    there = {row.key.method for row in (*analysis.table.rows, *analysis.table.references)}
+    absent = [method for method in methods if method not in there]
+    asked = _record(analysis).protocol_seeds
+    if not absent or not asked:
+        return None
+    why = f"no run yet, as of {len(absent)} of {len(methods)} methods"
+    return _run(analysis, absent[0], asked[0], why)
+
+
+def _closest(analysis: TableAnalysis) -> NextRun | None:
+    """Return the further seed that is expected to tell most pairs apart."""
+    open_pairs = [pair for pair in analysis.comparisons if not pair.distinguishable]
+    gains: list[tuple[float, int, int]] = []
+    for place, row in enumerate(analysis.rows):
+        left = [seed for seed in _further(row) if seed not in row.seeds]
+        pairs = [pair for pair in open_pairs if place in (pair.first, pair.second)]
+        if left and len(row.seeds) > 1 and pairs:
+            gain = math.fsum(
+                _power(analysis, pair, len(open_pairs), place)
+                - _power(analysis, pair, len(open_pairs), None)
+                for pair in pairs
+            )
+            gains.append((gain, place, left[0]))
+    if not gains:
+        return None
+    gain, place, seed = max(gains, key=lambda item: (item[0], -item[1]))
+    pairs = [pair for pair in open_pairs if place in (pair.first, pair.second)]
+    best = max(pairs, key=lambda pair: _power(analysis, pair, len(open_pairs), place))
+    other = analysis.rows[best.second if best.first == place else best.first].row.key.method
+    method = analysis.rows[place].row.key.method
+    why = (
+        f"{len(open_pairs)} of {len(analysis.comparisons)} pairs are not told apart; this seed "
+        f"lets expect {gain:.2f} pairs more, most likely {method} and {other}"
+    )
+    return _run(analysis, method, seed, why)
+
+
+def _power(analysis: TableAnalysis, pair: Comparison, tests: int, more: int | None) -> float:
+    """Return how likely a pair is told apart if its difference is as measured.
+
+    Args:
+        analysis: the table.
+        pair: two rows.
+        tests: open pairs, which share the level.
+        more: place of the row that gets another run.
+    """
+    from scipy.special import ndtr, ndtri
+
+    variance = 0.0
+    rows = [analysis.rows[place] for place in (pair.first, pair.second)]
+    for place, row in zip((pair.first, pair.second), rows, strict=True):
+        part = run_variance(row.scores)
+        if part is None:
+            return 0.0
+        runs = len(row.scores)
+        variance += part[0] * runs / (runs + (place == more))
+    if analysis.about_bodies:
+        by_body = rows[0].scores.mean(axis=0) - rows[1].scores.mean(axis=0)
+        part = body_variance(by_body, rows[0].families)
+        variance += 0.0 if part is None else part[0]
+    if variance == 0.0:
+        return 1.0
+    level = (1.0 - CONFIDENCE) / CORRECTION / tests
+    distance = abs(pair.difference.value) / math.sqrt(variance)
+    return float(ndtr(distance - float(ndtri(1.0 - level / 2.0))))
+
+
+def _further(row: RowAnalysis) -> tuple[int, ...]:
+    return further_seeds(row.row.runs[0].record.protocol_seeds)
+
+
+def _record(analysis: TableAnalysis) -> RunRecord:
+    return analysis.table.rows[0].runs[0].record
+
+
+def _run(analysis: TableAnalysis, method: str, seed: int, why: str) -> NextRun:
+    key = analysis.table.key
+    command = shlex.join(
+        [
+            *("gmc-bench", "run", "--method", method, "--suite", key.suite, "--task", key.task),
+            *("--protocol", key.protocol, "--morphologies", key.morphologies, "--seed", str(seed)),
+        ]
+    )
+    return NextRun(title(analysis.table), method, seed, why, command)
