@@ -11,6 +11,7 @@ from gmc_bench.leaderboard.tables import title
 from gmc_bench.leaderboard.today import is_earlier
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.seeds import further_seeds
+from gmc_bench.suites import SUITES
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +29,36 @@ class NextRun:
 def next_runs(analyses: Iterable[TableAnalysis], methods: Sequence[str]) -> list[NextRun]:
     """Return for every table of today's rules the run that would decide most.
 
-    A row that lacks seeds comes first, the one that lacks fewest; then a method without a row; then
+    Where only an earlier protocol was measured, that is the first run of the new one. Else a row that
+    lacks seeds comes first, the one that lacks fewest; then a method without a row; then
     one more seed of the method that lets expect most pairs to be told apart that are not yet.
 
     Args:
         analyses: tables; those of earlier protocols get no more runs.
         methods: ids of all methods that a table should have.
     """
+    analyses = [analysis for analysis in analyses if analysis.table.rows]
+    today = {title(analysis.table) for analysis in analyses if not is_earlier(analysis.table)}
     found = []
     for analysis in analyses:
-        if is_earlier(analysis.table) or not (analysis.table.rows or analysis.rows):
+        if is_earlier(analysis.table):
+            if title(analysis.table) not in today:
+                today.add(title(analysis.table))
+                found.append(_begin(analysis))
             continue
         chosen = _missing_seed(analysis) or _missing_method(analysis, methods)
         chosen = chosen or _closest(analysis)
         if chosen is not None:
             found.append(chosen)
     return found
+
+
+def _begin(analysis: TableAnalysis) -> NextRun:
+    """Return the first run under today's rules where only earlier ones were measured."""
+    key = analysis.table.key
+    asked = SUITES.get(key.suite).protocol(key.protocol, key.task).seeds
+    best = analysis.table.rows[0].key.method
+    return _run(analysis, best, asked[0], "no run yet under today's rules, only under earlier ones")
 
 
 def _missing_seed(analysis: TableAnalysis) -> NextRun | None:

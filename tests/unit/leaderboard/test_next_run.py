@@ -54,10 +54,15 @@ def test_then_a_seed_for_the_pair_that_it_could_tell_apart() -> None:
     assert found.seed == 3
     assert found.why.startswith("1 of 3 pairs are not told apart; this seed lets expect 0.")
     assert found.why.endswith(("near and next", "next and near"))
-    # Nothing is left to decide, and rules of yesterday get no more runs.
-    assert next_runs([_analysis([*FAR, *NEAR])], METHODS[:2]) == []
-    old = digest_of("old")
-    assert next_runs([_analysis([_record("far", 1, 1.0, protocol_digest=old)])], METHODS) == []
+    assert next_runs([_analysis([*FAR, *NEAR])], METHODS[:2]) == []  # nothing is left to decide
+
+
+def test_rules_of_yesterday_get_no_more_runs() -> None:
+    old = _analysis([_record("far", 1, 1.0, protocol_digest=digest_of("old"))])
+    (found,) = next_runs([old], METHODS)
+    assert (found.method, found.seed) == ("far", 1)
+    assert found.why == "no run yet under today's rules, only under earlier ones"
+    assert next_runs([old, _analysis([*FAR, *NEAR])], METHODS[:2]) == []
 
 
 def test_further_seeds_follow_in_order_and_none_follows_a_single_one() -> None:
