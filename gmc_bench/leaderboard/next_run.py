@@ -29,9 +29,9 @@ class NextRun:
 def next_runs(analyses: Iterable[TableAnalysis], methods: Sequence[str]) -> list[NextRun]:
     """Return for every table of today's rules the run that would decide most.
 
-    Where only an earlier protocol was measured, that is the first run of the new one. Else a row that
-    lacks seeds comes first, the one that lacks fewest; then a method without a row; then
-    one more seed of the method that lets expect most pairs to be told apart that are not yet.
+    Where only an earlier protocol was measured, that is the first run of the new one. Else a row
+    that lacks seeds comes first, the one that lacks fewest; then a method without a row; then one
+    more seed of the method that lets expect most pairs to be told apart that are not yet.
 
     Args:
         analyses: tables; those of earlier protocols get no more runs.
