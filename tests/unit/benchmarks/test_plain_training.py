@@ -41,7 +41,14 @@ PROTOCOL = replace(
     rollout_length=16,
     env_steps=64 * 5,
     sampling_warmup_iterations=1,
-    ppo=replace(SUITE.protocol("lite").ppo, batch_size=24, target_kl=None, decay_start=0.4),
+    ppo=replace(
+        SUITE.protocol("lite").ppo,
+        repeat=4,
+        batch_size=24,
+        lr=5e-4,
+        target_kl=None,
+        decay_start=0.4,
+    ),
 )
 
 
