@@ -24,9 +24,9 @@ from gmc_bench.methods import METHODS, MethodSpec
 
 
 def methods() -> list[str]:
-    """Return the ids of all methods but references with a budget of their own."""
+    """Return the ids of all methods but single-robot references, which have rules of their own."""
     found = [spec for _, spec in METHODS.items() if isinstance(spec, MethodSpec)]
-    return [spec.id for spec in found if spec.env_steps_per_body is None]
+    return [spec.id for spec in found if not spec.capabilities.per_body]
 
 
 def table(results: dict[str, dict[str, Any]]) -> Table:
@@ -96,7 +96,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Tune all methods with one budget.")
     add = parser.add_argument
     add("--out", type=Path, default=Path("tuning-all"), help="folder, one per method below it")
-    add("--methods", nargs="+", default=methods(), help="default: all but long references")
+    add("--methods", nargs="+", default=methods(), help="default: all but single-robot references")
     add("--morphologies", default=SEARCH_SET, help=f"default: {SEARCH_SET}")
     add("--env-steps", type=int, default=ENV_STEPS, help=f"of a run (default: {ENV_STEPS})")
     add("--trials", type=int, default=TRIALS, help=f"default: {TRIALS}")

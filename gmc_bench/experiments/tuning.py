@@ -276,7 +276,7 @@ class Tuning:
         Raises:
             GmcBenchError: a trial cannot be run.
         """
-        require_search_set(self.bodies)  # before a folder is made that nobody could use
+        self._require_sense()  # before a folder is made that nobody could use
         with TuningFolder(self.place(), create=True) as folder:
             text = yaml.safe_dump(_plain(self.spec), sort_keys=False)
             write_atomic(folder.path / folder.marker, text.encode())
@@ -291,7 +291,7 @@ class Tuning:
         """
         if self.path is None or not (self.path / TuningFolder.marker).is_file():
             return self.run()
-        require_search_set(self.bodies)
+        self._require_sense()
         with TuningFolder(self.path) as folder:
             if load_yaml(folder.path / folder.marker) != _plain(self.spec):
                 raise RunFolderError(
@@ -299,6 +299,16 @@ class Tuning:
                     f"continue them with Tuning.open"
                 )
             return self._finish(folder)
+
+    def _require_sense(self) -> None:
+        """Raise unless the method is one to tune, and the bodies are some to search on."""
+        method = self.choice.method
+        if method.capabilities.per_body:
+            raise ConfigError(
+                f"the method {method.id!r} has separate weights per body: a reference with rules "
+                f"of its own, which are not tuned; tune a method that shares its weights"
+            )
+        require_search_set(self.bodies)
 
     def _finish(self, folder: TuningFolder) -> TuningResult:
         trials: list[Trial] = []

@@ -78,5 +78,5 @@ def test_what_methods_keep_is_written_into_their_specifications():
     assert again == once.replace('"x": 1', '"x": 2').replace("p:f", "p:g")
     with pytest.raises(ValueError, match="no specification with the id 'c'"):
         tune_all.with_lines(source, "c", "")
-    assert {"recmorph", "mlp"} <= set(tune_all.methods())
-    assert "mlp-10m" not in tune_all.methods()
+    assert {"recmorph", "swat"} <= set(tune_all.methods())
+    assert "mlp" not in tune_all.methods()

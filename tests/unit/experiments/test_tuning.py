@@ -127,6 +127,12 @@ def test_what_tables_score_is_no_search_set():
         assert not Path("t").exists()
 
 
+def test_references_are_not_tuned():
+    with pytest.raises(ConfigError, match="reference with rules of its own"):
+        Tuning(SPEC, method="mlp", out="t").run()
+    assert not Path("t").exists()
+
+
 def test_listed_bodies_are_those_of_the_sets():
     listed = search_sets._listed()
     assert {"unimals_100", "gmc-unimal-v1", "gmc-large-v1", "gmc-loops-v1"} <= listed.keys()
