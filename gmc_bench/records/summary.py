@@ -14,6 +14,7 @@ from gmc_bench.records.breakdown import (
 from gmc_bench.records.kinship import contents, mean_return
 from gmc_bench.records.parts import Split
 from gmc_bench.records.schema import BodyReturns, RunRecord
+from gmc_bench.records.units import metres_per_return
 
 HEADINGS = ("bodies", "n", "return", "metres", "worst", "best", "length", "ended early")
 """Columns of `summarize`: bodies counted, returns over bodies, mean length, share of failures."""
@@ -87,8 +88,10 @@ def command_tables(record: RunRecord) -> list[tuple[tuple[str, ...], list[list[s
 
 def summary_line(record: RunRecord) -> str:
     """Return the result of one task in a line."""
-    parts = [f"training return {number(record.training_return)}"]
+    parts, metres = [f"training return {number(record.training_return)}"], metres_per_return(record)
     for split in ("train", "test"):
-        items = scored(record.returns, split)
-        parts += [f"{split} {number(mean_return(items))}"] if items else []
+        score = mean_return(scored(record.returns, split))
+        if score is not None:
+            distance = "" if metres is None else f" ({number(metres * score, 2)} m)"
+            parts.append(f"{split} {number(score)}{distance}")
     return ", ".join(parts)

@@ -145,8 +145,9 @@ def test_a_method_without_test_scores_is_told_by_its_train_episodes(plan):
         "60",
     ]
     assert "ended early: of the train episodes" in text
-    assert summary_line(found) == "training return 7.0, train 10.0"
-    assert summary_line(record(RETURNS)) == "training return 7.0, train 10.0, test 6.0"
+    assert summary_line(found) == "training return 7.0, train 10.0 (0.20 m)"
+    line = "training return 7.0, train 10.0 (0.20 m), test 6.0 (0.12 m)"
+    assert summary_line(record(RETURNS)) == line
 
 
 def test_the_plan_tells_times_once_a_task_is_measured(plan):

@@ -5,6 +5,7 @@ from gmc_bench.core.types import DoubleArray
 from gmc_bench.leaderboard.statistics import (
     Estimate,
     Statistic,
+    crossed_mean,
     iqm,
     mean,
     median,
@@ -134,3 +135,31 @@ def test_interval_over_runs_covers_when_a_run_is_good_on_all_bodies_at_once(
     # All three statistics of the symmetric distribution have the expectation 0.
     covered = np.mean([e.low is not None and e.low <= 0.0 <= (e.high or 0.0) for e in found])
     assert covered == pytest.approx(0.95, abs=0.02)
+
+
+def test_intervals_over_runs_bodies_and_both_by_hand() -> None:
+    # Run means 2 and 4, body means 1, 3, 5; what is left is -1, 0, 1 and 1, 0, -1.
+    scores = np.array([[-1.0, 2.0, 5.0], [3.0, 4.0, 5.0]])
+    found = crossed_mean(scores, np.arange(3))
+    runs, bodies, noise = 2.0 / 2.0, 4.0 / 3.0, 4.0 / 2.0 / 6.0
+    assert found.value == 3.0
+    assert found.runs.high == pytest.approx(3.0 + 12.706204736 * runs**0.5)
+    assert found.bodies.high == pytest.approx(3.0 + 4.3026527299 * bodies**0.5)
+    degrees = (runs + bodies) ** 2 / (runs**2 / 1.0 + bodies**2 / 2.0)
+    half = t_quantile(degrees) * (runs + bodies - noise) ** 0.5
+    assert half < 12.706204736 * runs**0.5  # so the longer one is shown
+    assert found.both == found.runs
+    # Two bodies of a family vary as one.
+    family = crossed_mean(scores, np.array([0, 0, 1]))
+    squares = 2.0 * 2.0 * (2.0**2 / 9.0)
+    assert family.bodies.high == pytest.approx(3.0 + 12.706204736 * squares**0.5)
+
+
+def test_interval_over_both_covers_when_runs_and_bodies_are_drawn_anew() -> None:
+    rng = np.random.default_rng(0)
+    families, covered = np.repeat(np.arange(15), 2), 0
+    for _ in range(300):
+        own = rng.standard_normal(15)[families] + 0.3 * rng.standard_normal((4, 30))
+        low_high = crossed_mean(own + 0.5 * rng.standard_normal((4, 1)), families).both
+        covered += (low_high.low or 0.0) <= 0.0 <= (low_high.high or 0.0)
+    assert covered / 300 == pytest.approx(0.965, abs=0.035)

@@ -1,0 +1,68 @@
+"""Kinship of bodies: which share a limb tree, and which a geometry."""
+
+from dataclasses import replace
+
+import pytest
+
+from gmc_bench.bodies.kinship import geometry, limb_tree
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.bodies.sets import load_morphologies
+from gmc_bench.core.errors import GmcBenchError
+from gmc_bench.records.kinship import _published, evolution_run
+from gmc_bench.records.units import _OLDER
+from gmc_bench.tasks import TASKS
+
+
+@pytest.fixture(scope="module")
+def body() -> Morphology:
+    found = load_morphologies("gmc-unimal-mini-v1").split("train")[0]
+    assert isinstance(found, Morphology)
+    return found
+
+
+def test_masses_joints_and_motors_leave_the_geometry(body: Morphology) -> None:
+    limbs = tuple(
+        replace(limb, geom=replace(limb.geom, density=2.0 * limb.geom.density), name=f"x{number}")
+        for number, limb in enumerate(body.limbs)
+    )
+    motors = tuple(replace(motor, gear=2.0 * motor.gear) for motor in body.actuators)
+    heavy = replace(body, limbs=limbs, actuators=motors)
+    assert heavy.digest != body.digest
+    assert (limb_tree(heavy), geometry(heavy)) == (limb_tree(body), geometry(body))
+
+
+def test_a_longer_limb_leaves_the_tree_only(body: Morphology) -> None:
+    *others, last = body.limbs
+    thick = replace(last, geom=replace(last.geom, radius=1.1 * last.geom.radius))
+    wide = replace(body, limbs=(*others, thick))
+    assert limb_tree(wide) == limb_tree(body)
+    assert geometry(wide) != geometry(body)
+
+
+def test_published_bodies_have_the_kin_that_is_stored() -> None:
+    try:
+        found = load_morphologies("unimals_100")
+    except GmcBenchError:
+        pytest.skip("unimals_100 is not imported")
+    bodies = [body for split in ("train", "test") for body in found.split(split)]
+    kin = {body.digest: (limb_tree(body), geometry(body)) for body in bodies}  # type: ignore[arg-type]
+    assert kin == _published()
+
+
+@pytest.mark.parametrize(
+    ("name", "run"),
+    [
+        ("floor-5506-12-14-01-15-22-01", "floor-5506"),
+        ("evolved-00012.31.240", "evolved-00012"),
+        ("grown-00001", None),
+        ("go1", None),
+    ],
+)
+def test_names_tell_the_run_of_evolution(name: str, run: str | None) -> None:
+    assert evolution_run(name) == run
+
+
+def test_returns_are_distances_where_every_reward_is_a_speed() -> None:
+    found = {name: TASKS.get(name).metres_per_return for name in TASKS.names()}
+    metres = {name: value for name, value in found.items() if value is not None}
+    assert metres == pytest.approx(_OLDER)
