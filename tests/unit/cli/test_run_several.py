@@ -99,6 +99,7 @@ def record(returns):
     return SimpleNamespace(
         returns=returns,
         training_return=7.0,
+        metres_per_return=0.02,
         env_steps_per_s=1234.4,
         wall_clock_s=SimpleNamespace(total=60.2),
     )
