@@ -197,8 +197,10 @@ def test_the_unit_is_the_one_of_torch():
 
 def test_attention_layers_start_as_copies_as_in_the_backbone():
     network = SPEC.build(SPEC.make_config("lite"), TOKENS, 2)
-    first, second = (layer.state_dict() for layer in network.layers)
-    assert all(torch.equal(value, second[name]) for name, value in first.items())
+    first, *others = (layer.state_dict() for layer in network.layers)
+    assert others
+    for other in others:
+        assert all(torch.equal(value, other[name]) for name, value in first.items())
 
 
 @pytest.mark.parametrize("preset", sorted(SPEC.presets))

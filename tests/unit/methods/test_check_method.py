@@ -417,7 +417,7 @@ FAULTS = [
     (spec(NormalisesBatch), "memory", "in training mode changes 'actor.norm.running_mean'"),
     (spec(ForgetsAtOnce, temporal=True), "memory", "but 'temporal' is claimed"),
     (spec(SharesMemory, temporal=True), "memory", "zero state for environments [1, 4]"),
-    (spec(KeepsOddSequences, temporal=True), "sequence length", "must divide 32, so that the"),
+    (spec(KeepsOddSequences, temporal=True), "sequence length", "must divide 16, so that the"),
     (spec(IgnoresStarts, temporal=True), "steps at once", "5 steps at once, in place of single"),
     (spec(KeepsTheFirstBody, temporal=True), "steps at once", "5 steps at once, in place of"),
     (spec(LooksUpTableRow), "weights per body", "another order of the bodies in the table"),
