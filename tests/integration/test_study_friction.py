@@ -60,6 +60,7 @@ def test_several_methods_are_planned_side_by_side(here):
     ]
 
 
+@pytest.mark.slow
 def test_another_rule_and_heading_are_in_every_row(here, tmp_path):
     folder = tmp_path / "s"
     options = ("--heading", "free", "--friction-rule", "static", "--out", folder)
