@@ -34,7 +34,7 @@ RULES = {
     "weights": "the run folder holds the weights that the record was made with, and the "
     f"leaderboard can keep what acts of them, at most {MAX_MIB} MiB",
     "duplicate": "no record of this method, settings and seed, or of these weights, is there yet",
-    "missing-seeds": "together with what is there, every seed of the protocol is, without gaps",
+    "missing-seeds": "seeds come in order: together with what is there, none before it is missing",
 }
 """Name of each rule and what it asks for."""
 
@@ -180,11 +180,14 @@ def _violations(submissions: Sequence[Submission], board: Board) -> Iterator[str
     for item in submissions:
         key, row, _ = _place(item.record)
         seeds = {seed for found, owner, seed in there if (found, owner) == (key, row)}
-        absent = absent_seeds(item.record.protocol_seeds, seeds)
+        # In order, so that nobody chooses among seeds; a row is ranked once all are there.
+        absent = [
+            seed for seed in absent_seeds(item.record.protocol_seeds, seeds) if seed < max(seeds)
+        ]
         if absent:
             missing = ", ".join(map(str, absent))
             yield _refusal(
-                item, "missing-seeds", f"no run for seed {missing}; give all seeds in one command"
+                item, "missing-seeds", f"no run for seed {missing}; add it before or with this one"
             )
 
 

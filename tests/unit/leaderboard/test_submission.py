@@ -179,8 +179,11 @@ def test_one_training_under_several_seeds(
 
 
 def test_missing_seeds_are_named(board: Path, runs: list[Submission]) -> None:
-    _refuse(runs[:1], board, "missing-seeds", "no run for seed 2, 3; give all seeds in one comm")
-    _refuse(runs[:2], board, "missing-seeds", "no run for seed 3;")
+    _refuse(runs[2:], board, "missing-seeds", "no run for seed 1, 2; add it before or with this")
+    _refuse([runs[0], runs[2]], board, "missing-seeds", "no run for seed 2;")
+    add(runs[:1], board)
+    _refuse(runs[2:], board, "missing-seeds", "no run for seed 2;")
+    add(runs[1:], board)
 
 
 def test_other_settings_or_bodies_do_not_fill_a_row(
@@ -188,10 +191,10 @@ def test_other_settings_or_bodies_do_not_fill_a_row(
 ) -> None:
     config = {**CONFIG, "suite": "other"}
     other = _run(tmp_path / "other", 3, config=config, rules=_with(config=config))
-    _refuse([*runs[:2], other], board, "missing-seeds", "no run for seed 3")
+    _refuse([*runs[:2], other], board, "missing-seeds", "no run for seed 1, 2")
     bodies = {**make_record().morphologies.model_dump(), "digest": digest_of("other set")}
     other = _run(tmp_path / "bodies", 3, morphologies=bodies)
-    _refuse([*runs[:2], other], board, "missing-seeds", "no run for seed 3")
+    _refuse([*runs[:2], other], board, "missing-seeds", "no run for seed 1, 2")
 
 
 INCOMPLETE = {"status": "incomplete", "env_steps": 1000, "env_steps_per_s": 100.0}
