@@ -254,9 +254,10 @@ def test_more_pairs_are_told_apart_than_by_separate_tests() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("runs", "unlike", "limit"), [(3, 0.0, 0.06), (3, 1.0, 0.09), (5, 1.0, 0.06)]
+    ("runs", "unlike", "limit"), [(3, 0.0, 0.05), (3, 1.0, 0.09), (5, 0.0, 0.05), (5, 1.0, 0.07)]
 )
 def test_false_findings_stay_near_five_percent(runs: int, unlike: float, limit: float) -> None:
+    # Unlike variances cost a little of the 5 %: the rates of docs/statistics.md, rounded up.
     assert _tables(1500, runs, np.zeros(5), unlike)[0] <= limit
 
 
