@@ -27,7 +27,7 @@ from gmc_bench.experiments.events import Event, IterationFinished
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.search_sets import SEARCH_SET, require_search_set
 from gmc_bench.experiments.spec import ExperimentSpec, flatten
-from gmc_bench.experiments.tuning import TRAIN_ONLY, core_seconds
+from gmc_bench.experiments.tuning import TRAIN_ONLY
 from gmc_bench.records.frames import load_records
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import write_atomic
@@ -261,7 +261,7 @@ def _result(records: Sequence[RunRecord]) -> str:
     if not records:
         return "-"
     steps = statistics.fmean(record.env_steps for record in records)
-    seconds = statistics.fmean(map(core_seconds, records))
+    seconds = statistics.fmean(item.core_seconds for item in records)
     return f"{number(_mean(records))} ({len(records)}; {steps / 1e6:.2f} M; {seconds:,.0f} s)"
 
 

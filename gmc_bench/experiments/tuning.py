@@ -320,7 +320,7 @@ class Tuning:
                 number,
                 settings,
                 {seed: returned for seed, (returned, _) in runs.items()},
-                round(sum(core_seconds(record) for _, record in runs.values()), 1),
+                round(sum(record.core_seconds for _, record in runs.values()), 1),
             )
             trials.append(trial)
             value = "none" if trial.value is None else f"{trial.value:,.1f}"
@@ -429,11 +429,6 @@ def best_of(trials: Sequence[Trial]) -> Trial:
             "no trial has a training return, because no body finished an episode; raise 'env_steps'"
         )
     return max(judged, key=lambda item: item[:2])[2]
-
-
-def core_seconds(record: RunRecord) -> float:
-    """Return threads x seconds of a run's training."""
-    return record.wall_clock_s.total * record.hardware.threads
 
 
 def spread(ranges: Mapping[str, Range], number: int, seed: int) -> dict[str, float]:

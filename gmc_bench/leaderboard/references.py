@@ -60,8 +60,7 @@ def steps_per_body(row: Row) -> float:
 
 def core_seconds(row: Row) -> float:
     """Return the seconds of training times the threads that a run was given, the mean over runs."""
-    records = [run.record for run in row.runs]
-    return statistics.fmean(item.wall_clock_s.total * item.hardware.threads for item in records)
+    return statistics.fmean(run.record.core_seconds for run in row.runs)
 
 
 def find_scale(specialist: Row, untrained: Iterable[Row]) -> Scale | None:

@@ -214,6 +214,11 @@ class RunRecord(RecordPart):
             raise ValueError(problem)
         return self
 
+    @property
+    def core_seconds(self) -> float:
+        """Seconds of training times the threads it was given."""
+        return self.wall_clock_s.total * self.hardware.threads
+
     def _contradictions(self) -> Iterator[str]:
         if self.config_digest != config_digest(self.config):
             yield "config_digest is not the digest of config"

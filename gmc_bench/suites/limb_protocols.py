@@ -34,16 +34,13 @@ LITE = Protocol(
 
 # The rules of `lite` for ten times as long, with twice the environments and minibatches: about an
 # hour of two cores, and wide enough for a GPU.
-STANDARD = Protocol(
+STANDARD = replace(
+    LITE,
     name="standard",
-    preset="lite",
-    env_steps=20_000_000,
-    num_envs=512,
-    rollout_length=16,
-    ppo=PPOConfig(repeat=1, batch_size=1024, lr=1e-3, warmup_iterations=2, decay_start=0.75),
+    env_steps=10 * LITE.env_steps,
+    num_envs=2 * LITE.num_envs,
+    ppo=replace(LITE.ppo, batch_size=2 * LITE.ppo.batch_size),
     evaluation=EvaluationConfig(episodes=4),
-    sampling_warmup_iterations=40,
-    seeds=(1, 2, 3, 4, 5),
 )
 
 PAPER = Protocol(
