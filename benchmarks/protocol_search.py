@@ -49,6 +49,8 @@ BEFORE: dict[str, Any] = {
     "ppo.decay_start": 0.0,
 }
 """The first rules of `lite`."""
+SECOND: dict[str, Any] = {"ppo.decay_start": 0.0, "ppo.value_clip": False, "ppo.vf_coef": 0.5}
+"""What the first round found; the second round changes one thing more."""
 SETTINGS: dict[str, dict[str, Any]] = {
     "before": BEFORE,
     "base": {},
@@ -75,6 +77,19 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "std-0.9-0.3": {"action_std_end": 0.3},
     "no-value-clip": {"ppo.value_clip": False, "ppo.vf_coef": 0.5},
     "uniform-bodies": {"sampling_alpha": 0.0},
+    "second": SECOND,
+    "second-batch-256": {**SECOND, "ppo.batch_size": 256, "ppo.lr": 7e-4},
+    "second-lr-1.5e-3": {**SECOND, "ppo.lr": 1.5e-3},
+    "second-lr-2e-3": {**SECOND, "ppo.lr": 2e-3},
+    "second-lambda-0.9": {**SECOND, "ppo.gae_lambda": 0.9},
+    "second-rollout-8": {**SECOND, "rollout_length": 8},
+    "second-rollout-32": {**SECOND, "rollout_length": 32},
+    "second-envs-128": {**SECOND, "num_envs": 128},
+    "second-clip-0.3": {**SECOND, "ppo.eps_clip": 0.3},
+    "second-grad-1": {**SECOND, "ppo.max_grad_norm": 1.0},
+    "second-std-0.6": {**SECOND, "action_std": 0.6},
+    "second-kl-none": {**SECOND, "ppo.target_kl": None},
+    "second-uniform-bodies": {**SECOND, "sampling_alpha": 0.0},
 }
 """What is tried, by name: changes of `BASE`, by dotted name."""
 METHODS = ("recmorph", "metamorph-star", "nervenet")
