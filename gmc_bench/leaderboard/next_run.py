@@ -5,7 +5,10 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from gmc_bench.core.config import config_digest
+from gmc_bench.leaderboard.aggregate import Row
 from gmc_bench.leaderboard.analysis import CORRECTION, Comparison, RowAnalysis, TableAnalysis
+from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.leaderboard.statistics import CONFIDENCE, body_variance, run_variance
 from gmc_bench.leaderboard.tables import title
 from gmc_bench.leaderboard.today import is_earlier
@@ -31,7 +34,8 @@ def next_runs(analyses: Iterable[TableAnalysis], methods: Sequence[str]) -> list
 
     Where only an earlier protocol was measured, that is the first run of the new one. Else a row
     that lacks seeds comes first, the one that lacks fewest; then a method without a row; then one
-    more seed of the method that lets expect most pairs to be told apart that are not yet.
+    more seed of the method that lets expect most pairs to be told apart that are not yet. A row of
+    a method's earlier version or settings gets no more runs: a new run would not join it.
 
     Args:
         analyses: tables; those of earlier protocols get no more runs.
@@ -62,7 +66,7 @@ def _begin(analysis: TableAnalysis) -> NextRun:
 
 
 def _missing_seed(analysis: TableAnalysis) -> NextRun | None:
-    rows = [row for row in analysis.table.rows if row.absent_seeds]
+    rows = [row for row in analysis.table.rows if row.absent_seeds and _is_current(row)]
     if not rows:
         return None
     row = min(rows, key=lambda row: (len(row.absent_seeds), row.key))
@@ -71,7 +75,8 @@ def _missing_seed(analysis: TableAnalysis) -> NextRun | None:
 
 
 def _missing_method(analysis: TableAnalysis, methods: Sequence[str]) -> NextRun | None:
-    there = {row.key.method for row in (*analysis.table.rows, *analysis.table.references)}
+    rows = (*analysis.table.rows, *analysis.table.references)
+    there = {row.key.method for row in rows if _is_current(row)}
     absent = [method for method in methods if method not in there]
     asked = _record(analysis).protocol_seeds
     if not absent or not asked:
@@ -87,7 +92,7 @@ def _closest(analysis: TableAnalysis) -> NextRun | None:
     for place, row in enumerate(analysis.rows):
         left = [seed for seed in _further(row) if seed not in row.seeds]
         pairs = [pair for pair in open_pairs if place in (pair.first, pair.second)]
-        if left and len(row.seeds) > 1 and pairs:
+        if left and len(row.seeds) > 1 and pairs and _is_current(row.row):
             gain = math.fsum(
                 _power(analysis, pair, len(open_pairs), place)
                 - _power(analysis, pair, len(open_pairs), None)
@@ -136,6 +141,16 @@ def _power(analysis: TableAnalysis, pair: Comparison, tests: int, more: int | No
     level = (1.0 - CONFIDENCE) / CORRECTION / tests
     distance = abs(pair.difference.value) / math.sqrt(variance)
     return float(ndtr(distance - float(ndtri(1.0 - level / 2.0))))
+
+
+def _is_current(row: Row) -> bool:
+    """Say whether a run made now would join a row; of methods that are not installed, nobody knows.
+
+    Settings change with what a method was tuned to, which makes no other table.
+    """
+    rules = installed_rules(row.runs[0].record)
+    made = (row.key.method_version, row.key.config_digest)
+    return rules is None or made == (rules.method_version, config_digest(dict(rules.config)))
 
 
 def _further(row: RowAnalysis) -> tuple[int, ...]:

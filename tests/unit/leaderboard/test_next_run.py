@@ -5,6 +5,7 @@ import pytest
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
 from gmc_bench.leaderboard.next_run import next_runs
+from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.seeds import absent_seeds, further_seeds
 from tests.support.records import digest_of, make_record, make_returns, make_stored
@@ -63,6 +64,17 @@ def test_rules_of_yesterday_get_no_more_runs() -> None:
     assert (found.method, found.seed) == ("far", 1)
     assert found.why == "no run yet under today's rules, only under earlier ones"
     assert next_runs([old, _analysis([*FAR, *NEAR])], METHODS[:2]) == []
+
+
+def test_rows_of_earlier_settings_get_no_more_runs() -> None:
+    before = _record("recmorph", 1, 60.0)
+    rules = installed_rules(before)
+    assert rules is not None
+    (found,) = next_runs([_analysis([before, *NEAR])], ("recmorph", "near"))
+    assert (found.method, found.seed) == ("recmorph", 1)
+    today = {"config": dict(rules.config), "method_version": rules.method_version}
+    now = [_record("recmorph", seed, 60.0 + 4 * seed, **today) for seed in ASKED]
+    assert next_runs([_analysis([*now, before, *NEAR])], ("recmorph", "near")) == []
 
 
 def test_further_seeds_follow_in_order_and_none_follows_a_single_one() -> None:
