@@ -97,6 +97,7 @@ class UnrankedRun:
     key: RowKey
     seed: int
     test_score: float | None
+    """Of the split that ranks; a single-robot reference has none."""
     reasons: tuple[str, ...]
 
 
@@ -113,6 +114,11 @@ class ComparisonTable:
     """First weights of methods, and no action at all: the floor, never ranked."""
     unranked: tuple[UnrankedRun, ...]
     torch_versions: tuple[str, ...]
+
+    @property
+    def split(self) -> Split:
+        """Whose bodies places depend on: `train` where the protocol scores no others."""
+        return "train" if any(row.split == "train" for row in self.rows) else "test"
 
 
 def comparison_key(record: RunRecord) -> ComparisonKey:
@@ -255,10 +261,11 @@ def _rank(row: Row) -> tuple[bool, float, RowKey]:
 
 
 def _make_unranked(item: StoredRecord) -> UnrankedRun:
+    shared, split = item.record.controller == "shared", item.record.ranked_split
     return UnrankedRun(
         path=item.path,
         key=row_key(item.record),
         seed=item.record.seed,
-        test_score=item.record.score("test", "deterministic"),
+        test_score=item.record.score(split, "deterministic") if shared else None,
         reasons=item.record.unofficial_reasons,
     )

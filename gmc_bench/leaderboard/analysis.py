@@ -80,7 +80,7 @@ class RowAnalysis:
     train_scores: DoubleArray
     """(R, M)."""
     crossed: CrossedEstimate
-    """Mean with intervals over runs, over bodies and over both."""
+    """Mean with intervals over runs and, of test bodies, over bodies and over both."""
     median: Estimate
     """Median over bodies of the mean over runs."""
     iqm: Estimate
@@ -112,7 +112,8 @@ class Comparison:
     """Index into `TableAnalysis.rows`; less than `second`, so the first row ranks better."""
     second: int
     difference: CrossedEstimate
-    """Mean score of the first minus the second. The intervals are for this pair alone."""
+    """Mean score of the first minus the second. The intervals, over bodies only where a row's are,
+    are for this pair alone."""
     probability_of_improvement: Estimate
     """That a run of the first beats a run of the second on a body."""
     p_runs: float | None
@@ -155,9 +156,7 @@ class TableAnalysis:
     @property
     def about_bodies(self) -> bool:
         """Whether bodies stand for others in this table; if not, `group` is `group_here`."""
-        return any(row.crossed.bodies.low is not None for row in self.rows) and all(
-            row.row.split == "test" for row in self.rows
-        )
+        return _about_bodies(self.rows)
 
 
 def analyse(table: ComparisonTable) -> TableAnalysis:
@@ -242,6 +241,7 @@ def _analyse_row(row: Row) -> RowAnalysis:
     families = _families(row.runs[0], row.split)
     sampled_bodies, sampled = _score_matrix(row.runs, row.split, "stochastic")
     steps, curves = common_curves([item.record.learning_curve for item in row.runs])
+    crossed = crossed_mean(scores, families)
     return RowAnalysis(
         row=row,
         seeds=row.seeds,
@@ -251,7 +251,8 @@ def _analyse_row(row: Row) -> RowAnalysis:
         sampled=sampled if sampled_bodies == bodies else None,
         train_bodies=train_bodies,
         train_scores=train_scores,
-        crossed=crossed_mean(scores, families),
+        # Bodies that were trained on stand for themselves: there are no others to speak about.
+        crossed=crossed if row.split == "test" else crossed.on_these_bodies(),
         median=run_interval(scores, median),
         iqm=run_interval(scores, iqm),
         worst_decile=run_interval(scores, worst_decile),
@@ -330,18 +331,17 @@ def _compare(rows: Sequence[RowAnalysis]) -> tuple[Comparison, ...]:
 
     p_runs = {pair: looked_again(pair, item.p_runs) for pair, item in found.items()}
     here = told_apart(p_runs)
-    # Bodies that were trained on stand for themselves: there are no others to speak about.
-    ranked_on_test = all(row.row.split == "test" for row in rows)
+    about_bodies = _about_bodies(rows)
     p_both = {
-        pair: looked_again(pair, item.p_both) if ranked_on_test else None
+        pair: looked_again(pair, item.p_both) if about_bodies else None
         for pair, item in found.items()
     }
-    beyond = told_apart(p_both) if ranked_on_test else here
+    beyond = told_apart(p_both) if about_bodies else here
     return tuple(
         Comparison(
             first=i,
             second=j,
-            difference=item.estimate,
+            difference=item.estimate if about_bodies else item.estimate.on_these_bodies(),
             probability_of_improvement=probability_of_improvement(rows[i].scores, rows[j].scores),
             p_runs=p_runs[i, j],
             p_both=p_both[i, j],
@@ -350,6 +350,10 @@ def _compare(rows: Sequence[RowAnalysis]) -> tuple[Comparison, ...]:
         )
         for (i, j), item in found.items()
     )
+
+
+def _about_bodies(rows: Sequence[RowAnalysis]) -> bool:
+    return any(row.crossed.bodies.low is not None for row in rows)
 
 
 def _has_further_seeds(row: RowAnalysis) -> bool:

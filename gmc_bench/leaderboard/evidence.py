@@ -72,16 +72,20 @@ def _other_ranks(analysis: TableAnalysis) -> str:
         return ""
     ranking, *others = analysis.stability
     pairs = len(analysis.comparisons)
-    same = [item.name.lower() for item in others if not item.swapped]
+    same = [_in_text(item.name) for item in others if not item.swapped]
     told = [
-        f"{item.name.lower()} turns {item.swapped} of {pairs} pairs round (tau "
+        f"{_in_text(item.name)} reverses {item.swapped} of {pairs} pairs (tau "
         f"{number(item.tau, 2)})"
         for item in others
         if item.swapped
     ]
-    text = f"Places are by the {ranking.name.lower()} over bodies."
+    text = f"Places are by the {_in_text(ranking.name)} over bodies."
     if same:
         text += f" The same order: {', '.join(same)}."
     if told:
         text += f" Another order: {', '.join(told)}."
     return text
+
+
+def _in_text(name: str) -> str:
+    return name if name.isupper() else name.lower()

@@ -137,6 +137,10 @@ def row_labels(rows: Sequence[RowAnalysis]) -> list[str]:
     return labels
 
 
+def _bodies_of(analysis: TableAnalysis) -> str:
+    return "zero-shot test bodies" if analysis.table.split == "test" else "train bodies"
+
+
 def _shorten(text: str, characters: int) -> str:
     plain = one_line(text)
     return plain if len(plain) <= characters else f"{plain[: characters - 1]}…"
@@ -330,7 +334,7 @@ def _draw_profiles(analysis: TableAnalysis) -> "Figure":
     axes.set_xlim(float(analysis.profile_scores[0]), float(analysis.profile_scores[-1]))
     axes.set_xlabel("Score τ")
     axes.set_ylabel("Share of runs × bodies with a score > τ")
-    axes.set_title("Performance profiles on zero-shot test bodies", loc="left")
+    axes.set_title(f"Performance profiles on {_bodies_of(analysis)}", loc="left")
     sns.move_legend(axes, "center left", bbox_to_anchor=(1.0, 0.5), title=None, frameon=False)
     return figure
 
@@ -382,7 +386,7 @@ def _draw_scores(analysis: TableAnalysis) -> "Figure":
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_yticks(range(len(rows)), row_labels(rows))
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel("Test score on zero-shot bodies")
+    axes.set_xlabel(f"Score on {_bodies_of(analysis)}")
     interval = ", 95 % intervals over runs" if known else ""
     axes.set_title(f"Mean (●) and IQM (◇){interval}; dots: runs", loc="left")
     axes.text(1.02, 1.0, "group", transform=axes.transAxes, va="bottom", color=_INK, fontsize=8)
@@ -426,14 +430,14 @@ def _draw_bodies(analysis: TableAnalysis) -> "Figure":
         rasterized=not named,
         ax=axes,
     )
-    axes.set_title("Test score by body, hardest body left", loc="left")
+    axes.set_title("Score by body, hardest body left", loc="left")
     axes.set_ylabel("")
     axes.tick_params(axis="y", rotation=0, length=0)
     if named:
         names = [_shorten(bodies[place], _MAX_BODY_CHARACTERS) for place in order]
         axes.set_xticks(np.arange(len(names)) + 0.5, names, rotation=90, fontsize=7)
     else:
-        axes.set_xlabel(f"{len(bodies)} zero-shot test bodies")
+        axes.set_xlabel(f"{len(bodies)} {_bodies_of(analysis)}")
     return figure
 
 

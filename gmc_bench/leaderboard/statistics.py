@@ -135,6 +135,11 @@ class CrossedEstimate:
         """The mean itself, the same in all three."""
         return self.runs.value
 
+    def on_these_bodies(self) -> "CrossedEstimate":
+        """Return it without intervals over bodies, for bodies that stand for no others."""
+        alone = Estimate(self.value, None, None)
+        return CrossedEstimate(self.runs, alone, alone)
+
 
 def crossed_mean(scores: DoubleArray, families: IntArray) -> CrossedEstimate:
     """Return the mean of scores (R, B) with its intervals over runs, bodies and both.
@@ -164,8 +169,12 @@ def crossed_estimate(
     single = interval(value, runs), interval(value, bodies)
     joint = interval(value, both)
     if both is not None:
-        joint = max((*single, joint), key=lambda estimate: (estimate.high or value) - value)
+        joint = max((*single, joint), key=_half_width)
     return CrossedEstimate(*single, joint)
+
+
+def _half_width(found: Estimate) -> float:
+    return 0.0 if found.high is None else found.high - found.value
 
 
 def interval(value: float, part: Part | None) -> Estimate:

@@ -97,6 +97,8 @@ RANKED_HEADINGS = (
     *("#", "Group", "Group here", *KEY_HEADINGS, "Seeds"),
     *("Test score", "Metres", "Other seeds", "Other bodies", "Both", "Verified"),
 )
+_BEYOND = {"Group here", "Other bodies", "Both", "Here"}
+"""Columns that say something only where bodies stand for others."""
 OTHER_HEADINGS = (
     *KEY_HEADINGS,
     *("Median (95 %)", "IQM (95 %)", "Worst decile (95 %)", "Sampled actions"),
@@ -124,7 +126,8 @@ README_HEADINGS = {
     "Verified": "Verified",
 }
 """Columns of the short tables, and what they are called there."""
-UNRANKED_HEADINGS = ("Method", "Preset", "Seed", "Test score", "Reasons", "Record")
+UNRANKED_HEADINGS = ("Method", "Preset", "Seed", "Score", "Reasons", "Record")
+UNRANKED = "Runs that do not follow the protocol, with what ranks those that do."
 PUBLISHED_HEADINGS = (
     *("Name in the paper", "Our id", "Preset", "What", "Value", "Seeds"),
     *("Bodies", "Place"),
@@ -148,7 +151,7 @@ EARLIER = (
 )
 METRES = "Metres: how far a body got on average, which is return x {metres:g} s."
 AGAINST = (
-    "Difference of test scores to the first place, body by body, with 95 % intervals for this pair "
+    "Difference of scores to the first place, body by body, with 95 % intervals for this pair "
     "alone; win: how likely a run of the first place scores higher on a body (95 % over seeds)."
 )
 OTHERS = (
@@ -176,7 +179,16 @@ DIRECTIONS = (
     "One command for each direction on nominal friction, followed with mean actions; the mean over "
     "robots. Standing still has the command as its RMSE; turns are on the spot."
 )
-SCORED_ON_TRAIN = "This protocol scores no other bodies than those that were trained on."
+SCORED_ON_TRAIN = (
+    "This protocol scores no other bodies than those that were trained on: the score is the mean "
+    "over them, with deterministic actions. The next column is its 95 % interval: if trained again "
+    "with other seeds."
+)
+GROUPS_HERE = (
+    "Rows that share a letter cannot be told apart over other seeds on these bodies, whatever "
+    "their rank. Methods are compared with moderated t-tests and Shaffer's correction for all "
+    "pairs."
+)
 PUBLISHED = (
     "Numbers as printed in papers, measured with other code. They are not part of the ranks; the "
     "notes below the table say what else differs."
@@ -240,7 +252,7 @@ def to_markdown(analysis: TableAnalysis, figures: Mapping[str, str] | None = Non
         lines += [""]
     if table.unranked:
         rows = [_unranked_cells(run) for run in table.unranked]
-        lines += _markdown_section(_Section("Not ranked", (), UNRANKED_HEADINGS, rows))
+        lines += _markdown_section(_Section("Not ranked", (UNRANKED,), UNRANKED_HEADINGS, rows))
     published = published_for(table.key.suite, table.key.task)
     if published:
         lines += _markdown_section(_published_section(published))
@@ -344,17 +356,23 @@ def to_latex(analysis: TableAnalysis) -> str:
 
 def _ranked_sections(analysis: TableAnalysis) -> list[_Section]:
     cells = _ranked_cells(analysis)
-    explained = [EXPLANATION, GROUPS, *evidence(analysis)]
-    headings: tuple[str, ...] = RANKED_HEADINGS
+    on_test, left_out = analysis.table.split == "test", set()
+    explained = [
+        EXPLANATION if on_test else SCORED_ON_TRAIN,
+        GROUPS if analysis.about_bodies else GROUPS_HERE,
+        *evidence(analysis),
+    ]
+    if not analysis.about_bodies:
+        left_out |= _BEYOND
     if analysis.metres_per_return is None:
-        headings = tuple(name for name in headings if name != "Metres")
+        left_out.add("Metres")
     else:
         explained.append(METRES.format(metres=analysis.metres_per_return))
-    if any(item.row.split == "train" for item in analysis.rows):
-        explained.append(SCORED_ON_TRAIN)
+    headings = tuple(name for name in RANKED_HEADINGS if name not in left_out)
+    shown = tuple(name if on_test or name != "Test score" else "Score" for name in headings)
     return [
         _section("Ranking", explained, headings, cells)._replace(
-            notes=footnotes(item.row.key.method for item in analysis.rows)
+            headings=shown, notes=footnotes(item.row.key.method for item in analysis.rows)
         ),
         *_against_sections(analysis),
         *_rank_sections(analysis),
@@ -413,8 +431,8 @@ def _ranked_cells(analysis: TableAnalysis) -> list[dict[str, str]]:
             ),
             "Metres": _metres(item.crossed.value, analysis.metres_per_return),
             "Other seeds": _ends(item.crossed.runs),
-            "Other bodies": _ends(item.crossed.bodies) if analysis.about_bodies else NONE,
-            "Both": _ends(item.crossed.both) if analysis.about_bodies else NONE,
+            "Other bodies": _ends(item.crossed.bodies),
+            "Both": _ends(item.crossed.both),
             "Median (95 %)": _estimate(item.median),
             "Sampled actions": NONE if item.sampled is None else f"{item.sampled.mean():z,.1f}",
             "IQM (95 %)": _estimate(item.iqm),
@@ -448,25 +466,27 @@ def _row_cells(row: Row) -> dict[str, str]:
 
 def _against_sections(analysis: TableAnalysis) -> list[_Section]:
     """Return the comparisons of the first place with every other."""
-    headings = (
+    headings: tuple[str, ...] = (
         *(*KEY_HEADINGS, "Difference", "Other seeds", "Other bodies", "Both", "Win"),
         *("Told apart", "Here"),
     )
+    if not analysis.about_bodies:
+        headings = tuple(name for name in headings if name not in _BEYOND)
     rows = [
-        {**_key_cells(analysis.rows[pair.second].row.key), **_pair_cells(pair, analysis)}
+        {**_key_cells(analysis.rows[pair.second].row.key), **_pair_cells(pair)}
         for pair in analysis.comparisons
         if pair.first == 0
     ]
     return [_section("Against the first place", (AGAINST,), headings, rows)] if rows else []
 
 
-def _pair_cells(pair: Comparison, analysis: TableAnalysis) -> dict[str, str]:
-    found, beyond = pair.difference, analysis.about_bodies
+def _pair_cells(pair: Comparison) -> dict[str, str]:
+    found = pair.difference
     return {
         "Difference": f"{found.value:z,.1f}",
         "Other seeds": _ends(found.runs),
-        "Other bodies": _ends(found.bodies) if beyond else NONE,
-        "Both": _ends(found.both) if beyond else NONE,
+        "Other bodies": _ends(found.bodies),
+        "Both": _ends(found.both),
         "Win": _estimate(pair.probability_of_improvement, 2),
         "Told apart": _yes_or_no(pair.distinguishable),
         "Here": _yes_or_no(pair.distinguishable_here),
@@ -671,8 +691,7 @@ def _why_incomplete(row: Row) -> str:
         f"seed {seed} {NONE if score is None else f'{score:z,.1f}'}"
         for seed, score in row.seed_scores
     ]
-    split = "test" if row.controller == "shared" else "train"
-    return f"{'; '.join(row.missing)}; {split} score of {', '.join(found)}"
+    return f"{'; '.join(row.missing)}; {row.split} score of {', '.join(found)}"
 
 
 def _seeds(row: Row) -> str:

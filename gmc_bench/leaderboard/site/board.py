@@ -57,11 +57,14 @@ def row_numbers(
     factor = metres_per_return(row.runs[0].record)
     distance = None if factor is None or found is None else factor * found.crossed.value
     metres = Cell(numbers.number(distance, 2), sort="" if distance is None else repr(distance))
+    alone = [
+        ("Other seeds", _ends(None if found is None else found.crossed.runs, digits)),
+        ("Other bodies", _ends(None if found is None else found.crossed.bodies, digits)),
+    ]
     return [
         ("Mean", MISSING if found is None else numbers.estimate(_widest(found.crossed), digits)),
         *([] if factor is None else [("Metres", metres)]),
-        ("Other seeds", _ends(None if found is None else found.crossed.runs, digits)),
-        ("Other bodies", _ends(None if found is None else found.crossed.bodies, digits)),
+        *(alone if row.split == "test" else []),  # else the mean's interval is that over seeds
         ("IQM", score("iqm")),
         ("Median", score("median")),
         ("Worst tenth", score("worst_decile")),
@@ -98,11 +101,16 @@ def budget(row: Row) -> list[tuple[str, Cell]]:
 
 def table_context(analysis: TableAnalysis) -> dict[str, Any]:
     """Return what every page about a table uses; the front page has one of these per table."""
+    digits, factor = score_digits(analysis.table), analysis.metres_per_return
+    best = analysis.rows[0].crossed if analysis.rows else None
     return {
         "analysis": analysis,
         "table": analysis.table,
         "key": analysis.table.key,
-        "digits": score_digits(analysis.table),
+        "digits": digits,
+        "best": None if best is None else numbers.estimate(_widest(best), digits),
+        "metres": None if best is None or factor is None else f"{factor * best.value:z,.2f}",
+        "metres_per_return": factor,
         "earlier": is_earlier(analysis.table),
         "ties": sum(c.first == 0 and not c.distinguishable for c in analysis.comparisons),
     }

@@ -58,6 +58,24 @@ def test_scores_are_zero_shot_bodies_by_name_and_runs_by_seed() -> None:
     assert row.train_scores.tolist() == [[2.0, 4.0], [2.0, 4.0]]
 
 
+def test_one_geometry_stands_for_no_others() -> None:
+    train = {"a": [1.0], "b": [1.0]}
+    alone = {"num_train": 2, "num_test": 2}
+    sets = make_record().morphologies.model_copy(update=alone)
+    analysis = _analyse(
+        [
+            _record(train, {"c": [level + seed]}, method=name, seed=seed, morphologies=sets)
+            for name, level in (("far", 100.0), ("near", 10.0))
+            for seed in range(3)
+        ]
+    )
+    assert not analysis.about_bodies
+    (pair,) = analysis.comparisons
+    assert pair.distinguishable_here
+    assert pair.distinguishable
+    assert [row.group for row in analysis.rows] == [row.group_here for row in analysis.rows]
+
+
 def test_statistics_of_a_row_by_hand() -> None:
     records = [_shared(c, d, seed=s) for s, (c, d) in enumerate([(8, 12), (10, 14), (14, 20)])]
     analysis = _analyse(records)

@@ -54,10 +54,10 @@ def test_tables_show_groups_where_sizes_are_known():
     assert "Test score by body" not in to_markdown(unknown)
 
 
-def _robots(splits):
+def _robots(splits, seeds=((1, 0.0), (2, 4.0)), **changes):
     config = {"protocol": {"evaluation": {"splits": splits}}}
     stored = []
-    for seed, gain in ((1, 0.0), (2, 4.0)):
+    for seed, gain in seeds:
         friction = make_friction()
         for item in friction:
             item["restarts"]["progress"] += gain
@@ -71,6 +71,7 @@ def _robots(splits):
             morphologies=make_record().morphologies.model_copy(
                 update={"num_train": 2, "num_test": 2}
             ),
+            **changes,
         )
         stored.append(StoredRecord(f"{seed}.json", record, record_digest(record)))
     (table,), _ = aggregate(stored, {item.digest for item in stored})
@@ -81,11 +82,25 @@ def test_a_protocol_that_scores_no_test_bodies_ranks_by_train_bodies():
     (row,) = _robots(["train"]).rows
     assert (row.split, row.missing) == ("train", ())
     assert row.test_score.mean == row.train_score.mean == 6.0
-    page = to_markdown(analyse(_robots(["train"])))
+    analysis = analyse(_robots(["train"]))
+    page = to_markdown(analysis)
     assert "scores no other bodies than those that were trained on" in page
+    assert "test bodies" not in page
+    headings = "| Seeds | Score | Other seeds | Verified |"
+    assert headings in page  # its two bodies stand for no others
+    assert analysis.rows[0].crossed.bodies.low is analysis.rows[0].crossed.both.low is None
+    assert analysis.rows[0].crossed.runs.low is not None
     (row,) = _robots(["train", "test"]).rows
     assert (row.split, row.test_score) == ("test", None)
     assert row.missing == ("no test score for seed 1, 2",)
+
+
+def test_what_is_not_ranked_has_the_score_that_would_rank_it():
+    page = to_markdown(analyse(_robots(["train"], seeds=[(1, 0.0)])))
+    assert "no run for seed 2; train score of seed 1 6.0" in page
+    unofficial = {"official": False, "unofficial_reasons": ("fewer steps",)}
+    page = to_markdown(analyse(_robots(["train"], seeds=[(1, 0.0)], **unofficial)))
+    assert "| 1 | 6.0 | fewer steps |" in page
 
 
 def test_frictions_are_averaged_over_robots_then_over_seeds():

@@ -23,6 +23,7 @@ from gmc_bench.leaderboard.tables import (
     OTHERS,
     RANKS,
     REFERENCES,
+    UNRANKED,
     ranked,
     to_csv,
     to_latex,
@@ -114,7 +115,7 @@ none; their intervals over bodies hold for these trained policies alone. Two run
 Their own intervals over seeds are 12.7 standard errors wide; comparisons rest on how much the \
 runs of other rows scatter.
 
-Places are by the mean over bodies. The same order: median, iqm, worst decile, train score, \
+Places are by the mean over bodies. The same order: median, IQM, worst decile, train score, \
 training return.
 
 | \\# | Group | Group here | Method | Preset | Settings | Seeds | Test score \
@@ -171,7 +172,9 @@ training return.
 
 ## Not ranked
 
-| Method | Preset | Seed | Test score | Reasons | Record |
+{UNRANKED}
+
+| Method | Preset | Seed | Score | Reasons | Record |
 | --- | --- | --- | --- | --- | --- |
 | short v1 | a\\|b\\_c | 0 | — | fewer steps; &lt;b&gt; | 4.json |
 """

@@ -196,6 +196,30 @@ def test_one_run_per_method_has_no_interval(tmp_path: Path) -> None:
         assert ('class="reach"' in board) == has_intervals
 
 
+def test_bodies_that_were_trained_on_stand_for_no_others(tmp_path: Path) -> None:
+    rules = {"protocol": {"evaluation": {"splits": ["train"]}}}
+    records = [
+        item.model_copy(
+            update={
+                "config": {**item.config, **rules},
+                "returns": tuple(part for part in item.returns if part.split == "train"),
+            }
+        )
+        for item in synthetic_records(2, 3, 6)
+    ]
+    site = _build(_store(records), tmp_path)
+    board = _page(site, "boards")
+    assert "Other bodies" not in board
+    assert "test bodies" not in board
+    assert "other bodies and both" not in _page(site, "compare")
+    (table,), _ = aggregate(_store(records))
+    (best, _) = (row.mean for row in analyse(table).rows)
+    interval = f"{best.low:,.0f} to {best.high:,.0f}"  # over seeds
+    front = (site / "index.html").read_text()
+    assert board.count(interval) == 1
+    assert front.count(f"(95 %: {interval})</span>, {0.02 * best.value:.2f} m</p>") == 1
+
+
 def test_method_page_shows_what_is_given(tmp_path: Path) -> None:
     pages = {
         "method-01": MethodPage(
