@@ -61,6 +61,8 @@ class Display:
             self._eta(event)
         match event:
             case events.Remark():
+                if self._bar is not None:
+                    self._bar.clear()  # it is drawn again below
                 note(event.text)
             case events.Progress():
                 self._progress(event)

@@ -75,6 +75,8 @@ def add_options(parser: Parser) -> None:
     add("--threads", metavar="N", type=integer(1), help="default: all cores")
     interval = seconds(zero=True)
     add("--checkpoint-interval", metavar="S", type=interval, default=10.0, help="default: 10")
+    text = "also send curves and scores to it: wandb, mlflow, trackio or jsonl (default: nowhere)"
+    add("--track", metavar="NAME[:PROJECT]", help=text)
     text = "run folder, or the folder of all tasks' runs (default: a new one under runs/)"
     add("--out", metavar="DIR", type=Path, help=text)
     add("--dry-run", action="store_true", help="print the resolved settings and stop")
@@ -149,7 +151,7 @@ def specs_of(argv: list[str]) -> "tuple[list[ExperimentSpec], Path | None]":
     add_options(first)
     given = first.parse_known_args(argv)[0]
     same = ("method", "suite", "protocol", "preset", "seed", "untrained", "precision", "device",
-            "threads", "checkpoint_interval")  # fmt: skip
+            "threads", "checkpoint_interval", "track")  # fmt: skip
     spec = ExperimentSpec(bodies=given.morphologies, **{name: vars(given)[name] for name in same})
     choice = choose(spec)
     # Second stage: now that method and protocol are known, each of their settings is an option.

@@ -5,8 +5,8 @@ so a slow one makes the run wait, and what it raises stops the run.
 """
 
 import contextlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -49,6 +49,8 @@ class IterationFinished(Event):
     """Control steps so far."""
     mean_return: float | None
     """Mean over the bodies that have finished an episode."""
+    scalars: Mapping[str, float | None] = field(default_factory=dict)
+    """What training curves show, by tag; see `docs/metrics.md`."""
 
 
 @dataclass(frozen=True)

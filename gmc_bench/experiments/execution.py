@@ -16,6 +16,7 @@ from gmc_bench.experiments.record import make_record
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.scoring import score
 from gmc_bench.experiments.session import Session, untrained_policy
+from gmc_bench.experiments.tracking import tracked
 from gmc_bench.records.curve import plot_learning_curve
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import write_atomic, write_record
@@ -36,6 +37,11 @@ def execute(session: Session, folder: RunFolder, emit: Listener) -> RunRecord:
     Raises:
         GmcBenchError: the run cannot go on.
     """
+    with tracked(session, folder, emit) as listener:
+        return _execute(session, folder, listener)
+
+
+def _execute(session: Session, folder: RunFolder, emit: Listener) -> RunRecord:
     trainer = None if session.config.untrained else _trained(session, folder, emit)
     policy = untrained_policy(session) if trainer is None else trainer.policy
     weights = policy.to_bytes()
@@ -102,6 +108,6 @@ def train(trainer: Trainer, folder: RunFolder, config: RunConfig, emit: Listener
                 path = write_checkpoint(folder.checkpoints, checkpoint)
                 written = time.perf_counter()
                 emit(CheckpointWritten(path, done.env_steps))
-            emit(IterationFinished(done.env_steps, done.mean_return))
+            emit(IterationFinished(done.env_steps, done.mean_return, done.scalars))
 
         trainer.train(note)

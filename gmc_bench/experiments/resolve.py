@@ -24,6 +24,7 @@ from gmc_bench.suites.method_rules import (
 )
 from gmc_bench.suites.schema import short_name
 from gmc_bench.tokens.config import TokenConfig
+from gmc_bench.trackers.choice import choose_tracker
 from gmc_bench.training.run_config import RunConfig
 
 DEFAULT_PRESET = "default"
@@ -180,6 +181,7 @@ def resolve(spec: ExperimentSpec, bodies: tuple[MorphologySet, str] | None = Non
         device=check_device(spec.device),
         threads=check_threads(spec.threads),
         checkpoint_interval_s=spec.checkpoint_interval,
+        track=check_track(spec.track),
         git_commit=checkout().commit,
     )
     if tuned := choice.tuned(task):
@@ -266,6 +268,17 @@ def check_threads(count: int | None) -> int:
     if count is not None and count > available:
         raise ConfigError(f"--threads must be at most {available} here, got {count}")
     return count or available
+
+
+def check_track(text: str | None) -> str | None:
+    """Return the choice of a tracker that can be used here; `None` is none.
+
+    Raises:
+        GmcBenchError: there is no such tracker, or its package is not installed.
+    """
+    if text is not None:
+        choose_tracker(text)
+    return text
 
 
 def threads_here(count: int) -> int:

@@ -15,6 +15,7 @@ POLICY = "policy.safetensors"
 CURVE = "learning_curve.png"
 CHECKPOINTS = "checkpoints"
 LOGS = "tensorboard"
+TRACKING = "tracking"
 PLAN = "plan.yaml"
 """Marks the folder of several runs; see `gmc_bench.training.plan_folder`."""
 LOCK = ".lock"
@@ -168,6 +169,11 @@ class RunFolder(LockedFolder):
     def logs(self) -> Path:
         """Folder of TensorBoard events."""
         return self.path / LOGS
+
+    @property
+    def tracking(self) -> Path:
+        """Folder of the run's tracker: what it keeps here, and how far it has come."""
+        return self.path / TRACKING
 
 
 def is_unused(path: Path) -> bool:

@@ -11,7 +11,7 @@ from gmc_bench.core.errors import ConfigError, did_you_mean
 
 GROUPS = {"model": "the method's settings", "tokens": "how bodies are shown"}
 """First parts of the names of settings that are not the protocol's."""
-_MACHINE = ("device", "threads", "checkpoint_interval")
+_MACHINE = ("device", "threads", "checkpoint_interval", "track")
 """Fields that do not decide the numbers of a run."""
 
 
@@ -53,6 +53,9 @@ class ExperimentSpec:
     """Threads of simulation and networks; by default one per core."""
     checkpoint_interval: float = 10.0
     """Seconds between checkpoints."""
+    track: str | None = None
+    """Tracker that the run's numbers are also sent to, `NAME` or `NAME:PROJECT`; see
+    `gmc_bench.trackers`."""
 
     def __post_init__(self) -> None:
         hints = typing.get_type_hints(type(self))
@@ -72,9 +75,9 @@ class ExperimentSpec:
     def digest(self) -> str:
         """SHA-256 of everything that decides the numbers, 64 hex digits.
 
-        Device, threads and checkpoints do not count, nor does the order of settings. What is left
-        out counts as left out, so that two specifications with different digests may resolve to
-        the same run.
+        Device, threads, checkpoints and tracker do not count, nor does the order of settings. What
+        is left out counts as left out, so that two specifications with different digests may
+        resolve to the same run.
         """
         plain = self.to_dict()
         if not self.untrained:  # as of all specifications before there were others

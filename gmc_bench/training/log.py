@@ -8,10 +8,13 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from tensorboard.backend.event_processing.event_file_loader import (  # type: ignore[import-untyped]
+    LegacyEventFileLoader,
+)
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
 from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
 from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
@@ -82,3 +85,28 @@ class EventLog:
             f"cannot write training curves to {self._folder}: {error.strerror}; free some space, "
             f"then continue with --resume (checkpoints are intact)"
         )
+
+
+def read_scalars(
+    folder: Path, after: int, up_to: int
+) -> Iterator[tuple[int, dict[str, float | None]]]:
+    """Yield the numbers of training that event files hold, in order of their steps.
+
+    A step that was run again, after a stop, was logged again and counts once.
+
+    Args:
+        folder: of the event files.
+        after: env steps that are not wanted any more.
+        up_to: the last env steps that are wanted.
+
+    Yields:
+        Env steps, and number by tag, rounded to float32.
+    """
+    if after >= up_to:
+        return
+    found: dict[int, dict[str, float | None]] = {}
+    for path in sorted(folder.glob("events.out.tfevents.*")):  # by the time in their names
+        for event in LegacyEventFileLoader(str(path)).Load():
+            if after < event.step <= up_to and event.summary.value:
+                found[event.step] = {item.tag: item.simple_value for item in event.summary.value}
+    yield from sorted(found.items())

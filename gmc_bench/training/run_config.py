@@ -49,6 +49,8 @@ class RunConfig:
     """Threads of simulation and networks."""
     checkpoint_interval_s: float = 10.0
     """Seconds between checkpoints."""
+    track: str | None = None
+    """Tracker that the numbers are also sent to, `NAME` or `NAME:PROJECT`."""
     git_commit: str | None = None
     """Commit of the checkout that the run was started from; none if there was none."""
 
@@ -102,6 +104,7 @@ _NOT_IDENTITY = (
     "device",
     "threads",
     "checkpoint_interval_s",
+    "track",
     "unofficial_reasons",
     "git_commit",
 )

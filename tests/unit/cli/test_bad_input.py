@@ -150,6 +150,7 @@ CASES = [
     (f"{RUN} --config model.yaml", "'model' in model.yaml must hold the method's settings"),
     ("run --resume absent", "absent is not a run folder"),
     ("run --resume full", "full is not a run folder"),
+    (f"{RUN} --track wandbb", "unknown tracker 'wandbb'; did you mean 'wandb'?"),
     ("run --resume full --seed 3", "--resume takes no other options, got '--seed'"),
     # the other verbs
     ("evaluate", "the following arguments are required: RUN_DIR"),
