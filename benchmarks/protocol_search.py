@@ -40,7 +40,8 @@ BASE: dict[str, Any] = {
     "ppo.lr": 1e-3,
     "ppo.decay_start": 0.75,
 }
-"""What every setting shares that does not say otherwise; everything else is the protocol's."""
+"""What every setting shares that does not say otherwise, `lite` when the search began; everything
+else is the protocol's."""
 BEFORE: dict[str, Any] = {
     "num_envs": 64,
     "rollout_length": 32,

@@ -18,15 +18,14 @@ SMOKE = Protocol(
 )
 
 # Simulation and acting are cheap on a CPU and gradient steps dear, so each transition is used once,
-# in many short iterations; the rate decays late, because an early decay ends before bodies walk
-# (docs/protocols.md, "Why `lite` is what it is").
+# in many short iterations (docs/protocols.md, "Why `lite` is what it is").
 LITE = Protocol(
     name="lite",
     preset="lite",
     env_steps=2_000_000,
     num_envs=256,
     rollout_length=16,
-    ppo=PPOConfig(repeat=1, batch_size=512, lr=1e-3, warmup_iterations=2, decay_start=0.75),
+    ppo=PPOConfig(repeat=1, batch_size=512, lr=1e-3, warmup_iterations=2),
     evaluation=EvaluationConfig(episodes=2),
     sampling_warmup_iterations=40,
     seeds=(1, 2, 3, 4, 5),
