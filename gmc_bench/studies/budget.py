@@ -1,6 +1,7 @@
 """Agreement of the rankings of methods after trainings of several lengths."""
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,8 +12,10 @@ from gmc_bench.core.table import Table
 from gmc_bench.core.types import DoubleArray
 from gmc_bench.leaderboard.learning_curve import common_curves, mean_curve
 from gmc_bench.leaderboard.statistics import CONFIDENCE
+from gmc_bench.records.breakdown import scored
 from gmc_bench.records.drawing import COLOURS
-from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.kinship import contents
+from gmc_bench.records.schema import RunRecord, Split
 from gmc_bench.studies import outcome as read
 from gmc_bench.studies.outcome import Outcome, summarize
 from gmc_bench.studies.panels import draw_panels
@@ -29,7 +32,7 @@ SCORES = (
     ("Test score", read.test_score),
 )
 """What methods are ranked by."""
-_SPLITS = {"Train score": "train", "Test score": "test"}
+_SPLITS: dict[str, Split] = {"Train score": "train", "Test score": "test"}
 _PANEL_INCHES = (4.2, 3.2)
 _COLUMNS = 4
 
@@ -204,15 +207,12 @@ def _scores(runs: Sequence[Outcome], label: str) -> DoubleArray | None:
     return np.array([_by_body(record, _SPLITS[label]) for record in records])
 
 
-def _by_body(record: RunRecord, split: str) -> list[float]:
-    """Return what `RunRecord.score` averages, by name of the body."""
-    found = {
-        item.body: item.mean_return
-        for item in record.returns
-        if (item.split, item.mode) == (split, "deterministic")
-        and (split == "train" or not item.seen_in_train)
-    }
-    return [found[body] for body in sorted(found)]
+def _by_body(record: RunRecord, split: Split) -> list[float]:
+    """Return what `RunRecord.score` averages: bodies by name, each content once."""
+    return [
+        math.fsum(item.mean_return for item in same) / len(same)
+        for same in contents(scored(record.returns, split))
+    ]
 
 
 def _cells(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gmc_bench.experiments.spec import ExperimentSpec
-from gmc_bench.studies.budget import agreement, agreement_table, kendall, score_table
+from gmc_bench.studies.budget import _scores, agreement, agreement_table, kendall, score_table
 from gmc_bench.studies.outcome import Outcome
 from gmc_bench.studies.request import Request
 from gmc_bench.suites import SUITES
@@ -103,6 +103,15 @@ def test_rankings_are_compared_for_every_pair_of_budgets():
     assert places["nervenet", "1/3 x"] == places["recmorph", "10 x"] == "1"
     assert places["recmorph", "1/3 x"] == places["nervenet", "10 x"] == "2"
     assert shown.rows[0][5:8] == ("11.5 ± 0.7", "11.5 ± 0.7", "11.5 ± 0.7")
+
+
+def test_a_body_that_a_set_lists_twice_counts_once():
+    record = make_record(returns=make_returns("test", {"y": [0.0], "z": [3.0], "z-again": [5.0]}))
+    twin = record.returns[2].model_copy(update={"body_digest": record.returns[1].body_digest})
+    record = record.model_copy(update={"returns": (*record.returns[:2], twin)})
+    (scores,) = _scores([Outcome(REQUEST.arms[0], FT, 1, record)], "Test score")
+    assert scores.tolist() == [0.0, 4.0]
+    assert scores.mean() == record.score("test", "deterministic")
 
 
 def test_nothing_is_compared_before_all_runs_are_there():
