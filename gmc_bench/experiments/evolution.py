@@ -93,6 +93,7 @@ def evolve(
         The last generation.
 
     Raises:
+        ConfigError: more generations than asked for are on disk.
         StorageError: the folder cannot be written.
         CheckpointError: what is there is damaged.
     """
@@ -101,6 +102,12 @@ def evolve(
     kept = read_latest(folder, digest)
     if kept:
         emit(Remark(f"Going on after generation {kept.iteration}, kept in {folder}."))
+    if kept and kept.iteration > settings.generations:
+        raise ConfigError(
+            f"{settings.generations} generations were asked for, but this evolution is at "
+            f"generation {kept.iteration} already, kept in {folder}; ask for at least as many, or "
+            f"remove that folder"
+        )
     last = _generation(kept) if kept else None
     while last is None or kept is None or last.number < settings.generations:
         number = last.number + 1 if last else 1
@@ -139,7 +146,7 @@ def evolve_set(set_id: str, settings: Evolution, train: int, test: int, **option
         options: see `evolve`.
 
     Raises:
-        ConfigError: there are fewer bodies than that.
+        ConfigError: there are fewer bodies than that, or see `evolve`.
         MorphologySetError: the id cannot be used.
         StorageError: something cannot be written.
     """

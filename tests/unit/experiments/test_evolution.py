@@ -1,6 +1,7 @@
 """Evolution with training, on a handful of bodies."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -49,6 +50,8 @@ def test_evolution_goes_on_to_the_same_bits(data, monkeypatch, capsys):
         evolve(TINY, listener=_Stop("generation 2"))
     assert main(["morphologies", "evolve", "walkers", "--train", "2", "--test", "1", *OPTIONS]) == 0
     assert _policies(evolution_folder(TINY)) == weights
+    with pytest.raises(ConfigError, match="1 generations were asked for, but this evolution is at"):
+        evolve(replace(TINY, generations=1))  # the bodies would be of another generation
     shown = capsys.readouterr()
     assert "Going on after generation 1" in shown.err
     assert f"training return {whole.mean_return:.1f} on 4 bodies" in shown.out
