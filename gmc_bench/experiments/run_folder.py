@@ -38,6 +38,8 @@ class LockedFolder:
 
     marker: ClassVar[str]
     """File without which nothing was started in the folder."""
+    verb: ClassVar[str] = "run"
+    """What starts it, and goes on in it with `--resume`: `gmc-bench VERB`."""
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.path = path
@@ -56,7 +58,7 @@ class LockedFolder:
         if self.path.exists() and not is_unused(self.path):
             raise RunFolderError(
                 f"{self.path} already exists and is not empty; choose another --out, or continue "
-                f"the run in it with: gmc-bench run --resume {self.path}"
+                f"what is in it with: gmc-bench {self.verb} --resume {self.path}"
             )
 
     def _why_not(self) -> str:
@@ -66,8 +68,8 @@ class LockedFolder:
                 f"{self.marker}); give the command that started it again, with --out {self.path}"
             )
         return (
-            f"{self.path} is not a run folder (it has no {self.marker}); give the folder that "
-            f"'gmc-bench run' printed"
+            f"{self.path} is not a {self.verb} folder (it has no {self.marker}); give the folder "
+            f"that 'gmc-bench {self.verb}' printed"
         )
 
     def __enter__(self) -> Self:

@@ -25,7 +25,14 @@ from gmc_bench.experiments.events import (
     TrainingFinished,
 )
 from gmc_bench.experiments.experiment import Experiment
-from gmc_bench.experiments.resolve import Choice, check_threads, checkout, choose, choose_task
+from gmc_bench.experiments.resolve import (
+    Choice,
+    check_threads,
+    checkout,
+    choose,
+    choose_task,
+    resolve,
+)
 from gmc_bench.experiments.run_folder import LockedFolder, new_folder
 from gmc_bench.experiments.search_sets import SEARCH_SET, require_search_set
 from gmc_bench.experiments.spec import ExperimentSpec
@@ -92,9 +99,10 @@ class TuningSpec:
     """Changes of the protocol or of the method that hold in every trial, by dotted name."""
 
     def __post_init__(self) -> None:
-        if self.trials < 1 or not self.seeds:
+        if self.trials < 1 or not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise ConfigError(
-                f"tuning needs at least one trial and one seed, got {self.trials} and {self.seeds}"
+                f"tuning needs at least one trial and different seeds, got {self.trials} and "
+                f"{self.seeds}"
             )
 
 
@@ -162,6 +170,7 @@ class TuningFolder(LockedFolder):
     """The folder of a method's trials, locked while open; see `LockedFolder`."""
 
     marker = "tuning.yaml"
+    verb = "tune"
 
     @property
     def result(self) -> Path:
@@ -301,14 +310,21 @@ class Tuning:
             return self._finish(folder)
 
     def _require_sense(self) -> None:
-        """Raise unless the method is one to tune, and the bodies are some to search on."""
+        """Raise unless there is something to tune, and the bodies are some to search on."""
         method = self.choice.method
         if method.capabilities.per_body:
             raise ConfigError(
                 f"the method {method.id!r} has separate weights per body: a reference with rules "
                 f"of its own, which are not tuned; tune a method that shares its weights"
             )
+        own = {"env_steps", *TRAIN_ONLY, *self.ranges}
+        if foreign := sorted(own & set(self.spec.settings or {})):
+            raise ConfigError(
+                f"'settings' of a tuning must not hold {foreign[0]!r}, which trials set "
+                f"themselves; leave it out"
+            )
         require_search_set(self.bodies)
+        resolve(self._spec_of(self.first, self.spec.seeds[0]))  # whether such a run can be made
 
     def _finish(self, folder: TuningFolder) -> TuningResult:
         trials: list[Trial] = []
@@ -335,16 +351,6 @@ class Tuning:
         self, folder: TuningFolder, number: int, settings: Mapping[str, float], seed: int
     ) -> tuple[float | None, RunRecord]:
         """Return training return and record of one run, made now or before."""
-        changes = {**(self.spec.settings or {}), "env_steps": self.spec.env_steps, **TRAIN_ONLY}
-        spec = self._base().replace(
-            task=self.task,
-            seed=seed,
-            bodies=self.spec.bodies,
-            settings={**changes, **settings},
-            threads=self.spec.threads,
-            device=self.spec.device,
-            checkpoint_interval=60.0,
-        )
         path = folder.path / f"trial-{number + 1:03d}" / f"seed-{seed}"
         judged = path / RETURN
 
@@ -352,7 +358,7 @@ class Tuning:
             if isinstance(event, TrainingFinished):  # the record comes after it
                 write_atomic(judged, json.dumps({"training_return": event.mean_return}).encode())
 
-        experiment = Experiment(spec, out=path, on_event=self._tell)
+        experiment = Experiment(self._spec_of(settings, seed), out=path, on_event=self._tell)
         experiment.subscribe(judge)
         record = experiment.resume()
         return json.loads(judged.read_text(encoding="utf-8"))["training_return"], record
@@ -366,6 +372,19 @@ class Tuning:
         spec = self.spec
         return ExperimentSpec(
             method=spec.method, suite=spec.suite, task=spec.task, protocol=spec.protocol
+        )
+
+    def _spec_of(self, settings: Mapping[str, float], seed: int) -> ExperimentSpec:
+        """Return the run of one seed under some settings."""
+        changes = {**(self.spec.settings or {}), "env_steps": self.spec.env_steps, **TRAIN_ONLY}
+        return self._base().replace(
+            task=self.task,
+            seed=seed,
+            bodies=self.spec.bodies,
+            settings={**changes, **settings},
+            threads=self.spec.threads,
+            device=self.spec.device,
+            checkpoint_interval=60.0,
         )
 
     def _draw(self, number: int, trials: Sequence[Trial]) -> dict[str, float]:
@@ -462,7 +481,8 @@ def suggest(ranges: Mapping[str, Range], trials: Sequence[Trial], seed: int) -> 
         optuna.logging.set_verbosity(level)
     places = {name: _distribution(item) for name, item in ranges.items()}
     for trial in trials:
-        inside = all(trial.settings[name] in item for name, item in ranges.items())
+        # The first trial lacks what the protocol sets to none, e.g. a KL stop.
+        inside = all(trial.settings.get(name) in item for name, item in ranges.items())
         if trial.value is not None and inside:
             study.add_trial(
                 optuna.trial.create_trial(

@@ -68,6 +68,7 @@ class ScalingFolder(LockedFolder):
     """The folder of the study, locked while open."""
 
     marker = SETTINGS
+    verb = "study"
 
 
 @dataclass(frozen=True)

@@ -163,6 +163,28 @@ def test_every_method_has_the_same_chance():
     assert len({item["ppo.lr"] for item in spread[0]}) == tuning.SPREAD
 
 
+def test_a_protocol_without_a_kl_stop_can_be_tuned():
+    ranges = dict(PPO_RANGES)
+    tried = [Trial(0, {"ppo.lr": 1e-3}, {1: 9.0}, 0.0)]
+    found = tuning.suggest(ranges, tried, seed=1)
+    assert all(found[name] in item for name, item in ranges.items())
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"settings": {"ppo.lr": 1e-3}}, "must not hold 'ppo.lr', which trials set themselves"),
+        ({"settings": {"return_window": 0.5}}, "must not hold 'return_window'"),
+        ({"env_steps": 100}, "less than one iteration"),
+        ({"seeds": (5, 5)}, "different seeds"),
+    ],
+)
+def test_what_makes_no_sense_leaves_no_folder(tiny_set, changes, why):
+    with pytest.raises(ConfigError, match=why):
+        Tuning(SPEC, out="t", **changes).run()
+    assert not Path("t").exists()
+
+
 def test_the_best_trial_has_all_its_returns():
     trials = [
         Trial(0, {"ppo.lr": 1e-3}, {1: 5.0, 2: 7.0}, 1.0),
