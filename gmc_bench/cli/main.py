@@ -20,6 +20,7 @@ from gmc_bench.cli import (
     morphologies,
     profile,
     render,
+    replay,
     run,
     study,
     tune,
@@ -28,8 +29,8 @@ from gmc_bench.cli.parser import Parser
 from gmc_bench.core.errors import GmcBenchError
 
 VERBS = (
-    run, evaluate, study, tune, listing, check_method, morphologies, profile, render, export,
-    deploy, leaderboard,
+    run, evaluate, study, tune, listing, check_method, morphologies, profile, render, replay,
+    export, deploy, leaderboard,
 )  # fmt: skip
 
 

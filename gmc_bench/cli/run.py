@@ -184,11 +184,19 @@ def preview(sweep: "Sweep") -> int:
 
 def _run(experiment: "Experiment", finish: "Callable[[], RunRecord]") -> int:
     from gmc_bench.cli.display import Display
+    from gmc_bench.rendering.web.replay import RunReplay
 
+    replay = RunReplay(experiment)
+    experiment.watch(replay)
     with Display() as display:
         experiment.subscribe(display)
         record = finish()
     _show(record, experiment.folder)
+    path, remark = replay.write(record)
+    if remark:
+        note(f"warning: {remark}")
+    if path is not None:
+        say(f"replay          {path}")
     return 0
 
 

@@ -14,7 +14,7 @@ from gmc_bench.experiments.events import (
 from gmc_bench.experiments.friction import suite_friction
 from gmc_bench.experiments.record import make_record
 from gmc_bench.experiments.run_folder import RunFolder
-from gmc_bench.experiments.scoring import score
+from gmc_bench.experiments.scoring import EpisodeWatch, score
 from gmc_bench.experiments.session import Session, untrained_policy
 from gmc_bench.experiments.tracking import tracked
 from gmc_bench.records.curve import plot_learning_curve
@@ -26,22 +26,27 @@ from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.trainer import Iteration, Trainer, make_trainer
 
 
-def execute(session: Session, folder: RunFolder, emit: Listener) -> RunRecord:
+def execute(
+    session: Session, folder: RunFolder, emit: Listener, watch: EpisodeWatch | None = None
+) -> RunRecord:
     """Train what is left to train, if anything is, score the policy and write the record.
 
     Args:
         session: the run.
         folder: its folder, locked.
         emit: is told what happens.
+        watch: who looks at the episodes of the score.
 
     Raises:
         GmcBenchError: the run cannot go on.
     """
     with tracked(session, folder, emit) as listener:
-        return _execute(session, folder, listener)
+        return _execute(session, folder, listener, watch)
 
 
-def _execute(session: Session, folder: RunFolder, emit: Listener) -> RunRecord:
+def _execute(
+    session: Session, folder: RunFolder, emit: Listener, watch: EpisodeWatch | None
+) -> RunRecord:
     trainer = None if session.config.untrained else _trained(session, folder, emit)
     policy = untrained_policy(session) if trainer is None else trainer.policy
     weights = policy.to_bytes()
@@ -52,7 +57,7 @@ def _execute(session: Session, folder: RunFolder, emit: Listener) -> RunRecord:
         session,
         policy,
         trainer,
-        score(session, policy, on_progress=emit),
+        score(session, policy, on_progress=emit, watch=watch),
         weights_digest=hashlib.sha256(weights).hexdigest(),
         friction=suite_friction(session, policy, emit),
     )

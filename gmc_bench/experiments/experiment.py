@@ -19,6 +19,7 @@ from gmc_bench.training.run_config import RunConfig
 if TYPE_CHECKING:
     from gmc_bench.bodies.schema import MorphologySet
     from gmc_bench.experiments.evaluation import Evaluation
+    from gmc_bench.experiments.scoring import EpisodeWatch
     from gmc_bench.experiments.session import Session
     from gmc_bench.policies.policy import Policy
     from gmc_bench.records.parts import Mode, Split
@@ -61,6 +62,7 @@ class Experiment:
         """The run's folder; none as long as none was named or made."""
         self._emit = Listeners(on_event)
         self._bodies: MorphologySet | None = None
+        self._watch: EpisodeWatch | None = None
 
     @classmethod
     def open(
@@ -82,7 +84,7 @@ class Experiment:
             RunFolderError: it is not a run folder.
         """
         experiment = cls.__new__(cls)
-        experiment.spec, experiment._bodies = None, bodies
+        experiment.spec, experiment._bodies, experiment._watch = None, bodies, None
         experiment.path = found = find_record(Path(path))
         if not found.is_file():
             experiment.path = RunFolder(found).path
@@ -92,6 +94,10 @@ class Experiment:
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Tell a function of what happens from now on; return one that ends that."""
         return self._emit.subscribe(listener)
+
+    def watch(self, watch: "EpisodeWatch | None") -> None:
+        """Let somebody look at the episodes in which the run is scored; numbers stay the same."""
+        self._watch = watch
 
     @cached_property
     def resolved(self) -> Resolved:
@@ -190,7 +196,7 @@ class Experiment:
         from gmc_bench.experiments.execution import execute
 
         self._emit(RunStarted(folder.path, self.config, self.session.env_steps, resumed))
-        return execute(self.session, folder, self._emit)
+        return execute(self.session, folder, self._emit, self._watch)
 
     def evaluate(
         self,

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import torch
 
@@ -11,12 +11,16 @@ from gmc_bench.bodies.kinship import geometry, limb_tree
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.evaluation.dropout import draw_silent_limbs
-from gmc_bench.evaluation.evaluate import EpisodeCounter, EpisodeResult, Scoring
+from gmc_bench.evaluation.evaluate import EpisodeCounter, EpisodeResult, Observer, Scoring
 from gmc_bench.evaluation.loops import LoopMonitor, make_loop_monitor
 from gmc_bench.experiments.events import Progress
 from gmc_bench.experiments.session import Session
 from gmc_bench.policies.policy import Policy
 from gmc_bench.records.schema import BodyReturns, Episode, LoopResiduals
+
+EpisodeWatch = Callable[[str, Scoring], Observer | None]
+"""Is told of each part of an evaluation before it is run, its split and its rules, and returns who
+looks at its episodes; see `Experiment.watch`."""
 
 
 def score(
@@ -28,6 +32,7 @@ def score(
     episodes: int | None = None,
     sensor_dropout: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
+    watch: EpisodeWatch | None = None,
 ) -> tuple[BodyReturns, ...]:
     """Evaluate a policy on the protocol's splits and modes.
 
@@ -40,6 +45,7 @@ def score(
         episodes: per body and mode; default the protocol's.
         sensor_dropout: one limb of every body, drawn from the run's seed, shows only zeros.
         on_progress: gets the episodes done so far, at the start and whenever some have ended.
+        watch: who looks at the episodes.
 
     Raises:
         ConfigError: a split was asked for whose bodies the method cannot control.
@@ -73,16 +79,9 @@ def score(
         silent = draw_silent_limbs(bodies, session.config.seed) if sensor_dropout else None
         for mode in ways:
             monitor = make_loop_monitor(bodies)
-            scoring = Scoring(
-                task=session.task,
-                bodies=bodies,
-                episodes=count,
-                mode=mode,  # type: ignore[arg-type]
-                seed=evaluation_seed(session.config.seed, split, mode),
-                num_threads=session.config.threads,
-                silent_limbs=silent,
-            )
-            watching = (EpisodeCounter(advance), *([monitor] if monitor else []))
+            scoring = replace(scoring_of(session, split, mode), episodes=count, silent_limbs=silent)
+            watcher = watch(split, scoring) if watch is not None else None
+            watching = (EpisodeCounter(advance), *filter(None, (monitor, watcher)))
             found = scoring.run(policy, watching)
             results += [
                 BodyReturns(
@@ -99,6 +98,18 @@ def score(
                 for number, (body, items) in enumerate(zip(bodies, found, strict=True))
             ]
     return tuple(results)
+
+
+def scoring_of(session: Session, split: str, mode: str) -> Scoring:
+    """Return what is run to score a policy on one split in one mode, by the run's protocol."""
+    return Scoring(
+        task=session.task,
+        bodies=session.bodies.split(split),
+        episodes=session.config.protocol.evaluation.episodes,
+        mode=mode,  # type: ignore[arg-type]
+        seed=evaluation_seed(session.config.seed, split, mode),
+        num_threads=session.config.threads,
+    )
 
 
 def evaluation_seed(seed: int, split: str, mode: str) -> int:

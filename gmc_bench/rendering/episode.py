@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gmc_bench.core.errors import ConfigError, UnknownNameError, did_you_mean
-from gmc_bench.evaluation.evaluate import MAX_ROWS, Mode, Scoring
+from gmc_bench.evaluation.evaluate import MAX_ROWS, Mode
 from gmc_bench.evaluation.one_episode import WantedEpisode
 from gmc_bench.experiments.events import Listener, counter
 from gmc_bench.experiments.experiment import Experiment
-from gmc_bench.experiments.scoring import evaluation_seed
+from gmc_bench.experiments.scoring import scoring_of
 from gmc_bench.experiments.session import Session, limb_task
 from gmc_bench.records.schema import Episode, RunRecord
 from gmc_bench.records.store import read_record
@@ -101,14 +101,7 @@ def render_episode(
     _check_episode(session, wanted.episode)
     config = session.config
     torch.set_num_threads(config.threads)  # as for the score: the last bits depend on it
-    scoring = Scoring(
-        task=task,
-        bodies=session.bodies.split(split),
-        episodes=config.protocol.evaluation.episodes,
-        mode=wanted.mode,
-        seed=evaluation_seed(config.seed, split, wanted.mode),
-        num_threads=config.threads,
-    )
+    scoring = scoring_of(session, split, wanted.mode)
     number = wanted.episode - 1
     # An episode that finds no free row waits for one.
     rounds = (index * scoring.episodes + number) // MAX_ROWS + 1

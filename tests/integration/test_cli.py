@@ -15,8 +15,9 @@ def test_a_run_leaves_everything_it_promises(finished_run):
     path = finished_run.path
     assert sorted(item.name for item in path.iterdir()) == [
         ".lock", "checkpoints", "config.yaml", "learning_curve.png", "policy.safetensors",
-        "record.json", "tensorboard",
+        "record.json", "replay.html", "tensorboard",
     ]  # fmt: skip
+    assert f"replay          {path / 'replay.html'}\n" in finished_run.out
     assert (path / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
     assert [item.name for item in sorted((path / "checkpoints").iterdir())] == [
         "00000023",

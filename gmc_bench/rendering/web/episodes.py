@@ -1,0 +1,161 @@
+"""Episodes of an evaluation as they were played: states and rewards, and the ground they were on.
+
+They are kept while an evaluation is run, because an episode that is played alone is another one,
+see `evaluation.one_episode`. Random ground is not kept but drawn again when it is needed: it
+follows from the random numbers of the episode alone.
+"""
+
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gmc_bench.bodies.schema import Morphology
+from gmc_bench.core.types import DoubleArray, FloatArray, IntArray
+from gmc_bench.envs.core import EnvironmentCore, StepResult
+from gmc_bench.evaluation.evaluate import Observer, Scoring
+from gmc_bench.policies.policy import Policy
+from gmc_bench.rendering.ground import copy_terrain, put_terrain
+from gmc_bench.rendering.scene import SQUARE, drawing_model
+from gmc_bench.sim.batch import spawn_streams
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PlayedEpisode:
+    """One episode of T control steps; time 0 is its start state."""
+
+    scoring: Scoring
+    """The evaluation that it is from."""
+    number: int
+    """Of the episode, see `Observer`."""
+    states: DoubleArray
+    """(T + 1, nq) float64, positions as the engine holds them."""
+    returns: DoubleArray
+    """(T + 1,) float64, sum of the rewards so far."""
+    ended: str
+    """Why it ended."""
+
+    @property
+    def body(self) -> Any:
+        """Whose episode it is."""
+        return self.scoring.bodies[self.number // self.scoring.episodes]
+
+    @property
+    def length(self) -> int:
+        """T, control steps."""
+        return len(self.states) - 1
+
+    @property
+    def episode_return(self) -> float:
+        """Sum of all rewards."""
+        return float(self.returns[-1])
+
+
+class _AllSeenError(Exception):
+    """The wanted episodes are over: the rest of the evaluation is of no interest."""
+
+
+class EpisodeKeeper(Observer):
+    """Keeps episodes of an evaluation.
+
+    Args:
+        scoring: what is run.
+        wanted: numbers of the episodes to keep; by default the first one of every body.
+        on_step: called after each control step of the whole batch.
+    """
+
+    def __init__(
+        self,
+        scoring: Scoring,
+        wanted: Collection[int] | None = None,
+        on_step: Callable[[], None] | None = None,
+    ) -> None:
+        self.scoring, self._on_step = scoring, on_step
+        if wanted is None:
+            wanted = range(0, len(scoring.bodies) * scoring.episodes, scoring.episodes)
+        self.episodes: dict[int, PlayedEpisode] = {}
+        """Those that are over, by number."""
+        self._waiting = set(wanted)
+        self._rows: dict[int, _Track] = {}
+        self._leave = False
+
+    def play(self, policy: Policy) -> dict[int, PlayedEpisode]:
+        """Run the evaluation until all wanted episodes are over, and return them by number."""
+        self._leave = True
+        with suppress(_AllSeenError):
+            self.scoring.run(policy, (self,))
+        return self.episodes
+
+    def started(self, core: EnvironmentCore, rows: IntArray, numbers: IntArray) -> None:
+        """Take notice of new episodes."""
+        for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
+            if number in self._waiting:
+                self._rows[row] = _Track(number, core, row)
+
+    def stepped(
+        self, core: EnvironmentCore, numbers: IntArray, actions: FloatArray, step: StepResult
+    ) -> None:
+        """Take notice of one control step."""
+        if self._on_step:
+            self._on_step()
+        for row, track in list(self._rows.items()):
+            track.keep(core, row, float(step.reward[row]))
+            if step.terminated[row] or step.truncated[row]:
+                ended = next(name for name, hit in step.events.items() if hit[row])
+                self.episodes[track.number] = track.episode(self.scoring, ended)
+                self._waiting.remove(track.number)
+                del self._rows[row]
+        if self._leave and not self._waiting:
+            raise _AllSeenError
+
+
+class _Track:
+    """An episode that is being played."""
+
+    def __init__(self, number: int, core: EnvironmentCore, row: int) -> None:
+        self.number = number
+        self._states: list[DoubleArray] = [np.array(core.simulator.data(row).qpos)]
+        self._returns = [0.0]
+
+    def keep(self, core: EnvironmentCore, row: int, reward: float) -> None:
+        state = np.array(core.simulator.data(row).qpos)
+        # A simulation that broke has no place to be drawn at.
+        self._states.append(state if np.isfinite(state).all() else self._states[-1])
+        self._returns.append(self._returns[-1] + reward)
+
+    def episode(self, scoring: Scoring, ended: str) -> PlayedEpisode:
+        return PlayedEpisode(
+            scoring=scoring,
+            number=self.number,
+            states=np.stack(self._states),
+            returns=np.array(self._returns),
+            ended=ended,
+        )
+
+
+def model_of(episode: PlayedEpisode) -> Any:
+    """Return the `mujoco.MjModel` in which an episode is drawn, on the ground that it was on."""
+    scoring = episode.scoring
+    core = EnvironmentCore(scoring.task, [episode.body], 1, num_threads=1)
+    streams = spawn_streams(scoring.seed, episode.number + 1)
+    core.simulator.streams[0] = streams[episode.number]
+    core.reset(np.array([0]), np.array([0]))
+    assert np.array_equal(core.simulator.data(0).qpos, episode.states[0]), "another start state"
+    return model_of_row(core, 0)
+
+
+def model_of_row(core: EnvironmentCore, row: int) -> Any:
+    """Return the `mujoco.MjModel` in which a row is drawn, on the ground that it is on now."""
+    simulator, task = core.simulator, core.task
+    compiled = simulator.models[int(simulator.model_index[row])]
+    if compiled.robot is not None:
+        from gmc_bench.rendering.robots import drawing_robot
+
+        return drawing_robot(compiled.robot)
+    assert isinstance(compiled.body, Morphology)
+    square = task.grid.cell_size if task.grid else SQUARE
+    model = drawing_model(compiled.body, task.scene, square=square)
+    put_terrain(model, copy_terrain(core, row))
+    return model

@@ -1,0 +1,292 @@
+"""Replay of a run: recorded evaluation episodes in one HTML file that any browser plays.
+
+What is shown is what was recorded: an episode whose return or length is not that of the record is
+left out, and a sentence on the page says so.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gmc_bench.core.errors import ConfigError, did_you_mean
+from gmc_bench.evaluation.evaluate import MAX_ROWS, Observer, Scoring
+from gmc_bench.experiments.events import Listener, counter
+from gmc_bench.experiments.experiment import Experiment
+from gmc_bench.experiments.scoring import scoring_of
+from gmc_bench.experiments.session import Session
+from gmc_bench.records.schema import BodyReturns, RunRecord
+from gmc_bench.records.store import write_atomic
+from gmc_bench.rendering.scene import SQUARE
+from gmc_bench.rendering.web.episodes import EpisodeKeeper, PlayedEpisode, model_of
+from gmc_bench.rendering.web.motion import follow_states, frames_of
+from gmc_bench.rendering.web.page import make_page
+from gmc_bench.rendering.web.shapes import describe_model, packed
+from gmc_bench.tasks.spec import Task
+
+FILE = "replay.html"
+"""Of a run's best, median and worst body, in its folder."""
+_SPLITS, _MODES = ("test", "train"), ("deterministic", "stochastic")
+"""What is shown of several, the first one that was scored."""
+_RANKS = ("best", "median", "worst")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayChoice:
+    """Which episodes of a run's evaluation are shown: the first one of each of these bodies."""
+
+    bodies: tuple[str, ...] = ()
+    """Names; none for the best, the median and the worst one by mean return."""
+    everything: bool = False
+    """All bodies."""
+    split: str | None = None
+    """Default test, or train where no test bodies were scored."""
+    mode: str | None = None
+    """Default deterministic, or what was scored."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrittenReplay:
+    """A replay that was written."""
+
+    path: Path
+    shown: int
+    """Episodes in it."""
+    remarks: tuple[str, ...]
+    """A sentence for each episode that is missing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Shown:
+    """One body of a record, and why it is shown."""
+
+    item: BodyReturns
+    index: int
+    """Among the bodies of its split."""
+    rank: str = ""
+    """What it is among them, e.g. `best of 24`."""
+
+
+def write_replay(
+    experiment: Experiment,
+    choice: ReplayChoice,
+    path: Path | None = None,
+    *,
+    listener: Listener = lambda _: None,
+) -> WrittenReplay:
+    """Play recorded episodes of a run again, and write those that equal the record.
+
+    The evaluation is run as it was scored, up to the end of the last of these episodes, which
+    takes as long as it took then.
+
+    Args:
+        experiment: the finished run.
+        choice: the bodies.
+        path: the file; by default in the run's folder.
+        listener: told of progress.
+
+    Raises:
+        GmcBenchError: there is no record, no such body in it, or no episode equals the record.
+    """
+    import torch
+
+    session, folder, record = experiment.session, experiment.folder, experiment.record
+    shown = _choose(record, choice)
+    split, mode = shown[0].item.split, shown[0].item.mode
+    torch.set_num_threads(session.config.threads)  # as for the score: the last bits depend on it
+    scoring = scoring_of(session, split, mode)
+    names = [body.name for body in scoring.bodies]
+    recorded = [item.body for item in record.returns if (item.split, item.mode) == (split, mode)]
+    if names != recorded:
+        raise ConfigError(f"the record has other {split} bodies than the run's set")
+    numbers = [item.index * scoring.episodes for item in shown]
+    rounds = max(numbers) // MAX_ROWS + 1
+    keeper = EpisodeKeeper(
+        scoring, numbers, counter(listener, "replay", "step", scoring.task.horizon * rounds)
+    )
+    data = _describe(record, session, shown, keeper.play(experiment.policy))
+    if not data["episodes"]:
+        raise ConfigError(f"nothing can be replayed: {data['remarks'][0]}")
+    path = path or folder.path / _file_name(choice)
+    return _write(path, record, session, data)
+
+
+def _file_name(choice: ReplayChoice) -> str:
+    if choice.everything:
+        return "replay_all.html"
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", "_".join(choice.bodies))[:100]
+    return f"replay_{plain}.html" if plain else FILE
+
+
+def _choose(record: RunRecord, choice: ReplayChoice) -> list[_Shown]:
+    """Return the bodies to show, in order."""
+    part = _part(record, choice)
+    places = {item.body: index for index, item in enumerate(part)}
+    if choice.bodies:
+        for name in choice.bodies:
+            if name not in places:
+                raise ConfigError(
+                    f"the record has no {part[0].split} body {name!r}"
+                    f"{did_you_mean(name, list(places))}"
+                )
+        return [_Shown(item=part[places[name]], index=places[name]) for name in choice.bodies]
+    if choice.everything:
+        return [_Shown(item=item, index=index) for index, item in enumerate(part)]
+    return _best_median_worst(part)
+
+
+def _part(record: RunRecord, choice: ReplayChoice) -> list[BodyReturns]:
+    """Return the part of a record that is shown."""
+    for split in [choice.split] if choice.split else _SPLITS:
+        for mode in [choice.mode] if choice.mode else _MODES:
+            found = [x for x in record.returns if (x.split, x.mode) == (split, mode) and x.episodes]
+            if found:
+                return found
+    wanted = " ".join(filter(None, (choice.mode, choice.split)))
+    raise ConfigError(f"the record holds no {wanted + ' ' if wanted else ''}evaluation episodes")
+
+
+def _best_median_worst(part: Sequence[BodyReturns]) -> list[_Shown]:
+    order = sorted(range(len(part)), key=lambda index: -part[index].mean_return)
+    count = len(order)
+    if count <= len(_RANKS):
+        return [_Shown(item=part[index], index=index) for index in order]
+    places = (0, count // 2, count - 1)
+    return [
+        _Shown(item=part[order[place]], index=order[place], rank=f"{rank} of {count}")
+        for rank, place in zip(_RANKS, places, strict=True)
+    ]
+
+
+def _describe(
+    record: RunRecord,
+    session: Session,
+    shown: Sequence[_Shown],
+    played: Mapping[int, PlayedEpisode],
+) -> dict[str, Any]:
+    """Return the data of the page."""
+    episodes, remarks = [], []
+    for entry in shown:
+        item, expected = entry.item, entry.item.episodes[0]
+        found = played.get(entry.index * len(item.episodes))
+        if found is None:
+            remarks.append(f"{item.body} is not shown: its episode was not watched.")
+            continue
+        if (found.episode_return, found.length) != (expected.episode_return, expected.length):
+            remarks.append(
+                f"{item.body} is not shown: replayed, its return is {found.episode_return:.6g} "
+                f"after {found.length} steps, the record has {expected.episode_return:.6g} after "
+                f"{expected.length}; another processor or other versions give other numbers."
+            )
+            continue
+        facts = [
+            entry.rank,
+            f"{item.split} body, {item.mode}, episode 1 of {len(item.episodes)}",
+            f"recorded return {expected.episode_return:.2f}",
+        ]
+        title = {"title": item.body, "facts": " · ".join(filter(None, facts))}
+        episodes.append(describe_episode(found, session.task) | title)
+    return {"episodes": episodes, "remarks": remarks}
+
+
+def describe_episode(episode: PlayedEpisode, task: Task) -> dict[str, Any]:
+    """Return an episode as the player takes it, without title and facts."""
+    model = model_of(episode)
+    control_dt = float(model.opt.timestep) * task.scene.num_substeps
+    steps = frames_of(episode.length, control_dt)
+    motion = follow_states(model, episode.states, steps).packed()
+    return {
+        **describe_model(model, task.grid.cell_size if task.grid else SQUARE),
+        "control_dt": control_dt,
+        "total": episode.episode_return,
+        "ended": episode.ended,
+        "motion": motion | {"returns": packed(episode.returns[steps])},
+    }
+
+
+def _write(
+    path: Path, record: RunRecord, session: Session, data: Mapping[str, Any]
+) -> WrittenReplay:
+    method = session.method.title or record.method
+    untrained = " untrained" if record.untrained else ""
+    title = f"{method}{untrained} - {session.task.title} ({session.task.id}), seed {record.seed}"
+    page = make_page(title, data)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, page.encode())
+    return WrittenReplay(path=path, shown=len(data["episodes"]), remarks=tuple(data["remarks"]))
+
+
+class RunReplay:
+    """Keeps episodes while a run is scored, and writes its replay afterwards.
+
+    A run is neither stopped nor changed by it: what goes wrong becomes a sentence.
+
+    Args:
+        experiment: the run; `experiment.watch` this before it is run.
+    """
+
+    def __init__(self, experiment: Experiment) -> None:
+        self._experiment = experiment
+        self._keeper: EpisodeKeeper | None = None
+        self._failure = ""
+
+    def __call__(self, split: str, scoring: Scoring) -> Observer | None:
+        """Return who watches a part of the evaluation, if it is the one that is shown."""
+        session = self._experiment.session
+        rules = session.config.protocol.evaluation
+        splits = ("train",) if session.method.capabilities.per_body else rules.splits
+        if split != min(splits, key=_SPLITS.index) or scoring.mode != min(
+            rules.modes, key=_MODES.index
+        ):
+            return None
+        self._keeper = EpisodeKeeper(scoring)
+        return _Guard(self, self._keeper)
+
+    def give_up(self, error: Exception) -> None:
+        """Take notice of what went wrong."""
+        self._keeper, self._failure = None, " ".join(f"{type(error).__name__}: {error}".split())
+
+    def write(self, record: RunRecord) -> tuple[Path | None, str]:
+        """Write `replay.html` into the run's folder.
+
+        Args:
+            record: of the run.
+
+        Returns:
+            The file, or `None`; and a sentence on what is missing, or nothing.
+        """
+        if self._keeper is not None:
+            try:
+                shown = _choose(record, ReplayChoice())
+                session = self._experiment.session
+                data = _describe(record, session, shown, self._keeper.episodes)
+                path = self._experiment.folder.path / FILE
+                found = _write(path, record, session, data)
+                return found.path, " ".join(found.remarks)
+            except Exception as error:  # noqa: BLE001 - a picture is no reason to fail a run
+                self.give_up(error)
+        return None, f"no replay was written ({self._failure})" if self._failure else ""
+
+
+class _Guard(Observer):
+    """Lets an observer look until it fails, and then no more."""
+
+    def __init__(self, owner: RunReplay, observer: Observer) -> None:
+        self._owner = owner
+        self._observer: Observer | None = observer
+
+    def started(self, *seen: Any) -> None:
+        self._tell("started", seen)
+
+    def stepped(self, *seen: Any) -> None:
+        self._tell("stepped", seen)
+
+    def _tell(self, what: str, seen: tuple[Any, ...]) -> None:
+        if self._observer is None:
+            return
+        try:
+            getattr(self._observer, what)(*seen)
+        except Exception as error:  # noqa: BLE001 - a picture is no reason to fail a run
+            self._observer = None
+            self._owner.give_up(error)

@@ -1,0 +1,126 @@
+"""Replays in a real browser, without a network."""
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+import pytest
+
+from gmc_bench.conformance.morphologies import biped, chain
+from gmc_bench.evaluation.evaluate import Scoring
+from gmc_bench.methods import METHODS
+from gmc_bench.policies.policy import Policy
+from gmc_bench.rendering.web.episodes import EpisodeKeeper, model_of
+from gmc_bench.rendering.web.page import make_page
+from gmc_bench.rendering.web.replay import describe_episode
+from gmc_bench.tasks import TASKS
+from tests.support.leaderboards import hostile_texts
+
+DRIVER = re.compile(r"GL Driver Message|WebGL")  # said by software OpenGL
+"""Complaints that are about the machine, not about the page."""
+
+
+@pytest.fixture(scope="module")
+def episodes() -> list[Any]:
+    """One episode on variable terrain of each of two bodies, played by an untrained policy."""
+    task = TASKS.get("unimal-vt-v1")
+    bodies = (biped(), chain(3))
+    policy = Policy.untrained(METHODS.load("recmorph"), task, bodies, seed=1)
+    scoring = Scoring(task=task, bodies=bodies, episodes=1, seed=3, num_threads=1)
+    return list(EpisodeKeeper(scoring).play(policy).values())
+
+
+def _page(episodes: list[Any], folder: Path, **texts: Any) -> Path:
+    described = [
+        describe_episode(episode, episode.scoring.task) | {"title": episode.body.name, "facts": ""}
+        for episode in episodes
+    ]
+    data = {"episodes": described, "remarks": []} | texts
+    path = folder / "replay.html"
+    path.write_text(make_page("a replay", data), encoding="utf-8")
+    return path
+
+
+def _wait(page: Any, condition: str) -> None:
+    """Wait until a condition holds; the page's policy forbids what playwright does for that."""
+    end = time.monotonic() + 30
+    while not page.evaluate(condition):
+        assert time.monotonic() < end, condition
+        page.wait_for_timeout(50)
+
+
+def _expected(episode: Any, step: int) -> Any:
+    """Return (N, 3) positions of the bodies, m, as the engine has them."""
+    model = model_of(episode)
+    data = mujoco.MjData(model)
+    data.qpos[:] = episode.states[step]
+    mujoco.mj_kinematics(model, data)
+    return data.xpos[1:]
+
+
+def test_bodies_are_where_they_were_simulated(
+    episodes: list[Any], tmp_path: Path, visit: Any
+) -> None:
+    tab = visit(tmp_path, viewport={"width": 300, "height": 500}, offline=True)
+    page = tab.open(_page(episodes, tmp_path))
+    _wait(page, "window.replay !== undefined")
+    playing = page.evaluate("replay.time")
+    _wait(page, f"replay.time > {playing}")  # by itself
+    for tile, episode in enumerate(episodes):
+        for step in (0, 2 * (episode.length // 3)):
+            page.evaluate(f"replay.seek({0.02 * step})")
+            for body, place in enumerate(_expected(episode, step)):
+                found = page.evaluate(f"replay.position({tile}, {body})")
+                np.testing.assert_allclose(found, place, atol=1e-3)
+    end = max(episodes, key=lambda episode: episode.length)
+    assert page.evaluate("replay.duration") == pytest.approx(0.02 * end.length)
+    page.evaluate("replay.seek(replay.duration)")
+    shown = page.locator(".ended").all_inner_texts()
+    assert shown == [
+        f"{'time limit' if item.ended == 'time_limit' else item.ended}: "
+        f"return {item.episode_return:.2f}"
+        for item in episodes
+    ]
+    assert [text for text in tab.complaints if not DRIVER.search(text)] == []
+    assert tab.outside() == []
+
+
+@pytest.mark.slow
+def test_hostile_texts_are_shown_and_do_nothing(
+    episodes: list[Any], tmp_path: Path, visit: Any
+) -> None:
+    texts = hostile_texts()
+    path = _page(episodes, tmp_path, remarks=texts)
+    content = path.read_text(encoding="utf-8")
+    start = content.index('id="data">') + len('id="data">')
+    end = content.index("</script>", start)
+    data = json.loads(content[start:end])
+    data["episodes"] = [
+        data["episodes"][0] | {"title": text, "facts": text, "ended": text} for text in texts[:60]
+    ]
+    path.write_text(make_page(texts[5], data), encoding="utf-8")
+    tab = visit(tmp_path, viewport={"width": 300, "height": 400}, offline=True)
+    page = tab.open(path)
+    _wait(page, "window.replay !== undefined")
+    page.evaluate("replay.seek(replay.duration)")
+    page.locator("#choice summary").click()
+    for text, shown in zip(texts, page.locator("h2").all_text_contents(), strict=False):
+        assert shown == text
+    assert page.locator("#choice li").count() == 60
+    assert page.evaluate("window.hit") is None
+    assert [text for text in tab.complaints if not DRIVER.search(text)] == []
+    assert tab.outside() == []
+
+
+@pytest.mark.slow
+def test_a_phone_shows_all_of_it(episodes: list[Any], tmp_path: Path, visit: Any) -> None:
+    tab = visit(tmp_path, viewport={"width": 360, "height": 740}, has_touch=True)
+    page = tab.open(_page(episodes, tmp_path))
+    _wait(page, "window.replay !== undefined")
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(wide) == 0
+    assert page.locator(".tile").count() == len(episodes)

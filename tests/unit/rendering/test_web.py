@@ -1,0 +1,119 @@
+"""Replays for a browser: what the page is given is what was simulated, and texts stay texts."""
+
+import base64
+import gzip
+import json
+import re
+
+import mujoco
+import numpy as np
+import pytest
+
+from gmc_bench.conformance.morphologies import linkage
+from gmc_bench.rendering.scene import drawing_model
+from gmc_bench.rendering.web.episodes import EpisodeKeeper, model_of
+from gmc_bench.rendering.web.motion import LENGTH_UNIT, TURN_UNIT, follow_states, frames_of
+from gmc_bench.rendering.web.page import make_page
+from gmc_bench.rendering.web.shapes import describe_model
+from gmc_bench.tasks.unimal_ft import TASK
+from tests.support.leaderboards import hostile_texts
+
+
+def unpacked(text, kind):
+    return np.frombuffer(gzip.decompress(base64.b64decode(text)), kind)
+
+
+def test_kept_episodes_are_the_scored_ones_and_change_nothing(subject):
+    keeper = EpisodeKeeper(subject.scoring("deterministic"))
+    results = subject.score(observers=(keeper,))
+    assert results == subject.score()
+    assert sorted(keeper.episodes) == [0, 3, 6]
+    for number, episode in keeper.episodes.items():
+        scored = results[number // 3][0]
+        found = (episode.episode_return, episode.length, episode.ended)
+        assert found == (scored.episode_return, scored.length, scored.ended)
+        assert episode.body is subject.bodies[number // 3]
+    again = EpisodeKeeper(subject.scoring("deterministic"), [4]).play(subject.policy)
+    assert again[4].episode_return == results[1][1].episode_return
+    np.testing.assert_array_equal(again[4].states, subject.replay(1, 1).states)
+
+
+def test_ground_is_that_of_the_episode(ground_subject):
+    found = EpisodeKeeper(ground_subject.scoring("deterministic"), [7]).play(ground_subject.policy)
+    model = model_of(found[7])
+    expected = ground_subject.replay(2, 1).terrain
+    for name in ("geom_pos", "geom_size", "hfield_data"):
+        if name in expected:
+            drawn = getattr(model, name)[: len(expected[name])]
+            np.testing.assert_array_equal(drawn, expected[name])
+    kinds = {shape["kind"] for shape in describe_model(model, 0.5)["shapes"]}
+    assert kinds <= {"box", "capsule", "sphere", "field"}
+    assert ("field" in kinds) == bool(model.nhfield)
+
+
+def test_motion_can_be_read_back(subject):
+    found = EpisodeKeeper(subject.scoring("deterministic"), [6]).play(subject.policy)[6]
+    model, steps = model_of(found), frames_of(found.length, 0.02)
+    motion = follow_states(model, found.states, steps)
+    text = motion.packed()
+    count, bodies = len(steps), model.nbody - 1
+    places = np.cumsum(unpacked(text["places"], "<i4").reshape(-1, count), axis=1)
+    turns = np.cumsum(unpacked(text["turns"], "<i2").reshape(-1, count), axis=1, dtype=np.int16)
+    np.testing.assert_array_equal(np.cumsum(unpacked(text["steps"], "<i4")), steps)
+    data = mujoco.MjData(model)
+    for frame in (0, count // 2, count - 1):
+        data.qpos[:] = found.states[steps[frame]]
+        mujoco.mj_kinematics(model, data)
+        seen = places[:, frame].reshape(bodies, 3) * LENGTH_UNIT
+        np.testing.assert_allclose(seen, data.xpos[1:], atol=0.6 * LENGTH_UNIT)
+        turn = turns[:, frame].reshape(bodies, 4) * TURN_UNIT
+        np.testing.assert_allclose(
+            np.abs((turn * data.xquat[1:]).sum(axis=1)), 1.0, atol=1e-3
+        )  # the same but for its sign
+    # The body has fallen: it touches the floor, at the floor's height.
+    assert motion.num_contacts[-1] > 0
+    np.testing.assert_allclose(motion.contacts[:, 2], TASK.ground_height, atol=0.05)
+
+
+def test_frames_are_25_a_second_and_end_with_the_last_step():
+    assert frames_of(7, 0.02).tolist() == [0, 2, 4, 6, 7]
+    assert frames_of(3, 0.1).tolist() == [0, 1, 2, 3]
+    assert frames_of(0, 0.02).tolist() == [0]
+
+
+@pytest.mark.parametrize("kind", ["connect", "weld"])
+def test_closed_loops_have_a_mark_at_each_end(kind):
+    body = linkage(2, kind)
+    model = drawing_model(body, TASK.scene)
+    marks = describe_model(model, 0.5)["shapes"][model.ngeom :]
+    assert len(marks) == 2 * len(body.loops)
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    places = [
+        data.xpos[mark["body"] + 1] + data.xmat[mark["body"] + 1].reshape(3, 3) @ mark["place"]
+        for mark in marks
+    ]
+    np.testing.assert_allclose(places[::2], places[1::2], atol=1e-4)  # closed in the start pose
+
+
+def test_texts_of_others_stay_texts():
+    texts = hostile_texts()
+    page = make_page(texts[0] + "</title><script>", {"texts": texts, "remarks": texts})
+    own = page.replace(page[page.index('id="data">') : page.index("<script>")], "")
+    assert own.count("<script") == 3
+    assert own.count("</title>") == 1
+    data = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
+    assert data is not None
+    assert not set("<>&") & set(data[1])
+    assert json.loads(data[1])["texts"] == texts
+    assert "connect-src 'none'" in page
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_only_its_own_scripts_may_run(live):
+    page = make_page("a", {}, live=live)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None
+    assert "unsafe" not in policy[1]
+    assert "default-src 'none'" in policy[1]
+    assert ("connect-src 'self'" in policy[1]) == live
