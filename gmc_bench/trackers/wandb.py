@@ -66,7 +66,7 @@ class WandbRun(Connection):
 
     def write(self, scalars: Mapping[str, float], env_steps: int) -> None:
         """Send numbers of training."""
-        self._run.log(dict(scalars), step=env_steps)
+        self._run.log(dict(scalars), step=env_steps, commit=True)
 
     def finish(self, scores: Mapping[str, float], facts: Mapping[str, str], env_steps: int) -> None:
         """Write scores and facts into the summary of the run."""
