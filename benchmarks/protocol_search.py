@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from gmc_bench.bodies.sets import load_morphologies
+from gmc_bench.core.config import config_digest
 from gmc_bench.core.table import Table, number
 from gmc_bench.experiments.events import Event, IterationFinished
 from gmc_bench.experiments.experiment import Experiment
@@ -39,6 +40,7 @@ BASE: dict[str, Any] = {
     "ppo.batch_size": 512,
     "ppo.lr": 1e-3,
     "ppo.decay_start": 0.75,
+    "ppo.target_kl": 0.05,  # named, or a method would bring along what it was tuned to
 }
 """What every setting shares that does not say otherwise, `lite` when the search began; everything
 else is the protocol's."""
@@ -233,27 +235,29 @@ def table_of(records: Sequence[RunRecord]) -> Table:
             "Of each method: training return, mean over seeds (runs; env steps; core seconds, "
             "threads x seconds, which other load on the machine lengthens). The last column is the "
             "mean over methods of the return as a share of the method's best row; a method "
-            "without a run counts 0. Runs of another length have a row of their own.",
+            "without a run counts 0. Runs of another length or with another network have a row of "
+            "their own.",
         ),
     )
 
 
 Key = tuple[tuple[tuple[str, str], ...], int]
-"""Rules by name, and which of the budgets that a method ran them with."""
+"""Rules by name, and which of the lengths and networks that a method ran them with."""
 
 
 def _rows(records: Sequence[RunRecord]) -> dict[Key, dict[str, list[RunRecord]]]:
-    """Return records by rules and method; those of one method in a row are equally long."""
-    steps: dict[tuple[Any, str], set[int]] = defaultdict(set)
+    """Return records by rules and method; those of one method in a row differ in their seed."""
+    variants: dict[tuple[Any, str], set[tuple[int, int, str]]] = defaultdict(set)
     keyed = []
     for record in records:
         key = tuple((name, _text(value)) for name, value in rules_of(record).items())
-        keyed.append((key, record))
-        steps[key, record.method].add(record.env_steps)
+        network = record.method_version, config_digest(record.config.get("method_config", {}))
+        keyed.append((key, (record.env_steps, *network), record))
+        variants[key, record.method].add((record.env_steps, *network))
     rows: dict[Key, dict[str, list[RunRecord]]] = defaultdict(dict)
-    for key, record in keyed:
-        budget = sorted(steps[key, record.method]).index(record.env_steps)
-        rows[key, budget].setdefault(record.method, []).append(record)
+    for key, variant, record in keyed:
+        place = sorted(variants[key, record.method]).index(variant)
+        rows[key, place].setdefault(record.method, []).append(record)
     return rows
 
 

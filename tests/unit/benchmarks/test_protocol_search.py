@@ -6,6 +6,7 @@ from benchmarks import protocol_search, tune_all
 from benchmarks.protocol_search import SETTINGS, Clock, Search, table_of
 from gmc_bench.experiments.events import IterationFinished
 from gmc_bench.experiments.resolve import resolve
+from gmc_bench.methods import METHODS
 from gmc_bench.suites import SUITES
 from tests.support.records import make_record
 
@@ -39,6 +40,9 @@ def test_a_table_has_a_row_per_rules_and_never_averages_different_lengths():
     assert rows[1]["gamma, lambda"] == "0.9, -"
     long = record("a", 99.0).model_copy(update={"env_steps": 9999})
     assert len(table_of([*records, long]).rows) == 3
+    other = {**records[0].config, "method_config": {"dropout": 0.1}}
+    wide = record("a", 99.0, seed=3).model_copy(update={"config": other})
+    assert len(table_of([*records, wide]).rows) == 3
     with pytest.raises(ValueError, match="expected runs of one task"):
         table_of([])
 
@@ -52,6 +56,12 @@ def test_every_setting_is_one_that_runs_can_have(tiny_set, tmp_path):
         assert config.seed not in SUITES.get("unimal-v1").protocol("lite").seeds
         rules.add(repr(config.protocol))
     assert len(rules) == len(SETTINGS)  # no two of them are the same
+
+
+def test_what_a_method_brings_along_is_not_searched_with(tiny_set, tmp_path):
+    spec = Search(tmp_path, "tiny", 1.0).spec("metamorph", "base", 1001, 200_000)
+    assert METHODS.get("metamorph").training["ppo"]["target_kl"] == 0.2
+    assert resolve(spec).config.protocol.ppo.target_kl == 0.05
 
 
 def test_as_many_steps_as_fit_into_the_time(tmp_path, monkeypatch):
