@@ -276,11 +276,13 @@ def to_readme(analysis: TableAnalysis, link: str) -> str:
     rows += _reference_lines(analysis)
     names = [name for name in README_HEADINGS if any(row[name] != NONE for row in rows)]
     cells = [[markdown(row[name]) for name in names] for row in rows]
-    grid = _grid([README_HEADINGS[name] for name in names], cells)
-    notes = [
-        f"{markdown(note)}\n" for note in footnotes(item.row.key.method for item in analysis.rows)
-    ]
-    return "\n".join([heading, "", *grid, "", *notes])
+    shown = [README_HEADINGS[name] for name in names]
+    if table.split == "train":
+        shown = [name.replace("Test score", "Score") for name in shown]
+    notes = [_short_note(analysis), *footnotes(item.row.key.method for item in analysis.rows)]
+    return "\n".join(
+        [heading, "", *_grid(shown, cells), "", *(f"{markdown(note)}\n" for note in notes)]
+    )
 
 
 def ranked(rows: Sequence[Row]) -> list[tuple[int | None, Row]]:
@@ -564,9 +566,7 @@ def _untrained_section(table: ComparisonTable) -> _Section:
 
 
 def _reference_lines(analysis: TableAnalysis) -> list[dict[str, str]]:
-    """Return the lines below a short table: the specialist, and no action at all."""
-    best = [] if analysis.reference is None else [analysis.reference.row]
-    idle = [row for row in analysis.table.untrained if row.key.method == NO_ACTION]
+    """Return the lines below a short table."""
     return [
         {
             **dict.fromkeys(README_HEADINGS, NONE),
@@ -575,9 +575,31 @@ def _reference_lines(analysis: TableAnalysis) -> list[dict[str, str]]:
             "Group": "",
             **_point_cells(row, analysis.metres_per_return),
         }
-        for row in (*best, *idle)
-        if not row.missing
+        for row in _without_place(analysis)
     ]
+
+
+def _without_place(analysis: TableAnalysis) -> list[Row]:
+    """Return what a short table shows below its rows: the specialist, and no action at all."""
+    best = [] if analysis.reference is None else [analysis.reference.row]
+    idle = [row for row in analysis.table.untrained if row.key.method == NO_ACTION]
+    return [row for row in (*best, *idle) if not row.missing]
+
+
+def _short_note(analysis: TableAnalysis) -> str:
+    """Return what ranks in a short table, what its letters say, and what has no place."""
+    bodies = "unseen test bodies" if analysis.table.split == "test" else "the train bodies"
+    over = "other seeds and other bodies" if analysis.about_bodies else "other seeds"
+    told = [f"Places by the mean return on {bodies}; in brackets its 95 % interval over {over}."]
+    if pairs := analysis.comparisons:
+        apart = sum(pair.distinguishable for pair in pairs)
+        told.append(
+            f"Rows that share a letter cannot be told apart; {apart} of {len(pairs)} pairs can."
+        )
+    for row in _without_place(analysis):
+        what = "no action at all" if row.untrained else "separate weights for each train body"
+        told.append(f"Without a place: {row.key.method}, {what}.")
+    return " ".join(told)
 
 
 def _point_cells(row: Row, metres_per_return: float | None) -> dict[str, str]:

@@ -386,3 +386,17 @@ def test_methods_have_footnotes() -> None:
     assert f"- † gcnt: {note}" in text
     assert to_readme(analysis, "x.md").endswith(f"\n\n† gcnt: {note}\n")
     assert r"gcnt v1 $\dagger$" in to_latex(analysis)
+
+
+def test_the_short_table_says_what_ranks_and_what_its_interval_is() -> None:
+    analysis = _analysis(*synthetic_records(3, 3, 5, reference=True))
+    told = sum(pair.distinguishable for pair in analysis.comparisons)
+    note = (
+        "Places by the mean return on unseen test bodies; in brackets its 95 % interval over other "
+        f"seeds and other bodies. Rows that share a letter cannot be told apart; {told} of 3 pairs "
+        "can. Without a place: mlp, separate weights for each train body.\n"
+    )
+    shown = to_readme(analysis, "x.md")
+    assert shown.endswith(f"\n\n{note}")
+    both = analysis.rows[0].crossed.both
+    assert f"({both.low:,.1f} to {both.high:,.1f})" in shown
