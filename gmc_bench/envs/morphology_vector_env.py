@@ -236,6 +236,18 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         own = {"episode_return": self.episode_return.copy(), "sampling": self._sampling.copy()}
         return self.core.get_state() | own
 
+    @staticmethod
+    def join_states(states: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+        """Return the state of all rows of several environments, one after the other."""
+        joined = {name: np.concatenate([part[name] for part in states]) for name in states[0]}
+        return joined | {"sampling": states[0]["sampling"]}  # the same for all rows
+
+    def part_of_state(self, state: Mapping[str, Array], rows: slice) -> dict[str, Array]:
+        """Return the state of some rows out of that of more of them."""
+        part = {name: value[rows] for name, value in state.items()}
+        physics = self.core.simulator.part_of_physics(state, rows)
+        return part | {"physics": physics, "sampling": state["sampling"]}
+
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Continue from a state of `get_state` of an environment built the same way."""
         self.core.set_state(state)

@@ -100,7 +100,13 @@ class TokenNormalizer:
     def update(
         self, dynamic: FloatArray, padding: BoolArray, morphology_index: IntArray | None = None
     ) -> None:
-        """Merge the features of a batch into the running statistics.
+        """Merge the features of a batch into the running statistics; see `measure`."""
+        self.dynamic.merge(*self.measure(dynamic, padding, morphology_index))
+
+    def measure(
+        self, dynamic: FloatArray, padding: BoolArray, morphology_index: IntArray | None = None
+    ) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
+        """Return mean, variance and number of samples of a batch, as the statistics count them.
 
         Args:
             dynamic: (B, L, Fd) float32, raw.
@@ -115,8 +121,7 @@ class TokenNormalizer:
         if not self.separate and not self._slots:
             real = dynamic[~padding].astype(np.float64)
             count = np.full(real.shape[1:], float(len(real)))
-            self.dynamic.merge(real.mean(axis=0), real.var(axis=0), count)
-            return
+            return real.mean(axis=0), real.var(axis=0), count
         bodies = self._require_in_order(morphology_index, len(dynamic)) if self.separate else 1
         values = np.where(padding[..., None], 0.0, dynamic.astype(np.float64))
         values = values.reshape(bodies, -1, *values.shape[1:])  # (B, ...) -> (M, E, L, Fd)
@@ -131,7 +136,7 @@ class TokenNormalizer:
             variance = np.square((values - mean[:, None]) * kept).sum(axis=1) / number
             count = np.broadcast_to(number, mean.shape)
         shape = self.dynamic.mean.shape
-        self.dynamic.merge(mean.reshape(shape), variance.reshape(shape), count.reshape(shape))
+        return mean.reshape(shape), variance.reshape(shape), count.reshape(shape)
 
     def _require_in_order(self, morphology_index: IntArray | None, rows: int) -> int:
         bodies = len(self.context_mean)

@@ -360,6 +360,13 @@ class BatchSimulator:
         state["physics"] = np.concatenate(rows)
         return state | ({"terrain_streams": self.ground.streams.copy()} if self.ground else {})
 
+    def part_of_physics(self, state: Mapping[str, Array], rows: slice) -> DoubleArray:
+        """Return what `physics` holds of some rows of a state of a batch with the same models."""
+        sizes = [mujoco.mj_stateSize(self.models[k].model, _STATE) for k in state["model_index"]]
+        bounds = np.cumsum([0, *sizes])
+        found: DoubleArray = state["physics"][bounds[rows.start] : bounds[rows.stop]]
+        return found
+
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Continue from a state of `get_state` of a batch with the same models.
 

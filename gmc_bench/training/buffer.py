@@ -1,7 +1,7 @@
 """Preallocated storage of one rollout: T steps of N environments."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -10,6 +10,7 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.history import History
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
+from gmc_bench.training.group import Share
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,9 @@ class Minibatch:
     adv: torch.Tensor
     returns: torch.Tensor
     v_s: torch.Tensor
+    part: float = 1.0
+    """Weight of a mean over these transitions in that of the whole minibatch, of which other
+    processes may have the rest."""
 
 
 class CutOff(NamedTuple):
@@ -51,10 +55,13 @@ class RolloutBuffer:
     the policy remembers, the state before every C-th step is stored, C being the number of
     consecutive steps that training keeps together: the steps between are computed again.
 
+    Where several processes share a run, each has the rollout of its own environments, and of
+    every minibatch the part that lies in it.
+
     Args:
         table: the bodies' fixed part, on the training device.
         length: T, steps per environment; a multiple of C.
-        num_envs: N.
+        num_envs: N; or this process's share of the environments of a run, N being its rows.
         model: the policy whose rollout it is.
         device: where the tensors live.
 
@@ -72,14 +79,17 @@ class RolloutBuffer:
         self,
         table: TokenTable,
         length: int,
-        num_envs: int,
+        num_envs: int | Share,
         model: ActorCritic,
         device: torch.device | str = "cpu",
     ) -> None:
         spec = table.spec
         self.table = table
         self.length = length
-        self.num_envs = num_envs
+        if isinstance(num_envs, int):
+            num_envs = Share(0, num_envs, num_envs)
+        self.share = num_envs
+        self.num_envs = num_envs = num_envs.num_rows
         self.sequence_length = model.sequence_length
         self._history = model.history
         if length % self.sequence_length:
@@ -193,23 +203,34 @@ class RolloutBuffer:
     def minibatches(self, batch_size: int, generator: torch.Generator) -> Iterator[Minibatch]:
         """Yield shuffled minibatches; the last, incomplete one is dropped.
 
-        Policies with a memory get sequences of consecutive steps, shuffled as wholes.
+        Policies with a memory get sequences of consecutive steps, shuffled as wholes. They are
+        those of the rollout of all processes, each without what lies with others; where nothing
+        is left, a transition that does not count stands in.
 
         Args:
             batch_size: transitions per minibatch, rounded down to whole sequences; a smaller
                 rollout is one minibatch.
             generator: source of the order.
         """
-        steps, envs = self.sequence_length, self.num_envs
-        total = len(self) // steps
+        steps, envs, share = self.sequence_length, self.num_envs, self.share
+        total = self.length // steps * share.total
         size = min(max(batch_size // steps, 1), total)
         device = self.dynamic.device
         order = torch.randperm(total, generator=generator).to(device)
         offsets = torch.arange(steps, device=device).unsqueeze(1) * envs  # (C, 1)
         for start in range(0, total - size + 1, size):
-            chosen = order[start : start + size]  # sequence k: steps from k // N * C on, env k % N
-            first = chosen // envs * (steps * envs) + chosen % envs
-            yield self.minibatch((first + offsets).flatten(), chosen)  # (C, K) -> (C * K,)
+            # Sequence k: steps from k // N * C on, environment k % N, N of all processes.
+            chosen = order[start : start + size]
+            block, env = chosen // share.total, chosen % share.total - share.first
+            if envs < share.total:
+                here = (env >= 0) & (env < envs)
+                block, env = block[here], env[here]
+            part = len(env) / size
+            if not len(env):
+                block = env = order.new_zeros(1)
+            first = block * (steps * envs) + env
+            found = self.minibatch((first + offsets).flatten(), block * envs + env)
+            yield found if part == 1.0 else replace(found, part=part)
 
     def minibatch(self, rows: torch.Tensor, sequences: torch.Tensor | None = None) -> Minibatch:
         """Return some transitions.

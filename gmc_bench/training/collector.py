@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gmc_bench.core.types import BoolArray, IntArray
+from gmc_bench.core.types import BoolArray, DoubleArray, IntArray
 from gmc_bench.envs.core import DIVERGED, TIME_LIMIT
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.nn.per_body import fixed_weights
@@ -46,6 +46,9 @@ class Collector:
         timers: seconds are added to `simulation` and `policy`.
     """
 
+    BY_ROW = ("state", "sequences")
+    """What a state holds of every environment."""
+
     def __init__(
         self,
         env: MorphologyVectorEnv,
@@ -67,6 +70,9 @@ class Collector:
         self.diverged_episodes = 0
         self.loops_opened: int | None = None if env.table.loops is None else 0
         """How often a closed loop came open, see `StepResult`; `None` without loops."""
+        self._ended: list[DoubleArray] = []
+        """Of the rollout, (K, 6) each: step, environment, body, return, length, diverged."""
+        self._opened = 0
         self._seen = Observed(env.core.dynamic, env.core.morphology_index, env.core.height_map)
         bound.sequences = bound.serialization.first[self._seen.morphology_index]
 
@@ -85,10 +91,15 @@ class Collector:
         """Forget what happened in some environments, and draw what is shown of their bodies."""
         shown, body = self.bound.serialization, self._seen.morphology_index[rows]
         if len(shown) == len(shown.count):  # there is no choice
-            self.bound.start(rows, body)
+            if len(rows):
+                self.bound.start(rows, body)
             return
-        drawn = torch.rand(len(rows), generator=self.drawing, dtype=torch.float64).numpy()
-        self.bound.start(rows, shown.choose(body, drawn))
+        counts = self.sharing.group.gather(torch.tensor([len(rows)])).tolist()
+        if not any(counts):
+            return
+        first = sum(counts[: self.sharing.group.rank])
+        drawn = torch.rand(sum(counts), generator=self.drawing, dtype=torch.float64).numpy()
+        self.bound.start(rows, shown.choose(body, drawn[first : first + len(rows)]))
 
     def collect(self, buffer: RolloutBuffer) -> None:
         """Fill the buffer with one rollout."""
@@ -97,13 +108,17 @@ class Collector:
             self._collect(buffer)
 
     def _collect(self, buffer: RolloutBuffer) -> None:
-        bound, normalizer = self.bound, self.bound.normalizer
+        bound, normalizer, group = self.bound, self.bound.normalizer, self.sharing.group
         buffer.cut_off.clear()
+        self._ended.clear()
+        self._opened = 0
+        rewards = np.zeros((2, buffer.length, buffer.num_envs))  # and whether episodes ended
         for t in range(buffer.length):
             if t % buffer.sequence_length == 0:
                 buffer.state[t // buffer.sequence_length] = bound.state
             index = self._seen.morphology_index
-            normalizer.update(self._seen.dynamic, bound.padding[index], index)
+            measured = normalizer.measure(self._seen.dynamic, bound.padding[index], index)
+            normalizer.dynamic.merge(*group.moments(*measured))
             tokens = bound.see(self._seen)
             acting = time.perf_counter()
             distribution, actions = bound.choose(
@@ -119,17 +134,46 @@ class Collector:
             stepped = time.perf_counter()
             self.observe(observation)
             if self.loops_opened is not None:
-                self.loops_opened += int(info["loops_opened"].sum())
+                self._opened += int(info["loops_opened"].sum())
             done = terminated | truncated
-            buffer.reward[t] = torch.from_numpy(self.sharing.rewards(reward, done))
+            rewards[:, t] = reward, done
             buffer.terminated[t] = torch.from_numpy(terminated)
             buffer.truncated[t] = torch.from_numpy(truncated)
             buffer.diverged[t] = False
             if done.any():
                 self._finish(buffer, t, done, info)
+            self._begin(np.flatnonzero(done))
             self.timers.policy += acted - acting
             self.timers.simulation += stepped - stepping
         buffer.keep_last(bound.see(self._seen), bound.state)
+        self._scale(buffer, rewards)
+        self._count()
+
+    def _scale(self, buffer: RolloutBuffer, rewards: DoubleArray) -> None:
+        """Write the rewards of the rollout, divided by statistics of all environments.
+
+        Args:
+            buffer: where to.
+            rewards: (2, T, N) float64, raw, and 1 where an episode ended.
+        """
+        sharing = self.sharing
+        everyone, ended = sharing.group.gather(torch.from_numpy(rewards), dim=2).numpy()
+        scaled = [sharing.rewards(*step) for step in zip(everyone, ended > 0.0, strict=True)]
+        buffer.reward.copy_(torch.from_numpy(np.stack(scaled)[:, sharing.share.rows]))
+
+    def _count(self) -> None:
+        """Take note of the episodes of the rollout, in the order of steps and environments."""
+        own = np.concatenate([np.zeros((0, 6)), *self._ended])
+        found = self.sharing.group.gather(torch.from_numpy(own)).numpy()
+        found = found[np.lexsort((found[:, 1], found[:, 0]))]
+        _, _, index, returns, lengths, broken = found.T
+        bodies, steps = index.astype(np.int64).tolist(), lengths.astype(np.int64).tolist()
+        self.sampler.record(bodies, steps)
+        self.tracker.record(bodies, returns.tolist(), steps)
+        self.episodes += len(found)
+        self.diverged_episodes += int(broken.sum())
+        if self.loops_opened is not None:
+            self.loops_opened += int(self.sharing.group.sum(torch.tensor(self._opened)))
 
     def _finish(
         self, buffer: RolloutBuffer, t: int, done: BoolArray, info: dict[str, object]
@@ -141,10 +185,9 @@ class Collector:
         broken = ended == DIVERGED
         buffer.diverged[t, torch.from_numpy(rows)] = torch.from_numpy(broken)
         lengths, returns = final["episode_length"][rows], final["episode_return"][rows]
-        self.sampler.record(index.tolist(), lengths.tolist())
-        self.tracker.record(index.tolist(), returns.tolist(), lengths.tolist())
-        self.episodes += len(rows)
-        self.diverged_episodes += int(broken.sum())
+        places = self.sharing.share.first + rows
+        columns = (np.full(len(rows), t), places, index, returns, lengths, broken)
+        self._ended.append(np.stack(columns, axis=1).astype(np.float64))
         final_obs: np.ndarray = info["final_obs"]  # type: ignore[assignment]
         bound, device = self.bound, buffer.dynamic.device
         for row, body in zip(rows[ended == TIME_LIMIT], index[ended == TIME_LIMIT], strict=True):
@@ -160,10 +203,9 @@ class Collector:
                     bound.state[row].clone(),
                 )
             )
-        self._begin(rows)
 
     def get_state(self) -> dict[str, Any]:
-        """Return what is remembered and shown of running episodes, and what was counted."""
+        """Return what is remembered and shown of this process's episodes, and what was counted."""
         return {
             "state": self.bound.state.cpu().numpy(),
             "sequences": self.bound.sequences,

@@ -160,7 +160,7 @@ class IndependentPPO(MorphologyPPO):
         mean, spread = own.mean(dim=1), own.std(dim=1) + ADVANTAGE_EPSILON
         return (advantage - mean.repeat_interleave(envs)) / spread.repeat_interleave(envs)
 
-    def _mean(self, values: torch.Tensor) -> torch.Tensor:
+    def _mean(self, values: torch.Tensor, minibatch: Minibatch) -> torch.Tensor:
         return values.view(len(self.streams), -1).mean(dim=1)
 
     def _allowed(self, kl: torch.Tensor) -> torch.Tensor:

@@ -21,6 +21,7 @@ from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.suites.protocol import PPOConfig
 from gmc_bench.training.buffer import Minibatch, RolloutBuffer
 from gmc_bench.training.gae import generalized_advantages
+from gmc_bench.training.group import Group
 
 VALUE_CHUNK = 1024
 """Transitions per forward pass of the critic over a rollout; more leave the cache of a core."""
@@ -140,6 +141,7 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         config: settings.
         num_iterations: length of the learning-rate schedule.
         generator: source of the minibatch order (CPU).
+        group: processes with a part of every minibatch each; by default this one alone.
 
     Source:
         Schulman et al. 2017, arXiv:1707.06347; loss and stop as in agrimgupta92/metamorph.
@@ -154,6 +156,7 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         config: PPOConfig,
         num_iterations: int,
         generator: torch.Generator,
+        group: Group | None = None,
     ) -> None:
         optim = self.optimizer_factory(lr=config.lr, eps=config.adam_eps)
         optim.with_lr_scheduler_factory(
@@ -181,6 +184,7 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         self._apart = False
         self.config = config
         self.generator = generator
+        self.group = group or Group()
         self.active = torch.ones(1, dtype=torch.bool, device=model.action_std.device)
         """(P,) bool, trained policies whose updates of this iteration go on."""
 
@@ -263,8 +267,9 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
 
     def _standardize(self, advantage: torch.Tensor) -> torch.Tensor:
         """Return the advantages (T, N) of a rollout with mean 0 and standard deviation 1."""
-        spread = advantage.std() + ADVANTAGE_EPSILON
-        return (advantage - advantage.mean()) / spread
+        everyone = self.group.gather(advantage, dim=1)
+        spread = everyone.std() + ADVANTAGE_EPSILON
+        return (advantage - everyone.mean()) / spread
 
     def _update_with_batch(
         self, batch: RolloutBuffer, batch_size: int | None, repeat: int
@@ -288,8 +293,11 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
                 if not self.active.any():
                     break
         self._require_finite()
-        mean = (totals / steps.clamp(min=1.0)).mean(dim=1).tolist()
-        residual, returns = map(self._by_policy, (batch.returns - batch.value, batch.returns))
+        mean = (self.group.sum(totals) / steps.clamp(min=1.0)).mean(dim=1).tolist()
+        residual, returns = (
+            self._by_policy(self.group.gather(values, dim=1))
+            for values in (batch.returns - batch.value, batch.returns)
+        )
         explained = 1.0 - residual.var(dim=1) / (returns.var(dim=1) + 1e-8)
         return PPOStats(
             loss=mean[0],
@@ -363,6 +371,7 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
             self._apart = False
 
     def _step(self) -> None:
+        self.group.sum_gradients(self.model.parameters())
         torch.nn.utils.clip_grad_norm_(
             self.model.parameters(), self.config.max_grad_norm, foreach=True
         )
@@ -374,17 +383,18 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         """Return (loss, surrogate, entropy, clip fraction) and the KL estimate."""
         distribution = self.model.distribution(minibatch.obs, minibatch.history)
         log_ratio = distribution.log_prob(minibatch.act) - minibatch.logp_old
-        kl = -self._mean(log_ratio.detach())
+        kl = -self.group.sum(self._mean(log_ratio.detach(), minibatch))
         self.active = self.active & self._allowed(kl)
         if not self.active.any():
             return None, kl
         ratio = log_ratio.exp()
         clipped = ratio.clamp(1.0 - self.eps_clip, 1.0 + self.eps_clip)
-        surrogate = -self._mean(torch.min(ratio * minibatch.adv, clipped * minibatch.adv))
-        entropy = self._mean(distribution.entropy())
+        gain = torch.min(ratio * minibatch.adv, clipped * minibatch.adv)
+        surrogate = -self._mean(gain, minibatch)
+        entropy = self._mean(distribution.entropy(), minibatch)
         loss = surrogate - self.ent_coef * entropy
         loss.sum().backward()
-        outside = self._mean(((ratio.detach() - 1.0).abs() > self.eps_clip).float())
+        outside = self._mean(((ratio.detach() - 1.0).abs() > self.eps_clip).float(), minibatch)
         return (loss.detach(), surrogate.detach(), entropy.detach(), outside), kl
 
     def _allowed(self, kl: torch.Tensor) -> torch.Tensor:
@@ -392,9 +402,12 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         over = self.config.target_kl is not None and float(kl) > self.config.target_kl
         return torch.full_like(self.active, not over)
 
-    def _mean(self, values: torch.Tensor) -> torch.Tensor:
-        """Return the mean over a minibatch of (B,) numbers, for each policy that is trained."""
-        return values.mean()
+    def _mean(self, values: torch.Tensor, minibatch: Minibatch) -> torch.Tensor:
+        """Return the mean of (B,) numbers of a minibatch, for each policy that is trained.
+
+        Where other processes have parts of the minibatch, the sum of all of these is the mean.
+        """
+        return values.mean() * minibatch.part
 
     def _critic_gradient(
         self, minibatch: Minibatch, num_threads: int | None = None
@@ -407,6 +420,6 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         if self.value_clip:
             change = (value - minibatch.v_s).clamp(-self.eps_clip, self.eps_clip)
             error = torch.max(error, (minibatch.v_s + change - minibatch.returns).square())
-        loss = 0.5 * self._mean(error)
+        loss = 0.5 * self._mean(error, minibatch)
         (self.vf_coef * loss).sum().backward()
         return loss.detach()

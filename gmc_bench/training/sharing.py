@@ -3,12 +3,15 @@
 import numpy as np
 import torch
 
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv, Observation
 from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.policies.body_streams import BodyStreams
 from gmc_bench.policies.policy import Policy, run_seeds
+from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.training.buffer import RolloutBuffer
+from gmc_bench.training.group import Group
 from gmc_bench.training.independent_ppo import IndependentPPO
 from gmc_bench.training.ppo import MorphologyPPO
 from gmc_bench.training.rewards import RewardNormalizer
@@ -17,23 +20,33 @@ from gmc_bench.training.rewards import RewardNormalizer
 class SharedWeights:
     """One policy of all bodies, with one stream of random numbers for each purpose.
 
+    Every process of a group draws what all of them need, and takes its part.
+
     Args:
         policy: the policy that is trained.
-        env: the environments; bodies are drawn at every reset.
+        env: the environments of this process; bodies are drawn at every reset.
         protocol: rules of the run, see `training_rules`.
         seed: of the run.
+        group: the processes of the run; by default this one alone.
     """
 
     def __init__(
-        self, policy: Policy, env: MorphologyVectorEnv, protocol: Protocol, seed: int
+        self,
+        policy: Policy,
+        env: MorphologyVectorEnv,
+        protocol: Protocol,
+        seed: int,
+        group: Group | None = None,
     ) -> None:
         _, shuffling, acting, self._start = run_seeds(seed)
         self.env, self.protocol = env, protocol
+        self.group = group or Group()
+        self.share = self.group.share(protocol.num_envs)
         self.iteration = 0
         """The one that is under way."""
         self.shuffling = torch.Generator().manual_seed(shuffling)
         self.acting = torch.Generator(policy.device).manual_seed(acting)
-        self.rewards = RewardNormalizer(env.num_envs, protocol.ppo.gamma, self.num_policies)
+        self.rewards = RewardNormalizer(protocol.num_envs, protocol.ppo.gamma, self.num_policies)
         self.algorithm = self._make_algorithm(policy)
 
     @property
@@ -48,18 +61,24 @@ class SharedWeights:
             self.protocol.ppo,
             self.protocol.num_iterations,
             self.shuffling,
+            self.group,
         )
 
     def reset(self) -> Observation:
         """Start an episode in every environment."""
-        return self.env.reset(seed=self._start)[0]
+        streams = spawn_streams(self._start, self.share.total)
+        self.env.core.simulator.streams[:] = streams[self.share.rows]
+        return self.env.reset()[0]
 
     def begin(self, buffer: RolloutBuffer) -> None:
         """Prepare a rollout."""
 
     def sample(self, t: int, distribution: MaskedGaussian) -> torch.Tensor:
         """Return the actions (N, L, J) of step t of the rollout."""
-        return distribution.sample(self.acting)
+        mean = distribution.mean
+        shape = (self.share.total, *mean.shape[1:])
+        noise = torch.randn(shape, generator=self.acting, dtype=mean.dtype, device=mean.device)
+        return distribution.perturbed(noise[self.share.rows])
 
 
 class WeightsPerBody(SharedWeights):
@@ -71,11 +90,24 @@ class WeightsPerBody(SharedWeights):
     each body's own. Bodies share the schedule of the learning rate: their budgets are the same.
 
     Args are those of `SharedWeights`.
+
+    Raises:
+        ConfigError: there are several processes.
     """
 
     def __init__(
-        self, policy: Policy, env: MorphologyVectorEnv, protocol: Protocol, seed: int
+        self,
+        policy: Policy,
+        env: MorphologyVectorEnv,
+        protocol: Protocol,
+        seed: int,
+        group: Group | None = None,
     ) -> None:
+        if group is not None and group.size > 1:
+            raise ConfigError(
+                f"the method {policy.model.method.id!r} has separate weights per body and is "
+                f"trained by one process, got {group.size}; leave out --processes"
+            )
         self.streams = BodyStreams(seed, env.table.digests)
         self._noise = torch.zeros(0)
         super().__init__(policy, env, protocol, seed)

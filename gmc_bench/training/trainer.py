@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from tianshou.utils.torch_utils import policy_within_training_step
 
@@ -22,6 +23,7 @@ from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.allocator import keep_freed_memory
 from gmc_bench.training.buffer import RolloutBuffer
 from gmc_bench.training.collector import Collector, Timers
+from gmc_bench.training.group import Group
 from gmc_bench.training.ppo import PPOStats
 from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.sampler import BalancedSampler, ReturnTracker
@@ -50,17 +52,23 @@ class Trainer:
     Everything random comes from streams that a state holds, so that a run that was stopped after
     any iteration continues to the same bits as one that was not.
 
+    Several processes can share a run: each has a trainer of its own with a part of the environments
+    and follows what the first one does.
+
     Args:
-        env: the environments, as many as the rules say (see `training_rules`).
+        env: the environments, as many as the rules say (see `training_rules`) or this process's
+            share of them.
         policy: the policy; trained in place.
         protocol: rules of the run.
         seed: of the run.
         order: in which order limbs are shown while training; `siblings` gives bodies several.
         num_threads: of the networks.
+        group: the processes of the run; by default this one alone.
 
     Raises:
         ConfigError: the environments are too few or too many, show other tokens than the policy
-            reads, or a policy for each body is to be trained on several sequences of a body.
+            reads, or a policy for each body is to be trained on several sequences of a body or by
+            several processes.
     """
 
     def __init__(
@@ -72,6 +80,7 @@ class Trainer:
         seed: int = 0,
         order: Order = "dfs",
         num_threads: int = 1,
+        group: Group | None = None,
     ) -> None:
         if policy.acts_only:
             raise ConfigError(
@@ -82,20 +91,23 @@ class Trainer:
         keep_freed_memory()
         self.env, self.policy, self.model = env, policy, policy.model
         self.num_threads = num_threads
+        self.group = group = group or Group()
         per_body = policy.model.per_body
         self.protocol = rules = training_rules(protocol, len(env.table), per_body=per_body)
-        if env.num_envs != rules.num_envs or env.token_spec != policy.spec:
+        share = group.share(rules.num_envs)
+        if env.num_envs != share.num_rows or env.token_spec != policy.spec:
             raise ConfigError(
-                f"training needs {rules.num_envs} environments that show {policy.spec}, got "
+                f"training needs {share.num_rows} environments that show {policy.spec}, got "
                 f"{env.num_envs} that show {env.token_spec}; make them with num_envs and token_spec"
             )
         seeds = run_seeds(seed)
         torch.manual_seed(seeds[0])
         if policy.random_state is not None:
             torch.set_rng_state(policy.random_state)
+        self._draw_apart(seeds[0])
         self.drawing = torch.Generator().manual_seed(seeds[3])
         kind = WeightsPerBody if per_body else SharedWeights
-        self.sharing = kind(policy, env, rules, seed)
+        self.sharing = kind(policy, env, rules, seed, group)
         self.algorithm = self.sharing.algorithm
         horizon = env.core.task.horizon
         self.sampler = BalancedSampler(
@@ -110,11 +122,13 @@ class Trainer:
             env, bound, self.sharing, self.sampler, self.tracker, self.drawing, self.timers
         )
         self.buffer = RolloutBuffer(
-            bound.table, rules.rollout_length, env.num_envs, policy.model, policy.device
+            bound.table, rules.rollout_length, share, policy.model, policy.device
         )
         self.iteration = 0
         self.curve: list[dict[str, Any]] = []
         """One point per iteration, as records hold them."""
+        self.processes: list[list[int]] = [[0, group.size]]
+        """(iteration, processes) since when there have been how many."""
         self.collector.start(self.sharing.reset())
 
     @property
@@ -148,8 +162,15 @@ class Trainer:
                 )
                 self.timers.total = before + time.perf_counter() - started
 
+    def follow(self) -> None:
+        """Take part in what the first process of the group does, until it has done all."""
+        parts = {"iterate": self.iterate, "get_state": self.get_state}
+        while (task := self.group.next_task()) is not None:
+            parts[task]()
+
     def iterate(self) -> PPOStats:
         """Run one iteration: a rollout, and the updates on it."""
+        self.group.announce("iterate")
         self.tracker.begin_iteration()
         self.env.set_sampling(self.sampler.probabilities(self.iteration))
         self.model.action_std.fill_(self.protocol.action_std_at(self.iteration))
@@ -196,15 +217,36 @@ class Trainer:
         return scalars
 
     def get_state(self) -> State:
-        """Return everything that continues training to the same bits."""
+        """Return everything that continues training to the same bits.
+
+        It holds the environments of all processes; only the first one gets it.
+        """
+        self.group.announce("get_state")
+        collector = self.collector.get_state()
+        parts = self.group.collect(
+            {
+                "environment": self.env.get_state(),
+                "collector": {name: collector[name] for name in Collector.BY_ROW},
+                "torch": torch.get_rng_state().numpy(),
+            }
+        )
+        if not parts:
+            return {}
+        collector |= {
+            name: np.concatenate([part["collector"][name] for part in parts])
+            for name in Collector.BY_ROW
+        }
         generators = {name: part.get_state().numpy() for name, part in self._generators().items()}
+        generators["torch"], *others = (part["torch"] for part in parts)
+        if others:
+            generators["torch_of_others"] = np.stack(others)
         return {
             "policy": self.policy.tensors(),
             "optimizer": self.algorithm.get_state(),
-            "environment": self.env.get_state(),
+            "environment": self.env.join_states([part["environment"] for part in parts]),
             "statistics": {
-                "random": {**generators, "torch": torch.get_rng_state().numpy()},
-                "collector": self.collector.get_state(),
+                "random": generators,
+                "collector": collector,
                 "rewards": self.sharing.rewards.get_state(),
                 "sampler": self.sampler.get_state(),
                 "tracker": self.tracker.get_state(),
@@ -212,6 +254,7 @@ class Trainer:
             "progress": {
                 "iteration": self.iteration,
                 "curve": self.curve,
+                "processes": self.processes,
                 "timers": asdict(self.timers),
             },
         }
@@ -219,15 +262,19 @@ class Trainer:
     def set_state(self, state: State) -> None:
         """Continue from a state of `get_state` of a trainer built the same way.
 
+        The number of processes may have changed; with the same, training goes on to the same bits.
+
         Raises:
             CheckpointError: it holds the policy of another method.
         """
         self.policy.set_tensors(state["policy"], "the state to continue from")
         self.algorithm.set_state(state["optimizer"])
-        self.env.set_state(state["environment"])
+        rows = self.sharing.share.rows
+        self.env.set_state(self.env.part_of_state(state["environment"], rows))
         self.collector.observe(self.env.observe())
         statistics, progress = state["statistics"], state["progress"]
-        self.collector.set_state(statistics["collector"])
+        by_row = {name: statistics["collector"][name][rows] for name in Collector.BY_ROW}
+        self.collector.set_state(statistics["collector"] | by_row)
         self.sharing.rewards.set_state(statistics["rewards"])
         self.sampler.set_state(statistics["sampler"])
         self.tracker.set_state(statistics["tracker"])
@@ -235,9 +282,23 @@ class Trainer:
         for name, generator in self._generators().items():
             generator.set_state(random[name])
         torch.set_rng_state(random["torch"])
+        others = random.get("torch_of_others", ())
+        if len(others) != self.group.size - 1:
+            self._draw_apart(progress["iteration"])
+        elif self.group.rank:
+            torch.set_rng_state(others[self.group.rank - 1])
         for name, seconds in progress["timers"].items():
             setattr(self.timers, name, seconds)
         self.iteration, self.curve = progress["iteration"], list(progress["curve"])
+        self.processes = progress.get("processes", [[0, 1]])  # there was a time of single ones
+        if self.processes[-1][1] != self.group.size:
+            self.processes = [*self.processes, [self.iteration, self.group.size]]
+
+    def _draw_apart(self, seed: int) -> None:
+        """Let networks with dropout draw other numbers in every process but the first."""
+        if self.group.rank:
+            apart = np.random.SeedSequence((seed, self.group.rank))
+            torch.manual_seed(int(apart.generate_state(1)[0]))
 
     def _generators(self) -> dict[str, torch.Generator]:
         return {
@@ -253,6 +314,7 @@ def make_trainer(
     task: Task,
     morphologies: tuple[Morphology, ...],
     token_spec: TokenSpec,
+    group: Group | None = None,
 ) -> Trainer:
     """Return the trainer of a run at its start.
 
@@ -262,14 +324,17 @@ def make_trainer(
         task: what to do.
         morphologies: bodies to train on.
         token_spec: token layout.
+        group: the processes of the run; by default this one alone.
 
     Raises:
         GmcBenchError: see `Trainer` and `Policy.of_table`.
     """
     per_body = method.capabilities.per_body
     rules = training_rules(config.protocol, len(morphologies), per_body=per_body)
+    group = group or Group()
+    num_envs = group.share(rules.num_envs).num_rows
     env = MorphologyVectorEnv(
-        task, morphologies, rules.num_envs, token_spec=token_spec, num_threads=config.threads
+        task, morphologies, num_envs, token_spec=token_spec, num_threads=config.threads
     )
     policy = Policy.of_table(
         method,
@@ -286,4 +351,5 @@ def make_trainer(
         seed=config.seed,
         order=config.tokens.order,
         num_threads=config.threads,
+        group=group,
     )
