@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,7 @@ def add_options(parser: Parser) -> None:
         help="of matrix products (default: float32; bfloat16 needs a CPU or GPU that has it)",
     )
     add("--threads", metavar="N", type=integer(1), help="default: all cores")
+    add("--processes", metavar="N", type=integer(1), help="that share a run (default: 1)")
     interval = seconds(zero=True)
     add("--checkpoint-interval", metavar="S", type=interval, default=10.0, help="default: 10")
     text = "also send curves and scores to it: wandb, mlflow, trackio or jsonl (default: nowhere)"
@@ -88,6 +90,10 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     if parsed.help and (parsed.method is None or parsed.suite is None):
         parsed.parser.print_help()
         return 0
+    from gmc_bench.experiments.launch import follow
+
+    if not parsed.dry_run and follow():
+        return 0
     if parsed.resume is not None:
         return _resume(parsed, unknown, argv)
     for name in ("method", "suite"):
@@ -99,18 +105,21 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 
 def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
-    require_resume_alone(unknown, argv, "a run continues with the settings in its folder")
+    words = [word for word in argv if parsed.processes is None or "--processes" not in word]
+    require_resume_alone(unknown, words, "a run continues with the settings in its folder")
     from gmc_bench.experiments.run_folder import PLAN
 
     if (parsed.resume / PLAN).is_file():
         from gmc_bench.experiments.sweep import Sweep
 
+        if parsed.processes:
+            raise ConfigError("--processes goes with the folder of one run, got that of several")
         sweep = Sweep.open(parsed.resume)
         return run_sweep(sweep, sweep.resume)
     from gmc_bench.experiments.experiment import Experiment
 
     experiment = Experiment.open(parsed.resume)
-    return _run(experiment, experiment.resume)
+    return _run(experiment, partial(experiment.resume, parsed.processes))
 
 
 def _start(argv: list[str], *, dry_run: bool) -> int:
@@ -151,7 +160,7 @@ def specs_of(argv: list[str]) -> "tuple[list[ExperimentSpec], Path | None]":
     add_options(first)
     given = first.parse_known_args(argv)[0]
     same = ("method", "suite", "protocol", "preset", "seed", "untrained", "precision", "device",
-            "threads", "checkpoint_interval", "track")  # fmt: skip
+            "threads", "processes", "checkpoint_interval", "track")  # fmt: skip
     spec = ExperimentSpec(bodies=given.morphologies, **{name: vars(given)[name] for name in same})
     choice = choose(spec)
     # Second stage: now that method and protocol are known, each of their settings is an option.

@@ -8,10 +8,12 @@ from gmc_bench.experiments.events import (
     IterationFinished,
     Listener,
     RecordWritten,
+    Remark,
     TrainingFinished,
     TrainingStarted,
 )
 from gmc_bench.experiments.friction import suite_friction
+from gmc_bench.experiments.launch import dismiss, shared
 from gmc_bench.experiments.record import make_record
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.scoring import EpisodeWatch, score
@@ -47,7 +49,11 @@ def execute(
 def _execute(
     session: Session, folder: RunFolder, emit: Listener, watch: EpisodeWatch | None
 ) -> RunRecord:
-    trainer = None if session.config.untrained else _trained(session, folder, emit)
+    trainer = None
+    if session.config.untrained:
+        dismiss()
+    else:
+        trainer = _trained(session, folder, emit)
     policy = untrained_policy(session) if trainer is None else trainer.policy
     weights = policy.to_bytes()
     write_atomic(folder.policy, weights)
@@ -72,15 +78,17 @@ def _execute(
 
 def _trained(session: Session, folder: RunFolder, emit: Listener) -> Trainer:
     """Return the trainer of a run at its end."""
-    trainer = make_trainer(
-        session.config,
-        session.method,
-        session.task,
-        session.bodies.split("train"),
-        session.spec,
-    )
-    continue_latest(trainer, folder, session.config)
-    train(trainer, folder, session.config, emit)
+    with shared(session.config, folder.path) as group:
+        trainer = make_trainer(
+            session.config,
+            session.method,
+            session.task,
+            session.bodies.split("train"),
+            session.spec,
+            group,
+        )
+        continue_latest(trainer, folder, session.config)
+        train(trainer, folder, session.config, emit)
     return trainer
 
 
@@ -91,8 +99,9 @@ def continue_latest(trainer: Trainer, folder: RunFolder, config: RunConfig) -> N
         CheckpointError: the checkpoint is damaged or of another run.
     """
     checkpoint = read_latest(folder.checkpoints, config.run_digest)
-    if checkpoint is not None:
-        trainer.set_state(checkpoint.state)
+    state = trainer.group.broadcast(None if checkpoint is None else checkpoint.state)
+    if state is not None:
+        trainer.set_state(state)
 
 
 def train(trainer: Trainer, folder: RunFolder, config: RunConfig, emit: Listener) -> None:
@@ -102,6 +111,9 @@ def train(trainer: Trainer, folder: RunFolder, config: RunConfig, emit: Listener
         StorageError: the disk is full or cannot be written.
     """
     emit(TrainingStarted(trainer.env_steps, trainer.env_steps_planned))
+    if len(trainer.processes) > 1:
+        (_, before), (_, now) = trainer.processes[-2:]
+        emit(Remark(f"{before} process(es) before, {now} from here on: the last bits differ."))
     written = time.perf_counter()
     with EventLog(folder.logs, trainer.env_steps) as log:
 

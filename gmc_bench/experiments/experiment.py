@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.experiments.events import Listener, Listeners, RunStarted
+from gmc_bench.experiments.launch import check_processes, dismiss, under_torchrun
 from gmc_bench.experiments.recorded import RecordedRun
 from gmc_bench.experiments.resolve import Resolved, resolve, run_name
 from gmc_bench.experiments.run_folder import RunFolder, is_unused, new_folder
@@ -164,8 +165,13 @@ class Experiment:
             write_atomic(folder.config, self.config.to_yaml().encode())
             return self._finish(folder, resumed=False)
 
-    def resume(self) -> "RunRecord":
+    def resume(self, processes: int | None = None) -> "RunRecord":
         """Finish what lies in the folder, or start it; a finished run is left as it is.
+
+        Args:
+            processes: that share the environments from now on; by default as many as torchrun has
+                started, or as before. With another number the last bits change, as the record
+                says.
 
         Raises:
             RunFolderError: the folder is in use, or holds something else.
@@ -174,12 +180,25 @@ class Experiment:
         if self.spec is not None and (
             self.path is None or not self.path.exists() or is_unused(self.path)
         ):
+            if processes is not None:
+                self._use_processes(processes)
             return self.run()
         with self.folder as folder:
             self._require_same(folder)
             if folder.record.exists():
+                dismiss()
                 return read_record(folder.record)
+            self._use_processes(processes)
             return self._finish(folder, resumed=True)
+
+    def _use_processes(self, count: int | None) -> None:
+        """Let the run have another number of processes, unless nobody asks for one."""
+        from gmc_bench.experiments.session import check_shares
+
+        if count is not None or under_torchrun():
+            self.config = replace(self.config, processes=check_processes(count))
+            self.__dict__.pop("session", None)
+        check_shares(self.session)
 
     def _require_same(self, folder: RunFolder) -> None:
         """Raise unless the folder's run is the one that is asked for."""

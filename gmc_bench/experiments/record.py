@@ -83,9 +83,10 @@ def make_record(
         **_training_fields(trainer),
         friction=friction,
         tuning=_tuning(session),
-        hardware=collect_hardware(config.threads, gpu),
+        hardware=collect_hardware(config.threads, gpu, config.processes),
         versions=collect_versions(),
         weights_digest=weights_digest,
+        remarks=_remarks(trainer),
         git_commit=git.commit,
         git_dirty=None if git.commit is None else bool(git.dirty or moved),
         official=not config.unofficial_reasons,
@@ -112,6 +113,14 @@ def _tuning(session: Session) -> TunedSettings | None:
             for trial in found.get("trials", ())
         ),
     )
+
+
+def _remarks(trainer: Trainer | None) -> tuple[str, ...] | None:
+    """Return what a reader should know about how a run was made, if there is anything."""
+    if trainer is None or len(trainer.processes) == 1:
+        return None
+    parts = ", ".join(f"{count} from iteration {start + 1}" for start, count in trainer.processes)
+    return (f"the number of processes changed while the run was under way: {parts}",)
 
 
 def _training_fields(trainer: Trainer | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies, resolve_default
 from gmc_bench.core.config import nest, to_dict, with_overrides
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.experiments.launch import check_processes, processes_here
 from gmc_bench.experiments.method import full_name, load_method, source_digest
 from gmc_bench.experiments.spec import GROUPS, ExperimentSpec, flatten
 from gmc_bench.methods import MethodSpec
@@ -162,6 +163,7 @@ def resolve(spec: ExperimentSpec, bodies: tuple[MorphologySet, str] | None = Non
     method_config = with_overrides(settings, nest(changes["model"]))
     tokens = with_overrides(TokenConfig(), nest(changes["tokens"]))
     seed = protocol.seeds[0] if spec.seed is None else spec.seed
+    processes = check_processes(spec.processes)
     config = RunConfig(
         method=choice.method_name,
         method_config=to_dict(method_config),
@@ -179,7 +181,8 @@ def resolve(spec: ExperimentSpec, bodies: tuple[MorphologySet, str] | None = Non
         + tuple(f"the tokens' {name} was changed" for name in changed(TokenConfig(), tokens))
         + ((f"the networks ran in {spec.precision}",) * (spec.precision != "float32")),
         device=check_device(spec.device),
-        threads=check_threads(spec.threads),
+        threads=check_threads(spec.threads, processes),
+        processes=processes,
         checkpoint_interval_s=spec.checkpoint_interval,
         track=check_track(spec.track),
         git_commit=checkout().commit,
@@ -256,8 +259,12 @@ def check_device(name: str) -> str:
     return str(device)
 
 
-def check_threads(count: int | None) -> int:
+def check_threads(count: int | None, processes: int = 1) -> int:
     """Return a number of threads that can be used here; `None` takes all.
+
+    Args:
+        count: that was asked for.
+        processes: of the run; those on this machine share its cores.
 
     Raises:
         ConfigError: more than there are.
@@ -267,7 +274,7 @@ def check_threads(count: int | None) -> int:
     available = available_threads()
     if count is not None and count > available:
         raise ConfigError(f"--threads must be at most {available} here, got {count}")
-    return count or available
+    return count or max(1, available // processes_here(processes))
 
 
 def check_track(text: str | None) -> str | None:

@@ -11,7 +11,7 @@ from gmc_bench.core.errors import ConfigError, did_you_mean
 
 GROUPS = {"model": "the method's settings", "tokens": "how bodies are shown"}
 """First parts of the names of settings that are not the protocol's."""
-_MACHINE = ("device", "threads", "checkpoint_interval", "track")
+_MACHINE = ("device", "threads", "processes", "checkpoint_interval", "track")
 """Fields that do not decide the numbers of a run."""
 
 
@@ -50,7 +50,9 @@ class ExperimentSpec:
     device: str = "cpu"
     """Where the networks run."""
     threads: int | None = None
-    """Threads of simulation and networks; by default one per core."""
+    """Threads of simulation and networks, of each process; by default one per core."""
+    processes: int | None = None
+    """Processes that share the environments; by default as many as torchrun has started, or one."""
     checkpoint_interval: float = 10.0
     """Seconds between checkpoints."""
     track: str | None = None

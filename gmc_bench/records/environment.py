@@ -52,17 +52,19 @@ def _installed(name: str) -> str:
         return "not installed"
 
 
-def collect_hardware(threads: int, gpu: str | None = None) -> Hardware:
+def collect_hardware(threads: int, gpu: str | None = None, processes: int = 1) -> Hardware:
     """Describe this machine.
 
     Args:
-        threads: threads the run was given.
+        threads: threads the run was given, each of its processes.
         gpu: name of the device that runs the networks; `None` for the CPU.
+        processes: that shared the run.
     """
     return Hardware(
         cpu=_cpu_model(Path("/proc/cpuinfo")),
         cores=_usable_cores(),
         threads=threads,
+        processes=processes if processes > 1 else None,
         memory_gib=_memory_gib(),
         gpu=gpu,
         instructions=_instructions(Path("/proc/cpuinfo")),

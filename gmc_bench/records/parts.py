@@ -35,7 +35,7 @@ TIMER_TOLERANCE = 0.01
 
 _OPTIONAL = (
     *("loops", "loops_opened", "limbs", "friction", "direction", "tuning", "untrained"),
-    *("tree", "geometry", "metres_per_return"),
+    *("tree", "geometry", "metres_per_return", "processes", "remarks"),
 )
 """Fields that are left out where there is nothing to say: records without keep their digests."""
 
@@ -219,7 +219,11 @@ class Hardware(RecordPart):
 
     cpu: Text = Field(description="Processor model.")
     cores: Positive = Field(description="Logical cores the process may use.")
-    threads: Positive = Field(description="Threads the run was given.")
+    threads: Positive = Field(description="Threads the run was given, each of its processes.")
+    processes: Positive | None = Field(
+        default=None,
+        description="Processes that shared the environments; absent where there was one.",
+    )
     memory_gib: Amount | None = Field(description="Main memory, GiB; null when not known.")
     gpu: Text | None = Field(description="Device that ran the networks; null for the CPU.")
     instructions: Text | None = Field(

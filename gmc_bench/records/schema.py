@@ -185,6 +185,11 @@ class RunRecord(RecordPart):
     git_commit: Commit | None = Field(description="Commit of the checkout; null if none.")
     git_dirty: Flag | None = Field(description="The checkout had changes; null if none.")
 
+    remarks: tuple[Text, ...] | None = Field(
+        default=None,
+        description="What else a reader should know about how the run was made, a sentence each; "
+        "absent where there is nothing.",
+    )
     official: Flag = Field(description="Follows the protocol; only such records are ranked.")
     unofficial_reasons: tuple[Text, ...] = Field(description="Why not; empty when official.")
 
@@ -216,8 +221,9 @@ class RunRecord(RecordPart):
 
     @property
     def core_seconds(self) -> float:
-        """Seconds of training times the threads it was given."""
-        return self.wall_clock_s.total * self.hardware.threads
+        """Seconds of training times the threads that all of its processes were given."""
+        threads = self.hardware.threads * (self.hardware.processes or 1)
+        return self.wall_clock_s.total * threads
 
     def _contradictions(self) -> Iterator[str]:
         if self.config_digest != config_digest(self.config):

@@ -176,7 +176,6 @@ def joined(
     size: int | None = None,
     store: Any = None,
     *,
-    cuda: bool = False,
     timeout_s: float = TIMEOUT_S,
 ) -> Iterator[ProcessGroup]:
     """Join the group of a run for as long as the context lasts.
@@ -185,16 +184,17 @@ def joined(
         rank: of this process; by default, the environment says it, and where the others are.
         size: processes.
         store: where they find each other.
-        cuda: networks are on GPUs.
         timeout_s: see `TIMEOUT_S`.
 
     Raises:
         LostProcessError: they do not find each other.
     """
-    given = {} if store is None else {"rank": rank, "world_size": size, "store": store}
+    given: dict[str, Any] = (
+        {} if store is None else {"rank": rank, "world_size": size, "store": store}
+    )
     with _answers():
         dist.init_process_group(
-            "cpu:gloo,cuda:nccl" if cuda else "gloo",
+            "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
             timeout=timedelta(seconds=timeout_s),
             **given,
         )

@@ -46,7 +46,9 @@ class RunConfig:
     device: str = "cpu"
     """Where the networks run."""
     threads: int = 1
-    """Threads of simulation and networks."""
+    """Threads of simulation and networks, of each process."""
+    processes: int = 1
+    """Processes that share the environments."""
     checkpoint_interval_s: float = 10.0
     """Seconds between checkpoints."""
     track: str | None = None
@@ -57,10 +59,10 @@ class RunConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.seed < 2**32:
             raise ConfigError(f"'seed' must be between 0 and 4294967295, got {self.seed}")
-        if self.threads < 1 or self.checkpoint_interval_s < 0:
+        if self.threads < 1 or self.processes < 1 or self.checkpoint_interval_s < 0:
             raise ConfigError(
-                f"'threads' must be at least 1 and 'checkpoint_interval_s' not negative, "
-                f"got {self.threads} and {self.checkpoint_interval_s}"
+                f"'threads' and 'processes' must be at least 1 and 'checkpoint_interval_s' not "
+                f"negative, got {self.threads}, {self.processes} and {self.checkpoint_interval_s}"
             )
 
     def identity(self) -> dict[str, Any]:
@@ -103,6 +105,7 @@ _NOT_IDENTITY = (
     "seed",
     "device",
     "threads",
+    "processes",
     "checkpoint_interval_s",
     "track",
     "unofficial_reasons",

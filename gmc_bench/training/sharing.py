@@ -104,10 +104,7 @@ class WeightsPerBody(SharedWeights):
         group: Group | None = None,
     ) -> None:
         if group is not None and group.size > 1:
-            raise ConfigError(
-                f"the method {policy.model.method.id!r} has separate weights per body and is "
-                f"trained by one process, got {group.size}; leave out --processes"
-            )
+            raise ConfigError(f"separate weights per body need one process, got {group.size}")
         self.streams = BodyStreams(seed, env.table.digests)
         self._noise = torch.zeros(0)
         super().__init__(policy, env, protocol, seed)

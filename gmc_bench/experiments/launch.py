@@ -1,0 +1,276 @@
+"""Launch of the processes that share one run: started here, or by torchrun on several machines.
+
+The process that was asked for the run is the first of them. It alone reads and writes the run's
+folder; the others get from it what to do, and end when it does.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.training.run_config import RunConfig
+
+if TYPE_CHECKING:
+    from gmc_bench.training.group import Group
+
+TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""Variables by which torchrun tells a process who it is."""
+START_S = 300.0
+"""Seconds that processes have for their imports."""
+END_S = 20.0
+"""Seconds that they have to end by themselves."""
+_INTERFACE = "GLOO_SOCKET_IFNAME"
+_LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
+
+
+def under_torchrun() -> bool:
+    """Return whether torchrun, or something that sets the same variables, started this process."""
+    return all(name in os.environ for name in TORCHRUN)
+
+
+def follows() -> bool:
+    """Return whether another process of torchrun is the first one."""
+    return under_torchrun() and int(os.environ["RANK"]) > 0
+
+
+def check_processes(count: int | None) -> int:
+    """Return the number of processes of a run.
+
+    Args:
+        count: that was asked for; by default as many as torchrun has started, or one.
+
+    Raises:
+        ConfigError: torchrun has started another number.
+    """
+    started = int(os.environ["WORLD_SIZE"]) if under_torchrun() else None
+    if count is not None and started not in (None, count):
+        raise ConfigError(
+            f"torchrun has started {started} processes, but --processes is {count}; leave it out"
+        )
+    return count or started or 1
+
+
+def processes_here(count: int) -> int:
+    """Return how many of a run's processes are on this machine."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", count)) if under_torchrun() else count
+
+
+@contextmanager
+def shared(config: RunConfig, folder: Path) -> "Iterator[Group]":
+    """Gather the processes of a run around this one, the first, and send them home at the end.
+
+    Args:
+        config: of the run.
+        folder: of the run, for messages.
+
+    Raises:
+        LostProcessError: one of them has ended, or does not answer.
+        ConfigError: they are more than the GPUs here.
+    """
+    from gmc_bench.training.group import Group, joined
+
+    if config.processes == 1:
+        yield Group()
+        return
+    _take_gpu(config.device, 0, processes_here(config.processes))
+    with joined() if under_torchrun() else _started_here(config.processes, folder) as group:
+        group.broadcast(config)
+        yield group
+        group.announce(None)
+
+
+def dismiss() -> None:
+    """Send home what torchrun has started beside this process: there is nothing to train."""
+    if under_torchrun():
+        from gmc_bench.training.group import joined
+
+        with joined() as group:
+            group.broadcast(None)
+
+
+def follow() -> bool:
+    """Take part in a run if torchrun has started this process beside the first one.
+
+    Returns:
+        Whether that is so.
+
+    Raises:
+        GmcBenchError: the run cannot go on.
+    """
+    if not follows():
+        return False
+    from gmc_bench.training.group import joined
+
+    with joined() as group:
+        _follow(group, int(os.environ.get("LOCAL_RANK", group.rank)))
+    return True
+
+
+def follow_here(place: str, rank: int, size: int) -> None:
+    """Be one of the processes that `shared` starts on its machine.
+
+    Args:
+        place: folder in which they find each other.
+        rank: of this one.
+        size: how many there are.
+    """
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    import gmc_bench.experiments.session
+    import gmc_bench.training.trainer  # noqa: F401 - takes seconds, so before it says that it is ready
+    from gmc_bench.training.group import joined
+
+    _ready(Path(place), rank).touch()
+    with joined(rank, size, _store(Path(place), size)) as group:
+        _follow(group, rank)
+
+
+def _follow(group: "Group", number: int) -> None:
+    from gmc_bench.experiments.session import open_session
+    from gmc_bench.training.trainer import make_trainer
+
+    config: RunConfig | None = group.broadcast(None)
+    if config is None:
+        return
+    device = _take_gpu(config.device, number, processes_here(group.size))
+    session = open_session(replace(config, device=device))
+    bodies = session.bodies.split("train")
+    trainer = make_trainer(
+        session.config, session.method, session.task, bodies, session.spec, group
+    )
+    state = group.broadcast(None)
+    if state is not None:
+        trainer.set_state(state)
+    trainer.follow()
+
+
+def _take_gpu(device: str, number: int, here: int) -> str:
+    """Return the device of a process, the `number`th of as many on this machine."""
+    if not device.startswith("cuda"):
+        return device
+    import torch
+
+    if here > torch.cuda.device_count():
+        raise ConfigError(
+            f"each process needs a GPU of its own, got {here} processes and "
+            f"{torch.cuda.device_count()} GPUs; start fewer, or use --device cpu"
+        )
+    torch.cuda.set_device(number)
+    return f"cuda:{number}"
+
+
+@contextmanager
+def _started_here(size: int, folder: Path) -> "Iterator[Group]":
+    """Start the other processes on this machine; they talk over its loopback interface."""
+    from gmc_bench.training.group import LostProcessError, joined
+
+    before = os.environ.get(_INTERFACE)
+    os.environ[_INTERFACE] = _LOOPBACK
+    with tempfile.TemporaryDirectory(prefix="gmc-bench-") as name:
+        place = Path(name)
+        others: dict[int, subprocess.Popen[bytes]] = {}
+        try:
+            for rank in range(1, size):
+                others[rank] = _start(place, rank, size)
+            if not _await(others, place):
+                raise LostProcessError(_what_happened(others, place, folder))
+            with joined(0, size, _store(place, size)) as group:
+                yield group
+            for process in others.values():
+                process.wait(END_S)
+        except LostProcessError as error:
+            raise LostProcessError(_what_happened(others, place, folder)) from error
+        finally:
+            _stop(others)
+            os.environ.pop(_INTERFACE)
+            if before is not None:
+                os.environ[_INTERFACE] = before
+
+
+def _start(place: Path, rank: int, size: int) -> subprocess.Popen[bytes]:
+    code = (
+        "from gmc_bench.experiments.launch import follow_here; "
+        f"follow_here({str(place)!r}, {rank}, {size})"
+    )
+    with _words(place, rank).open("wb") as words:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-c", code],
+            stdin=subprocess.PIPE,  # its end tells it that this process has ended
+            stdout=subprocess.DEVNULL,
+            stderr=words,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            start_new_session=True,  # an interruption reaches this process only
+        )
+
+
+def _await(others: Mapping[int, subprocess.Popen[bytes]], place: Path) -> bool:
+    """Wait until all are ready; return whether they are."""
+    deadline = time.monotonic() + START_S
+    while not all(_ready(place, rank).exists() for rank in others):
+        if any(process.poll() is not None for process in others.values()):
+            return False
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _what_happened(others: Mapping[int, subprocess.Popen[bytes]], place: Path, folder: Path) -> str:
+    """Return one sentence about the process that ended first, as far as anybody can tell."""
+    deadline = time.monotonic() + END_S / 4
+    while all(process.poll() is None for process in others.values()):
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.02)
+    reasons = []
+    for rank, process in others.items():
+        code = process.poll()
+        if code is None:
+            continue
+        words = _words(place, rank).read_text(errors="replace").strip().splitlines()
+        last = words[-1] if words else f"exit code {code}"
+        how = f"was killed by signal {-code}" if code < 0 else f"ended: {last}"
+        reasons.append(("LostProcessError" in last, f"process {rank + 1} {how}"))
+    what = min(reasons)[1] if reasons else "a process does not answer"
+    return (
+        f"{what}; the other processes of the run cannot go on without it: continue with "
+        f"'gmc-bench run --resume {folder}'"
+    )
+
+
+def _stop(others: Mapping[int, subprocess.Popen[bytes]]) -> None:
+    for process in others.values():
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it has ended, however that came."""
+    os.read(0, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _store(place: Path, size: int) -> Any:
+    from torch.distributed import FileStore  # type: ignore[attr-defined]
+
+    return FileStore(str(place / "store"), size)
+
+
+def _ready(place: Path, rank: int) -> Path:
+    return place / f"ready-{rank}"
+
+
+def _words(place: Path, rank: int) -> Path:
+    return place / f"words-{rank}"

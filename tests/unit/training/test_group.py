@@ -1,0 +1,198 @@
+"""Several processes that share a run, against one with all environments."""
+
+import copy
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from gmc_bench.conformance.morphologies import biped, chain, star
+from gmc_bench.core.config import to_dict
+from gmc_bench.methods import METHODS
+from gmc_bench.policies import normalization
+from gmc_bench.policies.policy import Policy
+from gmc_bench.suites.protocol import PPOConfig, Protocol
+from gmc_bench.tasks.unimal_ft import TASK as FLAT
+from gmc_bench.tokens.config import TokenConfig
+from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.training.group import Group
+from gmc_bench.training.run_config import RunConfig
+from gmc_bench.training.trainer import make_trainer
+
+BODIES = (chain(3), star(3), biped())
+SMALL = {"width": 16}
+EPSILON = normalization.EPSILON
+
+
+class Together(Group):
+    """The groups of threads of this process, which meet at every exchange."""
+
+    def __init__(self, rank, size, table, barrier):
+        self.rank, self.size, self._table, self._barrier = rank, size, table, barrier
+
+    def exchange(self, values):
+        return self._meet(values)
+
+    def sum(self, values):
+        return torch.stack(self.exchange(values)).sum(dim=0)
+
+    def broadcast(self, value):
+        return self._meet(value)[0]
+
+    def collect(self, value):
+        return self._meet(value) if self.rank == 0 else self._meet(value)[:0]
+
+    def _meet(self, value):
+        self._table[self.rank] = value
+        self._barrier.wait()
+        found = copy.deepcopy(self._table)  # before anybody goes on with his own
+        self._barrier.wait()
+        return found
+
+    def abort(self):
+        self._barrier.abort()
+
+
+def side_by_side(size, work):
+    """Call a function with each of `size` groups, in threads; return the first one's result."""
+    table, barrier = [None] * size, threading.Barrier(size, timeout=60)
+    groups = [Together(rank, size, table, barrier) for rank in range(size)]
+
+    def guarded(group):
+        try:
+            return work(group)
+        except BaseException:
+            group.abort()
+            raise
+
+    with ThreadPoolExecutor(size) as pool:
+        first, *_ = pool.map(guarded, groups)
+    return first
+
+
+@pytest.fixture
+def in_float64(monkeypatch):
+    """Normalise observations in float64, and return what turns trainers to it."""
+    of_table, one_at_a_time, first = Policy.of_table, threading.Lock(), []
+
+    def made(*arguments, **options):
+        with one_at_a_time:  # first weights come from torch's generator, of which a process has one
+            if not first:
+                first.append(of_table(*arguments, **options))
+            return copy.deepcopy(first[0])
+
+    def standardize(values, mean, variance, padding):
+        shifted = (values.astype(np.float64) - mean) / np.sqrt(variance + EPSILON)
+        shifted = np.clip(shifted, -normalization.CLIP, normalization.CLIP)
+        shifted[padding] = 0.0
+        return shifted
+
+    monkeypatch.setattr(normalization, "standardize", standardize)
+    monkeypatch.setattr(Policy, "of_table", made)
+
+    def double(trainer):
+        trainer.model.double()
+        bound, buffer = trainer.collector.bound, trainer.buffer
+        bound.state = bound.state.double()
+        floats = {
+            name: value.double()
+            for name, value in bound.table.tensors().items()
+            if value.is_floating_point()
+        }
+        bound.table = buffer.table = replace(bound.table, **floats)
+        for name, value in vars(buffer).items():
+            if isinstance(value, torch.Tensor) and value.is_floating_point():
+                setattr(buffer, name, value.double())
+        return trainer
+
+    return double
+
+
+def make(group, method="recmorph", *, envs=5, order="dfs", task=FLAT, **ppo):
+    """Build a trainer: 5 environments x 16 steps, horizon 10, with minibatches of 24 or fewer."""
+    spec = METHODS.load(method)
+    settings = SMALL if method != "mlp" else {"hidden": (8,)}
+    protocol = Protocol(
+        name="unit",
+        preset="lite",
+        env_steps=3 * 16 * envs,
+        num_envs=envs,
+        rollout_length=16,
+        ppo=PPOConfig(**{"repeat": 2, "batch_size": 24, "target_kl": None, **ppo}),
+        sampling_warmup_iterations=1,
+    )
+    config = RunConfig(
+        method=method,
+        method_config=to_dict(spec.make_config("lite", settings)),
+        suite="unit-v1",
+        task="unit-v1",
+        morphologies="unit",
+        morphologies_digest="0" * 64,
+        protocol=protocol,
+        seed=3,
+        tokens=TokenConfig(order=order),
+    )
+    layout = TokenSpec(max_limbs=6, joints_per_limb=2, num_heights=task.num_heights)
+    return make_trainer(config, spec, replace(task, horizon=10), BODIES, layout, group)
+
+
+def trained(double, **settings):
+    """Return work for a group: train, and give the state at the end and what was learned."""
+
+    def work(group):
+        trainer = double(make(group, **settings))
+        if group.rank:
+            trainer.follow()
+            return None
+        stats = []
+        while trainer.iteration < 3:
+            stats.append(vars(trainer.iterate()))
+        state = trainer.get_state()
+        group.announce(None)
+        return state, stats
+
+    return work
+
+
+def compare(found, expected, where="", tolerance=1e-10):
+    """Check that nested states are equal, numbers up to a tolerance."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys(), where
+        for name, value in expected.items():
+            if name not in ("timers", "processes", "torch", "train_time"):
+                compare(found[name], value, f"{where}/{name}", tolerance)
+    elif isinstance(expected, (list, tuple)):
+        assert len(found) == len(expected), where
+        for number, value in enumerate(expected):
+            compare(found[number], value, f"{where}/{number}", tolerance)
+    elif isinstance(expected, (float, np.ndarray)):
+        found, expected = np.asarray(found), np.asarray(expected)
+        assert found.shape == expected.shape, where
+        np.testing.assert_allclose(found, expected, tolerance, tolerance, err_msg=where)
+    else:
+        assert found == expected, where
+
+
+SLOW = pytest.mark.slow
+CASES = [
+    pytest.param(2, {}, id="recmorph"),
+    pytest.param(3, {"method": "metamorph-star", "target_kl": 1e-4}, id="attention, stopped"),
+    pytest.param(2, {"method": "smr", "order": "siblings"}, id="memory, drawn sequences"),
+    pytest.param(3, {"envs": 3, "batch_size": 2}, id="minibatches without part", marks=SLOW),
+    pytest.param(3, {"method": "modumorph", "target_kl": 0.01}, id="uneven shares", marks=SLOW),
+]
+
+
+@pytest.mark.parametrize(("size", "case"), CASES)
+def test_processes_together_do_what_one_does(in_float64, case, size):
+    """Weights, moments, statistics, streams, environments and losses after three iterations."""
+    work = trained(in_float64, **case)
+    state, stats = side_by_side(size, work)
+    expected, expected_stats = work(Group())
+    state["statistics"]["random"].pop("torch_of_others")
+    compare(state, expected)
+    compare(stats, expected_stats, tolerance=1e-5)  # added up in float32
+    assert state["progress"]["processes"] == [[0, size]]
