@@ -105,15 +105,14 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 
 def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
-    words = [word for word in argv if parsed.processes is None or "--processes" not in word]
-    require_resume_alone(unknown, words, "a run continues with the settings in its folder")
     from gmc_bench.experiments.run_folder import PLAN
 
-    if (parsed.resume / PLAN).is_file():
+    several = (parsed.resume / PLAN).is_file()
+    words = [word for word in argv if several or not word.startswith("--processes")]
+    require_resume_alone(unknown, words, "a run continues with the settings in its folder")
+    if several:
         from gmc_bench.experiments.sweep import Sweep
 
-        if parsed.processes:
-            raise ConfigError("--processes goes with the folder of one run, got that of several")
         sweep = Sweep.open(parsed.resume)
         return run_sweep(sweep, sweep.resume)
     from gmc_bench.experiments.experiment import Experiment
