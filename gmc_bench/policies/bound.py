@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.core.types import FloatArray, IntArray
+from gmc_bench.core.types import Array, FloatArray, IntArray
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
@@ -127,9 +127,9 @@ class BoundPolicy:
         dynamic = self.arranged(shown.dynamic, shown.morphology_index, self.sequences)
         heights = None
         if shown.height_map is not None:
-            heights = torch.from_numpy(shown.height_map.copy()).to(device)
-        index = torch.from_numpy(self.sequences.copy()).to(device)
-        return TokenBatch(self.table, index, torch.from_numpy(dynamic).to(device), heights)
+            heights = _moved(shown.height_map.copy(), device)
+        index = _moved(self.sequences.copy(), device)
+        return TokenBatch(self.table, index, _moved(dynamic, device), heights)
 
     def choose(
         self, tokens: TokenBatch, pick: Pick | None = None, *, critic: bool = False
@@ -178,6 +178,14 @@ def token_table(
         num_limbs=torch.from_numpy(table.num_limbs),
         loops=None if table.loops is None else torch.from_numpy(table.loops),
     ).to(device)
+
+
+def _moved(values: Array, device: torch.device) -> torch.Tensor:
+    """Return an array on a device; a GPU fetches it while this process goes on."""
+    found = torch.from_numpy(values)
+    if device.type != "cuda":
+        return found
+    return found.pin_memory().to(device, non_blocking=True)
 
 
 def _silenced(table: TokenTable, silent_limbs: IntArray) -> TokenTable:

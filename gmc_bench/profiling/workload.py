@@ -73,7 +73,7 @@ def gradient_step(
     """Return what takes a gradient step of training: actor and critic, both ways, optimiser.
 
     Args:
-        model: the policy.
+        model: the policy, on the device of the tokens.
         tokens: dynamic features of the minibatch, and the bodies to choose from; a multiple of
             the method's sequence length.
         choose: from the number of sequences to the bodies they show, before every step; by
@@ -86,14 +86,15 @@ def gradient_step(
     # Without a KL stop: every step is taken.
     algorithm = MorphologyPPO(model, space, PPOConfig(target_kl=None), 10, torch.Generator())
     steps = (length, len(tokens) // length)
-    noise = torch.randn(tokens.action_padding_mask.shape)
-    zeros = torch.zeros(len(tokens))
-    starts = torch.zeros(steps, dtype=torch.bool)
+    device = model.action_std.device
+    noise = torch.randn(tokens.action_padding_mask.shape).to(device)
+    zeros = torch.zeros(len(tokens), device=device)
+    starts = torch.zeros(steps, dtype=torch.bool, device=device)
 
     def take() -> None:
         bodies = choose(steps[1]) if choose else torch.arange(steps[1]) % len(tokens.table)
         # A sequence shows one body: sequences lie side by side, step by step.
-        batch = TokenBatch(tokens.table, bodies.repeat(length), tokens.dynamic)
+        batch = TokenBatch(tokens.table, bodies.repeat(length).to(device), tokens.dynamic)
         actions = noise.masked_fill(batch.action_padding_mask, 0.0)
         history = model.history(
             model.initial_state(steps[1]), starts, actions.view(*steps, *actions.shape[1:])
@@ -102,7 +103,7 @@ def gradient_step(
         algorithm._step()
 
     def take_in_parallel() -> None:
-        with algorithm._threads_shared_out(torch.device("cpu")):
+        with algorithm._threads_shared_out(device):
             take()
 
     return take_in_parallel if parallel else take

@@ -112,7 +112,9 @@ class Collector:
         buffer.cut_off.clear()
         self._ended.clear()
         self._opened = 0
-        rewards = np.zeros((2, buffer.length, buffer.num_envs))  # and whether episodes ended
+        buffer.diverged.zero_()
+        rewards = np.zeros((buffer.length, buffer.num_envs))
+        ends = np.zeros((2, buffer.length, buffer.num_envs), np.bool_)
         for t in range(buffer.length):
             if t % buffer.sequence_length == 0:
                 buffer.state[t // buffer.sequence_length] = bound.state
@@ -136,17 +138,17 @@ class Collector:
             if self.loops_opened is not None:
                 self._opened += int(info["loops_opened"].sum())
             done = terminated | truncated
-            rewards[:, t] = reward, done
-            buffer.terminated[t] = torch.from_numpy(terminated)
-            buffer.truncated[t] = torch.from_numpy(truncated)
-            buffer.diverged[t] = False
+            rewards[t] = reward
+            ends[:, t] = terminated, truncated
             if done.any():
                 self._finish(buffer, t, done, info)
             self._begin(np.flatnonzero(done))
             self.timers.policy += acted - acting
             self.timers.simulation += stepped - stepping
         buffer.keep_last(bound.see(self._seen), bound.state)
-        self._scale(buffer, rewards)
+        buffer.terminated.copy_(torch.from_numpy(ends[0]))
+        buffer.truncated.copy_(torch.from_numpy(ends[1]))
+        self._scale(buffer, np.stack((rewards, ends.any(axis=0))))
         self._count()
 
     def _scale(self, buffer: RolloutBuffer, rewards: DoubleArray) -> None:
