@@ -23,14 +23,15 @@ from gmc_bench.cli import (
     replay,
     run,
     study,
+    sweep,
     tune,
 )
 from gmc_bench.cli.parser import Parser
 from gmc_bench.core.errors import GmcBenchError
 
 VERBS = (
-    run, evaluate, study, tune, listing, check_method, morphologies, profile, render, replay,
-    export, deploy, leaderboard,
+    run, sweep, evaluate, study, tune, listing, check_method, morphologies, profile, render,
+    replay, export, deploy, leaderboard,
 )  # fmt: skip
 
 

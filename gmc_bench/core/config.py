@@ -25,6 +25,8 @@ import yaml
 from gmc_bench.core.errors import ConfigError, did_you_mean
 
 C = TypeVar("C")
+_SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""Ten times as fast where libyaml is there, for lists of thousands of runs."""
 
 
 def with_overrides(config: C, changes: Mapping[str, Any], where: str = "") -> C:
@@ -44,7 +46,7 @@ def with_overrides(config: C, changes: Mapping[str, Any], where: str = "") -> C:
     if not dataclasses.is_dataclass(config) or isinstance(config, type):
         raise TypeError(f"{config!r} is not a dataclass instance")
     names = {field.name for field in dataclasses.fields(config)}
-    hints = typing.get_type_hints(type(config))
+    hints = type_hints(type(config))
     new: dict[str, Any] = {}
     for raw_key, raw_value in changes.items():
         key = str(raw_key).replace("-", "_")
@@ -61,6 +63,16 @@ def with_overrides(config: C, changes: Mapping[str, Any], where: str = "") -> C:
         else:
             new[key] = coerce(raw_value, hints[key], where + key)
     return dataclasses.replace(config, **new)
+
+
+def type_hints(cls: Any) -> dict[str, Any]:
+    """Return the types of a class's fields, looked up once."""
+    if cls not in _HINTS:
+        _HINTS[cls] = typing.get_type_hints(cls)
+    return _HINTS[cls]
+
+
+_HINTS: dict[type, dict[str, Any]] = {}
 
 
 def fields_of(config: Any) -> list[str]:
@@ -247,7 +259,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
         ConfigError: the file is missing, is not YAML, or does not hold a mapping.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_SafeLoader)
     except OSError as error:
         raise ConfigError(f"cannot read the configuration file {path}: {error.strerror}") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: bad encoding, impossible date

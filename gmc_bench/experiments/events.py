@@ -1,7 +1,8 @@
 """Events of experiments: what a display, a log or a scheduler can listen to.
 
 A listener is any function that takes an event. It is called in the process and thread of the run,
-so a slow one makes the run wait, and what it raises stops the run.
+so a slow one makes the run wait, and what it raises stops the run; `RunStoppedError` does so with a
+checkpoint.
 """
 
 import contextlib
@@ -10,8 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from gmc_bench.experiments.cell_state import SweepOverview
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.training.run_config import RunConfig
+
+
+class RunStoppedError(Exception):
+    """A listener wants a run to end here, to go on later; it is no failure."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,7 @@ class SweepStarted(Event):
     """Settings of each, by name, in order."""
     states: dict[str, str]
     """Of each, by name: `to do`, `begun`, `finished` or `failed`."""
-    records: dict[str, RunRecord]
+    records: Mapping[str, RunRecord]
     """Of those that are finished, by name."""
     failures: dict[str, str]
     """Why others cannot go on, by name."""
@@ -150,10 +156,17 @@ class SweepRunFailed(Event):
 
 
 @dataclass(frozen=True)
+class SweepMoved(Event):
+    """How far the runs of a sweep are that a launcher runs; told every second or so."""
+
+    overview: SweepOverview
+
+
+@dataclass(frozen=True)
 class SweepFinished(Event):
     """All runs of a sweep have been visited."""
 
-    records: dict[str, RunRecord]
+    records: Mapping[str, RunRecord]
     """Of the finished ones, by name."""
     failures: dict[str, str]
     """Why others failed, by name."""

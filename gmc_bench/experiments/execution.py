@@ -9,6 +9,7 @@ from gmc_bench.experiments.events import (
     Listener,
     RecordWritten,
     Remark,
+    RunStoppedError,
     TrainingFinished,
     TrainingStarted,
 )
@@ -71,6 +72,7 @@ def _execute(
         f"{session.method.title or session.method.id} - {session.task.title}, seed {record.seed}"
     )
     plot_learning_curve(record.learning_curve, folder.curve, title)
+    folder.lease.require()
     write_record(folder.record, record)  # last: a folder that holds it is finished
     emit(RecordWritten(folder.record, record))
     return record
@@ -117,14 +119,24 @@ def train(trainer: Trainer, folder: RunFolder, config: RunConfig, emit: Listener
     written = time.perf_counter()
     with EventLog(folder.logs, trainer.env_steps) as log:
 
-        def note(done: Iteration) -> None:
+        def save(done: Iteration) -> None:
             nonlocal written
+            folder.lease.require()
+            checkpoint = Checkpoint(config.run_digest, trainer.iteration, trainer.get_state())
+            path = write_checkpoint(folder.checkpoints, checkpoint)
+            written = time.perf_counter()
+            emit(CheckpointWritten(path, done.env_steps))
+
+        def note(done: Iteration) -> None:
             log.write(done.scalars, done.env_steps)
-            if done.is_last or time.perf_counter() - written >= config.checkpoint_interval_s:
-                checkpoint = Checkpoint(config.run_digest, trainer.iteration, trainer.get_state())
-                path = write_checkpoint(folder.checkpoints, checkpoint)
-                written = time.perf_counter()
-                emit(CheckpointWritten(path, done.env_steps))
-            emit(IterationFinished(done.env_steps, done.mean_return, done.scalars))
+            due = done.is_last or time.perf_counter() - written >= config.checkpoint_interval_s
+            if due:
+                save(done)
+            try:
+                emit(IterationFinished(done.env_steps, done.mean_return, done.scalars))
+            except RunStoppedError:
+                if not due:
+                    save(done)
+                raise
 
         trainer.train(note)

@@ -141,12 +141,20 @@ def choose_bodies(name: str | None, suite: Suite) -> tuple[MorphologySet, str]:
     return bodies, f"Using {bodies.id}, as asked for."
 
 
-def resolve(spec: ExperimentSpec, bodies: tuple[MorphologySet, str] | None = None) -> Resolved:
+def resolve(
+    spec: ExperimentSpec,
+    bodies: tuple[MorphologySet, str] | None = None,
+    *,
+    git: GitState | None = None,
+    elsewhere: bool = False,
+) -> Resolved:
     """Return the settings of the run that a specification asks for.
 
     Args:
         spec: the specification.
         bodies: what `choose_bodies` returns, if that is at hand.
+        git: what `checkout` returns, likewise.
+        elsewhere: another machine will run it, which need not have this one's threads and device.
 
     Raises:
         GmcBenchError: a name is unknown, or a setting does not fit.
@@ -177,20 +185,35 @@ def resolve(spec: ExperimentSpec, bodies: tuple[MorphologySet, str] | None = Non
         tokens=tokens,
         precision=spec.precision,
         untrained=spec.untrained or not choice.method.trainable,
-        unofficial_reasons=_reasons(choice, (rules, protocol), (settings, method_config), seed)
+        unofficial_reasons=_reasons(choice, (rules, protocol), (settings, method_config))
         + tuple(f"the tokens' {name} was changed" for name in changed(TokenConfig(), tokens))
-        + ((f"the networks ran in {spec.precision}",) * (spec.precision != "float32")),
-        device=check_device(spec.device),
-        threads=check_threads(spec.threads, processes),
+        + ((f"the networks ran in {spec.precision}",) * (spec.precision != "float32"))
+        + _reasons_of_seed(seed, protocol),
+        device=spec.device if elsewhere else check_device(spec.device),
+        threads=spec.threads
+        if elsewhere and spec.threads
+        else check_threads(spec.threads, processes),
         processes=processes,
         checkpoint_interval_s=spec.checkpoint_interval,
         track=check_track(spec.track),
-        git_commit=checkout().commit,
+        git_commit=(git or checkout()).commit,
     )
     if tuned := choice.tuned(task):
         values = ", ".join(f"{name} {value:g}" for name, value in tuned.items())
         why += f" {choice.method.id} brings along what it was tuned to: {values}."
     return Resolved(config, choice, found, why)
+
+
+def with_seed(config: RunConfig, seed: int) -> RunConfig:
+    """Return the settings of the same run with another seed.
+
+    Raises:
+        ConfigError: it is no seed.
+    """
+    before = _reasons_of_seed(config.seed, config.protocol)
+    reasons = tuple(reason for reason in config.unofficial_reasons if reason not in before)
+    reasons += _reasons_of_seed(seed, config.protocol)
+    return replace(config, seed=seed, unofficial_reasons=reasons)
 
 
 def _by_group(spec: ExperimentSpec) -> dict[str, dict[str, Any]]:
@@ -213,7 +236,6 @@ def _reasons(
     choice: Choice,
     protocols: tuple[Protocol, Protocol],
     settings: tuple[Any, Any],
-    seed: int,
 ) -> tuple[str, ...]:
     """Return why a run is unofficial; protocols and settings before and after the changes."""
     reasons = [f"the protocol's {name} was changed" for name in changed(*protocols)]
@@ -221,10 +243,14 @@ def _reasons(
     if protocol.preset != usual:
         reasons.append(f"the method's preset is {protocol.preset!r}, not the protocol's {usual!r}")
     reasons += [f"the method's {name} was changed" for name in changed(*settings)]
-    if seed not in (*protocol.seeds, *further_seeds(protocol.seeds)):
-        seeds = ", ".join(str(s) for s in protocol.seeds)
-        reasons.append(f"seed {seed} is not one of the protocol's seeds ({seeds})")
     return tuple(reasons)
+
+
+def _reasons_of_seed(seed: int, protocol: Protocol) -> tuple[str, ...]:
+    if seed in (*protocol.seeds, *further_seeds(protocol.seeds)):
+        return ()
+    seeds = ", ".join(str(s) for s in protocol.seeds)
+    return (f"seed {seed} is not one of the protocol's seeds ({seeds})",)
 
 
 def changed(before: Any, after: Any) -> list[str]:

@@ -1,11 +1,14 @@
 """A run's folder: one writer at a time, files written whole or not at all."""
 
+import errno
 import fcntl
 import hashlib
 from pathlib import Path
 from typing import IO, ClassVar, Self
 
 from gmc_bench.core.errors import CheckpointError, RunFolderError, StorageError
+from gmc_bench.experiments.lease import NAME as LEASE
+from gmc_bench.experiments.lease import FolderInUseError, Lease
 from gmc_bench.records.store import read_record
 from gmc_bench.training.run_config import RunConfig, read_run_config
 
@@ -17,14 +20,16 @@ CHECKPOINTS = "checkpoints"
 LOGS = "tensorboard"
 TRACKING = "tracking"
 PLAN = "plan.yaml"
-"""Marks the folder of several runs; see `gmc_bench.training.plan_folder`."""
+"""Marks the folder of several runs; see `gmc_bench.experiments.sweep_folder`."""
 LOCK = ".lock"
 LEFTOVER = ".*.tmp"
 """Files that were being written when their process was killed."""
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+"""What file systems answer that have no locks; there the lease alone decides."""
 
 
 class LockedFolder:
-    """A folder that one process at a time writes to, locked while open.
+    """A folder that one process at a time writes to, locked while open; see `lease`.
 
     Args:
         path: the folder.
@@ -45,6 +50,8 @@ class LockedFolder:
         self.path = path
         self._create = create
         self._lock: IO[str] | None = None
+        self.lease = Lease(path)
+        """Beside the lock, for file systems that machines share."""
         if create:
             self._require_unused()
             try:
@@ -77,22 +84,34 @@ class LockedFolder:
             self._lock = (self.path / LOCK).open("w")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise RunFolderError(
+            raise FolderInUseError(
                 f"the run folder {self.path} is in use by another process; wait for it or stop it"
             ) from error
         except OSError as error:
-            raise StorageError(f"cannot lock {self.path}: {error.strerror}") from error
+            if error.errno not in _NO_LOCKS:
+                raise StorageError(f"cannot lock {self.path}: {error.strerror}") from error
+            self.lease.locked = False
+        try:
+            self.lease.__enter__()
+            if self._create:
+                try:
+                    self._require_unused()  # again: another process may have come first
+                except RunFolderError:
+                    self.lease.__exit__()
+                    raise
+        except BaseException:
+            self._unlock()
+            raise
         if self._create:
-            try:
-                self._require_unused()  # again: another process may have come first
-            except RunFolderError:
-                self._lock.close()
-                raise
             for path in self.path.glob(LEFTOVER):
                 path.unlink(missing_ok=True)
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.lease.__exit__(*error)
+        self._unlock()
+
+    def _unlock(self) -> None:
         if self._lock is not None:
             self._lock.close()  # also releases the lock
             self._lock = None
@@ -181,7 +200,7 @@ class RunFolder(LockedFolder):
 def is_unused(path: Path) -> bool:
     """Return whether a folder is empty but for what a killed process may leave at its start."""
     return path.is_dir() and all(
-        item.name == LOCK or item.match(LEFTOVER) for item in path.iterdir()
+        item.name in (LOCK, LEASE) or item.match(LEFTOVER) for item in path.iterdir()
     )
 
 

@@ -1,18 +1,20 @@
-"""Sweep: several runs in one folder, one after the other, begun or continued."""
+"""Sweep: several runs in one folder, in turn or by a launcher, begun or continued."""
 
 import contextlib
+import json
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import ConfigError, GmcBenchError, RunFolderError, StorageError
+from gmc_bench.experiments.cell import execute_run
+from gmc_bench.experiments.cell_state import SweepOverview, read_overview
 from gmc_bench.experiments.events import (
     Listener,
     Listeners,
-    RunStarted,
     SweepFinished,
     SweepRunFailed,
     SweepRunFinished,
@@ -21,13 +23,22 @@ from gmc_bench.experiments.events import (
     SweepStarted,
 )
 from gmc_bench.experiments.experiment import RUNS, Experiment
+from gmc_bench.experiments.grid import Grid
+from gmc_bench.experiments.launchers import LAUNCHERS, Launcher
 from gmc_bench.experiments.method import load_method
-from gmc_bench.experiments.resolve import Resolved, choose, choose_bodies, resolve
+from gmc_bench.experiments.resolve import (
+    Resolved,
+    checkout,
+    choose,
+    choose_bodies,
+    resolve,
+    with_seed,
+)
 from gmc_bench.experiments.run_folder import is_unused, new_folder
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep_folder import SweepFolder, name_runs, read_runs
 from gmc_bench.records.store import write_atomic
-from gmc_bench.training.run_config import RunConfig, read_run_config
+from gmc_bench.training.run_config import RunConfig
 
 if TYPE_CHECKING:
     from gmc_bench.bodies.schema import MorphologySet
@@ -38,8 +49,8 @@ if TYPE_CHECKING:
 class SweepResult:
     """What became of the runs of a sweep."""
 
-    records: "dict[str, RunRecord]" = field(default_factory=dict)
-    """Of the finished runs, by name."""
+    records: "Mapping[str, RunRecord]" = field(default_factory=dict)
+    """Of the finished runs, by name; of a launcher, read from their files when asked for."""
     failures: dict[str, str] = field(default_factory=dict)
     """Why others failed, by name."""
 
@@ -57,6 +68,7 @@ class Sweep:
         out: the folder; by default a new one under `runs/`.
         on_event: is told what happens, see `gmc_bench.experiments.events`.
         files: further files of the folder by name, written before any run begins.
+        elsewhere: other machines will run it, which need not have this one's threads and devices.
 
     Raises:
         GmcBenchError: a specification cannot be resolved.
@@ -69,14 +81,16 @@ class Sweep:
         out: Path | str | None = None,
         on_event: Listener | None = None,
         files: Mapping[str, bytes] | None = None,
+        elsewhere: bool = False,
     ) -> None:
         self._emit = Listeners(on_event)
         self._files = dict(files or {})
+        self._kept: dict[str, bytes] = {}
         self._locked: SweepFolder | None = None
         self.path = None if out is None else Path(out)
         """The folder; none as long as none was named or made."""
         listed = list(specs.values()) if isinstance(specs, Mapping) else specs
-        self.resolved: tuple[Resolved, ...] = tuple(_resolve_all(listed))
+        self.resolved: tuple[Resolved, ...] = tuple(_resolve_all(listed, elsewhere))
         """The specifications with their names looked up; empty for a sweep that was opened."""
         if not self.resolved:
             raise ConfigError("a sweep needs at least one specification, got none")
@@ -102,9 +116,39 @@ class Sweep:
         folder = SweepFolder(Path(path))
         sweep = cls.__new__(cls)
         sweep._emit = Listeners(on_event)
-        sweep._files, sweep._bodies, sweep._locked = {}, {}, None
+        sweep._files, sweep._kept, sweep._bodies, sweep._locked = {}, {}, {}, None
         sweep.path, sweep.resolved, sweep.runs = folder.path, (), read_runs(folder.plan)
         return sweep
+
+    @classmethod
+    def grid(
+        cls,
+        grid: Grid | None = None,
+        *,
+        out: Path | str | None = None,
+        on_event: Listener | None = None,
+        elsewhere: bool = False,
+        **fields: Any,
+    ) -> Self:
+        """Return the sweep of a grid: methods x suites x tasks x settings x seeds.
+
+        ```python
+        sweep = Sweep.grid(methods=["recmorph", "metamorph-star"], suites=["unimal"], seeds=[1, 2])
+        result = sweep.run("local", jobs=2)
+        ```
+
+        Args:
+            grid: the grid, or its fields as keywords.
+            out: the folder; by default a new one under `runs/`.
+            on_event: is told what happens.
+            elsewhere: see `Sweep`.
+            fields: of `gmc_bench.experiments.grid.Grid`.
+
+        Raises:
+            GmcBenchError: a field is unknown, or a name, or a setting does not fit.
+        """
+        found = Grid.from_dict(fields) if grid is None else grid
+        return cls(found.specs(), out=out, on_event=on_event, elsewhere=elsewhere)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Tell a function of what happens from now on; return one that ends that."""
@@ -120,29 +164,42 @@ class Sweep:
         self.runs[name]  # a folder beside the runs is none of them
         return Experiment.open(self._place() / name, bodies=self._bodies_of(self.runs[name]))
 
-    def run(self) -> SweepResult:
+    def run(self, launcher: str | None = None, *, retries: int = 1, **options: Any) -> SweepResult:
         """Run all from the start, in a new folder.
 
+        Args:
+            launcher: who runs them, e.g. `local` for processes; without one, this process does, one
+                after the other.
+            retries: how often a launcher tries a run again that failed.
+            options: of the launcher, e.g. `jobs`.
+
         Returns:
-            Records and failures. A run that fails does not stop the others, unless they would meet
-            the same: settings that do not fit, or files that cannot be written.
+            Records and failures. A run that fails does not stop the others, unless all run in this
+            process and would meet the same: settings that do not fit, or files that cannot be
+            written.
 
         Raises:
             GmcBenchError: nothing can be run, or nothing more.
         """
-        from gmc_bench.experiments.session import check_method, open_session
-
-        for config in self.runs.values():  # before a folder is made that nobody could use
-            check_method(open_session(config, self._bodies_of(config)))
+        launched = self._launch(launcher, options)
+        self._check_methods(once_each=launched is not None)
         self.path = self.path or new_folder(RUNS, self._default_name())
         with self.locked(create=True) as folder:
             for name, data in self._files.items():
                 write_atomic(folder.path / name, data)
             folder.write(self.runs)  # last: a folder that holds it can be continued
-            return self._visit_all(folder)
+            self._write_kept(folder)
+            return self._visit_all(folder, launched, retries)
 
-    def resume(self) -> SweepResult:
+    def resume(
+        self, launcher: str | None = None, *, retries: int = 1, **options: Any
+    ) -> SweepResult:
         """Continue: finished runs are kept, begun ones go on, the others run.
+
+        Args:
+            launcher: see `run`, as for the following; it may be another one than before.
+            retries: likewise.
+            options: likewise.
 
         Returns:
             Records and failures, see `run`.
@@ -152,12 +209,52 @@ class Sweep:
             GmcBenchError: nothing can be run, or nothing more.
         """
         if self.resolved and (self.path is None or not self.path.exists() or is_unused(self.path)):
-            return self.run()
+            return self.run(launcher, retries=retries, **options)
+        launched = self._launch(launcher, options)
         with self.locked() as folder:
             self._require_same(folder)
-            for config in self.runs.values():
-                self._bodies_of(config)  # without them, no run can go on
-            return self._visit_all(folder)
+            self._write_kept(folder)
+            if launched is None:
+                for config in self.runs.values():
+                    self._bodies_of(config)  # without them, no run can go on
+            return self._visit_all(folder, launched, retries)
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Write a file into the folder at the next start, new or not."""
+        self._kept[name] = data
+
+    def overview(self) -> SweepOverview:
+        """Return how far the runs are, also while another process runs them.
+
+        Raises:
+            RunFolderError: nothing was begun.
+        """
+        return read_overview(self._place(), self.runs)
+
+    def _write_kept(self, folder: SweepFolder) -> None:
+        for name, data in self._kept.items():
+            write_atomic(folder.path / name, data)
+
+    def _launch(self, launcher: str | None, options: Mapping[str, Any]) -> Launcher | None:
+        if launcher is not None:
+            return LAUNCHERS.get(launcher).make(options)
+        if options:
+            raise ConfigError(
+                f"{next(iter(options))!r} is an option of a launcher, but none is named; name one, "
+                f"e.g. 'local'"
+            )
+        return None
+
+    def _check_methods(self, *, once_each: bool) -> None:
+        """Build the networks once, before a folder is made that nobody could use."""
+        from gmc_bench.experiments.session import check_method, open_session
+
+        seen = set()
+        for config in self.runs.values():
+            what = (config.method, config.suite, *(() if once_each else (id(config),)))
+            if what not in seen:
+                seen.add(what)
+                check_method(open_session(config, self._bodies_of(config)))
 
     @contextlib.contextmanager
     def locked(self, *, create: bool = False) -> Iterator[SweepFolder]:
@@ -186,6 +283,8 @@ class Sweep:
 
     def _default_name(self) -> str:
         config = next(iter(self.runs.values()))
+        if len({(item.method, item.suite) for item in self.runs.values()}) > 1:
+            return f"sweep_{config.protocol.name}"
         suite = config.suite.rpartition("-v")[0]
         return (
             f"{load_method(config.method).id}_{suite}_{config.protocol.name}_"
@@ -195,6 +294,8 @@ class Sweep:
     def _require_same(self, folder: SweepFolder) -> None:
         """Raise unless the folder lists the very runs of this sweep."""
         found = read_runs(folder.plan)
+        if found == self.runs:
+            return  # the quick way, for thousands
         listed, wanted = (
             {name: (config.identity(), config.seed) for name, config in runs.items()}
             for runs in (found, self.runs)
@@ -211,8 +312,16 @@ class Sweep:
             self._bodies[name] = load_morphologies(name)
         return self._bodies[name]
 
-    def _visit_all(self, folder: SweepFolder) -> SweepResult:
-        result = SweepResult()
+    def _visit_all(
+        self, folder: SweepFolder, launcher: Launcher | None, retries: int
+    ) -> SweepResult:
+        if launcher is not None:
+            from gmc_bench.experiments.driver import Driver
+
+            driver = Driver(folder.path, self.runs, launcher, retries, self._emit)
+            return SweepResult(*driver.run())
+        records: dict[str, RunRecord] = {}
+        result = SweepResult(records)
         states = {}
         for name, config in self.runs.items():
             states[name] = "begun" if folder.was_begun(name) else "to do"
@@ -222,63 +331,70 @@ class Sweep:
                 states[name], result.failures[name] = "failed", str(error)
             else:
                 if record is not None:
-                    states[name], result.records[name] = "finished", record
+                    states[name], records[name] = "finished", record
         self._emit(
             SweepStarted(
                 folder.path,
                 self.runs,
                 states,
-                dict(result.records),
+                dict(records),
                 dict(result.failures),
             )
         )
         for name in self.runs:
-            self._visit(folder, name, result)
-        self._emit(SweepFinished(result.records, result.failures))
+            self._visit(folder, name, records, result.failures)
+        self._emit(SweepFinished(records, result.failures))
         return result
 
-    def _visit(self, folder: SweepFolder, name: str, result: SweepResult) -> None:
-        if name in result.failures:
-            self._emit(SweepRunFailed(name, result.failures[name]))
+    def _visit(
+        self,
+        folder: SweepFolder,
+        name: str,
+        records: "dict[str, RunRecord]",
+        failures: dict[str, str],
+    ) -> None:
+        if name in failures:
+            self._emit(SweepRunFailed(name, failures[name]))
             return
-        if name in result.records:
-            self._emit(SweepRunKept(name, result.records[name]))
+        if name in records:
+            self._emit(SweepRunKept(name, records[name]))
             return
         self._emit(SweepRunStarted(name))
         try:
-            record = self._execute(folder, name)
+            config = self.runs[name]
+            record = execute_run(folder, name, config, self._bodies_of(config), self._emit)
         except (ConfigError, StorageError, OSError):
             raise  # the other runs would meet the same
         except Exception as error:  # noqa: BLE001 - the other runs can go on all the same
             expected = isinstance(error, GmcBenchError)
             reason = str(error) if expected else f"{type(error).__name__}: {error}"
-            result.failures[name] = reason
+            failures[name] = reason
             trace = None if expected else traceback.format_exc().rstrip()
             self._emit(SweepRunFailed(name, reason, trace))
         else:
-            result.records[name] = record
+            records[name] = record
             self._emit(SweepRunFinished(name, record))
 
-    def _execute(self, sweep: SweepFolder, name: str) -> "RunRecord":
-        from gmc_bench.experiments.execution import execute
-        from gmc_bench.experiments.session import open_session
 
-        config = self.runs[name]
-        with sweep.open_run(name, config) as folder:
-            begun = folder.config.is_file()
-            if not begun:
-                write_atomic(folder.config, config.to_yaml().encode())
-            config = read_run_config(folder.config)
-            session = open_session(config, self._bodies_of(config))
-            self._emit(RunStarted(folder.path, config, session.env_steps, begun))
-            return execute(session, folder, self._emit)
-
-
-def _resolve_all(specs: Iterable[ExperimentSpec]) -> Iterator[Resolved]:
-    """Resolve specifications, loading every body set once."""
+def _resolve_all(specs: Iterable[ExperimentSpec], elsewhere: bool) -> Iterator[Resolved]:
+    """Resolve specifications, loading every body set once, and once where only seeds differ."""
     loaded: dict[tuple[str, str | None], tuple[MorphologySet, str]] = {}
+    known: dict[tuple[Any, ...], Resolved] = {}
+    git = checkout()
     for spec in specs:
+        same = tuple(
+            json.dumps(value) if name == "settings" else value
+            for name, value in vars(spec).items()
+            if name != "seed"
+        )
+        if same in known:
+            found = known[same]
+            protocol = found.config.protocol
+            seed = protocol.seeds[0] if spec.seed is None else spec.seed
+            yield replace(found, config=with_seed(found.config, seed))
+            continue
         key = (spec.suite, spec.bodies)
         if key not in loaded:
             loaded[key] = choose_bodies(spec.bodies, choose(spec).suite)
-        yield resolve(spec, loaded[key])
+        known[same] = resolve(spec, loaded[key], git=git, elsewhere=elsewhere)
+        yield known[same]

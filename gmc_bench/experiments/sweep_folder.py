@@ -1,5 +1,7 @@
 """Folder of a sweep: several runs side by side, and the file that lists them."""
 
+import copy
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,14 +11,18 @@ import yaml
 from gmc_bench.core.config import load_yaml, to_dict
 from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.experiments.method import load_method
+from gmc_bench.experiments.resolve import with_seed
 from gmc_bench.experiments.run_folder import CONFIG, PLAN, LockedFolder, RunFolder
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import read_record, write_atomic
 from gmc_bench.suites.schema import short_name
 from gmc_bench.training.run_config import RunConfig, read_run_config, run_config_of
 
-FORMAT = 1
-"""Version of the layout of `plan.yaml`."""
+FORMAT = 2
+"""Version of the layout of `plan.yaml`; the one before is read too."""
+_OBJECTS = ("method_config", "protocol", "tokens")
+"""Settings that runs share as objects where they differ in their seeds alone."""
+_SafeDumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _SHARED = ("method", "suite", "protocol", "morphologies", "seed")
 """Settings that the file states once where all runs have them in common."""
 
@@ -75,18 +81,76 @@ class SweepFolder(LockedFolder):
         write_atomic(self.plan, runs_to_yaml(runs).encode())
 
 
-class _PlainDumper(yaml.SafeDumper):
-    """Writes equal values out again: a reference into another run's settings misleads readers."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
 def runs_to_yaml(runs: Mapping[str, RunConfig]) -> str:
-    """Return runs by name as YAML that `read_runs` reads back."""
-    listed = [{"name": name, "config": to_dict(config)} for name, config in runs.items()]
-    content = {"format": FORMAT, **_shared(list(runs.values())), "runs": listed}
-    return yaml.dump(content, Dumper=_PlainDumper, sort_keys=False)
+    """Return runs by name as YAML that `read_runs` reads back.
+
+    What decides a run but for its seed stands there once however many runs share it: in full for
+    the first, for others as what differs from that, by dotted name.
+    """
+    settings: dict[str, int] = {}
+    changes: list[dict[str, Any]] = []
+    lines: list[str] = []
+    first: dict[str, Any] = {}
+    known: dict[Any, int] = {}  # many runs share the very objects, which are slow to compare
+    for name, config in runs.items():
+        same = tuple(
+            id(value) if item in _OBJECTS else value
+            for item, value in vars(config).items()
+            if item not in ("seed", "unofficial_reasons")
+        )
+        if same not in known:
+            plain = to_dict(with_seed(config, config.protocol.seeds[0]))
+            del plain["seed"]
+            first = first or plain
+            text = json.dumps(plain, sort_keys=True)
+            if text not in settings:
+                settings[text] = len(settings)
+                changes.append(_differences(first, plain))
+            known[same] = settings[text]
+        line = {"name": name, "settings": known[same], "seed": config.seed}
+        lines.append(f"- {json.dumps(line, ensure_ascii=False)}\n")
+    content = {"format": FORMAT, **_shared(list(runs.values())), "settings": first}
+    return "".join(
+        [
+            yaml.safe_dump(content, sort_keys=False),
+            "changes:\n" if len(changes) > 1 else "changes: []\n",
+            *(f"- {_in_one_line(item)}" for item in changes[1:]),
+            "runs:\n",
+            *lines,
+        ]
+    )
+
+
+def _in_one_line(content: dict[str, Any]) -> str:
+    # Not JSON, whose 1e-05 is a text in YAML.
+    text: str = yaml.dump(content, Dumper=_SafeDumper, default_flow_style=True, width=10**9)
+    return text
+
+
+def _differences(first: dict[str, Any], other: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return what differs between the settings of two runs, by dotted name."""
+    found: dict[str, Any] = {}
+    for name, value in other.items():
+        before = first.get(name)
+        if value == before and type(value) is type(before):
+            continue
+        if isinstance(value, dict) and isinstance(before, dict) and value.keys() == before.keys():
+            found |= _differences(before, value, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = value
+    return found
+
+
+def _changed(first: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return the first run's settings with changes by dotted name."""
+    plain = copy.deepcopy(first)
+    for name, value in changes.items():
+        *outer, last = name.split(".")
+        place = plain
+        for part in outer:
+            place = place[part]
+        place[last] = value
+    return plain
 
 
 def read_runs(path: Path) -> dict[str, RunConfig]:
@@ -96,19 +160,20 @@ def read_runs(path: Path) -> dict[str, RunConfig]:
         ConfigError: the file is missing or was changed into something that lists no runs.
     """
     content = load_yaml(path)
-    if content.get("format") != FORMAT:
+    if content.get("format") not in (1, FORMAT):
         raise ConfigError(
             f"{path} has format {content.get('format')!r}, but this gmc-bench reads {FORMAT}; "
             f"restore the file, or continue with the gmc-bench that wrote it"
         )
     listed = content.get("runs")
+    wanted = "'name' and 'config'" if content["format"] == 1 else "'name', 'settings' and 'seed'"
     if not isinstance(listed, list) or not listed or not all(map(_is_run, listed)):
-        raise ConfigError(
-            f"{path} must list runs with 'name' and 'config' under 'runs'; restore the file"
-        )
-    runs = {
-        item["name"]: run_config_of(item["config"], f"{path} ({item['name']})") for item in listed
-    }
+        raise ConfigError(f"{path} must list runs with {wanted} under 'runs'; restore the file")
+    try:
+        read = _read_first_format if content["format"] == 1 else _read_format
+        runs = read(content, listed, path)
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{path} must list runs with {wanted}; restore the file") from error
     if len(runs) < len(listed):
         raise ConfigError(f"{path} has two runs of one name; restore the file")
     stated = {name: content[name] for name in _SHARED if name in content}
@@ -118,6 +183,24 @@ def read_runs(path: Path) -> dict[str, RunConfig]:
             f"share; restore the file"
         )
     return runs
+
+
+def _read_first_format(
+    content: dict[str, Any], listed: list[dict[str, Any]], path: Path
+) -> dict[str, RunConfig]:
+    """Read a list in which every run has all of its settings, as before there were grids."""
+    return {
+        item["name"]: run_config_of(item["config"], f"{path} ({item['name']})") for item in listed
+    }
+
+
+def _read_format(
+    content: dict[str, Any], listed: list[dict[str, Any]], path: Path
+) -> dict[str, RunConfig]:
+    first = {**content["settings"], "seed": content["settings"]["protocol"]["seeds"][0]}
+    distinct = [first, *(_changed(first, changes) for changes in content["changes"])]
+    configs = [run_config_of(plain, f"{path} (settings)") for plain in distinct]
+    return {item["name"]: with_seed(configs[item["settings"]], item["seed"]) for item in listed}
 
 
 def name_runs(configs: Sequence[RunConfig]) -> dict[str, RunConfig]:
@@ -166,12 +249,13 @@ def _shared(configs: Sequence[RunConfig]) -> dict[str, Any]:
 
 
 def _is_run(item: Any) -> bool:
-    if not isinstance(item, dict) or set(item) != {"name", "config"}:
+    if not isinstance(item, dict):
         return False
-    name = item["name"]
-    return (
-        isinstance(item["config"], dict)
-        and isinstance(name, str)
-        and name not in (".", "..")
-        and Path(name).name == name
-    )
+    if set(item) == {"name", "config"}:
+        fits = isinstance(item["config"], dict)
+    else:
+        fits = set(item) == {"name", "settings", "seed"} and all(
+            type(item[key]) is int and item[key] >= 0 for key in ("settings", "seed")
+        )
+    name = item.get("name")
+    return fits and isinstance(name, str) and name not in (".", "..") and Path(name).name == name

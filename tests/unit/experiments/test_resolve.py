@@ -32,9 +32,9 @@ def test_settings_reach_protocol_method_and_tokens():
         "the protocol's num_envs was changed",
         "the protocol's ppo.lr was changed",
         "the method's width was changed",
-        "seed 7 is not one of the protocol's seeds (1)",
         "the tokens' order was changed",
         "the networks ran in bfloat16",
+        "seed 7 is not one of the protocol's seeds (1)",
     )
 
 

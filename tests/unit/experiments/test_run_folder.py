@@ -48,7 +48,7 @@ def test_what_a_process_leaves_that_was_killed_at_its_start_is_no_obstacle(tmp_p
     with pytest.raises(RunFolderError, match=r"holds no run yet .* give the command .* again"):
         RunFolder(tmp_path)
     with RunFolder(tmp_path, create=True) as folder:
-        assert [path.name for path in folder.path.iterdir()] == [".lock"]
+        assert {path.name for path in folder.path.iterdir()} == {".lock", ".lease"}
 
 
 def test_who_comes_second_to_a_new_folder_is_refused(tmp_path):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
+from gmc_bench.core.config import to_dict
 from gmc_bench.core.errors import ConfigError, RecordError, RunFolderError
 from gmc_bench.experiments.eta import planned
 from gmc_bench.experiments.run_folder import RunFolder
@@ -25,7 +26,10 @@ def config(task):
         morphologies_digest="0" * 64,
         protocol=SUITE.protocol("smoke", task),
         seed=3,
-        unofficial_reasons=("the method's width was changed",),
+        unofficial_reasons=(
+            "the method's width was changed",
+            "seed 3 is not one of the protocol's seeds (1)",
+        ),
     )
 
 
@@ -50,6 +54,14 @@ def test_a_plan_is_read_back_as_it_was_written(folder, runs):
     assert "&id" not in folder.plan.read_text()  # no task's settings point into another's
 
 
+def test_the_list_of_earlier_versions_is_read_too(tmp_path, runs):
+    listed = [{"name": name, "config": to_dict(config)} for name, config in runs.items()]
+    shared = {"method": "recmorph", "suite": "unimal-v1", "protocol": "smoke"}
+    content = {"format": 1, **shared, "morphologies": "tiny", "seed": 3, "runs": listed}
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump(content))
+    assert read_runs(tmp_path / "plan.yaml") == runs
+
+
 def test_tasks_of_one_short_name_keep_their_full_ids():
     found = name_runs([config("unimal-ft-v1"), config("unimal-ft-v2")])
     assert list(found) == ["unimal-ft-v1", "unimal-ft-v2"]
@@ -72,7 +84,7 @@ def test_runs_are_named_by_what_tells_them_apart():
 def damaged(content, way):
     tasks = content["runs"]
     if way == "format":
-        content["format"] = 2
+        content["format"] = 3
     elif way == "no tasks":
         content["runs"] = []
     elif way == "outside":
@@ -80,20 +92,23 @@ def damaged(content, way):
     elif way == "twice":
         tasks[0]["name"] = "incline"
     elif way == "seed":
-        tasks[1]["config"]["seed"] = 4
+        tasks[1]["seed"] = 4
     elif way == "lacks":
-        del tasks[1]["config"]["task"]
+        del content["settings"]["task"]
+    elif way == "nowhere":
+        tasks[1]["settings"] = 2
 
 
 @pytest.mark.parametrize(
     ("way", "reason"),
     [
-        ("format", "has format 2, but this gmc-bench reads 1"),
-        ("no tasks", "must list runs with 'name' and 'config'"),
-        ("outside", "must list runs with 'name' and 'config'"),
+        ("format", "has format 3, but this gmc-bench reads 2"),
+        ("no tasks", "must list runs with 'name', 'settings' and 'seed'"),
+        ("outside", "must list runs with 'name', 'settings' and 'seed'"),
+        ("nowhere", "must list runs with 'name', 'settings' and 'seed'"),
         ("twice", "has two runs of one name"),
         ("seed", "contradicts itself: method, suite, protocol, morphologies, seed"),
-        ("lacks", r"plan.yaml \(incline\) lacks 'task'"),
+        ("lacks", r"plan.yaml \(settings\) lacks 'task'"),
     ],
 )
 def test_a_changed_plan_is_refused(folder, way, reason):

@@ -1,0 +1,270 @@
+"""One run of a sweep in a process of its own: begun or continued, told of in a small file."""
+
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from gmc_bench.core.errors import (
+    ConfigError,
+    GmcBenchError,
+    MorphologySetError,
+    PluginError,
+    RunFolderError,
+    UnknownNameError,
+)
+from gmc_bench.experiments.cell_state import CellState, Phase, read_state, write_state
+from gmc_bench.experiments.events import (
+    Event,
+    IterationFinished,
+    Listener,
+    Listeners,
+    RecordWritten,
+    RunStarted,
+    RunStoppedError,
+    TrainingFinished,
+    TrainingStarted,
+)
+from gmc_bench.experiments.lease import TIMEOUT_S, FolderInUseError
+from gmc_bench.experiments.sweep_folder import SweepFolder, read_runs
+from gmc_bench.records.store import read_record, write_atomic
+from gmc_bench.training.run_config import RunConfig, read_run_config
+
+if TYPE_CHECKING:
+    from gmc_bench.bodies.schema import MorphologySet
+    from gmc_bench.records.schema import RunRecord
+
+PERMANENT = (ConfigError, PluginError, UnknownNameError, MorphologySetError)
+"""Errors that a run meets again however often it is tried."""
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+"""Signals that ask a worker to write a checkpoint and end."""
+FINISHED, FAILED, STOPPED = 0, 1, 3
+"""Exit codes of a worker."""
+_WRITE_S = 2.0
+"""Seconds between two states at least, so that a file server has little to do."""
+_IN_USE_S = 2 * TIMEOUT_S
+"""Seconds to wait for a folder whose last holder may be gone."""
+
+
+def execute_run(
+    sweep: SweepFolder,
+    name: str,
+    config: RunConfig,
+    bodies: "MorphologySet | None" = None,
+    emit: Listener | None = None,
+) -> "RunRecord":
+    """Begin or continue a run of a sweep in this process; a finished one is left as it is.
+
+    Args:
+        sweep: the folder of all; whoever holds it, the run's own folder is locked.
+        name: of the run.
+        config: its settings.
+        bodies: its body set, if that is at hand.
+        emit: is told what happens.
+
+    Returns:
+        Its record.
+
+    Raises:
+        RunFolderError: the run's folder is in use.
+        GmcBenchError: the run cannot go on.
+    """
+    from gmc_bench.experiments.execution import execute
+    from gmc_bench.experiments.session import open_session
+
+    tell = emit or Listeners()
+    with sweep.open_run(name, config) as folder:
+        if folder.record.exists():  # another process came first
+            return read_record(folder.record)
+        begun = folder.config.is_file()
+        if not begun:
+            write_atomic(folder.config, config.to_yaml().encode())
+        config = read_run_config(folder.config)
+        session = open_session(config, bodies)
+        tell(RunStarted(folder.path, config, session.env_steps, begun))
+        return execute(session, folder, tell)
+
+
+class Stop:
+    """Whether a run shall end at its next checkpoint; set by signals, or by an end of input.
+
+    Args:
+        watched: a pipe that whoever started this process holds open, as a file descriptor.
+    """
+
+    def __init__(self, watched: int | None = None) -> None:
+        self._asked = threading.Event()
+        for number in STOPS:
+            signal.signal(number, self._on_signal)
+        if watched is not None:
+            threading.Thread(target=self._watch, args=(watched,), daemon=True).start()
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._asked.set()
+
+    def _watch(self, descriptor: int) -> None:
+        while os.read(descriptor, 64):
+            pass
+        self._asked.set()  # whoever started us is gone
+
+    def __call__(self, event: Event) -> None:
+        """Stop the run if that was asked for.
+
+        Raises:
+            RunStoppedError: it was.
+        """
+        if self._asked.is_set():
+            raise RunStoppedError
+
+    def wait(self, seconds: float) -> None:
+        """Wait so long, or until the run shall end.
+
+        Raises:
+            RunStoppedError: it shall.
+        """
+        if self._asked.wait(seconds):
+            raise RunStoppedError
+
+
+class Reporter:
+    """A listener to a run that writes its state where others see it.
+
+    Args:
+        sweep: folder of the sweep.
+        name: of the run.
+    """
+
+    def __init__(self, sweep: Path, name: str) -> None:
+        self._sweep, self._name = sweep, name
+        before = read_state(sweep, name)
+        self.state = CellState(
+            phase="starting",
+            env_steps=before.env_steps,
+            env_steps_planned=before.env_steps_planned,
+            mean_return=before.mean_return,
+            env_steps_per_s=before.env_steps_per_s,
+            memory=before.memory,
+            node=socket.gethostname(),
+            pid=os.getpid(),
+            attempt=before.attempt + 1,
+            began=time.time(),
+        )
+        self._written = 0.0
+        self._first: tuple[int, float] | None = None
+        self._scored_from = 0.0
+
+    def __call__(self, event: Event) -> None:
+        """Take note of what happened."""
+        match event:
+            case RunStarted():  # the folder is held: nobody else tells of this run
+                self.write()
+            case TrainingStarted():
+                self._note("training", event.env_steps, event.env_steps_planned)
+            case IterationFinished():
+                self.state = replace(self.state, mean_return=event.mean_return)
+                self._advance(event.env_steps)
+            case TrainingFinished():
+                self._scored_from = time.perf_counter()
+                self._note("scoring", self.state.env_steps, self.state.env_steps_planned)
+            case RecordWritten():
+                took = time.perf_counter() - self._scored_from
+                rate = event.record.env_steps_per_s or None
+                self.state = replace(self.state, scoring_s=took, env_steps_per_s=rate)
+            case _:
+                pass
+
+    def _note(self, phase: Phase, env_steps: int, planned: int) -> None:
+        self.state = replace(
+            self.state, phase=phase, env_steps=env_steps, env_steps_planned=planned
+        )
+        self.write()
+
+    def _advance(self, env_steps: int) -> None:
+        now = time.perf_counter()
+        if self._first is None:  # the first iteration also compiles; what follows counts
+            self._first = env_steps, now
+        steps, seconds = env_steps - self._first[0], now - self._first[1]
+        speed = steps / seconds if steps else self.state.env_steps_per_s
+        self.state = replace(self.state, env_steps=env_steps, env_steps_per_s=speed)
+        if now - self._written > _WRITE_S:
+            self.write()
+
+    def end(self, phase: Phase, reason: str = "", *, permanent: bool = False) -> None:
+        """Tell how it ended."""
+        self.state = replace(self.state, phase=phase, reason=reason, permanent=permanent)
+        self.write()
+
+    def write(self) -> None:
+        """Write the state."""
+        self._written = time.perf_counter()
+        self.state = replace(self.state, memory=max(peak_memory(), self.state.memory or 0))
+        write_state(self._sweep, self._name, self.state)
+
+
+def peak_memory() -> int:
+    """Return the largest memory of this process so far, bytes."""
+    found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return found if sys.platform == "darwin" else found * 1024
+
+
+def run_cell(path: Path, name: str, stop: Stop) -> int:
+    """Run one cell of a sweep in this process and tell of it in its state file.
+
+    Whoever calls this for a run that is finished, or at the same time as others, does no harm: the
+    record and the lock of its folder decide.
+
+    Args:
+        path: the sweep's folder, held by whoever launches.
+        name: of the run.
+        stop: may end it at a checkpoint.
+
+    Returns:
+        `FINISHED`, `FAILED` or `STOPPED`; the reason of a failure is in the state file.
+
+    Raises:
+        GmcBenchError: there is no such sweep or run, or its state cannot be written.
+    """
+    folder = SweepFolder(path)
+    runs = read_runs(folder.plan)
+    if name not in runs:
+        raise RunFolderError(f"{folder.plan} lists no run {name!r}; give one of those it lists")
+    reporter = Reporter(path, name)
+    try:
+        _run_when_free(folder, name, runs[name], Listeners(reporter, stop), stop)
+    except RunStoppedError:
+        reporter.end("stopped")
+        return STOPPED
+    except PERMANENT as error:
+        reporter.end("failed", str(error), permanent=True)
+    except GmcBenchError as error:
+        reporter.end("failed", str(error))
+    except Exception as error:  # noqa: BLE001 - told to whoever looks at the sweep
+        traceback.print_exc()  # into the worker's log
+        reporter.end("failed", f"{type(error).__name__}: {error}")
+    else:
+        reporter.end("finished")
+        return FINISHED
+    return FAILED
+
+
+def _run_when_free(
+    folder: SweepFolder, name: str, config: RunConfig, emit: Listener, stop: Stop
+) -> None:
+    """Run a cell, waiting for its folder where the last holder may have gone without a word."""
+    deadline = time.monotonic() + _IN_USE_S
+    while True:
+        try:
+            execute_run(folder, name, config, emit=emit)
+            return
+        except FolderInUseError:
+            if time.monotonic() > deadline:
+                raise
+        stop.wait(2.0)

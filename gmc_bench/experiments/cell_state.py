@@ -1,0 +1,132 @@
+"""State of a run of a sweep, as its worker tells it: a small file that others read."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+from gmc_bench.experiments.lease import is_alive
+from gmc_bench.records.store import write_atomic
+
+Phase = Literal[
+    "to do", "waiting", "starting", "training", "scoring", "finished", "failed", "stopped"
+]
+"""What is going on with a run. `waiting`: a launcher has it; `stopped`: it was begun and goes on
+when the sweep does."""
+PHASES: tuple[Phase, ...] = get_args(Phase)
+RUNNING: tuple[Phase, ...] = ("starting", "training", "scoring")
+STATES = ".states"
+"""Folder of these files beside the runs, made when the first run begins."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellState:
+    """How far one run of a sweep is."""
+
+    phase: Phase = "to do"
+    env_steps: int = 0
+    """Control steps so far, over all environments."""
+    env_steps_planned: int = 0
+    """Control steps of the whole run."""
+    mean_return: float | None = None
+    """In training, over the bodies that have finished an episode."""
+    env_steps_per_s: float | None = None
+    """In training, since the present process began to train."""
+    scoring_s: float | None = None
+    """Seconds that scoring took."""
+    memory: int | None = None
+    """Largest memory of the process so far, bytes."""
+    node: str = ""
+    """Host name of the machine."""
+    pid: int = 0
+    attempt: int = 0
+    """How many times the run was begun or continued."""
+    began: float = 0.0
+    """When the present process began, seconds since 1970."""
+    updated: float = 0.0
+    """When this was written, likewise."""
+    reason: str = ""
+    """Why it failed, a sentence."""
+    permanent: bool = False
+    """It would fail in the same way again."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Return the state that `to_dict` describes; what is unknown or missing is passed over."""
+        known = {item.name for item in fields(cls)}
+        state = cls(**{name: value for name, value in content.items() if name in known})
+        return state if state.phase in PHASES else replace(state, phase="to do")
+
+    def time_left(self) -> float | None:
+        """Return the seconds of training that are left at the present speed, if that is known."""
+        if self.phase != "training" or not self.env_steps_per_s:
+            return None
+        return max(0, self.env_steps_planned - self.env_steps) / self.env_steps_per_s
+
+
+def state_file(sweep: Path, name: str) -> Path:
+    """Return the file of a run's state."""
+    return sweep / STATES / f"{name}.json"
+
+
+def write_state(sweep: Path, name: str, state: CellState) -> None:
+    """Write a run's state.
+
+    Raises:
+        StorageError: it could not be written.
+    """
+    content = replace(state, updated=time.time()).to_dict()
+    write_atomic(state_file(sweep, name), json.dumps(content).encode())
+
+
+def read_state(sweep: Path, name: str) -> CellState:
+    """Return what is known of a run; one whose process is gone has stopped."""
+    finished = (sweep / name / "record.json").is_file()
+    try:
+        content = json.loads(state_file(sweep, name).read_bytes())
+        state = CellState.from_dict(content if isinstance(content, dict) else {})
+    except (OSError, ValueError, TypeError):
+        state = CellState(phase="stopped" if (sweep / name / "config.yaml").is_file() else "to do")
+    if finished:
+        return replace(state, phase="finished", reason="")
+    if state.phase == "finished":  # its record was taken away
+        return replace(state, phase="stopped")
+    if state.phase in RUNNING and not is_alive(sweep / name):
+        return replace(state, phase="stopped")
+    return state
+
+
+@dataclass(frozen=True)
+class SweepOverview:
+    """How far a sweep is."""
+
+    path: Path
+    states: Mapping[str, CellState]
+    """Of each run, by name, in order."""
+    time_left: float | None = None
+    """Seconds until all are done, if anything is known."""
+    is_over: bool = False
+    """Nothing is being run, and nothing will be without another start."""
+
+    def counts(self) -> dict[str, int]:
+        """Return how many runs are in each phase, without those that have none."""
+        found = Counter(state.phase for state in self.states.values())
+        return {phase: found[phase] for phase in PHASES if found[phase]}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        states = {name: state.to_dict() for name, state in self.states.items()}
+        return {"path": str(self.path), "counts": self.counts(), "runs": states}
+
+
+def read_overview(sweep: Path, names: Iterable[str]) -> SweepOverview:
+    """Return how far the sweep in a folder is."""
+    states = {name: read_state(sweep, name) for name in names}
+    return SweepOverview(sweep, states, is_over=not is_alive(sweep))

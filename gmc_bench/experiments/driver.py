@@ -1,0 +1,231 @@
+"""Driver of a sweep: gives its runs to a launcher, settles what became of them, tries again."""
+
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from gmc_bench.core.errors import GmcBenchError
+from gmc_bench.experiments.cell_state import (
+    RUNNING,
+    CellState,
+    SweepOverview,
+    read_state,
+    write_state,
+)
+from gmc_bench.experiments.estimate import Measured
+from gmc_bench.experiments.events import (
+    Listener,
+    SweepFinished,
+    SweepMoved,
+    SweepRunFailed,
+    SweepRunFinished,
+    SweepStarted,
+)
+from gmc_bench.experiments.launchers import Cell, Ended, Launcher
+from gmc_bench.experiments.run_folder import RECORD
+from gmc_bench.experiments.sweep_page import PAGE, write_page
+from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.store import read_record
+from gmc_bench.training.run_config import RunConfig
+
+POLL_S = 0.1
+TELL_S = 1.0
+"""Seconds between two looks at the states of what runs."""
+PAGE_S = 5.0
+LOST_LIMIT = 20
+"""How often a run may be taken away (nodes lost, jobs preempted) before that counts as failing."""
+
+
+class StoredRecords(Mapping[str, RunRecord]):
+    """Records of runs by name, each read from its file when it is asked for.
+
+    Args:
+        files: the files by name.
+    """
+
+    def __init__(self, files: Mapping[str, Path]) -> None:
+        self._files = files
+
+    def __getitem__(self, name: str) -> RunRecord:
+        return read_record(self._files[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+
+@dataclass
+class Driver:
+    """What a launcher is to run, what it runs, and what became of the rest."""
+
+    path: Path
+    """Folder of the sweep, held."""
+    runs: Mapping[str, RunConfig]
+    launcher: Launcher
+    retries: int
+    """How often a run that failed is tried again."""
+    emit: Listener
+    states: dict[str, CellState] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    """Why runs failed for good, by name."""
+    _todo: deque[str] = field(default_factory=deque)
+    _given: dict[str, CellState] = field(default_factory=dict)
+    """Cells that the launcher has, with what was known of them before."""
+    _tries: dict[str, int] = field(default_factory=dict)
+    _lost: dict[str, int] = field(default_factory=dict)
+    _finished: dict[str, Path] = field(default_factory=dict)
+    _measured: Measured = field(default_factory=Measured)
+    _told: float = 0.0
+    _drawn: float = 0.0
+
+    def run(self) -> tuple[StoredRecords, dict[str, str]]:
+        """Run everything that is not finished.
+
+        Returns:
+            The records of what is finished, and the reasons of what failed.
+
+        Raises:
+            GmcBenchError: the launcher cannot run anything.
+            KeyboardInterrupt: it was interrupted; what was running has written checkpoints.
+        """
+        self.states = {name: read_state(self.path, name) for name in self.runs}
+        for name, state in self.states.items():
+            if state.phase == "finished":
+                self._finished[name] = self.path / name / RECORD
+            else:
+                self._todo.append(name)
+        # What was begun goes on first: it is closest to its end.
+        self._todo = deque(sorted(self._todo, key=lambda name: not self.states[name].env_steps))
+        self._measured.add_states(self.runs, self.states)
+        records = StoredRecords(self._finished)
+        phases = {name: str(state.phase) for name, state in self.states.items()}
+        self.emit(SweepStarted(self.path, dict(self.runs), phases, records, {}))
+        self.launcher.open(self.path)
+        try:
+            while self._todo or self._given:
+                self._submit()
+                self._advance()
+        except BaseException:
+            self._stop()
+            raise
+        finally:
+            self.launcher.close()
+            self._tell(is_over=True)
+        self.emit(SweepFinished(records, self.failures))
+        return records, self.failures
+
+    def _submit(self) -> None:
+        batch: list[Cell] = []
+        while self._todo:
+            cell = self._cell(self._todo[0])
+            if not self.launcher.takes(cell, len(batch)):
+                break
+            batch.append(cell)
+            self._todo.popleft()
+        if batch:
+            for cell in batch:
+                self._given[cell.name] = read_state(self.path, cell.name)
+                self.states[cell.name] = replace(self.states[cell.name], phase="waiting")
+            self.launcher.submit(batch)
+
+    def _cell(self, name: str) -> Cell:
+        config = self.runs[name]
+        gpus = config.processes * int(config.device.startswith("cuda"))
+        threads = config.threads * config.processes
+        return Cell(name, threads, gpus, self._measured.memory(config))
+
+    def _advance(self) -> None:
+        """Wait a moment; settle what has ended, look at what runs."""
+        for ended in self.launcher.poll():
+            self._settle(ended)
+        if time.monotonic() - self._told >= TELL_S:
+            self._tell()
+        time.sleep(POLL_S)
+
+    def _settle(self, ended: Ended) -> None:
+        name = ended.name
+        before = self._given.pop(name)
+        state = self.states[name] = read_state(self.path, name)
+        self._measured.add_state(self.runs[name], state)
+        if state.phase == "finished":
+            self._finish(name)
+            return
+        spoke = state.phase in ("failed", "stopped") and state != before
+        if ended.lost or (spoke and state.phase == "stopped" and not ended.why):
+            self._lost[name] = self._lost.get(name, 0) + 1
+            if self._lost[name] <= LOST_LIMIT:
+                self._todo.append(name)
+                return
+        silent = f"its process {ended.why or 'ended without a word'}"
+        reason = state.reason if spoke and state.reason else silent
+        self._fail(name, reason, permanent=spoke and state.permanent)
+
+    def _finish(self, name: str) -> None:
+        path = self.path / name / RECORD
+        try:
+            record = read_record(path)
+        except GmcBenchError as error:
+            self._fail(name, str(error), permanent=True)
+            return
+        self._finished[name] = path
+        self.emit(SweepRunFinished(name, record))
+
+    def _fail(self, name: str, reason: str, *, permanent: bool) -> None:
+        state = replace(self.states[name], phase="failed", reason=reason, permanent=permanent)
+        self.states[name] = state
+        write_state(self.path, name, state)
+        self._tries[name] = self._tries.get(name, 0) + 1
+        if not permanent and self._tries[name] <= self.retries:
+            self._todo.append(name)
+            return
+        self.failures[name] = reason
+        self.emit(SweepRunFailed(name, reason))
+
+    def _stop(self) -> None:
+        """Let everything that runs end at its next checkpoint; a second interruption kills."""
+        self._todo.clear()
+        self.launcher.stop()
+        while self._given:
+            for ended in self.launcher.poll():
+                self._given.pop(ended.name)
+                self.states[ended.name] = read_state(self.path, ended.name)
+            if time.monotonic() - self._told >= TELL_S:
+                self._tell()
+            time.sleep(POLL_S)
+
+    def _tell(self, *, is_over: bool = False) -> None:
+        self._told = time.monotonic()
+        for name in self._given:
+            state = read_state(self.path, name)
+            running = state.phase in RUNNING or state.phase == "finished"
+            self.states[name] = state if running else replace(state, phase="waiting")
+        overview = SweepOverview(self.path, self.states, self._time_left(), is_over)
+        self.emit(SweepMoved(overview))
+        if is_over or self._told - self._drawn >= PAGE_S:
+            self._drawn = self._told
+            write_page(self.path / PAGE, overview)
+
+    def _time_left(self) -> float | None:
+        """Return the seconds until all is done, with as many runs at a time as there are now."""
+        if not (self._todo or self._given):
+            return 0.0
+        left = [self._left(name) for name in (*self._given, *self._todo)]
+        if any(seconds is None for seconds in left):
+            return None
+        together = max(1, len(self._given) if self._todo else 1)
+        running = [seconds or 0.0 for seconds in left[: len(self._given)]]
+        total = sum(seconds or 0.0 for seconds in left)
+        return max([total / together, *running]) if self._todo else max(running, default=0.0)
+
+    def _left(self, name: str) -> float | None:
+        state = self.states[name]
+        if (left := state.time_left()) is not None:
+            return left + (state.scoring_s or 0.0)
+        seconds = self._measured.seconds(self.runs[name])
+        if seconds is None or not state.env_steps_planned:
+            return seconds
+        return seconds * max(0.0, 1 - state.env_steps / state.env_steps_planned)

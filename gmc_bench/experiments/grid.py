@@ -1,0 +1,197 @@
+"""Grid: methods x suites x tasks x settings x seeds, as named specifications."""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, Self, TypeAlias
+
+from gmc_bench.core.config import coerce, type_hints
+from gmc_bench.core.errors import ConfigError, GmcBenchError, did_you_mean
+from gmc_bench.experiments.method import load_method
+from gmc_bench.experiments.resolve import Choice, choose
+from gmc_bench.experiments.spec import ExperimentSpec, flatten
+from gmc_bench.suites import SUITES
+from gmc_bench.suites.schema import short_name
+
+VARIED = ("protocol", "preset", "bodies", "untrained", "precision")
+"""Fields of a specification that `Grid.vary` takes beside settings."""
+MAX_NAME = 120
+"""Characters of a run's name, which is that of its folder."""
+_ODD = re.compile(r"[^A-Za-z0-9._=+-]+")
+_Cell: TypeAlias = tuple[int, tuple[str, ...], ExperimentSpec]
+"""Place of a run's seed among the seeds, parts of its name, and its specification."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """Runs as a product; what `ExperimentSpec` has holds for all of them.
+
+    Raises:
+        ConfigError: a value does not fit its field.
+    """
+
+    methods: tuple[str, ...]
+    """Registered ids, `FILE.py:SPEC` or `MODULE:SPEC`."""
+    suites: tuple[str, ...]
+    """Suites, with or without their version."""
+    tasks: tuple[str, ...] = ()
+    """Tasks; of each suite, those that it has. By default all of every suite."""
+    seeds: tuple[int, ...] = ()
+    """Seeds; by default all that the protocol asks for."""
+    vary: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Lists of values by dotted name of a setting (`ppo.lr`, `model.width`, `tokens.order`), or
+    for `protocol`, `preset`, `bodies`, `untrained` and `precision`."""
+    protocol: str | None = None
+    """As in `ExperimentSpec`, and so are the following."""
+    preset: str | None = None
+    """Variant of the methods."""
+    bodies: str | None = None
+    """Body set."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Changes by dotted name, the same in all runs."""
+    untrained: bool = False
+    """Train nothing."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of the networks' matrix products."""
+    device: str = "cpu"
+    """Where the networks run."""
+    threads: int = 1
+    """Threads of each run; one each makes most of a machine that several share."""
+    processes: int = 1
+    """That share the environments of each run."""
+    checkpoint_interval: float = 10.0
+    """Seconds between checkpoints."""
+    track: str | None = None
+    """Tracker that the runs' numbers are also sent to."""
+
+    def __post_init__(self) -> None:
+        hints = type_hints(type(self))
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name in ("settings", "vary"):
+                value = flatten(value)
+            elif item.name in ("methods", "suites", "tasks", "seeds"):
+                value = (value,) if isinstance(value, (str, int)) else tuple(value or ())
+                value = coerce(value, hints[item.name], item.name)
+            else:
+                value = coerce(value, hints[item.name], item.name)
+            object.__setattr__(self, item.name, value)
+        for name in ("methods", "suites"):
+            if not getattr(self, name):
+                raise ConfigError(f"a sweep needs {name}, got none; give at least one")
+        for name, values in self.vary.items():
+            if not isinstance(values, list) or not values:
+                raise ConfigError(f"'vary' must give a list of values for {name!r}, got {values!r}")
+            if name in self.settings or getattr(self, name, None) != _DEFAULTS.get(name):
+                raise ConfigError(f"{name!r} is both set and varied; keep one of them")
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Return the grid that fields describe, as a YAML file has them.
+
+        Raises:
+            ConfigError: a field is missing or unknown, or a value does not fit.
+        """
+        names = [item.name for item in fields(cls)]
+        for name in content:
+            if name not in names:
+                raise ConfigError(f"a sweep has no {name!r}{did_you_mean(str(name), names)}")
+        for name in ("methods", "suites"):
+            if name not in content:
+                raise ConfigError(f"a sweep needs {name}, got none; give at least one")
+        return cls(**content)
+
+    def specs(self) -> dict[str, ExperimentSpec]:
+        """Return all runs by names that say what tells them apart.
+
+        All runs with one seed come before those with the next, so that a sweep that is stopped has
+        compared all methods.
+
+        Raises:
+            GmcBenchError: a name is unknown.
+        """
+        cells = sorted(self._cells(), key=lambda cell: cell[0])
+        columns = zip(*(labels for _, labels, _ in cells), strict=True)
+        differing = [len(set(column)) > 1 for column in columns]
+        differing[2] |= not any(differing)  # one run alone is named by its task
+        names: dict[str, ExperimentSpec] = {}
+        for _, labels, spec in cells:
+            name = "_".join(
+                _ODD.sub("-", label) for label, use in zip(labels, differing, strict=True) if use
+            )[:MAX_NAME]
+            if name in names:  # two values that only odd characters tell apart
+                name = f"{name}_{len(names) + 1}"
+            names[name] = spec
+        return names
+
+    def _cells(self) -> Iterator[_Cell]:
+        shared = {item: getattr(self, item) for item in _SHARED}
+        for suite, method in itertools.product(self._suites(), self.methods):
+            for values in itertools.product(*self.vary.values()):
+                varied = dict(zip(self.vary, values, strict=True))
+                own = {name: varied.pop(name) for name in VARIED if name in varied}
+                spec = ExperimentSpec(
+                    method=method,
+                    suite=suite,
+                    settings={**self.settings, **varied},
+                    **{**shared, **own},
+                )
+                labels = tuple(_label(name, value) for name, value in (own | varied).items())
+                choice = choose(spec)
+                for task in self._tasks(suite):
+                    yield from self._seeds(spec.replace(task=task), choice, labels)
+
+    def _seeds(
+        self, spec: ExperimentSpec, choice: Choice, labels: tuple[str, ...]
+    ) -> Iterator[_Cell]:
+        method, suite = load_method(spec.method).id, SUITES.resolve(spec.suite)
+        task = str(spec.task)
+        for place, seed in enumerate(self.seeds or choice.rules(task).seeds or (None,)):
+            parts = (suite, method, short_name(task), *labels, f"seed{seed}")
+            yield place, parts, spec if seed is None else spec.with_seed(seed)
+
+    def _suites(self) -> list[str]:
+        return list(dict.fromkeys(SUITES.resolve(name) for name in self.suites))
+
+    def _tasks(self, suite: str) -> list[str]:
+        """Return the tasks of the grid that a suite has.
+
+        Raises:
+            ConfigError: it has none of them, or no suite has one.
+        """
+        if not self.tasks:
+            return list(SUITES.get(suite).tasks)
+        found = {name: {item: _task(item, name) for item in self._suites()} for name in self.tasks}
+        for name, of_suite in found.items():
+            if not any(of_suite.values()):
+                SUITES.get(suite).task(name)  # its error says which there are
+        tasks = [task for name in self.tasks if (task := found[name][suite]) is not None]
+        if not tasks:
+            known = ", ".join(map(short_name, SUITES.get(suite).tasks))
+            raise ConfigError(
+                f"the suite {suite!r} has none of the tasks {', '.join(self.tasks)}; its tasks: "
+                f"{known}"
+            )
+        return list(dict.fromkeys(tasks))
+
+
+_SHARED = (
+    "protocol", "preset", "bodies", "untrained", "precision", "device", "threads",
+    "processes", "checkpoint_interval", "track",
+)  # fmt: skip
+_DEFAULTS = {item.name: item.default for item in fields(Grid)} | {"vary": None}
+
+
+def _task(suite: str, name: str) -> str | None:
+    try:
+        return SUITES.get(suite).task(name)
+    except GmcBenchError:
+        return None
+
+
+def _label(name: str, value: Any) -> str:
+    if name in ("protocol", "preset", "bodies"):
+        return str(value)
+    text = "-".join(map(str, value)) if isinstance(value, list) else str(value)
+    return f"{name.rpartition('.')[2]}={text}"

@@ -1,0 +1,67 @@
+"""Worker processes: how every launcher starts, stops and reads the end of one."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from gmc_bench.experiments.cell import FINISHED, STOPPED
+from gmc_bench.experiments.cell_state import STATES
+
+WORKER = "gmc_bench.experiments.launchers.worker"
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def start_worker(
+    sweep: Path, name: str, *, threads: int, nice: int = 0
+) -> "subprocess.Popen[bytes]":
+    """Start a process that runs one cell; what it writes goes to a log beside its state.
+
+    Args:
+        sweep: the sweep's folder.
+        name: of the cell.
+        threads: of its libraries; a pool for every core in every process would be in the way.
+        nice: how much it steps back behind other processes of the machine.
+    """
+    log = sweep / STATES / f"{name}.log"
+    log.parent.mkdir(exist_ok=True)
+    paths = [path for path in sys.path if path]  # where this process found gmc_bench and plug-ins
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            [sys.executable, "-m", WORKER, str(sweep), name, str(nice)],
+            stdin=subprocess.PIPE,
+            stdout=file,
+            stderr=file,
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(paths),
+                **dict.fromkeys(_THREADS, str(threads)),
+            },
+            start_new_session=True,  # Ctrl-C in a terminal is the driver's business
+        )
+
+
+def ask_to_stop(process: "subprocess.Popen[bytes]") -> None:
+    """Let a worker end at its next checkpoint."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """End a worker at once."""
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
+
+
+def why_ended(code: int) -> str:
+    """Return what an exit code says that the cell's files may not, half a sentence."""
+    if code in (FINISHED, STOPPED):
+        return ""
+    if code > 0:
+        return f"ended with exit code {code} without a word"
+    memory = ", as the system does when memory runs out" if code == -signal.SIGKILL else ""
+    return f"was ended by signal {-code} ({signal.Signals(-code).name}){memory}"

@@ -1,0 +1,198 @@
+"""Lease: one holder at a time of a folder that machines share, also without working file locks.
+
+`flock` settles who may write among the processes of one machine, and on file systems that pass it
+on (NFS from Linux 2.6.12, Lustre with `-o flock`) among machines. Others keep it to the machine,
+or have none. A lease is a file beside the lock that needs only what every shared file system has:
+creation that fails if the file is there, and a time of change. Its holder touches it every few
+seconds; whoever finds it untouched for long takes it over. A holder of this machine that lost the
+lock is gone, so that its lease is taken over at once.
+"""
+
+import contextlib
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import Self
+
+from gmc_bench.core.errors import RunFolderError, StorageError
+
+NAME = ".lease"
+TOUCH_S = 5.0
+"""Seconds between two signs of life of a holder."""
+TIMEOUT_S = 60.0
+"""Seconds without a sign of life after which a lease is void; many times `TOUCH_S`, because file
+systems keep times of change back and machines stand still."""
+
+
+class FolderInUseError(RunFolderError):
+    """Another process writes to a folder."""
+
+
+class LeaseLostError(RunFolderError):
+    """Somebody else took a folder over, because its holder gave no sign of life."""
+
+
+class Lease:
+    """The right to write to a folder, held while open; open it holding the folder's `flock`.
+
+    Args:
+        folder: what it is about.
+
+    Raises:
+        FolderInUseError: another machine holds it.
+        StorageError: it cannot be written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / NAME
+        self.locked = True
+        """Whether the `flock` is held; not on file systems without locks."""
+        self._token = f"{machine()}:{os.getpid()}:{uuid.uuid4().hex}"
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            while not self._create():
+                self._end_void()
+        except OSError as error:
+            raise StorageError(f"cannot write {self.path}: {error.strerror}") from error
+        self._thread = threading.Thread(target=self._stay, name="lease", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+        with contextlib.suppress(OSError):
+            if self.is_held():
+                self.path.unlink()
+
+    def is_held(self) -> bool:
+        """Return whether nobody took it over."""
+        return _read(self.path).get("token") == self._token
+
+    def require(self) -> None:
+        """Raise if it was held and somebody took it over.
+
+        Raises:
+            LeaseLostError: that is so.
+        """
+        if self._thread is not None and not self.is_held():
+            raise LeaseLostError(
+                f"the run folder {self.path.parent} was taken over by {_holder(self.path)} after "
+                f"{TIMEOUT_S:.0f} s without a sign of life from here; the run goes on there"
+            )
+
+    def _create(self) -> bool:
+        content = {
+            "token": self._token,
+            "machine": machine(),
+            "node": socket.gethostname(),
+            "pid": os.getpid(),
+        }
+        # A link to a whole file: no reader sees half of it, and only one of several can be made.
+        mine = self.path.with_name(f"{NAME}.{uuid.uuid4().hex}.tmp")
+        try:
+            mine.write_text(json.dumps(content), encoding="utf-8")
+            try:
+                os.link(mine, self.path)
+            except FileExistsError:
+                return False
+            except OSError:  # a file system without links
+                try:
+                    with self.path.open("x", encoding="utf-8") as file:
+                        json.dump(content, file)
+                except FileExistsError:
+                    return False
+            return True
+        finally:
+            mine.unlink(missing_ok=True)
+
+    def _end_void(self) -> None:
+        """Put away the lease of a holder that is gone.
+
+        Raises:
+            FolderInUseError: it is not gone.
+        """
+        found = _read(self.path)
+        if not self._is_gone(found) and is_alive(self.path.parent):
+            raise FolderInUseError(
+                f"the run folder {self.path.parent} is in use by another process "
+                f"({_holder(self.path)}); wait for it or stop it"
+            )
+        away = self.path.with_name(f"{NAME}.{uuid.uuid4().hex}.tmp")
+        with contextlib.suppress(FileNotFoundError):  # another one was faster
+            self.path.rename(away)
+            if _read(away).get("token") != found.get("token"):  # its lease is no void one
+                with contextlib.suppress(OSError):
+                    os.link(away, self.path)
+            away.unlink(missing_ok=True)
+
+    def _is_gone(self, found: dict[str, object]) -> bool:
+        """Return whether a holder is known to be gone, without waiting for signs of life."""
+        if found.get("machine") != machine():
+            return False
+        if self.locked:
+            return True
+        try:
+            os.kill(int(str(found.get("pid"))), 0)
+        except (ValueError, ProcessLookupError):
+            return True
+        except OSError:
+            return False
+        return False
+
+    def _stay(self) -> None:
+        while not self._ended.wait(TOUCH_S):
+            with contextlib.suppress(OSError):
+                if not self.is_held():
+                    return
+                os.utime(self.path)
+
+
+def is_alive(folder: Path) -> bool:
+    """Return whether the holder of a folder's lease gave a sign of life of late.
+
+    Both times are those of the file system, so that clocks may differ between machines.
+    """
+    probe = folder / f"{NAME}.{uuid.uuid4().hex}.tmp"
+    try:
+        touched = (folder / NAME).stat().st_mtime
+        try:
+            probe.touch()
+            now = probe.stat().st_mtime
+        except OSError:  # a reader of a folder that is not theirs
+            now = time.time()
+        return now - touched < TIMEOUT_S
+    except OSError:
+        return False
+    finally:
+        with contextlib.suppress(OSError):
+            probe.unlink(missing_ok=True)
+
+
+def machine() -> str:
+    """Return what tells this machine, since it was started, from others."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return f"{socket.gethostname()}-{uuid.getnode():x}"
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _holder(path: Path) -> str:
+    found = _read(path)
+    return f"process {found.get('pid', '?')} on {found.get('node', 'another machine')}"

@@ -1,0 +1,83 @@
+"""How the runs of a sweep are launched: by whom, with which options; kept in its folder."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+
+from gmc_bench.core.config import coerce, load_yaml, to_dict, type_hints
+from gmc_bench.core.errors import ConfigError, did_you_mean
+from gmc_bench.experiments.launchers import LAUNCHERS
+
+LAUNCH = "launch.yaml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """Who runs a sweep, and how; what `Sweep.run` takes.
+
+    Raises:
+        ConfigError: a value does not fit its field.
+    """
+
+    launcher: str = "local"
+    """Registered launcher."""
+    retries: int = 1
+    """How often a run that failed is tried again."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of the launcher, by name."""
+
+    def __post_init__(self) -> None:
+        hints = type_hints(type(self))
+        for name in ("launcher", "retries"):
+            object.__setattr__(self, name, coerce(getattr(self, name), hints[name], name))
+        if self.retries < 0:
+            raise ConfigError(f"'retries' must not be negative, got {self.retries}")
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Return what fields describe; what is no field is an option of the launcher.
+
+        Raises:
+            ConfigError: a value does not fit, or the launcher has no such option.
+        """
+        own = {item.name for item in fields(cls)} - {"options"}
+        given = {name: value for name, value in content.items() if name in own}
+        options = {name: value for name, value in content.items() if name not in own}
+        launch = cls(**given, options=options)
+        known = [item.name for item in fields(LAUNCHERS.get(launch.launcher).options)]
+        for name in options:
+            if name not in known:
+                raise ConfigError(
+                    f"the launcher {launch.launcher!r} has no option {name!r}"
+                    f"{did_you_mean(name, known)}"
+                )
+        return launch
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether other machines run the cells."""
+        return LAUNCHERS.get(self.launcher).elsewhere
+
+    @property
+    def jobs(self) -> int | None:
+        """How many run at a time, if that was said."""
+        jobs = self.options.get("jobs")
+        return None if jobs is None else int(jobs)
+
+    def to_yaml(self) -> str:
+        """Return what `read_launch` reads back."""
+        content = {"launcher": self.launcher, "retries": self.retries, **to_dict(self)["options"]}
+        return yaml.safe_dump(content, sort_keys=False)
+
+
+def read_launch(sweep: Path) -> dict[str, Any]:
+    """Return how a sweep was launched last, as `Launch.from_dict` takes it; empty if never.
+
+    Raises:
+        ConfigError: the file is damaged.
+    """
+    path = sweep / LAUNCH
+    return load_yaml(path) if path.is_file() else {}

@@ -1,0 +1,76 @@
+"""Page of a sweep that redraws itself while it runs: one file that needs nothing else."""
+
+import functools
+from datetime import UTC, datetime
+from pathlib import Path
+
+import jinja2
+
+from gmc_bench.core.escape import one_line
+from gmc_bench.experiments.cell_state import RUNNING, SweepOverview
+from gmc_bench.experiments.sweep_texts import Row, headline, rows_of
+from gmc_bench.records.store import write_atomic
+
+PAGE = "sweep.html"
+REFRESH_S = 5
+MOST = 2000
+"""Rows that a browser draws again and again without effort."""
+
+
+def write_page(path: Path, overview: SweepOverview) -> None:
+    """Write the page of a sweep as it stands.
+
+    Raises:
+        StorageError: it could not be written.
+    """
+    write_atomic(path, make_page(overview))
+
+
+def make_page(overview: SweepOverview) -> bytes:
+    """Return the page of a sweep as it stands; no text in it can become markup."""
+    counts = overview.counts()
+    groups, hidden = _groups(overview)
+    text = _template().render(
+        headline=headline(overview),
+        share=f"{counts.get('finished', 0) / len(overview.states):.4f}",
+        folder=one_line(str(overview.path)),
+        moment=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
+        over=overview.is_over,
+        refresh=REFRESH_S,
+        groups=groups,
+        hidden=hidden,
+    )
+    # File names may hold bytes that are no Unicode; they are shown as escapes.
+    return text.encode(errors="backslashreplace")
+
+
+def _groups(overview: SweepOverview) -> tuple[list[tuple[str, list[Row]]], int]:
+    """Return the tables by title, what needs eyes first, and how many rows are left out."""
+    phases = (
+        ("Running", (*RUNNING, "waiting")),
+        ("Failed", ("failed",)),
+        ("Finished", ("finished",)),
+        ("Not finished", ("stopped",)),
+        ("To do", ("to do",)),
+    )
+    found, room, hidden = [], MOST, 0
+    for title, wanted in phases:
+        rows = rows_of(overview, wanted)
+        hidden += max(0, len(rows) - room)
+        if rows[:room]:
+            found.append((f"{title} ({len(rows):,})", rows[:room]))
+        room -= len(rows[:room])
+    return found, hidden
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("gmc_bench.experiments"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template("sweep.html")

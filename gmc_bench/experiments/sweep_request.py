@@ -1,0 +1,153 @@
+"""What is asked of a sweep by a file and by options, and the sweep that it comes to."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gmc_bench.core.config import load_yaml
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.experiments.cell_state import CellState
+from gmc_bench.experiments.estimate import describe_plan, measured_here
+from gmc_bench.experiments.grid import VARIED, Grid
+from gmc_bench.experiments.sweep import Sweep, SweepResult
+from gmc_bench.experiments.sweep_launch import LAUNCH, Launch, read_launch
+
+RECORDS = (Path("leaderboards"), Path("runs"))
+"""Where records may be that tell how long runs take."""
+_LAUNCH = ("launcher", "jobs", "retries")
+_PREFIX = "launch."
+
+
+class SweepRequest(NamedTuple):
+    """A sweep and who shall run it."""
+
+    sweep: Sweep
+    launch: Launch
+
+    def run(self) -> SweepResult:
+        """Begin or continue the sweep.
+
+        Raises:
+            GmcBenchError: nothing can be run, or nothing more.
+        """
+        sweep, launch = self
+        sweep.keep(LAUNCH, launch.to_yaml().encode())
+        return sweep.resume(launch.launcher, retries=launch.retries, **launch.options)
+
+    def preview(self) -> str:
+        """Return the runs, hours and memory as text, from the records that are at hand."""
+        sweep, launch = self
+        states: Mapping[str, CellState] = dict.fromkeys(sweep.runs, CellState())
+        if sweep.path is not None and sweep.path.is_dir():
+            states = sweep.overview().states
+        measured = measured_here([*RECORDS, *([sweep.path] if sweep.path else [])])
+        measured.add_states(sweep.runs, states)
+        return describe_plan(sweep.runs, states, measured, launch.jobs)
+
+
+def request_sweep(
+    given: Mapping[str, Any],
+    words: Sequence[str],
+    *,
+    config: Path | None = None,
+    out: Path | None = None,
+) -> SweepRequest:
+    """Return a sweep from a YAML file and options; the latter win.
+
+    Args:
+        given: fields of `Grid` and of `Launch` by name; of `protocol`, `preset`, `bodies` and
+            `precision` a list, which is varied if it has several values.
+        words: further options, see `settings_of`.
+        config: the file: fields of `Grid`, those of `Launch` and options of the launcher under
+            `launch`, and `out`.
+        out: folder of the sweep.
+
+    Raises:
+        GmcBenchError: an option is unknown or does not fit.
+    """
+    file = {} if config is None else load_yaml(config)
+    launched = file.pop("launch", {})
+    if not isinstance(launched, dict):
+        raise ConfigError(f"'launch' in {config} must hold options, got {launched!r}")
+    single, varied = settings_of(words)
+    launch = Launch.from_dict(launched | _launched(given, single))
+    grid = {name: file[name] for name in file if name != "out"}
+    grid |= {item.name: given[item.name] for item in fields(Grid) if item.name in given}
+    for name in VARIED:
+        values = given.get(name)
+        if isinstance(values, list) and len(values) == 1:
+            grid[name] = values[0]
+        elif isinstance(values, list):
+            varied[name] = values
+            del grid[name]
+    for name, content in (("settings", single), ("vary", varied)):
+        if content:
+            grid[name] = {**grid.get(name, {}), **content}
+    out = out or file.get("out")
+    return SweepRequest(
+        Sweep.grid(Grid.from_dict(grid), out=out, elsewhere=launch.elsewhere), launch
+    )
+
+
+def continued_sweep(path: Path, given: Mapping[str, Any], words: Sequence[str]) -> SweepRequest:
+    """Return the sweep in a folder, launched as before but for what is given.
+
+    Args:
+        path: the folder.
+        given: fields of `Launch` by name.
+        words: options of the launcher, `--launch.NAME VALUE`.
+
+    Raises:
+        ConfigError: something else is given, or does not fit.
+        RunFolderError: it is not the folder of a sweep.
+    """
+    single, varied = settings_of(words)
+    launched = _launched(given, single)
+    other = [*(name for name in given if name not in _LAUNCH), *single, *varied]
+    if other:
+        raise ConfigError(
+            f"--resume continues the runs in a folder and takes options of the launch only, got "
+            f"{other[0]!r}; leave it out, or start another sweep"
+        )
+    before = read_launch(path)
+    if launched.get("launcher", before.get("launcher")) == before.get("launcher"):
+        launched = before | launched
+    return SweepRequest(Sweep.open(path), Launch.from_dict(launched))
+
+
+def _launched(given: Mapping[str, Any], single: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a launch that are given; options of the launcher leave `single`."""
+    options = [name for name in single if name.startswith(_PREFIX)]
+    return {name: given[name] for name in _LAUNCH if name in given} | {
+        name.removeprefix(_PREFIX): single.pop(name) for name in options
+    }
+
+
+def settings_of(words: Sequence[str]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """Return the settings that options on a command line give, and those they vary.
+
+    Args:
+        words: `--NAME VALUE`, or `--NAME VALUE VALUE ...` for a setting that varies.
+
+    Raises:
+        ConfigError: a word is no option, or an option has no value.
+    """
+    given: dict[str, list[Any]] = {}
+    name = ""
+    for word in words:
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            name = name.replace("-", "_")
+            if name in given:
+                raise ConfigError(f"--{name} is given more than once; keep one of them")
+            given[name] = [value] if equals else []
+        elif name:
+            given[name].append(word)
+        else:
+            raise ConfigError(f"unknown argument {word!r}; see 'gmc-bench sweep --help'")
+    for name, values in given.items():
+        if not values:
+            raise ConfigError(f"--{name.replace('_', '-')} needs a value; give one or several")
+    single = {name: values[0] for name, values in given.items() if len(values) == 1}
+    return single, {name: values for name, values in given.items() if len(values) > 1}

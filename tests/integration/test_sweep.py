@@ -1,0 +1,214 @@
+"""Sweeps by launchers: killed, continued, stopped, and equal to runs one after the other."""
+
+import contextlib
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from gmc_bench.bodies.store import DATA_VARIABLE
+from gmc_bench.experiments.cell import FINISHED, STOPPED, Stop, run_cell
+from gmc_bench.experiments.cell_state import read_state
+from gmc_bench.experiments.events import CheckpointWritten, IterationFinished, RunStoppedError
+from gmc_bench.experiments.sweep import Sweep
+from gmc_bench.training.checkpoint import list_checkpoints
+
+TIMES = {"created", "wall_clock_s", "env_steps_per_s", "digest", "git_dirty", "git_commit"}
+"""Fields of a record that may differ between two runs of the same settings."""
+GRID = {
+    "methods": ("recmorph", "metamorph-star"),
+    "suites": "unimal",
+    "tasks": ("ft", "incline"),
+    "seeds": (1, 2, 3),
+    "protocol": "smoke",
+    "bodies": "tiny",
+    "checkpoint_interval": 0,
+    "settings": {
+        "num_envs": 4,
+        "rollout_length": 32,
+        "env_steps": 1280,
+        "ppo.batch_size": 64,
+    },
+}
+"""Twelve cells of ten iterations, with a checkpoint after each."""
+WORDS = (
+    "--methods", *GRID["methods"], "--suites", "unimal", "--tasks", *GRID["tasks"],
+    "--seeds", 1, 2, 3, "--protocol", "smoke", "--bodies", "tiny", "--checkpoint-interval", 0,
+    "--num-envs", 4, "--rollout-length", 32, "--env-steps", 1280, "--ppo.batch-size", 64,
+    "--jobs", 2, "--launch.nice", 0,
+)  # fmt: skip
+
+
+def record_of(run):
+    """Return what a record says but for times."""
+    content = json.loads((run / "record.json").read_bytes())
+    return {name: value for name, value in content.items() if name not in TIMES}
+
+
+def check_equal(path, other, names):
+    for name in names:
+        assert record_of(path / name) == record_of(other / name), name
+        weights = [(folder / name / "policy.safetensors").read_bytes() for folder in (path, other)]
+        assert weights[0] == weights[1], name
+
+
+class StopAfter(Stop):
+    """Stops a run after some iterations, as a signal would."""
+
+    def __init__(self, iterations):
+        self._asked = threading.Event()
+        self.left, self.seen = iterations, []
+
+    def __call__(self, event):
+        self.seen.append(type(event))
+        if isinstance(event, IterationFinished):
+            self.left -= 1
+            if self.left == 0:
+                raise RunStoppedError
+
+
+@pytest.fixture
+def data(gmc, monkeypatch):
+    monkeypatch.setenv(DATA_VARIABLE, str(gmc.data))
+
+
+def test_a_cell_stops_at_a_checkpoint_and_ends_in_the_same_bits(
+    here, data, gmc, finished_run, tmp_path
+):
+    """Also what can be seen of it meanwhile, and that it is never run twice."""
+    fields = {
+        **GRID, "methods": "recmorph", "tasks": "ft", "seeds": (), "checkpoint_interval": 1e9,
+        "settings": {**GRID["settings"], "env_steps": 3072, "model.width": 16, "model.hidden": 16},
+    }  # fmt: skip
+    sweep = Sweep.grid(out=tmp_path / "sweep", **fields)
+    path, (name,) = sweep.path, sweep.runs
+    with sweep.locked(create=True) as folder:
+        folder.write(sweep.runs)
+        stop = StopAfter(5)
+        assert run_cell(path, name, stop) == STOPPED
+        assert stop.seen[-2:] == [IterationFinished, CheckpointWritten]
+        assert [item.name for item in list_checkpoints(path / name / "checkpoints")] == ["00000005"]
+        state = read_state(path, name)
+        assert (state.phase, state.env_steps, state.env_steps_planned) == ("stopped", 640, 3072)
+        assert run_cell(path, name, StopAfter(0)) == FINISHED
+        check_equal(tmp_path / "sweep", finished_run.path.parent, ())
+        assert record_of(path / name) == record_of(finished_run.path)
+        before = (path / name / "record.json").stat().st_mtime_ns
+        assert run_cell(path, name, StopAfter(1)) == FINISHED
+        assert (path / name / "record.json").stat().st_mtime_ns == before
+    shown = here("sweep", "status", path).out
+    assert shown.startswith("1 runs: 1 finished\n")
+    content = json.loads(here("sweep", "status", path, "--json").out)
+    assert content["runs"][name]["phase"] == "finished"
+    again = here("sweep", "--resume", path, "--launcher", "local", "--dry-run").out
+    assert "1 runs; about 0 s one by one" in again
+    done = here("sweep", "--resume", path)  # with nothing to do, no process is started
+    assert "1 finished" in done.out
+    assert (path / "sweep.html").is_file()
+    assert "ft" in (path / "sweep.html").read_text()
+
+
+def test_what_does_not_fit_is_one_sentence(here, tmp_path):
+    few = ("--methods", "recmorph", "--suites", "unimal", "--bodies", "tiny", "--out", tmp_path)
+    for words, reason in (
+        (("--suites", "unimal"), "a sweep needs methods, got none; give at least one"),
+        ((*few, "--launcher", "moon"), "unknown launcher 'moon'"),
+        ((*few, "--ppo.rate", "1"), "unknown setting 'ppo.rate'"),
+        (("status",), "'status' needs the folder of a sweep"),
+        (("status", tmp_path), "is not a run folder"),
+        (("--resume", tmp_path, "--seeds", "1"), "takes options of the launch only, got 'seeds'"),
+    ):
+        captured = here("sweep", *words, code=2)
+        assert reason in captured.err
+        assert captured.err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture(scope="module")
+def sequential(gmc, tmp_path_factory):
+    """The twelve cells one after the other in this process."""
+    path = tmp_path_factory.mktemp("sequential") / "sweep"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(DATA_VARIABLE, str(gmc.data))
+        result = Sweep.grid(out=path, **GRID).run()
+    assert len(result.records) == 12
+    return path
+
+
+def records(path):
+    """Return when each record that is there was written."""
+    return {item.parent.name: item.stat().st_mtime_ns for item in path.glob("*/record.json")}
+
+
+def wait_for(process, found):
+    while process.poll() is None and not found():
+        time.sleep(0.01)
+    assert process.poll() is None, process.communicate()
+
+
+def kill_workers(path):
+    for item in (path / ".states").glob("*.json"):
+        state = read_state(path, item.stem)
+        if state.phase in ("starting", "training", "scoring"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(state.pid, signal.SIGKILL)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_kills_of_everything_change_nothing(gmc, sequential, tmp_path):
+    """SIGKILL to the driver, then to driver and workers, then an interruption."""
+    path, command, written = tmp_path / "sweep", ("sweep", *WORDS, "--out"), {}
+
+    def trained(least):
+        states = [item.stem for item in (path / ".states").glob("*.json")]
+        return sum(read_state(path, name).env_steps > 0 for name in states) >= least
+
+    for least, ways in ((1, "driver"), (3, "all"), (5, "interrupt")):
+        process = gmc.start(*command, path)
+        wait_for(process, lambda least=least: trained(least))
+        if ways == "interrupt":
+            process.send_signal(signal.SIGTERM)
+        else:
+            process.kill()
+        if ways == "all":
+            kill_workers(path)
+        _, err = process.communicate()
+        if ways == "interrupt":
+            assert process.returncode == 130
+            assert f"Stopped. Continue with: gmc-bench sweep --resume {path}\n" in err
+        now = records(path)
+        assert {name: now[name] for name in written} == written
+        written = now
+        command = command if ways == "driver" else ("sweep", "--resume")
+    done = gmc(*command, path)
+    assert "12 runs: 12 finished" in done.stdout
+    now = records(path)
+    assert {name: now[name] for name in written} == written  # nothing was run twice
+    assert len(now) == 12
+    check_equal(path, sequential, now)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_cell_that_fails_says_why_and_is_retried(gmc, tmp_path):
+    method = tmp_path / "mine.py"
+    example = Path(__file__).parents[2] / "examples" / "my_method.py"
+    method.write_text(example.read_text() + "\nraise_at_import = None\n")
+    path = tmp_path / "sweep"
+    words = ("--suites", "unimal", "--tasks", "ft", "--seeds", 1, 2, "--protocol", "smoke",
+             "--bodies", "tiny", "--env-steps", 256, "--num-envs", 4, "--rollout-length", 32,
+             "--ppo.batch-size", 64, "--jobs", 1, "--launch.nice", 0)  # fmt: skip
+    process = gmc.start("sweep", "--methods", f"{method}:SPEC", *words, "--out", path)
+    wait_for(process, (path / ".states" / "seed1.log").is_file)
+    wait_for(process, (path / "seed1" / "record.json").is_file)
+    method.write_text(example.read_text() + "\n# changed\n")
+    out, _ = process.communicate()
+    assert process.returncode == 1
+    assert "2 runs: 1 finished, 1 failed" in out
+    assert "failed: seed2: the file of the method" in out
+    assert read_state(path, "seed2").permanent

@@ -1,0 +1,215 @@
+"""The driver of a sweep: what it gives to a launcher, tries again, gives up and tells."""
+
+import json
+import time
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.experiments import driver as driving
+from gmc_bench.experiments.cell_state import CellState, read_overview, read_state, write_state
+from gmc_bench.experiments.driver import Driver
+from gmc_bench.experiments.estimate import Measured, describe_plan
+from gmc_bench.experiments.events import SweepMoved
+from gmc_bench.experiments.launchers import LAUNCHERS, Ended, Launcher, LauncherSpec
+from gmc_bench.experiments.lease import Lease
+from gmc_bench.experiments.sweep import Sweep
+from gmc_bench.experiments.sweep_launch import Launch
+from gmc_bench.experiments.sweep_page import make_page
+from gmc_bench.experiments.sweep_texts import LiveTable, describe_sweep
+from gmc_bench.records.store import write_record
+from tests.support.records import make_record
+
+GIB = 2**30
+
+
+@dataclass
+class Scripted(Launcher):
+    """Ends every cell at once, in the way that a list says; the last word holds for ever."""
+
+    ways: dict[str, list[str]]
+    given: list[str] = field(default_factory=list)
+    ended: list[Ended] = field(default_factory=list)
+
+    def open(self, sweep):
+        self.sweep = sweep
+
+    def takes(self, cell, waiting):
+        return waiting < 2
+
+    def submit(self, cells):
+        for cell in cells:
+            self.given.append(cell.name)
+            ways = self.ways[cell.name]
+            self.ended.append(self._end(cell.name, ways.pop(0) if len(ways) > 1 else ways[0]))
+
+    def _end(self, name, way):
+        match way:
+            case "finish":
+                write_record(self.sweep / name / "record.json", make_record())
+            case "damaged":
+                (self.sweep / name).mkdir()
+                (self.sweep / name / "record.json").write_text("{}")
+            case "silent":
+                return Ended(name, "was ended by signal 9 (SIGKILL)")
+            case "lost":
+                return Ended(name, "was on a node that is gone", lost=True)
+            case _:
+                permanent = way == "permanent"
+                state = CellState(phase="failed", reason=f"a {way} reason", permanent=permanent)
+                write_state(self.sweep, name, state)
+        return Ended(name)
+
+    def poll(self):
+        ended, self.ended = self.ended, []
+        return ended
+
+    def stop(self):
+        pass
+
+    def close(self):
+        pass
+
+
+@pytest.fixture(scope="module")
+def config():
+    sweep = Sweep.grid(methods="recmorph", suites="closed-loop", protocol="smoke", seeds=1)
+    return next(iter(sweep.runs.values()))
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(driving, "POLL_S", 0.0)
+    monkeypatch.setattr(driving, "TELL_S", 0.0)
+
+
+def drive(path, config, ways, retries=1):
+    launcher, told = Scripted({name: list(way) for name, way in ways.items()}), []
+    runs = {name: replace(config, seed=i) for i, name in enumerate(ways)}
+    driver = Driver(path, runs, launcher, retries, told.append)
+    records, failures = driver.run()
+    return launcher, records, failures, told
+
+
+def test_what_fails_is_tried_again_so_often_and_says_why(tmp_path, config):
+    launcher, records, failures, told = drive(
+        tmp_path,
+        config,
+        {
+            "good": ["finish"],
+            "second": ["fleeting", "finish"],
+            "bad": ["lasting"],
+            "wrong": ["permanent"],
+            "mute": ["fleeting", "silent"],
+            "lost": ["lost", "lost", "lost", "finish"],
+            "torn": ["damaged"],
+        },
+    )
+    counts = {name: launcher.given.count(name) for name in launcher.given}
+    expected = {"good": 1, "second": 2, "bad": 2, "wrong": 1, "mute": 2, "lost": 4, "torn": 1}
+    assert counts == expected
+    assert set(records) == {"good", "second", "lost"}
+    assert records["good"].method == make_record().method
+    assert failures["bad"] == "a lasting reason"
+    assert failures["wrong"] == "a permanent reason"
+    assert failures["mute"] == "its process was ended by signal 9 (SIGKILL)"
+    assert "torn" in failures
+    last = [event.overview for event in told if isinstance(event, SweepMoved)][-1]
+    assert last.is_over
+    assert last.counts() == {"finished": 3, "failed": 4}
+    again, _, failures, _ = drive(
+        tmp_path, config, {"good": ["finish"], "bad": ["finish"], "wrong": ["finish"]}
+    )
+    assert sorted(again.given) == ["bad", "wrong"]  # and what is finished is left alone
+    assert failures == {}
+
+
+def test_states_outlive_their_writers_but_not_as_running(tmp_path):
+    write_state(tmp_path, "a", CellState(phase="training", env_steps=5))
+    (tmp_path / "a").mkdir()
+    assert read_state(tmp_path, "a").phase == "stopped"
+    with Lease(tmp_path / "a"):
+        assert read_state(tmp_path, "a").phase == "training"
+    assert read_state(tmp_path, "b").phase == "to do"
+    (tmp_path / ".states" / "a.json").write_text(json.dumps({"phase": "odd", "more": 1}))
+    assert read_state(tmp_path, "a").phase == "to do"
+
+
+def test_pages_and_tables_show_every_run_and_no_text_becomes_markup(tmp_path):
+    bad = "<script>alert(1)</script>"
+    write_state(tmp_path, bad.replace("/", "-"), CellState(phase="failed", reason=bad))
+    write_state(tmp_path, "b", CellState(phase="stopped", env_steps=5, env_steps_planned=10))
+    overview = read_overview(tmp_path, [bad.replace("/", "-"), "b", "c"])
+    page = make_page(replace(overview, is_over=False)).decode()
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert '<meta http-equiv="refresh" content="5">' in page
+    assert "refresh" not in make_page(overview).decode().split("<style>")[0]
+    text = describe_sweep(overview)
+    assert text.startswith("3 runs: 1 to do, 1 failed, 1 stopped\n")
+    assert f"failed: {bad.replace('/', '-')}: {bad}" in text
+    assert "and 2 more" in describe_sweep(overview, lines=5)
+    table = LiveTable(live=True)
+    first, second = (list(table(SweepMoved(replace(overview, is_over=False)))) for _ in range(2))
+    assert second[0].removeprefix(f"\x1b[{first[0].count(chr(10)) + 1}F\x1b[J") == first[0]
+
+
+def test_estimates_come_from_what_was_measured(config, tmp_path):
+    measured = Measured()
+    runs = {"a": config, "b": replace(config, seed=2, threads=2)}
+    states = dict.fromkeys(runs, CellState())
+    assert "the time of 2 is unknown" in describe_plan(runs, states, measured)
+    steps = config.protocol.num_iterations * config.protocol.steps_per_iteration
+    state = CellState(phase="finished", env_steps_per_s=steps / 100, scoring_s=7, memory=2 * GIB)
+    measured.add_state(config, state)
+    assert measured.seconds(config) == pytest.approx(107)
+    assert measured.seconds(runs["b"]) == pytest.approx(57)
+    text = describe_plan(runs, {**states, "a": state}, measured, jobs=2)
+    assert "2 runs; about 57 s one by one, 29 s with 2 at a time" in text
+    assert "memory: at most 4.0 GiB for 2 runs at a time" in text
+    found = Measured()
+    write_record(tmp_path / "runs" / "x" / "record.json", make_record())
+    found.add_records(tmp_path)
+    assert found.seconds(config) > 0
+
+
+def test_launchers_are_plug_ins_with_options_of_their_own(monkeypatch):
+    assert Launch.from_dict({"jobs": "3"}).jobs == 3
+    launcher = LAUNCHERS.get("local").make({"jobs": "3", "nice": 2})
+    assert (launcher.options.jobs, launcher.options.nice) == (3, 2)
+    with pytest.raises(ConfigError, match="'jobs' must be at least 1"):
+        LAUNCHERS.get("local").make({"jobs": 0})
+    with pytest.raises(ConfigError, match="'retries' must not be negative"):
+        Launch(retries=-1)
+    missing = replace(LAUNCHERS.get("local"), id="x", module="not_there", extra="more")
+    with pytest.raises(ConfigError, match=r"pip install 'gmc-bench\[more\]'"):
+        missing.make({})
+    assert isinstance(missing, LauncherSpec)
+
+
+def test_no_cell_begins_that_memory_would_not_hold(monkeypatch):
+    from gmc_bench.experiments.launchers import Cell, local
+
+    launcher = LAUNCHERS.get("local").make({"jobs": 8, "spare_gib": 1})
+    big = Cell("big", 1, memory=4 * GIB)
+    monkeypatch.setattr(local, "available_memory", lambda: 3 * GIB)
+    assert launcher.takes(big, 0)  # the first runs whatever is free
+    process = type("Process", (), {"pid": 0})()
+    launcher._running["first"] = Cell("first", 1, memory=GIB), process
+    assert not launcher.takes(big, 0)
+    monkeypatch.setattr(local, "available_memory", lambda: 6 * GIB)
+    assert launcher.takes(big, 0)  # one for the rest, one to come, four for it
+    monkeypatch.setattr(local, "available_memory", lambda: 6 * GIB - 1)
+    assert not launcher.takes(big, 0)
+    assert (local.available_memory(), local.memory_of(0)) == (6 * GIB - 1, 0)
+
+
+def test_the_time_left_counts_what_runs_at_once(tmp_path, config):
+    driver = Driver(tmp_path, {"a": config, "b": config}, Scripted({}), 0, print)
+    running = CellState(
+        phase="training", env_steps=50, env_steps_planned=100, env_steps_per_s=1, began=time.time()
+    )
+    driver.states = {"a": running, "b": running}
+    driver._given = {"a": CellState(), "b": CellState()}
+    assert driver._time_left() == pytest.approx(50)

@@ -1,0 +1,150 @@
+"""Grids: which runs they are, what these are called, how thousands are listed and read back."""
+
+import time
+
+import pytest
+
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.experiments.grid import MAX_NAME, Grid
+from gmc_bench.experiments.resolve import choose_bodies, resolve
+from gmc_bench.experiments.spec import ExperimentSpec
+from gmc_bench.experiments.sweep import Sweep
+from gmc_bench.experiments.sweep_folder import read_runs, runs_to_yaml
+from gmc_bench.experiments.sweep_request import request_sweep, settings_of
+from gmc_bench.suites.unimal import SUITE
+
+BODIES = "gmc-unimal-mini-v2:2"
+
+
+def names(**fields):
+    return list(Grid(**fields).specs())
+
+
+def test_runs_are_named_by_what_tells_them_apart():
+    assert names(methods="recmorph", suites="unimal", tasks="ft", seeds=1) == ["ft"]
+    assert names(methods="recmorph", suites="unimal", tasks=["ft", "vt"], seeds=[1, 2]) == [
+        "ft_seed1", "vt_seed1", "ft_seed2", "vt_seed2",
+    ]  # fmt: skip
+    assert names(
+        methods=["recmorph", "metamorph-star"],
+        suites="unimal",
+        tasks="ft",
+        protocol="smoke",
+        vary={"ppo.lr": [1e-4, "3e-4"], "bodies": ["unimals_100:4", BODIES]},
+    )[:3] == [
+        "recmorph_unimals_100-4_lr=0.0001",
+        "recmorph_unimals_100-4_lr=3e-4",
+        "recmorph_gmc-unimal-mini-v2-2_lr=0.0001",
+    ]
+    long = names(
+        methods="recmorph",
+        suites="unimal",
+        tasks="ft",
+        seeds=1,
+        vary={"evaluation.modes": ["x" * 200, "x" * 201]},
+    )
+    assert len(set(long)) == 2
+    assert max(map(len, long)) <= MAX_NAME + 2
+
+
+def test_seeds_and_tasks_follow_from_suites():
+    found = Grid(methods="recmorph", suites=["unimal", "closed-loop"], protocol="lite").specs()
+    assert len(found) == (len(SUITE.tasks) + 1) * len(SUITE.protocol("lite").seeds)
+    some = Grid(methods="recmorph", suites=["unimal", "closed-loop"], tasks=["ft", "vt"], seeds=4)
+    assert list(some.specs()) == ["unimal-v1_ft", "unimal-v1_vt", "closed-loop-v1_ft"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"methods": []}, "a sweep needs methods, got none"),
+        ({"tasks": ["fly"]}, "has no task 'fly'"),
+        ({"suites": ["closed-loop"], "tasks": ["vt"]}, "has no task 'vt'"),
+        ({"vary": {"ppo.lr": 1e-4}}, "must give a list of values for 'ppo.lr'"),
+        ({"vary": {"ppo.lr": [1]}, "settings": {"ppo": {"lr": 2}}}, "both set and varied"),
+        ({"vary": {"preset": ["a"]}, "preset": "b"}, "both set and varied"),
+        ({"seed": 1}, "has no 'seed'; did you mean 'seeds'"),
+    ],
+)
+def test_what_is_no_grid_is_refused(fields, reason):
+    with pytest.raises(ConfigError, match=reason):
+        Grid.from_dict({"methods": ["recmorph"], "suites": ["unimal"], **fields}).specs()
+
+
+def test_a_file_and_options_come_to_the_same_as_python(tmp_path):
+    file = tmp_path / "table.yaml"
+    file.write_text(
+        "methods: [recmorph]\nsuites: [unimal]\ntasks: [ft, vt]\nseeds: [1]\nprotocol: paper\n"
+        f"bodies: {BODIES}\nvary: {{ppo: {{lr: [1.0e-4, 1.0e-3]}}}}\nout: there\n"
+        "launch: {launcher: local, nice: 3}\n"
+    )
+    given = {"protocol": ["smoke"], "jobs": 2, "tasks": ["ft"]}
+    request = request_sweep(given, ["--model.width", "16", "--launch.nice=4"], config=file)
+    expected = Sweep.grid(
+        methods=["recmorph"],
+        suites=["unimal"],
+        tasks=["ft"],
+        seeds=[1],
+        protocol="smoke",
+        bodies=BODIES,
+        settings={"model.width": 16},
+        vary={"ppo.lr": [1e-4, 1e-3]},
+    )
+    assert request.sweep.runs == expected.runs
+    assert [run.protocol.ppo.lr for run in expected.runs.values()] == [1e-4, 1e-3]
+    assert str(request.sweep.path) == "there"
+    assert request.launch.options == {"jobs": 2, "nice": "4"}
+    with pytest.raises(ConfigError, match=r"'local' has no option 'partition'"):
+        request_sweep(given, ["--launch.partition", "a"], config=file)
+
+
+def test_options_with_several_values_vary():
+    words = ["--ppo.lr", "1", "2", "--env-steps=3"]
+    assert settings_of(words) == ({"env_steps": "3"}, {"ppo.lr": ["1", "2"]})
+    for wrong, reason in (
+        (["x"], "unknown argument 'x'"),
+        (["--a"], "--a needs a value"),
+        (["--a", "1", "--a", "2"], "--a is given more than once"),
+    ):
+        with pytest.raises(ConfigError, match=reason):
+            settings_of(wrong)
+
+
+@pytest.fixture(scope="module")
+def thousands():
+    """Seconds of the processor that planning takes, and the plan."""
+    fields = {"methods": ["recmorph", "metamorph-star"], "suites": "unimal", "protocol": "smoke"}
+    fields |= {"bodies": BODIES, "vary": {"ppo.lr": [1e-5 * (i + 1) for i in range(10)]}}
+    Sweep.grid(seeds=[0], **fields)  # what is loaded once does not count
+    began = time.process_time()
+    sweep = Sweep.grid(seeds=range(100), **fields)
+    text = runs_to_yaml(sweep.runs)
+    return time.process_time() - began, sweep, text
+
+
+def test_ten_thousand_runs_are_planned_in_seconds(thousands):
+    seconds, sweep, text = thousands
+    assert len(sweep.runs) == 10_000
+    assert len(text) < 1_000_000
+    assert seconds < 5
+
+
+def test_thousands_are_what_each_alone_would_be(thousands, tmp_path):
+    _, sweep, text = thousands
+    file = tmp_path / "plan.yaml"
+    file.write_text(text)
+    assert read_runs(file) == sweep.runs
+    bodies = choose_bodies(BODIES, SUITE)
+    for name in list(sweep.runs)[::2503]:
+        method, task, lr, seed = name.split("_")
+        spec = ExperimentSpec(
+            method=method,
+            suite="unimal",
+            task=task,
+            seed=int(seed.removeprefix("seed")),
+            protocol="smoke",
+            bodies=BODIES,
+            settings={"ppo.lr": float(lr.removeprefix("lr="))},
+            threads=1,
+        )
+        assert resolve(spec, bodies).config == sweep.runs[name]

@@ -1,0 +1,91 @@
+"""Leases: who holds a folder on file systems that machines share."""
+
+import json
+import os
+import threading
+import time
+
+import pytest
+
+from gmc_bench.core.errors import RunFolderError
+from gmc_bench.experiments import lease
+from gmc_bench.experiments.lease import NAME, FolderInUseError, Lease, LeaseLostError, is_alive
+
+
+def of_another_machine(folder, age=0.0):
+    """Leave the lease of a process of another machine, touched some seconds ago."""
+    content = {"token": "theirs", "machine": "another", "node": "n7", "pid": 1}
+    (folder / NAME).write_text(json.dumps(content))
+    os.utime(folder / NAME, (time.time() - age, time.time() - age))
+
+
+def test_a_lease_is_held_and_given_back(tmp_path):
+    with Lease(tmp_path) as held:
+        assert held.is_held()
+        assert is_alive(tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == [NAME]
+    assert not list(tmp_path.iterdir())
+    assert not is_alive(tmp_path)
+
+
+def test_that_of_another_machine_counts_until_it_gives_no_sign_of_life(tmp_path):
+    of_another_machine(tmp_path)
+    with pytest.raises(FolderInUseError, match=r"in use by another process \(process 1 on n7\)"):
+        Lease(tmp_path).__enter__()
+    of_another_machine(tmp_path, age=lease.TIMEOUT_S + 1)
+    with Lease(tmp_path) as held:
+        assert held.is_held()
+
+
+def test_that_of_this_machine_ends_with_the_lock_or_the_process(tmp_path):
+    first = Lease(tmp_path)
+    assert first._create()  # and then its process was killed
+    with Lease(tmp_path) as second:
+        assert second.is_held()
+        third = Lease(tmp_path)
+        third.locked = False  # there are no locks, but the process of the second lives
+        with pytest.raises(FolderInUseError):
+            third.__enter__()
+
+
+def test_a_holder_notices_that_it_was_taken_over(tmp_path):
+    with Lease(tmp_path) as held:
+        held.require()
+        of_another_machine(tmp_path)
+        with pytest.raises(LeaseLostError, match="was taken over by process 1 on n7"):
+            held.require()
+    assert is_alive(tmp_path)  # what is not its own stays
+
+
+def test_a_holder_gives_signs_of_life(tmp_path, monkeypatch):
+    monkeypatch.setattr(lease, "TOUCH_S", 0.01)
+    with Lease(tmp_path):
+        os.utime(tmp_path / NAME, (1, 1))
+        deadline = time.monotonic() + 10
+        while not is_alive(tmp_path) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert is_alive(tmp_path)
+
+
+def test_of_many_that_find_a_void_one_a_single_one_gets_it(tmp_path):
+    for _ in range(20):
+        of_another_machine(tmp_path, age=lease.TIMEOUT_S + 1)
+        start, held = threading.Barrier(8), []
+
+        def take(start=start, held=held):
+            mine = Lease(tmp_path)
+            mine.locked = False
+            start.wait()
+            try:
+                mine.__enter__()
+            except RunFolderError:
+                return
+            held.append(mine)
+
+        threads = [threading.Thread(target=take) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [mine.is_held() for mine in held] == [True]
+        held[0].__exit__()
