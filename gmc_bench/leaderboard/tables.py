@@ -161,6 +161,11 @@ OTHERS = (
 RANKS = (
     "Places that other numbers would give. Tau: Kendall's rank correlation with the first column."
 )
+GROUPED = (
+    "In brackets how many bodies a group has. Test bodies may share the geometry of a train body "
+    "(only joints, motors or masses are new), only its limb tree, or neither; groups such as "
+    "floor-1409 are runs of evolution."
+)
 MORE = "Mean ± sample standard deviation over seeds (— for a single seed)."
 REFERENCES = (
     "Separate weights for each body, trained and scored on train bodies only. They are not ranked. "
@@ -196,7 +201,7 @@ PUBLISHED = (
 _NEGATIVE = re.compile(r"(?:^|(?<=[ (]))-(?=\d)")
 
 
-class _Section(NamedTuple):
+class Section(NamedTuple):
     """One table with what is said about it, in plain text that no format has escaped yet."""
 
     title: str
@@ -252,7 +257,7 @@ def to_markdown(analysis: TableAnalysis, figures: Mapping[str, str] | None = Non
         lines += [""]
     if table.unranked:
         rows = [_unranked_cells(run) for run in table.unranked]
-        lines += _markdown_section(_Section("Not ranked", (UNRANKED,), UNRANKED_HEADINGS, rows))
+        lines += _markdown_section(Section("Not ranked", (UNRANKED,), UNRANKED_HEADINGS, rows))
     published = published_for(table.key.suite, table.key.task)
     if published:
         lines += _markdown_section(_published_section(published))
@@ -356,7 +361,7 @@ def to_latex(analysis: TableAnalysis) -> str:
     return "\n".join([*lines, ""])
 
 
-def _ranked_sections(analysis: TableAnalysis) -> list[_Section]:
+def _ranked_sections(analysis: TableAnalysis) -> list[Section]:
     cells = _ranked_cells(analysis)
     on_test, left_out = analysis.table.split == "test", set()
     explained = [
@@ -380,13 +385,24 @@ def _ranked_sections(analysis: TableAnalysis) -> list[_Section]:
         *_rank_sections(analysis),
         _section("Other statistics", (OTHERS,), OTHER_HEADINGS, cells),
         _more_section(analysis.scale, cells),
+        *_measured_sections(analysis),
+    ]
+
+
+def further_sections(analysis: TableAnalysis) -> list[Section]:
+    """Return what pages show below a ranking whose rows they draw themselves."""
+    return [*_measured_sections(analysis), *_rank_sections(analysis)]
+
+
+def _measured_sections(analysis: TableAnalysis) -> list[Section]:
+    return [
         *_breakdown_sections(analysis),
         *_friction_sections(analysis.table),
         *_direction_sections(analysis.table),
     ]
 
 
-def _more_section(scale: Scale | None, cells: Sequence[Mapping[str, str]]) -> _Section:
+def _more_section(scale: Scale | None, cells: Sequence[Mapping[str, str]]) -> Section:
     if scale is None:
         return _section("More numbers", [MORE], MORE_HEADINGS, cells)
     text = [MORE, _normalisation(scale)]
@@ -412,10 +428,10 @@ def _share(analysis: TableAnalysis, row: Row) -> Estimate | None:
 
 def _section(
     title: str, text: Sequence[str], headings: Sequence[str], rows: Sequence[Mapping[str, str]]
-) -> _Section:
+) -> Section:
     """Return the named columns of some rows as a section."""
     cells = [[row[heading] for heading in headings] for row in rows]
-    return _Section(title, tuple(text), tuple(headings), cells)
+    return Section(title, tuple(text), tuple(headings), cells)
 
 
 def _ranked_cells(analysis: TableAnalysis) -> list[dict[str, str]]:
@@ -466,7 +482,7 @@ def _row_cells(row: Row) -> dict[str, str]:
     }
 
 
-def _against_sections(analysis: TableAnalysis) -> list[_Section]:
+def _against_sections(analysis: TableAnalysis) -> list[Section]:
     """Return the comparisons of the first place with every other."""
     headings: tuple[str, ...] = (
         *(*KEY_HEADINGS, "Difference", "Other seeds", "Other bodies", "Both", "Win"),
@@ -495,7 +511,7 @@ def _pair_cells(pair: Comparison) -> dict[str, str]:
     }
 
 
-def _rank_sections(analysis: TableAnalysis) -> list[_Section]:
+def _rank_sections(analysis: TableAnalysis) -> list[Section]:
     """Return the places that other statistics would give."""
     found = analysis.stability
     if not found:
@@ -510,7 +526,7 @@ def _rank_sections(analysis: TableAnalysis) -> list[_Section]:
     return [_section("Places by other statistics", (RANKS,), headings, rows)]
 
 
-def _breakdown_sections(analysis: TableAnalysis) -> list[_Section]:
+def _breakdown_sections(analysis: TableAnalysis) -> list[Section]:
     """Return test scores by groups of bodies, where all records tell them."""
     found = [(row.row.key, break_down(row.row, row.row.split)) for row in analysis.rows]
     groups = list(dict.fromkeys(name for _, scores in found for name in scores))
@@ -520,10 +536,10 @@ def _breakdown_sections(analysis: TableAnalysis) -> list[_Section]:
         {**_key_cells(key), **{name: _spread(scores.get(name)) for name in groups}}
         for key, scores in found
     ]
-    return [_section("Test score by body", (MORE,), (*KEY_HEADINGS, *groups), rows)]
+    return [_section("Test score by body", (GROUPED, MORE), (*KEY_HEADINGS, *groups), rows)]
 
 
-def _friction_sections(table: ComparisonTable) -> list[_Section]:
+def _friction_sections(table: ComparisonTable) -> list[Section]:
     """Return what robots do on each friction, of ranked rows and references alike."""
     headings = (*KEY_HEADINGS, "Friction", *FRICTION_METRICS)
     rows = [
@@ -539,7 +555,7 @@ def _friction_sections(table: ComparisonTable) -> list[_Section]:
     return [_section("Friction", (FRICTIONS, MORE), headings, rows)] if rows else []
 
 
-def _direction_sections(table: ComparisonTable) -> list[_Section]:
+def _direction_sections(table: ComparisonTable) -> list[Section]:
     """Return what robots do in each direction, of ranked rows and references alike."""
     headings = (*KEY_HEADINGS, "Direction", *DIRECTION_METRICS)
     rows = [
@@ -555,12 +571,12 @@ def _direction_sections(table: ComparisonTable) -> list[_Section]:
     return [_section("Directions", (DIRECTIONS, MORE), headings, rows)] if rows else []
 
 
-def _reference_section(analysis: TableAnalysis) -> _Section:
+def _reference_section(analysis: TableAnalysis) -> Section:
     rows = [_row_cells(row) for row in analysis.table.references if not row.missing]
     return _section("Single-robot references", (REFERENCES, MORE), REFERENCE_HEADINGS, rows)
 
 
-def _untrained_section(table: ComparisonTable) -> _Section:
+def _untrained_section(table: ComparisonTable) -> Section:
     rows = [_row_cells(row) for row in table.untrained if not row.missing]
     return _section("Untrained", (UNTRAINED, MORE), UNTRAINED_HEADINGS, rows)
 
@@ -613,7 +629,7 @@ def _point_cells(row: Row, metres_per_return: float | None) -> dict[str, str]:
     }
 
 
-def _published_section(scores: Sequence[PublishedScore]) -> _Section:
+def _published_section(scores: Sequence[PublishedScore]) -> Section:
     rows = [
         [
             score.paper_method,
@@ -630,7 +646,7 @@ def _published_section(scores: Sequence[PublishedScore]) -> _Section:
     sources = dict.fromkeys(score.source.removesuffix(f", {_place(score)}") for score in scores)
     notes = dict.fromkeys(f"{_place(s)}: {s.protocol}. {s.note}" for s in scores)
     text = (PUBLISHED, f"Source: {'; '.join(sources)}.")
-    return _Section("Reported by the paper", text, PUBLISHED_HEADINGS, rows, tuple(notes))
+    return Section("Reported by the paper", text, PUBLISHED_HEADINGS, rows, tuple(notes))
 
 
 def _what(score: PublishedScore) -> str:
@@ -643,7 +659,7 @@ def _place(score: PublishedScore) -> str:
     return score.source.rsplit(", ", 1)[1]
 
 
-def _markdown_section(section: _Section) -> list[str]:
+def _markdown_section(section: Section) -> list[str]:
     lines = [f"## {markdown(section.title)}", ""]
     for text in section.text:
         lines += [markdown(text), ""]
@@ -661,7 +677,7 @@ def _grid(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in (named, rule, *cells)]
 
 
-def _latex_section(section: _Section) -> list[str]:
+def _latex_section(section: Section) -> list[str]:
     if not section.rows:
         return []
     # Names on the left, what is counted or measured on the right.

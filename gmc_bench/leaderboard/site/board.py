@@ -11,7 +11,7 @@ from gmc_bench.leaderboard.references import Scale, core_seconds, steps_per_body
 from gmc_bench.leaderboard.site import names, numbers
 from gmc_bench.leaderboard.site.charts import bars
 from gmc_bench.leaderboard.site.numbers import MISSING, Cell
-from gmc_bench.leaderboard.tables import NORMALIZED, SHORT_DIGEST, ranked
+from gmc_bench.leaderboard.tables import NORMALIZED, SHORT_DIGEST, further_sections, ranked
 from gmc_bench.leaderboard.today import is_earlier
 from gmc_bench.records.units import metres_per_return
 
@@ -138,6 +138,7 @@ def board_context(analysis: TableAnalysis) -> dict[str, Any]:
         "footnotes": footnotes(row.key.method for row in table.rows),
         "references": [(row, budget(row)) for row in table.references],
         "evidence": evidence(analysis),
+        "sections": further_sections(analysis),
         "published": published_for(table.key.suite, table.key.task),
     }
 

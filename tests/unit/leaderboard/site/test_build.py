@@ -11,11 +11,11 @@ import pytest
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.site import MethodPage, build_site
-from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.schema import FrictionResult, RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord, record_digest
 from gmc_bench.records.weights import weights_name
 from tests.support.leaderboards import hostile_texts, synthetic_records
-from tests.support.records import digest_of, make_record
+from tests.support.records import digest_of, make_friction, make_record
 
 Build = Callable[..., Path]
 
@@ -202,6 +202,7 @@ def test_bodies_that_were_trained_on_stand_for_no_others(tmp_path: Path) -> None
         item.model_copy(
             update={
                 "config": {**item.config, **rules},
+                "friction": tuple(map(FrictionResult.model_validate, make_friction())),
                 "returns": tuple(part for part in item.returns if part.split == "train"),
             }
         )
@@ -211,6 +212,9 @@ def test_bodies_that_were_trained_on_stand_for_no_others(tmp_path: Path) -> None
     board = _page(site, "boards")
     assert "Other bodies" not in board
     assert "test bodies" not in board
+    frictions = board.split("<h2>Friction</h2>")[1].split("</table>")[0]
+    assert '<th scope="col" class="num text">Velocity RMSE (m/s)</th>' in frictions
+    assert frictions.count("<tr>") == 1 + 2 * 2  # two methods on two frictions
     assert "other bodies and both" not in _page(site, "compare")
     (table,), _ = aggregate(_store(records))
     (best, _) = (row.mean for row in analyse(table).rows)
