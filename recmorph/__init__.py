@@ -56,6 +56,8 @@ SPEC = MethodSpec(
         "lite-residual": 122_691,
         "lite-rms-norm": 123_715,
     },
+    tuned={"unimal-v1/unimal-ft-v1/lite": {"ppo.lr": 0.00135, "ppo.target_kl": 0.183}},
+    tuning="recmorph:recmorph.tuning.json",
     builder=_BUILDER,
 )
 """The method as published: a bidirectional tanh RNN. Presets with a suffix are its ablations."""
