@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from benchmarks import ant_envpool, run_all, training_throughput
+from benchmarks import ant_envpool, gpu_report, run_all, training_throughput
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.conformance.morphologies import chain, star
 from gmc_bench.profiling.report import Report, machine_markdown
@@ -91,6 +91,30 @@ def test_both_trainings_take_turns():
         assert 0 < side["gradient_steps"] <= 2
         assert sum(side["shares"].values()) == pytest.approx(1.0)
         assert all(-0.01 < share < 1 for share in side["shares"].values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_device_is_measured_in_one_call(device):
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    threads = torch.get_num_threads()
+    lite = SUITE.protocol("lite")
+    ppo = replace(lite.ppo, batch_size=16, repeat=1)
+    protocol = replace(lite, num_envs=2, rollout_length=16, env_steps=32 * 1000, ppo=ppo)
+    bodies = MorphologySet(
+        id="unit", splits={"train": (chain(3), star(3)), "test": (star(3),)}, source="unit"
+    )
+    try:
+        report = gpu_report.measure(bodies, protocol, ["recmorph", "smr"], device, 1, 0.0)
+    finally:
+        torch.set_num_threads(threads)
+    for found in report.figures["training"].values():
+        assert found["env_steps_per_s"] > 0
+        assert 0.5 < sum(found["shares"].values()) <= 1.0
+    for found in report.figures["networks"].values():
+        assert all(milliseconds > 0 for milliseconds in found.values())
+    assert "step, bfloat16" in report.to_markdown()
 
 
 def test_a_document_names_what_failed(ant):

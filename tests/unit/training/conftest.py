@@ -103,6 +103,7 @@ def make_trainer(tmp_path):
         order="dfs",
         action_std_end=None,
         task=TASK,
+        device="cpu",
         **ppo,
     ):
         protocol = Protocol(
@@ -115,9 +116,11 @@ def make_trainer(tmp_path):
             ppo=PPOConfig(**{"repeat": 2, "batch_size": 24, "lr": 1e-2, **ppo}),
             sampling_warmup_iterations=1,
         )
+        spec = METHODS.get(method) or REGISTERED.load(method)
+        settings = ToyConfig(dropout=dropout) if method in METHODS else spec.make_config("lite")
         config = RunConfig(
             method=method,
-            method_config=to_dict(ToyConfig(dropout=dropout)),
+            method_config=to_dict(settings),
             suite="unit-v1",
             task="unit-v1",
             morphologies="unit",
@@ -127,9 +130,10 @@ def make_trainer(tmp_path):
             checkpoint_interval_s=interval,
             precision=precision,
             tokens=TokenConfig(order=order),
+            device=device,
         )
-        spec = replace(SPEC, num_heights=task.num_heights)
-        trainer = trainer_of(config, METHODS[method], replace(task, horizon=10), BODIES, spec)
+        layout = replace(SPEC, num_heights=task.num_heights)
+        trainer = trainer_of(config, spec, replace(task, horizon=10), BODIES, layout)
         return TrainerInFolder(trainer, config, tmp_path / name)
 
     yield make

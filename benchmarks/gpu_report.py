@@ -1,0 +1,220 @@
+"""Training with the networks on a GPU, in one call: rules of the papers, gradient steps, acting.
+
+python -m benchmarks.gpu_report --seconds 120
+
+Environments run on all cores. `--device cpu` measures the same without a GPU, for comparison.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from benchmarks.script import make_parser, show
+from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.bodies.sets import load_morphologies
+from gmc_bench.conformance.tokens import random_tokens
+from gmc_bench.core.config import to_dict
+from gmc_bench.core.errors import GmcBenchError
+from gmc_bench.core.table import Table
+from gmc_bench.experiments.resolve import check_device
+from gmc_bench.methods import METHODS
+from gmc_bench.nn.tokens import TokenBatch
+from gmc_bench.profiling.report import Report, describe_machine
+from gmc_bench.profiling.timing import repeat, side, take_turns
+from gmc_bench.profiling.workload import acting, gradient_step, make_policy
+from gmc_bench.suites.method_rules import token_spec
+from gmc_bench.suites.protocol import Protocol
+from gmc_bench.suites.unimal import SUITE
+from gmc_bench.tasks.unimal_ft import TASK
+from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.training.collector import Timers
+from gmc_bench.training.run_config import RunConfig
+from gmc_bench.training.trainer import Trainer, make_trainer
+from recmorph import SPEC
+
+Precision = Literal["float32", "bfloat16"]
+PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16")
+MIN_REPEATS = 3
+PARTS = ("simulation", "policy", "update")
+LAYOUT, BODIES = TokenSpec(12), 100
+"""Bodies of 6 to 12 limbs, nine on average as in the published set."""
+ACTING = (32, 256)
+"""Environments of the rules `paper` and `lite`."""
+PAPER_RATE = 698
+"""Env steps/s that the RecMorph paper states for a V100."""
+
+
+def measure_training(
+    bodies: MorphologySet, protocol: Protocol, device: str, threads: int, seconds: float
+) -> tuple[Table, dict[str, Any]]:
+    """Train RecMorph by the rules of a protocol for some time, in both precisions.
+
+    The first iteration does not count.
+    """
+    spec, train = token_spec(SUITE, bodies, TASK), bodies.split("train")
+    rows: list[list[str]] = []
+    figures: dict[str, Any] = {}
+    for precision in PRECISIONS:
+        config = RunConfig(
+            method=SPEC.id,
+            method_config=to_dict(SPEC.make_config(protocol.preset)),
+            suite=SUITE.id,
+            task=TASK.id,
+            morphologies=bodies.id,
+            morphologies_digest=bodies.digest,
+            protocol=protocol,
+            seed=0,
+            precision=precision,
+            device=device,
+            threads=threads,
+        )
+        trainer = make_trainer(config, SPEC, TASK, train, spec)
+
+        def start_again(number: int, trainer: Trainer = trainer) -> None:
+            if number == 0:
+                trainer.timers = trainer.collector.timers = Timers()
+
+        sides = {"": side(until_done(trainer.iterate, device))}
+        timing = take_turns(sides, seconds, prepare=start_again)[""]
+        total = sum(timing.seconds)
+        rate = len(timing.seconds) * protocol.steps_per_iteration / total
+        shares = [getattr(trainer.timers, name) / total for name in PARTS]
+        cells = [f"{share:.0%}" for share in shares]
+        rows.append([precision, f"{rate:,.0f}", f"{rate / PAPER_RATE:.1f}", *cells])
+        figures[precision] = {
+            "env_steps_per_s": rate,
+            "shares": dict(zip(PARTS, shares, strict=True)),
+        }
+    headings = ("precision", "env steps/s", f"/ {PAPER_RATE} of a V100", *PARTS)
+    title = f"Rules `{protocol.name}` end to end: {len(train)} bodies, {protocol.num_envs} "
+    title += f"environments x {protocol.rollout_length} steps, {threads} thread(s) of simulation."
+    return Table(headings, rows, title=title), figures
+
+
+def measure_networks(
+    methods: list[str], preset: str, batch_size: int, device: str, seconds: float
+) -> tuple[Table, dict[str, Any]]:
+    """Measure a gradient step and choosing actions of every method, in both precisions."""
+    rows, figures, failed = [], {}, []
+    for name in methods:
+        found: dict[str, float | None] = {}
+        for precision in PRECISIONS:
+            measured: dict[str, float | None]
+            try:
+                measured = _networks(name, preset, batch_size, device, precision, seconds)
+            except (GmcBenchError, RuntimeError) as error:  # the others are measured all the same
+                failed.append(f"{name} in {precision}: {str(error).splitlines()[0]}")
+                measured = dict.fromkeys(_columns())
+            found |= {f"{what}, {precision}": value for what, value in measured.items()}
+        figures[name] = found
+        rows.append([name, *("-" if v is None else f"{v:.2f}" for v in found.values())])
+    headings = ("method", *(f"{c}, {p}" for p in PRECISIONS for c in _columns()))
+    title = f"Milliseconds, preset `{preset}`: a gradient step on {batch_size} samples, and "
+    title += "choosing actions for so many environments."
+    return Table(headings, rows, title=title, notes=failed), figures
+
+
+def _columns() -> tuple[str, ...]:
+    return ("step", *(f"act {count}" for count in ACTING))
+
+
+def _networks(
+    name: str, preset: str, batch_size: int, device: str, precision: Precision, seconds: float
+) -> dict[str, float | None]:
+    method = METHODS.get(name)
+    chosen = preset if preset in method.presets else None
+    found: dict[str, float | None] = {}
+    model = make_policy(method, chosen, LAYOUT.max_limbs, BODIES, precision).to(device)
+    length, rng = model.sequence_length, np.random.default_rng(1)
+    step = gradient_step(
+        model,
+        _tokens(batch_size // length * length, device),
+        # Other bodies every time: what depends on a minibatch's number of limbs is part of a step.
+        lambda sequences: torch.from_numpy(rng.integers(BODIES, size=sequences)),
+    )
+    found["step"] = 1e3 * repeat(until_done(step, device), seconds, MIN_REPEATS).median
+    model.eval()
+    for count in ACTING:
+        act = acting(model, _tokens(count, device))
+        found[f"act {count}"] = 1e3 * repeat(until_done(act, device), seconds, MIN_REPEATS).median
+    return found
+
+
+def _tokens(count: int, device: str) -> TokenBatch:
+    rng = np.random.default_rng(0)
+    found = random_tokens(rng, LAYOUT, rng.integers(6, 13, BODIES).tolist(), count)
+    moved = (found.morphology_index.to(device), found.dynamic.to(device))
+    return TokenBatch(found.table.to(device), *moved)
+
+
+def until_done(run: Callable[[], object], device: str) -> Callable[[], None]:
+    """Return what runs a function and waits until the device has done all of it."""
+
+    def whole() -> None:
+        run()
+        if device.startswith("cuda"):
+            torch.cuda.synchronize()
+
+    return whole
+
+
+def measure(
+    bodies: MorphologySet,
+    protocol: Protocol,
+    methods: list[str],
+    device: str,
+    threads: int,
+    seconds: float,
+) -> Report:
+    """Measure all.
+
+    Args:
+        bodies: to train on.
+        protocol: of training; its preset and minibatches are those of the gradient steps.
+        methods: whose networks are measured.
+        device: of the networks.
+        threads: of the simulation.
+        seconds: of training, for each precision; a fiftieth of it for every other figure.
+    """
+    training, rates = measure_training(bodies, protocol, device, threads, seconds)
+    size = protocol.ppo.batch_size
+    networks, times = measure_networks(methods, protocol.preset, size, device, seconds / 50)
+    name = torch.cuda.get_device_name(device) if device.startswith("cuda") else "none"
+    machine = describe_machine(threads)
+    machine["hardware"] |= {"gpu": name}
+    return Report(
+        name="gpu_report",
+        claim=f"Networks on {device} (GPU: {name}, CUDA {torch.version.cuda}).",
+        tables=[training, networks],
+        figures={"training": rates, "networks": times},
+        notes=[f"Training: RecMorph on {bodies.id}, flat terrain.", *networks.notes],
+        machine=machine,
+    )
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = make_parser("Measure training with the networks on a GPU.")
+    parser.set_defaults(seconds=120.0)
+    parser.add_argument("--device", default="cuda", help="default: cuda")
+    parser.add_argument("--morphologies", help="body set; SET:N for its first N train bodies")
+    parser.add_argument("--protocol", default="paper", help="default: paper")
+    parser.add_argument("--method", nargs="+", help="default: all that are registered")
+    options = parser.parse_args()
+    try:
+        device = check_device(options.device)
+    except GmcBenchError as error:
+        parser.error(str(error))
+    # Long enough that the learning rate stays near its peak during the measurement.
+    protocol = replace(SUITE.protocol(options.protocol), env_steps=2_000_000_000)
+    methods = options.method or [name for name in METHODS.names() if name != "mlp-10m"]
+    bodies = load_morphologies(options.morphologies)
+    found = measure(bodies, protocol, methods, device, options.threads, options.seconds)
+    show(found, as_json=options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Training with the networks on a GPU."""
+
+import numpy as np
+import pytest
+import torch
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+METHODS = ["recmorph", "metamorph", "modumorph", "smr", "nervenet"]
+
+
+def rollout(make_run, device):
+    trainer = make_run(device).trainer
+    trainer.collector.collect(trainer.buffer)
+    trainer.algorithm._preprocess_batch(trainer.buffer, trainer.buffer, None)
+    return trainer
+
+
+@pytest.fixture
+def make_run(make_trainer):
+    """Build a trainer of a registered method on a device."""
+    return lambda device, method="recmorph", name=None, **settings: make_trainer(
+        name or f"{method}-{device}", method=method, device=device, **settings
+    )
+
+
+def test_the_rollout_lives_on_the_device(make_run):
+    buffer = rollout(make_run, "cuda").buffer
+    tensors = [value for value in vars(buffer).values() if isinstance(value, torch.Tensor)]
+    assert {value.device.type for value in tensors} == {"cuda"}
+
+
+def test_a_first_observation_gets_the_value_that_a_cpu_gives_it(make_run):
+    found, expected = (rollout(make_run, device).buffer for device in ("cuda", "cpu"))
+    np.testing.assert_array_equal(found.dynamic[0].cpu(), expected.dynamic[0])
+    torch.testing.assert_close(found.value[0].cpu(), expected.value[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("method", METHODS)
+def test_methods_train(make_run, method, precision):
+    trainer = make_run("cuda", method, precision=precision, target_kl=None)
+    before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
+    trainer.train()
+    changed = [
+        not torch.equal(old, new)
+        for old, new in zip(before, trainer.model.parameters(), strict=True)
+    ]
+    assert all(parameter.isfinite().all() for parameter in trainer.model.parameters())
+    assert np.mean(changed) > 0.9
+    assert all(parameter.device.type == "cuda" for parameter in trainer.model.parameters())
+
+
+def test_a_stopped_run_goes_on_from_its_checkpoint(make_run):
+    class StopEarlyError(Exception):
+        pass
+
+    def stop(done):
+        if done.env_steps == 128:
+            raise StopEarlyError
+
+    with pytest.raises(StopEarlyError):
+        make_run("cuda", name="parts").train(stop)
+    rest = make_run("cuda", name="parts")
+    assert rest.iteration == 2
+    assert rest.buffer.state.device.type == "cuda"
+    rest.train()
+    assert rest.iteration == 5
