@@ -2,8 +2,11 @@
 
 import json
 import re
+import threading
 import time
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mujoco
@@ -15,8 +18,10 @@ from gmc_bench.evaluation.evaluate import Scoring
 from gmc_bench.methods import METHODS
 from gmc_bench.policies.policy import Policy
 from gmc_bench.rendering.web.episodes import EpisodeKeeper, model_of
+from gmc_bench.rendering.web.live import Contestant, LiveSimulation
 from gmc_bench.rendering.web.page import make_page
 from gmc_bench.rendering.web.replay import describe_episode
+from gmc_bench.rendering.web.server import LiveServer
 from gmc_bench.tasks import TASKS
 from tests.support.leaderboards import hostile_texts
 
@@ -124,3 +129,37 @@ def test_a_phone_shows_all_of_it(episodes: list[Any], tmp_path: Path, visit: Any
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert page.evaluate(wide) == 0
     assert page.locator(".tile").count() == len(episodes)
+
+
+@pytest.mark.slow
+def test_a_live_page_plays_and_is_heard(tmp_path: Path, visit: Any) -> None:
+    task = TASKS.get("unimal-ft-v1")
+    bodies = tuple(
+        replace(body, name=text)
+        for body, text in zip((biped(), chain(3)), hostile_texts(), strict=False)
+    )
+    policy = Policy.untrained(METHODS.load("recmorph"), task, bodies, seed=1)
+    session: Any = SimpleNamespace(
+        method=METHODS.load("recmorph"),
+        task=task,
+        bodies=SimpleNamespace(split=lambda _: bodies),
+        config=SimpleNamespace(seed=4),
+    )
+    server = LiveServer(LiveSimulation([Contestant(session=session, policy=policy)]), port=0)
+    thread = threading.Thread(target=server.serve)
+    thread.start()
+    try:
+        tab = visit(tmp_path, viewport={"width": 300, "height": 500})
+        tab.page.goto(server.url)
+        _wait(tab.page, "window.replay !== undefined && replay.ready")
+        assert tab.page.evaluate("replay.title") == bodies[0].name
+        before = tab.page.evaluate("replay.position(0, 0)")
+        _wait(tab.page, f"replay.position(0, 0)[0] !== {before[0]}")
+        tab.page.select_option("#body", "1")
+        _wait(tab.page, f"replay.title === {json.dumps(bodies[1].name)}")
+        assert tab.page.evaluate("window.hit") is None
+        assert [text for text in tab.complaints if not DRIVER.search(text)] == []
+        assert [url for url in tab.requests if not url.startswith(server.url)] == []
+    finally:
+        server.close()
+        thread.join(10)

@@ -45,6 +45,10 @@ class ReplayChoice:
     mode: str | None = None
     """Default deterministic, or what was scored."""
 
+    def __post_init__(self) -> None:
+        if self.bodies and self.everything:
+            raise ConfigError("some bodies were named and all were asked for; leave one of it out")
+
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenReplay:

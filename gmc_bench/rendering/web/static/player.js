@@ -171,7 +171,7 @@
       const { episode } = this;
       this.scene = new THREE.Scene();
       this.scene.background = new THREE.Color(0xdfe7f0);
-      this.scene.fog = new THREE.Fog(0xdfe7f0, 40, 160);
+      this.scene.fog = new THREE.Fog(0xdfe7f0, 20, 90);
       this.scene.add(new THREE.HemisphereLight(0xffffff, 0x9aa08f, 1.9));
       this.sun = new THREE.DirectionalLight(0xffffff, 2.2);
       this.sun.castShadow = true;
@@ -356,6 +356,7 @@
   }
 
   for (const event of ["resize", "scroll"]) window.addEventListener(event, () => { stale = true; });
+  new ResizeObserver(() => { stale = true; }).observe(find("tiles"));
   find("follow").addEventListener("change", () => { stale = true; });
 
   if (data.live) await live(); else await replay();

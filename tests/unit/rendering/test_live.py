@@ -1,0 +1,175 @@
+"""A policy at work: what a viewer changes happens, and nobody but its own page is heard."""
+
+import http.client
+import json
+import socket
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.rendering.web.live import Contestant, LiveSimulation
+from gmc_bench.rendering.web.server import LiveServer
+
+
+def contestant(subject, title="toy"):
+    session = SimpleNamespace(
+        method=SimpleNamespace(title=title, id="toy", capabilities=SimpleNamespace(per_body=False)),
+        task=subject.task,
+        bodies=SimpleNamespace(split=lambda _: subject.bodies),
+        config=SimpleNamespace(seed=4),
+    )
+    return Contestant(session=session, policy=subject.policy)
+
+
+@pytest.fixture
+def simulation(subject):
+    return LiveSimulation([contestant(subject), contestant(subject, "other")])
+
+
+def run(simulation, steps):
+    for _ in range(steps):
+        simulation.step()
+    return simulation.frame()
+
+
+def test_steps_are_those_of_the_simulator_and_episodes_follow_each_other(simulation):
+    start = simulation.frame()
+    assert (start["step"], start["total"], start["number"]) == (0, 0.0, 1)
+    assert len(start["places"]) == simulation.scene["bodies"] == 3  # of the chain
+    frame = run(simulation, 5)
+    assert (frame["step"], frame["time"]) == (5, pytest.approx(0.1))
+    torso = simulation._core.simulator.data(0).qpos[:3]
+    np.testing.assert_allclose(frame["places"][0], torso, atol=1e-4)
+    assert run(simulation, 60)["step"] < 60  # the horizon
+    assert simulation.scene["number"] == 1  # the same body on the same ground
+
+
+def test_wishes_come_true(simulation):
+    simulation.change({"push": [2.0, 0.0]})
+    assert simulation._core.simulator.data(0).qvel[0] == pytest.approx(2.0, abs=0.2)
+    simulation.change({"friction": 0.1})
+    model = simulation._core.simulator.model(0)
+    assert set(model.geom_friction[:, 0].round(6)) == {0.07}
+    simulation.change({"friction": 0.5})
+    assert set(model.geom_friction[:, 0].round(6)) == {0.35}
+    simulation.change({"body": 2})
+    assert (simulation.scene["title"], simulation.scene["friction"]) == ("biped", 0.5)
+    simulation.change({"policy": 1})
+    assert simulation.scene["facts"].startswith("other")
+    assert simulation.scene["title"] == "biped"
+    simulation.change({"speed": 2})
+    simulation.change({"playing": False})
+    assert (simulation.speed, simulation.playing) == (2.0, False)
+    run(simulation, 3)
+    simulation.change({"restart": True})
+    assert simulation.frame()["step"] == 0
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {}, {"body": 3}, {"body": -1}, {"body": "0"}, {"policy": 2}, {"speed": 0},
+        {"speed": float("nan")}, {"friction": 1e9}, {"push": [9, 0]}, {"push": [0]},
+        {"push": "up"}, {"playing": 1}, {"format": "disk"},
+    ],
+)  # fmt: skip
+def test_other_wishes_are_refused(simulation, wish):
+    with pytest.raises(ConfigError, match="cannot be done"):
+        simulation.change(wish)
+
+
+def test_an_unknown_body_is_refused(subject):
+    with pytest.raises(ConfigError, match="did you mean 'biped'"):
+        LiveSimulation([contestant(subject)], body="bipet")
+
+
+@pytest.fixture
+def server(simulation):
+    found = LiveServer(simulation, port=0)
+    thread = threading.Thread(target=found.serve)
+    thread.start()
+    yield found
+    found.close()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def ask(server, method="GET", path="/", body=None, **headers):
+    """Return the status and the content of an answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request(method, path, body, given)
+    answer = connection.getresponse()
+    found = answer.status, answer.read()
+    connection.close()
+    return found
+
+
+def test_only_pages_of_this_machine_are_served(server):
+    own = f"http://127.0.0.1:{server.port}"
+    assert ask(server)[0] == ask(server, Host=f"localhost:{server.port}")[0] == 200
+    wish = {"body": b'{"speed": 2}', "Content_Type": "application/json"}
+    assert ask(server, "POST", "/control", Origin=own, **wish)[0] == 204
+    strangers = (
+        {"Host": "robots.example"},  # a name that was let point here
+        {"Host": f"robots.example:{server.port}"},
+        {"Host": "127.0.0.1"},
+        {"Host": ""},
+        {"Origin": "http://robots.example"},
+        {"Origin": "null"},
+        {"Origin": f"https://127.0.0.1:{server.port}"},
+        {"Origin": f"http://127.0.0.1:{server.port}.robots.example"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},  # another port of this machine
+    )
+    for headers in strangers:
+        for path in ("/", "/events"):
+            assert ask(server, path=path, **headers) == (403, b""), headers
+        assert ask(server, "POST", "/control", **wish, **headers)[0] == 403, headers
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+        hosts = f"Host: 127.0.0.1:{server.port}\r\nHost: robots.example\r\n"
+        raw.sendall(f"GET / HTTP/1.1\r\n{hosts}\r\n".encode())
+        assert b" 403 " in raw.recv(100)
+    # Nobody reaches it over the network.
+    assert server._http.server_address[0] == "127.0.0.1"
+
+
+def test_what_is_not_asked_properly_changes_nothing(server):
+    json_type = {"Content_Type": "application/json"}
+    assert ask(server, path="/../etc/passwd")[0] == 404
+    assert ask(server, "POST", "/control", b'{"speed": 2}', Content_Type="text/plain")[0] == 404
+    assert ask(server, "POST", "/control", b"[1]", **json_type)[0] == 400
+    assert ask(server, "POST", "/control", b"{" * 900, **json_type)[0] == 400
+    assert ask(server, "POST", "/control", b" " * 2000, **json_type)[0] == 413
+    assert ask(server, "OPTIONS", "/control")[0] == 501  # so that nobody elsewhere is let in
+    assert ask(server, "POST", "/control", b'{"speed": -1}', **json_type)[0] == 204
+    assert server._simulation.speed == 1.0
+
+
+@pytest.mark.timeout(60)
+def test_time_passes_while_somebody_looks(server):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection.request("GET", "/events")
+    answer = connection.getresponse()
+    assert answer.getheader("Content-Type") == "text/event-stream"
+    seen = []
+    while len(seen) < 3:
+        line = answer.readline().decode()
+        assert line
+        if line.startswith("data: "):
+            seen.append(json.loads(line.removeprefix("data: ")))
+    connection.close()
+    scene, first, second = seen
+    assert scene["title"] == "chain-3"
+    assert {shape["kind"] for shape in scene["shapes"]} == {"box", "capsule", "sphere"}
+    assert first["number"] == second["number"] == scene["number"]
+    assert second["step"] > first["step"]
+
+
+def test_a_port_in_use_is_refused(server, simulation):
+    with pytest.raises(ConfigError, match=f"port {server.port} .* cannot be used"):
+        LiveServer(simulation, server.port)
