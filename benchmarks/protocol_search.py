@@ -13,7 +13,6 @@ checkpoint. Judged is the training return; the test split is never simulated.
 import argparse
 import json
 import statistics
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,8 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.script import run
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.config import config_digest
+from gmc_bench.core.errors import RecordError
 from gmc_bench.core.table import Table, number
 from gmc_bench.experiments.events import Event, IterationFinished
 from gmc_bench.experiments.experiment import Experiment
@@ -301,7 +302,10 @@ def main() -> int:
         require_search_set(load_morphologies(options.morphologies))
         search = Search(options.out, options.morphologies, options.core_seconds)
         search.run(options.methods, options.settings, options.seeds)
-    found = load_records(options.table or options.out / "runs")
+    folder = options.table or options.out / "runs"
+    found = load_records(folder)
+    if not found:
+        raise RecordError(f"no records are in {folder}; give a folder of runs")
     places: dict[tuple[str, str], list[RunRecord]] = defaultdict(list)
     for record in found:
         places[record.task, record.morphologies.digest].append(record)
@@ -313,4 +317,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

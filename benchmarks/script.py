@@ -1,7 +1,11 @@
-"""Command lines of the benchmarks: shared options, and printing of a report."""
+"""Command lines of the benchmarks: shared options, printing of a report, ends of scripts."""
 
 import argparse
+import sys
+from collections.abc import Callable
+from typing import NoReturn
 
+from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.profiling.report import Report, machine_markdown
 from gmc_bench.sim.batch import available_threads
 
@@ -21,3 +25,13 @@ def show(report: Report, *, as_json: bool) -> None:
         print(report.to_json())
     else:
         print(f"{report.to_markdown()}\n{machine_markdown(report.machine)}")
+
+
+def run(main: Callable[[], int | None]) -> NoReturn:
+    """Run a script and end the process; bad input ends it with one sentence and exit code 2."""
+    try:
+        code = main()
+    except GmcBenchError as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = 2
+    sys.exit(code or 0)

@@ -25,7 +25,7 @@ from typing import Any
 from typing import Protocol as Interface
 
 from benchmarks.plain_training import PlainTraining
-from benchmarks.script import make_parser, show
+from benchmarks.script import make_parser, run, show
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.config import config_digest, to_dict
@@ -412,7 +412,7 @@ def _ratio(
     return f"{other.core_s / new.core_s:.1f}"
 
 
-def main() -> None:
+def main() -> int:
     """Run the benchmark from the command line."""
     parser = make_parser("Measure core seconds until training returns are reached.")
     add = parser.add_argument
@@ -436,11 +436,14 @@ def main() -> None:
         name = options.side
         targets, budget = options.returns, options.budget
         run_side(name, bodies, rules[name], options.seed, targets, budget, options.out)
-        return
+        return 0
     one_core = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     for name in options.contender:
         command = [sys.executable, "-m", "benchmarks.time_to_return", *sys.argv[1:]]
-        subprocess.run([*command, "--side", name], cwd=ROOT, env=one_core, check=True)
+        place = str(options.out.resolve())  # the side runs in another folder
+        side = [*command, "--side", name, "--out", place]
+        if code := subprocess.run(side, cwd=ROOT, env=one_core, check=False).returncode:
+            return code  # it has said why
     curves = {
         name: open_log(name, bodies, rules[name], options.seed, options.out).points
         for name in options.contender
@@ -456,6 +459,7 @@ def main() -> None:
     ]
     found = report(curves, options.returns, options.budget, notes)
     show(found, as_json=options.json)
+    return 0
 
 
 def describe(rules: Protocol) -> str:
@@ -469,4 +473,4 @@ def describe(rules: Protocol) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.script import run
 from gmc_bench.core.table import Table, number
 from gmc_bench.experiments.search_sets import SEARCH_SET
 from gmc_bench.experiments.tuning import ENV_STEPS, SEEDS, TRIALS, Tuning, TuningSpec, read_result
@@ -122,4 +123,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

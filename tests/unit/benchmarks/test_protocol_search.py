@@ -2,8 +2,9 @@ import json
 
 import pytest
 
-from benchmarks import protocol_search, tune_all
+from benchmarks import protocol_search, time_to_return, tune_all
 from benchmarks.protocol_search import SETTINGS, Clock, Search, table_of
+from benchmarks.script import run
 from gmc_bench.experiments.events import IterationFinished
 from gmc_bench.experiments.resolve import resolve
 from gmc_bench.methods import METHODS
@@ -45,6 +46,26 @@ def test_a_table_has_a_row_per_rules_and_never_averages_different_lengths():
     assert len(table_of([*records, wide]).rows) == 3
     with pytest.raises(ValueError, match="expected runs of one task"):
         table_of([])
+
+
+@pytest.mark.parametrize(
+    ("main", "options", "why"),
+    [
+        (protocol_search.main, "--morphologies gmc-unimal-mini-v2", "is a set that tables score"),
+        (protocol_search.main, "--table .", "no records are in .; give a folder of runs"),
+        (tune_all.main, "--methods nosuch", "unknown method 'nosuch'"),
+        (time_to_return.main, "--morphologies nosuch", "unknown morphology set 'nosuch'"),
+    ],
+)
+def test_bad_input_ends_with_a_sentence(tmp_path, monkeypatch, capsys, main, options, why):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["script", *options.split()])
+    with pytest.raises(SystemExit) as ended:
+        run(main)
+    assert ended.value.code == 2
+    (sentence,) = capsys.readouterr().err.splitlines()
+    assert sentence.startswith("error: ")
+    assert why in sentence
 
 
 def test_every_setting_is_one_that_runs_can_have(tiny_set, tmp_path):
