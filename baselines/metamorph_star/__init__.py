@@ -20,6 +20,8 @@ SPEC = MethodSpec(
     presets={"paper": {}, "lite": {"width": 32, "feedforward": 280, "num_layers": 3}},
     parameters={"paper": 3_312_515, "lite": 138_995},
     task_target_kl={"unimal-incline-v1": 0.03},
+    tuned={"unimal-v1/unimal-ft-v1/lite": {"ppo.lr": 0.00161, "ppo.target_kl": 0.178}},
+    tuning="gmc_baselines.metamorph_star:metamorph-star.tuning.json",
     builder="gmc_baselines.metamorph_star.model:build",
     capabilities=Capabilities(permutation_equivariant=True),
 )
