@@ -263,7 +263,16 @@ def _readme(path: Path, found: Leaderboard, root: Path) -> bytes:
     measured = {title(item.table) for item in found.analyses if not is_earlier(item.table)}
     gone = [name for name, item in named.items() if title(item.table) not in measured]
     if gone:
-        shown = [f"[{markdown(title(named[name].table))}]({links[name]})" for name in gone]
+        titles = [title(named[name].table) for name in gone]
+        rules = [named[name].table.key.protocol_digest[:SHORT_DIGEST] for name in gone]
+        # Of a protocol that changed more than once, links tell which rules they lead to.
+        told = [
+            text if titles.count(text) == 1 else f"{text}, rules {digest}"
+            for text, digest in zip(titles, rules, strict=True)
+        ]
+        shown = [
+            f"[{markdown(text)}]({links[name]})" for text, name in zip(told, gone, strict=True)
+        ]
         parts.append(
             "No run exists yet under today's rules where only an earlier protocol was measured: "
             f"{'; '.join(shown)}. Those numbers are not comparable with new ones.\n"

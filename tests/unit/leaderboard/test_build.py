@@ -74,6 +74,14 @@ def test_earlier_protocols_are_set_apart_and_leave_the_readme(tmp_path: Path) ->
     page = f"earlier/{TABLE}-{old.protocol_digest[:8]}.md"
     assert "**An earlier protocol.**" in (tables / page).read_text(encoding="utf-8")
     assert "No run exists yet under today's rules" in readme.read_text(encoding="utf-8")
+    assert ", rules " not in readme.read_text(encoding="utf-8")
+    older = make_record(protocol_digest=digest_of("older"))
+    write_record(tmp_path / "results" / "older.json", older)
+    build(tmp_path / "results", tmp_path / "out", readme)
+    for record in (old, older):
+        rules = f", rules {record.protocol_digest[:8]}]("
+        assert readme.read_text(encoding="utf-8").count(rules) == 1
+    (tmp_path / "results" / "older.json").unlink()
     assert f"]({page})" in (tables / "README.md").read_text(encoding="utf-8").split("## Earlier")[1]
     # With runs under today's rules, the README shows those and nothing else.
     write_record(tmp_path / "results" / "new.json", make_record())
