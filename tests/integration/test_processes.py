@@ -12,8 +12,8 @@ import pytest
 from gmc_bench.experiments import launch
 from gmc_bench.training.trainer import Trainer
 
-SHORT = ("--env-steps", "1024")
-"""Eight iterations; of options that are given twice, the last one counts."""
+SHORT = ("--env-steps", "640", "--evaluation.modes", "")
+"""Five iterations, and no scores; of options that are given twice, the last one counts."""
 
 
 @pytest.fixture

@@ -61,6 +61,7 @@ def test_the_digest_is_that_of_sorted_json():
     "same",
     [
         {"threads": 2},
+        {"processes": 2},
         {"device": "cuda"},
         {"checkpoint_interval": 0},
         {"settings": {"model": {"hidden": [16, 32]}, "ppo.gae_lambda": 0.9, "ppo": {"lr": 0.0001}}},

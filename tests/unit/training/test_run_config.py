@@ -45,7 +45,13 @@ def test_a_setting_of_every_kind_survives(tmp_path, config):
 
 def test_the_identity_is_what_decides_the_numbers(config):
     machine = dataclasses.replace(
-        config, seed=0, threads=1, checkpoint_interval_s=0.0, device="cuda", unofficial_reasons=()
+        config,
+        seed=0,
+        threads=1,
+        processes=2,
+        checkpoint_interval_s=0.0,
+        device="cuda",
+        unofficial_reasons=(),
     )
     assert config_digest(config.identity()) == config_digest(machine.identity())
 

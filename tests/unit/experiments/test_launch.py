@@ -1,0 +1,58 @@
+"""Who a process of a run is, and how many there are."""
+
+import pytest
+
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.experiments import launch
+from gmc_bench.experiments.resolve import check_threads
+from gmc_bench.sim.batch import available_threads
+
+
+@pytest.fixture
+def torchrun(monkeypatch):
+    """Let this process look like one that torchrun has started."""
+
+    def start(rank, size, here):
+        names = ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+        for name, value in zip(names, (rank, size, here, "localhost", 1), strict=True):
+            monkeypatch.setenv(name, str(value))
+
+    for name in launch.TORCHRUN:
+        monkeypatch.delenv(name, raising=False)
+    return start
+
+
+def test_a_run_has_one_process_unless_more_are_asked_for(torchrun):
+    assert launch.check_processes(None) == 1
+    assert launch.check_processes(3) == launch.processes_here(3) == 3
+    assert not launch.follows()
+    assert not launch.follow()
+
+
+def test_torchrun_says_who_a_process_is(torchrun):
+    torchrun(rank=5, size=8, here=4)
+    assert launch.follows()
+    assert launch.check_processes(None) == launch.check_processes(8) == 8
+    assert launch.processes_here(8) == 4
+    with pytest.raises(ConfigError, match="started 8 processes, but --processes is 2"):
+        launch.check_processes(2)
+    torchrun(rank=0, size=8, here=4)
+    assert not launch.follows()
+
+
+def test_processes_share_the_cores(torchrun):
+    assert check_threads(None, processes=available_threads() + 1) == 1
+    assert check_threads(None, processes=1) == available_threads()
+    torchrun(rank=0, size=2 * available_threads(), here=1)
+    assert check_threads(None, processes=2 * available_threads()) == available_threads()
+
+
+def test_each_process_takes_a_gpu_of_its_own(monkeypatch):
+    taken = []
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr("torch.cuda.set_device", taken.append)
+    assert launch._take_gpu("cpu", 1, 8) == "cpu"
+    assert [launch._take_gpu("cuda", number, 2) for number in (0, 1)] == ["cuda:0", "cuda:1"]
+    assert taken == [0, 1]
+    with pytest.raises(ConfigError, match="got 3 processes and 2 GPUs"):
+        launch._take_gpu("cuda", 0, 3)
