@@ -38,6 +38,19 @@ def under_torchrun() -> bool:
     return all(name in os.environ for name in TORCHRUN)
 
 
+def require_one_run() -> None:
+    """Raise where several runs are to share the processes that torchrun has started.
+
+    Raises:
+        ConfigError: it has started some.
+    """
+    if under_torchrun():
+        raise ConfigError(
+            "torchrun starts the processes of one run, but several were asked for; name one "
+            "--task, or start without torchrun and with --processes"
+        )
+
+
 def follows() -> bool:
     """Return whether another process of torchrun is the first one."""
     return under_torchrun() and int(os.environ["RANK"]) > 0

@@ -24,6 +24,7 @@ from gmc_bench.experiments.events import (
 )
 from gmc_bench.experiments.experiment import RUNS, Experiment
 from gmc_bench.experiments.grid import Grid
+from gmc_bench.experiments.launch import require_one_run
 from gmc_bench.experiments.launchers import LAUNCHERS, Launcher
 from gmc_bench.experiments.method import load_method
 from gmc_bench.experiments.resolve import (
@@ -265,7 +266,9 @@ class Sweep:
 
         Raises:
             RunFolderError: it is in use, not empty, or not the folder of several runs.
+            ConfigError: torchrun has started processes, which are there for one run.
         """
+        require_one_run()
         if self._locked is not None:
             yield self._locked
             return

@@ -76,6 +76,7 @@ def test_processes_that_cannot_share_are_refused_before_a_folder_is_made(here, g
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_every_way_to_the_end_gives_the_same_bits(gmc, tmp_path):
     """In one go, after a kill of the first process, and under torchrun."""
     whole, parts, other = (tmp_path / name for name in ("whole", "parts", "other"))

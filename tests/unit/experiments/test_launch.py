@@ -27,6 +27,7 @@ def test_a_run_has_one_process_unless_more_are_asked_for(torchrun):
     assert launch.check_processes(3) == launch.processes_here(3) == 3
     assert not launch.follows()
     assert not launch.follow()
+    launch.require_one_run()
 
 
 def test_torchrun_says_who_a_process_is(torchrun):
@@ -38,6 +39,8 @@ def test_torchrun_says_who_a_process_is(torchrun):
         launch.check_processes(2)
     torchrun(rank=0, size=8, here=4)
     assert not launch.follows()
+    with pytest.raises(ConfigError, match="name one --task"):
+        launch.require_one_run()
 
 
 def test_processes_share_the_cores(torchrun):
