@@ -260,22 +260,13 @@ def _readme(path: Path, found: Leaderboard, root: Path) -> bytes:
     parts = [
         to_readme(item, links[name]) for name, item in named.items() if not is_earlier(item.table)
     ]
-    measured = {title(item.table) for item in found.analyses if not is_earlier(item.table)}
-    gone = [name for name, item in named.items() if title(item.table) not in measured]
+    gone = len(named) - len(parts)
     if gone:
-        titles = [title(named[name].table) for name in gone]
-        rules = [named[name].table.key.protocol_digest[:SHORT_DIGEST] for name in gone]
-        # Of a protocol that changed more than once, links tell which rules they lead to.
-        told = [
-            text if titles.count(text) == 1 else f"{text}, rules {digest}"
-            for text, digest in zip(titles, rules, strict=True)
-        ]
-        shown = [
-            f"[{markdown(text)}]({links[name]})" for text, name in zip(told, gone, strict=True)
-        ]
+        index = _relative(root / "README.md", path)
         parts.append(
-            "No run exists yet under today's rules where only an earlier protocol was measured: "
-            f"{'; '.join(shown)}. Those numbers are not comparable with new ones.\n"
+            f"Under rules that have changed since, {gone} more "
+            f"{'table was' if gone == 1 else 'tables were'} measured; their numbers are not "
+            f"comparable with new ones: [earlier protocols]({index}).\n"
         )
     return "\n".join([f"{before}{begin}", "", *parts, f"{end}{after}"]).encode()
 
