@@ -32,7 +32,7 @@ def add_parser(verbs: Any) -> None:
     parser.epilog = (
         "Settings of 'gmc-bench run' are options here too, e.g. --env-steps, --ppo.lr,\n"
         "--model.width, --tokens.order; one that is given several values is varied. Options of\n"
-        f"the launcher are --launch.NAME.\n\n{parser.epilog}"
+        f"the launcher are --launch.NAME, see docs/clusters.md.\n\n{parser.epilog}"
     )
     parser.set_defaults(execute=execute, parser=parser)
 

@@ -13,7 +13,12 @@ import pytest
 from gmc_bench.bodies.store import DATA_VARIABLE
 from gmc_bench.experiments.cell import FINISHED, STOPPED, Stop, run_cell
 from gmc_bench.experiments.cell_state import read_state
-from gmc_bench.experiments.events import CheckpointWritten, IterationFinished, RunStoppedError
+from gmc_bench.experiments.events import (
+    CheckpointWritten,
+    IterationFinished,
+    RunStoppedError,
+    SweepMoved,
+)
 from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.training.checkpoint import list_checkpoints
 
@@ -212,3 +217,99 @@ def test_a_cell_that_fails_says_why_and_is_retried(gmc, tmp_path):
     assert "2 runs: 1 finished, 1 failed" in out
     assert "failed: seed2: the file of the method" in out
     assert read_state(path, "seed2").permanent
+
+
+@pytest.fixture
+def ray_nodes(monkeypatch):
+    """Two nodes of a Ray cluster that only this machine can reach: the cluster, and the second."""
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # keeps 127.0.0.1 what it is
+    ray = pytest.importorskip("ray")
+    cluster_utils = pytest.importorskip("ray.cluster_utils")
+    node = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "node_ip_address": "127.0.0.1"}
+    cluster = cluster_utils.Cluster(
+        initialize_head=True, head_node_args={**node, "include_dashboard": False}
+    )
+    try:
+        yield cluster, cluster.add_node(**node)
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_node_of_a_ray_cluster_is_killed_half_way(data, ray_nodes, sequential, tmp_path):
+    cluster, node = ray_nodes
+    killed, seen = [], {}
+
+    def kill(event):
+        if not isinstance(event, SweepMoved):
+            return
+        for name, written in records(tmp_path / "sweep").items():
+            assert seen.setdefault(name, written) == written  # nothing is run twice
+        running = [item for item in event.overview.states.values() if item.phase == "training"]
+        if not killed and len(seen) >= 4 and len(running) == 2:
+            killed.append(event.overview.counts())
+            cluster.remove_node(node, allow_graceful=False)
+
+    sweep = Sweep.grid(out=tmp_path / "sweep", on_event=kill, elsewhere=True, **GRID)
+    result = sweep.run("ray", address=cluster.address)
+    assert killed
+    assert result.failures == {}
+    assert len(result.records) == 12
+    check_equal(sweep.path, sequential, sweep.runs)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_ray_brings_back_what_no_folder_shares(data, ray_nodes, sequential, tmp_path):
+    cluster, _ = ray_nodes
+    fields = {**GRID, "methods": "recmorph", "seeds": 1}
+    sweep = Sweep.grid(out=tmp_path / "sweep", elsewhere=True, **fields)
+    result = sweep.run("ray", address=cluster.address, shared=False, send_s=0.5)
+    assert result.failures == {}
+    for name in sweep.runs:
+        assert list_checkpoints(sweep.path / name / "checkpoints")
+        other = sequential / f"recmorph_{name}_seed1"
+        assert record_of(sweep.path / name) == record_of(other)
+        weights = [(folder / "policy.safetensors").read_bytes() for folder in (
+            sweep.path / name, other)]  # fmt: skip
+        assert weights[0] == weights[1]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_job_that_is_preempted_goes_on(data, sequential, tmp_path):
+    """With submitit's executor for one machine; the signal is the one that Slurm sends."""
+    pytest.importorskip("submitit")
+    fields = {**GRID, "methods": "recmorph", "tasks": "ft", "seeds": (1, 2)}
+    preempted = []
+
+    def preempt(event):
+        if preempted or not isinstance(event, SweepMoved):
+            return
+        for name, state in event.overview.states.items():
+            if state.phase == "training" and state.env_steps > 0:
+                job = parent(state.pid)
+                os.kill(job, signal.SIGUSR2)
+                preempted.append((name, job))
+                return
+
+    sweep = Sweep.grid(out=tmp_path / "sweep", on_event=preempt, elsewhere=True, **fields)
+    result = sweep.run("slurm", executor="local", jobs=2, retries=0)
+    assert preempted
+    assert result.failures == {}
+    (name, _) = preempted[0]
+    assert read_state(sweep.path, name).attempt == 2
+    logs = "".join(path.read_text() for path in (sweep.path / ".slurm").glob("*.err"))
+    assert "this job is preempted" in logs
+    assert "Requeued job" in logs
+    for name in sweep.runs:
+        other = sequential / f"recmorph_ft_{name}"
+        assert record_of(sweep.path / name) == record_of(other)
+
+
+def parent(pid):
+    """Return the process that started another one."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])

@@ -1,0 +1,293 @@
+"""Launcher `ray`: tasks on a Ray cluster, an existing one or one on this machine."""
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.experiments.launchers.cell_files import Files, newest, pack, pack_state, unpack
+from gmc_bench.experiments.launchers.launcher import Cell, Ended, Launcher, LauncherSpec
+from gmc_bench.experiments.launchers.process import ask_to_stop, end, start_worker, why_ended
+from gmc_bench.experiments.run_folder import PLAN
+
+LOOPBACK = "127.0.0.1"
+_WATCH_S = 0.5
+_STOP_S = 60.0
+"""Seconds that a cell has for its checkpoint when it is asked to end."""
+_OBJECTS = 256 * 2**20
+"""Bytes of shared memory that a cluster of our own takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayOptions:
+    """Options of the launcher `ray`."""
+
+    address: str | None = None
+    """Of an existing cluster, `HOST:PORT` or `auto`; by default a new one on this machine, which
+    only this machine can reach."""
+    jobs: int | None = None
+    """Runs that Ray has at a time, running or waiting; by default 1,000."""
+    shared: bool = True
+    """The sweep's folder has the same path on all nodes. Without, checkpoints and results come back
+    through Ray."""
+    node_retries: int = 10
+    """How often Ray begins a run again whose node is lost."""
+    send_s: float = 30.0
+    """Without a shared folder: seconds between two checkpoints that are sent."""
+
+    def __post_init__(self) -> None:
+        if (self.jobs is not None and self.jobs < 1) or self.node_retries < 0 or self.send_s <= 0:
+            raise ConfigError(
+                f"'jobs' must be at least 1, 'node_retries' not negative and 'send_s' positive, "
+                f"got {self.jobs}, {self.node_retries} and {self.send_s}"
+            )
+
+
+class Post:
+    """An actor beside the driver: keeps what cells of other machines send until it is fetched."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Files] = {}
+        self._new: dict[str, Files] = {}
+
+    def send(self, name: str, files: Files) -> None:
+        """Take files of a cell; a checkpoint takes the place of the one before."""
+        kept = self._kept.setdefault(name, {})
+        if len(files) > 1:  # more than its state
+            kept.clear()
+        kept |= files
+        self._new[name] = dict(kept)
+
+    def last(self, name: str) -> Files:
+        """Return what a cell sent last, for a node that goes on with it."""
+        return self._kept.get(name, {})
+
+    def fetch(self) -> dict[str, Files]:
+        """Return what came since the last call, by cell."""
+        new, self._new = self._new, {}
+        return new
+
+    def forget(self, name: str) -> None:
+        """Drop what a cell sent; its driver has it."""
+        self._kept.pop(name, None)
+        self._new.pop(name, None)
+
+
+def run_on_node(sweep: str, name: str, threads: int) -> int:
+    """Run a cell of a sweep in a shared folder; return the worker's exit code."""
+    process = start_worker(Path(sweep), name, threads=threads)
+    try:
+        while process.poll() is None:
+            time.sleep(_WATCH_S)
+    except BaseException:  # cancelled
+        ask_to_stop(process)
+        _wait(process, _STOP_S)
+        raise
+    finally:
+        code = process.poll()
+        end(process)
+    return -1 if code is None else code
+
+
+def run_alone(plan: bytes, files: Files, name: str, threads: int, post: Any, send_s: float) -> int:
+    """Run a cell in a folder of its own, sending its states, checkpoints and record; likewise."""
+    import ray
+
+    folder = Path(tempfile.mkdtemp(prefix="gmc-bench-"))
+    try:
+        (folder / PLAN).write_bytes(plan)
+        unpack(folder, ray.get(post.last.remote(name)) or files)
+        process = start_worker(folder, name, threads=threads)
+        sent, sent_at = newest(folder, name), time.monotonic()
+        try:
+            while process.poll() is None:
+                time.sleep(_WATCH_S)
+                due = time.monotonic() - sent_at > send_s
+                if due and (now := newest(folder, name)) != sent:
+                    with contextlib.suppress(OSError):  # the checkpoint has just been dropped
+                        ray.get(post.send.remote(name, pack(folder, name)))
+                        sent = now
+                    sent_at = time.monotonic()
+                elif files_of_state := pack_state(folder, name):
+                    post.send.remote(name, files_of_state)
+        except BaseException:  # cancelled
+            ask_to_stop(process)
+            _wait(process, _STOP_S)
+            raise
+        finally:
+            code = process.poll()
+            end(process)
+            ray.get(post.send.remote(name, pack(folder, name)))
+        return -1 if code is None else code
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait(process: Any, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+@dataclass
+class RayLauncher(Launcher):
+    """Runs every cell as a task that starts a worker process on its node."""
+
+    options: RayOptions
+    _sweep: Path = field(default_factory=Path)
+    _running: dict[str, Any] = field(default_factory=dict)
+    """References of tasks by cell."""
+    _post: Any = None
+    _plan: Any = None
+    _began: bool = False
+
+    def open(self, sweep: Path) -> None:
+        """Connect to the cluster, or begin one.
+
+        Raises:
+            ConfigError: there is none at the address.
+        """
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing leaves unless asked
+        if (self.options.address or LOOPBACK).startswith((LOOPBACK, "localhost")):
+            # Otherwise Ray looks for 127.0.0.1 at another address of this machine.
+            os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+        import ray
+
+        self._sweep = sweep.absolute()
+        if not ray.is_initialized():
+            quiet = {"log_to_driver": False, "logging_level": "error"}
+            variables = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+            variables |= {key: os.environ[key] for key in os.environ if key.startswith("GMC_")}
+            own: dict[str, Any] = {
+                "address": "local",
+                "include_dashboard": False,
+                "object_store_memory": _OBJECTS,
+                "_node_ip_address": LOOPBACK,
+            }
+            address = self.options.address
+            try:
+                ray.init(
+                    **(own if address is None else {"address": address}),
+                    **quiet,
+                    runtime_env={"env_vars": variables},
+                )
+            except (ConnectionError, ValueError, RuntimeError) as error:
+                reason = " ".join(str(error).split())[:200]
+                raise ConfigError(
+                    f"there is no Ray cluster at {address or 'this machine'} ({reason}); start one "
+                    f"with 'ray start --head', see docs/clusters.md"
+                ) from error
+            self._began = True
+        if not self.options.shared:
+            self._post = _beside_the_driver(ray.remote(Post))
+            self._plan = ray.put((self._sweep / PLAN).read_bytes())
+
+    def takes(self, cell: Cell, waiting: int) -> bool:
+        """Return whether Ray's queue has room."""
+        return len(self._running) + waiting < (self.options.jobs or 1000)
+
+    def submit(self, cells: Sequence[Cell]) -> None:
+        """Give Ray a task for each."""
+        import ray
+
+        for cell in cells:
+            needs: dict[str, Any] = {"num_cpus": cell.threads, "num_gpus": cell.gpus}
+            if cell.memory:
+                needs["memory"] = cell.memory
+            needs |= {"max_retries": self.options.node_retries, "name": cell.name}
+            if self.options.shared:
+                task = ray.remote(run_on_node).options(**needs)
+                reference = task.remote(str(self._sweep), cell.name, cell.threads)
+            else:
+                task = ray.remote(run_alone).options(**needs)
+                reference = task.remote(
+                    self._plan,
+                    pack(self._sweep, cell.name),
+                    cell.name,
+                    cell.threads,
+                    self._post,
+                    self.options.send_s,
+                )
+            self._running[cell.name] = reference
+
+    def poll(self) -> list[Ended]:
+        """Fetch what cells sent; return those whose tasks have ended."""
+        import ray
+
+        if not self._running:
+            return []
+        names = {reference: name for name, reference in self._running.items()}
+        ready, _ = ray.wait(list(names), num_returns=len(names), timeout=0)
+        if self._post is not None:
+            for files in ray.get(self._post.fetch.remote()).values():
+                unpack(self._sweep, files)
+        found = []
+        for reference in ready:
+            name = names[reference]
+            del self._running[name]
+            found.append(self._ended(name, reference))
+            if self._post is not None:
+                self._post.forget.remote(name)
+        return found
+
+    def _ended(self, name: str, reference: Any) -> Ended:
+        import ray
+        from ray.exceptions import OutOfMemoryError, RayError, RayTaskError, TaskCancelledError
+
+        try:
+            return Ended(name, why_ended(ray.get(reference)))
+        except (OutOfMemoryError, RayTaskError) as error:
+            return Ended(name, f"ended: {' '.join(str(error).split())[-300:]}")
+        except TaskCancelledError:
+            return Ended(name, "was cancelled", lost=True)
+        except RayError as error:
+            why = " ".join(str(error).split())[:300]
+            return Ended(name, f"was lost with its node ({why})", lost=True)
+
+    def stop(self) -> None:
+        """Cancel all tasks, whose workers then have time for a checkpoint."""
+        import ray
+
+        for reference in self._running.values():
+            ray.cancel(reference)
+
+    def close(self) -> None:
+        """Leave the cluster, or end that of this machine."""
+        import ray
+
+        for reference in self._running.values():
+            ray.cancel(reference, force=True)
+        self._running.clear()
+        if self._post is not None:
+            ray.kill(self._post)
+            self._post = None
+        if self._began:
+            ray.shutdown()
+
+
+def _beside_the_driver(actor: Any) -> Any:
+    """Start an actor on the driver's node, which lives as long as the driver."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    node = ray.get_runtime_context().get_node_id()
+    place = NodeAffinitySchedulingStrategy(node_id=node, soft=True)
+    return actor.options(num_cpus=0, scheduling_strategy=place).remote()
+
+
+SPEC = LauncherSpec(
+    id="ray",
+    title="tasks on a Ray cluster",
+    builder="gmc_bench.experiments.launchers.ray_tasks:RayLauncher",
+    options=RayOptions(),
+    module="ray",
+    extra="ray",
+    elsewhere=True,
+)
