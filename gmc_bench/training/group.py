@@ -87,6 +87,8 @@ class Group:
         found = values.movedim(dim, 0)
         count = torch.tensor([len(found)], dtype=torch.int64, device=values.device)
         counts = torch.cat(self.exchange(count)).tolist()
+        if not any(counts):
+            return values
         padded = found.new_zeros(max(counts), *found.shape[1:])
         padded[: len(found)] = found
         parts = self.exchange(padded)
@@ -144,9 +146,10 @@ class ProcessGroup(Group):
 
     def exchange(self, values: torch.Tensor) -> list[torch.Tensor]:
         """Return the tensors of all processes, in order; they have one shape."""
+        values = values.contiguous()
         found = [torch.empty_like(values) for _ in range(self.size)]
         with _answers():
-            dist.all_gather(found, values.contiguous())
+            dist.all_gather(found, values)
         return found
 
     def sum(self, values: torch.Tensor) -> torch.Tensor:

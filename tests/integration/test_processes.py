@@ -80,19 +80,25 @@ def test_processes_that_cannot_share_are_refused_before_a_folder_is_made(here, g
 def test_every_way_to_the_end_gives_the_same_bits(gmc, tmp_path):
     """In one go, after a kill of the first process, and under torchrun."""
     whole, parts, other = (tmp_path / name for name in ("whole", "parts", "other"))
-    gmc("run", *gmc.small, "--processes", 2, "--out", whole)
+    command = ("run", *gmc.small, *SHORT)
+    gmc(*command, "--processes", 2, "--out", whole)
     assert record_of(whole)["hardware"]["processes"] == 2
-    process = gmc.start_and_wait(parts, 5, "run", *gmc.small, "--processes", 2, "--out", parts)
+    process = gmc.start_and_wait(parts, 2, *command, "--processes", 2, "--out", parts)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     gmc("run", "--resume", parts)
     assert weights(parts) == weights(whole)
     assert record_of(parts)["learning_curve"] == record_of(whole)["learning_curve"]
     assert "remarks" not in record_of(parts)
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m"]
-    command += ["gmc_bench.cli.main", "run", *gmc.small, "--out", str(other)]
     path = str(Path(__file__).parents[2])
     variables = {**os.environ, "PYTHONPATH": path, "GMC_BENCH_DATA": str(gmc.data)}
-    done = subprocess.run(command, cwd=gmc.cwd, env=variables, capture_output=True, check=False)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m"]
+    done = subprocess.run(
+        [*torchrun, "gmc_bench.cli.main", *command, "--out", str(other)],
+        cwd=gmc.cwd,
+        env=variables,
+        capture_output=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert weights(other) == weights(whole)
