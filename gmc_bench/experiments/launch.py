@@ -27,8 +27,8 @@ TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Variables by which torchrun tells a process who it is."""
 START_S = 300.0
 """Seconds that processes have for their imports."""
-END_S = 20.0
-"""Seconds that they have to end by themselves."""
+END_S = 5.0
+"""Seconds until the end of a process is known whose connection was lost."""
 _INTERFACE = "GLOO_SOCKET_IFNAME"
 _LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 
@@ -198,12 +198,10 @@ def _started_here(size: int, folder: Path) -> "Iterator[Group]":
                 raise LostProcessError(_what_happened(others, place, folder))
             with joined(0, size, _store(place, size)) as group:
                 yield group
-            for process in others.values():
-                process.wait(END_S)
         except LostProcessError as error:
             raise LostProcessError(_what_happened(others, place, folder)) from error
         finally:
-            _stop(others)
+            _stop(others)  # after training, too: they have nothing left to do
             os.environ.pop(_INTERFACE)
             if before is not None:
                 os.environ[_INTERFACE] = before
@@ -239,7 +237,7 @@ def _await(others: Mapping[int, subprocess.Popen[bytes]], place: Path) -> bool:
 
 def _what_happened(others: Mapping[int, subprocess.Popen[bytes]], place: Path, folder: Path) -> str:
     """Return one sentence about the process that ended first, as far as anybody can tell."""
-    deadline = time.monotonic() + END_S / 4
+    deadline = time.monotonic() + END_S
     while all(process.poll() is None for process in others.values()):
         if time.monotonic() > deadline:
             break
