@@ -71,7 +71,8 @@ def _commands(page: Path) -> list[str]:
     """Return what is shown in blocks, and in running text where nothing is left out."""
     text = page.read_text(encoding="utf-8")
     blocks = re.findall(r"```(?:bash|text)\n(.*?)```", text, flags=re.DOTALL)
-    lines = [line.split("#")[0].strip() for block in blocks for line in block.splitlines()]
+    whole = [re.sub(r"\\\n\s*", "", block) for block in blocks]
+    lines = [line.split("#")[0].strip() for block in whole for line in block.splitlines()]
     prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     lines += [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", prose)]
     return [
@@ -92,8 +93,8 @@ def test_the_readme_shows_commands() -> None:
 def test_commands_shown_are_understood(page: Path, command: str) -> None:
     parsed, unknown = make_parser().parse_known_args(shlex.split(command)[1:])
     assert parsed.verb
-    if parsed.verb == "run":  # settings are options once the method is known
-        unknown = [] if unknown and re.match(r"--(ppo|model)\.", unknown[0]) else unknown
+    if parsed.verb in ("run", "sweep"):  # settings are options once methods and launcher are known
+        unknown = [] if unknown and re.match(r"--(ppo|model|launch)\.", unknown[0]) else unknown
     if parsed.verb == "study":  # it passes on the options of a run
         options = Parser(allow_abbrev=False)
         run.add_options(options)

@@ -40,7 +40,7 @@ def test_the_page_runs_from_top_to_bottom(small, capfd):
     names = {}
     for block in blocks:
         exec(compile(block, "python-api.md", "exec"), names)
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     assert names["record"].env_steps == 2048
     assert list(names["table"]["path"]) == [
         "a/record.json", "b/record.json", "two_tasks/ft/record.json",
