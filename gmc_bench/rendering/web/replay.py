@@ -47,7 +47,9 @@ class ReplayChoice:
 
     def __post_init__(self) -> None:
         if self.bodies and self.everything:
-            raise ConfigError("some bodies were named and all were asked for; leave one of it out")
+            raise ConfigError(
+                "some bodies were named and all were asked for; leave one of them out"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,7 +218,6 @@ def _write(
     untrained = " untrained" if record.untrained else ""
     title = f"{method}{untrained} - {session.task.title} ({session.task.id}), seed {record.seed}"
     page = make_page(title, data)
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, page.encode())
     return WrittenReplay(path=path, shown=len(data["episodes"]), remarks=tuple(data["remarks"]))
 
