@@ -340,23 +340,40 @@
     place.textContent += (place.textContent ? "\n" : "") + text;
   }
 
+  /** Draw all tiles onto one canvas, which lies under the part of them that is on the screen. */
   function draw() {
     if (!renderer) return;
-    const width = window.innerWidth, height = window.innerHeight;
-    renderer.setSize(width, height, false);
+    const stage = find("tiles").getBoundingClientRect();
+    const top = Math.max(0, Math.floor(stage.top)), left = Math.floor(stage.left);
+    const bottom = Math.ceil(Math.min(stage.bottom, find("controls").getBoundingClientRect().top));
+    const width = Math.ceil(stage.right) - left, height = bottom - top;
+    if (width < 1 || height < 1) return;
+    Object.assign(canvas.style, { left: `${left}px`, top: `${top}px` });
+    renderer.setSize(width, height);
     for (const { element, camera, scene } of tiles) {
       const box = element.getBoundingClientRect();
-      if (box.bottom < 0 || box.top > height || !box.width) continue;
+      if (box.bottom < top || box.top > bottom || !box.width) continue;
       camera.aspect = box.width / box.height;
       camera.updateProjectionMatrix();
-      renderer.setViewport(box.left, height - box.bottom, box.width, box.height);
-      renderer.setScissor(box.left, height - box.bottom, box.width, box.height);
+      const place = [box.left - left, bottom - box.bottom, box.width, box.height];
+      renderer.setViewport(...place);
+      renderer.setScissor(...place);
       renderer.render(scene, camera);
     }
   }
 
+  /** Draw if anything has changed, also where the tiles are on the screen. */
+  let layout = "";
+  function refresh() {
+    const boxes = tiles.map(({ element }) => element.getBoundingClientRect());
+    const now = boxes.map((box) => [box.left, box.top, box.width, box.height]).join();
+    if (!stale && now === layout) return;
+    stale = false;
+    layout = now;
+    draw();
+  }
+
   for (const event of ["resize", "scroll"]) window.addEventListener(event, () => { stale = true; });
-  new ResizeObserver(() => { stale = true; }).observe(find("tiles"));
   find("follow").addEventListener("change", () => { stale = true; });
 
   if (data.live) await live(); else await replay();
@@ -417,7 +434,7 @@
         seek(Math.min(duration, clock.time + passed * Number(find("speed").value)));
         if (clock.time >= duration) setPlaying(false);
       }
-      if (stale) { stale = false; draw(); }
+      refresh();
       requestAnimationFrame(step);
     });
     window.replay = {
@@ -512,7 +529,7 @@
       button.addEventListener("click", () => send({ push: [PUSH * Math.cos(angle), PUSH * Math.sin(angle)] }));
     }
     requestAnimationFrame(function step() {
-      if (stale) { stale = false; draw(); }
+      refresh();
       requestAnimationFrame(step);
     });
     window.replay = {
