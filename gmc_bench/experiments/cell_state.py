@@ -93,7 +93,7 @@ def read_state(sweep: Path, name: str) -> CellState:
         content = json.loads(state_file(sweep, name).read_bytes())
         state = CellState.from_dict(content if isinstance(content, dict) else {})
     except (OSError, ValueError, TypeError):
-        state = CellState(phase="stopped" if (sweep / name / "config.yaml").is_file() else "to do")
+        state = CellState(phase=_phase_without_worker(sweep / name))
     if finished:
         return replace(state, phase="finished", reason="")
     if state.phase == "finished":  # its record was taken away
@@ -101,6 +101,13 @@ def read_state(sweep: Path, name: str) -> CellState:
     if state.phase in RUNNING and not is_alive(sweep / name):
         return replace(state, phase="stopped")
     return state
+
+
+def _phase_without_worker(run: Path) -> Phase:
+    """Return what a folder tells of a run that the process of its sweep runs itself."""
+    if not (run / "config.yaml").is_file():
+        return "to do"
+    return "training" if is_alive(run) else "stopped"
 
 
 @dataclass(frozen=True)

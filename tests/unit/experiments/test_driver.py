@@ -213,3 +213,11 @@ def test_the_time_left_counts_what_runs_at_once(tmp_path, config):
     driver.states = {"a": running, "b": running}
     driver._given = {"a": CellState(), "b": CellState()}
     assert driver._time_left() == pytest.approx(50)
+
+
+def test_a_run_that_no_worker_tells_of_is_seen_in_its_folder(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "config.yaml").write_text("")
+    assert read_state(tmp_path, "a").phase == "stopped"
+    with Lease(tmp_path / "a"):
+        assert read_state(tmp_path, "a").phase == "training"
