@@ -223,7 +223,6 @@ def test_a_cell_that_fails_says_why_and_is_retried(gmc, tmp_path):
 def ray_nodes(monkeypatch):
     """Two nodes of a Ray cluster that only this machine can reach: the cluster, and the second."""
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # keeps 127.0.0.1 what it is
     ray = pytest.importorskip("ray")
     cluster_utils = pytest.importorskip("ray.cluster_utils")
     node = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "node_ip_address": "127.0.0.1"}

@@ -155,10 +155,13 @@ class RayLauncher(Launcher):
             ConfigError: there is none at the address.
         """
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing leaves unless asked
-        if (self.options.address or LOOPBACK).startswith((LOOPBACK, "localhost")):
-            # Otherwise Ray looks for 127.0.0.1 at another address of this machine.
-            os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         import ray
+        from ray._private import ray_constants
+
+        if (self.options.address or LOOPBACK).startswith((LOOPBACK, "localhost")):
+            # Otherwise Ray looks for 127.0.0.1 at another address of this machine. What it reads
+            # from the environment it may have read before: tianshou imports it, too.
+            ray_constants.ENABLE_RAY_CLUSTER = False
 
         self._sweep = sweep.absolute()
         if not ray.is_initialized():
