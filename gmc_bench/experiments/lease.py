@@ -10,6 +10,7 @@ lock is gone, so that its lease is taken over at once.
 
 import contextlib
 import json
+import math
 import os
 import socket
 import threading
@@ -21,8 +22,12 @@ from typing import Self
 from gmc_bench.core.errors import RunFolderError, StorageError
 
 NAME = ".lease"
+TAKING = ".lease.taking.tmp"
+"""File of the one process that may put a void lease away."""
 TOUCH_S = 5.0
 """Seconds between two signs of life of a holder."""
+WAIT_S = 0.01
+"""Seconds between two tries while another process puts a void lease away."""
 TIMEOUT_S = 60.0
 """Seconds without a sign of life after which a lease is void; many times `TOUCH_S`, because file
 systems keep times of change back and machines stand still."""
@@ -120,19 +125,30 @@ class Lease:
         Raises:
             FolderInUseError: it is not gone.
         """
-        found = _read(self.path)
-        if not self._is_gone(found) and is_alive(self.path.parent):
-            raise FolderInUseError(
-                f"the run folder {self.path.parent} is in use by another process "
-                f"({_holder(self.path)}); wait for it or stop it"
-            )
-        away = self.path.with_name(f"{NAME}.{uuid.uuid4().hex}.tmp")
-        with contextlib.suppress(FileNotFoundError):  # another one was faster
-            self.path.rename(away)
-            if _read(away).get("token") != found.get("token"):  # its lease is no void one
-                with contextlib.suppress(OSError):
-                    os.link(away, self.path)
-            away.unlink(missing_ok=True)
+        taking = self.path.with_name(TAKING)
+        try:
+            taking.open("x").close()
+        except FileExistsError:  # another one is about to
+            if _age(taking) > TIMEOUT_S:  # was about to, and is gone
+                taking.unlink(missing_ok=True)
+            time.sleep(WAIT_S)
+            return
+        try:
+            found = _read(self.path)  # while nobody else puts one away
+            if not self._is_gone(found) and is_alive(self.path.parent):
+                raise FolderInUseError(
+                    f"the run folder {self.path.parent} is in use by another process "
+                    f"({_holder(self.path)}); wait for it or stop it"
+                )
+            away = self.path.with_name(f"{NAME}.{uuid.uuid4().hex}.tmp")
+            with contextlib.suppress(FileNotFoundError):  # given back
+                self.path.rename(away)
+                if _read(away).get("token") != found.get("token"):  # given back, and taken anew
+                    with contextlib.suppress(OSError):
+                        os.link(away, self.path)
+                away.unlink(missing_ok=True)
+        finally:
+            taking.unlink(missing_ok=True)
 
     def _is_gone(self, found: dict[str, object]) -> bool:
         """Return whether a holder is known to be gone, without waiting for signs of life."""
@@ -161,17 +177,22 @@ def is_alive(folder: Path) -> bool:
 
     Both times are those of the file system, so that clocks may differ between machines.
     """
-    probe = folder / f"{NAME}.{uuid.uuid4().hex}.tmp"
+    return _age(folder / NAME) < TIMEOUT_S
+
+
+def _age(path: Path) -> float:
+    """Return the seconds since a file was touched, infinite without one."""
+    probe = path.with_name(f"{NAME}.{uuid.uuid4().hex}.tmp")
     try:
-        touched = (folder / NAME).stat().st_mtime
+        touched = path.stat().st_mtime
         try:
             probe.touch()
             now = probe.stat().st_mtime
         except OSError:  # a reader of a folder that is not theirs
             now = time.time()
-        return now - touched < TIMEOUT_S
+        return now - touched
     except OSError:
-        return False
+        return math.inf
     finally:
         with contextlib.suppress(OSError):
             probe.unlink(missing_ok=True)

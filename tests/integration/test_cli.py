@@ -32,7 +32,7 @@ def test_a_run_leaves_everything_it_promises(finished_run):
 def test_nothing_in_a_run_is_pickled(finished_run):
     kinds = {item.suffix for item in finished_run.path.rglob("*") if item.is_file()}
     kinds = {kind for kind in kinds if not kind[1:].isdigit()}  # event files end in a process id
-    assert kinds == {"", ".json", ".png", ".safetensors", ".yaml"}
+    assert kinds == {"", ".html", ".json", ".png", ".safetensors", ".yaml"}
 
 
 def test_the_record_is_valid_and_tells_what_was_run(finished_run):

@@ -5,6 +5,7 @@ import json
 from importlib.util import find_spec
 
 import pytest
+import yaml
 
 from gmc_bench.records.store import read_record, read_sealed
 
@@ -52,7 +53,7 @@ def test_several_methods_are_planned_side_by_side(here):
         "study", "friction", "--method", "recmorph", "modumorph", "mlp", *TINY, "--seeds", 1, 2,
         "--dry-run",
     ).out  # fmt: skip
-    names = [line.split(": ")[1] for line in out.splitlines() if line.startswith("- name:")]
+    names = [run["name"] for run in yaml.safe_load(out)["runs"]]
     assert names == [
         f"{method}_velocity_seed{seed}"
         for seed in (1, 2)

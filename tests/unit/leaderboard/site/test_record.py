@@ -52,7 +52,8 @@ def test_modes_share_the_line_of_a_body() -> None:
 def test_every_field_is_listed_or_shown_elsewhere() -> None:
     unknown = {"morphologies": None, "morphologies_digest": None, "env_steps": None, "trials": []}
     tuning = {"settings": {"ppo.lr": 1e-3}, **unknown}
-    view = _view(make_record(loops_opened=3, tuning=tuning, metres_per_return=0.02))
+    changes = {"loops_opened": 3, "metres_per_return": 0.02, "remarks": ("one",)}
+    view = _view(make_record(tuning=tuning, **changes))
     listed = {name.split(".")[0] for name, _ in view["fields"]}
     shown = {"returns", "learning_curve", "config", "unofficial_reasons", "friction", "tuning"}
     shown |= {"untrained"}  # a run that trained does not state it
