@@ -7,6 +7,7 @@ from pathlib import Path
 import jinja2
 
 from gmc_bench.core.escape import one_line
+from gmc_bench.core.html import make_environment, to_bytes
 from gmc_bench.experiments.cell_state import RUNNING, SweepOverview
 from gmc_bench.experiments.sweep_texts import Row, headline, rows_of
 from gmc_bench.records.store import write_atomic
@@ -40,8 +41,7 @@ def make_page(overview: SweepOverview) -> bytes:
         groups=groups,
         hidden=hidden,
     )
-    # File names may hold bytes that are no Unicode; they are shown as escapes.
-    return text.encode(errors="backslashreplace")
+    return to_bytes(text)
 
 
 def _groups(overview: SweepOverview) -> tuple[list[tuple[str, list[Row]]], int]:
@@ -65,12 +65,4 @@ def _groups(overview: SweepOverview) -> tuple[list[tuple[str, list[Row]]], int]:
 
 @functools.cache
 def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("gmc_bench.experiments"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("sweep.html")
+    return make_environment("gmc_bench.experiments").get_template("sweep.html")

@@ -8,6 +8,7 @@ import jinja2
 from markupsafe import Markup
 
 from gmc_bench.core.escape import one_line
+from gmc_bench.core.html import make_environment, to_bytes
 from gmc_bench.leaderboard.footnotes import marked
 from gmc_bench.leaderboard.site import names, numbers
 
@@ -29,8 +30,7 @@ def render(template: str, depth: int, **context: Any) -> bytes:
         **context: what the template uses; a missing name is an error.
     """
     text = _environment().get_template(template).render(root="../" * depth, **context)
-    # File names may hold bytes that are no Unicode; they are shown as escapes.
-    return text.encode(errors="backslashreplace")
+    return to_bytes(text)
 
 
 def script_json(value: Any) -> Markup:
@@ -43,14 +43,7 @@ def script_json(value: Any) -> Markup:
 
 @functools.cache
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("gmc_bench.leaderboard.site"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = make_environment("gmc_bench.leaderboard.site")
     shown = (numbers.number, numbers.count, numbers.estimate, numbers.spread)
     pages = (names.board_page, names.compare_page, names.method_page, names.set_page)
     environment.filters |= {function.__name__: function for function in (*shown, *pages)}
