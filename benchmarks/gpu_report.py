@@ -13,10 +13,10 @@ import numpy as np
 import torch
 
 from benchmarks.script import make_parser, show
+from benchmarks.training import run_config
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.conformance.tokens import random_tokens
-from gmc_bench.core.config import to_dict
 from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.core.table import Table
 from gmc_bench.experiments.resolve import check_device
@@ -31,7 +31,6 @@ from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.collector import Timers
-from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.trainer import Trainer, make_trainer
 from recmorph import SPEC
 
@@ -58,19 +57,7 @@ def measure_training(
     rows: list[list[str]] = []
     figures: dict[str, Any] = {}
     for precision in PRECISIONS:
-        config = RunConfig(
-            method=SPEC.id,
-            method_config=to_dict(SPEC.make_config(protocol.preset)),
-            suite=SUITE.id,
-            task=TASK.id,
-            morphologies=bodies.id,
-            morphologies_digest=bodies.digest,
-            protocol=protocol,
-            seed=0,
-            precision=precision,
-            device=device,
-            threads=threads,
-        )
+        config = run_config(bodies, protocol, precision=precision, device=device, threads=threads)
         trainer = make_trainer(config, SPEC, TASK, train, spec)
 
         def start_again(number: int, trainer: Trainer = trainer) -> None:

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.script import make_parser, show
+from benchmarks.training import run_config
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
-from gmc_bench.core.config import to_dict
 from gmc_bench.core.table import Table
 from gmc_bench.experiments.launch import shared
 from gmc_bench.profiling.report import Report, describe_machine
@@ -19,7 +19,6 @@ from gmc_bench.profiling.timing import side, take_turns
 from gmc_bench.suites.method_rules import token_spec
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.trainer import Trainer, make_trainer
 from recmorph import SPEC
 
@@ -37,17 +36,7 @@ def measure(bodies: MorphologySet, processes: int, threads: int, seconds: float)
     """
     protocol = replace(SUITE.protocol("lite"), env_steps=100_000_000)  # near the peak rate
     spec, train = token_spec(SUITE, bodies, TASK), bodies.split("train")
-    alone = RunConfig(
-        method=SPEC.id,
-        method_config=to_dict(SPEC.make_config("lite")),
-        suite=SUITE.id,
-        task=TASK.id,
-        morphologies=bodies.id,
-        morphologies_digest=bodies.digest,
-        protocol=protocol,
-        seed=0,
-        threads=threads,
-    )
+    alone = run_config(bodies, protocol, threads=threads)
     config = replace(alone, processes=processes)
     names = ("one process", f"{processes} processes")
     with shared(config, Path()) as group:

@@ -26,6 +26,7 @@ from typing import Protocol as Interface
 
 from benchmarks.plain_training import PlainTraining
 from benchmarks.script import make_parser, run, show
+from benchmarks.training import run_config
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.config import config_digest, to_dict
@@ -37,7 +38,6 @@ from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.training.checkpoint import Checkpoint, read_latest, write_checkpoint
-from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.trainer import make_trainer
 from recmorph import SPEC
 
@@ -113,17 +113,7 @@ class Ours:
     """gmc-bench's training, with checkpoints."""
 
     def __init__(self, bodies: MorphologySet, protocol: Protocol, seed: int, folder: Path) -> None:
-        config = RunConfig(
-            method=SPEC.id,
-            method_config=to_dict(SPEC.make_config(protocol.preset)),
-            suite=SUITE.id,
-            task=TASK.id,
-            morphologies=bodies.id,
-            morphologies_digest=bodies.digest,
-            protocol=protocol,
-            seed=seed,
-            threads=1,
-        )
+        config = run_config(bodies, protocol, seed=seed, threads=1)
         spec, train = token_spec(SUITE, bodies, TASK), tuple(bodies.split("train"))
         self._trainer = make_trainer(config, SPEC, TASK, train, spec)
         self._run, self._folder = config.run_digest, folder

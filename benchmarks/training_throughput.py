@@ -14,9 +14,9 @@ import torch
 
 from benchmarks.plain_training import TIMED, PlainTraining, in_few_processes
 from benchmarks.script import make_parser, show
+from benchmarks.training import run_config
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
-from gmc_bench.core.config import to_dict
 from gmc_bench.core.table import Table
 from gmc_bench.profiling.report import Report, describe_machine
 from gmc_bench.profiling.timing import side, take_turns, timed
@@ -25,7 +25,6 @@ from gmc_bench.suites.protocol import Protocol
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.spec import TokenSpec
-from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.trainer import make_trainer
 from recmorph import SPEC
 
@@ -126,18 +125,7 @@ def measure(
     """
     spec, train = token_spec(SUITE, bodies, TASK), bodies.split("train")
     steps = protocol.steps_per_iteration
-    config = RunConfig(
-        method=SPEC.id,
-        method_config=to_dict(SPEC.make_config("lite")),
-        suite=SUITE.id,
-        task=TASK.id,
-        morphologies=bodies.id,
-        morphologies_digest=bodies.digest,
-        protocol=protocol,
-        seed=0,
-        threads=threads,
-        precision=precision,
-    )
+    config = run_config(bodies, protocol, threads=threads, precision=precision)
     with contextlib.closing(_Opponent(train, spec, protocol, threads)) as opponent:
         trainer = make_trainer(config, SPEC, TASK, train, spec)
 
