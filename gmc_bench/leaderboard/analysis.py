@@ -47,6 +47,7 @@ __all__ = [
     "RowAnalysis",
     "TableAnalysis",
     "analyse",
+    "analyse_row",
 ]
 
 REFERENCE_METHOD = "mlp"
@@ -173,7 +174,7 @@ def analyse(table: ComparisonTable) -> TableAnalysis:
     """
     reference = _reference(table.references)
     rows = [
-        _analyse_row(row) for row in table.rows if not row.missing and row.test_score is not None
+        analyse_row(row) for row in table.rows if not row.missing and row.test_score is not None
     ]
     _require_equal_bodies([*rows, *([reference] if reference else [])])
     comparisons = _compare(rows)
@@ -230,10 +231,18 @@ def _reference(candidates: Iterable[Row]) -> RowAnalysis | None:
             row.key,
         ),
     )
-    return _analyse_row(ordered[0]) if ordered else None
+    return analyse_row(ordered[0]) if ordered else None
 
 
-def _analyse_row(row: Row) -> RowAnalysis:
+def analyse_row(row: Row) -> RowAnalysis:
+    """Compute the statistics of one row's runs, whether seeds are missing or not.
+
+    Args:
+        row: whose runs have scores on all bodies.
+
+    Raises:
+        RecordError: its records were evaluated on different bodies.
+    """
     train_bodies, train_scores = _score_matrix(row.runs, "train")
     bodies, scores = train_bodies, train_scores
     if row.split == "test":

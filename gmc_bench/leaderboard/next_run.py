@@ -5,13 +5,10 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gmc_bench.core.config import config_digest
-from gmc_bench.leaderboard.aggregate import Row
 from gmc_bench.leaderboard.analysis import CORRECTION, Comparison, RowAnalysis, TableAnalysis
-from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.leaderboard.statistics import CONFIDENCE, body_variance, run_variance
 from gmc_bench.leaderboard.tables import title
-from gmc_bench.leaderboard.today import is_earlier
+from gmc_bench.leaderboard.today import is_current, is_earlier
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.seeds import further_seeds
 from gmc_bench.suites import SUITES
@@ -66,7 +63,7 @@ def _begin(analysis: TableAnalysis) -> NextRun:
 
 
 def _missing_seed(analysis: TableAnalysis) -> NextRun | None:
-    rows = [row for row in analysis.table.rows if row.absent_seeds and _is_current(row)]
+    rows = [row for row in analysis.table.rows if row.absent_seeds and is_current(row)]
     if not rows:
         return None
     row = min(rows, key=lambda row: (len(row.absent_seeds), row.key))
@@ -76,7 +73,7 @@ def _missing_seed(analysis: TableAnalysis) -> NextRun | None:
 
 def _missing_method(analysis: TableAnalysis, methods: Sequence[str]) -> NextRun | None:
     rows = (*analysis.table.rows, *analysis.table.references)
-    there = {row.key.method for row in rows if _is_current(row)}
+    there = {row.key.method for row in rows if is_current(row)}
     absent = [method for method in methods if method not in there]
     asked = _record(analysis).protocol_seeds
     if not absent or not asked:
@@ -92,7 +89,7 @@ def _closest(analysis: TableAnalysis) -> NextRun | None:
     for place, row in enumerate(analysis.rows):
         left = [seed for seed in _further(row) if seed not in row.seeds]
         pairs = [pair for pair in open_pairs if place in (pair.first, pair.second)]
-        if left and len(row.seeds) > 1 and pairs and _is_current(row.row):
+        if left and len(row.seeds) > 1 and pairs and is_current(row.row):
             gain = math.fsum(
                 _power(analysis, pair, len(open_pairs), place)
                 - _power(analysis, pair, len(open_pairs), None)
@@ -141,16 +138,6 @@ def _power(analysis: TableAnalysis, pair: Comparison, tests: int, more: int | No
     level = (1.0 - CONFIDENCE) / CORRECTION / tests
     distance = abs(pair.difference.value) / math.sqrt(variance)
     return float(ndtr(distance - float(ndtri(1.0 - level / 2.0))))
-
-
-def _is_current(row: Row) -> bool:
-    """Say whether a run made now would join a row; of methods that are not installed, nobody knows.
-
-    Settings change with what a method was tuned to, which makes no other table.
-    """
-    rules = installed_rules(row.runs[0].record)
-    made = (row.key.method_version, row.key.config_digest)
-    return rules is None or made == (rules.method_version, config_digest(dict(rules.config)))
 
 
 def _further(row: RowAnalysis) -> tuple[int, ...]:

@@ -1,8 +1,9 @@
-"""Whether a table's rules are today's: those of the installed version's protocol of that name."""
+"""Whether tables and rows follow today's rules: those of the installed version."""
 
 from gmc_bench.core.config import config_digest
 from gmc_bench.core.errors import GmcBenchError
-from gmc_bench.leaderboard.aggregate import ComparisonTable
+from gmc_bench.leaderboard.aggregate import ComparisonTable, Row
+from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.suites import SUITES
 
 
@@ -20,3 +21,13 @@ def is_earlier(table: ComparisonTable) -> bool:
     except GmcBenchError:
         return False
     return config_digest(protocol) != key.protocol_digest
+
+
+def is_current(row: Row) -> bool:
+    """Say whether a run made now would join a row; of methods that are not installed, nobody knows.
+
+    Settings change with what a method was tuned to, which makes no other table.
+    """
+    rules = installed_rules(row.runs[0].record)
+    made = (row.key.method_version, row.key.config_digest)
+    return rules is None or made == (rules.method_version, config_digest(dict(rules.config)))

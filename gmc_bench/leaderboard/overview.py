@@ -1,0 +1,250 @@
+"""Overview of all boards: methods x tasks, with what is missing said and never averaged over.
+
+A column is a board: a suite's task under its default protocol and bodies, or another table that has
+official runs under today's rules. A cell is one method's row there. A method's place in one column
+says nothing about another, so there is no mean over columns.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gmc_bench.leaderboard.aggregate import Row
+from gmc_bench.leaderboard.analysis import TableAnalysis, analyse_row
+from gmc_bench.leaderboard.references import NO_ACTION
+from gmc_bench.leaderboard.statistics import Estimate
+from gmc_bench.leaderboard.today import is_current, is_earlier
+from gmc_bench.suites import SUITES
+from gmc_bench.suites.schema import short_name
+
+BOARD_SUITES = ("unimal-v1", "larger-bodies-v1", "closed-loop-v1", "quadruped-friction-v2")
+"""Suites whose tasks have a column even before anything was run."""
+_HEADINGS = {
+    "unimal-v1": "FT",
+    "larger-bodies-v1": "Larger bodies",
+    "closed-loop-v1": "Closed loops",
+    "quadruped-friction-v2": "Quadrupeds",
+}
+"""Of the first task of each suite."""
+_TASKS = {
+    "incline": "Incline",
+    "exploration": "Exploration",
+    "obstacles": "Obstacles",
+    "vt": "VT",
+}
+
+Status = Literal["ranked", "incomplete", "not run"]
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One board."""
+
+    suite: str
+    task: str
+    protocol: str
+    morphologies: str
+    heading: str
+    """Short name, e.g. `Incline`."""
+    analysis: TableAnalysis | None
+    """Its table; `None` while nothing was run."""
+    floor: float | None
+    """Score without any action, where it was measured."""
+
+    @property
+    def is_standing(self) -> bool:
+        """Whether this is a suite's own board and not one of other bodies or another protocol."""
+        return (self.suite, self.task, self.protocol, self.morphologies) in _standing()
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of ranked rows."""
+        return len(self.analysis.comparisons) if self.analysis else 0
+
+    @property
+    def told_apart(self) -> int:
+        """Of them, pairs that can be told apart."""
+        pairs = self.analysis.comparisons if self.analysis else ()
+        return sum(pair.distinguishable for pair in pairs)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method on one board."""
+
+    status: Status
+    seeds: int
+    """Seeds that were run."""
+    asked: int
+    """Seeds that a place needs; 0 where nothing says."""
+    score: Estimate | None = None
+    """Mean return of mean actions on the bodies that rank, with its widest 95 % interval. Of an
+    incomplete row it is over the first seeds of the protocol, and `None` unless these are there:
+    nobody chose them."""
+    metres: float | None = None
+    """The score as a distance; `None` where a return is none."""
+    share: Estimate | None = None
+    """Of the way from no training to one specialist per body, on train bodies; `None` without
+    either."""
+    place: int | None = None
+    """From 1; of ranked rows only."""
+    group: str = ""
+    """Letters; of ranked rows of one column, those that share one cannot be told apart."""
+    verified: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Overview:
+    """Methods x boards."""
+
+    columns: tuple[Column, ...]
+    methods: tuple[str, ...]
+    """Ids: who has the better place in the first column where one has a place comes first, then
+    who has more runs."""
+    cells: dict[tuple[str, int], Cell]
+    """By method and place of the column; there is one for each pair."""
+
+    @property
+    def filled(self) -> int:
+        """Cells of complete rows."""
+        return sum(cell.status == "ranked" for cell in self.cells.values())
+
+    @property
+    def begun(self) -> int:
+        """Cells with at least one run."""
+        return sum(cell.status != "not run" for cell in self.cells.values())
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of ranked rows, over all columns."""
+        return sum(column.pairs for column in self.columns)
+
+    @property
+    def told_apart(self) -> int:
+        """Of them, pairs that can be told apart."""
+        return sum(column.told_apart for column in self.columns)
+
+
+def make_overview(analyses: Iterable[TableAnalysis], methods: Sequence[str]) -> Overview:
+    """Return the matrix of methods and boards.
+
+    Args:
+        analyses: tables; those of earlier protocols do not count.
+        methods: ids that have a row even if nothing of them was run, see `rules.ranked_methods`.
+    """
+    columns = _columns([item for item in analyses if _counts(item)])
+    rows = [{} if column.analysis is None else _rows(column.analysis) for column in columns]
+    ids = dict.fromkeys([*methods, *(method for found in rows for method in found)])
+    cells = {
+        (method, place): _cell(column, rows[place].get(method))
+        for method in ids
+        for place, column in enumerate(columns)
+    }
+
+    def order(method: str) -> tuple[list[float], int, str]:
+        own = [cells[method, place] for place in range(len(columns))]
+        places = [cell.place or math.inf for cell in own]
+        return places, -sum(cell.seeds for cell in own), method
+
+    return Overview(columns, tuple(sorted(ids, key=order)), cells)
+
+
+def _counts(analysis: TableAnalysis) -> bool:
+    table = analysis.table
+    return bool(table.rows or table.references) and not is_earlier(table)
+
+
+def _standing() -> list[tuple[str, str, str, str]]:
+    """Return suite, task, protocol and bodies of the boards that suites ask for."""
+    suites = [SUITES.get(name) for name in BOARD_SUITES]
+    return [
+        (suite.id, task, suite.default_protocol, suite.default_morphologies[0])
+        for suite in suites
+        for task in suite.tasks
+    ]
+
+
+def _columns(analyses: Sequence[TableAnalysis]) -> tuple[Column, ...]:
+    """Return the boards that suites ask for, then other tables, by name."""
+    found: dict[tuple[str, str, str, str], list[TableAnalysis]] = {}
+    for item in analyses:
+        key = item.table.key
+        place = (key.suite, key.task, key.protocol, key.morphologies)
+        found.setdefault(place, []).append(item)
+    columns: list[Column] = []
+    for place in dict.fromkeys([*_standing(), *sorted(found)]):
+        # Several engine versions make several tables; the one with most rows stands for the board.
+        tables = sorted(found.get(place, ()), key=lambda item: (-len(item.rows), item.table.key))
+        analysis = tables[0] if tables else None
+        columns.append(Column(*place, _heading(*place), analysis, _floor(analysis)))
+    return tuple(columns)
+
+
+def _heading(suite: str, task: str, protocol: str, morphologies: str) -> str:
+    bare = short_name(task)
+    name = _TASKS.get(bare) or _HEADINGS.get(suite) or f"{suite} {bare}"
+    if (suite, task, protocol, morphologies) in _standing():
+        return name
+    return f"{name}, {protocol}, {morphologies}"
+
+
+def _floor(analysis: TableAnalysis | None) -> float | None:
+    rows = analysis.table.untrained if analysis else ()
+    idle = [row for row in rows if row.key.method == NO_ACTION and row.test_score]
+    return idle[0].test_score.mean if idle and idle[0].test_score else None
+
+
+def _rows(analysis: TableAnalysis) -> dict[str, Row]:
+    """Return the row of each method that a run made now would join, or else its newest."""
+    found: dict[str, Row] = {}
+    ordered = sorted(analysis.table.rows, key=lambda row: (-row.key.method_version, row.key))
+    for row in sorted(ordered, key=lambda row: not is_current(row)):
+        found.setdefault(row.key.method, row)
+    return found
+
+
+def _cell(column: Column, row: Row | None) -> Cell:
+    analysis = column.analysis
+    if row is None or analysis is None:
+        return Cell("not run", 0, 0)
+    seeds, asked = len(row.seeds), len(row.seeds) + len(row.absent_seeds)
+    place = next((k for k, item in enumerate(analysis.rows) if item.row is row), None)
+    if place is None:
+        score = partial_score(row)
+        return Cell("incomplete", seeds, asked, score, _metres(analysis, score))
+    found = analysis.rows[place]
+    crossed = found.crossed
+    score = crossed.both if analysis.about_bodies else crossed.runs
+    values = [item.crossed.value for item in analysis.rows]
+    return Cell(
+        status="ranked",
+        seeds=seeds,
+        asked=asked,
+        score=score,
+        metres=_metres(analysis, score),
+        share=analysis.scale.estimate(row) if analysis.scale else None,
+        place=1 + sum(value > crossed.value for value in values),
+        group=found.group,
+        verified=row.verified,
+    )
+
+
+def first_seeds(row: Row) -> bool:
+    """Say whether the runs of a row are the first seeds of the protocol, so that nobody chose."""
+    asked = row.runs[0].record.protocol_seeds
+    return tuple(asked[: len(row.seeds)]) == row.seeds
+
+
+def partial_score(row: Row) -> Estimate | None:
+    """Return the mean score of an incomplete row whose runs are the protocol's first seeds."""
+    scored = [score for _, score in row.seed_scores]
+    if not first_seeds(row) or any(score is None for score in scored):
+        return None
+    crossed = analyse_row(row).crossed
+    return crossed.both if crossed.both.low is not None else crossed.runs
+
+
+def _metres(analysis: TableAnalysis, score: Estimate | None) -> float | None:
+    factor = analysis.metres_per_return
+    return None if factor is None or score is None else factor * score.value
