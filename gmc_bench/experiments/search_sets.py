@@ -9,6 +9,7 @@ from gmc_bench.bodies.registry import BODY_SETS
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import GmcBenchError, MorphologySetError, PluginError
+from gmc_bench.generation.heldout import HELD_OUT
 from gmc_bench.suites import SUITES, Suite
 
 SEARCH_SET = "gmc-search-v1"
@@ -20,8 +21,8 @@ _SHORT = 16
 def scored_sets() -> list[str]:
     """Return the ids of all sets whose scores tables may hold.
 
-    These are the suites' sets, the published ones, and all that this package offers but the one to
-    search on.
+    These are the suites' sets, the published ones, the held-out ones (which exist once they are
+    revealed), and all that this package offers but the one to search on.
     """
     suites = [suite for _, suite in SUITES.items() if isinstance(suite, Suite)]
     named = {name for suite in suites for name in suite.default_morphologies}
@@ -30,7 +31,7 @@ def scored_sets() -> list[str]:
         for name, item in BODY_SETS.items()
         if not isinstance(item, PluginError) and item.origin != "installed"
     }
-    return sorted((named | set(PUBLISHED) | ours) - {SEARCH_SET})
+    return sorted((named | set(PUBLISHED) | set(HELD_OUT) | ours) - {SEARCH_SET})
 
 
 def require_search_set(bodies: MorphologySet) -> None:

@@ -140,6 +140,7 @@ def test_listed_bodies_are_those_of_the_sets():
     found = {body.digest[:16] for split in bodies.splits.values() for body in split}
     assert found == set(listed["gmc-unimal-mini-v2"])
     assert search_sets.SEARCH_SET not in search_sets.scored_sets()
+    assert "gmc-heldout-v1" in search_sets.scored_sets()
 
 
 def test_every_method_has_the_same_chance():
