@@ -5,6 +5,7 @@ body; the file `current` beside the digests names the one in use. A set appears 
 a reader finds a whole set or none.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -26,6 +27,9 @@ DATA_VARIABLE = "GMC_BENCH_DATA"
 _FORMAT = 1
 _MANIFEST = "manifest.json"
 _CURRENT = "current"
+_CHECK, _FILE = "check", "sha256"
+"""SHA-256 of the rest of the manifest, and of a body's file; sets that were stored before there
+were these have none."""
 _SET_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -150,6 +154,8 @@ def read_set(folder: Path, set_id: str, digest: str) -> MorphologySet:
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
         if manifest["format"] != _FORMAT:
             raise ValueError(f"format {manifest['format']}, expected {_FORMAT}")
+        if _CHECK in manifest and manifest.pop(_CHECK) != _digest(manifest):
+            raise ValueError(f"{_MANIFEST} was changed")
         bodies = MorphologySet(
             id=manifest["id"],
             splits={
@@ -168,7 +174,11 @@ def read_set(folder: Path, set_id: str, digest: str) -> MorphologySet:
 
 
 def _read_body(folder: Path, row: dict[str, Any]) -> Morphology:
-    body = read_mjcf(folder / row["file"])
+    path = folder / row["file"]
+    # The body's own hash rounds numbers; sets that were stored before there was this one lack it.
+    if row.get(_FILE, found := hashlib.sha256(path.read_bytes()).hexdigest()) != found:
+        raise MorphologyError(f"{path.name} was changed")
+    body = read_mjcf(path)
     if body.digest != row["digest"]:
         raise MorphologyError(f"body {row['name']!r} does not match its hash")
     pairs = tuple((int(first), int(second)) for first, second in row["symmetric_limbs"])
@@ -182,10 +192,11 @@ def _write_files(folder: Path, bodies: MorphologySet) -> None:
         for index, body in enumerate(bodies.split(split)):
             # Numbered, because body names may repeat between splits and hold any character.
             file = f"{split}-{index:04d}.xml"
-            (folder / file).write_text(emit_mjcf(body), encoding="utf-8")
+            data = emit_mjcf(body).encode()
+            (folder / file).write_bytes(data)
             splits[split].append({
-                "name": body.name, "file": file, "digest": body.digest,
-                "symmetric_limbs": body.symmetric_limbs,
+                "name": body.name, "file": file, _FILE: hashlib.sha256(data).hexdigest(),
+                "digest": body.digest, "symmetric_limbs": body.symmetric_limbs,
             })  # fmt: skip
     manifest = {
         "format": _FORMAT,
@@ -196,8 +207,13 @@ def _write_files(folder: Path, bodies: MorphologySet) -> None:
         "notes": bodies.notes,
         "splits": splits,
     }
+    manifest[_CHECK] = _digest(manifest)
     text = json.dumps(manifest, indent=1, ensure_ascii=False)
     (folder / _MANIFEST).write_text(text + "\n", encoding="utf-8")
+
+
+def _digest(manifest: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def _write_current(home: Path, digest: str) -> None:

@@ -12,6 +12,7 @@ import hashlib
 import inspect
 import json
 import math
+import re
 import textwrap
 import types
 import typing
@@ -27,6 +28,8 @@ from gmc_bench.core.errors import ConfigError, did_you_mean
 C = TypeVar("C")
 _SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Ten times as fast where libyaml is there, for lists of thousands of runs."""
+_SEAL = "digest"
+_SEALED = re.compile(rb"digest: ([0-9a-f]{64})")
 
 
 def with_overrides(config: C, changes: Mapping[str, Any], where: str = "") -> C:
@@ -256,20 +259,40 @@ def load_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML file that holds a mapping.
 
     Raises:
-        ConfigError: the file is missing, is not YAML, or does not hold a mapping.
+        ConfigError: the file is missing, is not YAML, does not hold a mapping, or is not what
+            `sealed_yaml` made.
     """
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_SafeLoader)
+        data = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot read the configuration file {path}: {error.strerror}") from error
+    head, _, rest = data.partition(b"\n")
+    seal = _SEALED.fullmatch(head)
+    if seal and hashlib.sha256(rest).hexdigest().encode() != seal[1]:
+        raise ConfigError(
+            f"{path} was changed after it was written (its digest is not that of its content); "
+            f"restore it, or delete its first line if it shall count as it is"
+        )
+    try:
+        content = yaml.load((rest if seal else data).decode(), Loader=_SafeLoader)
     except (yaml.YAMLError, ValueError) as error:  # ValueError: bad encoding, impossible date
-        first = str(error).replace("\n", " ")
+        first = " ".join(str(error).split())
         raise ConfigError(f"{path} is not valid YAML ({first}); fix or delete it") from error
     if content is None:
         return {}
     if not isinstance(content, dict):
         raise ConfigError(f"{path} must hold 'key: value' settings, got a {type(content).__name__}")
+    if _SEAL in content:
+        raise ConfigError(
+            f"{path} is damaged: its first line, a digest, is not whole; restore it, or delete "
+            f"that line if the rest shall count as it is"
+        )
     return content
+
+
+def sealed_yaml(text: str) -> str:
+    """Return YAML with the SHA-256 of its text in the first line, which `load_yaml` checks."""
+    return f"{_SEAL}: {hashlib.sha256(text.encode()).hexdigest()}\n{text}"
 
 
 def field_docs(cls: type) -> dict[str, str]:

@@ -1,7 +1,9 @@
 """One ONNX file that holds a policy and everything a robot's computer must know about it."""
 
+import hashlib
 import json
 import logging
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -14,12 +16,19 @@ from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, make
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from gmc_bench.core.errors import ConfigError, PluginError
+from gmc_bench.core.errors import CheckpointError, ConfigError, PluginError
 from gmc_bench.deployment.graph import PolicyGraph
 from gmc_bench.deployment.interface import Manifest
 from gmc_bench.records.store import write_atomic
 
 EXTRA = "pip install 'gmc-bench[deploy]'"
+SEALED_VERSION = 1
+"""Model version of files that hold their digest; before there was one, it was not set."""
+_DIGEST = "digest"
+_BLANK = b"0" * 64
+"""In the place of the digest while the digest is taken."""
+_ENTRY = re.compile(rb'\n\x06digest\x12B"([0-9a-f]{64})"')
+"""A metadata entry of this name in the file, whose value is a JSON text of 64 digits."""
 
 
 def load_package(name: str) -> Any:
@@ -42,7 +51,8 @@ def export_onnx(policy: PolicyGraph, manifest: Manifest, path: Path) -> None:
     Inputs are `tokens` (1, L, F) float32, raw, and `mask` (1, L) bool, True = padding; `robot` (1,)
     int64 where robots have weights of their own, `state` (1, L, S) float32 where the policy has a
     memory. Outputs are `actions` (1, L) float32, deterministic and zero in padding, and
-    `next_state`. Each value of `Manifest.to_dict` is a metadata entry in JSON.
+    `next_state`. Each value of `Manifest.to_dict` is a metadata entry in JSON, and so is `digest`,
+    the SHA-256 of the file with 64 zeros in its place.
 
     Args:
         policy: the policy.
@@ -69,9 +79,33 @@ def export_onnx(policy: PolicyGraph, manifest: Manifest, path: Path) -> None:
     for name, value in manifest.to_dict().items():
         entry = model.metadata_props.add()
         entry.key, entry.value = name, json.dumps(value)
-    model.producer_name = "gmc-bench"
+    model.producer_name, model.model_version = "gmc-bench", SEALED_VERSION
+    entry = model.metadata_props.add()
+    entry.key, entry.value = _DIGEST, f'"{_BLANK.decode()}"'
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, model.SerializeToString())
+    write_atomic(path, _sealed(model.SerializeToString()))
+
+
+def _sealed(data: bytes) -> bytes:
+    """Return a file with its SHA-256 in the place of the blank digest that it holds."""
+    return data.replace(_BLANK, hashlib.sha256(data).hexdigest().encode(), 1)
+
+
+def is_sealed(data: bytes, origin: Path) -> bool:
+    """Return whether a file holds its digest; files of before there was one do not.
+
+    Raises:
+        CheckpointError: it holds the digest of another content.
+    """
+    found = _ENTRY.search(data)
+    if found is None:
+        return False
+    if _sealed(data[: found.start(1)] + _BLANK + data[found.end(1) :]) != data:
+        raise CheckpointError(
+            f"{origin} was changed after it was exported (its digest is not that of its content); "
+            f"export the run again"
+        )
+    return True
 
 
 def _convert(policy: PolicyGraph) -> bytes:

@@ -160,7 +160,7 @@ class Manifest:
 
 _OWN = (
     "format", "rate_hz", "action_clip", "shared_joint_order", "num_tokens", "num_features",
-    "num_active_tokens", "observations", "robots",
+    "num_active_tokens", "observations", "robots", "digest",
 )  # fmt: skip
 _ARRAYS: dict[str, type] = {
     "native": np.int64,

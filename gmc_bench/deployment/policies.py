@@ -9,7 +9,7 @@ import torch
 
 from gmc_bench.core.errors import CheckpointError, ConfigError
 from gmc_bench.core.types import FloatArray
-from gmc_bench.deployment.export import load_package
+from gmc_bench.deployment.export import SEALED_VERSION, is_sealed, load_package
 from gmc_bench.deployment.interface import Manifest
 from gmc_bench.policies.bound import Observed
 from gmc_bench.policies.policy import Policy
@@ -86,14 +86,20 @@ class OnnxPolicy:
         options.log_severity_level = 3
         try:
             data = path.read_bytes()
+            sealed = is_sealed(data, path)
             session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        except CheckpointError:
+            raise
         except Exception as error:
             reason = " ".join(str(error).split())[:120]
             raise CheckpointError(
                 f"{path} cannot be read as ONNX ({reason}); give a file of 'gmc-bench export'"
             ) from error
         self._session = session
-        entries = session.get_modelmeta().custom_metadata_map
+        described = session.get_modelmeta()
+        if described.version >= SEALED_VERSION and not sealed:
+            raise CheckpointError(f"{path} is damaged: it lacks its digest; export the run again")
+        entries = described.custom_metadata_map
         try:
             content = {name: json.loads(value) for name, value in entries.items()}
         except json.JSONDecodeError as error:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from gmc_bench.core.config import sealed_yaml
 from gmc_bench.core.errors import (
     ConfigError,
     GmcBenchError,
@@ -86,7 +87,7 @@ def execute_run(
             return read_record(folder.record)
         begun = folder.config.is_file()
         if not begun:
-            write_atomic(folder.config, config.to_yaml().encode())
+            write_atomic(folder.config, sealed_yaml(config.to_yaml()).encode())
         config = read_run_config(folder.config)
         session = open_session(config, bodies)
         tell(RunStarted(folder.path, config, session.env_steps, begun))

@@ -1,6 +1,6 @@
 """State of a run of a sweep, as its worker tells it: a small file that others read."""
 
-import json
+import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from gmc_bench.experiments.lease import is_alive
-from gmc_bench.records.store import write_atomic
+from gmc_bench.records.store import sealed, unsealed, write_atomic
 
 Phase = Literal[
     "to do", "waiting", "starting", "training", "scoring", "finished", "failed", "stopped"
@@ -82,16 +82,18 @@ def write_state(sweep: Path, name: str, state: CellState) -> None:
     Raises:
         StorageError: it could not be written.
     """
-    content = replace(state, updated=time.time()).to_dict()
-    write_atomic(state_file(sweep, name), json.dumps(content).encode())
+    content = {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in replace(state, updated=time.time()).to_dict().items()
+    }
+    write_atomic(state_file(sweep, name), sealed(content))
 
 
 def read_state(sweep: Path, name: str) -> CellState:
     """Return what is known of a run; one whose process is gone has stopped."""
     finished = (sweep / name / "record.json").is_file()
     try:
-        content = json.loads(state_file(sweep, name).read_bytes())
-        state = CellState.from_dict(content if isinstance(content, dict) else {})
+        state = CellState.from_dict(unsealed(state_file(sweep, name).read_bytes()))
     except (OSError, ValueError, TypeError):
         state = CellState(phase=_phase_without_worker(sweep / name))
     if finished:

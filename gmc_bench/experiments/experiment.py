@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from gmc_bench.core.config import sealed_yaml
 from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.experiments.events import Listener, Listeners, RunStarted
 from gmc_bench.experiments.launch import check_processes, dismiss, under_torchrun
@@ -162,7 +163,7 @@ class Experiment:
         check_method(session)  # before a folder is made that nobody could use
         self.path = self.path or new_folder(RUNS, run_name(self.config, session.method))
         with RunFolder(self.path, create=True) as folder:
-            write_atomic(folder.config, self.config.to_yaml().encode())
+            write_atomic(folder.config, sealed_yaml(self.config.to_yaml()).encode())
             return self._finish(folder, resumed=False)
 
     def resume(self, processes: int | None = None) -> "RunRecord":

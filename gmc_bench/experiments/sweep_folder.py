@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from gmc_bench.core.config import load_yaml, to_dict
+from gmc_bench.core.config import load_yaml, sealed_yaml, to_dict
 from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.experiments.method import load_method
 from gmc_bench.experiments.resolve import with_seed
@@ -78,7 +78,7 @@ class SweepFolder(LockedFolder):
         Raises:
             StorageError: it could not be written.
         """
-        write_atomic(self.plan, runs_to_yaml(runs).encode())
+        write_atomic(self.plan, sealed_yaml(runs_to_yaml(runs)).encode())
 
 
 def runs_to_yaml(runs: Mapping[str, RunConfig]) -> str:

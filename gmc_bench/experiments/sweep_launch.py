@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import yaml
 
-from gmc_bench.core.config import coerce, load_yaml, to_dict, type_hints
+from gmc_bench.core.config import coerce, load_yaml, sealed_yaml, to_dict, type_hints
 from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.experiments.launchers import LAUNCHERS
 
@@ -70,7 +70,7 @@ class Launch:
     def to_yaml(self) -> str:
         """Return what `read_launch` reads back."""
         content = {"launcher": self.launcher, "retries": self.retries, **to_dict(self)["options"]}
-        return yaml.safe_dump(content, sort_keys=False)
+        return sealed_yaml(yaml.safe_dump(content, sort_keys=False))
 
 
 def read_launch(sweep: Path) -> dict[str, Any]:

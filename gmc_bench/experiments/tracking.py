@@ -1,7 +1,6 @@
 """Tracking of a run: passes its events on to a tracker, which can neither stop nor change it."""
 
 import contextlib
-import json
 import math
 import uuid
 from collections.abc import Iterator, Mapping
@@ -28,7 +27,7 @@ from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.session import Session
 from gmc_bench.experiments.spec import flatten
 from gmc_bench.records.schema import RunRecord
-from gmc_bench.records.store import record_digest, write_atomic
+from gmc_bench.records.store import record_digest, sealed, unsealed, write_atomic
 from gmc_bench.trackers import Connection, TrackedRun, Tracker
 from gmc_bench.trackers.choice import choose_tracker
 from gmc_bench.training.log import read_scalars
@@ -91,14 +90,14 @@ class TrackingState:
         Raises:
             StorageError: it could not be written.
         """
-        write_atomic(path, json.dumps(asdict(self)).encode())
+        write_atomic(path, sealed(asdict(self)))
 
 
 def read_state(path: Path, track: str) -> TrackingState:
     """Return how far a run is tracked; a new state if not at all, or elsewhere."""
     new = TrackingState(track, id=uuid.uuid4().hex[:12])
     try:
-        state = TrackingState(**json.loads(path.read_bytes()))
+        state = TrackingState(**unsealed(path.read_bytes()))
     except (OSError, ValueError, TypeError):
         return new
     return state if state.track == track else new

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import yaml
 
 from gmc_bench.bodies.sets import load_morphologies
-from gmc_bench.core.config import config_digest, load_yaml, to_dict
+from gmc_bench.core.config import config_digest, load_yaml, sealed_yaml, to_dict
 from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.experiments.events import (
     CheckpointWritten,
@@ -39,7 +39,7 @@ from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.methods.tuning import FORMAT, Range, ranges_of, tuning_key
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.schema import RunRecord
-from gmc_bench.records.store import write_atomic
+from gmc_bench.records.store import sealed, unsealed, write_atomic
 from gmc_bench.suites.method_rules import with_method_training, with_task_decoder
 from gmc_bench.suites.protocol import Protocol
 
@@ -158,12 +158,27 @@ def read_result(path: Path) -> tuple[str, dict[str, Any]]:
     """
     try:
         ((key, content),) = json.loads(path.read_text(encoding="utf-8"))["searches"].items()
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RunFolderError(
             f"{path} is not the result of a tuning; finish it with: gmc-bench tune --resume "
             f"{path.parent}"
         ) from error
     return key, content
+
+
+def read_return(path: Path) -> float | None:
+    """Return the training return that a run of a trial kept, `None` where it has none.
+
+    Raises:
+        RunFolderError: the file is missing or damaged.
+    """
+    try:
+        found: float | None = unsealed(path.read_bytes())["training_return"]
+    except (OSError, ValueError, KeyError) as error:
+        raise RunFolderError(
+            f"{path} is damaged ({error}); delete the folder {path.parent} to make this run again"
+        ) from error
+    return found
 
 
 class TuningFolder(LockedFolder):
@@ -221,11 +236,18 @@ class Tuning:
 
         Raises:
             RunFolderError: it holds none.
+            ConfigError: its settings cannot be read.
         """
         folder = TuningFolder(Path(path))
-        content = load_yaml(folder.path / folder.marker)
-        content["seeds"] = tuple(content["seeds"])
-        return cls(TuningSpec(**content), out=path, on_event=on_event)
+        marker = folder.path / folder.marker
+        try:
+            content = load_yaml(marker)
+            spec = TuningSpec(**content | {"seeds": tuple(content["seeds"])})
+        except (KeyError, TypeError) as error:
+            raise ConfigError(
+                f"{marker} is not what a tuning was asked for ({error}); restore it"
+            ) from error
+        return cls(spec, out=path, on_event=on_event)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Tell a function of what happens from now on; return one that ends that."""
@@ -287,7 +309,7 @@ class Tuning:
         """
         self._require_sense()  # before a folder is made that nobody could use
         with TuningFolder(self.place(), create=True) as folder:
-            text = yaml.safe_dump(_plain(self.spec), sort_keys=False)
+            text = sealed_yaml(yaml.safe_dump(_plain(self.spec), sort_keys=False))
             write_atomic(folder.path / folder.marker, text.encode())
             return self._finish(folder)
 
@@ -356,12 +378,12 @@ class Tuning:
 
         def judge(event: Event) -> None:
             if isinstance(event, TrainingFinished):  # the record comes after it
-                write_atomic(judged, json.dumps({"training_return": event.mean_return}).encode())
+                write_atomic(judged, sealed({"training_return": event.mean_return}))
 
         experiment = Experiment(self._spec_of(settings, seed), out=path, on_event=self._tell)
         experiment.subscribe(judge)
         record = experiment.resume()
-        return json.loads(judged.read_text(encoding="utf-8"))["training_return"], record
+        return read_return(judged), record
 
     def _tell(self, event: Event) -> None:
         """Tell what is going on in a trial's run, not that it is a run."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gmc_bench.core.config import to_dict, with_overrides
+from gmc_bench.core.config import config_digest, to_dict, with_overrides
 from gmc_bench.core.errors import CheckpointError, ConfigError, PluginError
 from gmc_bench.core.types import Array, FloatArray, IntArray
 from gmc_bench.envs.bodies import smallest_layout, tabulate
@@ -25,6 +25,7 @@ from gmc_bench.policies.observations import Observation, is_complete, observed, 
 from gmc_bench.policies.options import PolicyOptions
 from gmc_bench.policies.tensors import decode_tensors, encode_tensors, read_description
 from gmc_bench.records.store import write_atomic
+from gmc_bench.records.weights import kept_at
 from gmc_bench.tasks import TASKS, Task
 from gmc_bench.tokens.config import Order
 from gmc_bench.tokens.serialization import Serialization, make_serialization
@@ -272,6 +273,7 @@ class Policy:
         """
         path, data = _weights_file(path), self.to_bytes()
         content = self._description() | {"weights_digest": hashlib.sha256(data).hexdigest()}
+        content["digest"] = config_digest(content)
         write_atomic(path, data)
         write_atomic(path.with_suffix(".json"), json.dumps(content, indent=1).encode())
 
@@ -301,15 +303,23 @@ class Policy:
 
         Raises:
             CheckpointError: a file is missing or damaged, or is of another version.
+            RecordError: it lies in a leaderboard whose ledger is damaged.
             GmcBenchError: the method cannot be loaded.
         """
         path = _weights_file(path)
         described = path.with_suffix(".json")
         try:
-            data = path.read_bytes()
+            kept = kept_at(path)
+            data = path.read_bytes() if kept is None else kept.read()
             content = read_description(data, path)
             if content is None:
                 content = json.loads(described.read_bytes())
+                stated = content.pop("digest", None)  # none before there were digests
+                if stated is not None and stated != config_digest(content):
+                    raise CheckpointError(
+                        f"{described} was changed after it was written (its digest is not that of "
+                        f"its content); restore the file"
+                    )
                 if hashlib.sha256(data).hexdigest() != content["weights_digest"]:
                     raise CheckpointError(
                         f"{path} is not the file that {described.name} describes; restore both"
@@ -321,7 +331,7 @@ class Policy:
             raise CheckpointError(
                 f"{error.filename} cannot be read ({error.strerror}); give a file of Policy.save"
             ) from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CheckpointError(
                 f"{described} describes no policy ({error}); give a file of Policy.save"
             ) from error

@@ -41,7 +41,7 @@ def read_description(data: bytes, origin: Any) -> Any:
     try:
         text = json.loads(data[8 : 8 + size]).get("__metadata__", {}).get(_DESCRIPTION)
         return None if text is None else json.loads(text)
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise DamagedFileError(f"{origin} is not a readable safetensors file ({error})") from error
 
 

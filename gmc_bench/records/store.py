@@ -78,6 +78,24 @@ def sealed(content: dict[str, Any]) -> bytes:
     return canonical_json({**content, "digest": _sha256(canonical_json(content))}) + b"\n"
 
 
+def unsealed(data: bytes) -> dict[str, Any]:
+    """Return the object that `sealed` wrote, for files that did not always have a digest.
+
+    Raises:
+        ValueError: the data is no JSON object, or it has a digest that is not that of the rest.
+    """
+    try:
+        content = _parse(data, _double)
+    except RecursionError as error:
+        raise ValueError("too deeply nested") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"expected a JSON object, got a {type(content).__name__}")
+    stated = content.pop("digest", None)
+    if stated is not None and stated != _sha256(canonical_json(content)):
+        raise ValueError("it was changed after it was written")
+    return content
+
+
 def read_sealed(path: Path) -> tuple[dict[str, Any], str]:
     """Read what `sealed` made: the object without its digest, and the digest.
 

@@ -107,6 +107,19 @@ def weights_of(record: Path) -> KeptWeights:
     )
 
 
+def kept_at(path: Path) -> KeptWeights | None:
+    """Return what a file of weights must be if it is one that a leaderboard keeps, else `None`.
+
+    Raises:
+        RecordError: the ledger is damaged.
+    """
+    root = path.parent.parent
+    if path.parent.name != WEIGHTS or not (root / LEDGER_NAME).is_file():
+        return None
+    kept = kept_in(read_ledger(root / LEDGER_NAME), root).get(path.stem)
+    return kept if kept is not None and kept.path.name == path.name else None
+
+
 def kept_in(ledger: Ledger, root: Path) -> dict[str, KeptWeights]:
     """Return what a ledger lists in a folder, by the digest of the whole policy."""
     return {

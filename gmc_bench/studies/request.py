@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import yaml
 
-from gmc_bench.core.config import load_yaml
+from gmc_bench.core.config import load_yaml, sealed_yaml
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.evaluation.friction_options import FrictionOptions
 from gmc_bench.experiments.method import full_name, load_method
@@ -97,7 +97,7 @@ class Request:
             "body": self.body,
             "friction": self.friction.to_dict(),
         }
-        return yaml.safe_dump(content, sort_keys=False)
+        return sealed_yaml(yaml.safe_dump(content, sort_keys=False))
 
     @property
     def arms(self) -> tuple[Arm, ...]:

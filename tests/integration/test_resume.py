@@ -158,7 +158,11 @@ def test_the_older_checkpoint_goes_on_where_the_newest_was_deleted(here, finishe
 
 def test_the_checkpoint_of_other_settings_is_refused(here, trained_run):
     config = trained_run / "config.yaml"
-    config.write_text(config.read_text().replace("gamma: 0.99", "gamma: 0.9"))
+    changed = config.read_text().replace("gamma: 0.99", "gamma: 0.9")
+    config.write_text(changed)
+    captured = here("run", "--resume", trained_run, code=2)
+    assert "config.yaml was changed after it was written" in captured.err
+    config.write_text(changed.partition("\n")[2])
     captured = here("run", "--resume", trained_run, code=2)
     assert captured.out == ""
     assert "belongs to a run with other settings; put back the configuration" in captured.err
@@ -213,7 +217,8 @@ def test_a_run_over_two_commits_is_not_of_either(gmc, finished_run, tmp_path):
     config = (run / "config.yaml").read_text(encoding="utf-8")
     commit = finished_run.record["git_commit"]
     assert f"git_commit: {commit}" in config
-    (run / "config.yaml").write_text(config.replace(commit, "a" * 40), encoding="utf-8")
+    config = config.partition("\n")[2].replace(commit, "a" * 40)  # without its digest
+    (run / "config.yaml").write_text(config, encoding="utf-8")
     (run / "record.json").unlink()
     gmc("run", "--resume", run)
     record = json.loads((run / "record.json").read_bytes())

@@ -1,3 +1,4 @@
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -77,7 +78,9 @@ def test_another_content_becomes_current_and_the_old_one_stays(bodies, home):
         lambda folder: (folder / "manifest.json").write_text("[]"),
         lambda folder: (folder / "manifest.json").write_text("{}"),
         lambda folder: _edit(folder / "train-0001.xml", '"300.0"', '"301.0"'),
+        lambda folder: _edit(folder / "train-0001.xml", '"300.0"', '"300.00000000001"'),
         lambda folder: _edit(folder / "manifest.json", '"second"', '"renamed"'),
+        lambda folder: _edit(folder / "manifest.json", '"licence": "', '"licence": "not '),
         lambda folder: _edit(folder / "manifest.json", '"format": 1', '"format": 2'),
         lambda folder: _edit(folder / "manifest.json", '"id": "some-set"', '"id": "other"'),
         lambda folder: (folder.parent / "current").write_text("0" * 64),
@@ -153,11 +156,13 @@ def test_default_folder_belongs_to_the_user(monkeypatch):
 
 
 def test_manifest_is_plain_json(bodies):
-    manifest = json.loads((save_set(bodies) / "manifest.json").read_text())
+    folder = save_set(bodies)
+    manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["digest"] == bodies.digest
     assert manifest["splits"]["train"][0] == {
         "name": "a/../b",
         "file": "train-0000.xml",
+        "sha256": hashlib.sha256((folder / "train-0000.xml").read_bytes()).hexdigest(),
         "digest": bodies.split("train")[0].digest,
         "symmetric_limbs": [[1, 2]],
     }

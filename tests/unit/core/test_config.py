@@ -13,6 +13,7 @@ from gmc_bench.core.config import (
     leaves,
     load_yaml,
     nest,
+    sealed_yaml,
     to_dict,
     with_overrides,
 )
@@ -242,6 +243,25 @@ def test_other_files_are_refused_with_their_path(tmp_path, content, reason):
         load_yaml(path)
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_every_changed_bit_and_every_missing_end_of_a_sealed_file_is_seen(tmp_path):
+    path = tmp_path / "kept.yaml"
+    sealed = sealed_yaml("seed: 2\ntitle: a\n").encode()
+    path.write_bytes(sealed)
+    assert load_yaml(path) == {"seed": 2, "title": "a"}
+    whole = Run(seed=2, title="a")
+    damaged = [sealed[:end] for end in range(1, len(sealed))]
+    for bit in range(8 * len(sealed)):
+        flipped = bytearray(sealed)
+        flipped[bit // 8] ^= 1 << bit % 8
+        damaged.append(bytes(flipped))
+    for data in damaged:
+        path.write_bytes(data)
+        with pytest.raises(ConfigError):
+            with_overrides(whole, load_yaml(path))
+    path.write_bytes(sealed.partition(b"\n")[2])  # as the sentence says
+    assert load_yaml(path) == {"seed": 2, "title": "a"}
 
 
 def test_a_missing_file_is_named(tmp_path):

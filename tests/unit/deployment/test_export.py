@@ -79,6 +79,15 @@ def test_only_whole_numbers_are_fixed():
     assert torch.equal(traced(values), function(values))
 
 
+@pytest.mark.parametrize("part", [b"digest", b'"recmorph"', b"tokens", None])
+def test_a_changed_file_is_refused_whatever_was_changed(onnx_file, tmp_path, part):
+    data = bytearray(onnx_file.read_bytes())
+    data[len(data) // 2 if part is None else data.rindex(part)] ^= 1
+    (tmp_path / "a.onnx").write_bytes(data)
+    with pytest.raises(CheckpointError, match=r"export the run again|cannot be read as ONNX"):
+        OnnxPolicy(tmp_path / "a.onnx")
+
+
 def test_what_is_missing_or_broken_is_said(tmp_path):
     with pytest.raises(ConfigError, match=r"pip install 'gmc-bench\[deploy\]'"):
         load_package("no_such_package")

@@ -121,6 +121,10 @@ def test_files_that_hold_no_policy_are_refused(tmp_path):
     policy_of().save(path)
     described = path.with_suffix(".json")
     content = json.loads(described.read_bytes())
+    described.write_text(json.dumps({**content, "order": "bfs"}))
+    with pytest.raises(CheckpointError, match="was changed after it was written"):
+        Policy.load(path)
+    del content["digest"]  # as files of before there were digests
     described.write_text(json.dumps({**content, "format": 2}))
     with pytest.raises(CheckpointError, match=r"has format 2, but this version .* reads 1"):
         Policy.load(path)
