@@ -141,13 +141,13 @@ class Corruption:
         while (damaged := damage(data, rng)) == data:
             pass
         path.write_bytes(damaged)
-        started = time.perf_counter()
+        started = time.process_time()  # what other programs take does not count
         try:
             outcome, words = self._read(kept, whole)
         finally:
             path.write_bytes(data)
-        if time.perf_counter() - started > MAX_SECONDS:
-            outcome, words = "failed", f"took {time.perf_counter() - started:.1f} s"
+        if (seconds := time.process_time() - started) > MAX_SECONDS:
+            outcome, words = "failed", f"took {seconds:.1f} s"
         return kept.name, damage.__name__, outcome, f"{path.name}: {words}"
 
     @staticmethod

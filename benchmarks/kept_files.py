@@ -139,7 +139,7 @@ def _of_run(base: Path, run: Path, experiment: Experiment) -> list[KeptFiles]:
     ]  # fmt: skip
 
 
-def _flat(state: dict[str, Any]) -> Any:
+def _flat(state: Any) -> Any:
     """Return nested groups of arrays as values that can be compared."""
     if isinstance(state, dict):
         return {name: _flat(value) for name, value in state.items()}

@@ -30,6 +30,7 @@ _CURRENT = "current"
 _CHECK, _FILE = "check", "sha256"
 """SHA-256 of the rest of the manifest, and of a body's file; sets that were stored before there
 were these have none."""
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _SET_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -117,13 +118,15 @@ def load_set(set_id: str) -> MorphologySet:
     home = _home(set_id)
     try:
         digest = (home / _CURRENT).read_text(encoding="ascii").strip()
+        if not _DIGEST.fullmatch(digest):
+            raise ValueError(f"{_CURRENT} names no set")
     except (FileNotFoundError, NotADirectoryError):
         raise MorphologySetError(
             f"the set {set_id!r} is not imported; run "
             f"'gmc-bench morphologies import {set_id} PATH' with the folder that holds its "
             f"train and test bodies"
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # a text that is not ASCII is a ValueError too
         raise _damaged(set_id, home, error) from error
     return read_set(home / digest, set_id, digest)
 

@@ -152,7 +152,7 @@ class Manifest:
                 rate=float(content["rate_hz"]),
                 origin={name: content[name] for name in content if name not in _OWN},
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ConfigError(
                 f"the policy file's description cannot be read ({error!r}); export the run again"
             ) from error

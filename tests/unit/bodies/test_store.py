@@ -85,12 +85,14 @@ def test_another_content_becomes_current_and_the_old_one_stays(bodies, home):
         lambda folder: _edit(folder / "manifest.json", '"id": "some-set"', '"id": "other"'),
         lambda folder: (folder.parent / "current").write_text("0" * 64),
         lambda folder: (folder.parent / "current").write_bytes(b"\xff"),
+        lambda folder: (folder.parent / "current").write_text(f"{folder.name}\n{folder.name}\n"),
     ],
 )
 def test_damage_is_found_and_repaired_by_saving_again(bodies, damage):
     damage(save_set(bodies))
-    with pytest.raises(MorphologySetError, match=r"damaged .*re-import it with"):
+    with pytest.raises(MorphologySetError, match=r"damaged .*re-import it with") as error:
         load_set("some-set")
+    assert "\n" not in str(error.value)
     save_set(bodies)
     assert load_set("some-set") == bodies
 
