@@ -7,7 +7,7 @@ It is a module of its own because atheris must be there before what it shall wat
 
 import sys
 
-import atheris  # type: ignore[import-not-found]
+import atheris
 
 
 def main() -> None:
