@@ -33,7 +33,7 @@ READ_GROUPS := import tomllib; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run check lint types imports test test-all bench leaderboard site clean distclean
+.PHONY: help install run check lint types imports test test-all bench tables site clean distclean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,11 +71,15 @@ test-all: $(TOOLS) ## Every test, slow and GPU ones too (those without their dat
 bench: $(PACKAGE) ## Measure speed beside the alternatives; writes benchmarks.md (needs a quiet machine)
 	$(BIN)/python -m benchmarks.run_all --out benchmarks.md $(BENCH_ARGS)
 
-leaderboard: $(PACKAGE) ## Rebuild the leaderboard's tables and the README's from the stored records
-	$(BIN)/gmc-bench leaderboard build --records leaderboards --out leaderboards --readme README.md
+# Everything that is made from records: tables, figures, the README's part and docs/findings.md.
+TABLES = $(BIN)/gmc-bench leaderboard build --records leaderboards --out leaderboards --readme README.md \
+	--findings docs/findings.md
+
+tables: $(PACKAGE) ## Make all files that follow from records again, to the byte
+	$(TABLES)
 
 site: $(PACKAGE) ## Write the leaderboard as a static site to leaderboards/site
-	$(BIN)/gmc-bench leaderboard build --records leaderboards --out leaderboards --readme README.md --site
+	$(TABLES) --site
 
 clean: ## Remove caches and build output (never runs or records)
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -41,6 +41,8 @@ def add_parser(verbs: Any) -> None:
         action.add_argument("--out", metavar="DIR", type=Path, help=text)
         text = "Markdown file whose part between the leaderboard marks is written, too"
         action.add_argument("--readme", metavar="FILE", type=Path, help=text)
+        text = "Markdown file of what a paper claims and the records say, written whole"
+        action.add_argument("--findings", metavar="FILE", type=Path, help=text)
     build.add_argument("--site", action="store_true", help="write a static site to OUT/site, too")
     text = "pictures and videos for the site (see 'gmc-bench render')"
     build.add_argument("--media", metavar="DIR", type=Path, help=text)
@@ -48,7 +50,8 @@ def add_parser(verbs: Any) -> None:
         _add,
         "gmc-bench leaderboard add runs/RUN_SEED_1 runs/RUN_SEED_2 runs/RUN_SEED_3",
     )  # fmt: skip
-    add.add_argument("run_dirs", metavar="RUN_DIR", type=Path, nargs="+", help="finished runs")
+    text = "finished runs; folders of studies and files of evaluations for the findings, too"
+    add.add_argument("run_dirs", metavar="RUN_DIR", type=Path, nargs="+", help=text)
     _records_option(add, "leaderboards")
     verify = _action(actions, "verify", "Run recorded episodes again from the weights and compare.",
         _verify,
@@ -116,11 +119,11 @@ def _build(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> i
         site = SiteOptions(method_pages(), parsed.media)
     target = _target(parsed)
     pages = 0
-    for path in build(parsed.records, target, parsed.readme, site):
+    for path in build(parsed.records, target, parsed.readme, site, parsed.findings):
         if (target / SITE_FOLDER) in path.parents:
             pages += 1
             continue
-        if path.suffix == ".md" and path.name != "README.md":
+        if path.suffix == ".md" and path.name != "README.md" and path != parsed.findings:
             say(path.read_text(encoding="utf-8"))
         note(f"wrote {path}")
     if pages:
@@ -132,7 +135,7 @@ def _check(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> i
     parsed.parser.reject_unknown(unknown)
     from gmc_bench.leaderboard.build import check
 
-    outdated = check(parsed.records, _target(parsed), parsed.readme)
+    outdated = check(parsed.records, _target(parsed), parsed.readme, parsed.findings)
     for path in outdated:
         say(f"outdated  {path}")
     return 1 if outdated else 0
@@ -141,8 +144,12 @@ def _check(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> i
 def _add(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     parsed.parser.reject_unknown(unknown)
     from gmc_bench.leaderboard.submission import Submission, add, open_run
+    from gmc_bench.records.kept import keep_all
 
-    runs = [(folder, open_run(folder)) for folder in parsed.run_dirs]
+    kept, folders = keep_all(parsed.run_dirs, parsed.records)
+    for path in kept:
+        say(f"added  {path}")
+    runs = [(folder, open_run(folder)) for folder in folders]
     from gmc_bench.leaderboard.rerun import acting_weights
     from gmc_bench.leaderboard.rules import installed_rules
 
@@ -152,7 +159,7 @@ def _add(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int
         )
         for folder, stored in runs
     ]
-    for path in add(submissions, parsed.records):
+    for path in add(submissions, parsed.records) if runs else ():
         say(f"added  {path}")
     note(f"Now run: gmc-bench leaderboard verify --all --records {parsed.records}")
     return 0

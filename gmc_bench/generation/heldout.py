@@ -12,10 +12,9 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.store import save_set
@@ -27,9 +26,7 @@ from gmc_bench.core.errors import (
     UnknownNameError,
     did_you_mean,
 )
-from gmc_bench.generation.grow import choice
-from gmc_bench.generation.lineage import descend, finished
-from gmc_bench.generation.mutation import mutate
+from gmc_bench.generation.lineage import grow_descendant
 from gmc_bench.generation.released import RELEASED, build_released
 
 MUTATIONS = 3
@@ -196,16 +193,10 @@ def _candidates(held: HeldOutSet, secret: Secret) -> Iterator[Morphology]:
     pinned = RELEASED[held.base]
     if pinned.evolution is None:
         raise MorphologySetError(f"the bodies of {held.base!r} have no lineages to go on from")
-    number = 0
-    while True:
-        number += 1
-        rng = np.random.default_rng([int(secret.seed, 16), number])
-        lineage = choice(rng, pinned.train_seeds)
-        assert isinstance(lineage, tuple)
-        body = descend(pinned.evolution, lineage)
+    ancestors = pinned.lineages
+    for number in count(1):
+        seed, name = (int(secret.seed, 16), number), f"heldout-{number:05d}"
         try:
-            for _ in range(MUTATIONS):
-                body = mutate(rng, body)
+            yield grow_descendant(pinned.evolution, ancestors, seed, MUTATIONS, name)
         except MorphologyError:
             continue
-        yield finished(body, f"heldout-{number:05d}")

@@ -1,5 +1,6 @@
 """Lineages: bodies that descend from a random one by mutations, all of it following from seeds."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -8,6 +9,7 @@ from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import MorphologyError
 from gmc_bench.generation.bodies import Form, grow_draft
 from gmc_bench.generation.evolution import Lineage
+from gmc_bench.generation.grow import choice
 from gmc_bench.generation.growing_body import GrowingBody
 from gmc_bench.generation.grown_limbs import assemble
 from gmc_bench.generation.mutation import mutate
@@ -47,6 +49,28 @@ def grow_lineage(seed: int, lineage: Lineage) -> Morphology:
         MorphologyError: see `descend`.
     """
     return finished(descend(seed, lineage), lineage_name(lineage))
+
+
+def grow_descendant(
+    evolution: int, ancestors: Sequence[Lineage], seed: Sequence[int], mutations: int, name: str
+) -> Morphology:
+    """Return the body of a random ancestor after some mutations.
+
+    Args:
+        evolution: seed of the evolution that the ancestors come from.
+        ancestors: one of them is drawn, all equally likely.
+        seed: decides which one, and its mutations.
+        mutations: how many.
+        name: of the body.
+
+    Raises:
+        MorphologyError: a mutation found no room.
+    """
+    rng = np.random.default_rng([*seed])
+    body = descend(evolution, choice(rng, ancestors))
+    for _ in range(mutations):
+        body = mutate(rng, body)
+    return finished(body, name)
 
 
 def lineage_name(lineage: Lineage) -> str:

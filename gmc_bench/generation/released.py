@@ -18,10 +18,15 @@ import numpy as np
 from gmc_bench.bodies.registry import BodySet
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.store import data_dir, read_set, write_set
-from gmc_bench.core.errors import MorphologySetError, UnknownNameError, did_you_mean
+from gmc_bench.core.errors import (
+    MorphologyError,
+    MorphologySetError,
+    UnknownNameError,
+    did_you_mean,
+)
 from gmc_bench.generation.evolution import Lineage
 from gmc_bench.generation.grow import grow_body
-from gmc_bench.generation.lineage import grow_lineage, read_lineage
+from gmc_bench.generation.lineage import grow_descendant, grow_lineage, read_lineage
 from gmc_bench.generation.recipe import LARGE, LOOPED, UNIMAL, Recipe, grow_candidate
 
 _LOG = logging.getLogger(__name__)
@@ -34,6 +39,18 @@ LIMB_COUNTS = range(4, 12)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Descent:
+    """Bodies that descend from train bodies of a released set by mutations, by number."""
+
+    base: str
+    """Id of the set, whose bodies come from an evolution."""
+    seed: int
+    """Candidate k follows from this seed and k."""
+    mutations: int = 3
+    """Between an ancestor and a descendant."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ReleasedSet:
     """A set that is defined by its seeds."""
 
@@ -42,7 +59,8 @@ class ReleasedSet:
     generator_version: int
     """`GENERATOR_VERSION`, or the `VERSION` of recipes or of lineages."""
     train_seeds: tuple[int | Lineage, ...]
-    """For `grow_seed`, with a recipe the numbers of its candidates, with an evolution lineages."""
+    """For `grow_seed`, with a recipe or a descent the numbers of its candidates, with an evolution
+    lineages."""
     test_seeds: tuple[int | Lineage, ...]
     digest: str
     """Hash of the set, see `MorphologySet.digest`."""
@@ -50,16 +68,25 @@ class ReleasedSet:
     """Whose candidates the bodies are."""
     evolution: int | None = None
     """Seed of the evolution from which the bodies come."""
+    descent: Descent | None = None
+    """How the bodies descend from those of another set."""
 
     @property
     def is_kept(self) -> bool:
         """Whether growing the set takes so long that it is kept on disk."""
-        return self.recipe is not None or self.evolution is not None
+        return any(item is not None for item in (self.recipe, self.evolution, self.descent))
+
+    @property
+    def lineages(self) -> tuple[Lineage, ...]:
+        """Lineages of the train bodies; empty where they do not come from an evolution."""
+        return tuple(seed for seed in self.train_seeds if isinstance(seed, tuple))
 
     def grow(self, seed: int | Lineage) -> Morphology | None:
         """Grow one body of the set; `None` where growth got stuck."""
         if isinstance(seed, tuple):
             return grow_lineage(self.evolution or 0, seed)
+        if self.descent is not None:
+            return grow_of_descent(self.descent, seed)
         return grow_candidate(self.recipe, seed) if self.recipe else grow_seed(seed)
 
 
@@ -80,6 +107,7 @@ RELEASED = {
         digest=pins["digest"],
         recipe=_RECIPES.get(set_id),
         evolution=pins.get("evolution"),
+        descent=Descent(**pins["descent"]) if "descent" in pins else None,
     )
     for set_id, pins in _PINNED.items()
 }
@@ -91,6 +119,29 @@ def grow_seed(seed: int) -> Morphology:
     rng = np.random.default_rng(seed)
     num_limbs = LIMB_COUNTS[int(rng.integers(len(LIMB_COUNTS)))]
     return grow_body(rng, num_limbs, f"grown-{seed:05d}")
+
+
+def grow_of_descent(descent: Descent, number: int) -> Morphology | None:
+    """Grow the candidate of a number, from 1; `None` where a mutation found no room.
+
+    Raises:
+        UnknownNameError: there is no such set of ancestors.
+        MorphologySetError: its bodies do not come from an evolution.
+    """
+    if descent.base not in RELEASED:
+        hint = did_you_mean(descent.base, RELEASED)
+        raise UnknownNameError(f"unknown released set {descent.base!r}{hint}")
+    pinned = RELEASED[descent.base]
+    if pinned.evolution is None:
+        raise MorphologySetError(
+            f"the bodies of {descent.base!r} have no lineages to go on from; give an evolved set, "
+            f"e.g. gmc-unimal-v2"
+        )
+    seed, name = (descent.seed, number), f"descended-{number:05d}"
+    try:
+        return grow_descendant(pinned.evolution, pinned.lineages, seed, descent.mutations, name)
+    except MorphologyError:
+        return None
 
 
 @cache

@@ -14,6 +14,7 @@ from gmc_bench.leaderboard.aggregate import ComparisonKey, aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
 from gmc_bench.leaderboard.board import Board, read_board
 from gmc_bench.leaderboard.figures import SVG_MARK, draw_figures
+from gmc_bench.leaderboard.findings.page import findings_page
 from gmc_bench.leaderboard.site import MethodPage, build_site
 from gmc_bench.leaderboard.site.files import remove_outdated
 from gmc_bench.leaderboard.tables import (
@@ -106,6 +107,7 @@ def build(
     out_dir: Path,
     readme: Path | None = None,
     site: SiteOptions | None = None,
+    findings: Path | None = None,
 ) -> list[Path]:
     """Write all tables and figures below `out_dir/tables`, and remove outdated ones.
 
@@ -119,6 +121,7 @@ def build(
         readme: a Markdown file; what is between its marks `README_BEGIN` and `README_END` is
             replaced by short tables.
         site: also write the static site to `out_dir/site`.
+        findings: also write the page of a paper's claims to this Markdown file.
 
     Returns:
         The files written, sorted.
@@ -129,7 +132,7 @@ def build(
         StorageError: a file could not be written or removed.
     """
     found = open_leaderboard(records_dir)
-    files = _files(found, out_dir, readme)
+    files = _files(found, records_dir, out_dir, readme, findings)
     for path, data in files.items():
         write_atomic(path, data)
     root = out_dir / TABLES_FOLDER
@@ -149,22 +152,32 @@ def build(
     return sorted([*files, *pages])
 
 
-def check(records_dir: Path, out_dir: Path, readme: Path | None = None) -> list[Path]:
+def check(
+    records_dir: Path, out_dir: Path, readme: Path | None = None, findings: Path | None = None
+) -> list[Path]:
     """Return the files that `build` would write, change or remove; empty when up to date.
 
     Raises:
         RecordError: as for `build`.
     """
-    files = _files(open_leaderboard(records_dir), out_dir, readme)
+    files = _files(open_leaderboard(records_dir), records_dir, out_dir, readme, findings)
     changed = [path for path, data in files.items() if _read(path) != data]
     return sorted([*changed, *_stale(out_dir / TABLES_FOLDER, files)])
 
 
-def _files(found: Leaderboard, out_dir: Path, readme: Path | None) -> dict[Path, bytes]:
+def _files(
+    found: Leaderboard,
+    records_dir: Path,
+    out_dir: Path,
+    readme: Path | None,
+    findings: Path | None,
+) -> dict[Path, bytes]:
     root = out_dir / TABLES_FOLDER
     files = {root / name: data for name, data in render(found).items()}
     if readme is not None:
         files[readme] = _readme(readme, found, root)
+    if findings is not None:
+        files[findings] = findings_page(found.analyses, records_dir, findings)
     return files
 
 

@@ -134,7 +134,9 @@ def make_overview(analyses: Iterable[TableAnalysis], methods: Sequence[str]) -> 
         methods: ids that have a row even if nothing of them was run, see `rules.ranked_methods`.
     """
     columns = _columns([item for item in analyses if _counts(item)])
-    rows = [{} if column.analysis is None else _rows(column.analysis) for column in columns]
+    rows = [
+        {} if column.analysis is None else rows_by_method(column.analysis) for column in columns
+    ]
     ids = dict.fromkeys([*methods, *(method for found in rows for method in found)])
     cells = {
         (method, place): _cell(column, rows[place].get(method))
@@ -195,7 +197,7 @@ def _floor(analysis: TableAnalysis | None) -> float | None:
     return idle[0].test_score.mean if idle and idle[0].test_score else None
 
 
-def _rows(analysis: TableAnalysis) -> dict[str, Row]:
+def rows_by_method(analysis: TableAnalysis) -> dict[str, Row]:
     """Return the row of each method that a run made now would join, or else its newest."""
     found: dict[str, Row] = {}
     ordered = sorted(analysis.table.rows, key=lambda row: (-row.key.method_version, row.key))

@@ -3,7 +3,6 @@
 from gmc_bench.core.config import config_digest
 from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.leaderboard.aggregate import ComparisonTable, Row
-from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.suites import SUITES
 
 
@@ -28,6 +27,8 @@ def is_current(row: Row) -> bool:
 
     Settings change with what a method was tuned to, which makes no other table.
     """
+    from gmc_bench.leaderboard.rules import installed_rules  # loads what tasks are made of
+
     rules = installed_rules(row.runs[0].record)
     made = (row.key.method_version, row.key.config_digest)
     return rules is None or made == (rules.method_version, config_digest(dict(rules.config)))

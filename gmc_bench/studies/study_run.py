@@ -14,7 +14,16 @@ from gmc_bench.experiments.session import check_method, open_session
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep, SweepResult
 from gmc_bench.records.environment import collect_hardware, collect_versions
+from gmc_bench.records.kept import (
+    STUDY_FILE,
+    BodySetId,
+    KeptStudy,
+    StudyNumbers,
+    plain_numbers,
+    seal,
+)
 from gmc_bench.records.store import read_sealed, record_digest, sealed, write_atomic
+from gmc_bench.studies import outcome as read
 from gmc_bench.studies.measurements import MEASURED, MEASUREMENTS, FinishedRun
 from gmc_bench.studies.outcome import Outcome
 from gmc_bench.studies.request import STUDY, Request, read_request, run_name
@@ -22,7 +31,14 @@ from gmc_bench.studies.schema import Arm
 
 STUDIES = Path("studies")
 """Where folders go that nobody names."""
-PICTURE, RESULT = "figure.png", "study.json"
+PICTURE, RESULT = "figure.png", STUDY_FILE
+_NUMBERS = {
+    "training_return": read.training_return,
+    "train_score": read.train_score,
+    "test_score": read.test_score,
+    "area": read.area,
+}
+_OF_RECORDS = ("parameters", "env_steps", "core_seconds")
 
 
 @dataclass(frozen=True)
@@ -152,7 +168,7 @@ class StudyRun:
         if self._measurement.figure is not None:
             pictures = [path / PICTURE, *pictures]
             write_atomic(path / PICTURE, self._measurement.figure(study, outcomes))
-        write_atomic(path / RESULT, sealed(self._result(outcomes)))
+        write_atomic(path / RESULT, seal(self._result(outcomes)))
         return StudyResult(outcomes, tables, pictures, result.failures)
 
     def _measure(self, run: FinishedRun) -> dict[str, Any]:
@@ -188,21 +204,36 @@ class StudyRun:
         write_atomic(path, sealed(content))
         return numbers
 
-    def _result(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    def _result(self, outcomes: Sequence[Outcome]) -> KeptStudy:
         """Return everything behind a table: which runs, and what was measured on them."""
-        return {
-            "schema_version": 1,
-            "study": self.request.study.id,
-            "status": "complete" if all(item.record for item in outcomes) else "incomplete",
-            "runs": [
-                {
-                    "arm": item.arm.name,
-                    "task": item.task,
-                    "seed": item.seed,
-                    "record_digest": record_digest(item.record) if item.record else None,
-                    "measured": item.measured,
-                }
-                for item in outcomes
-            ],
-            "versions": collect_versions(),
-        }
+        first = next(iter(self.sweep.runs.values()))
+        return KeptStudy(
+            study=self.request.study.id,
+            suite=first.suite,
+            protocol=first.protocol.name,
+            status="complete" if all(item.record for item in outcomes) else "incomplete",
+            runs=tuple(
+                _numbers(item, load_method(self.sweep.runs[name].method).id)
+                for name, item in zip(self.arms, outcomes, strict=True)
+            ),
+            versions=collect_versions(),
+        )
+
+
+def _numbers(outcome: Outcome, method: str) -> StudyNumbers:
+    record = outcome.record
+    bodies = record.morphologies if record else None
+    numbers: dict[str, Any] = {name: read_number(outcome) for name, read_number in _NUMBERS.items()}
+    if record is not None:
+        numbers |= {name: getattr(record, name) for name in _OF_RECORDS}
+    return StudyNumbers(
+        arm=outcome.arm.name,
+        task=outcome.task,
+        seed=outcome.seed,
+        method=method,
+        record_digest=record_digest(record) if record else None,
+        git_commit=record.git_commit if record else None,
+        git_dirty=record.git_dirty if record else None,
+        morphologies=BodySetId(id=bodies.id, digest=bodies.digest) if bodies else None,
+        numbers=plain_numbers({**numbers, **outcome.measured}),
+    )

@@ -1,16 +1,26 @@
 """The leaderboard in this repository: its ledger, its records, and the files made from them."""
 
+import json
+import re
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import pytest
 
 from gmc_bench.leaderboard.board import read_board
-from gmc_bench.leaderboard.build import check
+from gmc_bench.leaderboard.build import check, open_leaderboard
+from gmc_bench.leaderboard.findings.catalogue import CLAIMS
+from gmc_bench.leaderboard.findings.claims import Pooled, figure
+from gmc_bench.leaderboard.findings.evidence import read_evidence
+from gmc_bench.leaderboard.findings.page import find_all
 from gmc_bench.records.ledger import LEDGER_NAME, read_ledger
 
 ROOT = Path(__file__).parents[2]
 BOARD = ROOT / "leaderboards"
+FINDINGS = ROOT / "docs" / "findings.md"
 
 
 def _pinned(name: str) -> str:
@@ -35,10 +45,69 @@ def test_weights_are_kept_of_every_record_since_weights_are() -> None:
             assert item.record.weights_digest in board.weights, item.path
 
 
-def test_tables_and_readme_are_what_the_records_give() -> None:
-    outdated = check(BOARD, BOARD, ROOT / "README.md")
+def test_tables_readme_and_findings_are_what_the_records_give() -> None:
+    outdated = check(BOARD, BOARD, ROOT / "README.md", FINDINGS)
     if version("matplotlib") != _pinned("matplotlib"):
         outdated = [path for path in outdated if path.suffix != ".svg"]
         if not outdated:
             pytest.skip("figures are compared with the pinned matplotlib only")
     assert outdated == []
+
+
+def _raw(path: str, number: str, arm: str, seed: int) -> float:
+    """Read a number from a committed file, with no code of the package."""
+    content = json.loads((BOARD / path).read_bytes())
+    if path.startswith("evaluations/"):
+        return float(content["score"])
+    if path.startswith("studies/"):
+        (run,) = [r for r in content["runs"] if (r["arm"], r["seed"]) == (arm, seed)]
+        return float(run["numbers"][number])
+    if number == "acting_rate":
+        return float(content["env_steps"] / content["wall_clock_s"]["policy"])
+    if number == "test_score":
+        return _unseen(content)
+    if "/" in number:
+        return _straight_ahead(content, *number.split("/", 1))
+    return float(content[number])
+
+
+def _unseen(content: Mapping[str, Any]) -> float:
+    found: dict[str, list[float]] = {}
+    for item in content["returns"]:
+        if (item["split"], item["mode"], item["seen_in_train"]) == ("test", "deterministic", False):
+            score = fmean(episode["episode_return"] for episode in item["episodes"])
+            found.setdefault(item["body_digest"], []).append(score)
+    return fmean(fmean(same) for same in found.values())
+
+
+def _straight_ahead(content: Mapping[str, Any], friction: str, heading: str) -> float:
+    names = {"Vel": "velocity_rmse", "Pro": "progress", "Til": "tilt_rms", "Fal": "fall_rate"}
+    items = [i for i in content["friction"] if i["friction"] == friction and "direction" not in i]
+    return fmean(item["restarts"][names[heading[:3]]] for item in items)
+
+
+def test_every_number_of_the_findings_is_in_a_committed_file() -> None:
+    found = find_all(read_evidence(open_leaderboard(BOARD).analyses, BOARD))
+    page = FINDINGS.read_text(encoding="utf-8")
+    for claim in CLAIMS:
+        finding = found[claim.id]
+        assert (finding.verdict == "not run yet") == (not finding.here), claim.id
+        if not isinstance(claim, Pooled):
+            continue
+        minus = getattr(claim, "minus", "")
+        for place, sample in enumerate(finding.samples):
+            assert len(sample.values) == len(sample.seeds) == len(sample.sources)
+            if minus and place == 2:  # the difference of the two samples before it
+                continue
+            number = minus if minus and place == 1 else claim.number
+            raw = [
+                _raw(path, number, sample.label, seed)
+                for path, seed in zip(sample.sources, sample.seeds, strict=True)
+            ]
+            assert sample.values == pytest.approx(raw, rel=1e-9), claim.id
+        # What stands before "better by" are means of runs; what follows is made of the same runs.
+        told = finding.here.split(": better")[0]
+        shown = re.findall(r"(?<![\w.-])-?\d[\d,]*(?:\.\d+)?(?= \()", told)
+        assert set(shown) <= {figure(fmean(sample.values)) for sample in finding.samples}
+        row = next(line for line in page.splitlines() if f'id="{claim.id}"' in line)
+        assert f"*{finding.verdict}*" in row

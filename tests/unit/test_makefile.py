@@ -144,11 +144,12 @@ def test_the_number_of_test_processes_can_be_chosen(project):
 
 
 def test_tables_are_made_from_the_stored_records(project):
-    _, calls = project.make("leaderboard")
+    _, calls = project.make("tables")
     build = "gmc-bench leaderboard build --records leaderboards --out leaderboards"
-    assert calls[-1] == f"{build} --readme README.md"
+    made = f"{build} --readme README.md --findings docs/findings.md"
+    assert calls[-1] == made
     _, calls = project.make("site")
-    assert calls[-1] == f"{build} --readme README.md --site"
+    assert calls[-1] == f"{made} --site"
 
 
 def test_an_old_python_is_refused_by_name(project):
@@ -182,5 +183,5 @@ def test_clean_keeps_runs_records_and_the_environment(project):
 def test_help_is_the_default_and_lists_every_documented_target(project):
     done, calls = project.make()
     assert calls == []
-    for target in ("run", "test", "check", "test-all", "leaderboard", "clean"):
+    for target in ("run", "test", "check", "test-all", "tables", "clean"):
         assert f"make {target} " in done.stdout

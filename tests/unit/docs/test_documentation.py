@@ -40,9 +40,11 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def _anchors(page: Path) -> set[str]:
-    """Return the anchors that a page's headings get."""
-    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    """Return the anchors that a page's headings get, and those that it sets."""
+    text = page.read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    named = {re.sub(r"[^a-z0-9 -]", "", item.lower()).replace(" ", "-") for item in headings}
+    return named | set(re.findall(r'<a id="([^"]+)">', text))
 
 
 def test_every_baseline_is_in_the_list() -> None:

@@ -1,0 +1,118 @@
+"""Making a set of descendants: mutated train bodies of a released set that came from an evolution.
+
+Candidates are numbered and taken in the order of their numbers. Growing them is arithmetic; only
+mass and ten seconds of random control, which every accepted body survives, are simulated.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gmc_bench.bodies.importer import check_free_id
+from gmc_bench.bodies.schema import Morphology, MorphologySet
+from gmc_bench.bodies.store import save_set
+from gmc_bench.bodies.summary import describe_set, render_set
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.generation.judge import judge
+from gmc_bench.generation.released import RELEASED, Descent, build_released, grow_of_descent
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Descendants:
+    """A set that was made."""
+
+    bodies: MorphologySet
+    numbers: dict[str, tuple[int, ...]]
+    """Of the candidates that were taken, by split."""
+    folder: Path
+    """Where it is stored."""
+
+    @property
+    def text(self) -> str:
+        """What was made, for people."""
+        last = max(number for numbers in self.numbers.values() for number in numbers)
+        return (
+            f"{render_set(describe_set(self.bodies))}\ncandidates  {last}\n\nkept in  {self.folder}"
+        )
+
+
+def make_descendants(
+    set_id: str,
+    descent: Descent,
+    train: int,
+    test: int,
+    on_found: Callable[[int], None] | None = None,
+) -> Descendants:
+    """Grow descendants and store them as a set.
+
+    A candidate is left out where it did not grow, is too light or too heavy, does not survive
+    random control, or equals an earlier one or any body of any released set. So no test body of
+    another set is among them.
+
+    Args:
+        set_id: id of the set.
+        descent: whose descendants.
+        train: train bodies, the first that are accepted.
+        test: test bodies, those that follow.
+        on_found: is told how many bodies there are.
+
+    Raises:
+        UnknownNameError: there is no such set of ancestors.
+        MorphologySetError: its bodies have no lineages, or the id cannot be used.
+        ConfigError: a split would be empty.
+        StorageError: the set cannot be stored.
+    """
+    if min(train, test) < 1:
+        raise ConfigError(f"a set needs train and test bodies, got {train} and {test}")
+    check_free_id(set_id)
+    found = find_descendants(descent, train + test, on_found)
+    bodies = MorphologySet(
+        id=set_id,
+        splits={
+            "train": tuple(body for _, body in found[:train]),
+            "test": tuple(body for _, body in found[train:]),
+        },
+        source=(
+            f"Descendants of train bodies of {descent.base} by {descent.mutations} mutations, "
+            f"grown by gmc-bench with the seed {descent.seed}."
+        ),
+        licence="same as gmc-bench",
+    )
+    numbers = [number for number, _ in found]
+    return Descendants(
+        bodies=bodies,
+        numbers={"train": tuple(numbers[:train]), "test": tuple(numbers[train:])},
+        folder=save_set(bodies),
+    )
+
+
+def find_descendants(
+    descent: Descent, wanted: int, on_found: Callable[[int], None] | None = None
+) -> list[tuple[int, Morphology]]:
+    """Return the first candidates that are accepted, with their numbers, see `make_descendants`."""
+    known = _known(descent)
+    found: list[tuple[int, Morphology]] = []
+    number = 0
+    while len(found) < wanted:
+        number += 1
+        body = grow_of_descent(descent, number)
+        if body is None or body.digest in known:
+            continue
+        if judge(body, (descent.seed, number), gaits=False).fault:
+            continue
+        known.add(body.digest)
+        found.append((number, body))
+        if on_found is not None:
+            on_found(len(found))
+    return found
+
+
+def _known(descent: Descent) -> set[str]:
+    """Return the content hashes of all released bodies but those of this very descent."""
+    return {
+        body.digest
+        for name, item in RELEASED.items()
+        if item.descent != descent
+        for members in build_released(name).splits.values()
+        for body in members
+    }

@@ -1,0 +1,453 @@
+"""All claims of the RecMorph paper that runs of this benchmark could decide, and the rest."""
+
+from gmc_bench.leaderboard.findings.claims import Alike, All, Claim, Gap, Lead, Outside, Value
+from gmc_bench.leaderboard.findings.evidence import BoardPool, StudyPool, VariantPool
+
+_FAMILY = ("recmorph", "recmorph-bigru", "recmorph-bilstm")
+_OTHERS = (
+    *("metamorph", "metamorph-star", "swat", "modumorph", "nervenet", "gcnt"),
+    *("bot", "mi-hgnn", "smr"),
+)
+_TASKS = ("ft", "incline", "obstacles", "exploration", "vt")
+_SUITE = "unimal-v1"
+_FT = BoardPool(_SUITE, "unimal-ft-v1")
+_LARGE = BoardPool("larger-bodies-v1", "unimal-ft-v1")
+_LOOPS = BoardPool("closed-loop-v1", "unimal-ft-v1")
+_QUADRUPEDS = BoardPool("quadruped-friction-v2", "quadruped-velocity-v2")
+_SHARED = ("modumorph", "metamorph", "bot", "gcnt")
+_RETURN = "training_return"
+_FIG4 = "Text on Fig. 4"
+
+
+def _study(name: str, arms: tuple[str, ...], asked: str = "recmorph") -> StudyPool:
+    return StudyPool(name, dict.fromkeys(arms, asked), asked=asked)
+
+
+_COMPONENTS = StudyPool(
+    "components",
+    dict.fromkeys(("plain", "matched", "residual", "rms-norm", "full"), "recmorph"),
+)
+_ORDERS = _study("ordering", ("dfs", "bfs", "random"))
+_SIBLINGS = _study("siblings", ("canonical", "permuted"))
+_PROBES = _study("representation", ("trained",))
+_CELL_TASKS = ("ft", "incline", "obstacles")
+_CELL_ARMS = {
+    f"{cell}-{blocks}": method
+    for blocks in (2, 4)
+    for cell, method in (
+        ("birnn", "recmorph"),
+        ("bigru", "recmorph-bigru"),
+        ("bilstm", "recmorph-bilstm"),
+        ("bimamba2", "recmorph-bimamba2"),
+    )
+}
+
+
+def _first(task: str, name: str, leader: str, gain: str) -> Lead:
+    return Lead(
+        id=f"first-{task}",
+        says=f"{leader} has the highest mean final training return on {name}",
+        printed=f"{gain} % above the best other method",
+        place=_FIG4,
+        pool=BoardPool(_SUITE, f"unimal-{task}-v1"),
+        number=_RETURN,
+        ours=_FAMILY,
+        others=_OTHERS,
+        size=float(gain) / 100.0,
+    )
+
+
+_TERRAINS = (
+    _first("ft", "flat terrain", "RecMorph (BiRNN)", "4.9"),
+    _first("incline", "incline", "RecMorph (BiRNN)", "48.1"),
+    _first("obstacles", "obstacles", "RecMorph (BiGRU)", "9.1"),
+    _first("exploration", "exploration", "RecMorph (BiGRU)", "23.7"),
+    _first("vt", "variable terrain", "RecMorph (BiLSTM)", "15.1"),
+    All(
+        id="first-everywhere",
+        says="A RecMorph variant has the highest mean on every one of the five tasks",
+        printed="",
+        place="Section on control performance",
+        parts=tuple(f"first-{task}" for task in _TASKS),
+    ),
+    *(
+        Alike(
+            id=f"cells-{cell}",
+            says=f"The recurrent cell matters little: {title} does about as well as BiRNN",
+            printed="",
+            place="Section on control performance; Discussion",
+            pool=_FT,
+            number=_RETURN,
+            first=f"recmorph-{cell}",
+            second="recmorph",
+            remark="On flat terrain; alike means within a tenth.",
+        )
+        for cell, title in (("bigru", "BiGRU"), ("bilstm", "BiLSTM"))
+    ),
+)
+_GENERALISATION = (
+    Lead(
+        id="unseen-bodies",
+        says="On bodies never seen RecMorph keeps an advantage over other methods",
+        printed="",
+        place="Fig. 6, topology",
+        pool=_FT,
+        number="test_score",
+        ours=("recmorph",),
+        others=_OTHERS,
+    ),
+    *(
+        Lead(
+            id=f"zero-shot-{kind}",
+            says=f"The advantage holds without training under changed {kind}",
+            printed="",
+            place="Fig. 6",
+            pool=VariantPool(f"{kind}-v1", bodies),
+            number="score",
+            ours=("recmorph",),
+            others=("metamorph-star", "modumorph", "swat", "nervenet", "gcnt"),
+            remark="The variants are this benchmark's own (variations.md).",
+        )
+        for kind, bodies in (("dynamics", 1600), ("kinematics", 800))
+    ),
+    Lead(
+        id="sensor-dropout",
+        says="With one limb unseen RecMorph does better than other methods",
+        printed="",
+        place="Appendix on partial observation loss",
+        pool=VariantPool("", 100),
+        number="score",
+        ours=("recmorph",),
+        others=("metamorph-star", "modumorph", "swat", "nervenet", "gcnt"),
+    ),
+    Lead(
+        id="larger-bodies",
+        says="On bodies of up to 30 limbs RecMorph learns more than attention-based methods",
+        printed="",
+        place="Fig. 7; appendix on larger bodies",
+        pool=_LARGE,
+        number=_RETURN,
+        ours=("recmorph",),
+        others=("metamorph-star", "modumorph"),
+    ),
+    Lead(
+        id="closed-loops",
+        says="On bodies with closed loops RecMorph does better than the other methods",
+        printed="",
+        place="Appendix on closed loops",
+        pool=_LOOPS,
+        number=_RETURN,
+        ours=("recmorph",),
+        others=("metamorph-star", "modumorph", "swat", "nervenet", "gcnt"),
+        remark="The figure does not name its methods: those beside RecMorph are ours.",
+    ),
+)
+_EFFICIENCY = (
+    Lead(
+        id="fastest-ft",
+        says="RecMorph (BiRNN) acts fastest of all methods on flat terrain",
+        printed="",
+        place="Fig. 5",
+        pool=_FT,
+        number="acting_rate",
+        unit="control steps/s",
+        ours=("recmorph",),
+        others=_OTHERS,
+        remark="One thread, other load on the machine, lite networks.",
+    ),
+    Lead(
+        id="fastest-25-limbs",
+        says="At 25 limbs RecMorph is the fastest of three methods",
+        printed="1428 frames/s, MetaMorph* 1224, ModuMorph 918",
+        place="Appendix on larger bodies",
+        pool=_LARGE,
+        number="acting_rate",
+        unit="control steps/s",
+        ours=("recmorph",),
+        others=("metamorph-star", "modumorph"),
+        size=1428 / 1224 - 1,
+        remark="Choosing actions; one thread, other load on the machine, lite networks.",
+    ),
+)
+
+
+def _component(name: str, arms: tuple[str, str], says: str, printed: str, gain: float) -> Gap:
+    return Gap(
+        id=f"component-{name}",
+        says=says,
+        printed=printed,
+        place="Table I",
+        pool=_COMPONENTS,
+        number=_RETURN,
+        first=arms[1],
+        second=arms[0],
+        size=gain,
+    )
+
+
+_PARTS = (
+    _component("residual", ("plain", "residual"), "The residual path raises the return",
+               "2188.6 to 3577.0", 3577.0 / 2188.6 - 1),
+    _component("rms-norm", ("residual", "rms-norm"), "RMSNorm raises it further",
+               "3577.0 to 4027.7", 4027.7 / 3577.0 - 1),
+    _component("modulation", ("rms-norm", "full"), "Channel modulation raises it further",
+               "8.4 %, 4027.7 to 4367.4", 0.084),
+    Gap(
+        id="component-area",
+        says="Channel modulation raises the area under the learning curve",
+        printed="17.0 %",
+        place="Text under Table I",
+        pool=_COMPONENTS,
+        number="area",
+        first="full",
+        second="rms-norm",
+        size=0.17,
+    ),
+    _component("matched", ("matched", "full"),
+               "A plain BiRNN with as many parameters stays behind",
+               "2785.2 against 4367.4", 4367.4 / 2785.2 - 1),
+)  # fmt: skip
+_ORDER = (
+    Gap(
+        id="order-dfs-bfs",
+        says="Depth-first order learns more than breadth-first",
+        printed="",
+        place="Fig. 8",
+        pool=_ORDERS,
+        number=_RETURN,
+        first="dfs",
+        second="bfs",
+    ),
+    *(
+        Gap(
+            id=f"order-{order}-random",
+            says=f"{title} order learns more than a random one",
+            printed="",
+            place="Fig. 8",
+            pool=_ORDERS,
+            number=_RETURN,
+            first=order,
+            second="random",
+        )
+        for order, title in (("dfs", "Depth-first"), ("bfs", "Breadth-first"))
+    ),
+    Value(
+        id="siblings-drop",
+        says="Trained on one sibling order, a policy loses much under unseen ones",
+        printed="a drop of 63.5 % and 61.1 %",
+        place="Table II",
+        pool=_SIBLINGS,
+        number="drop",
+        unit="%",
+        label="canonical",
+        size=62.3,
+    ),
+    Gap(
+        id="siblings-cure",
+        says="Drawing a sibling order for each training episode reduces the drop",
+        printed="a drop of 7.4 % and 3.9 %",
+        place="Table II",
+        pool=_SIBLINGS,
+        number="drop",
+        unit="% of the return lost",
+        lower_is_better=True,
+        first="permuted",
+        second="canonical",
+        size=1 - 5.65 / 62.3,
+    ),
+    Gap(
+        id="siblings-tail",
+        says="It raises the return in the worst tenth of orders",
+        printed="319.1 and 319.3 to 1164.4 and 993.7",
+        place="Table II",
+        pool=_SIBLINGS,
+        number="tail",
+        first="permuted",
+        second="canonical",
+        size=(1164.4 + 993.7) / (319.1 + 319.3) - 1,
+    ),
+    Gap(
+        id="siblings-canonical",
+        says="It does not cost return in the canonical order, it improves it",
+        printed="1095.0 and 1064.8 to 1369.3 and 1138.3",
+        place="Table II",
+        pool=_SIBLINGS,
+        number="canonical",
+        first="permuted",
+        second="canonical",
+        size=(1369.3 + 1138.3) / (1095.0 + 1064.8) - 1,
+    ),
+)
+
+
+def _attributes(method: str, task: str = "ft") -> StudyPool:
+    tasks = ("ft", "incline") if method == "recmorph" else ("ft",)
+    arms = dict.fromkeys(("all", "hardware"), method)
+    return StudyPool("attributes", arms, task, asked=method, tasks=tasks)
+
+
+_ATTRIBUTES = (
+    *(
+        Alike(
+            id=f"attributes-{method}",
+            says=f"Hiding where limbs are and how they are turned costs {title} little",
+            printed="",
+            place="Appendix on topology-dependent attributes",
+            pool=_attributes(method),
+            number=_RETURN,
+            first="hardware",
+            second="all",
+            remark="On flat terrain.",
+        )
+        for method, title in (
+            ("metamorph-star", "MetaMorph*"),
+            ("modumorph", "ModuMorph"),
+            ("recmorph", "RecMorph"),
+        )
+    ),
+    Gap(
+        id="attributes-incline",
+        says="On incline hiding them costs RecMorph return, more than on other tasks",
+        printed="",
+        place="Appendix on RecMorph's sensitivity",
+        pool=_attributes("recmorph", "incline"),
+        number=_RETURN,
+        first="all",
+        second="hardware",
+        remark="The difference on incline alone.",
+    ),
+)
+_CELLS = tuple(
+    Gap(
+        id=f"mamba-{task}",
+        says=f"With two blocks BiMamba2 learns more than BiRNN ({task})",
+        printed="",
+        place="Appendix on BiMamba2",
+        pool=StudyPool("cells", _CELL_ARMS, task, tasks=_CELL_TASKS),
+        number=_RETURN,
+        first="bimamba2-2",
+        second="birnn-2",
+    )
+    for task in _CELL_TASKS
+)
+
+
+def _probe(name: str, says: str, printed: str, size: float, *, falls: bool) -> Value:
+    return Value(
+        id=f"probe-{name.replace('_', '-')}",
+        says=says,
+        printed=printed,
+        place="Table III" if name != "ch" else "Appendix on the feature space",
+        pool=_PROBES,
+        number=f"{name}_after",
+        minus=f"{name}_before",
+        label="trained",
+        lower_is_better=falls,
+        size=size,
+        digits=3,
+    )
+
+
+_REPRESENTATION = (
+    _probe("robot_id", "Communication makes robots harder to tell from limbs' features",
+           "84.28 % to 61.46 %", 0.2282, falls=True),
+    _probe("limb_id", "It makes limbs harder to tell",
+           "95.49 % to 86.45 %", 0.0905, falls=True),
+    _probe("action_r2", "It makes actions easier to predict",
+           "R2 -0.071 to 0.354", 0.425, falls=False),
+    _probe("ch", "It makes limbs' clusters less separate",
+           "Calinski-Harabasz 3747.81 to 1436.39", 2311.42, falls=True),
+)  # fmt: skip
+_RMSE, _FALLS = "Velocity RMSE (m/s)", "Fall rate (%)"
+_TILT, _PROGRESS = "Tilt RMS (degrees)", "Progress (m)"
+
+
+def _quadruped(name: str, rival: str, metric: str, printed: str, size: float) -> Gap:
+    return Gap(
+        id=f"quadruped-{name}",
+        says=f"On nominal friction RecMorph has a lower {metric.partition(' (')[0]} than "
+        f"{'one MLP per robot' if rival == 'mlp' else 'ModuMorph'}",
+        printed=printed,
+        place="Table IV",
+        pool=_QUADRUPEDS,
+        number=f"nominal/{metric}",
+        lower_is_better=True,
+        first="recmorph",
+        second=rival,
+        size=size,
+    )
+
+
+_ROBOTS = (
+    _quadruped("rmse-mlp", "mlp", _RMSE, "0.156 against 0.276 m/s, 43.5 %", 0.435),
+    _quadruped("tilt-mlp", "mlp", _TILT, "3.00 against 5.52 degrees, 45.6 %", 0.456),
+    _quadruped("falls-mlp", "mlp", _FALLS, "6.97 % against 17.04 %, 59.1 %", 0.591),
+    Gap(
+        id="quadruped-progress-mlp",
+        says="On nominal friction RecMorph gets further than one MLP per robot",
+        printed="97.11 against 92.15 m, 5.4 %",
+        place="Table IV",
+        pool=_QUADRUPEDS,
+        number=f"nominal/{_PROGRESS}",
+        first="recmorph",
+        second="mlp",
+        size=0.054,
+        remark="The paper's robots had another time and command.",
+    ),
+    _quadruped("rmse-modumorph", "modumorph", _RMSE, "0.156 against 0.648 m/s, 75.9 %", 0.759),
+    *(
+        Lead(
+            id=f"quadruped-best-{friction}",
+            says=f"On {friction} friction RecMorph tracks velocity best of all methods",
+            printed=printed,
+            place=place,
+            pool=_QUADRUPEDS,
+            number=f"{friction}/{_RMSE}",
+            unit="m/s",
+            lower_is_better=True,
+            ours=("recmorph",),
+            others=("mlp", *_SHARED),
+            size=size,
+        )
+        for friction, printed, place, size in (
+            ("nominal", "0.156 m/s, the next 0.276", "Table IV", 0.435),
+            ("high", "0.133 m/s, the next 0.332", "Table V", 1 - 0.133 / 0.332),
+        )
+    ),
+    Gap(
+        id="quadruped-low-modumorph",
+        says="On low friction ModuMorph tracks velocity better than RecMorph",
+        printed="0.793 against 0.907 m/s",
+        place="Table V",
+        pool=_QUADRUPEDS,
+        number=f"low/{_RMSE}",
+        unit="m/s",
+        lower_is_better=True,
+        first="modumorph",
+        second="recmorph",
+        size=1 - 0.793 / 0.907,
+    ),
+    Gap(
+        id="quadruped-low-falls",
+        says="On low friction RecMorph falls more often than one MLP per robot",
+        printed="77.14 % against 28.25 %",
+        place="Table V",
+        pool=_QUADRUPEDS,
+        number=f"low/{_FALLS}",
+        first="recmorph",
+        second="mlp",
+        size=77.14 / 28.25 - 1,
+    ),
+    Outside(
+        id="hardware",
+        says="One policy completes all trials on physical Go1 and Go2 without a fall",
+        printed="40 of 40 trials",
+        place="Table X",
+        why="There are no robots here; 'gmc-bench deploy' runs the trials against simulated ones.",
+    ),
+)
+CLAIMS: tuple[Claim, ...] = (
+    *_TERRAINS, *_GENERALISATION, *_EFFICIENCY, *_PARTS, *_ORDER, *_ATTRIBUTES, *_CELLS,
+    *_REPRESENTATION, *_ROBOTS,
+)  # fmt: skip
+"""In the order of the page."""

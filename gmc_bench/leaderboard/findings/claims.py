@@ -1,0 +1,426 @@
+"""Kinds of claims, and what decides each of them.
+
+A claim is about how something compares over trainings with other seeds. It is *seen here* if the
+95 % interval of the difference, over seeds, lies on the claim's side, *not seen here* if it lies on
+the other, and cannot be decided otherwise; then the runs are counted that a difference of the
+claimed size would take. For claims of a likeness the interval must lie within a margin.
+The size that the paper measured decides nothing: budgets and bodies differ.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from gmc_bench.leaderboard.comparison import MeanDifference, mean_differences, told_apart
+from gmc_bench.leaderboard.findings.evidence import (
+    SEEDS,
+    Evidence,
+    PlannedRun,
+    Pool,
+    Sample,
+)
+from gmc_bench.leaderboard.statistics import Estimate, mean, run_interval
+
+Verdict = Literal["seen here", "not seen here", "cannot be decided with these runs", "not run yet"]
+VERDICTS: tuple[Verdict, ...] = (
+    *("seen here", "not seen here"),
+    *("cannot be decided with these runs", "not run yet"),
+)
+POWER = 0.8
+"""Chance that the runs that are asked for would decide, if the claim is true."""
+ALIKE = 0.1
+"""Share of the larger mean within which two are alike."""
+_FEWEST = 2
+"""Runs of each side without which there is no interval."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the runs say about a claim."""
+
+    verdict: Verdict
+    here: str = ""
+    """Our numbers, in a sentence or two."""
+    power: str = ""
+    """What would decide it; empty where it is decided."""
+    samples: tuple[Sample, ...] = ()
+    """Everything that `here` was made of."""
+    missing: tuple[PlannedRun, ...] = ()
+    """Runs that the claim lacks."""
+    links: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One sentence of a paper. Subclasses say what decides it."""
+
+    id: str
+    """Short, lower-case."""
+    says: str
+    """What the paper claims."""
+    printed: str
+    """Its own numbers, as printed; empty where it has a figure only."""
+    place: str
+    """Where they stand."""
+    remark: str = ""
+    """What a reader of our number must know."""
+
+    def find(self, evidence: Evidence, others: Mapping[str, Finding]) -> Finding:
+        """Return what the runs say; `others` has the claims before this one."""
+        raise NotImplementedError
+
+    def command(self) -> str:
+        """Return what makes the runs; empty where nothing can."""
+        return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pooled(Claim):
+    """A claim about numbers of one pool."""
+
+    pool: Pool
+    number: str
+    unit: str = ""
+    lower_is_better: bool = False
+
+    def labels(self) -> tuple[str, ...]:
+        """Return the methods or variants that the claim is about."""
+        raise NotImplementedError
+
+    def command(self) -> str:
+        """Return what makes the runs."""
+        return self.pool.command(self.labels())
+
+    def find(self, evidence: Evidence, others: Mapping[str, Finding]) -> Finding:
+        """Return what the runs say."""
+        found = self.pool.samples(evidence, self.number)
+        samples = {name: found[name] for name in self.labels() if name in found}
+        known = {(name, seed) for name, item in found.items() for seed in item.seeds}
+        wanted = self.pool.runs(self.labels())
+        missing = [run for place, run in wanted.items() if place not in known]
+        decided = self.decide(samples)
+        return Finding(
+            decided.verdict,
+            decided.here,
+            decided.power,
+            tuple(samples.values()),
+            tuple(missing),
+            tuple(self.pool.links(evidence)) if samples else (),
+        )
+
+    def decide(self, samples: Mapping[str, Sample]) -> Finding:
+        """Return verdict, numbers and power."""
+        raise NotImplementedError
+
+    def differences(
+        self, samples: Mapping[str, Sample]
+    ) -> tuple[list[str], dict[tuple[int, int], MeanDifference]]:
+        """Return labels and the differences of their means, better minus worse where it is true."""
+        names = list(samples)
+        sign = -1.0 if self.lower_is_better else 1.0
+        columns = [sign * np.array(samples[name].values)[:, None] for name in names]
+        return names, mean_differences(columns, np.zeros(1, np.int64))
+
+    def gap(self, samples: Mapping[str, Sample], first: str, second: str) -> Estimate:
+        """Return how much better the first is than the second, with the interval over seeds."""
+        names, found = self.differences(samples)
+        i, j = names.index(first), names.index(second)
+        item = found[min(i, j), max(i, j)].estimate.runs
+        return item if i < j else _negative(item)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gap(Pooled):
+    """The first is better than the second."""
+
+    first: str
+    second: str
+    size: float | None = None
+    """Share of the second's mean by which the paper's first is better."""
+
+    def labels(self) -> tuple[str, ...]:
+        """Return the methods or variants that the claim is about."""
+        return self.first, self.second
+
+    def decide(self, samples: Mapping[str, Sample]) -> Finding:
+        """Return verdict, numbers and power."""
+        if _lacking(samples, self.labels()):
+            return Finding("not run yet")
+        gap, base = self.gap(samples, self.first, self.second), _mean(samples[self.second])
+        here = f"{_versus(samples, self.first, self.second, self.unit)}: {_gain(gap, base, self)}"
+        return _by_sign(gap, here, self._power(samples, gap, base))
+
+    def _power(self, samples: Mapping[str, Sample], gap: Estimate, base: float) -> str:
+        claimed = None if self.size is None else self.size * abs(base)
+        return power_text([samples[name] for name in self.labels()], claimed, gap.value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lead(Pooled):
+    """The best of some is better than all others."""
+
+    ours: tuple[str, ...]
+    others: tuple[str, ...]
+    size: float | None = None
+    """Share of the best other's mean by which the paper's best is better."""
+
+    def labels(self) -> tuple[str, ...]:
+        """Return the methods or variants that the claim is about."""
+        return *self.ours, *self.others
+
+    def decide(self, samples: Mapping[str, Sample]) -> Finding:
+        """Return verdict, numbers and power."""
+        usable = {name: item for name, item in samples.items() if len(item.values) >= _FEWEST}
+        ours = [name for name in self.ours if name in usable]
+        others = [name for name in self.others if name in usable]
+        if not ours or not others:
+            return Finding("not run yet")
+        sign = -1.0 if self.lower_is_better else 1.0
+        best = max(ours, key=lambda name: sign * _mean(usable[name]))
+        rival = max(others, key=lambda name: sign * _mean(usable[name]))
+        gap, base = self.gap(usable, best, rival), _mean(usable[rival])
+        here = f"{_versus(usable, best, rival, self.unit)}: {_gain(gap, base, self)}"
+        left = [name for name in self.others if name not in usable]
+        if left:
+            here += f"; {len(others)} of {len(self.others)} others have runs"
+        claimed = None if self.size is None else self.size * abs(base)
+        power = power_text([usable[best], usable[rival]], claimed, gap.value)
+        names, found = self.differences(usable)
+        apart = told_apart({pair: item.p_runs for pair, item in found.items()})
+        ahead = [name for name in others if self._is_ahead(best, name, names, found, apart)]
+        behind = [name for name in others if self._is_ahead(name, best, names, found, apart)]
+        if behind:
+            return Finding("not seen here", f"{here}; told apart from {', '.join(behind)}")
+        if len(ahead) == len(self.others):
+            return Finding("seen here", here)
+        told = f"; it is told apart from {len(ahead)} of {len(others)}"
+        if len(ahead) == len(others):
+            power = f"runs of {', '.join(left)}"
+        return Finding("cannot be decided with these runs", here + told, power)
+
+    def _is_ahead(
+        self,
+        first: str,
+        second: str,
+        names: Sequence[str],
+        found: Mapping[tuple[int, int], MeanDifference],
+        apart: set[tuple[int, int]],
+    ) -> bool:
+        i, j = names.index(first), names.index(second)
+        pair = (min(i, j), max(i, j))
+        value = found[pair].estimate.value
+        return pair in apart and (value if i < j else -value) > 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Value(Pooled):
+    """A number of each run of one variant, less another if there is one, is above zero."""
+
+    label: str
+    minus: str = ""
+    """Another number of the same runs."""
+    size: float | None = None
+    """What the paper measured, in the same unit."""
+    digits: int = 1
+
+    def labels(self) -> tuple[str, ...]:
+        """Return the methods or variants that the claim is about."""
+        return (self.label,)
+
+    def find(self, evidence: Evidence, others: Mapping[str, Finding]) -> Finding:
+        """Return what the runs say."""
+        found = super().find(evidence, others)
+        if not self.minus or not found.samples:
+            return found
+        both = self.pool.samples(evidence, self.number), self.pool.samples(evidence, self.minus)
+        first, second = (side.get(self.label) for side in both)
+        if first is None or second is None:
+            return Finding("not run yet", missing=found.missing)
+        values = tuple(a - b for a, b in zip(first.values, second.values, strict=True))
+        change = Sample(self.label, first.seeds, values, first.sources)
+        decided = self.decide({self.label: change})
+        here = (
+            f"{_mean(second):,.{self.digits}f} to {_mean(first):,.{self.digits}f}: {decided.here}"
+        )
+        return Finding(
+            *(decided.verdict, here, decided.power),
+            *((first, second, change), found.missing, found.links),
+        )
+
+    def decide(self, samples: Mapping[str, Sample]) -> Finding:
+        """Return verdict, numbers and power."""
+        if _lacking(samples, self.labels()):
+            return Finding("not run yet")
+        sample = samples[self.label]
+        found = run_interval(np.array(sample.values)[:, None], mean)
+        shown = f"{_span(found, self.digits, self.unit)}, {len(sample.values)} runs"
+        claimed = None if self.size is None else abs(self.size)
+        signed = _negative(found) if self.lower_is_better else found
+        return _by_sign(signed, shown, power_text([sample], claimed, signed.value))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alike(Pooled):
+    """Two differ by no more than a tenth of the larger."""
+
+    first: str
+    second: str
+
+    def labels(self) -> tuple[str, ...]:
+        """Return the methods or variants that the claim is about."""
+        return self.first, self.second
+
+    def decide(self, samples: Mapping[str, Sample]) -> Finding:
+        """Return verdict, numbers and power."""
+        if _lacking(samples, self.labels()):
+            return Finding("not run yet")
+        gap = self.gap(samples, self.first, self.second)
+        margin = ALIKE * max(abs(_mean(samples[name])) for name in self.labels())
+        base = _mean(samples[self.second])
+        here = f"{_versus(samples, self.first, self.second, self.unit)}: {_gain(gap, base, self)}"
+        here += f" (alike: within {margin:,.1f})"
+        if gap.low is None or gap.high is None:
+            return Finding("cannot be decided with these runs", here)
+        if -margin <= gap.low and gap.high <= margin:
+            return Finding("seen here", here)
+        if gap.low > margin or gap.high < -margin:
+            return Finding("not seen here", here)
+        power = power_text([samples[name] for name in self.labels()], margin, margin)
+        return Finding("cannot be decided with these runs", here, power)
+
+
+@dataclass(frozen=True, kw_only=True)
+class All(Claim):
+    """Several claims at once."""
+
+    parts: tuple[str, ...] = field(default=())
+    """Ids."""
+
+    def find(self, evidence: Evidence, others: Mapping[str, Finding]) -> Finding:
+        """Return what the runs say."""
+        found = [others[name] for name in self.parts]
+        counts = {verdict: sum(item.verdict == verdict for item in found) for verdict in VERDICTS}
+        here = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+        samples = tuple(sample for item in found for sample in item.samples)
+        links = tuple(dict.fromkeys(link for item in found for link in item.links))
+        if counts["not seen here"]:
+            verdict: Verdict = "not seen here"
+        elif counts["seen here"] == len(found):
+            verdict = "seen here"
+        elif counts["not run yet"] == len(found):
+            return Finding("not run yet")
+        else:
+            verdict = "cannot be decided with these runs"
+        return Finding(verdict, f"of {len(found)} parts {here}", "", samples, (), links)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outside(Claim):
+    """A claim that no run of this benchmark can decide."""
+
+    why: str
+
+    def find(self, evidence: Evidence, others: Mapping[str, Finding]) -> Finding:
+        """Return what the runs say."""
+        return Finding("cannot be decided with these runs", self.why)
+
+
+def power_text(samples: Sequence[Sample], claimed: float | None, measured: float) -> str:
+    """Return how many seeds would decide, from the spread of the runs that there are.
+
+    Args:
+        samples: one, or the two that are compared.
+        claimed: the size of the effect to be found; `None` takes the measured one.
+        measured: what was found.
+    """
+    size = abs(measured) if claimed is None else claimed
+    what = "the difference measured here" if claimed is None else "one as large as the claim's"
+    seeds = seeds_needed([item.values for item in samples], size)
+    if seeds is None:
+        return ""
+    each = "of each side" if len(samples) > 1 else "of it"
+    count = f"about {seeds:,}" if seeds < 1000 else "more than 1,000"
+    return f"{count} seeds {each} would show {what} in {100 * POWER:.0f} % of cases"
+
+
+def seeds_needed(samples: Sequence[Sequence[float]], size: float) -> int | None:
+    """Return how many runs of each sample show an effect with `POWER`, two-sided at 5 %.
+
+    n = (z(0.975) + z(0.8))^2 sum of variances / size^2, and one more, because the variance is not
+    known but estimated.
+
+    Args:
+        samples: runs of one sample, or of two that are compared.
+        size: of the effect, in the unit of the runs.
+
+    Returns:
+        At least `SEEDS`; `None` without two runs of each, or without an effect.
+    """
+    from scipy.special import ndtri
+
+    if size <= 0.0 or any(len(values) < _FEWEST for values in samples):
+        return None
+    variance = math.fsum(float(np.var(values, ddof=1)) for values in samples)
+    reach = float(ndtri(0.975)) + float(ndtri(POWER))
+    return max(SEEDS, math.ceil(reach * reach * variance / size**2) + 1)
+
+
+def _by_sign(gap: Estimate, here: str, power: str) -> Finding:
+    if gap.low is not None and gap.low > 0.0:
+        return Finding("seen here", here)
+    if gap.high is not None and gap.high < 0.0:
+        return Finding("not seen here", here)
+    return Finding("cannot be decided with these runs", here, power)
+
+
+def _lacking(samples: Mapping[str, Sample], labels: Sequence[str]) -> bool:
+    return any(len(samples[n].values) < _FEWEST if n in samples else True for n in labels)
+
+
+def _mean(sample: Sample) -> float:
+    return math.fsum(sample.values) / len(sample.values)
+
+
+def _negative(found: Estimate) -> Estimate:
+    low, high = found.low, found.high
+    return Estimate(-found.value, None if high is None else -high, None if low is None else -low)
+
+
+def _versus(samples: Mapping[str, Sample], first: str, second: str, unit: str) -> str:
+    parts = [
+        f"{name} {figure(_mean(samples[name]))} ({len(samples[name].values)} seeds)"
+        for name in (first, second)
+    ]
+    return " against ".join(parts) + (f" {unit}" if unit else "")
+
+
+def _gain(gap: Estimate, base: float, claim: Pooled) -> str:
+    """Return a gain as a share of the worse side, or as it is where that means nothing."""
+    if base <= 0.0:
+        return f"better by {_span(gap, 1, claim.unit)}"
+    low, high = gap.low, gap.high
+    share = Estimate(
+        100.0 * gap.value / base,
+        None if low is None else 100.0 * low / base,
+        None if high is None else 100.0 * high / base,
+    )
+    return f"better by {_span(share, 1, '%')}"
+
+
+def _span(found: Estimate, digits: int, unit: str) -> str:
+    after = "" if not unit else unit if unit == "%" else f" {unit}"
+    after = after.replace("%", " %")
+    if found.low is None or found.high is None:
+        return f"{found.value:+,.{digits}f}{after}"
+    return (
+        f"{found.value:+,.{digits}f}{after} ({found.low:+,.{digits}f} to {found.high:+,.{digits}f})"
+    )
+
+
+def figure(value: float) -> str:
+    """Return a number with as many digits as its size asks for."""
+    size = abs(value)
+    return f"{value:,.{0 if size >= 1000 else 1 if size >= 10 else 3}f}"

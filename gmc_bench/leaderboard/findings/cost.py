@@ -1,0 +1,82 @@
+"""Core hours of runs that nobody has made yet, from what others have taken."""
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gmc_bench.leaderboard.findings.evidence import Evidence, PlannedRun
+from gmc_bench.suites import SUITES
+
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class _Rate:
+    """Core seconds per control step of one finished run."""
+
+    method: str
+    board: tuple[str, str]
+    training: float
+    acting: float | None
+    """Of simulation and of choosing actions; `None` where only the whole is known."""
+
+
+class Costs:
+    """Core hours by the throughput of finished runs under today's rules.
+
+    The nearest runs count: those of the method on the board, else of the method on others, else of
+    all methods on the board, else of all. Terrain and more limbs cost more than flat ground with
+    few, so an estimate from another board is often too low.
+
+    Args:
+        evidence: whose records and studies are measured.
+    """
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._rates = [
+            _Rate(
+                item.method,
+                (item.suite, item.task),
+                item.core_seconds / item.env_steps,
+                (item.wall_clock_s.simulation + item.wall_clock_s.policy) / item.env_steps,
+            )
+            for item in evidence.records()
+            if item.env_steps and item.controller == "shared"
+        ]
+        for study in evidence.studies.values():
+            for run in study.runs:
+                seconds, steps = run.numbers.get("core_seconds"), run.numbers.get("env_steps")
+                if seconds and steps:
+                    rate = _Rate(run.method, (study.suite, run.task), seconds / steps, None)
+                    self._rates.append(rate)
+
+    def hours(self, runs: Iterable[PlannedRun]) -> float | None:
+        """Return the core hours of all runs together; `None` where nothing was measured yet."""
+        found = [self._hours(run) for run in runs]
+        there = [hours for hours in found if hours is not None]
+        return sum(there) if len(there) == len(found) else None
+
+    def _hours(self, run: PlannedRun) -> float | None:
+        board = (run.suite, run.task)
+        steps = run.steps * SUITES.get(run.suite).protocol(None, run.task).env_steps
+        for nearest in (
+            [rate for rate in self._rates if (rate.method, rate.board) == (run.method, board)],
+            [rate for rate in self._rates if rate.method == run.method],
+            [rate for rate in self._rates if rate.board == board],
+            self._rates,
+        ):
+            values = [rate.acting if run.evaluated else rate.training for rate in nearest]
+            known = [value for value in values if value is not None]
+            if known:
+                return statistics.median(known) * (run.evaluated or steps) / _HOUR
+        return None
+
+
+def hours_text(hours: float | None) -> str:
+    """Return core hours for a table."""
+    return "unknown" if hours is None else f"{hours:,.1f}"
+
+
+def distinct(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
+    """Return runs without repetition."""
+    return list(dict.fromkeys(runs))

@@ -1,0 +1,342 @@
+"""Evidence for claims: numbers of single runs, read from records, studies and evaluations."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from gmc_bench.core.errors import RecordError
+from gmc_bench.leaderboard.aggregate import Row
+from gmc_bench.leaderboard.analysis import TableAnalysis
+from gmc_bench.leaderboard.overview import first_seeds, rows_by_method
+from gmc_bench.leaderboard.today import is_earlier
+from gmc_bench.records.breakdown import friction_means
+from gmc_bench.records.kept import (
+    EVALUATIONS,
+    STUDIES,
+    KeptEvaluation,
+    KeptStudy,
+    StudyNumbers,
+    read_evaluation,
+    read_study,
+)
+from gmc_bench.records.schema import RunRecord
+from gmc_bench.suites import SUITES
+
+SEEDS = 3
+"""Runs of each method or variant that a claim is given, where the protocol has as many."""
+HORIZON = 1_000
+"""Control steps of an episode that does not end early."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One number of each of several runs that differ in their seed."""
+
+    label: str
+    """Method or variant."""
+    seeds: tuple[int, ...]
+    values: tuple[float, ...]
+    """One per seed."""
+    sources: tuple[str, ...]
+    """File of each value, relative to the leaderboard's folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRun:
+    """A training, or the scoring of a policy, that somebody could make."""
+
+    suite: str
+    task: str
+    method: str
+    seed: int
+    study: str = ""
+    """Study and variant that it is for; empty where it is a row of a board."""
+    steps: float = 1.0
+    """Times the env steps of the protocol."""
+    evaluated: int = 0
+    """Of a policy that is there and only scored: control steps at most; 0 for a training."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Everything that a leaderboard's folder holds."""
+
+    analyses: tuple[TableAnalysis, ...]
+    """Tables of today's rules."""
+    studies: Mapping[str, KeptStudy]
+    """By path below the folder."""
+    evaluations: Mapping[str, KeptEvaluation]
+    """Likewise."""
+
+    def board(self, suite: str, task: str) -> TableAnalysis | None:
+        """Return the table of a suite's task under its default protocol, on its own bodies."""
+        found = SUITES.get(suite)
+        wanted = (suite, task, found.default_protocol, found.default_morphologies[0])
+        for item in self.analyses:
+            key = item.table.key
+            if (key.suite, key.task, key.protocol, key.morphologies) == wanted:
+                return item
+        return None
+
+    def records(self) -> list[RunRecord]:
+        """Return the records of all rows."""
+        return [
+            run.record
+            for item in self.analyses
+            for row in (*item.table.rows, *item.table.references)
+            for run in row.runs
+        ]
+
+
+def read_evidence(analyses: Sequence[TableAnalysis], folder: Path) -> Evidence:
+    """Return what there is: tables of today's rules, and the files beside the records.
+
+    Raises:
+        RecordError: a file of a study or an evaluation was changed, or is something else; or two
+            studies hold the same run, so that somebody could choose.
+    """
+    studies = {f"{STUDIES}/{path.name}": read_study(path) for path in _files(folder / STUDIES)}
+    seen: dict[tuple[str, ...], str] = {}
+    for path, study in studies.items():
+        for run in study.runs:
+            bodies = run.morphologies.id if run.morphologies else ""
+            place = (
+                *(study.study, study.suite, study.protocol, bodies),
+                *(run.method, run.arm, run.task, str(run.seed)),
+            )
+            if (other := seen.setdefault(place, path)) != path:
+                raise RecordError(
+                    f"{path} and {other} both hold {run.arm} of {run.method}, seed {run.seed}; "
+                    f"keep the study that was made first"
+                )
+    return Evidence(
+        tuple(item for item in analyses if not is_earlier(item.table)),
+        studies,
+        {
+            f"{EVALUATIONS}/{path.name}": read_evaluation(path)
+            for path in _files(folder / EVALUATIONS)
+        },
+    )
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.json"))
+
+
+class Pool(Protocol):
+    """Where the numbers of a claim come from."""
+
+    def samples(self, evidence: Evidence, number: str) -> dict[str, Sample]:
+        """Return a number of all runs that there are, by label."""
+        ...
+
+    def runs(self, labels: Sequence[str]) -> dict[tuple[str, int], PlannedRun]:
+        """Return by label and seed all runs that a claim about these labels takes."""
+        ...
+
+    def command(self, labels: Sequence[str]) -> str:
+        """Return what makes these runs."""
+        ...
+
+    def links(self, evidence: Evidence) -> list[str]:
+        """Return the files that readers can look at, relative to the leaderboard's folder."""
+        ...
+
+
+@dataclass(frozen=True)
+class BoardPool:
+    """Rows of a board: labels are methods."""
+
+    suite: str
+    task: str
+
+    def samples(self, evidence: Evidence, number: str) -> dict[str, Sample]:
+        """Return what the first seeds of each method reached; see `NUMBERS`, and frictions."""
+        board = evidence.board(self.suite, self.task)
+        if board is None:
+            return {}
+        rows = rows_by_method(board)
+        for row in board.table.references:
+            rows.setdefault(row.key.method, row)
+        found = {method: _sample(method, row, number) for method, row in rows.items()}
+        return {method: sample for method, sample in found.items() if sample is not None}
+
+    def runs(self, labels: Sequence[str]) -> dict[tuple[str, int], PlannedRun]:
+        """Return the first seeds of each method."""
+        return {
+            (method, seed): PlannedRun(suite=self.suite, task=self.task, method=method, seed=seed)
+            for method in labels
+            for seed in range(1, SEEDS + 1)
+        }
+
+    def command(self, labels: Sequence[str]) -> str:
+        """Return a sweep."""
+        return (
+            f"gmc-bench sweep --methods {' '.join(labels)} --suites {self.suite} --tasks "
+            f"{self.task} --seeds {' '.join(map(str, range(1, SEEDS + 1)))}"
+        )
+
+    def links(self, evidence: Evidence) -> list[str]:
+        """Return the table."""
+        board = evidence.board(self.suite, self.task)
+        if board is None:
+            return []
+        key = board.table.key
+        return [f"tables/{key.suite}/{key.task}/{key.protocol}-{key.morphologies}.md"]
+
+
+@dataclass(frozen=True)
+class StudyPool:
+    """Runs of a study: labels are variants."""
+
+    study: str
+    arms: Mapping[str, str]
+    """Method of each variant, all that the study trains."""
+    task: str = "ft"
+    """Short name of the task that the claim is about."""
+    asked: str = ""
+    """The method that the study is asked for; empty for the study's own."""
+    tasks: tuple[str, ...] = ()
+    """Tasks that the study is run on at once; by default the one of the claim."""
+    suite: str = "unimal-v1"
+
+    def samples(self, evidence: Evidence, number: str) -> dict[str, Sample]:
+        """Return a number of a study's runs, as `KeptStudy` names it."""
+        found = {}
+        for path, study in evidence.studies.items():
+            for arm in self.arms:
+                runs = [run for run in study.runs if self._fits(study, run, arm)]
+                values = [run.numbers.get(number) for run in runs]
+                there = [value for value in values if value is not None]
+                seeds = tuple(run.seed for run in runs)
+                if runs and len(there) == len(runs) and seeds == tuple(range(1, len(seeds) + 1)):
+                    found[arm] = Sample(arm, seeds, tuple(there), (path,) * len(runs))
+        return found
+
+    def _fits(self, study: KeptStudy, run: StudyNumbers, arm: str) -> bool:
+        """Say whether a run is of the variant, on the suite's bodies and for all of its steps."""
+        suite = SUITES.get(self.suite)
+        task = suite.task(self.task)
+        place = (study.study, study.suite, study.protocol, run.arm, run.task, run.method)
+        wanted = (self.study, suite.id, suite.default_protocol, arm, task, self.arms[arm])
+        bodies = run.morphologies.id if run.morphologies else ""
+        steps = run.numbers.get("env_steps") or 0.0
+        planned = suite.protocol(None, task).env_steps
+        return place == wanted and bodies == suite.default_morphologies[0] and steps >= planned
+
+    def runs(self, labels: Sequence[str]) -> dict[tuple[str, int], PlannedRun]:
+        """Return the first seeds of all variants, which the study's command trains together."""
+        task = SUITES.get(self.suite).task(self.task)
+        return {
+            (arm, seed): PlannedRun(
+                suite=self.suite, task=task, method=method, seed=seed,
+                study=f"{self.study} {arm}",
+            )
+            for arm, method in self.arms.items()
+            for seed in range(1, SEEDS + 1)
+        }  # fmt: skip
+
+    def command(self, labels: Sequence[str]) -> str:
+        """Return the study's command."""
+        method = f" --method {self.asked}" if self.asked else ""
+        return (
+            f"gmc-bench study {self.study}{method} --task {' '.join(self.tasks or (self.task,))} "
+            f"--seeds {' '.join(map(str, range(1, SEEDS + 1)))} --threads 1"
+        )
+
+    def links(self, evidence: Evidence) -> list[str]:
+        """Return the study's file."""
+        return [
+            path
+            for path, study in evidence.studies.items()
+            if any(self._fits(study, run, arm) for run in study.runs for arm in self.arms)
+        ]
+
+
+@dataclass(frozen=True)
+class VariantPool:
+    """Policies of a board on varied bodies, or with a limb unseen: labels are methods."""
+
+    variation: str
+    """E.g. `dynamics-v1`; empty for one unseen limb on the train bodies."""
+    bodies: int
+    """That are scored."""
+    suite: str = "unimal-v1"
+    task: str = "unimal-ft-v1"
+
+    def samples(self, evidence: Evidence, number: str) -> dict[str, Sample]:
+        """Return the scores of the first seeds of each method."""
+        suite = SUITES.get(self.suite)
+        base = suite.default_morphologies[0]
+        bodies = f"{base}+{self.variation}" if self.variation else base
+        found: dict[str, dict[int, tuple[float, str]]] = {}
+        for path, item in evidence.evaluations.items():
+            place = (item.suite, item.task, item.protocol, item.trained_on.id)
+            fits = place == (self.suite, self.task, suite.default_protocol, base)
+            dropped = (item.sensor_dropout, item.split) == (True, "train")
+            varied = (item.sensor_dropout, item.split) == (False, "test")
+            if fits and item.morphologies.id == bodies and (varied if self.variation else dropped):
+                found.setdefault(item.method, {})[item.seed] = (item.score, path)
+        return {
+            method: Sample(
+                method,
+                tuple(sorted(runs)),
+                tuple(runs[seed][0] for seed in sorted(runs)),
+                tuple(runs[seed][1] for seed in sorted(runs)),
+            )
+            for method, runs in found.items()
+            if sorted(runs) == list(range(1, len(runs) + 1))
+        }
+
+    def runs(self, labels: Sequence[str]) -> dict[tuple[str, int], PlannedRun]:
+        """Return the evaluations of each method's first seeds."""
+        rules = SUITES.get(self.suite).protocol(None, self.task).evaluation
+        steps = self.bodies * rules.episodes * len(rules.modes) * HORIZON
+        return {
+            key: replace(run, study=self.variation or "dropout", evaluated=steps)
+            for key, run in BoardPool(self.suite, self.task).runs(labels).items()
+        }
+
+    def command(self, labels: Sequence[str]) -> str:
+        """Return the evaluation of one run."""
+        base = SUITES.get(self.suite).default_morphologies[0]
+        if not self.variation:
+            return "gmc-bench evaluate RUN_DIR --split train --sensor-dropout --json"
+        return f"gmc-bench evaluate RUN_DIR --morphologies {base}+{self.variation} --json"
+
+    def links(self, evidence: Evidence) -> list[str]:
+        """Return the folder of evaluations."""
+        return [f"{EVALUATIONS}/"] if self.samples(evidence, "") else []
+
+
+def _sample(method: str, row: Row, number: str) -> Sample | None:
+    if not first_seeds(row):
+        return None
+    values = [read_number(run.record, number) for run in row.runs]
+    there = [value for value in values if value is not None]
+    if len(there) < len(values):
+        return None
+    return Sample(method, row.seeds, tuple(there), tuple(run.path for run in row.runs))
+
+
+NUMBERS: Mapping[str, Callable[[RunRecord], float | None]] = {
+    "training_return": lambda record: record.training_return,
+    "train_score": lambda record: record.score("train", "deterministic"),
+    "test_score": lambda record: record.score("test", "deterministic"),
+    "acting_rate": lambda record: _rate(record, record.wall_clock_s.policy),
+    "training_rate": lambda record: _rate(record, record.wall_clock_s.total),
+}
+"""Of records, by name; a rate is control steps per second."""
+
+
+def read_number(record: RunRecord, number: str) -> float | None:
+    """Return a number of a record: one of `NUMBERS`, or a friction, `/` and a heading of it."""
+    if number in NUMBERS:
+        return NUMBERS[number](record)
+    friction, _, heading = number.partition("/")
+    return friction_means(record.friction or ()).get(friction, {}).get(heading)
+
+
+def _rate(record: RunRecord, seconds: float) -> float | None:
+    return record.env_steps / seconds if seconds > 0 else None

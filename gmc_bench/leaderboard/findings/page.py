@@ -1,0 +1,148 @@
+"""Findings as a Markdown page, generated from what is kept with a leaderboard."""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from gmc_bench.core.escape import markdown
+from gmc_bench.leaderboard.analysis import TableAnalysis
+from gmc_bench.leaderboard.findings.catalogue import CLAIMS
+from gmc_bench.leaderboard.findings.claims import VERDICTS, Claim, Finding
+from gmc_bench.leaderboard.findings.cost import Costs, distinct, hours_text
+from gmc_bench.leaderboard.findings.evidence import Evidence, read_evidence
+from gmc_bench.leaderboard.findings.plan import Left, what_is_left
+from gmc_bench.leaderboard.tables import MARKDOWN_MARK
+from gmc_bench.suites import SUITES
+
+_NONE = "—"
+
+
+def find_all(evidence: Evidence, claims: Sequence[Claim] = CLAIMS) -> dict[str, Finding]:
+    """Return what the runs say about every claim, by its id."""
+    found: dict[str, Finding] = {}
+    for claim in claims:
+        found[claim.id] = claim.find(evidence, found)
+    return found
+
+
+def findings_page(analyses: Sequence[TableAnalysis], records: Path, page: Path) -> bytes:
+    """Return the page of all claims.
+
+    Args:
+        analyses: tables of a leaderboard.
+        records: its folder, which has studies and evaluations beside records.
+        page: where the page will be; its links are relative to that.
+
+    Raises:
+        RecordError: a file of a study or an evaluation was changed, or is something else.
+    """
+    evidence = read_evidence(analyses, records)
+    found, costs = find_all(evidence), Costs(evidence)
+    counts = Counter(item.verdict for item in found.values())
+    tally = ", ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name])
+    root = os.path.relpath(records.resolve(), page.resolve().parent)
+    lines = [
+        MARKDOWN_MARK, "# Findings", "",
+        "What the RecMorph paper claims, and what the runs in this repository say about it. "
+        "Everything here is made from committed records, studies and evaluations by `make tables`; "
+        "no number is typed in.", "",
+        f"**Of {len(found)} claims: {tally}.**", "",
+        *_rules(), "", "## Claims", "",
+        "| Claim | Paper | Here | Verdict | Evidence |", "| --- | --- | --- | --- | --- |",
+        *(_row(claim, found[claim.id], root) for claim in CLAIMS), "",
+        *_left_section(what_is_left(evidence, found, costs)), "",
+        *_command_section(found, costs),
+    ]  # fmt: skip
+    return "\n".join(lines).encode()
+
+
+def _rules() -> list[str]:
+    """Return what differs from the paper, and how verdicts come about."""
+    suite = SUITES.get("unimal-v1")
+    lite, paper = suite.protocol("lite"), suite.protocol("paper")
+    share = 100.0 * lite.env_steps / paper.env_steps
+    quadruped = SUITES.get("quadruped-friction-v2")
+    legs = quadruped.protocol("lite").env_steps, quadruped.protocol("paper").env_steps
+    return [
+        "## How to read this",
+        "",
+        f"- **Another budget.** Our runs follow the protocol `lite`: {lite.env_steps:,} control "
+        f"steps per task, {share:.0f} % of the paper's {paper.env_steps:,} (quadrupeds: "
+        f"{legs[0]:,} of {legs[1]:,}), with smaller networks and other PPO settings "
+        "([protocols](protocols.md)). A claim that is not seen here may hold after longer "
+        "training, and one that is seen may not.",
+        "- **Other bodies.** The suite `unimal` uses the published bodies, as the paper does. "
+        "Larger bodies, bodies with closed loops and varied bodies are this benchmark's own, "
+        "because the paper's are not public ([bodies](bodies.md), [variations](variations.md)); "
+        "quadrupeds have other commands and episodes ([quadrupeds](quadrupeds.md)).",
+        "- **The same number.** Where the paper compares final online training returns, so do we; "
+        "they are not the scores that rank methods in our tables. All methods have our own code.",
+        "- **Verdicts** rest on 95 % intervals over seeds: *seen here* if the difference lies on "
+        "the claim's side, *not seen here* if it lies on the other, else *cannot be decided with "
+        "these runs*. Variances are pooled over the methods or variants of a row as in the tables "
+        "([statistics](statistics.md)); leads are corrected for the number of pairs, rows are not "
+        "corrected for each other, so that a few may be wrong by chance. The size of an effect "
+        "decides nothing; the paper's stands beside it.",
+        "- **Seeds** count from the first that a protocol asks for, without gaps, so that nobody "
+        "chose them. Seeds needed: normal approximation with the spread measured here; a spread of "
+        "two or three runs is itself uncertain.",
+    ]
+
+
+def _row(claim: Claim, found: Finding, root: str) -> str:
+    here = found.here or _NONE
+    if claim.remark and found.verdict != "not run yet":
+        here += f". {claim.remark}"
+    verdict = f"*{found.verdict}*"
+    if found.power:
+        verdict += f"; {found.power}"
+    evidence = ", ".join(f"[{Path(link).name or link}]({root}/{link})" for link in found.links)
+    paper = f"{claim.printed} ({claim.place})" if claim.printed else f"{claim.place}, no number"
+    cells = (markdown(claim.says), markdown(paper), markdown(here), verdict, evidence or _NONE)
+    return f'| <a id="{claim.id}"></a>{" | ".join(cells)} |'
+
+
+def _left_section(items: Sequence[Left]) -> list[str]:
+    """Return what is left to run, in order of worth."""
+    known = [item.hours for item in items if item.hours is not None]
+    lines = [
+        "## What is left",
+        "",
+        "Runs that are missing, the most worthwhile first, with the core hours that they would "
+        "take at the throughput of the nearest finished runs under today's rules (an estimate from "
+        "flat ground is too low for terrain). "
+        f"Together {sum(known):,.1f} core hours"
+        + ("." if len(known) == len(items) else ", without those that nothing is known of."),
+        "",
+        "`gmc-bench sweep --config examples/boards.yaml --dry-run` shows the boards as one sweep.",
+        "",
+        "| What | Runs there | Core hours left | Command |",
+        "| --- | --- | --- | --- |",
+    ]
+    lines += [
+        f"| {markdown(item.what)} | {item.done} of {item.wanted} | {hours_text(item.hours)} | "
+        f"`{item.command}` |"
+        for item in items
+    ]
+    return lines
+
+
+def _command_section(found: dict[str, Finding], costs: Costs) -> list[str]:
+    """Return for each claim the command that makes its runs."""
+    lines = [
+        "## Commands",
+        "",
+        "What makes the runs of a row, and the core hours of those that are missing. "
+        "`gmc-bench leaderboard add ...` takes finished runs, folders of studies, and files with "
+        "what `gmc-bench evaluate ... --json` printed; then `make tables`.",
+        "",
+        "| Claim | Command | Core hours left |",
+        "| --- | --- | --- |",
+    ]
+    for claim in CLAIMS:
+        command = claim.command()
+        if command:
+            hours = hours_text(costs.hours(distinct(found[claim.id].missing)))
+            lines.append(f"| [{claim.id}](#{claim.id}) | `{command}` | {hours} |")
+    return [*lines, ""]

@@ -1,0 +1,128 @@
+"""What is left to run of boards and studies, in order of worth, with its cost."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gmc_bench.leaderboard.findings.catalogue import CLAIMS
+from gmc_bench.leaderboard.findings.claims import Finding, Pooled
+from gmc_bench.leaderboard.findings.cost import Costs, distinct
+from gmc_bench.leaderboard.findings.evidence import SEEDS, BoardPool, Evidence, PlannedRun
+from gmc_bench.leaderboard.overview import rows_by_method
+
+FIRST_METHODS = ("recmorph", "metamorph-star", "modumorph", "swat", "nervenet", "gcnt")
+"""Of every board."""
+LATER_METHODS = (
+    *("metamorph", "bot", "mi-hgnn", "smr"),
+    *("recmorph-bigru", "recmorph-bilstm", "recmorph-bimamba2"),
+)
+BOARDS = (
+    ("Flat terrain", "unimal-v1", "unimal-ft-v1"),
+    ("Larger bodies", "larger-bodies-v1", "unimal-ft-v1"),
+    ("Closed loops", "closed-loop-v1", "unimal-ft-v1"),
+    ("Quadrupeds", "quadruped-friction-v2", "quadruped-velocity-v2"),
+    ("Variable terrain", "unimal-v1", "unimal-vt-v1"),
+    ("Incline", "unimal-v1", "unimal-incline-v1"),
+    ("Obstacles", "unimal-v1", "unimal-obstacles-v1"),
+    ("Exploration", "unimal-v1", "unimal-exploration-v1"),
+)
+"""In order of worth."""
+BODY_COUNTS = (10, 30, 100, 300, 1000)
+"""Train bodies of the study `bodies`."""
+_SPECIALIST = {"Quadrupeds": ("mlp",)}
+"""Specialists that claims are about."""
+
+
+@dataclass(frozen=True)
+class Left:
+    """Something that is not complete."""
+
+    what: str
+    done: int
+    """Runs that are there."""
+    wanted: int
+    hours: float | None
+    """Core hours of the missing runs; `None` where nothing was measured yet."""
+    command: str
+
+
+def what_is_left(evidence: Evidence, findings: dict[str, Finding], costs: Costs) -> list[Left]:
+    """Return boards, what claims need beside them, and then boards of further methods."""
+    first = [
+        _board(evidence, costs, name, BoardPool(suite, task), (*FIRST_METHODS, *more))
+        for name, suite, task in BOARDS
+        for more in (_SPECIALIST.get(name, ()),)
+    ]
+    later = [
+        _board(evidence, costs, f"{name}, further methods", BoardPool(suite, task), LATER_METHODS)
+        for name, suite, task in BOARDS
+    ]
+    found = [*first, *_beside(findings, costs), *_beyond(evidence, costs), *later]
+    return [item for item in found if item.done < item.wanted]
+
+
+def _board(
+    evidence: Evidence, costs: Costs, name: str, pool: BoardPool, methods: Sequence[str]
+) -> Left:
+    table = evidence.board(pool.suite, pool.task)
+    rows = rows_by_method(table) if table else {}
+    for row in table.table.references if table else ():
+        rows.setdefault(row.key.method, row)
+    seeds = {(method, seed) for method, row in rows.items() for seed in row.seeds}
+    wanted = pool.runs(methods)
+    missing = [run for place, run in wanted.items() if place not in seeds]
+    absent = list(dict.fromkeys(run.method for run in missing))
+    done = len(wanted) - len(missing)
+    return Left(name, done, len(wanted), costs.hours(missing), pool.command(absent))
+
+
+def _beside(findings: dict[str, Finding], costs: Costs) -> Iterator[Left]:
+    """Yield the evaluations and studies that claims need, by command."""
+    asked: dict[str, tuple[list[PlannedRun], list[PlannedRun]]] = {}
+    for claim in CLAIMS:
+        if isinstance(claim, Pooled) and not isinstance(claim.pool, BoardPool):
+            wanted, missing = asked.setdefault(claim.command(), ([], []))
+            wanted += claim.pool.runs(claim.labels()).values()
+            missing += findings[claim.id].missing
+    for command, (wanted, missing) in asked.items():
+        runs, left = distinct(wanted), distinct(missing)
+        name = command.removeprefix("gmc-bench ").split(" --seeds")[0].split(" --json")[0]
+        yield Left(name, len(runs) - len(left), len(runs), costs.hours(left), command)
+
+
+def _beyond(evidence: Evidence, costs: Costs) -> Iterator[Left]:
+    """Yield what no claim of the paper needs: more train bodies, and longer trainings."""
+    suite, task = "unimal-v1", "unimal-ft-v1"
+    four = (*FIRST_METHODS[:3], "nervenet")
+    seeds = range(1, SEEDS + 1)
+    runs = [
+        PlannedRun(suite=suite, task=task, method=method, seed=seed, study=f"bodies {count}")
+        for method in four
+        for count in BODY_COUNTS
+        for seed in seeds
+    ]
+    done = sum(
+        run.record_digest is not None
+        for study in evidence.studies.values()
+        if study.study == "bodies"
+        for run in study.runs
+    )
+    command = f"gmc-bench study bodies --seeds {' '.join(map(str, seeds))} --threads 1"
+    hours = costs.hours(runs[min(done, len(runs)) :])
+    yield Left("study bodies", min(done, len(runs)), len(runs), hours, command)
+    long = [
+        PlannedRun(suite=suite, task=task, method=method, seed=seed, study="standard", steps=10.0)
+        for method in four
+        for seed in seeds
+    ]
+    there = {
+        (run.record.method, run.record.seed)
+        for item in evidence.analyses
+        if (item.table.key.task, item.table.key.protocol) == (task, "standard")
+        for row in item.table.rows
+        for run in row.runs
+    }
+    left = [run for run in long if (run.method, run.seed) not in there]
+    command = BoardPool(suite, task).command(four) + " --protocol standard"
+    yield Left(
+        "Flat terrain, standard", len(long) - len(left), len(long), costs.hours(left), command
+    )

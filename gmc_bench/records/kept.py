@@ -1,0 +1,227 @@
+"""Numbers beyond records that a leaderboard keeps: outcomes of studies, and scores on other bodies.
+
+Both are small files, one per study or evaluation, in folders of their own beside the records. They
+hold one number per run, so that intervals over seeds can be made of them.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import Field, ValidationError
+
+from gmc_bench.core.errors import RecordError
+from gmc_bench.records.kinship import mean_return
+from gmc_bench.records.parts import (
+    BodyReturns,
+    Count,
+    Digest,
+    Name,
+    Number,
+    RecordPart,
+    Text,
+    VersionedName,
+)
+from gmc_bench.records.store import first_problem, read_sealed, sealed, write_atomic
+
+STUDIES, EVALUATIONS = "studies", "evaluations"
+"""Folders below a leaderboard's."""
+STUDY_FILE = "study.json"
+"""Name inside the folder of a study."""
+
+P = TypeVar("P", bound=RecordPart)
+
+
+class BodySetId(RecordPart):
+    """A body set by name and content."""
+
+    id: Text = Field(description="Id of the set.")
+    digest: Digest = Field(description="Content hash of the set.")
+
+
+class StudyNumbers(RecordPart):
+    """One run of a study."""
+
+    arm: Text = Field(description="Name of the variant.")
+    task: VersionedName = Field(description="Full id of the task.")
+    seed: Count = Field(description="Seed of the run.")
+    method: Name = Field(description="Id of the controller.")
+    record_digest: Digest | None = Field(description="Of the record; null while not finished.")
+    git_commit: Text | None = Field(description="Commit of the run's checkout; null if none.")
+    git_dirty: bool | None = Field(description="The checkout had changes; null if none.")
+    morphologies: BodySetId | None = Field(description="Bodies; null while not finished.")
+    numbers: dict[Text, Number | None] = Field(
+        description="training_return, train_score, test_score (mean actions, unseen bodies), area "
+        "(mean training return over training), parameters, env_steps, core_seconds, and every "
+        "plain number that the study measures; null where a run has none."
+    )
+
+
+class KeptStudy(RecordPart):
+    """Everything behind a study's table, a number per run."""
+
+    schema_version: Literal[2] = Field(default=2, description="Version of this layout.")
+    study: Name = Field(description="Id of the study.")
+    suite: VersionedName = Field(description="Full id of the suite.")
+    protocol: Name = Field(description="Name of the protocol that variants differ from.")
+    status: Literal["complete", "incomplete"] = Field(description="Whether all runs are finished.")
+    runs: tuple[StudyNumbers, ...] = Field(description="All runs, in the order of the study.")
+    versions: dict[str, Text] = Field(description="Version of each package that moves numbers.")
+
+
+class KeptEvaluation(RecordPart):
+    """Score of a trained policy on other bodies, or with a limb unseen."""
+
+    schema_version: Literal[1] = Field(default=1, description="Version of this layout.")
+    method: Name = Field(description="Id of the controller.")
+    suite: VersionedName = Field(description="Full id of the suite.")
+    task: VersionedName = Field(description="Full id of the task.")
+    protocol: Name = Field(description="Name of the protocol of the training.")
+    seed: Count = Field(description="Seed of the training.")
+    weights_digest: Digest = Field(description="SHA-256 of the policy, as its record states.")
+    trained_on: BodySetId = Field(description="Bodies of the training.")
+    morphologies: BodySetId = Field(description="Bodies that were scored.")
+    split: Literal["train", "test"] = Field(description="Which of them.")
+    sensor_dropout: bool = Field(description="One limb of every body was not seen.")
+    bodies: Count = Field(description="Bodies that were scored, by name.")
+    episodes: Count = Field(description="Episodes for each of them.")
+    score: Number = Field(description="Mean return of mean actions, each content once.")
+    versions: dict[str, Text] = Field(description="Version of each package that moves numbers.")
+
+
+def plain_numbers(content: Mapping[str, Any]) -> dict[str, float | None]:
+    """Return what is a number, or missing, of what was measured; lists and texts are left out."""
+    found: dict[str, float | None] = {}
+    for name, value in content.items():
+        if value is None or (isinstance(value, float) and not math.isfinite(value)):
+            found[name] = None
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            found[name] = float(value)
+    return found
+
+
+def read_study(path: Path) -> KeptStudy:
+    """Read the outcome of a study.
+
+    Raises:
+        RecordError: the file is missing, was changed, or is of an earlier layout.
+    """
+    return _read(path, KeptStudy, "continue the study with --resume, which writes it again")
+
+
+def read_evaluation(path: Path) -> KeptEvaluation:
+    """Read a score on other bodies.
+
+    Raises:
+        RecordError: the file is missing, was changed, or is something else.
+    """
+    return _read(path, KeptEvaluation, "make it again with 'gmc-bench leaderboard add'")
+
+
+def _read(path: Path, kind: type[P], hint: str) -> P:
+    content, _ = read_sealed(path)
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        raise RecordError(f"{path} does not fit: {first_problem(error)}; {hint}") from error
+
+
+def seal(part: RecordPart) -> bytes:
+    """Return the bytes of a file that `read_study` or `read_evaluation` reads."""
+    return sealed(part.model_dump(mode="json"))
+
+
+def keep_all(paths: Iterable[Path], board: Path) -> tuple[list[Path], list[Path]]:
+    """Keep what is a study's folder or an evaluation's file with a leaderboard.
+
+    Returns:
+        The new files, and the other paths.
+
+    Raises:
+        RecordError: a study or an evaluation cannot be kept.
+        StorageError: a file cannot be written.
+    """
+    kept: list[Path] = []
+    others = []
+    for path in paths:
+        if (path / STUDY_FILE).is_file():
+            kept.append(keep_study(path, board))
+        elif path.is_file() and path.suffix == ".json":
+            kept += keep_evaluation(_json(path), board)
+        else:
+            others.append(path)
+    return kept, others
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RecordError(f"{path} cannot be read as JSON: {error}") from error
+    return content
+
+
+def keep_study(folder: Path, board: Path) -> Path:
+    """Keep the outcome of a finished study with a leaderboard; returns the new file.
+
+    Raises:
+        RecordError: the study is not complete, or a run was made with uncommitted changes.
+        StorageError: the file cannot be written.
+    """
+    study = read_study(folder / STUDY_FILE)
+    if study.status != "complete":
+        raise RecordError(
+            f"the study in {folder} is not complete; finish it with 'gmc-bench study --resume "
+            f"{folder}'"
+        )
+    dirty = [run for run in study.runs if run.git_dirty is not False]
+    if dirty:
+        raise RecordError(
+            f"the run {dirty[0].arm}, seed {dirty[0].seed}, in {folder} was not made from a clean "
+            f"clone; run the study from one"
+        )
+    path = board / STUDIES / f"{folder.resolve().name}.json"
+    write_atomic(path, seal(study))
+    return path
+
+
+def keep_evaluation(content: Mapping[str, Any], board: Path) -> list[Path]:
+    """Keep what `gmc-bench evaluate --json` printed with a leaderboard, one file per split.
+
+    Raises:
+        RecordError: it is not that, or of an untrained policy.
+        StorageError: a file cannot be written.
+    """
+    try:
+        returns = [BodyReturns.model_validate(item) for item in content["returns"]]
+        found = []
+        for split in dict.fromkeys(item.split for item in returns):
+            items = [r for r in returns if (r.split, r.mode) == (split, "deterministic")]
+            silent = content["silent_limbs"] is not None
+            fields = ("method", "suite", "task", "protocol", "seed", "weights_digest", "versions")
+            kept = KeptEvaluation(
+                **{name: content[name] for name in fields},
+                trained_on=BodySetId(**content["trained_on"]),
+                morphologies=BodySetId(**content["morphologies"]),
+                split=split,
+                sensor_dropout=silent,
+                bodies=len(items),
+                episodes=content["episodes_per_body"],
+                score=math.nan if (found_score := mean_return(items)) is None else found_score,
+            )
+            found.append(kept)
+    except (KeyError, TypeError, ValidationError) as error:
+        problem = first_problem(error) if isinstance(error, ValidationError) else repr(error)
+        raise RecordError(
+            f"this is not the score of a trained policy ({problem}); give what 'gmc-bench "
+            f"evaluate RUN_DIR --json' printed"
+        ) from error
+    paths = []
+    for kept in found:
+        what = f"{kept.morphologies.id}-{kept.split}{'-dropout' if kept.sensor_dropout else ''}"
+        name = f"{kept.suite}_{kept.task}_{kept.method}_{kept.protocol}_seed{kept.seed}_{what}.json"
+        write_atomic(board / EVALUATIONS / name, seal(kept))
+        paths.append(board / EVALUATIONS / name)
+    return paths

@@ -1,0 +1,214 @@
+"""Verdicts about claims, worked out from made-up runs."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from gmc_bench.core.errors import RecordError
+from gmc_bench.leaderboard.findings.catalogue import CLAIMS
+from gmc_bench.leaderboard.findings.claims import (
+    Alike,
+    All,
+    Claim,
+    Finding,
+    Gap,
+    Lead,
+    Value,
+    seeds_needed,
+)
+from gmc_bench.leaderboard.findings.cost import Costs
+from gmc_bench.leaderboard.findings.evidence import (
+    BoardPool,
+    Evidence,
+    PlannedRun,
+    Sample,
+    StudyPool,
+    read_evidence,
+)
+from gmc_bench.records.kept import (
+    BodySetId,
+    KeptStudy,
+    StudyNumbers,
+    keep_all,
+    keep_study,
+    seal,
+)
+from tests.support.records import digest_of, make_record
+
+PAPER = Path(__file__).parents[4] / "shared" / "paper"
+POOL = BoardPool("unimal-v1", "unimal-ft-v1")
+TEXTS = {"id": "x", "says": "x", "printed": "", "place": "x", "pool": POOL, "number": "test_score"}
+
+
+def _samples(**values: tuple[float, ...]) -> dict[str, Sample]:
+    return {
+        name: Sample(name, tuple(range(1, len(each) + 1)), each, ("file",) * len(each))
+        for name, each in values.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("a", "verdict"),
+    [
+        ((20.0, 21.0, 22.0), "seen here"),
+        ((1.0, 2.0, 3.0), "not seen here"),
+        ((9.0, 12.0, 15.0), "cannot be decided with these runs"),
+        ((20.0,), "not run yet"),
+    ],
+)
+def test_the_interval_of_a_gap_decides(a: tuple[float, ...], verdict: str) -> None:
+    claim = Gap(**TEXTS, first="a", second="b", size=0.1)
+    found = claim.decide(_samples(a=a, b=(10.0, 11.0, 12.0)))
+    assert found.verdict == verdict
+    assert bool(found.power) == verdict.startswith("cannot")
+    turned = Gap(**TEXTS, first="a", second="b", lower_is_better=True)
+    opposite = {"seen here": "not seen here", "not seen here": "seen here"}
+    assert turned.decide(_samples(a=a, b=(10.0, 11.0, 12.0))).verdict == opposite.get(
+        verdict, verdict
+    )
+
+
+def test_a_gap_says_what_it_compares() -> None:
+    claim = Gap(**TEXTS, first="a", second="b")
+    here = claim.decide(_samples(a=(20.0, 22.0), b=(10.0, 10.5))).here
+    assert here.startswith("a 21.0 (2 seeds) against b 10.2 (2 seeds): better by +104.9 %")
+
+
+def test_a_lead_needs_all_others() -> None:
+    claim = Lead(**TEXTS, ours=("a", "b"), others=("c", "d"), size=0.5)
+    ahead = _samples(a=(1.0, 2.0, 3.0), b=(90.0, 91.0, 92.0), c=(10.0, 11.0, 12.0))
+    found = claim.decide(ahead)
+    assert (found.verdict, found.power) == ("cannot be decided with these runs", "runs of d")
+    assert "1 of 2 others have runs" in found.here
+    assert claim.decide({**ahead, **_samples(d=(9.0, 10.0, 11.0))}).verdict == "seen here"
+    beaten = claim.decide({**ahead, **_samples(d=(190.0, 191.0, 192.0))})
+    assert beaten.verdict == "not seen here"
+    close = claim.decide({**ahead, **_samples(d=(88.0, 92.0, 93.0))})
+    assert close.verdict == "cannot be decided with these runs"
+    assert "told apart from 1 of 2" in close.here
+
+
+def test_alike_means_within_a_tenth() -> None:
+    claim = Alike(**TEXTS, first="a", second="b")
+    near, far = (100.0, 100.5, 101.0), (150.0, 150.5, 151.0)
+    assert claim.decide(_samples(a=near, b=near)).verdict == "seen here"
+    assert claim.decide(_samples(a=near, b=far)).verdict == "not seen here"
+    wild = claim.decide(_samples(a=(60.0, 100.0, 140.0), b=near))
+    assert wild.verdict == "cannot be decided with these runs"
+
+
+def test_a_value_is_compared_with_zero() -> None:
+    claim = Value(**TEXTS, label="a", unit="%", size=62.0)
+    assert claim.decide(_samples(a=(60.0, 62.0, 64.0))).verdict == "seen here"
+    assert claim.decide(_samples(a=(-60.0, 62.0, 64.0))).power.startswith("about ")
+
+
+def test_several_claims_at_once() -> None:
+    both = All(id="x", says="x", printed="", place="x", parts=("a", "b"))
+    seen, no, open_ = (
+        Finding(v) for v in ("seen here", "not seen here", "cannot be decided with these runs")
+    )
+    nothing = Evidence((), {}, {})
+    assert both.find(nothing, {"a": seen, "b": seen}).verdict == "seen here"
+    assert both.find(nothing, {"a": no, "b": open_}).verdict == "not seen here"
+    assert both.find(nothing, {"a": seen, "b": open_}).verdict == open_.verdict
+    assert both.find(nothing, dict.fromkeys("ab", Finding("not run yet"))).verdict == "not run yet"
+
+
+def test_seeds_needed_follow_from_the_spread() -> None:
+    # (1.96 + 0.84)^2 (4 + 4) / 4^2 = 3.92, and one more
+    assert seeds_needed([(8.0, 10.0, 12.0), (0.0, 2.0, 4.0)], 4.0) == 5
+    assert seeds_needed([(8.0,), (0.0, 2.0)], 4.0) is None
+    assert seeds_needed([(8.0, 10.0)], 0.0) is None
+
+
+def _study(seeds: tuple[int, ...] = (1, 2), **changes: object) -> KeptStudy:
+    bodies = BodySetId(id="unimals_100", digest=digest_of("bodies"))
+    runs = tuple(
+        StudyNumbers(
+            arm=arm, task="unimal-ft-v1", seed=seed, method="recmorph",
+            record_digest=digest_of(f"{arm}{seed}"), git_commit="0" * 40, git_dirty=False,
+            morphologies=bodies,
+            numbers={"training_return": value + seed, "env_steps": 2e6, "core_seconds": 1e3},
+        )
+        for arm, value in (("dfs", 100.0), ("random", 50.0))
+        for seed in seeds
+    )  # fmt: skip
+    fields = {"study": "ordering", "suite": "unimal-v1", "protocol": "lite", "status": "complete"}
+    return KeptStudy(**{**fields, "runs": runs, "versions": {"gmc-bench": "1"}, **changes})
+
+
+def test_a_kept_study_is_evidence(tmp_path: Path) -> None:
+    folder, board = tmp_path / "ordering_recmorph", tmp_path / "board"
+    folder.mkdir()
+    (folder / "study.json").write_bytes(seal(_study()))
+    kept, others = keep_all([folder, tmp_path / "run"], board)
+    assert (kept, others) == ([board / "studies" / "ordering_recmorph.json"], [tmp_path / "run"])
+    evidence = read_evidence((), board)
+    pool = StudyPool("ordering", dict.fromkeys(("dfs", "random"), "recmorph"))
+    found = pool.samples(evidence, "training_return")
+    assert found["dfs"].values == (101.0, 102.0)
+    assert found["dfs"].sources == ("studies/ordering_recmorph.json",) * 2
+    claim = Gap(
+        **{**TEXTS, "pool": pool, "number": "training_return"}, first="dfs", second="random"
+    )
+    result = claim.find(evidence, {})
+    assert result.verdict == "seen here"
+    assert [run.seed for run in result.missing] == [3, 3]
+    run = PlannedRun(suite="unimal-v1", task="unimal-ft-v1", method="recmorph", seed=3)
+    assert Costs(evidence).hours([run, run]) == pytest.approx(2 * 1000 / 3600)
+
+
+def test_what_somebody_could_have_chosen_is_no_evidence(tmp_path: Path) -> None:
+    pool = StudyPool("ordering", dict.fromkeys(("dfs", "random"), "recmorph"))
+    late = Evidence((), {"a": _study(seeds=(2, 3))}, {})
+    assert pool.samples(late, "training_return") == {}
+    other = Evidence((), {"a": _study(protocol="smoke")}, {})
+    assert pool.samples(other, "training_return") == {}
+    for name in "ab":
+        (tmp_path / "studies").mkdir(exist_ok=True)
+        (tmp_path / "studies" / f"{name}.json").write_bytes(seal(_study()))
+    with pytest.raises(RecordError, match=r"both hold dfs of recmorph, seed 1; keep the study"):
+        read_evidence((), tmp_path)
+    (tmp_path / "study.json").write_bytes(seal(_study(status="incomplete")))
+    with pytest.raises(RecordError, match="is not complete"):
+        keep_study(tmp_path, tmp_path)
+
+
+def test_an_evaluation_is_kept_as_one_score(tmp_path: Path) -> None:
+    record = make_record()
+    content = {
+        **{name: getattr(record, name) for name in ("method", "suite", "task", "protocol", "seed")},
+        "weights_digest": record.weights_digest,
+        "trained_on": {"id": "demo", "digest": digest_of("a")},
+        "morphologies": {"id": "demo+dynamics-v1", "digest": digest_of("b")},
+        "episodes_per_body": 2,
+        "silent_limbs": None,
+        "versions": record.versions,
+        "returns": [item.model_dump() for item in record.returns if item.split == "test"],
+    }
+    (tmp_path / "e.json").write_text(json.dumps(content))
+    (path,), _ = keep_all([tmp_path / "e.json"], tmp_path)
+    (found,) = read_evidence((), tmp_path).evaluations.values()
+    assert path.parent.name == "evaluations"
+    assert found.score == pytest.approx(record.score("test", "deterministic", include_seen=True))
+    (tmp_path / "e.json").write_text(json.dumps({**content, "weights_digest": None}))
+    with pytest.raises(RecordError, match="this is not the score of a trained policy"):
+        keep_all([tmp_path / "e.json"], tmp_path)
+
+
+def test_ids_are_told_apart_and_parts_come_before_the_whole() -> None:
+    ids = [claim.id for claim in CLAIMS]
+    assert len(set(ids)) == len(ids)
+    for place, claim in enumerate(CLAIMS):
+        assert set(getattr(claim, "parts", ())) <= set(ids[:place])
+
+
+@pytest.mark.skipif(not PAPER.is_dir(), reason="needs the paper's text")
+@pytest.mark.parametrize("claim", [c for c in CLAIMS if c.printed], ids=lambda claim: claim.id)
+def test_the_papers_numbers_are_printed_there(claim: Claim) -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in PAPER.glob("*.txt"))
+    for number in re.findall(r"-?\d+(?:\.\d+)?", claim.printed.replace("R2", "")):
+        assert re.search(rf"(?<![\d.]){re.escape(number)}(?![\d]|\.\d)", text), number
