@@ -23,6 +23,7 @@ _GENERATE = (
     "gmc-bench morphologies generate my-bodies --train 10 --test 10",
     "gmc-bench morphologies generate my-large --limbs 20-30 --mean-limbs 25 --workers 4",
     "gmc-bench morphologies generate my-loops --limbs 6-10 --loops 1-2 --loop-share 0.2",
+    "gmc-bench morphologies generate my-kin --train 30 --test 10 --descend-from gmc-unimal-v2",
 )
 _DESCRIBE = (
     "gmc-bench morphologies describe gmc-unimal-mini --json",
@@ -127,6 +128,8 @@ def _add_generate(actions: Any) -> None:
     text = "share of bodies that have loops (default: all, where --loops is given)"
     parser.add_argument("--loop-share", type=float, metavar="X", help=text)
     parser.add_argument("--seed", type=integer(0), default=1, metavar="S", help="default: 1")
+    text = "mutated train bodies of this released, evolved set instead of random bodies"
+    parser.add_argument("--descend-from", metavar="SET", help=text)
     text = "processes; they do not change the outcome (default: all cores)"
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     parser.add_argument("--workers", type=integer(1, 256), default=cores, metavar="N", help=text)
@@ -173,10 +176,12 @@ def _generate(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -
     parsed.parser.reject_unknown(unknown)
     from tqdm import tqdm
 
+    from gmc_bench.generation.descendants import make_descendants, plain_descent
     from gmc_bench.generation.produce import make_set, prospects
 
-    recipe = _recipe(parsed)
-    for sentence in prospects(parsed.set, recipe):
+    recipe, base = _recipe(parsed), parsed.descend_from
+    descent = plain_descent(base, recipe) if base else None
+    for sentence in [] if descent else prospects(parsed.set, recipe):
         note(sentence)
     judged = 0
     pause = 0.1 if sys.stderr.isatty() else 30.0  # s; logs keep every state of the bar
@@ -190,12 +195,15 @@ def _generate(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -
             bar.update(found - bar.n)
 
         try:
-            product = make_set(parsed.set, recipe, parsed.workers, show)
+            if descent is None:
+                text = make_set(parsed.set, recipe, parsed.workers, show).text
+            else:
+                text = make_descendants(parsed.set, descent, recipe.train, recipe.test, show).text
         except KeyboardInterrupt:
             bar.close()
             note("The verdicts so far are kept; the same command goes on with the search.")
             raise
-    say(product.text)
+    say(text)
     return 0
 
 

@@ -14,6 +14,7 @@ from gmc_bench.bodies.store import save_set
 from gmc_bench.bodies.summary import describe_set, render_set
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.generation.judge import judge
+from gmc_bench.generation.recipe import Recipe
 from gmc_bench.generation.released import RELEASED, Descent, build_released, grow_of_descent
 
 
@@ -34,6 +35,21 @@ class Descendants:
         return (
             f"{render_set(describe_set(self.bodies))}\ncandidates  {last}\n\nkept in  {self.folder}"
         )
+
+
+def plain_descent(base: str, recipe: Recipe) -> Descent:
+    """Return the descent that a recipe with nothing but a seed and numbers of bodies asks for.
+
+    Raises:
+        ConfigError: the recipe asks for sizes or shapes, which descendants have from ancestors.
+    """
+    plain = Recipe(seed=recipe.seed, train=recipe.train, test=recipe.test, limbs=(5, 11))
+    if recipe != plain:
+        raise ConfigError(
+            f"descendants of {base!r} have their limbs and loops from their ancestors; leave out "
+            f"all but --train, --test and --seed"
+        )
+    return Descent(base=base, seed=recipe.seed)
 
 
 def make_descendants(

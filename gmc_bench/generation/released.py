@@ -214,4 +214,5 @@ def _assembled(
     SEARCH_V1,
     UNIMAL_MINI_V2,
     UNIMAL_V2,
+    UNIMAL_1K_V1,
 ) = (BodySet(build=partial(build_released, set_id), origin="generated") for set_id in RELEASED)

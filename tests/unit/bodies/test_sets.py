@@ -106,7 +106,7 @@ def test_variants_of_unknown_names_are_refused_in_a_sentence(name, reason):
 def test_list_shows_generated_imported_and_importable_sets():
     generated = [
         *("gmc-large-v1", "gmc-loops-v1", "gmc-search-v1"),
-        *("gmc-unimal-mini-v1", MINI, "gmc-unimal-v1", "gmc-unimal-v2"),
+        *("gmc-unimal-1k-v1", "gmc-unimal-mini-v1", MINI, "gmc-unimal-v1", "gmc-unimal-v2"),
     ]
     assert list_sets() == [
         *(SetInfo(name, "generated", "") for name in generated),

@@ -114,6 +114,7 @@ def test_the_list_of_bodies_says_what_is_at_hand(gmc):
         "gmc-large-v1": "generated",
         "gmc-loops-v1": "generated",
         "gmc-search-v1": "generated",
+        "gmc-unimal-1k-v1": "generated",
         "gmc-unimal-mini-v1": "generated",
         "gmc-unimal-mini-v2": "generated",
         "gmc-unimal-v1": "generated",

@@ -1,3 +1,4 @@
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -9,9 +10,12 @@ import numpy as np
 import pytest
 
 from gmc_bench.bodies.schema import Morphology
+from gmc_bench.bodies.store import load_set
+from gmc_bench.cli.main import main
 from gmc_bench.core.errors import MorphologySetError, UnknownNameError
-from gmc_bench.generation import lineage, released
+from gmc_bench.generation import descendants, lineage, released
 from gmc_bench.generation import recipe as recipe_module
+from gmc_bench.generation.descendants import make_descendants
 from gmc_bench.generation.judge import (
     HIGH_RESIDUAL,
     MEDIAN_RESIDUAL,
@@ -23,6 +27,7 @@ from gmc_bench.generation.released import (
     GENERATOR_VERSION,
     LIMB_COUNTS,
     RELEASED,
+    Descent,
     ReleasedSet,
     build_released,
     grow_seed,
@@ -81,11 +86,14 @@ def assign_splits(seeds: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...
     return tuple(splits[0]), tuple(splits[1])
 
 
+SCORED = Path(__file__).parents[3] / "gmc_bench" / "experiments"
 MINI = "gmc-unimal-mini-v1"
 FOUND = ("gmc-unimal-v1", "gmc-large-v1", "gmc-loops-v1")
 """Sets whose bodies are candidates of recipes."""
 EVOLVED = ("gmc-search-v1", "gmc-unimal-mini-v2", "gmc-unimal-v2")
 """Sets whose bodies have lineages."""
+DESCENDED = ("gmc-unimal-1k-v1",)
+"""Sets whose bodies are mutated bodies of another one."""
 
 
 def test_mini_set_is_the_released_one():
@@ -199,7 +207,7 @@ def test_sets_hold_what_they_are_released_for():
 
 def test_evolved_bodies_are_pinned_by_their_lineages():
     pinned = [RELEASED[name] for name in EVOLVED]
-    assert set(RELEASED) == {MINI, *FOUND, *EVOLVED}
+    assert set(RELEASED) == {MINI, *FOUND, *EVOLVED, *DESCENDED}
     assert {found.evolution for found in pinned} == {17}
     assert {found.generator_version for found in pinned} == {lineage.VERSION}
     every = [key for found in pinned for key in (*found.train_seeds, *found.test_seeds)]
@@ -218,6 +226,35 @@ def test_evolved_bodies_come_out_as_released(name, tmp_path, monkeypatch):
     assert bodies.max_limbs <= 11
     (kept,) = (tmp_path / "grown").iterdir()
     assert kept.name == bodies.digest
+
+
+def test_a_thousand_bodies_descend_from_evolved_ones_and_are_no_others():
+    pinned = RELEASED["gmc-unimal-1k-v1"]
+    numbers = (*pinned.train_seeds, *pinned.test_seeds)
+    assert (len(pinned.train_seeds), len(pinned.test_seeds)) == (1000, 100)
+    assert list(numbers) == sorted(set(numbers))  # in the order in which they were accepted
+    assert pinned.descent == Descent(base="gmc-unimal-v2", seed=21)
+    listed = json.loads((SCORED / "scored_bodies.json").read_text(encoding="utf-8"))
+    own = set(listed.pop(pinned.id))
+    assert len(own) == 1100
+    assert {pinned.grow(number).digest[:16] for number in (*numbers[:2], numbers[-1])} <= own
+    for name, others in listed.items():  # the published bodies, too
+        assert not own & set(others), name
+
+
+def test_descendants_are_made_by_command(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path))
+    monkeypatch.setattr(descendants, "_known", lambda descent: set())
+    words = ["morphologies", "generate", "kin", "--descend-from", "gmc-unimal-v2", "--seed", "21"]
+    assert main([*words, "--train", "2", "--test", "1"]) == 0
+    assert "descendants of train bodies of gmc-unimal-v2" in capsys.readouterr().out.lower()
+    made, pinned = load_set("kin"), RELEASED["gmc-unimal-1k-v1"]
+    grown = [pinned.grow(number) for number in pinned.train_seeds[:3]]
+    assert [*made.split("train"), *made.split("test")] == grown
+    assert main([*words, "--limbs", "6-8"]) == 2
+    assert "leave out all but --train, --test and --seed" in capsys.readouterr().err
+    assert main([*words[:3], "--descend-from", "gmc-unimal-v1"]) == 2
+    assert "have no lineages to go on from" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", [*FOUND, *EVOLVED])
@@ -297,7 +334,8 @@ def test_a_folder_that_cannot_be_written_is_no_error(tiny, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*FOUND, *EVOLVED])
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", [*FOUND, *EVOLVED, *DESCENDED])
 def test_a_released_set_comes_out_as_released(name, tmp_path, monkeypatch):
     monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path))
     bodies = build_released.__wrapped__(name)
@@ -306,6 +344,17 @@ def test_a_released_set_comes_out_as_released(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_documented_command_makes_the_thousand_bodies(tmp_path, monkeypatch):
+    monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path))
+    pinned = RELEASED["gmc-unimal-1k-v1"]
+    made = make_descendants("again", pinned.descent, 1000, 100)
+    assert made.bodies.digest == pinned.digest
+    assert made.numbers == {"train": pinned.train_seeds, "test": pinned.test_seeds}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_no_two_released_bodies_are_the_same():
     digests = {
         name: [b.digest for members in build_released(name).splits.values() for b in members]
@@ -318,7 +367,7 @@ def test_no_two_released_bodies_are_the_same():
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", [*FOUND, *EVOLVED])
+@pytest.mark.parametrize("name", [*FOUND, *EVOLVED, *DESCENDED])
 def test_every_released_body_simulates(name):
     for members in build_released(name).splits.values():
         for body in members:
