@@ -22,18 +22,19 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -
 # A stamp is written when its step has succeeded; what it depends on decides when to repeat it.
 PACKAGE := $(VENV)/.installed-package
 TOOLS := $(VENV)/.installed-tools
+DOCS := $(VENV)/.installed-docs
 
 # The tests of a file share what they train, so they stay in one process.
 PYTEST = $(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile
 
-# Prints the requirements of the groups `lint` and `test` (PEP 735); pip itself reads groups only since 25.1.
-READ_GROUPS := import tomllib; \
+# Prints the requirements of the groups that are named (PEP 735); pip itself reads groups only since 25.1.
+READ_GROUPS := import sys, tomllib; \
 	groups = tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]; \
-	print(*groups["lint"], *groups["test"], sep="\n")
+	print(*(line for name in sys.argv[1:] for line in groups[name]), sep="\n")
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run check lint types imports test test-all bench tables site clean distclean
+.PHONY: help install run check lint types imports test test-all bench tables site docs clean distclean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,7 +80,10 @@ tables: $(PACKAGE) ## Make all files that follow from records again, to the byte
 	$(TABLES)
 
 site: $(PACKAGE) ## Write the leaderboard as a static site to leaderboards/site
-	$(TABLES) --site
+	$(TABLES) --site --replays
+
+docs: $(DOCS) site ## Write the documentation as a site to build/docs, with the leaderboard inside
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean: ## Remove caches and build output (never runs or records)
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -108,6 +112,12 @@ $(PACKAGE): pyproject.toml constraints.txt | $(BIN)/python
 
 $(TOOLS): $(PACKAGE)
 	@echo "==> installing the test and lint tools"
-	@$(BIN)/python -c '$(READ_GROUPS)' > $@.txt
+	@$(BIN)/python -c '$(READ_GROUPS)' lint test > $@.txt
+	@$(PIP_INSTALL) --requirement $@.txt
+	@touch $@
+
+$(DOCS): $(PACKAGE)
+	@echo "==> installing what makes the documentation's site"
+	@$(BIN)/python -c '$(READ_GROUPS)' docs > $@.txt
 	@$(PIP_INSTALL) --requirement $@.txt
 	@touch $@

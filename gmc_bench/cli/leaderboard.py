@@ -44,6 +44,8 @@ def add_parser(verbs: Any) -> None:
         text = "Markdown file of what a paper claims and the records say, written whole"
         action.add_argument("--findings", metavar="FILE", type=Path, help=text)
     build.add_argument("--site", action="store_true", help="write a static site to OUT/site, too")
+    text = "replays of its verified records, too; the first time, ~20 s of processor time a row"
+    build.add_argument("--replays", action="store_true", help=text)
     text = "pictures and videos for the site (see 'gmc-bench render')"
     build.add_argument("--media", metavar="DIR", type=Path, help=text)
     add = _action(actions, "add", "Add finished runs to a leaderboard, if they follow its rules.",
@@ -108,17 +110,17 @@ def _target(parsed: argparse.Namespace) -> Path:
 
 def _build(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     parsed.parser.reject_unknown(unknown)
-    if parsed.media is not None and not parsed.site:
-        raise ConfigError("--media is for the site; give --site as well")
+    if (parsed.media is not None or parsed.replays) and not parsed.site:
+        raise ConfigError("--media and --replays are for the site; give --site as well")
     from gmc_bench.leaderboard.build import SITE_FOLDER, SiteOptions, build
 
-    site: SiteOptions | None = None
+    site, pages, target = None, 0, _target(parsed)
     if parsed.site:
         from gmc_bench.leaderboard.site.pages import method_pages
+        from gmc_bench.rendering.web.records import RecordReplays
 
-        site = SiteOptions(method_pages(), parsed.media)
-    target = _target(parsed)
-    pages = 0
+        replays = RecordReplays(parsed.records) if parsed.replays else None
+        site = SiteOptions(method_pages(), parsed.media, replays)
     for path in build(parsed.records, target, parsed.readme, site, parsed.findings):
         if (target / SITE_FOLDER) in path.parents:
             pages += 1

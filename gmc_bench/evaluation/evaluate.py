@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from gmc_bench.core.types import FloatArray, IntArray
+from gmc_bench.core.types import Array, FloatArray, IntArray
 from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.policies.bound import BoundPolicy
@@ -119,6 +119,27 @@ class Scoring:
             found = player.play()
         return [found[k * self.episodes :][: self.episodes] for k in range(sequences)]
 
+    def streams(self, count: int) -> Array:
+        """Return (count, 4) uint64, the sources of the first episodes' start states."""
+        return spawn_streams(self.seed, count)
+
+
+def noise_of(seed: int, number: int, shape: tuple[int, ...]) -> FloatArray:
+    """Return the noise on the actions of one episode of an evaluation.
+
+    Every episode has a stream of its own, wherever and whenever it is run.
+
+    Args:
+        seed: of the evaluation.
+        number: of the episode.
+        shape: (horizon, L, J).
+
+    Returns:
+        (horizon, L, J) float32, standard normal.
+    """
+    key = np.random.SeedSequence(seed, spawn_key=(_NOISE, number))
+    return np.random.default_rng(key).standard_normal(shape, dtype=np.float32)
+
 
 def evaluate(
     policy: Policy,
@@ -158,7 +179,7 @@ class _Player:
         """(K,) int64, the sequence of tokens that each episode shows."""
         self.body: IntArray = serialization.body[self.shown]
         """(K,) int64, body of each episode."""
-        self.streams = spawn_streams(rules.seed, len(self.body))
+        self.streams = rules.streams(len(self.body))
         """(K, ...), source of each episode's start state."""
         self.noise: FloatArray | None = None
         """(B, horizon, L, J) float32, standard normal; `None` takes the most likely action."""
@@ -208,9 +229,7 @@ class _Player:
         self.bound.start(rows, self.shown[numbers])
         if self.noise is not None:
             for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
-                # Every episode has a stream of its own, wherever and whenever it is run.
-                key = np.random.SeedSequence(self.rules.seed, spawn_key=(_NOISE, number))
-                np.random.default_rng(key).standard_normal(dtype=np.float32, out=self.noise[row])
+                self.noise[row] = noise_of(self.rules.seed, number, self.noise.shape[1:])
         self.total[rows] = 0.0
         counted = rows[self.running[rows]]
         for observer in self.observers:

@@ -1,10 +1,10 @@
 """One episode of an evaluation, played again to be looked at.
 
-The last bits of a network's output depend on what else is in its batch, and a walk on legs makes
-large differences of small ones. So an episode played alone is another episode. Here the whole
-evaluation is played again, up to the end of the one episode that is wanted. With the policy,
-machine and library versions of the evaluation, and the same number of threads of torch, the
-episode is the same to the last bit.
+The last bits of a network's output depend on the size of its batch, and a walk on legs makes large
+differences of small ones. So an episode played alone is another episode. Here the policy is shown
+a batch like that of the evaluation, see `chosen`, up to the end of the one episode that is wanted.
+With the policy, machine and library versions of the evaluation, and the same number of threads of
+torch, the episode is the same to the last bit.
 """
 
 from abc import ABC, abstractmethod
@@ -14,6 +14,7 @@ from typing import Any
 
 from gmc_bench.core.types import FloatArray, IntArray
 from gmc_bench.envs.core import EnvironmentCore, StepResult
+from gmc_bench.evaluation.chosen import play_chosen
 from gmc_bench.evaluation.evaluate import Observer, Scoring
 from gmc_bench.policies.policy import Policy
 
@@ -46,7 +47,7 @@ class EpisodeWatcher(ABC, Observer):
 
     Args:
         wanted: the episode.
-        on_step: called after each control step of the whole batch.
+        on_step: called after each control step.
     """
 
     def __init__(self, wanted: WantedEpisode, on_step: Callable[[], None] | None) -> None:
@@ -68,9 +69,11 @@ class EpisodeWatcher(ABC, Observer):
         """Take notice of one control step of the episode; `actions` (L, J) are its own."""
 
     def watch(self, policy: Policy) -> None:
-        """Run the evaluation of a policy until the episode is over."""
+        """Play the episode of a policy's evaluation until it is over, or left."""
+        wanted = self.wanted
+        number = wanted.body * wanted.scoring.episodes + wanted.episode
         try:
-            self.wanted.scoring.run(policy, (self,))
+            play_chosen(wanted.scoring, policy, [number], (self,))
         except _SeenError:
             return
         raise AssertionError("the evaluation ended without the wanted episode")

@@ -83,8 +83,13 @@ def ranked_part(record: RunRecord) -> tuple[Split, Mode]:
     return record.ranked_split, "deterministic"
 
 
-def read_board(folder: Path) -> Board:
+def read_board(folder: Path, *, any_weights: bool = False) -> Board:
     """Read a folder of records; with a ledger, check everything against it.
+
+    Args:
+        folder: of records.
+        any_weights: only refuse a changed file of weights: no number comes from it, and who reads
+            it is told.
 
     Raises:
         RecordError: the folder does not exist, or the ledger's chain is broken, or a file that it
@@ -97,6 +102,7 @@ def read_board(folder: Path) -> Board:
     valid = {item.path: item for item in found.records}
     records: list[StoredRecord] = []
     verifications: list[StoredVerification] = []
+    changed: list[RefusedFile] = []
     for entry in ledger.entries:
         path = folder / entry.path
         if not path.is_file():
@@ -108,14 +114,19 @@ def read_board(folder: Path) -> Board:
             records.append(valid.get(entry.path) or read_stored_record(path, entry.path))
             _require_digest(folder, entry, records[-1].digest)
         elif entry.kind == "weights":
-            _require_digest(folder, entry, hashlib.sha256(path.read_bytes()).hexdigest())
+            try:
+                _require_digest(folder, entry, hashlib.sha256(path.read_bytes()).hexdigest())
+            except RecordError as error:
+                if not any_weights:
+                    raise
+                changed.append(RefusedFile(entry.path, str(error)))
         else:
             verifications.append(StoredVerification(entry.path, *read_verification(path)))
             _require_digest(folder, entry, verifications[-1].digest)
     refused = _unlisted(found, folder, {entry.path for entry in ledger.entries})
     return Board(
         tuple(records),
-        tuple(refused),
+        tuple(sorted([*refused, *changed])),
         tuple(verifications),
         len(ledger.entries),
         ledger.head,

@@ -15,7 +15,7 @@ from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
 from gmc_bench.leaderboard.board import Board, read_board
 from gmc_bench.leaderboard.figures import SVG_MARK, draw_figures
 from gmc_bench.leaderboard.findings.page import findings_page
-from gmc_bench.leaderboard.site import MethodPage, build_site
+from gmc_bench.leaderboard.site import MethodPage, Replays, build_site
 from gmc_bench.leaderboard.site.files import remove_outdated
 from gmc_bench.leaderboard.tables import (
     CSV_COLUMNS,
@@ -63,7 +63,7 @@ def open_leaderboard(records_dir: Path) -> Leaderboard:
     Raises:
         RecordError: the folder is missing, damaged, or holds no valid record.
     """
-    board = read_board(records_dir)
+    board = read_board(records_dir, any_weights=True)
     if not board.records:
         raise RecordError(_no_records(records_dir, board.refused))
     tables, duplicates = aggregate(board.records, board.verified)
@@ -100,6 +100,8 @@ class SiteOptions:
     """Descriptions of methods by id."""
     media: Path | None = None
     """Pictures and videos; see `site.build_site`."""
+    replays: Replays | None = None
+    """Who plays the records' episodes; without one, none are shown."""
 
 
 def build(
@@ -148,6 +150,7 @@ def build(
             media=site.media,
             methods=site.methods,
             weights=found.board.weights,
+            replays=site.replays,
         )
     return sorted([*files, *pages])
 

@@ -18,6 +18,7 @@ from gmc_bench.records.ledger import LEDGER_NAME, read_ledger
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import read_record, write_record
 from gmc_bench.records.weights import LEADERBOARD
+from gmc_bench.rendering.web.episodes import EpisodeKeeper
 
 MODES = [("train", "deterministic"), ("test", "deterministic")]
 
@@ -297,3 +298,30 @@ def test_an_unofficial_run_is_refused_but_can_be_verified(here, finished_run, tm
     shown = here("leaderboard", "verify", finished_run.path, *board)
     assert ": 4 episodes equal\n" in shown.out
     assert not (tmp_path / "board").exists()
+
+
+def test_replays_on_the_site_are_those_of_verified_records_with_their_weights(desk, monkeypatch):
+    def replays() -> tuple[dict[str, bytes], str]:
+        desk("build", "--site", "--replays")
+        site = desk.board / "leaderboard" / "site"
+        pages = {path.name: path.read_bytes() for path in site.glob("replays/*.html")}
+        return pages, next(site.glob("boards/*.html")).read_text()
+
+    desk("add", desk.run)
+    pages, board = replays()
+    assert not pages
+    assert "Only verified records are replayed" in board
+    desk("verify", "--all")
+    pages, board = replays()
+    (name,) = pages
+    record = read_record(desk.run / "record.json")
+    (first, *_) = (item for item in record.returns if item.split == "test" and item.episodes)
+    assert f'replays/{name}">watch seed {record.seed}</a>' in board
+    assert f"{first.episodes[0].episode_return:,.1f}</span>" in board
+    monkeypatch.setattr(EpisodeKeeper, "play", None)  # from now on it is in the cache
+    assert replays() == (pages, board)
+    (weights,) = (desk.board / "weights").iterdir()
+    weights.write_bytes(weights.read_bytes() + b" ")
+    pages, board = replays()
+    assert not pages
+    assert "is another file than the one that was added" in board

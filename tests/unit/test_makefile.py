@@ -149,7 +149,7 @@ def test_tables_are_made_from_the_stored_records(project):
     made = f"{build} --readme README.md --findings docs/findings.md"
     assert calls[-1] == made
     _, calls = project.make("site")
-    assert calls[-1] == f"{made} --site"
+    assert calls[-1] == f"{made} --site --replays"
 
 
 def test_an_old_python_is_refused_by_name(project):

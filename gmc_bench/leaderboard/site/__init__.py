@@ -2,5 +2,6 @@
 
 from gmc_bench.leaderboard.site.build import build_site
 from gmc_bench.leaderboard.site.method import MethodPage
+from gmc_bench.leaderboard.site.replays import Replays
 
-__all__ = ["MethodPage", "build_site"]
+__all__ = ["MethodPage", "Replays", "build_site"]

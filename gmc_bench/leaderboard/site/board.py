@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import numpy as np
+
+from gmc_bench.core.escape import one_line
 from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, RowKey
 from gmc_bench.leaderboard.analysis import CrossedEstimate, Estimate, RowAnalysis, TableAnalysis
 from gmc_bench.leaderboard.evidence import evidence
@@ -9,7 +12,7 @@ from gmc_bench.leaderboard.footnotes import footnotes
 from gmc_bench.leaderboard.published import published_for
 from gmc_bench.leaderboard.references import Scale, core_seconds, steps_per_body
 from gmc_bench.leaderboard.site import names, numbers
-from gmc_bench.leaderboard.site.charts import bars
+from gmc_bench.leaderboard.site.charts import Series, bars, heat_strip, lines_chart
 from gmc_bench.leaderboard.site.numbers import MISSING, Cell
 from gmc_bench.leaderboard.tables import NORMALIZED, SHORT_DIGEST, further_sections, ranked
 from gmc_bench.leaderboard.today import is_earlier
@@ -62,7 +65,7 @@ def row_numbers(
         ("Other bodies", _ends(None if found is None else found.crossed.bodies, digits)),
     ]
     return [
-        ("Mean", MISSING if found is None else numbers.estimate(_widest(found.crossed), digits)),
+        ("Mean", MISSING if found is None else numbers.estimate(widest(found.crossed), digits)),
         *([] if factor is None else [("Metres", metres)]),
         *(alone if row.split == "test" else []),  # else the mean's interval is that over seeds
         ("IQM", score("iqm")),
@@ -99,16 +102,17 @@ def budget(row: Row) -> list[tuple[str, Cell]]:
     ]
 
 
-def table_context(analysis: TableAnalysis) -> dict[str, Any]:
+def table_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
     """Return what every page about a table uses; the front page has one of these per table."""
     digits, factor = score_digits(analysis.table), analysis.metres_per_return
     best = analysis.rows[0].crossed if analysis.rows else None
     return {
+        "title": title,
         "analysis": analysis,
         "table": analysis.table,
         "key": analysis.table.key,
         "digits": digits,
-        "best": None if best is None else numbers.estimate(_widest(best), digits),
+        "best": None if best is None else numbers.estimate(widest(best), digits),
         "metres": None if best is None or factor is None else f"{factor * best.value:z,.2f}",
         "metres_per_return": factor,
         "earlier": is_earlier(analysis.table),
@@ -116,13 +120,13 @@ def table_context(analysis: TableAnalysis) -> dict[str, Any]:
     }
 
 
-def board_context(analysis: TableAnalysis) -> dict[str, Any]:
+def board_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
     """Return what the page of a table shows."""
     table = analysis.table
     found = {item.row.key: item for item in analysis.rows}
     analysed = [found.get(row.key) for row in table.rows]
-    drawn = bars([None if item is None else _widest(item.crossed) for item in analysed])
-    context = table_context(analysis)
+    drawn = bars([None if item is None else widest(item.crossed) for item in analysed])
+    context = table_context(analysis, title)
     return {
         **context,
         "rows": [
@@ -135,6 +139,9 @@ def board_context(analysis: TableAnalysis) -> dict[str, Any]:
             }
             for (place, row), item, bar in zip(ranked(table.rows), analysed, drawn, strict=True)
         ],
+        "charts": _charts(analysis),
+        "strips": _strips(analysis),
+        "challenge": challenge(analysis, context["digits"]),
         "footnotes": footnotes(row.key.method for row in table.rows),
         "references": [(row, budget(row)) for row in table.references],
         "evidence": evidence(analysis),
@@ -143,9 +150,86 @@ def board_context(analysis: TableAnalysis) -> dict[str, Any]:
     }
 
 
-def compare_context(analysis: TableAnalysis) -> dict[str, Any]:
+def _charts(analysis: TableAnalysis) -> list[dict[str, Any]]:
+    """Return the drawings of a table that a script makes interactive."""
+    named = labels(analysis.table)
+    curves = [
+        Series(
+            named[item.row.key], item.curve.env_steps.astype(float), item.curve.mean,
+            item.curve.low, item.curve.high,
+        )
+        for item in analysis.rows
+        if item.curve is not None
+    ]  # fmt: skip
+    profiles = [
+        Series(named[item.row.key], analysis.profile_scores, profile)
+        for item, profile in zip(analysis.rows, analysis.profiles, strict=True)
+    ]
+    shown = lines_chart(curves, x_from=0.0), lines_chart(profiles)
+    texts = [
+        ("curves", "Learning curves", "Env steps", "Training return"),
+        ("profiles", "Performance profiles", "Score", "Share of runs and bodies above it"),
+    ]
+    return [
+        {"id": name, "title": text, "x": x, "y": y, "chart": chart}
+        for (name, text, x, y), chart in zip(texts, shown, strict=True)
+        if chart is not None
+    ]
+
+
+def _strips(analysis: TableAnalysis) -> list[dict[str, Any]]:
+    """Return a strip of bodies per row, easiest body first."""
+    if not analysis.rows:
+        return []
+    named = labels(analysis.table)
+    means = np.array([item.scores.mean(axis=0) for item in analysis.rows])
+    order = np.argsort(-means.mean(axis=0), kind="stable")
+    bodies = [analysis.rows[0].bodies[place] for place in order.tolist()]
+    best = means.max(axis=0)
+    return [
+        {
+            "label": named[item.row.key],
+            "cells": heat_strip(bodies, scores[order], best[order]),
+        }
+        for item, scores in zip(analysis.rows, means, strict=True)
+    ]
+
+
+def challenge(analysis: TableAnalysis, digits: int) -> list[str]:
+    """Return sentences on what it would take to beat the first row of a table."""
+    if not analysis.rows:
+        return []
+    first, *others = analysis.rows
+    interval = widest(first.crossed)
+    over = "other seeds and other bodies" if analysis.about_bodies else "other seeds"
+    found = [f"The mean to beat is {numbers.number(interval.value, digits)}."]
+    if interval.high is not None:
+        found.append(
+            f"One above {numbers.number(interval.high, digits)} would be beyond its 95 % interval "
+            f"over {over}."
+        )
+    if others:
+        means = np.array([item.scores.mean(axis=0) for item in analysis.rows])
+        best, ahead = means.max(axis=0), means[1:].max(axis=0) > means[0]
+        found.append(
+            f"Another method walks farther than the first one on {int(ahead.sum())} of "
+            f"{len(best)} bodies; the best method of each body together would reach "
+            f"{numbers.number(float(best.mean()), digits)}."
+        )
+        gaps = means[1:].max(axis=0) - means[0]
+        most = [place for place in np.argsort(-gaps, kind="stable").tolist()[:3] if gaps[place] > 0]
+        if most:
+            listed = ", ".join(
+                f"{one_line(first.bodies[place])} ({numbers.number(float(gaps[place]), digits)})"
+                for place in most
+            )
+            found.append(f"It lags most on {listed}.")
+    return found
+
+
+def compare_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
     """Return what the page that compares two methods shows."""
-    context = table_context(analysis)
+    context = table_context(analysis, title)
     digits = context["digits"]
     named = labels(analysis.table)
     data = {
@@ -166,7 +250,7 @@ def compare_context(analysis: TableAnalysis) -> dict[str, Any]:
             {
                 "first": item.first,
                 "second": item.second,
-                "difference": _plain(_widest(item.difference)),
+                "difference": _plain(widest(item.difference)),
                 "probability": _plain(item.probability_of_improvement),
                 "distinguishable": bool(item.distinguishable),
             }
@@ -177,8 +261,11 @@ def compare_context(analysis: TableAnalysis) -> dict[str, Any]:
     return {**context, "data": data}
 
 
-def _widest(found: CrossedEstimate) -> Estimate:
-    """Return the interval over seeds and bodies; where bodies stand for no others, over seeds."""
+def widest(found: CrossedEstimate) -> Estimate:
+    """Return a mean with its interval over seeds and bodies, or else over seeds.
+
+    Where bodies stand for no others there is none over them.
+    """
     return found.runs if found.both.low is None else found.both
 
 

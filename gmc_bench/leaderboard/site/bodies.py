@@ -3,34 +3,53 @@
 from collections.abc import Sequence
 from typing import Any
 
-from gmc_bench.leaderboard.analysis import RowAnalysis, TableAnalysis
-from gmc_bench.leaderboard.site.board import labels, score_digits
+from gmc_bench.leaderboard.site import names
+from gmc_bench.leaderboard.site.body import TableColumn, level_of
+from gmc_bench.leaderboard.site.drawing import BodySet, Drawing, draw
 from gmc_bench.leaderboard.site.media import Media
 from gmc_bench.records.parts import BodyReturns
 from gmc_bench.records.store import StoredRecord
 
 
 def bodies_context(
-    analyses: Sequence[TableAnalysis], stored: Sequence[StoredRecord], media: Media
+    bodies: Sequence[BodyReturns],
+    columns: Sequence[TableColumn],
+    at_hand: BodySet,
+    media: Media,
 ) -> dict[str, Any]:
     """Return what the gallery of a body set shows.
 
     Args:
-        analyses: all tables on this set, at least one.
-        stored: all records on this set.
+        bodies: of the set, see `listed_bodies`.
+        columns: all tables on this set, at least one.
+        at_hand: those that can be drawn.
         media: pictures and videos.
     """
-    morphologies = analyses[0].table.morphologies
-    bodies = _bodies(stored)
+    morphologies = columns[0].analysis.table.morphologies
+    identity = (morphologies.id, morphologies.digest)
     return {
         "morphologies": morphologies,
-        "bodies": [(body, media.picture(morphologies.id, body.body_digest)) for body in bodies],
-        "tables": [_scores(analysis, bodies) for analysis in analyses],
+        "missing": at_hand.missing,
+        "bodies": [
+            {
+                "body": body,
+                "page": names.body_page(identity, body.split, body.body),
+                "picture": media.picture(morphologies.id, body.body_digest),
+                "drawing": _drawn(at_hand, body),
+            }
+            for body in bodies
+        ],
+        "tables": [_scores(column, bodies, identity) for column in columns],
     }
 
 
-def _bodies(stored: Sequence[StoredRecord]) -> list[BodyReturns]:
-    """Return an entry of every body, train before test, by name."""
+def _drawn(at_hand: BodySet, body: BodyReturns) -> Drawing | None:
+    found = at_hand.bodies.get(body.body_digest)
+    return None if found is None else draw(found)
+
+
+def listed_bodies(stored: Sequence[StoredRecord]) -> list[BodyReturns]:
+    """Return an entry of every body of a set's records, train before test, by name."""
     # Official records first: others may have used only some of the bodies.
     ordered = sorted(stored, key=lambda item: (not item.record.official, item.path))
     found: dict[tuple[str, str], BodyReturns] = {}
@@ -40,26 +59,22 @@ def _bodies(stored: Sequence[StoredRecord]) -> list[BodyReturns]:
     return sorted(found.values(), key=lambda body: (body.split == "test", body.body))
 
 
-def _scores(analysis: TableAnalysis, bodies: Sequence[BodyReturns]) -> dict[str, Any]:
-    table = analysis.table
-    named = labels(table)
-    shown = [*analysis.rows, *([analysis.reference] if analysis.reference else [])]
-    columns = [_by_body(item) for item in shown]
-    rows = [(body, [scores.get((body.split, body.body)) for scores in columns]) for body in bodies]
+def _scores(
+    column: TableColumn, bodies: Sequence[BodyReturns], identity: tuple[str, str]
+) -> dict[str, Any]:
+    rows = []
+    for body in bodies:
+        scores = [found.get((body.split, body.body)) for _, _, found in column.rows]
+        if any(score is not None for score in scores):
+            best = max(score for score in scores if score is not None)
+            cells = [(score, -1 if score is None else level_of(score, best)) for score in scores]
+            rows.append((body, names.body_page(identity, body.split, body.body), cells))
     return {
-        "key": table.key,
-        "digits": score_digits(table),
-        "columns": [(named[item.row.key], item.row.controller == "single_robot") for item in shown],
-        "rows": [(body, scores) for body, scores in rows if any(s is not None for s in scores)],
-    }
-
-
-def _by_body(item: RowAnalysis) -> dict[tuple[str, str], float]:
-    parts = [("train", item.train_bodies, item.train_scores)]
-    if item.row.split == "test":  # others list their train bodies as `bodies`
-        parts.append(("test", item.bodies, item.scores))
-    return {
-        (split, body): score
-        for split, bodies, scores in parts
-        for body, score in zip(bodies, scores.mean(axis=0).tolist(), strict=True)
+        "key": column.analysis.table.key,
+        "title": column.title,
+        "digits": column.digits,
+        "columns": [
+            (label, item.row.controller == "single_robot") for item, label, _ in column.rows
+        ],
+        "rows": rows,
     }

@@ -5,20 +5,24 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gmc_bench.leaderboard.aggregate import Row, comparison_key
+from gmc_bench.leaderboard.aggregate import ComparisonKey, Row, comparison_key
 from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.site import board, names
-from gmc_bench.leaderboard.site.bodies import bodies_context
+from gmc_bench.leaderboard.site.bodies import bodies_context, listed_bodies
+from gmc_bench.leaderboard.site.body import body_context, columns_of
+from gmc_bench.leaderboard.site.drawing import bodies_at_hand
 from gmc_bench.leaderboard.site.files import write_site
 from gmc_bench.leaderboard.site.media import Media
 from gmc_bench.leaderboard.site.method import MethodPage, method_context
+from gmc_bench.leaderboard.site.overview import matrix, titles
 from gmc_bench.leaderboard.site.record import record_context
+from gmc_bench.leaderboard.site.replays import Gallery, Replays
 from gmc_bench.leaderboard.site.templating import render
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord
 from gmc_bench.records.weights import weights_name
 
-STATIC = ("site.css", "site.js", "icon.svg")
+STATIC = ("site.css", "site.js", "icon.svg", "uplot.css", "uplot.js", "charts.js")
 
 
 def build_site(
@@ -30,6 +34,7 @@ def build_site(
     media: Path | None = None,
     methods: Mapping[str, MethodPage] | None = None,
     weights: Collection[str] = (),
+    replays: Replays | None = None,
 ) -> list[Path]:
     """Write the site; it works from a folder, needs no server and loads nothing from elsewhere.
 
@@ -45,6 +50,7 @@ def build_site(
             (or `.webm`); what is used is copied into the site.
         methods: descriptions of methods by id; a method without one shows its results only.
         weights: digests of the policies of which a leaderboard keeps what acts.
+        replays: who plays the records' episodes; without one, no replays are shown.
 
     Returns:
         The files of the site, sorted.
@@ -54,43 +60,73 @@ def build_site(
             in the way.
     """
     analyses = sorted(analyses, key=lambda item: item.table.key)
+    named = titles(item.table.key for item in analyses)
     stored = sorted(stored, key=lambda item: item.path)
     pages = {item.path: names.record_page(item.record.method, item.digest) for item in stored}
     used, described = Media(media), methods or {}
+    gallery = Gallery(replays, weights, pages)
     ids = sorted({item.record.method for item in stored})
     files = {f"static/{name}": _static(name) for name in STATIC}
 
-    def add(name: str, template: str, context: Mapping[str, Any]) -> None:
-        files[name] = render(template, name.count("/"), pages=pages, **context)
+    named = titles(item.table.key for item in analyses)
 
-    cards = sorted((board.table_context(item) for item in analyses), key=lambda x: x["earlier"])
-    add("index.html", "index.html", {"cards": cards, "methods": ids, "refused": sorted(refused)})
+    def add(name: str, template: str, context: Mapping[str, Any]) -> None:
+        files[name] = render(template, name.count("/"), pages=pages, gallery=gallery, **context)
+
+    for analysis in analyses:
+        gallery.enter(analysis)
+    add("index.html", "index.html", _front(analyses, named, ids, refused))
     fields = [(name, field.description) for name, field in RunRecord.model_fields.items()]
     add("about.html", "about.html", {"fields": fields})
     for analysis in analyses:
         key = analysis.table.key
-        add(names.board_page(key), "board.html", board.board_context(analysis))
-        add(names.compare_page(key), "compare.html", board.compare_context(analysis))
+        add(names.board_page(key), "board.html", board.board_context(analysis, named[key]))
+        add(names.compare_page(key), "compare.html", board.compare_context(analysis, named[key]))
     for method in ids:
-        context = method_context(method, described.get(method), analyses)
-        context["videos"] = used.videos(method)
-        add(names.method_page(method), "method.html", context)
+        context = method_context(method, described.get(method), analyses, named)
+        add(names.method_page(method), "method.html", {**context, "videos": used.videos(method)})
     for identity, found, records in _body_sets(analyses, stored):
-        add(names.set_page(*identity), "bodies.html", bodies_context(found, records, used))
+        columns, bodies = columns_of(found, named), listed_bodies(records)
+        at_hand = bodies_at_hand(*identity)
+        add(
+            names.set_page(*identity), "bodies.html", bodies_context(bodies, columns, at_hand, used)
+        )
+        for body in bodies:
+            context = body_context(body, identity, columns, at_hand, used)
+            add(names.body_page(identity, body.split, body.body), "body.html", context)
     verified = {run.path for row in _rows(analyses) if row.verified for run in row.runs}
     refusals = {item.path: item.reason for item in refused}
-    keys = {item.table.key for item in analyses}
     for item in stored:
         if pages[item.path] not in files:  # else it is a copy of a record that has a page
             key, digest = comparison_key(item.record), str(item.record.weights_digest)
-            about = {
-                "key": key if key in keys else None,
+            context = {
+                **record_context(item),
+                "key": key if key in named else None,
                 "verified": item.path in verified,
                 "refusal": refusals.get(item.path),
                 "weights": weights_name(digest) if digest in weights else None,
             }
-            add(pages[item.path], "record.html", {**record_context(item), **about})
-    return write_site(out, {**files, **used.files})  # pages decide which media are used
+            add(pages[item.path], "record.html", context)
+    return write_site(out, {**files, **gallery.files, **used.files})  # pages decide on media
+
+
+def _front(
+    analyses: Sequence[TableAnalysis],
+    named: Mapping[ComparisonKey, str],
+    methods: Sequence[str],
+    refused: Sequence[RefusedFile],
+) -> dict[str, Any]:
+    """Return what the front page shows: today's tables first."""
+    cards = [board.table_context(item, named[item.table.key]) for item in analyses]
+    return {
+        "cards": sorted(cards, key=lambda card: card["earlier"]),
+        "matrices": [
+            (earlier, matrix([c["analysis"] for c in cards if c["earlier"] == earlier], named))
+            for earlier in (False, True)
+        ],
+        "methods": methods,
+        "refused": sorted(refused),
+    }
 
 
 def _body_sets(

@@ -6,6 +6,7 @@ Colours come from classes in the style sheet, because pages forbid inline styles
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,11 @@ CHART_WIDTH = 640.0
 CHART_HEIGHT = 240.0
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 24.0, 10.0, 30.0  # margins for the axes' labels
 HEAT_STEPS = 9
+COLOURS = 8
+"""Of lines, in turn; the style sheet has them."""
+MAX_LINES = 8
+"""Drawn without a script, and shown at first with one."""
+PLOT_DIGITS = 5  # significant digits of numbers for scripts
 LARGEST = 1e150  # larger numbers would overflow where a range is computed
 _SUFFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -50,6 +56,26 @@ class CurveChart:
     y_ticks: tuple[Tick, ...]
     last: str
     """The last value, as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a chart of several; `colour` counts from 0 and repeats after `COLOURS`."""
+
+    label: str
+    points: str
+    colour: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinesChart:
+    """Lines with common axes, and the same numbers for a page that draws them itself."""
+
+    lines: tuple[Line, ...]
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    data: dict[str, Any]
+    """For JSON: `series`, each with `label`, `x`, `y` and, where there is a band, `low`, `high`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +167,67 @@ def curve_chart(
         y_ticks=y.ticks(),
         last=short(float(mean[-1])),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """What one line shows; (N,) each."""
+
+    label: str
+    x: DoubleArray
+    y: DoubleArray
+    low: DoubleArray | None = None
+    high: DoubleArray | None = None
+
+
+def lines_chart(series: Sequence[Series], *, x_from: float | None = None) -> LinesChart | None:
+    """Return several lines with common axes.
+
+    Args:
+        series: best first; the first eight are drawn, all are in `data`.
+        x_from: where the x axis begins; by default at the least x.
+
+    Returns:
+        The drawing; `None` without any finite point.
+    """
+    shown = [found for item in series if (found := _finite_part(item)) is not None]
+    if not shown:
+        return None
+    ends = [*(end for item in shown for end in (item.x.min(), item.x.max()))]
+    values = [*(end for item in shown for end in (item.y.min(), item.y.max()))]
+    low = float(min(ends)) if x_from is None else x_from
+    x = _Scale(low, float(max(ends)), LEFT, CHART_WIDTH - RIGHT)
+    y = _Scale(min(0.0, float(min(values))), float(max(values)), CHART_HEIGHT - BOTTOM, TOP)
+    return LinesChart(
+        lines=tuple(
+            Line(item.label, _points(x, y, item.x, item.y), place % COLOURS)
+            for place, item in enumerate(shown[:MAX_LINES])
+        ),
+        x_ticks=x.ticks(),
+        y_ticks=y.ticks(),
+        data={"series": [_plotted(item) for item in shown]},
+    )
+
+
+def _finite_part(item: Series) -> Series | None:
+    kept = np.flatnonzero(np.isfinite(item.x) & np.isfinite(item.y))
+    kept = kept[thinned(len(kept))]
+    if not len(kept):
+        return None
+    edges = [None if edge is None else edge[kept] for edge in (item.low, item.high)]
+    if any(edge is None or not np.isfinite(edge).all() for edge in edges):
+        edges = [None, None]
+    return Series(item.label, item.x[kept], item.y[kept], *edges)
+
+
+def _plotted(item: Series) -> dict[str, Any]:
+    arrays = {"x": item.x, "y": item.y, "low": item.low, "high": item.high}
+    found: dict[str, Any] = {
+        name: [float(f"{_tame(value):.{PLOT_DIGITS}g}") for value in values.tolist()]
+        for name, values in arrays.items()
+        if values is not None
+    }
+    return {"label": item.label, **found}
 
 
 def heat_strip(

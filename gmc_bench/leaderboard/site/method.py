@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gmc_bench.core.types import DoubleArray
+from gmc_bench.leaderboard.aggregate import ComparisonKey
 from gmc_bench.leaderboard.analysis import RowAnalysis, TableAnalysis
 from gmc_bench.leaderboard.site.board import labels, row_numbers, score_digits
 from gmc_bench.leaderboard.site.charts import curve_chart, heat_strip
@@ -28,6 +29,8 @@ class MethodPage:
     """Where the implementation differs from its source, one sentence each."""
     capabilities: tuple[str, ...] = ()
     """What the method claims, e.g. `permutation equivariant`."""
+    equations: tuple[tuple[str, str], ...] = ()
+    """What a part of the network is, and what it computes, as lines of text."""
 
     @property
     def link(self) -> str | None:
@@ -37,7 +40,10 @@ class MethodPage:
 
 
 def method_context(
-    method: str, page: MethodPage | None, analyses: Sequence[TableAnalysis]
+    method: str,
+    page: MethodPage | None,
+    analyses: Sequence[TableAnalysis],
+    titles: Mapping[ComparisonKey, str],
 ) -> dict[str, Any]:
     """Return what the page of a method shows.
 
@@ -45,8 +51,9 @@ def method_context(
         method: id of the method.
         page: its description, if known.
         analyses: all tables, in the order to show them.
+        titles: of the tables.
     """
-    sections = [_section(method, analysis) for analysis in analyses]
+    sections = [{"title": titles[item.table.key], **_section(method, item)} for item in analyses]
     return {
         "method": method,
         "page": page or MethodPage(),

@@ -33,6 +33,11 @@ def board_page(key: ComparisonKey) -> str:
     return f"boards/{_table_name(key)}.html"
 
 
+def body_page(identity: tuple[str, str], split: str, body: str) -> str:
+    """Return the page of a body of a set, which is named by its id and digest."""
+    return f"body/{safe_name(body, ' '.join((*identity, split, body)))}.html"
+
+
 def compare_page(key: ComparisonKey) -> str:
     """Return the page that compares the methods of a table."""
     return f"compare/{_table_name(key)}.html"
@@ -46,6 +51,11 @@ def method_page(method: str) -> str:
 def record_page(method: str, digest: str) -> str:
     """Return the page of a record; `digest` is the record's."""
     return f"records/{safe_name(method, digest)}.html"
+
+
+def replay_page(method: str, digest: str) -> str:
+    """Return the page with the replay of a record; `digest` is the record's."""
+    return f"replays/{safe_name(method, digest)}.html"
 
 
 def set_page(set_id: str, digest: str) -> str:

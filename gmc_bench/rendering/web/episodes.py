@@ -1,7 +1,7 @@
 """Episodes of an evaluation as they were played: states and rewards, and the ground they were on.
 
-They are kept while an evaluation is run, because an episode that is played alone is another one,
-see `evaluation.one_episode`. Random ground is not kept but drawn again when it is needed: it
+They are kept while an evaluation is run, or played again without the other episodes, see
+`evaluation.chosen`. Random ground is not kept but drawn again when it is needed: it
 follows from the random numbers of the episode alone.
 """
 
@@ -15,6 +15,7 @@ import numpy as np
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.types import DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.core import EnvironmentCore, StepResult
+from gmc_bench.evaluation.chosen import play_chosen
 from gmc_bench.evaluation.evaluate import Observer, Scoring
 from gmc_bench.policies.policy import Policy
 from gmc_bench.rendering.ground import copy_terrain, put_terrain
@@ -63,7 +64,7 @@ class EpisodeKeeper(Observer):
     Args:
         scoring: what is run.
         wanted: numbers of the episodes to keep; by default the first one of every body.
-        on_step: called after each control step of the whole batch.
+        on_step: called after each control step.
     """
 
     def __init__(
@@ -82,10 +83,10 @@ class EpisodeKeeper(Observer):
         self._leave = False
 
     def play(self, policy: Policy) -> dict[int, PlayedEpisode]:
-        """Run the evaluation until all wanted episodes are over, and return them by number."""
+        """Play the wanted episodes again, and return them by number."""
         self._leave = True
         with suppress(_AllSeenError):
-            self.scoring.run(policy, (self,))
+            play_chosen(self.scoring, policy, self._waiting.copy(), (self,))
         return self.episodes
 
     def started(self, core: EnvironmentCore, rows: IntArray, numbers: IntArray) -> None:

@@ -1,4 +1,7 @@
-"""The page: one HTML file with player, style, library and data in it, which loads nothing else."""
+"""The page: an HTML file with player, style, library and data in it, which loads nothing else.
+
+Many pages in one folder may share player, style and library as files beside them instead.
+"""
 
 import base64
 import hashlib
@@ -12,37 +15,64 @@ from typing import Any
 _TOKENS = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-def make_page(title: str, data: Mapping[str, Any], *, live: bool = False) -> str:
+_STYLE, _SCRIPTS = "player.css", ("three.js", "player.js")
+
+
+def make_page(
+    title: str,
+    data: Mapping[str, Any],
+    *,
+    live: bool = False,
+    static: str | None = None,
+    back: str | None = None,
+) -> str:
     """Return a whole page.
 
     Args:
         title: plain text, from wherever; what is in it is shown, never obeyed.
         data: values for JSON, what the player shows.
         live: let the page talk to the server that it comes from, and to nobody else.
+        static: folder with `linked_files`, relative to the page; by default they are in it.
+        back: a page that this one links to, relative to it.
 
     Returns:
         HTML. A policy in it forbids every script and style but its own, and every request.
     """
-    style, three, player = _part("player.css"), _part("three.js"), _part("player.js")
+    parts = {name: _part(name) for name in (_STYLE, *_SCRIPTS)}
+    if static is None:
+        scripts = " ".join(_hashed(parts[name]) for name in _SCRIPTS)
+        style, trust = _hashed(parts[_STYLE]), ""
+        head = f"<style>{parts[_STYLE]}</style>"
+        code = "\n".join(f"<script>{parts[name]}</script>" for name in _SCRIPTS)
+    else:
+        scripts = style = "'self'"
+        trust = "; require-trusted-types-for 'script'; trusted-types 'none'"
+        head = f'<link rel="stylesheet" href="{static}{_STYLE}">'
+        code = "\n".join(f'<script src="{static}{name}"></script>' for name in _SCRIPTS)
     policy = (
-        f"default-src 'none'; script-src {_hashed(three)} {_hashed(player)}; "
-        f"style-src {_hashed(style)}; connect-src {chr(39)}{'self' if live else 'none'}{chr(39)}; "
-        f"base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {scripts}; style-src {style}; "
+        f"connect-src {chr(39)}{'self' if live else 'none'}{chr(39)}; "
+        f"base-uri 'none'; form-action 'none'{trust}"
     )
     texts = {
         "policy": policy,
         "title": html.escape(title),
-        "style": style,
+        "style": head,
+        "back": "" if back is None else f'<p><a href="{html.escape(back)}">The record</a></p>',
         "data": _as_script(data),
-        "three": three,
-        "player": player,
+        "scripts": code,
     }
     page = _part("page.html")
-    head, *rest = page.split("{{ ")
+    begin, *rest = page.split("{{ ")
     # One pass: what is put in is not looked through again.
-    return head + "".join(
+    return begin + "".join(
         texts[name] + tail for name, _, tail in (part.partition(" }}") for part in rest)
     )
+
+
+def linked_files() -> dict[str, bytes]:
+    """Return what a page with `static` loads, by name."""
+    return {name: _part(name).encode() for name in (_STYLE, *_SCRIPTS)}
 
 
 @cache

@@ -83,8 +83,7 @@ def write_replay(
 ) -> WrittenReplay:
     """Play recorded episodes of a run again, and write those that equal the record.
 
-    The evaluation is run as it was scored, up to the end of the last of these episodes, which
-    takes as long as it took then.
+    See `describe_replay`.
 
     Args:
         experiment: the finished run.
@@ -95,9 +94,33 @@ def write_replay(
     Raises:
         GmcBenchError: there is no record, no such body in it, or no episode equals the record.
     """
+    title, data = describe_replay(experiment, choice, listener=listener)
+    if not data["episodes"]:
+        raise ConfigError(f"nothing can be replayed: {data['remarks'][0]}")
+    return _write(path or experiment.folder.path / _file_name(choice), title, data)
+
+
+def describe_replay(
+    experiment: Experiment, choice: ReplayChoice, *, listener: Listener = lambda _: None
+) -> tuple[str, dict[str, Any]]:
+    """Play recorded episodes of a run again, and describe those that equal the record.
+
+    The policy is shown as many rows as it was scored on, but only these episodes are simulated.
+
+    Args:
+        experiment: the finished run.
+        choice: the bodies.
+        listener: told of progress.
+
+    Returns:
+        Title and data of a page; without any episode where none equals the record.
+
+    Raises:
+        GmcBenchError: there is no record, or no such body in it.
+    """
     import torch
 
-    session, folder, record = experiment.session, experiment.folder, experiment.record
+    session, record = experiment.session, experiment.record
     shown = _choose(record, choice)
     split, mode = shown[0].item.split, shown[0].item.mode
     torch.set_num_threads(session.config.threads)  # as for the score: the last bits depend on it
@@ -112,10 +135,7 @@ def write_replay(
         scoring, numbers, counter(listener, "replay", "step", scoring.task.horizon * rounds)
     )
     data = _describe(record, session, shown, keeper.play(experiment.policy))
-    if not data["episodes"]:
-        raise ConfigError(f"nothing can be replayed: {data['remarks'][0]}")
-    path = path or folder.path / _file_name(choice)
-    return _write(path, record, session, data)
+    return _title(record, session), data
 
 
 def _file_name(choice: ReplayChoice) -> str:
@@ -154,7 +174,8 @@ def _part(record: RunRecord, choice: ReplayChoice) -> list[BodyReturns]:
 
 
 def _best_median_worst(part: Sequence[BodyReturns]) -> list[_Shown]:
-    order = sorted(range(len(part)), key=lambda index: -part[index].mean_return)
+    unseen = [index for index, item in enumerate(part) if not item.seen_in_train]
+    order = sorted(unseen or range(len(part)), key=lambda index: -part[index].mean_return)
     count = len(order)
     if count <= len(_RANKS):
         return [_Shown(item=part[index], index=index) for index in order]
@@ -191,7 +212,11 @@ def _describe(
             f"{item.split} body, {item.mode}, episode 1 of {len(item.episodes)}",
             f"recorded return {expected.episode_return:.2f}",
         ]
-        title = {"title": item.body, "facts": " · ".join(filter(None, facts))}
+        title = {
+            "title": item.body,
+            "rank": entry.rank,
+            "facts": " · ".join(filter(None, facts)),
+        }
         episodes.append(describe_episode(found, session.task) | title)
     return {"episodes": episodes, "remarks": remarks}
 
@@ -211,12 +236,13 @@ def describe_episode(episode: PlayedEpisode, task: Task) -> dict[str, Any]:
     }
 
 
-def _write(
-    path: Path, record: RunRecord, session: Session, data: Mapping[str, Any]
-) -> WrittenReplay:
+def _title(record: RunRecord, session: Session) -> str:
     method = session.method.title or record.method
     untrained = " untrained" if record.untrained else ""
-    title = f"{method}{untrained} - {session.task.title} ({session.task.id}), seed {record.seed}"
+    return f"{method}{untrained} - {session.task.title} ({session.task.id}), seed {record.seed}"
+
+
+def _write(path: Path, title: str, data: Mapping[str, Any]) -> WrittenReplay:
     page = make_page(title, data)
     write_atomic(path, page.encode())
     return WrittenReplay(path=path, shown=len(data["episodes"]), remarks=tuple(data["remarks"]))
@@ -267,7 +293,7 @@ class RunReplay:
                 session = self._experiment.session
                 data = _describe(record, session, shown, self._keeper.episodes)
                 path = self._experiment.folder.path / FILE
-                found = _write(path, record, session, data)
+                found = _write(path, _title(record, session), data)
                 return found.path, " ".join(found.remarks)
             except Exception as error:  # noqa: BLE001 - a picture is no reason to fail a run
                 self.give_up(error)

@@ -1,10 +1,13 @@
 """The documentation says what the code does."""
 
+import posixpath
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -45,6 +48,30 @@ def _anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
     named = {re.sub(r"[^a-z0-9 -]", "", item.lower()).replace(" ", "-") for item in headings}
     return named | set(re.findall(r'<a id="([^"]+)">', text))
+
+
+def test_links_of_the_site_lead_to_its_pages() -> None:
+    hooks = SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / "site" / "hooks.py")))
+    pages = hooks.outside_pages()
+    places = {f"docs/{path.name}": path for path in (ROOT / "docs").glob("*.md")}
+    shown = {name.removeprefix("docs/"): path for name, path in (pages | places).items()}
+    files = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.*")}
+    tables = (ROOT / "leaderboards" / "tables").rglob("*.svg")
+    files |= {path.relative_to(ROOT / "leaderboards").as_posix() for path in tables}
+    missing = []
+    for place, path in shown.items():
+        text = hooks.converted(path.read_text(encoding="utf-8"), path, place, pages)
+        prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+        for link in re.findall(r"\]\(([^)\s]+)\)", prose):
+            target = link.partition("#")[0]
+            there = posixpath.normpath(posixpath.join(posixpath.dirname(place), target))
+            if "://" not in link and target and there not in files | set(shown):
+                missing.append((place, link))
+    assert missing == []
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("nav:")[2]
+    assert set(re.findall(r": ([\w-]+\.md)", nav)) == {
+        *(name for name in shown if "/" not in name), "api.md",
+    }  # fmt: skip
 
 
 def test_every_baseline_is_in_the_list() -> None:

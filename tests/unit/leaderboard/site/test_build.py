@@ -90,9 +90,16 @@ def test_every_kind_of_page_is_there(site: Path) -> None:
     names = _contents(site)
     counts = {
         folder: sum(name.startswith(f"{folder}/") for name in names)
-        for folder in ("boards", "compare", "methods", "records", "bodies")
+        for folder in ("boards", "compare", "methods", "records", "bodies", "body")
     }
-    assert counts == {"boards": 1, "compare": 1, "methods": 4, "records": 8, "bodies": 1}
+    assert counts == {
+        "boards": 1,
+        "compare": 1,
+        "methods": 4,
+        "records": 8,
+        "bodies": 1,
+        "body": 12,
+    }
     assert {"index.html", "about.html", "static/site.css", "static/site.js"} <= set(names)
 
 
@@ -140,7 +147,9 @@ def _assert_inert(page: _Page) -> None:
         assert "style" not in attributes
         assert tag not in {"iframe", "object", "embed", "base", "form", "style", "template"}
         if tag == "script":
-            own = re.fullmatch(r"(\.\./)*static/site\.js", attributes.get("src") or "")
+            own = re.fullmatch(
+                r"(\.\./)*static/(site|uplot|charts)\.js", attributes.get("src") or ""
+            )
             assert own or attributes.get("type") == "application/json"
 
 

@@ -1,0 +1,124 @@
+"""Page of one body: what it looks like, who walks on it, and how far."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gmc_bench.leaderboard.aggregate import ComparisonKey
+from gmc_bench.leaderboard.analysis import RowAnalysis, TableAnalysis
+from gmc_bench.leaderboard.site import names, numbers
+from gmc_bench.leaderboard.site.board import labels, score_digits
+from gmc_bench.leaderboard.site.charts import HEAT_STEPS
+from gmc_bench.leaderboard.site.drawing import BodySet, draw
+from gmc_bench.leaderboard.site.media import Media
+from gmc_bench.records.parts import BodyReturns
+
+LookUp = dict[tuple[str, str], float]
+"""Mean score by split and name of the body."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableColumn:
+    """One table as pages of bodies use it: computed once for all bodies of a set."""
+
+    analysis: TableAnalysis
+    title: str
+    digits: int
+    rows: tuple[tuple[RowAnalysis, str, LookUp], ...]
+    """Rows with their names and scores, references last."""
+
+
+def columns_of(
+    analyses: Sequence[TableAnalysis], titles: Mapping[ComparisonKey, str]
+) -> list[TableColumn]:
+    """Return what the pages of a set's bodies need of its tables."""
+    found = []
+    for analysis in analyses:
+        named = labels(analysis.table)
+        shown = [*analysis.rows, *([analysis.reference] if analysis.reference else [])]
+        found.append(
+            TableColumn(
+                analysis=analysis,
+                title=titles[analysis.table.key],
+                digits=score_digits(analysis.table),
+                rows=tuple((item, named[item.row.key], by_body(item)) for item in shown),
+            )
+        )
+    return found
+
+
+def by_body(item: RowAnalysis) -> LookUp:
+    """Return the mean score of a row on every body that it was scored on."""
+    parts = [("train", item.train_bodies, item.train_scores)]
+    if item.row.split == "test":  # others list their train bodies as `bodies`
+        parts.append(("test", item.bodies, item.scores))
+    return {
+        (split, body): score
+        for split, bodies, scores in parts
+        for body, score in zip(bodies, scores.mean(axis=0).tolist(), strict=True)
+    }
+
+
+def body_context(
+    body: BodyReturns,
+    identity: tuple[str, str],
+    columns: Sequence[TableColumn],
+    at_hand: BodySet,
+    media: Media,
+) -> dict[str, Any]:
+    """Return what the page of a body shows.
+
+    Args:
+        body: its name, digest and kin.
+        identity: id and digest of its set.
+        columns: the tables on that set.
+        at_hand: bodies that can be drawn.
+        media: pictures.
+    """
+    found = at_hand.bodies.get(body.body_digest)
+    sections = [_section(column, body) for column in columns]
+    return {
+        "body": body,
+        "set_id": identity[0],
+        "set_page": names.set_page(*identity),
+        "drawing": None if found is None else draw(found),
+        "limbs": body.limbs if found is None else len(found.limbs),
+        "motors": None if found is None else len(found.actuators),
+        "missing": at_hand.missing,
+        "picture": media.picture(identity[0], body.body_digest),
+        "sections": [section for section in sections if section["rows"]],
+    }
+
+
+def _section(column: TableColumn, body: BodyReturns) -> dict[str, Any]:
+    """Return the rows of a table on one body, best first."""
+    place = (body.split, body.body)
+    factor = column.analysis.metres_per_return
+    scored = [
+        (scores[place], item, label) for item, label, scores in column.rows if place in scores
+    ]
+    scored.sort(key=lambda entry: -entry[0])  # stable: equal scores stay in the table's order
+    best = scored[0][0] if scored else 0.0
+    return {
+        "title": column.title,
+        "key": column.analysis.table.key,
+        "digits": column.digits,
+        "metres": factor is not None,
+        "rows": [
+            {
+                "row": item.row,
+                "label": label,
+                "score": score,
+                "metres": None if factor is None else numbers.number(factor * score, 2),
+                "level": level_of(score, best),
+            }
+            for score, item, label in scored
+        ],
+    }
+
+
+def level_of(score: float, best: float) -> int:
+    """Return a level of colour from 0 to 8 for a score as a share of the best; -1 without one."""
+    if not best > 0.0:
+        return -1
+    return min(int(min(max(score / best, 0.0), 1.0) * HEAT_STEPS), HEAT_STEPS - 1)

@@ -1,0 +1,71 @@
+// Interactive charts: the drawing of a page, made anew by uPlot from the numbers beside it.
+// Pages are complete without it. Text goes in as text only; colours are those of the drawing.
+"use strict";
+(() => {
+  const WIDTH = 640, HEIGHT = 320, SHOWN = 8;
+
+  function compact(value) {
+    return value.toLocaleString("en", { notation: "compact", maximumSignificantDigits: 4 });
+  }
+
+  function colours(figure) {
+    const lines = figure.querySelectorAll("svg polyline.line");
+    return Array.from(lines, (line) => getComputedStyle(line).stroke);
+  }
+
+  /** Put the lines of all series on common places along x. */
+  function tableOf(series) {
+    const parts = series.map(({ x, y, low, high }) => (low ? [x, y, low, high] : [x, y]));
+    return uPlot.join(parts);
+  }
+
+  function draw(figure) {
+    const { series } = JSON.parse(figure.querySelector("script").textContent);
+    const ink = colours(figure);
+    const style = getComputedStyle(figure);
+    const muted = getComputedStyle(figure.querySelector("figcaption")).color;
+    const grid = getComputedStyle(document.documentElement).getPropertyValue("--line");
+    const options = [{ label: figure.dataset.x, value: (_, at) => (at === null ? "" : compact(at)) }];
+    const bands = [];
+    series.forEach((item, number) => {
+      const stroke = ink[number % ink.length], show = number < SHOWN;
+      const place = options.length;
+      const value = (_, at) => (at === null ? "" : compact(at));
+      options.push({ label: item.label, stroke, show, width: 2, spanGaps: true, points: { show: false }, value });
+      if (item.low) {
+        const edge = { stroke: "transparent", show, width: 0, spanGaps: true, points: { show: false }, class: "edge" };
+        options.push({ ...edge, label: "" }, { ...edge, label: "" });
+        bands.push({ series: [place + 2, place + 1], fill: fainter(stroke) });
+      }
+    });
+    const axis = { stroke: muted, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 },
+      values: (_, at) => at.map(compact), font: `12px ${style.fontFamily}` };
+    const box = document.createElement("div");
+    box.className = "plot";
+    figure.prepend(box);
+    const width = Math.max(280, Math.min(WIDTH * 1.4, box.clientWidth - 8));
+    const plot = new uPlot({
+      width, height: HEIGHT, series: options, bands, scales: { x: { time: false } },
+      axes: [axis, { ...axis, size: 64 }], cursor: { y: false }, legend: { live: true },
+    }, tableOf(series), box);
+    // A band belongs to its line: it has no entry of its own, and comes and goes with it.
+    plot.root.querySelectorAll(".u-legend tr.edge").forEach((row) => { row.hidden = true; });
+    plot.hooks.setSeries = [(_, place, changes) => {
+      if (place === null || changes.show === undefined) return;
+      const banded = bands.find(({ series: [, low] }) => low === place + 1);
+      if (banded) for (const edge of banded.series) plot.setSeries(edge, { show: changes.show }, false);
+    }];
+    figure.querySelectorAll(":scope > svg, :scope > .key").forEach((node) => { node.hidden = true; node.remove(); });
+    window.addEventListener("resize", () => {
+      const wanted = Math.max(280, Math.min(WIDTH * 1.4, box.clientWidth - 8));
+      if (wanted !== plot.width) plot.setSize({ width: wanted, height: HEIGHT });
+    });
+  }
+
+  function fainter(colour) {
+    const numbers = colour.match(/[\d.]+/g) ?? ["0", "0", "0"];
+    return `rgba(${numbers.slice(0, 3).join(",")},0.15)`;
+  }
+
+  document.querySelectorAll("[data-chart]").forEach(draw);
+})();
