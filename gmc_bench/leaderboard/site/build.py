@@ -9,7 +9,7 @@ from gmc_bench.leaderboard.aggregate import ComparisonKey, Row, comparison_key
 from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.site import board, names
 from gmc_bench.leaderboard.site.bodies import bodies_context, listed_bodies
-from gmc_bench.leaderboard.site.body import body_context, columns_of
+from gmc_bench.leaderboard.site.body import TableColumn, body_context, columns_of
 from gmc_bench.leaderboard.site.drawing import bodies_at_hand
 from gmc_bench.leaderboard.site.files import write_site
 from gmc_bench.leaderboard.site.media import Media
@@ -60,7 +60,7 @@ def build_site(
             in the way.
     """
     analyses = sorted(analyses, key=lambda item: item.table.key)
-    named = titles(item.table.key for item in analyses)
+    named = titles(analyses)
     stored = sorted(stored, key=lambda item: item.path)
     pages = {item.path: names.record_page(item.record.method, item.digest) for item in stored}
     used, described = Media(media), methods or {}
@@ -68,7 +68,7 @@ def build_site(
     ids = sorted({item.record.method for item in stored})
     files = {f"static/{name}": _static(name) for name in STATIC}
 
-    named = titles(item.table.key for item in analyses)
+    named = titles(analyses)
 
     def add(name: str, template: str, context: Mapping[str, Any]) -> None:
         files[name] = render(template, name.count("/"), pages=pages, gallery=gallery, **context)
@@ -86,14 +86,10 @@ def build_site(
         context = method_context(method, described.get(method), analyses, named)
         add(names.method_page(method), "method.html", {**context, "videos": used.videos(method)})
     for identity, found, records in _body_sets(analyses, stored):
-        columns, bodies = columns_of(found, named), listed_bodies(records)
-        at_hand = bodies_at_hand(*identity)
-        add(
-            names.set_page(*identity), "bodies.html", bodies_context(bodies, columns, at_hand, used)
-        )
-        for body in bodies:
-            context = body_context(body, identity, columns, at_hand, used)
-            add(names.body_page(identity, body.split, body.body), "body.html", context)
+        for name, template, context in _set_pages(
+            identity, columns_of(found, named), records, used
+        ):
+            add(name, template, context)
     verified = {run.path for row in _rows(analyses) if row.verified for run in row.runs}
     refusals = {item.path: item.reason for item in refused}
     for item in stored:
@@ -108,6 +104,20 @@ def build_site(
             }
             add(pages[item.path], "record.html", context)
     return write_site(out, {**files, **gallery.files, **used.files})  # pages decide on media
+
+
+def _set_pages(
+    identity: tuple[str, str],
+    columns: Sequence[TableColumn],
+    records: Sequence[StoredRecord],
+    media: Media,
+) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield name, template and content of the page of a body set and of every body in it."""
+    bodies, at_hand = listed_bodies(records), bodies_at_hand(*identity)
+    yield names.set_page(*identity), "bodies.html", bodies_context(bodies, columns, at_hand, media)
+    for body in bodies:
+        page = names.body_page(identity, body.split, body.body)
+        yield page, "body.html", body_context(body, identity, columns, at_hand, media)
 
 
 def _front(

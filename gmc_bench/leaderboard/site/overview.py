@@ -4,38 +4,47 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gmc_bench.leaderboard.aggregate import ComparisonKey, Row
+from gmc_bench.leaderboard.aggregate import ComparisonKey, ComparisonTable, Row
 from gmc_bench.leaderboard.analysis import RowAnalysis, TableAnalysis
 from gmc_bench.leaderboard.site import numbers
 from gmc_bench.leaderboard.site.board import score_digits, widest
 from gmc_bench.leaderboard.tables import SHORT_DIGEST
+from gmc_bench.leaderboard.today import is_earlier
 
 SHARE_DIGITS = 2
 
 
-def titles(keys: Iterable[ComparisonKey]) -> dict[ComparisonKey, str]:
+def titles(analyses: Iterable[TableAnalysis]) -> dict[ComparisonKey, str]:
     """Return a title per table that no other table has.
 
-    It names task, bodies and protocol, and of tables that these do not tell apart the rules, the
-    engine and the bodies' digest as far as they differ.
+    It names task, bodies and protocol; where these are the same, what tells them apart: rules that
+    have changed since, then suite, rules, engine, bodies and task.
     """
-    known = sorted(set(keys))
+    tables = {item.table.key: item.table for item in analyses}
+    known = sorted(tables)
     found = {key: f"{key.task} on {key.morphologies}, {key.protocol}" for key in known}
     parts: dict[str, Callable[[ComparisonKey], str]] = {
-        "suite": lambda key: key.suite,
-        "rules": lambda key: key.protocol_digest[:SHORT_DIGEST],
-        "MuJoCo": lambda key: key.mujoco,
-        "bodies": lambda key: key.morphologies_digest[:SHORT_DIGEST],
-        "task": lambda key: key.task_digest[:SHORT_DIGEST] or "not stated",
+        "": lambda key: _earlier_rules(tables[key]),
+        "suite ": lambda key: key.suite,
+        "rules ": lambda key: key.protocol_digest[:SHORT_DIGEST],
+        "MuJoCo ": lambda key: key.mujoco,
+        "bodies ": lambda key: key.morphologies_digest[:SHORT_DIGEST],
+        "task ": lambda key: key.task_digest[:SHORT_DIGEST] or "not stated",
     }
     for name, part in parts.items():
         said: dict[str, set[str]] = defaultdict(set)
         for key in known:
             said[found[key]].add(part(key))
         for key in known:
-            if len(said[found[key]]) > 1:
-                found[key] = f"{found[key]}, {name} {part(key)}"
+            if len(said[found[key]]) > 1 and part(key):
+                found[key] = f"{found[key]}, {name}{part(key)}"
     return found
+
+
+def _earlier_rules(table: ComparisonTable) -> str:
+    if not is_earlier(table):
+        return ""
+    return f"earlier rules {table.key.protocol_digest[:SHORT_DIGEST]}"
 
 
 def matrix(analyses: Sequence[TableAnalysis], named: Mapping[ComparisonKey, str]) -> dict[str, Any]:
