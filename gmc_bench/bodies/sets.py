@@ -41,7 +41,8 @@ def load_morphologies(set_id: str | None = None) -> MorphologySet:
     Args:
         set_id: id of a set that a package offers, with or without its version, or of an imported
             set; None takes the default of `resolve_default`. `ID:N` (or `ID.firstN`, which is the
-            id that records carry) keeps only the first N train bodies, and all test bodies.
+            id that records carry) keeps only the first N train bodies, and all test bodies;
+            `ID:N@S` (or `ID.firstNfromS`) keeps N train bodies from the S-th on.
             `ID+VARIATION`, e.g. `unimals_100+damping-v1`, has variants of the train bodies as
             its test split; see `gmc_bench.bodies.variations`.
 
@@ -59,7 +60,8 @@ def load_morphologies(set_id: str | None = None) -> MorphologySet:
         return _varied(base, variation)
     subset = _SUBSET.fullmatch(set_id) if set_id is not None else None
     if subset is not None:
-        return _first_bodies(load_morphologies(subset["set"]), int(subset["count"]))
+        start = int(subset["start"] or 1)
+        return _first_bodies(load_morphologies(subset["set"]), int(subset["count"]), start)
     resolved = resolve_set(set_id) if set_id is not None else resolve_default()[0]
     return build_set(resolved) if resolved in registered_sets() else load_set(resolved)
 
@@ -128,21 +130,23 @@ def _varied(base: str, variation: str) -> MorphologySet:
     return build_variations(load_limb_bodies(base), variation)
 
 
-_SUBSET = re.compile(r"(?P<set>.+)(?::|\.first)(?P<count>[0-9]+)")
+_SUBSET = re.compile(r"(?P<set>.+)(?::|\.first)(?P<count>[0-9]+)(?:(?:@|from)(?P<start>[0-9]+))?")
 
 
-def _first_bodies(bodies: MorphologySet, count: int) -> MorphologySet:
+def _first_bodies(bodies: MorphologySet, count: int, start: int = 1) -> MorphologySet:
     train = bodies.split("train")
-    if not 1 <= count <= len(train):
+    if not (count >= 1 and start >= 1 and start + count - 1 <= len(train)):
+        which = f"the first {count}" if start == 1 else f"{count} from number {start} on"
         raise MorphologySetError(
-            f"the set {bodies.id!r} has {len(train)} train bodies, so the first {count} cannot be "
+            f"the set {bodies.id!r} has {len(train)} train bodies, so {which} cannot be "
             f"taken; ask for 1 to {len(train)}"
         )
+    which = f"first {count} train bodies" + (f" from number {start} on" if start > 1 else "")
     return replace(
         bodies,
-        id=f"{bodies.id}.first{count}",
-        splits={**bodies.splits, "train": train[:count]},
-        source=f"The first {count} train bodies of {bodies.id}. {bodies.source}",
+        id=f"{bodies.id}.first{count}" + (f"from{start}" if start > 1 else ""),
+        splits={**bodies.splits, "train": train[start - 1 : start - 1 + count]},
+        source=f"The {which} of {bodies.id}. {bodies.source}",
     )
 
 

@@ -61,7 +61,11 @@ def add_options(parser: Parser) -> None:
         "protocol's)",
     )
     add("--seed", metavar="N", type=integer(0, 2**32 - 1), help="default: the protocol's first")
-    add("--morphologies", metavar="SET", help="body set; SET:N trains on its first N bodies only")
+    add(
+        "--morphologies",
+        metavar="SET",
+        help="body set; SET:N: its first N bodies only, SET:N@S: from the S-th",
+    )
     text = "train nothing: score the first weights, as a reference (so does --method zero-action)"
     add("--untrained", action="store_true", help=text)
     add("--env-steps", metavar="N", type=integer(1), help="train for another number of steps")

@@ -23,11 +23,12 @@ EXAMPLES = (
     "gmc-bench study friction --method recmorph modumorph",
     "gmc-bench study friction --heading free --friction-rule dynamic",
     "gmc-bench study budget --seeds 1 2 --threads 1",
+    "gmc-bench study bodies --seeds 1 2 3 --counts 10 30 100 --steps per-body",
     "gmc-bench study scaling",
     "gmc-bench study scaling --method recmorph metamorph-star --tokens 8..512 --part memory time",
     "gmc-bench study --resume studies/components_recmorph_lite_gmc-unimal-mini-v2",
 )
-_OPTIONS = ("against", "body", "heading", "friction_rule", "robot_source")
+_OPTIONS = ("against", "body", "heading", "friction_rule", "robot_source", "steps", "counts")
 _OF_SCALING = ("tokens", "bodies", "part", "seconds", "max_gib", "max_seconds")
 _OF_RUNS = ("suite", "task", "seeds", "against", "body")
 
@@ -43,7 +44,8 @@ def add_parser(verbs: Any) -> None:
     add = parser.add_argument
     add("name", metavar="NAME", nargs="?", help="see 'gmc-bench study' for the list")
     text = (
-        "registered method, or FILE.py:SPEC (default: recmorph); friction and budget take several"
+        "registered method, or FILE.py:SPEC (default: recmorph); friction, budget and bodies take "
+        "several"
     )
     add("--method", metavar="M", nargs="+", default=(), help=text)
     add("--against", metavar="M", help="gait: the method to compare with (default: metamorph-star)")
@@ -56,6 +58,10 @@ def add_parser(verbs: Any) -> None:
     add("--heading", metavar="H", help="friction: held or free (default: held)")
     text = "friction: two-state, dynamic, static or mean (default: the task's, two-state)"
     add("--friction-rule", metavar="R", help=text)
+    text = "bodies: numbers of train bodies (default: 10 30 100 300 1000)"
+    add("--counts", metavar="N", nargs="+", type=integer(1), help=text)
+    text = "bodies: env steps, equal for all or per-body as of 100 bodies (default: equal)"
+    add("--steps", metavar="S", help=text)
     add("--robot-source", metavar="S", help="friction: built-in or menagerie (default: built-in)")
     add("--out", metavar="DIR", type=Path, help="default: a new folder under studies/")
     add("--dry-run", action="store_true", help="show the runs and stop")

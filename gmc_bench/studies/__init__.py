@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gmc_bench.experiments.events import Listener
     from gmc_bench.studies.study_run import StudyResult
 
-_OPTIONS = ("against", "body", "heading", "friction_rule", "robot_source")
+_OPTIONS = ("against", "body", "heading", "friction_rule", "robot_source", "steps", "counts")
 
 
 def run(

@@ -165,10 +165,24 @@ BUDGET = Study(
     source="A third of the protocol's env steps, the protocol's, and ten times as many.",
 )
 
+BODIES = Study(
+    id="bodies",
+    title="Generalisation and the number of train bodies",
+    question="How do scores on unseen bodies grow with the number of bodies that were trained on?",
+    arms=(),
+    many_methods=True,
+    asked=("recmorph", "metamorph-star", "modumorph", "nervenet"),
+    body_counts=(10, 30, 100, 300, 1000),
+    body_set="gmc-unimal-1k-v1",
+    measure="bodies",
+    source="Equal env steps, or equal steps per body. Runs with other seeds train on other bodies.",
+)
+
 STUDIES = {
     study.id: study
     for study in (
         COMPONENTS, ORDERING, SIBLINGS, ATTRIBUTES, CELLS, REPRESENTATION, GAIT, FRICTION, BUDGET,
+        BODIES,
     )
 }  # fmt: skip
 """By id, in the order of the documentation."""

@@ -21,7 +21,7 @@ from gmc_bench.experiments.session import Session, limb_task, make_policy
 from gmc_bench.nn.tap import offers_representations
 from gmc_bench.policies.policy import Policy
 from gmc_bench.records.schema import RunRecord
-from gmc_bench.studies import budget, figures, friction_table, table
+from gmc_bench.studies import budget, figures, friction_table, generalisation, table
 from gmc_bench.studies.gait import SETTLING, Gait, gait_metrics, record_gait
 from gmc_bench.studies.outcome import Outcome
 from gmc_bench.studies.request import Request
@@ -195,6 +195,17 @@ class Budget(Measurement):
     figure: Draw | None = staticmethod(budget.draw_budgets)
 
 
+class Generalisation(Measurement):
+    """Growth of scores on unseen bodies with the number of train bodies, from records alone."""
+
+    tables: ClassVar[Tables] = {
+        "table": generalisation.growth_table,
+        "scores": generalisation.score_table,
+        "crossings": generalisation.crossing_table,
+    }
+    figure: Draw | None = staticmethod(generalisation.draw_growth)
+
+
 class GaitComparison(Measurement):
     """How several policies move one body: numbers, a picture and videos."""
 
@@ -298,5 +309,6 @@ MEASUREMENTS: dict[str, Measurement] = {
     "gait": GaitComparison(),
     "friction": Friction(),
     "budget": Budget(),
+    "bodies": Generalisation(),
 }
 """By what a study measures."""

@@ -2,17 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
 
 import yaml
 
+from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.config import load_yaml, sealed_yaml
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.evaluation.friction_options import FrictionOptions
 from gmc_bench.experiments.method import full_name, load_method
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.studies.catalogue import get_study
+from gmc_bench.studies.generalisation import COUNT, METHOD
 from gmc_bench.studies.schema import Arm, Study
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.protocol import Protocol
@@ -27,8 +30,14 @@ _OPTIONS = {
     "heading": "friction",
     "friction_rule": "friction",
     "robot_source": "friction",
+    "steps": "bodies",
+    "counts": "bodies",
 }
 """Options, and what the study measures that they are for."""
+EQUAL, PER_BODY = "equal", "per-body"
+"""How many control steps runs with unlike numbers of bodies train."""
+OF_EQUAL = 100
+"""Bodies whose steps are the protocol's where each body gets as many."""
 _VARIED = ("tokens.order", "tokens.attributes", "tokens.tree")
 
 
@@ -45,16 +54,21 @@ class Request:
     """For studies of one body; `None` takes the one that walks best."""
     friction: FrictionOptions = field(default_factory=FrictionOptions)
     """How friction is measured."""
+    steps: str = EQUAL
+    """Of studies of numbers of bodies: `EQUAL` env steps, or as many `PER_BODY`."""
+    counts: tuple[int, ...] = ()
+    """Numbers of train bodies; by default the study's."""
 
     @classmethod
-    def make(cls, study: str, methods: Sequence[str] = (), **options: str | None) -> Self:
+    def make(cls, study: str, methods: Sequence[str] = (), **options: Any) -> Self:
         """Return a request, checked.
 
         Args:
             study: id.
             methods: by default the study's first, or recmorph.
             **options: `against` and `body` of `gait`; `heading`, `friction_rule` and
-                `robot_source` of `friction`, see `FrictionOptions`; `None` is the default.
+                `robot_source` of `friction`, see `FrictionOptions`; `steps` and `counts` of
+                `bodies`; `None` is the default.
 
         Raises:
             ConfigError: there is no such study, or a method or an option is not for it.
@@ -76,6 +90,8 @@ class Request:
                     f"--{name.replace('_', '-')} is for the study {_OPTIONS[name]!r}, got it for "
                     f"{study!r}"
                 )
+        if given.get("steps", EQUAL) not in (EQUAL, PER_BODY):
+            raise ConfigError(f"--steps is {EQUAL} or {PER_BODY}, got {given['steps']!r}")
         names = {"heading": "heading", "rule": "friction_rule", "robots": "robot_source"}
         friction: Any = {name: given[key] for name, key in names.items() if key in given}
         return cls(
@@ -85,6 +101,8 @@ class Request:
             against=given.get("against"),
             body=given.get("body"),
             friction=FrictionOptions(**friction),
+            steps=given.get("steps", EQUAL),
+            counts=tuple(given.get("counts", ())),
         )
 
     def to_yaml(self) -> str:
@@ -97,6 +115,8 @@ class Request:
             "body": self.body,
             "friction": self.friction.to_dict(),
         }
+        if self.study.body_counts:
+            content |= {"steps": self.steps, "counts": list(self.counts)}
         return sealed_yaml(yaml.safe_dump(content, sort_keys=False))
 
     @property
@@ -110,7 +130,7 @@ class Request:
             method = load_method(name)
             scope = "one per robot" if method.capabilities.per_body else "shared"
             arm = Arm(name=method.id, label=method.id, method=name, parts={"Controller": scope})
-            for variant in self._at_budgets(arm):
+            for variant in self._with_bodies(arm) or self._at_budgets(arm):
                 found.setdefault(variant.name, variant)
         return tuple(found.values())
 
@@ -128,6 +148,23 @@ class Request:
                 budget=budget,
             )
             for budget in budgets
+        ]
+
+    def _with_bodies(self, arm: Arm) -> list[Arm]:
+        """Return the variants of a method: one for each number of train bodies of the study."""
+        return [
+            replace(
+                arm,
+                name=f"{arm.name}-{count}",
+                label=f"{arm.label}, {count:,} bodies",
+                parts={METHOD: arm.label, COUNT: f"{count:,}"},
+                bodies=count,
+                budget=Fraction(count, OF_EQUAL) if self.steps == PER_BODY else Fraction(1),
+                # Scoring a thousand train bodies with sampled actions, too, would take as long as
+                # training.
+                settings={"evaluation.modes": ["deterministic"]},
+            )
+            for count in self.counts or self.study.body_counts
         ]
 
     def specs(
@@ -150,11 +187,28 @@ class Request:
         protocol = suite.protocol(base.protocol)
         full = [suite.task(name) for name in tasks or self.study.tasks] or list(suite.tasks)
         return {
-            run_name(arm, task, seed): self._spec(base, arm, protocol).replace(task=task, seed=seed)
+            run_name(arm, task, seed): self._spec(base, arm, protocol).replace(
+                task=task, seed=seed, bodies=self._bodies(base, arm, seed)
+            )
             for task in dict.fromkeys(full)
             for seed in dict.fromkeys(seeds or protocol.seeds)
             for arm in self.arms
         }
+
+    def _bodies(self, base: ExperimentSpec, arm: Arm, seed: int) -> str | None:
+        """Return the bodies of a run: with each seed others, until the set has no more."""
+        name = base.bodies or self.study.body_set
+        if arm.bodies is None or name is None:
+            return base.bodies
+        total = len(load_morphologies(name).split("train"))
+        if arm.bodies > total:
+            raise ConfigError(
+                f"the study {self.study.id!r} trains on {arm.bodies:,} bodies, but {name} has "
+                f"{total:,} train bodies; choose another set with --morphologies, or fewer with "
+                f"--counts"
+            )
+        start = 1 + (seed - 1) % (total // arm.bodies) * arm.bodies
+        return f"{name}:{arm.bodies}" + (f"@{start}" if start > 1 else "")
 
     def _spec(self, base: ExperimentSpec, arm: Arm, protocol: Protocol) -> ExperimentSpec:
         name = self.methods[0] if arm.method is None else self.against or arm.method
@@ -211,6 +265,8 @@ def read_request(path: Path) -> Request:
             against=content["against"],
             body=content["body"],
             friction=FrictionOptions.from_dict(content.get("friction", {})),
+            steps=content.get("steps", EQUAL),
+            counts=tuple(content.get("counts", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(

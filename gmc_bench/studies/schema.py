@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from gmc_bench.core.errors import ConfigError, did_you_mean
 
-Measure = Literal["training", "siblings", "representation", "gait", "friction", "budget"]
+Measure = Literal["training", "siblings", "representation", "gait", "friction", "budget", "bodies"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +26,8 @@ class Arm:
     """What differs from the preset, by dotted name: `model.width`, `tokens.order`."""
     budget: Fraction = Fraction(1)
     """Times the env steps that the run would have otherwise."""
+    bodies: int | None = None
+    """Train bodies, of the set that the study is run on; `None` for all."""
     parts: Mapping[str, str] = field(default_factory=dict)
     """What sets the variant apart, by column; for readers."""
 
@@ -54,6 +56,10 @@ class Study:
     budgets: tuple[Fraction, ...] = (Fraction(1),)
     """Times the env steps of the protocol; of a study of several methods, each is trained for
     each."""
+    body_counts: tuple[int, ...] = ()
+    """Numbers of train bodies; of a study of several methods, each is trained on each."""
+    body_set: str | None = None
+    """Set whose train bodies are counted, unless asked otherwise."""
     measure: Measure = "training"
     """What is done with the trained policies, see `gmc_bench.studies.measurements`."""
     published_label: str = ""

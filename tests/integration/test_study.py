@@ -64,6 +64,27 @@ def test_ordering_trains_each_order(here, tmp_path):
     ]  # fmt: skip
 
 
+def test_bodies_trains_on_ever_more_of_a_set(here, tmp_path):
+    words = ("--method", "recmorph", "nervenet", "--counts", 1, 2, "--seeds", 1, 2)
+    out = here("study", "bodies", *words, *TINY, "--out", tmp_path / "s").out
+    assert "Generalisation and the number of train bodies" in out
+    rows = rows_of(tmp_path / "s")
+    assert [(row["Method"], row["Runs"]) for row in rows] == [("recmorph", "4"), ("nervenet", "4")]
+    assert all(row["95 % interval"] not in ("-", "incomplete") for row in rows)
+    named = {
+        path.parent.name: read_record(path).morphologies
+        for path in (tmp_path / "s").glob("*/record.json")
+    }
+    assert len(named) == 8
+    assert named["recmorph-1_ft_seed1"].id == "tiny.first1"
+    assert named["recmorph-1_ft_seed2"].id == "tiny.first1from2"  # another body
+    assert named["nervenet-2_ft_seed2"].id == "tiny.first2"  # the set has no more
+    assert {item.num_test for item in named.values()} == {named["recmorph-1_ft_seed1"].num_test}
+    assert (tmp_path / "s" / "crossings.md").exists()
+    kept = json.loads((tmp_path / "s" / "study.json").read_bytes())
+    assert {run["numbers"]["env_steps"] for run in kept["runs"]} == {256.0}
+
+
 def test_siblings_measures_every_order(here, tmp_path):
     here("study", "siblings", "--method", "recmorph", *TINY, "--out", tmp_path / "s")
     rows = rows_of(tmp_path / "s")

@@ -130,3 +130,14 @@ def test_preferred_and_fallback_sets_are_known():
 def test_finding_sets_does_not_import_torch():
     code = "import sys, gmc_bench.bodies.sets; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_some_bodies_of_a_set_are_a_set_of_their_own():
+    every = load_morphologies(MINI).split("train")
+    part = load_morphologies(f"{MINI}:3@5")
+    assert part.id == f"{MINI}.first3from5"
+    assert part.split("train") == every[4:7]
+    assert load_morphologies(part.id).digest == part.digest
+    assert len(load_morphologies(f"{MINI}:1@{len(every)}").split("train")) == 1
+    with pytest.raises(MorphologySetError, match="so 2 from number 24 on cannot be taken"):
+        load_morphologies(f"{MINI}:2@{len(every)}")

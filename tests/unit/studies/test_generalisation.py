@@ -1,0 +1,74 @@
+"""Scores over numbers of train bodies: lines by hand, crossing points, and planned runs."""
+
+import numpy as np
+import pytest
+
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.experiments.spec import ExperimentSpec
+from gmc_bench.studies.generalisation import Series, crossing, fit_line
+from gmc_bench.studies.request import Request, read_request
+from gmc_bench.suites import SUITES
+
+BASE = ExperimentSpec(method="recmorph", suite="unimal", bodies="gmc-unimal-mini-v2")
+COUNTS = np.repeat([1.0, 10.0, 100.0], 2)
+
+
+def _series(means: tuple[float, ...], scatter: float = 1.0) -> Series:
+    scores = np.repeat(means, 2) + np.tile([-scatter, scatter], len(means))
+    return Series(COUNTS[: len(scores)], scores)
+
+
+def test_a_line_is_fitted_over_the_logarithm_of_bodies() -> None:
+    line = fit_line(_series((5.0, 15.0, 25.0)))
+    assert line is not None
+    assert (line.level, line.slope, line.at(1000)) == pytest.approx((5.0, 10.0, 35.0))
+    # six runs 1 off the line: variance 6 / 4, over sum of squares 4; t(0.975, 4) = 2.776
+    assert (line.high or 0.0) - line.slope == pytest.approx(2.7764 * (1.5 / 4) ** 0.5, rel=1e-4)
+    assert line.p_bent == pytest.approx(1.0)
+    bent = fit_line(_series((5.0, 25.0, 25.0)))
+    assert bent is not None
+    assert bent.p_bent is not None
+    assert bent.p_bent < 0.01
+    assert fit_line(_series((5.0,))) is None
+
+
+def test_lines_cross_inside_or_nowhere() -> None:
+    up, flat = _series((5.0, 15.0, 25.0)), _series((15.0, 15.0, 15.0))
+    found = crossing(up, flat)
+    assert found is not None
+    assert found.count == pytest.approx(10.0)
+    assert found.low is not None
+    assert found.high is not None
+    assert 1.0 < found.low < 10.0 < found.high < 100.0
+    assert found.share == 1.0
+    above = crossing(up, _series((50.0, 50.0, 50.0)))
+    assert above is not None
+    assert (above.count, above.low, above.share) == (None, None, 0.0)
+    assert crossing(up, _series((5.0,))) is None
+
+
+def test_every_method_meets_the_same_bodies_and_every_seed_others() -> None:
+    request = Request.make("bodies", ["recmorph", "nervenet"], counts=(4, 24))
+    found = request.specs(BASE, seeds=(1, 2, 7))
+    assert found["recmorph-4_ft_seed2"].bodies == found["nervenet-4_ft_seed2"].bodies
+    bodies = [found[f"recmorph-4_ft_seed{seed}"].bodies for seed in (1, 2, 7)]
+    assert bodies == [f"gmc-unimal-mini-v2:4{at}" for at in ("", "@5", "")]
+    assert {found[f"nervenet-24_ft_seed{seed}"].bodies for seed in (1, 2)} == {
+        "gmc-unimal-mini-v2:24"
+    }
+    assert all("env_steps" not in spec.settings for spec in found.values())
+    with pytest.raises(ConfigError, match="has 24 train bodies; choose another set"):
+        Request.make("bodies", counts=(25,)).specs(BASE, seeds=(1,))
+
+
+def test_each_body_can_have_as_many_steps(tmp_path) -> None:
+    request = Request.make("bodies", ["recmorph"], counts=(4, 20), steps="per-body")
+    steps = SUITES.load("unimal").protocol("lite").env_steps
+    found = [spec.settings["env_steps"] for spec in request.specs(BASE, seeds=(1,)).values()]
+    assert found == [steps * 4 // 100, steps * 20 // 100]
+    (tmp_path / "study.yaml").write_text(request.to_yaml())
+    assert read_request(tmp_path / "study.yaml") == request
+    with pytest.raises(ConfigError, match="--steps is equal or per-body, got 'each'"):
+        Request.make("bodies", steps="each")
+    with pytest.raises(ConfigError, match="--counts is for the study 'bodies'"):
+        Request.make("budget", counts=(1,))
