@@ -256,6 +256,34 @@ def test_dark_colours_follow_the_system(site: Path, visit: Any) -> None:
     assert grounds == ["rgb(251, 251, 249)", "rgb(20, 23, 26)"]
 
 
+def test_axe_finds_nothing_serious(site: Path, visit: Any) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    for scheme in ("light", "dark"):
+        tab = visit(site, color_scheme=scheme)
+        for folder in ("", "boards", "compare", "methods", "records", "bodies", "body"):
+            path = sorted((site / folder).glob("*.html"))[-1]
+            found = axe.run(tab.open(path)).response["violations"]
+            serious = [
+                (item["id"], item["nodes"][0]["html"])
+                for item in found
+                if item["impact"] in ("serious", "critical")
+            ]
+            assert serious == [], (path, scheme)
+
+
+def test_charts_are_drawn_from_the_numbers_of_the_page(site: Path, visit: Any) -> None:
+    tab = visit(site)
+    page = tab.open_only("boards")
+    assert page.locator("[data-chart] canvas").count() == 2
+    assert page.locator("[data-chart=profiles] .u-legend tr:visible").count() == 5  # and x
+    page.locator("[data-chart=curves] .u-legend tr:visible th").nth(1).click()
+    assert page.locator("[data-chart=curves] tr.u-off:visible").count() == 1
+    assert tab.complaints == []
+    page = visit(site, java_script_enabled=False).open_only("boards")
+    assert page.locator("[data-chart] svg polyline").count() == 8
+    assert page.locator("[data-chart] .key li").count() == 8
+
+
 def test_print_shows_whole_tables(site: Path, visit: Any) -> None:
     page = visit(site).open_only("bodies")
     page.emulate_media(media="print")

@@ -19,7 +19,7 @@ for argument; do line="$line ${{argument:-''}}"; done
 echo "$line" >> "{log}"
 exit {code}
 """
-PROGRAMS = ("python", "gmc-bench", "ruff", "mypy", "lint-imports")
+PROGRAMS = ("python", "gmc-bench", "ruff", "mypy", "lint-imports", "mkdocs")
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
@@ -109,6 +109,15 @@ def test_tools_are_those_of_the_dependency_groups(project):
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
     listed = (project.folder / ".venv" / ".installed-tools.txt").read_text().splitlines()
     assert listed == [*groups["lint"], *groups["test"]]
+
+
+def test_the_documentation_is_built_after_the_leaderboards_site(project):
+    _, calls = project.make("docs")
+    assert calls[-1] == "mkdocs build --strict --quiet"
+    assert any(call.endswith("--site --replays") for call in calls[:-1])
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    listed = (project.folder / ".venv" / ".installed-docs.txt").read_text().splitlines()
+    assert listed == groups["docs"]
 
 
 def test_test_runs_every_check_and_then_pytest(project):

@@ -65,7 +65,7 @@ def row_numbers(
         ("Other bodies", _ends(None if found is None else found.crossed.bodies, digits)),
     ]
     return [
-        ("Mean", MISSING if found is None else numbers.estimate(widest(found.crossed), digits)),
+        ("Mean", MISSING if found is None else numbers.estimate(_widest(found.crossed), digits)),
         *([] if factor is None else [("Metres", metres)]),
         *(alone if row.split == "test" else []),  # else the mean's interval is that over seeds
         ("IQM", score("iqm")),
@@ -112,7 +112,7 @@ def table_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
         "table": analysis.table,
         "key": analysis.table.key,
         "digits": digits,
-        "best": None if best is None else numbers.estimate(widest(best), digits),
+        "best": None if best is None else numbers.estimate(_widest(best), digits),
         "metres": None if best is None or factor is None else f"{factor * best.value:z,.2f}",
         "metres_per_return": factor,
         "earlier": is_earlier(analysis.table),
@@ -125,7 +125,7 @@ def board_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
     table = analysis.table
     found = {item.row.key: item for item in analysis.rows}
     analysed = [found.get(row.key) for row in table.rows]
-    drawn = bars([None if item is None else widest(item.crossed) for item in analysed])
+    drawn = bars([None if item is None else _widest(item.crossed) for item in analysed])
     context = table_context(analysis, title)
     return {
         **context,
@@ -200,7 +200,7 @@ def challenge(analysis: TableAnalysis, digits: int) -> list[str]:
     if not analysis.rows:
         return []
     first, *others = analysis.rows
-    interval = widest(first.crossed)
+    interval = _widest(first.crossed)
     over = "other seeds and other bodies" if analysis.about_bodies else "other seeds"
     found = [f"The mean to beat is {numbers.number(interval.value, digits)}."]
     if interval.high is not None:
@@ -250,7 +250,7 @@ def compare_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
             {
                 "first": item.first,
                 "second": item.second,
-                "difference": _plain(widest(item.difference)),
+                "difference": _plain(_widest(item.difference)),
                 "probability": _plain(item.probability_of_improvement),
                 "distinguishable": bool(item.distinguishable),
             }
@@ -261,7 +261,7 @@ def compare_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
     return {**context, "data": data}
 
 
-def widest(found: CrossedEstimate) -> Estimate:
+def _widest(found: CrossedEstimate) -> Estimate:
     """Return a mean with its interval over seeds and bodies, or else over seeds.
 
     Where bodies stand for no others there is none over them.

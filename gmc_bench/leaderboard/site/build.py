@@ -7,6 +7,7 @@ from typing import Any
 
 from gmc_bench.leaderboard.aggregate import ComparisonKey, Row, comparison_key
 from gmc_bench.leaderboard.analysis import TableAnalysis
+from gmc_bench.leaderboard.rules import ranked_methods
 from gmc_bench.leaderboard.site import board, names
 from gmc_bench.leaderboard.site.bodies import bodies_context, listed_bodies
 from gmc_bench.leaderboard.site.body import TableColumn, body_context, columns_of
@@ -65,7 +66,7 @@ def build_site(
     pages = {item.path: names.record_page(item.record.method, item.digest) for item in stored}
     used, described = Media(media), methods or {}
     gallery = Gallery(replays, weights, pages)
-    ids = sorted({item.record.method for item in stored})
+    ids = sorted({*(item.record.method for item in stored), *described})
     files = {f"static/{name}": _static(name) for name in STATIC}
 
     named = titles(analyses)
@@ -130,10 +131,7 @@ def _front(
     cards = [board.table_context(item, named[item.table.key]) for item in analyses]
     return {
         "cards": sorted(cards, key=lambda card: card["earlier"]),
-        "matrices": [
-            (earlier, matrix([c["analysis"] for c in cards if c["earlier"] == earlier], named))
-            for earlier in (False, True)
-        ],
+        "matrix": matrix(analyses, named, set(methods) & set(ranked_methods())),
         "methods": methods,
         "refused": sorted(refused),
     }

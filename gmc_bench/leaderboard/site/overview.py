@@ -1,13 +1,14 @@
-"""Front page: all tables of today's rules at a glance, a row per method and a column per table."""
+"""Front page: methods x boards of today's rules at a glance, and titles that tell tables apart."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from gmc_bench.leaderboard.aggregate import ComparisonKey, ComparisonTable, Row
-from gmc_bench.leaderboard.analysis import RowAnalysis, TableAnalysis
+from gmc_bench.leaderboard.aggregate import ComparisonKey, ComparisonTable
+from gmc_bench.leaderboard.analysis import TableAnalysis
+from gmc_bench.leaderboard.overview import Cell, Column, make_overview
 from gmc_bench.leaderboard.site import numbers
-from gmc_bench.leaderboard.site.board import score_digits, widest
+from gmc_bench.leaderboard.site.board import score_digits
 from gmc_bench.leaderboard.tables import SHORT_DIGEST
 from gmc_bench.leaderboard.today import is_earlier
 
@@ -47,60 +48,51 @@ def _earlier_rules(table: ComparisonTable) -> str:
     return f"earlier rules {table.key.protocol_digest[:SHORT_DIGEST]}"
 
 
-def matrix(analyses: Sequence[TableAnalysis], named: Mapping[ComparisonKey, str]) -> dict[str, Any]:
-    """Return methods x tables.
-
-    A cell is empty where nothing was run; it says so where seeds are missing. A method with
-    several rows in a table shows its best complete one.
+def matrix(
+    analyses: Sequence[TableAnalysis],
+    named: Mapping[ComparisonKey, str],
+    methods: Collection[str],
+) -> dict[str, Any]:
+    """Return methods x boards of today's rules, as pages show them.
 
     Args:
-        analyses: tables of one kind of rules.
+        analyses: all tables; those of earlier protocols have no column.
         named: titles of all tables.
+        methods: ids that have a row even if nothing of them was run.
     """
-    shown = [item for item in analyses if item.table.rows]
-    methods = sorted({row.key.method for item in shown for row in item.table.rows})
-    cells = {method: [_cell(item, method) for item in shown] for method in methods}
+    found = make_overview(analyses, sorted(methods))
+    places = range(len(found.columns))
     return {
-        "tables": [
+        "columns": [
             {
-                "key": item.table.key,
-                "title": named[item.table.key],
-                "normal": item.scale is not None,
+                "heading": column.heading,
+                "suite": column.suite,
+                "key": None if column.analysis is None else column.analysis.table.key,
+                "title": named[column.analysis.table.key] if column.analysis else "",
+                "normal": column.analysis is not None and column.analysis.scale is not None,
             }
-            for item in shown
+            for column in found.columns
         ],
-        # Who stands in most tables comes first; then by name.
-        "rows": sorted(
-            cells.items(), key=lambda entry: (-sum(map(_is_ranked, entry[1])), entry[0])
-        ),
+        "rows": [
+            (method, [_shown(found.columns[place], found.cells[method, place]) for place in places])
+            for method in found.methods
+        ],
+        "filled": found.filled,
+        "begun": found.begun,
     }
 
 
-def _is_ranked(cell: dict[str, Any] | None) -> bool:
-    return cell is not None and "score" in cell
-
-
-def _cell(analysis: TableAnalysis, method: str) -> dict[str, Any] | None:
-    ranked = [item for item in analysis.rows if item.row.key.method == method]
-    if ranked:
-        return _ranked_cell(analysis, ranked[0])
-    rows = [row for row in analysis.table.rows if row.key.method == method]
-    if not rows:
+def _shown(column: Column, cell: Cell) -> dict[str, Any] | None:
+    """Return a cell's texts; nothing for one without a run."""
+    if cell.status == "not run":
         return None
-    return {"seeds": _seeds(rows[0])}
-
-
-def _ranked_cell(analysis: TableAnalysis, item: RowAnalysis) -> dict[str, Any]:
-    scale = analysis.scale
-    share = None if scale is None else scale.estimate(item.row)
+    analysis = column.analysis
+    digits = 1 if analysis is None else score_digits(analysis.table)
     return {
-        "score": numbers.estimate(widest(item.crossed), score_digits(analysis.table)),
-        "share": None if share is None else numbers.estimate(share, SHARE_DIGITS),
-        "group": item.group,
-        "first": item is analysis.rows[0],
+        "score": numbers.estimate(cell.score, digits),
+        "share": None if cell.share is None else numbers.estimate(cell.share, SHARE_DIGITS),
+        "group": cell.group,
+        "first": cell.place == 1,
+        "incomplete": cell.status == "incomplete",
+        "seeds": f"{cell.seeds} of {cell.asked} seeds" if cell.asked > cell.seeds else "",
     }
-
-
-def _seeds(row: Row) -> str:
-    there, absent = len(row.seeds), len(row.absent_seeds)
-    return f"{there} of {there + absent} seeds" if absent else "incomplete"

@@ -1,0 +1,93 @@
+"""Titles, drawings, charts and equations on pages."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+from gmc_bench.bodies.parts import Geom
+from gmc_bench.conformance.morphologies import biped
+from gmc_bench.leaderboard.aggregate import aggregate
+from gmc_bench.leaderboard.analysis import analyse
+from gmc_bench.leaderboard.site.board import challenge
+from gmc_bench.leaderboard.site.charts import Series, lines_chart
+from gmc_bench.leaderboard.site.drawing import CM, draw
+from gmc_bench.leaderboard.site.overview import titles
+from gmc_bench.leaderboard.site.pages import method_pages
+from gmc_bench.records.store import StoredRecord, record_digest
+from tests.support.leaderboards import synthetic_records
+from tests.support.records import digest_of
+
+
+def _analyses(records):
+    stored = [
+        StoredRecord(f"{k}.json", item, record_digest(item)) for k, item in enumerate(records)
+    ]
+    return [analyse(table) for table in aggregate(stored)[0]]
+
+
+def test_no_two_tables_have_one_title():
+    records = synthetic_records(2, 2, 6)
+    changes = [
+        {},
+        {"protocol_digest": digest_of("other rules")},
+        {"task_digest": digest_of("other task")},
+        {"versions": records[0].versions | {"mujoco": "9.9"}},
+        {"suite": "elsewhere-v1"},
+    ]
+    copies = [item.model_copy(update=change) for change in changes for item in records]
+    found = titles(_analyses(copies))
+    assert len(set(found.values())) == len(changes)
+    ((plain,)) = titles(_analyses(records)).values()
+    assert plain == f"{records[0].task} on {records[0].morphologies.id}, {records[0].protocol}"
+
+
+def test_what_beats_the_first_follows_from_the_scores():
+    (analysis,) = _analyses(synthetic_records(3, 3, 8))
+    means = np.array([item.scores.mean(axis=0) for item in analysis.rows])
+    sentences = " ".join(challenge(analysis, 1))
+    assert f"mean to beat is {means[0].mean():,.1f}." in sentences
+    ahead = int((means[1:].max(axis=0) > means[0]).sum())
+    assert f"on {ahead} of {means.shape[1]} bodies" in sentences
+    assert f"would reach {means.max(axis=0).mean():,.1f}." in sentences
+
+
+def test_a_drawing_has_every_shape_where_it_is():
+    body = biped()
+    found = draw(body)
+    assert len(found.strokes) == sum(len(limb.geoms) for limb in body.limbs)
+    x, y, width, height = map(float, found.view_box.split())
+    for stroke in found.strokes:
+        for point in stroke.points.split():
+            right, down = map(float, point.split(","))
+            assert x < right < x + width
+            assert y < down < y + height
+    torso = body.limbs[0].geom
+    assert any(
+        stroke.width == pytest.approx(2 * CM * torso.radius, abs=0.1) for stroke in found.strokes
+    )
+    box = Geom(kind="box", radius=0.2, half_sizes=(0.2, 0.1, 0.1))
+    limbs = (dataclasses.replace(body.limbs[0], geom=box), *body.limbs[1:])
+    polygon = next(s for s in draw(dataclasses.replace(body, limbs=limbs)).strokes if not s.width)
+    assert len(polygon.points.split()) == 6  # the outline of a box that shows three sides
+
+
+def test_lines_leave_out_what_is_not_finite():
+    x = np.arange(4.0)
+    good = Series("good", x, np.array([0.0, 1.0, np.nan, 3.0]), x - 1.0, x + 1.0)
+    chart = lines_chart([Series("empty", x, np.full(4, np.inf)), good])
+    assert [line.label for line in chart.lines] == ["good"]
+    assert chart.data["series"] == [
+        {"label": "good", "x": [0, 1, 3], "y": [0, 1, 3], "low": [-1, 0, 2], "high": [1, 2, 4]}
+    ]
+    assert lines_chart([Series("empty", x, np.full(4, np.nan))]) is None
+
+
+def test_equations_are_those_of_the_networks_sources():
+    pages = method_pages()
+    text = " ".join(lines for _, lines in pages["recmorph"].equations)
+    assert "y_j = [f_j ; r_j]" in text
+    assert not re.search(r"Args:|Shapes:", text)
+    with_equations = [name for name, page in pages.items() if page.equations]
+    assert {"recmorph", "metamorph", "swat", "nervenet"} <= set(with_equations)
