@@ -11,7 +11,7 @@ from gmc_bench.leaderboard.rules import ranked_methods
 from gmc_bench.leaderboard.site import board, names
 from gmc_bench.leaderboard.site.bodies import bodies_context, listed_bodies
 from gmc_bench.leaderboard.site.body import TableColumn, body_context, columns_of
-from gmc_bench.leaderboard.site.drawing import bodies_at_hand
+from gmc_bench.leaderboard.site.drawing import bodies_at_hand, draw
 from gmc_bench.leaderboard.site.files import write_site
 from gmc_bench.leaderboard.site.media import Media
 from gmc_bench.leaderboard.site.method import MethodPage, method_context
@@ -24,6 +24,9 @@ from gmc_bench.records.store import RefusedFile, StoredRecord
 from gmc_bench.records.weights import weights_name
 
 STATIC = ("site.css", "site.js", "icon.svg", "uplot.css", "uplot.js", "charts.js")
+
+SHOWN_BODIES = 6
+"""Of each set on the front page."""
 
 
 def build_site(
@@ -132,9 +135,28 @@ def _front(
     return {
         "cards": sorted(cards, key=lambda card: card["earlier"]),
         "matrix": matrix(analyses, named, set(methods) & set(ranked_methods())),
+        "sets": _drawn_sets(analyses),
         "methods": methods,
         "refused": sorted(refused),
     }
+
+
+def _drawn_sets(analyses: Sequence[TableAnalysis]) -> list[dict[str, Any]]:
+    """Return the body sets of all tables, with drawings of the first bodies that are at hand."""
+    sets = {(item.table.key.morphologies, item.table.key.morphologies_digest) for item in analyses}
+    found = []
+    for identity in sorted(sets):
+        at_hand = bodies_at_hand(*identity)
+        shown = list(at_hand.bodies.values())[:SHOWN_BODIES]
+        found.append(
+            {
+                "id": identity[0],
+                "page": names.set_page(*identity),
+                "missing": at_hand.missing,
+                "drawings": [(body.name, draw(body)) for body in shown],
+            }
+        )
+    return found
 
 
 def _body_sets(

@@ -13,7 +13,7 @@ from gmc_bench.conformance.morphologies import linkage
 from gmc_bench.rendering.scene import drawing_model
 from gmc_bench.rendering.web.episodes import EpisodeKeeper, model_of
 from gmc_bench.rendering.web.motion import LENGTH_UNIT, TURN_UNIT, follow_states, frames_of
-from gmc_bench.rendering.web.page import make_page
+from gmc_bench.rendering.web.page import linked_files, make_page
 from gmc_bench.rendering.web.shapes import describe_model
 from gmc_bench.tasks.unimal_ft import TASK
 from tests.support.leaderboards import hostile_texts
@@ -117,3 +117,17 @@ def test_only_its_own_scripts_may_run(live):
     assert "unsafe" not in policy[1]
     assert "default-src 'none'" in policy[1]
     assert ("connect-src 'self'" in policy[1]) == live
+
+
+def test_a_page_with_files_beside_it_has_no_code_of_its_own():
+    texts = hostile_texts()
+    page = make_page(texts[1], {"texts": texts}, static="static/", back=f"../a.html?{texts[0]}")
+    head, _, rest = page.partition('<script type="application/json" id="data">')
+    data, _, rest = rest.partition("</script>")
+    assert json.loads(data) == {"texts": texts}
+    scripts = re.findall(r"<script[^>]*>[^<]*", head + rest)
+    assert scripts == ['<script src="static/three.js">', '<script src="static/player.js">']
+    assert "<style" not in page
+    assert "script-src 'self'; style-src 'self'; connect-src 'none'" in page
+    assert "trusted-types 'none'" in page
+    assert set(linked_files()) == {"three.js", "player.js", "player.css"}
