@@ -38,6 +38,9 @@ EARLIER_FOLDER = "earlier"
 INDEX_NAME = "README.md"
 README_BEGIN = "<!-- leaderboard: begin, written by gmc-bench leaderboard build -->"
 README_END = "<!-- leaderboard: end -->"
+FRONT_BEGIN = "<!-- front: begin, written by gmc-bench leaderboard build -->"
+FRONT_END = "<!-- front: end -->"
+"""Around what the boards show in a few lines; a README need not have it."""
 _SUFFIXES = (".md", ".csv", ".tex", ".svg")
 _FIRST_LINES = (MARKDOWN_MARK, LATEX_MARK, ",".join(CSV_COLUMNS))
 
@@ -121,7 +124,8 @@ def build(
         out_dir: gets `tables/README.md` and
             `tables/<suite>/<task>/<protocol>-<set>.{md,csv,tex}` with figures beside them.
         readme: a Markdown file; what is between its marks `README_BEGIN` and `README_END` is
-            replaced by short tables.
+            replaced by short tables, and between `FRONT_BEGIN` and `FRONT_END`, if it has these, by
+            the front, see `front`.
         site: also write the static site to `out_dir/site`.
         findings: also write the page of a paper's claims to this Markdown file.
 
@@ -178,7 +182,7 @@ def _files(
     root = out_dir / TABLES_FOLDER
     files = {root / name: data for name, data in render(found).items()}
     if readme is not None:
-        files[readme] = _readme(readme, found, root)
+        files[readme] = _readme(readme, found, root, records_dir, findings)
     if findings is not None:
         files[findings] = findings_page(found.analyses, records_dir, findings)
     return files
@@ -262,15 +266,34 @@ def _index_line(name: str, analysis: TableAnalysis) -> str:
     )
 
 
-def _readme(path: Path, found: Leaderboard, root: Path) -> bytes:
+def _readme(
+    path: Path, found: Leaderboard, root: Path, records: Path, findings: Path | None
+) -> bytes:
     text = (_read(path) or b"").decode()
-    before, begin, rest = text.partition(README_BEGIN)
-    _, end, after = rest.partition(README_END)
-    if not begin or not end:
+    if README_BEGIN not in text or README_END not in text:
         raise RecordError(
             f"{path} has no place for tables; put the lines {README_BEGIN!r} and {README_END!r} "
             f"where they shall go"
         )
+    text = _between(text, README_BEGIN, README_END, _short_tables(path, found, root))
+    if FRONT_BEGIN in text and FRONT_END in text:
+        from gmc_bench.leaderboard.front import front
+        from gmc_bench.leaderboard.rules import ranked_methods
+
+        link = "" if findings is None else _relative(findings, path)
+        shown = front(found.analyses, ranked_methods(), records, link)
+        text = _between(text, FRONT_BEGIN, FRONT_END, shown)
+    return text.encode()
+
+
+def _between(text: str, begin: str, end: str, content: str) -> str:
+    """Return a text with what is between two marks replaced."""
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    return "\n".join([f"{before}{begin}", "", content, f"{end}{after}"])
+
+
+def _short_tables(path: Path, found: Leaderboard, root: Path) -> str:
     named = dict(zip(_file_names(found.analyses), found.analyses, strict=True))
     links = {name: _relative(root / f"{name}.md", path) for name in named}
     parts = [
@@ -284,7 +307,7 @@ def _readme(path: Path, found: Leaderboard, root: Path) -> bytes:
             f"{'table was' if gone == 1 else 'tables were'} measured; their numbers are not "
             f"comparable with new ones: [earlier protocols]({index}).\n"
         )
-    return "\n".join([f"{before}{begin}", "", *parts, f"{end}{after}"]).encode()
+    return "\n".join(parts)
 
 
 def _relative(target: Path, page: Path) -> str:

@@ -1,0 +1,176 @@
+"""Front of a README: what the boards show in three sentences, and methods x boards in one table."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from gmc_bench.core.escape import markdown
+from gmc_bench.leaderboard.analysis import TableAnalysis
+from gmc_bench.leaderboard.findings.claims import VERDICTS
+from gmc_bench.leaderboard.findings.evidence import read_evidence
+from gmc_bench.leaderboard.findings.page import find_all
+from gmc_bench.leaderboard.overview import Cell, Column, Overview, make_overview
+from gmc_bench.leaderboard.statistics import Estimate
+
+NONE = "—"
+
+
+def front(
+    analyses: Iterable[TableAnalysis], methods: Sequence[str], records: Path, findings: str
+) -> str:
+    """Return the front as Markdown.
+
+    Args:
+        analyses: tables of a leaderboard; those of earlier protocols do not count.
+        methods: ids of all methods that a board should have.
+        records: the leaderboard's folder.
+        findings: link to the page of claims; empty where there is none.
+
+    Raises:
+        RecordError: a file of a study or an evaluation was changed, or is something else.
+    """
+    analyses = tuple(analyses)
+    found = make_overview(analyses, methods)
+    sentences = [coverage(found), leader(found)]
+    if findings:
+        counts = Counter(
+            item.verdict for item in find_all(read_evidence(analyses, records)).values()
+        )
+        parts = [f"{counts[name]} {name}" for name in VERDICTS if counts[name]]
+        sentences.append(
+            f"Of {sum(counts.values())} claims of the RecMorph paper, {', '.join(parts)} "
+            f"([findings]({findings}))."
+        )
+    return "\n".join([" ".join(sentences), "", *grid(found)])
+
+
+def coverage(found: Overview) -> str:
+    """Return how much of the matrix is there, and how much of it tells methods apart."""
+    text = (
+        f"{len(found.methods)} methods and {len(found.columns)} boards make {len(found.cells)} "
+        f"cells, of which {found.filled} have all seeds and {found.begun - found.filled} some."
+    )
+    if not found.pairs:
+        return text
+    return (
+        f"{text[:-1]}; {found.told_apart} of {found.pairs} pairs of methods on one board can be "
+        f"told apart."
+    )
+
+
+def leader(found: Overview) -> str:
+    """Return who is first on the first board that has places, and who is as good."""
+    for place, column in enumerate(found.columns):
+        cells = {method: found.cells[method, place] for method in found.methods}
+        ranked = {method: cell for method, cell in cells.items() if cell.status == "ranked"}
+        if not ranked:
+            continue
+        first = min(ranked, key=lambda method: (ranked[method].place or 0, method))
+        best = ranked[first]
+        alike = [
+            name
+            for name, cell in ranked.items()
+            if name != first and set(cell.group) & set(best.group)
+        ]
+        others = f"; {_listed(alike)} cannot be told apart from it" if alike else ""
+        return (
+            f"On {_board(column)} {first} is first of {len(ranked)} with a mean return of "
+            f"{_ends(best.score)} on {_bodies(column)}{_metres(best)}{others}."
+        )
+    begun = [
+        (place, method)
+        for place in range(len(found.columns))
+        for method in found.methods
+        if found.cells[method, place].score is not None
+    ]
+    if not begun:
+        return "No board has places yet."
+    place, method = max(begun, key=lambda key: _value(found.cells[key[1], key[0]]))
+    cell, column = found.cells[method, place], found.columns[place]
+    return (
+        f"No board has places yet; the most so far is {method}'s mean return of "
+        f"{_ends(cell.score)} on {_bodies(column)}{_metres(cell)}, over {cell.seeds} of "
+        f"{cell.asked} seeds on {_board(column)}."
+    )
+
+
+def grid(found: Overview) -> list[str]:
+    """Return the table with its notes; boards and methods without any run are named below."""
+    places = [
+        place
+        for place in range(len(found.columns))
+        if any(found.cells[method, place].status != "not run" for method in found.methods)
+    ]
+    methods = [
+        method
+        for method in found.methods
+        if any(found.cells[method, place].status != "not run" for place in places)
+    ]
+    columns = [found.columns[place] for place in places]
+    lines = [
+        f"| Method | {' | '.join(markdown(column.heading) for column in columns)} |",
+        f"| --- |{' ---: |' * len(columns)}",
+        *(
+            f"| {method} | {' | '.join(_cell(found.cells[method, place]) for place in places)} |"
+            for method in methods
+        ),
+    ]
+    if any(column.floor is not None for column in columns):
+        floors = [NONE if c.floor is None else f"{c.floor:,.0f}" for c in columns]
+        lines.append(f"| *no action* | {' | '.join(floors)} |")
+    told = [
+        "Mean return of mean actions on bodies never seen (of quadrupeds, on those trained on). "
+        "Letters: methods of a column that share one cannot be told apart. Italic: seeds are "
+        "missing; the mean of those that are there, without a place."
+    ]
+    if any(found.cells[method, place].share for method in methods for place in places):
+        told.append(
+            "In brackets: how far train bodies come from no training (0) to a policy of their own "
+            "(1)."
+        )
+    empty = [markdown(column.heading) for column in found.columns if column not in columns]
+    if empty:
+        told.append(f"Not run yet: {_listed(empty)}.")
+    absent = [method for method in found.methods if method not in methods]
+    if absent:
+        told.append(f"Without a run: {_listed(absent)}.")
+    return [*(lines if columns else []), "", " ".join(told), ""]
+
+
+def _cell(cell: Cell) -> str:
+    if cell.status == "not run":
+        return NONE
+    if cell.status == "incomplete":
+        seeds = f"{cell.seeds}/{cell.asked}"
+        return f"{NONE} {seeds}" if cell.score is None else f"*{cell.score.value:,.0f}* {seeds}"
+    share = "" if cell.share is None else f" ({cell.share.value:.2f})"
+    return f"{_value(cell):,.0f} {cell.group}{share}"
+
+
+def _value(cell: Cell) -> float:
+    return 0.0 if cell.score is None else cell.score.value
+
+
+def _ends(score: Estimate | None) -> str:
+    if score is None:
+        return NONE
+    if score.low is None or score.high is None:
+        return f"{score.value:,.0f}"
+    return f"{score.value:,.0f} ({score.low:,.0f} to {score.high:,.0f})"
+
+
+def _metres(cell: Cell) -> str:
+    return "" if cell.metres is None else f", {cell.metres:,.1f} m"
+
+
+def _bodies(column: Column) -> str:
+    split = column.analysis.table.split if column.analysis else "test"
+    return "bodies it has never seen" if split == "test" else "the bodies it was trained on"
+
+
+def _board(column: Column) -> str:
+    return f"the board '{markdown(column.heading)}'"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,32 @@
+from pathlib import Path
+
+from gmc_bench.leaderboard.front import coverage, front, grid, leader
+from gmc_bench.leaderboard.overview import make_overview
+from tests.unit.leaderboard.test_next_run import FAR, NEAR, NEXT, _analysis
+
+
+def test_the_front_says_how_much_there_is_who_leads_and_what_is_missing(tmp_path: Path) -> None:
+    analysis = _analysis([*FAR, *NEAR, NEXT[0]])
+    text = front([analysis], ("absent",), tmp_path, "docs/findings.md")
+    assert text.startswith("4 methods and 9 boards make 36 cells, of which 2 have all seeds and 1")
+    assert "1 of 1 pairs of methods on one board can be told apart." in text
+    assert "far is first of 2 with a mean return of 102 (" in text
+    assert "not run yet ([findings](docs/findings.md))." in text
+    assert "Not run yet: FT, Incline, Exploration," in text
+    assert "Without a run: absent." in text
+    assert "findings" not in front([analysis], (), tmp_path, "")
+
+
+def test_cells_without_all_seeds_are_marked_and_methods_that_are_alike_are_named() -> None:
+    found = make_overview([_analysis([*FAR, *NEAR, NEXT[0]])], ())
+    rows = {line.split(" | ")[0]: line for line in grid(found)}
+    assert rows["| far"] == "| far | 102 a |"
+    assert rows["| near"] == "| near | 12 b |"
+    assert rows["| next"] == "| next | *17* 1/2 |"
+    alike = make_overview([_analysis([*NEAR, *NEXT])], ())
+    assert leader(alike).endswith("; near cannot be told apart from it.")
+    assert "0 of 1 pairs" in coverage(alike)
+    begun = make_overview([_analysis([FAR[0]])], ())
+    assert "No board has places yet; the most so far is far's mean return of 100" in leader(begun)
+    assert "over 1 of 2 seeds" in leader(begun)
+    assert leader(make_overview([], ())) == "No board has places yet."
