@@ -115,7 +115,8 @@ def _left_section(items: Sequence[Left]) -> list[str]:
         f"Together {sum(known):,.1f} core hours"
         + ("." if len(known) == len(items) else ", without those that nothing is known of."),
         "",
-        "`gmc-bench sweep --config examples/boards.yaml --dry-run` shows the boards as one sweep.",
+        "`gmc-bench sweep --config examples/boards.yaml --dry-run` shows the boards as one sweep; "
+        "its hours hold evaluation, too.",
         "",
         "| What | Runs there | Core hours left | Command |",
         "| --- | --- | --- | --- |",

@@ -14,7 +14,6 @@ import numpy as np
 
 from gmc_bench.bodies.parts import Geom
 from gmc_bench.bodies.schema import Morphology
-from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.core.types import DoubleArray
 
@@ -68,6 +67,8 @@ def bodies_at_hand(set_id: str, digest: str) -> BodySet:
         set_id: id of the set; sets that grow from seeds are grown.
         digest: of the set that records name.
     """
+    from gmc_bench.bodies.sets import load_morphologies  # loads the engine
+
     try:
         found = load_morphologies(set_id)
     except GmcBenchError as error:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from gmc_bench.core.config import load_yaml
 from gmc_bench.core.errors import RecordError
+from gmc_bench.experiments.grid import Grid
 from gmc_bench.leaderboard.findings.catalogue import CLAIMS
 from gmc_bench.leaderboard.findings.claims import (
     Alike,
@@ -27,6 +29,7 @@ from gmc_bench.leaderboard.findings.evidence import (
     StudyPool,
     read_evidence,
 )
+from gmc_bench.leaderboard.findings.plan import BOARDS, FIRST_METHODS
 from gmc_bench.records.kept import (
     BodySetId,
     KeptStudy,
@@ -204,6 +207,17 @@ def test_ids_are_told_apart_and_parts_come_before_the_whole() -> None:
     assert len(set(ids)) == len(ids)
     for place, claim in enumerate(CLAIMS):
         assert set(getattr(claim, "parts", ())) <= set(ids[:place])
+
+
+def test_the_sweep_of_boards_is_the_plan() -> None:
+    content = load_yaml(Path(__file__).parents[3] / "examples" / "boards.yaml")
+    specs = Grid.from_dict(content).specs().values()
+    found = {(spec.method, spec.suite, spec.task, spec.seed) for spec in specs}
+    assert found == {
+        (run.method, run.suite, run.task, run.seed)
+        for _, suite, task in BOARDS
+        for run in BoardPool(suite, task).runs(FIRST_METHODS).values()
+    }
 
 
 @pytest.mark.skipif(not PAPER.is_dir(), reason="needs the paper's text")
