@@ -7,7 +7,6 @@ from typing import Any
 
 from gmc_bench.leaderboard.aggregate import ComparisonKey, Row, comparison_key
 from gmc_bench.leaderboard.analysis import TableAnalysis
-from gmc_bench.leaderboard.rules import ranked_methods
 from gmc_bench.leaderboard.site import board, names
 from gmc_bench.leaderboard.site.bodies import bodies_context, listed_bodies
 from gmc_bench.leaderboard.site.body import TableColumn, body_context, columns_of
@@ -131,6 +130,8 @@ def _front(
     refused: Sequence[RefusedFile],
 ) -> dict[str, Any]:
     """Return what the front page shows: today's tables first."""
+    from gmc_bench.leaderboard.rules import ranked_methods  # loads the engine
+
     cards = [board.table_context(item, named[item.table.key]) for item in analyses]
     return {
         "cards": sorted(cards, key=lambda card: card["earlier"]),
