@@ -1,6 +1,6 @@
 """Damage of files: every kind that is read back, truncated, with flipped bits and worse.
 
-python -m benchmarks.corruption --cases 100000 --out benchmarks/results/corruption.json
+python -m benchmarks.corruption --cases 100000 --out benchmarks/reached/corruption.json
 
 Each case damages one file of a real run and reads it again. Damage must be refused in one sentence,
 or passed over where what is lost is made again (a line of a journal), or be without effect: then

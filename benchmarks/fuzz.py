@@ -1,6 +1,6 @@
 """Fuzzing of everything that reads files from elsewhere; resumable.
 
-python -m benchmarks.fuzz --executions 1000000 --out benchmarks/results/fuzz.json
+python -m benchmarks.fuzz --executions 1000000 --out benchmarks/reached/fuzz.json
 
 With atheris (`pip install atheris`), coverage guides it; without, inputs are changed at random and
 those are kept that make a reader say something new. Each round runs one target in a process of its

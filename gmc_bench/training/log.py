@@ -21,6 +21,10 @@ from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignor
 
 from gmc_bench.core.errors import StorageError
 
+_PREFIX = "events.out.tfevents."
+_APART_S = 1e-3
+"""Seconds between the names of two event files of a clock that went back."""
+
 
 class EventLog:
     """An open event file.
@@ -36,9 +40,9 @@ class EventLog:
 
     def __init__(self, folder: Path, first_step: int) -> None:
         self._folder = folder
-        name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            name = f"{_PREFIX}{_time_of_next(folder):.6f}.{socket.gethostname()}.{os.getpid()}"
             self._file = (folder / name).open("xb")
         except OSError as error:
             raise self._failed(error) from error
@@ -87,6 +91,18 @@ class EventLog:
         )
 
 
+def _time_of_next(folder: Path) -> float:
+    """Return the time in the name of the next event file, by which readers order files.
+
+    That is now, unless the clock went back since the latest one was begun.
+    """
+    times = [time.time()]
+    for path in folder.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(ValueError):  # somebody else's
+            times.append(float(".".join(path.name.removeprefix(_PREFIX).split(".")[:2])) + _APART_S)
+    return max(times)
+
+
 def read_scalars(
     folder: Path, after: int, up_to: int
 ) -> Iterator[tuple[int, dict[str, float | None]]]:
@@ -105,7 +121,7 @@ def read_scalars(
     if after >= up_to:
         return
     found: dict[int, dict[str, float | None]] = {}
-    for path in sorted(folder.glob("events.out.tfevents.*")):  # by the time in their names
+    for path in sorted(folder.glob(f"{_PREFIX}*")):  # by the time in their names
         for event in LegacyEventFileLoader(str(path)).Load():
             if after < event.step <= up_to and event.summary.value:
                 found[event.step] = {item.tag: item.simple_value for item in event.summary.value}

@@ -6,7 +6,8 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from gmc_bench.core.errors import StorageError
-from gmc_bench.training.log import EventLog
+from gmc_bench.training import log as log_module
+from gmc_bench.training.log import EventLog, read_scalars
 
 
 def read(folder):
@@ -35,6 +36,15 @@ def test_steps_that_are_run_again_are_dropped(tmp_path):
     with EventLog(tmp_path, 128) as log:
         log.write({"ppo/loss": -1.0}, 192)
     assert read(tmp_path)["ppo/loss"] == [(64, 64.0), (128, 128.0), (192, -1.0)]
+
+
+def test_no_step_is_lost_when_the_clock_goes_back(tmp_path, monkeypatch):
+    for day, first in ((9.0, 0), (3.0, 128), (5.0, 192)):
+        monkeypatch.setattr(log_module.time, "time", lambda day=day: day * 86400)
+        with EventLog(tmp_path, first) as log:
+            log.write({"ppo/loss": day}, first + 64)
+    assert read(tmp_path)["ppo/loss"] == [(64, 9.0), (192, 3.0), (256, 5.0)]
+    assert [step for step, _ in read_scalars(tmp_path, 0, 256)] == [64, 192, 256]
 
 
 def test_a_full_disk_is_one_sentence(tmp_path):
