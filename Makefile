@@ -34,7 +34,7 @@ READ_GROUPS := import sys, tomllib; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run check lint types imports test test-all bench tables site docs clean distclean
+.PHONY: help install run check lint types imports test test-all wheel-test audit sbom bench tables site docs clean distclean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,18 @@ test: $(TOOLS) ## All checks and the default tests
 
 test-all: $(TOOLS) ## Every test, slow and GPU ones too (those without their data or device skip)
 	$(PYTEST) -m "" $(PYTEST_ARGS)
+
+wheel-test: $(PACKAGE) ## Build the wheel and use it from an empty folder
+	@$(PIP_INSTALL) "setuptools>=77" wheel
+	.ci/wheel $(BIN)/python
+
+audit: $(PACKAGE) ## Look for known vulnerabilities of the pinned packages (asks a database on the network)
+	@$(PIP_INSTALL) pip-audit
+	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
+
+sbom: $(PACKAGE) ## Write a bill of materials of what is installed, sbom.json (CycloneDX)
+	@$(PIP_INSTALL) cyclonedx-bom
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-format JSON --output-file sbom.json $(BIN)/python
 
 bench: $(PACKAGE) ## Measure speed beside the alternatives; writes benchmarks.md (needs a quiet machine)
 	$(BIN)/python -m benchmarks.run_all --out benchmarks.md $(BENCH_ARGS)

@@ -1,7 +1,47 @@
 """Settings of the whole test run."""
 
+import ipaddress
+import socket
+import sys
+
 import torch
 
 # Networks in tests are small: a second thread only waits for the first, and on a busy machine it
 # waits so long that a test of one second takes minutes. Tests about threads set their own number.
 torch.set_num_threads(1)
+
+
+def _is_here(host: object) -> bool:
+    """Return whether a name or an address is this machine's."""
+    name = host.decode() if isinstance(host, bytes) else str(host or "localhost")
+    if name in ("localhost", socket.gethostname()):
+        return True
+    try:
+        address = ipaddress.ip_address(name.partition("%")[0])
+    except ValueError:
+        return False
+    if address.is_loopback or address.is_unspecified:
+        return True
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((name, 0))  # only own addresses can be bound
+        except OSError:
+            return False
+    return True
+
+
+def _stay_here(event: str, arguments: tuple[object, ...]) -> None:
+    """Let no test reach another machine; one that tries fails with its own stack."""
+    if event in ("socket.getaddrinfo", "socket.gethostbyname"):
+        host = arguments[0]
+    elif event in ("socket.connect", "socket.sendto") and isinstance(arguments[1], tuple):
+        host = arguments[1][0]
+    else:
+        return
+    if not _is_here(host):
+        raise RuntimeError(f"tests must not use the network, but this one asks for {host!r}")
+
+
+# An audit hook, not a patch: it also sees what compiled code and other threads do through Python.
+sys.addaudithook(_stay_here)

@@ -68,11 +68,14 @@ def _follow(data: bytes, path: Path) -> Ledger:
         where = f"line {number} of the ledger {path}"
         try:
             entry = LedgerEntry.model_validate_json(line)
+            spelled = _line(entry)
         except ValidationError as error:
             raise RecordError(
                 f"{where} is damaged ({first_problem(error)}); restore the file"
             ) from error
-        if _line(entry) != line:
+        except ValueError as error:  # a number that is none in JSON
+            raise RecordError(f"{where} is damaged ({error}); restore the file") from error
+        if spelled != line:
             raise RecordError(f"{where} was changed after it was written; restore the file")
         if entry.number != number or entry.previous != head:
             raise RecordError(

@@ -104,6 +104,14 @@ def test_every_direct_dependency_is_pinned_within_its_range(requirement):
     assert requirement.specifier.contains(pin.version)
 
 
+def test_every_direct_dependency_is_listed_with_its_licence():
+    page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `([\w-]+)` \|.*\w \|$", page, flags=re.MULTILINE)
+    extras = PROJECT["project"]["optional-dependencies"].values()
+    direct = [*PROJECT["project"]["dependencies"], *(line for lines in extras for line in lines)]
+    assert sorted(listed) == sorted(Requirement(line).name for line in direct)
+
+
 def test_every_release_in_the_changelog_has_a_results_section():
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     releases = re.split(r"^## ", changelog, flags=re.MULTILINE)[1:]

@@ -15,6 +15,8 @@ MAX_PARAMETERS = 8  # of a function, `self` not counted
 MAX_COMMAND_LINE = 2428  # lines of all of `cli`
 COMPILED = {"njit", "compiled"}
 """Decorators of kernels: compiled code takes arrays, not objects."""
+UNPICKLERS = {"cloudpickle", "dill", "joblib", "jsonpickle", "marshal", "pickle", "shelve"}
+"""Packages that run what stands in the data they read."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -66,6 +68,59 @@ def _talks(node: ast.AST) -> bool:
         case ast.ImportFrom():
             return str(node.module).split(".")[0] in ("tqdm", "argparse")
     return False
+
+
+def _trusts_data(node: ast.AST) -> bool:
+    """Tell whether a piece of code can run what stands in a file or in a text."""
+    match node:
+        case ast.Import():
+            return any(item.name.split(".")[0] in UNPICKLERS for item in node.names)
+        case ast.ImportFrom():
+            return str(node.module).split(".")[0] in UNPICKLERS
+        case ast.Call(func=ast.Name("eval" | "exec" | "compile")):
+            return True
+        case ast.Call(func=ast.Attribute(ast.Name("yaml"), "load" | "load_all")):
+            loaders = [ast.unparse(word.value) for word in node.keywords if word.arg == "Loader"]
+            return not any("Safe" in loader for loader in loaders)
+        case ast.Attribute(ast.Name("yaml"), "unsafe_load" | "full_load" | "UnsafeLoader"):
+            return True
+        case ast.Call(func=ast.Attribute(ast.Name("torch"), "load")):
+            return "weights_only=True" not in map(ast.unparse, node.keywords)
+        case ast.Attribute(ast.Name("os"), "system" | "popen"):
+            return True
+        case ast.keyword(arg="shell" | "allow_pickle"):
+            return not (isinstance(node.value, ast.Constant) and node.value.value is False)
+    return False
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import pickle", "from dill import loads", "eval('1')", "exec(text)", "os.system('ls')",
+        "yaml.load(text)", "yaml.load(text, Loader=yaml.Loader)", "yaml.full_load(text)",
+        "torch.load(path)", "run(words, shell=True)", "np.load(path, allow_pickle=flag)",
+    ],
+)  # fmt: skip
+def test_what_runs_data_is_seen(code: str) -> None:
+    assert any(map(_trusts_data, ast.walk(ast.parse(code))))
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["yaml.load(text, Loader=_SafeLoader)", "model.eval()", "torch.load(f, weights_only=True)"],
+)
+def test_what_only_reads_data_is_allowed(code: str) -> None:
+    assert not any(map(_trusts_data, ast.walk(ast.parse(code))))
+
+
+def test_nothing_unpickles_evaluates_or_starts_a_shell() -> None:
+    found = [
+        f"{path}:{getattr(node, 'lineno', '?')}"
+        for path, module in modules("gmc_bench", "recmorph", "baselines", "benchmarks")
+        for node in ast.walk(module)
+        if _trusts_data(node)
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize(
