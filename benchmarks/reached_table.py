@@ -1,0 +1,80 @@
+"""What the long benchmarks of faults have reached, as Markdown, from their files of results."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.chaos import MOMENTS
+from benchmarks.corruption import OUTCOMES
+from benchmarks.soak import MEASURED, growth
+
+REACHED = Path(__file__).with_name("reached")
+GOALS = {"corruption": 100_000, "fuzz": 1_000_000, "chaos": 1000, "soak": 7200}
+
+
+def read(name: str) -> dict[str, Any]:
+    """Return the results of a benchmark."""
+    content: dict[str, Any] = json.loads((REACHED / f"{name}.json").read_bytes())
+    return content
+
+
+def markdown() -> str:
+    """Return the section of the page on reliability."""
+    corruption, fuzz, chaos, soak = (read(name) for name in GOALS)
+    targets, kills = fuzz["targets"], chaos["counts"]
+    executions = sum(row["executions"] for row in targets.values())
+    findings = sum(len(row["findings"]) for row in targets.values())
+    rows = max(soak["processes"], key=len)
+    grown = ", ".join(f"{name} {growth(rows, name):+.1f}" for name in MEASURED)
+    outcomes = ", ".join(f"{corruption['outcomes'][name]:,} {name}" for name in OUTCOMES)
+    bad = kills.get("other bytes", 0), kills.get("lost or repeated steps", 0)
+    lines = [
+        "## Reached so far",
+        "",
+        "Each of these goes on where it was stopped; give it the same file. "
+        "`python -m benchmarks.reached_table` writes this section.",
+        "",
+        "| command | goal | reached | outcome |",
+        "| --- | ---: | ---: | --- |",
+        f"| `benchmarks.chaos` | {GOALS['chaos']:,} kills | {kills.get('kills', 0):,} in "
+        f"{kills.get('chains', 0):,} chains | {bad[0]} with other bytes, {bad[1]} with lost or "
+        f"repeated steps, {len(chaos['problems'])} problems |",
+        f"| `benchmarks.corruption` | {GOALS['corruption']:,} cases | {corruption['cases']:,} | "
+        f"{outcomes} |",
+        f"| `benchmarks.fuzz` | {GOALS['fuzz']:,} executions | {executions:,} | {findings} "
+        f"findings, slowest {max(row.get('slowest_s', 0) for row in targets.values()):.2f} s, "
+        f"peak {max(row.get('peak_bytes', 0) for row in targets.values()) >> 20:,} MiB |",
+        f"| `benchmarks.soak` | {GOALS['soak']:,} s | {rows[-1]['seconds']:,.0f} s, {len(rows)} "
+        f"sweeps | growth: {grown} |",
+        "",
+        "| killed | times |",
+        "| --- | ---: |",
+        *(f"| {name} | {kills.get(f'kill {name}', 0):,} |" for name in MOMENTS),
+        "",
+        "| other fault, and how the command ended | times |",
+        "| --- | ---: |",
+        *(
+            f"| {name} | {count:,} |"
+            for name, count in sorted(kills.items())
+            if ":" in name and not name.startswith("case: ")
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def with_section(page: str, section: str) -> str:
+    """Return a page with the section in place of the one that it has, or of the mark for it."""
+    if "## Reached so far" not in page:
+        return page.replace("<!-- reached -->\n", section)
+    before, _, rest = page.partition("## Reached so far")
+    return before + section + "\n## " + rest.partition("\n## ")[2]
+
+
+def main() -> None:
+    """Write the section into the page."""
+    page = Path(__file__).parents[1] / "docs" / "reliability.md"
+    page.write_text(with_section(page.read_text(encoding="utf-8"), markdown()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
