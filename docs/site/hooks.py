@@ -40,6 +40,7 @@ _MODULES = (
 def outside_pages() -> dict[str, Path]:
     """Return the pages that are made of files outside `docs/`, by their place in the site."""
     found = {"index.md": ROOT / "README.md", "CONTRIBUTING.md": ROOT / "CONTRIBUTING.md"}
+    found["SECURITY.md"] = ROOT / "SECURITY.md"
     found["results.md"] = ROOT / "leaderboards" / "tables" / "README.md"
     folders = [ROOT / "recmorph", *sorted((ROOT / "baselines").iterdir()), ROOT / "baselines"]
     for folder in (*folders, ROOT / "leaderboards", ROOT / "benchmarks"):
