@@ -8,10 +8,22 @@ import difflib
 from collections.abc import Iterable
 
 
+LONGEST = 3000
+"""Letters of a message; what is longer shows an input that is not worth reading."""
+
+
 class GmcBenchError(Exception):
     """Base class of the package's errors."""
 
     exit_code = 2
+
+    def __str__(self) -> str:
+        """Return the sentence, without the middle of one that quotes a very long input."""
+        text = super().__str__()
+        if len(text) <= LONGEST:
+            return text
+        half = LONGEST // 2
+        return f"{text[:half]} [{len(text) - 2 * half:,} letters left out] {text[-half:]}"
 
 
 class ConfigError(GmcBenchError):

@@ -30,3 +30,11 @@ def test_every_error_is_caught_by_the_base_class_and_ends_with_code_2(error):
     assert issubclass(error, GmcBenchError)
     assert error.exit_code == 2
     assert error.__doc__
+
+
+def test_a_message_that_quotes_a_long_input_is_cut_in_its_middle():
+    text = str(GmcBenchError(f"got {'x' * 10**6}, expected y"))
+    assert len(text) < errors.LONGEST + 50
+    assert text.startswith("got xxx")
+    assert "[997,018 letters left out]" in text
+    assert text.endswith("xxx, expected y")
