@@ -7,7 +7,6 @@ The command line prints it and exits with `GmcBenchError.exit_code`.
 import difflib
 from collections.abc import Iterable
 
-
 LONGEST = 3000
 """Letters of a message; what is longer shows an input that is not worth reading."""
 

@@ -88,6 +88,16 @@ def test_a_changed_file_is_refused_whatever_was_changed(onnx_file, tmp_path, par
         OnnxPolicy(tmp_path / "a.onnx")
 
 
+def test_files_of_before_there_were_digests_are_read(onnx_file, tmp_path):
+    model = pytest.importorskip("onnx").load(str(onnx_file))
+    assert model.metadata_props[-1].key == "digest"
+    del model.metadata_props[-1]
+    model.model_version = 0
+    (tmp_path / "a.onnx").write_bytes(model.SerializeToString())
+    expected = OnnxPolicy(onnx_file).manifest.to_dict()
+    assert OnnxPolicy(tmp_path / "a.onnx").manifest.to_dict() == expected
+
+
 def test_what_is_missing_or_broken_is_said(tmp_path):
     with pytest.raises(ConfigError, match=r"pip install 'gmc-bench\[deploy\]'"):
         load_package("no_such_package")

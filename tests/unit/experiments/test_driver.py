@@ -8,7 +8,13 @@ import pytest
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments import driver as driving
-from gmc_bench.experiments.cell_state import CellState, read_overview, read_state, write_state
+from gmc_bench.experiments.cell_state import (
+    CellState,
+    read_overview,
+    read_state,
+    state_file,
+    write_state,
+)
 from gmc_bench.experiments.driver import Driver
 from gmc_bench.experiments.estimate import Measured, describe_plan
 from gmc_bench.experiments.events import SweepMoved
@@ -221,3 +227,15 @@ def test_a_run_that_no_worker_tells_of_is_seen_in_its_folder(tmp_path):
     assert read_state(tmp_path, "a").phase == "stopped"
     with Lease(tmp_path / "a"):
         assert read_state(tmp_path, "a").phase == "training"
+
+
+def test_a_damaged_state_counts_as_none_and_an_older_one_as_it_is(tmp_path):
+    state = CellState(phase="failed", attempt=2, reason="It broke.", mean_return=float("nan"))
+    write_state(tmp_path, "a", state)
+    path = state_file(tmp_path, "a")
+    kept = read_state(tmp_path, "a")
+    assert (kept.attempt, kept.mean_return) == (2, None)
+    path.write_bytes(path.read_bytes().replace(b'"attempt":2', b'"attempt":3'))
+    assert read_state(tmp_path, "a") == CellState()
+    path.write_text(json.dumps(kept.to_dict()))  # as before there were digests
+    assert read_state(tmp_path, "a") == kept

@@ -15,12 +15,12 @@ from gmc_bench.core.errors import ConfigError, GmcBenchError, PluginError
 from gmc_bench.experiments import events, search_sets, tuning
 from gmc_bench.experiments.resolve import resolve
 from gmc_bench.experiments.spec import ExperimentSpec
-from gmc_bench.experiments.tuning import Trial, Tuning, TuningSpec
+from gmc_bench.experiments.tuning import Trial, Tuning, TuningSpec, read_return
 from gmc_bench.experiments.tuning_texts import describe_tuning
 from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.tuning import PPO_RANGES
-from gmc_bench.records.store import read_record
+from gmc_bench.records.store import read_record, sealed, write_atomic
 from gmc_bench.sim import model
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import protocol_digest, with_method_training
@@ -273,3 +273,14 @@ def finished_record():
         )  # fmt: skip
 
     return make
+
+
+def test_a_damaged_return_of_a_trial_is_refused_and_an_older_one_read(tmp_path):
+    path = tmp_path / "seed-1" / "training_return.json"
+    write_atomic(path, sealed({"training_return": 12.5}))
+    assert read_return(path) == 12.5
+    path.write_bytes(path.read_bytes().replace(b"12.5", b"13.5"))
+    with pytest.raises(GmcBenchError, match=r"delete the folder .*seed-1 to make this run again"):
+        read_return(path)
+    path.write_text('{"training_return": null}')  # as before there were digests
+    assert read_return(path) is None

@@ -1,5 +1,6 @@
 """Policies as users have them: made, saved, read, and driving environments of gymnasium."""
 
+import hashlib
 import json
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.evaluation.evaluate import evaluate
 from gmc_bench.policies.options import PolicyOptions
 from gmc_bench.policies.policy import Policy
+from gmc_bench.records.ledger import append
 from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.spec import TokenSpec
@@ -110,6 +112,18 @@ def test_a_saved_policy_acts_as_before(method, tmp_path):
                 ppo=PPOConfig(repeat=1, batch_size=24),
             ),
         )  # fmt: skip
+
+
+def test_weights_that_a_leaderboard_keeps_must_be_those_that_were_added(tmp_path):
+    data = policy_of().actor_bytes()
+    name = f"weights/{'0' * 64}.safetensors"
+    (tmp_path / "weights").mkdir()
+    (tmp_path / name).write_bytes(data)
+    append(tmp_path / "ledger.jsonl", "weights", name, hashlib.sha256(data).hexdigest())
+    assert Policy.load(tmp_path / name).actor_bytes() == data
+    (tmp_path / name).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(CheckpointError, match="another file than the one that was added"):
+        Policy.load(tmp_path / name)
 
 
 def test_files_that_hold_no_policy_are_refused(tmp_path):
