@@ -22,7 +22,7 @@ def soak_row() -> str:
     """Return the row of the soak: of its longest process, if one was long enough to tell."""
     start = f"| `benchmarks.soak` | {GOALS['soak']:,} s | "
     processes = read("soak")["processes"] if (REACHED / "soak.json").exists() else []
-    rows = max(processes, key=len, default=[])
+    rows: list[dict[str, float]] = max(processes, key=len, default=[])
     if len(rows) < FEWEST:
         return f"{start}not run yet | |"
     grown = ", ".join(f"{name} {growth(rows, name):+.1f}" for name in MEASURED)

@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from setuptools import find_namespace_packages
@@ -95,6 +96,20 @@ def test_the_package_has_one_version():
     assert gmc_bench.__version__ == PROJECT["project"]["version"]
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"## [{gmc_bench.__version__}]" in changelog
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == gmc_bench.__version__
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda p: p.name)
+def test_workflows_call_what_there_is(path):
+    text = path.read_text(encoding="utf-8")
+    assert isinstance(yaml.safe_load(text), dict)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = {*re.findall(r"^([a-z-]+):", makefile, flags=re.MULTILINE), ".venv/.installed-tools"}
+    for words in re.findall(r"^ *(?:- run: )?make ([a-z./ -]+[a-z])\\b", text, flags=re.MULTILINE):
+        assert set(words.split()) <= targets, words
+    for name in re.findall(r"^ +- (\w+) --\w+ \d+$", text, flags=re.MULTILINE):
+        assert (ROOT / "benchmarks" / f"{name}.py").is_file(), name
 
 
 @pytest.mark.parametrize("requirement", requirements(), ids=lambda item: item.name)
