@@ -77,21 +77,7 @@ def leader(found: Overview) -> str:
             f"On {_board(column)} {first} is first of {len(ranked)} with a mean return of "
             f"{_ends(best.score)} on {_bodies(column)}{_metres(best)}{others}."
         )
-    begun = [
-        (place, method)
-        for place in range(len(found.columns))
-        for method in found.methods
-        if found.cells[method, place].score is not None
-    ]
-    if not begun:
-        return "No board has places yet."
-    place, method = max(begun, key=lambda key: _value(found.cells[key[1], key[0]]))
-    cell, column = found.cells[method, place], found.columns[place]
-    return (
-        f"No board has places yet; the most so far is {method}'s mean return of "
-        f"{_ends(cell.score)} on {_bodies(column)}{_metres(cell)}, over {cell.seeds} of "
-        f"{cell.asked} seeds on {_board(column)}."
-    )
+    return "No board has places yet: no row has all of its seeds."
 
 
 def grid(found: Overview) -> list[str]:
@@ -120,8 +106,8 @@ def grid(found: Overview) -> list[str]:
         lines.append(f"| *no action* | {' | '.join(floors)} |")
     told = [
         "Mean return of mean actions on bodies never seen (of quadrupeds, on those trained on). "
-        "Letters: methods of a column that share one cannot be told apart. Italic: seeds are "
-        "missing; the mean of those that are there, without a place."
+        "Letters: methods of a column that share one cannot be told apart. *3/5*: three of five "
+        "seeds are there, and nothing is averaged over the missing ones."
     ]
     if any(found.cells[method, place].share for method in methods for place in places):
         told.append(
@@ -141,8 +127,7 @@ def _cell(cell: Cell) -> str:
     if cell.status == "not run":
         return NONE
     if cell.status == "incomplete":
-        seeds = f"{cell.seeds}/{cell.asked}"
-        return f"{NONE} {seeds}" if cell.score is None else f"*{cell.score.value:,.0f}* {seeds}"
+        return f"*{cell.seeds}/{cell.asked}*"
     share = "" if cell.share is None else f" ({cell.share.value:.2f})"
     return f"{_value(cell):,.0f} {cell.group}{share}"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gmc_bench.leaderboard.aggregate import Row
-from gmc_bench.leaderboard.analysis import TableAnalysis, analyse_row
+from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.references import NO_ACTION
 from gmc_bench.leaderboard.statistics import Estimate
 from gmc_bench.leaderboard.today import is_current, is_earlier
@@ -79,9 +79,8 @@ class Cell:
     asked: int
     """Seeds that a place needs; 0 where nothing says."""
     score: Estimate | None = None
-    """Mean return of mean actions on the bodies that rank, with its widest 95 % interval. Of an
-    incomplete row it is over the first seeds of the protocol, and `None` unless these are there:
-    nobody chose them."""
+    """Mean return of mean actions on the bodies that rank, with its widest 95 % interval; `None` of
+    an incomplete row, because seeds are never averaged over missing ones."""
     metres: float | None = None
     """The score as a distance; `None` where a return is none."""
     share: Estimate | None = None
@@ -213,8 +212,7 @@ def _cell(column: Column, row: Row | None) -> Cell:
     seeds, asked = len(row.seeds), len(row.seeds) + len(row.absent_seeds)
     place = next((k for k, item in enumerate(analysis.rows) if item.row is row), None)
     if place is None:
-        score = partial_score(row)
-        return Cell("incomplete", seeds, asked, score, _metres(analysis, score))
+        return Cell("incomplete", seeds, asked)
     found = analysis.rows[place]
     crossed = found.crossed
     score = crossed.both if analysis.about_bodies else crossed.runs
@@ -236,15 +234,6 @@ def first_seeds(row: Row) -> bool:
     """Say whether the runs of a row are the first seeds of the protocol, so that nobody chose."""
     asked = row.runs[0].record.protocol_seeds
     return tuple(asked[: len(row.seeds)]) == row.seeds
-
-
-def partial_score(row: Row) -> Estimate | None:
-    """Return the mean score of an incomplete row whose runs are the protocol's first seeds."""
-    scored = [score for _, score in row.seed_scores]
-    if not first_seeds(row) or any(score is None for score in scored):
-        return None
-    crossed = analyse_row(row).crossed
-    return crossed.both if crossed.both.low is not None else crossed.runs
 
 
 def _metres(analysis: TableAnalysis, score: Estimate | None) -> float | None:

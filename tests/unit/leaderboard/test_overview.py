@@ -25,13 +25,6 @@ def test_standing_boards_come_first_and_cells_are_never_made_up() -> None:
     assert far.score.value == pytest.approx(102.25)
     assert far.group != near.group
     assert (late.seeds, late.asked, late.group) == (1, 2, "")
+    assert late.score is None  # nothing is averaged over missing seeds
     assert absent.score is None
     assert (found.filled, found.begun, found.told_apart, found.pairs) == (2, 3, 1, 1)
-
-
-def test_the_score_of_missing_seeds_needs_the_first_ones() -> None:
-    first, second = (make_overview([_analysis([*FAR, run])], ()) for run in NEAR)
-    cells = [found.cells["near", len(found.columns) - 1] for found in (first, second)]
-    assert cells[0].score is not None
-    assert cells[0].score.value == pytest.approx(10.25)
-    assert cells[1].score is None  # somebody could have left out the first seed
