@@ -19,7 +19,7 @@ from gmc_bench.methods import METHODS
 from gmc_bench.policies.policy import Policy
 from gmc_bench.rendering.web.episodes import EpisodeKeeper, model_of
 from gmc_bench.rendering.web.live import Contestant, LiveSimulation
-from gmc_bench.rendering.web.page import make_page
+from gmc_bench.rendering.web.page import linked_files, make_page
 from gmc_bench.rendering.web.replay import describe_episode
 from gmc_bench.rendering.web.server import LiveServer
 from gmc_bench.tasks import TASKS
@@ -90,6 +90,28 @@ def test_bodies_are_where_they_were_simulated(
         f"return {item.episode_return:.2f}"
         for item in episodes
     ]
+    assert [text for text in tab.complaints if not DRIVER.search(text)] == []
+    assert tab.outside() == []
+
+
+def test_pages_that_share_the_player_play(episodes: list[Any], tmp_path: Path, visit: Any) -> None:
+    (tmp_path / "static").mkdir()
+    for name, data in linked_files().items():
+        (tmp_path / "static" / name).write_bytes(data)
+    described = describe_episode(episodes[0], episodes[0].scoring.task)
+    described |= {"title": hostile_texts()[0], "facts": hostile_texts()[1]}
+    page = make_page("a", {"episodes": [described], "remarks": []}, static="static/", back="b.html")
+    path = tmp_path / "replay.html"
+    path.write_text(page, encoding="utf-8")
+    tab = visit(tmp_path, viewport={"width": 300, "height": 500}, offline=True)
+    page = tab.open(path)
+    _wait(page, "window.replay !== undefined")
+    page.evaluate("replay.seek(0.04)")
+    np.testing.assert_allclose(
+        page.evaluate("replay.position(0, 0)"), _expected(episodes[0], 2)[0], atol=1e-3
+    )
+    assert page.get_by_text("The record").get_attribute("href") == "b.html"
+    assert page.evaluate("window.hit") is None
     assert [text for text in tab.complaints if not DRIVER.search(text)] == []
     assert tab.outside() == []
 
