@@ -155,7 +155,7 @@ class Request:
         return [
             replace(
                 arm,
-                name=f"{arm.name}-{count}",
+                name=f"{arm.name}-{count}" + ("-per-body" if self.steps == PER_BODY else ""),
                 label=f"{arm.label}, {count:,} bodies",
                 parts={METHOD: arm.label, COUNT: f"{count:,}"},
                 bodies=count,

@@ -105,8 +105,8 @@ def test_every_number_of_the_findings_is_in_a_committed_file() -> None:
                 for path, seed in zip(sample.sources, sample.seeds, strict=True)
             ]
             assert sample.values == pytest.approx(raw, rel=1e-9), claim.id
-        # What stands before "better by" are means of runs; what follows is made of the same runs.
-        told = finding.here.split(": better")[0]
+        # What stands before "higher by" are means of runs; what follows is made of the same runs.
+        told = re.split(r": (?:higher|lower) by", finding.here)[0]
         shown = re.findall(r"(?<![\w.-])-?\d[\d,]*(?:\.\d+)?(?= \()", told)
         assert set(shown) <= {figure(fmean(sample.values)) for sample in finding.samples}
         row = next(line for line in page.splitlines() if f'id="{claim.id}"' in line)

@@ -33,6 +33,7 @@ POWER = 0.8
 """Chance that the runs that are asked for would decide, if the claim is true."""
 ALIKE = 0.1
 """Share of the larger mean within which two are alike."""
+_MANY = 1_000
 _FEWEST = 2
 """Runs of each side without which there is no interval."""
 
@@ -193,7 +194,7 @@ class Lead(Pooled):
         ahead = [name for name in others if self._is_ahead(best, name, names, found, apart)]
         behind = [name for name in others if self._is_ahead(name, best, names, found, apart)]
         if behind:
-            return Finding("not seen here", f"{here}; told apart from {', '.join(behind)}")
+            return Finding("not seen here", f"{here}; behind {', '.join(behind)}")
         if len(ahead) == len(self.others):
             return Finding("seen here", here)
         told = f"; it is told apart from {len(ahead)} of {len(others)}"
@@ -217,13 +218,15 @@ class Lead(Pooled):
 
 @dataclass(frozen=True, kw_only=True)
 class Value(Pooled):
-    """A number of each run of one variant, less another if there is one, is above zero."""
+    """A number of each run of one variant, less another if there is one, is above a least."""
 
     label: str
     minus: str = ""
     """Another number of the same runs."""
     size: float | None = None
     """What the paper measured, in the same unit."""
+    least: float = 0.0
+    """What it must be more than."""
     digits: int = 1
 
     def labels(self) -> tuple[str, ...]:
@@ -259,7 +262,9 @@ class Value(Pooled):
         shown = f"{_span(found, self.digits, self.unit)}, {len(sample.values)} runs"
         claimed = None if self.size is None else abs(self.size)
         signed = _negative(found) if self.lower_is_better else found
-        return _by_sign(signed, shown, power_text([sample], claimed, signed.value))
+        beyond = _less(signed, self.least)
+        claimed = None if claimed is None else claimed - self.least
+        return _by_sign(beyond, shown, power_text([sample], claimed, beyond.value))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,14 +341,28 @@ def power_text(samples: Sequence[Sample], claimed: float | None, measured: float
         claimed: the size of the effect to be found; `None` takes the measured one.
         measured: what was found.
     """
-    size = abs(measured) if claimed is None else claimed
-    what = "the difference measured here" if claimed is None else "one as large as the claim's"
-    seeds = seeds_needed([item.values for item in samples], size)
-    if seeds is None:
-        return ""
+    values = [item.values for item in samples]
     each = "of each side" if len(samples) > 1 else "of it"
-    count = f"about {seeds:,}" if seeds < 1000 else "more than 1,000"
-    return f"{count} seeds {each} would show {what} in {100 * POWER:.0f} % of cases"
+    chance = f"in {100 * POWER:.0f} % of cases"
+    needed = seeds_needed(values, abs(measured))
+    found = (
+        f"{_seeds(needed)} {each} would show the difference measured here {chance}"
+        if needed is not None
+        else ""
+    )
+    if claimed is None:
+        return found
+    needed = seeds_needed(values, claimed)
+    if needed is None:
+        return found
+    if needed <= min(map(len, values)):
+        after = f"; {found}" if found else ""
+        return f"one as large as the claim's would have shown {chance}{after}"
+    return f"{_seeds(needed)} {each} would show one as large as the claim's {chance}"
+
+
+def _seeds(needed: int) -> str:
+    return f"about {needed:,} seeds" if needed < _MANY else f"more than {_MANY:,} seeds"
 
 
 def seeds_needed(samples: Sequence[Sequence[float]], size: float) -> int | None:
@@ -389,6 +408,15 @@ def _negative(found: Estimate) -> Estimate:
     return Estimate(-found.value, None if high is None else -high, None if low is None else -low)
 
 
+def _less(found: Estimate, amount: float) -> Estimate:
+    low, high = found.low, found.high
+    return Estimate(
+        found.value - amount,
+        None if low is None else low - amount,
+        None if high is None else high - amount,
+    )
+
+
 def _versus(samples: Mapping[str, Sample], first: str, second: str, unit: str) -> str:
     parts = [
         f"{name} {figure(_mean(samples[name]))} ({len(samples[name].values)} seeds)"
@@ -398,16 +426,17 @@ def _versus(samples: Mapping[str, Sample], first: str, second: str, unit: str) -
 
 
 def _gain(gap: Estimate, base: float, claim: Pooled) -> str:
-    """Return a gain as a share of the worse side, or as it is where that means nothing."""
+    """Return a difference as a share of the second mean, or as it is where that means nothing."""
+    way = "lower" if claim.lower_is_better else "higher"
     if base <= 0.0:
-        return f"better by {_span(gap, 1, claim.unit)}"
+        return f"{way} by {_span(gap, 1, claim.unit)}"
     low, high = gap.low, gap.high
     share = Estimate(
         100.0 * gap.value / base,
         None if low is None else 100.0 * low / base,
         None if high is None else 100.0 * high / base,
     )
-    return f"better by {_span(share, 1, '%')}"
+    return f"{way} by {_span(share, 1, '%')}"
 
 
 def _span(found: Estimate, digits: int, unit: str) -> str:

@@ -83,7 +83,8 @@ def _rules() -> list[str]:
         "these runs*. Variances are pooled over the methods or variants of a row as in the tables "
         "([statistics](statistics.md)); leads are corrected for the number of pairs, rows are not "
         "corrected for each other, so that a few may be wrong by chance. The size of an effect "
-        "decides nothing; the paper's stands beside it.",
+        "decides nothing; the paper's stands beside it. Differences have the sign of the "
+        "claim: *higher by -5 %* is lower.",
         "- **Seeds** count from the first that a protocol asks for, without gaps, so that nobody "
         "chose them. Seeds needed: normal approximation with the spread measured here; a spread of "
         "two or three runs is itself uncertain.",

@@ -94,21 +94,8 @@ def _beyond(evidence: Evidence, costs: Costs) -> Iterator[Left]:
     suite, task = "unimal-v1", "unimal-ft-v1"
     four = (*FIRST_METHODS[:3], "nervenet")
     seeds = range(1, SEEDS + 1)
-    runs = [
-        PlannedRun(suite=suite, task=task, method=method, seed=seed, study=f"bodies {count}")
-        for method in four
-        for count in BODY_COUNTS
-        for seed in seeds
-    ]
-    done = sum(
-        run.record_digest is not None
-        for study in evidence.studies.values()
-        if study.study == "bodies"
-        for run in study.runs
-    )
-    command = f"gmc-bench study bodies --seeds {' '.join(map(str, seeds))} --threads 1"
-    hours = costs.hours(runs[min(done, len(runs)) :])
-    yield Left("study bodies", min(done, len(runs)), len(runs), hours, command)
+    yield _of_bodies(evidence, costs, four, "")
+    yield _of_bodies(evidence, costs, four[:2], " --steps per-body")
     long = [
         PlannedRun(suite=suite, task=task, method=method, seed=seed, study="standard", steps=10.0)
         for method in four
@@ -125,4 +112,34 @@ def _beyond(evidence: Evidence, costs: Costs) -> Iterator[Left]:
     command = BoardPool(suite, task).command(four) + " --protocol standard"
     yield Left(
         "Flat terrain, standard", len(long) - len(left), len(long), costs.hours(left), command
+    )
+
+
+def _of_bodies(evidence: Evidence, costs: Costs, methods: Sequence[str], option: str) -> Left:
+    """Return the study of numbers of train bodies, at equal steps or at equal steps per body."""
+    seeds = range(1, SEEDS + 1)
+    suffix = "-per-body" if option else ""
+    runs = {
+        (f"{method}-{count}{suffix}", seed): PlannedRun(
+            suite="unimal-v1", task="unimal-ft-v1", method=method, seed=seed,
+            study=f"bodies {count}{suffix}", steps=count / 100 if option else 1.0,
+        )
+        for method in methods
+        for count in BODY_COUNTS
+        for seed in seeds
+    }  # fmt: skip
+    there = {
+        (run.arm, run.seed)
+        for study in evidence.studies.values()
+        if study.study == "bodies"
+        for run in study.runs
+        if run.record_digest is not None
+    }
+    left = [run for place, run in runs.items() if place not in there]
+    named = f" --method {' '.join(methods)}" if option else ""
+    command = (
+        f"gmc-bench study bodies{named}{option} --seeds {' '.join(map(str, seeds))} --threads 1"
+    )
+    return Left(
+        f"study bodies{option}", len(runs) - len(left), len(runs), costs.hours(left), command
     )

@@ -76,7 +76,7 @@ def test_the_interval_of_a_gap_decides(a: tuple[float, ...], verdict: str) -> No
 def test_a_gap_says_what_it_compares() -> None:
     claim = Gap(**TEXTS, first="a", second="b")
     here = claim.decide(_samples(a=(20.0, 22.0), b=(10.0, 10.5))).here
-    assert here.startswith("a 21.0 (2 seeds) against b 10.2 (2 seeds): better by +104.9 %")
+    assert here.startswith("a 21.0 (2 seeds) against b 10.2 (2 seeds): higher by +104.9 %")
 
 
 def test_a_lead_needs_all_others() -> None:
