@@ -75,7 +75,7 @@ wheel-test: $(PACKAGE) ## Build the wheel and use it from an empty folder
 
 audit: $(PACKAGE) ## Look for known vulnerabilities of the pinned packages (asks a database on the network)
 	@$(PIP_INSTALL) pip-audit
-	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
+	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip --strict
 
 sbom: $(PACKAGE) ## Write a bill of materials of what is installed, sbom.json (CycloneDX)
 	@$(PIP_INSTALL) cyclonedx-bom

@@ -106,7 +106,7 @@ def test_workflows_call_what_there_is(path):
     assert isinstance(yaml.safe_load(text), dict)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = {*re.findall(r"^([a-z-]+):", makefile, flags=re.MULTILINE), ".venv/.installed-tools"}
-    for words in re.findall(r"^ *(?:- run: )?make ([a-z./ -]+[a-z])\\b", text, flags=re.MULTILINE):
+    for words in re.findall(r"^ *(?:- run: )?make ([a-z./ -]+[a-z])\b", text, flags=re.MULTILINE):
         assert set(words.split()) <= targets, words
     for name in re.findall(r"^ +- (\w+) --\w+ \d+$", text, flags=re.MULTILINE):
         assert (ROOT / "benchmarks" / f"{name}.py").is_file(), name
