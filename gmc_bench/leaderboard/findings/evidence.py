@@ -222,8 +222,9 @@ class StudyPool:
         wanted = (self.study, suite.id, suite.default_protocol, arm, task, self.arms[arm])
         bodies = run.morphologies.id if run.morphologies else ""
         steps = run.numbers.get("env_steps") or 0.0
-        planned = suite.protocol(None, task).env_steps
-        return place == wanted and bodies == suite.default_morphologies[0] and steps >= planned
+        rules = suite.protocol(None, task)
+        full = steps > rules.env_steps - rules.num_envs * rules.rollout_length  # whole rollouts
+        return place == wanted and bodies == suite.default_morphologies[0] and full
 
     def runs(self, labels: Sequence[str]) -> dict[tuple[str, int], PlannedRun]:
         """Return the first seeds of all variants, which the study's command trains together."""

@@ -45,6 +45,10 @@ POOL = BoardPool("unimal-v1", "unimal-ft-v1")
 TEXTS = {"id": "x", "says": "x", "printed": "", "place": "x", "pool": POOL, "number": "test_score"}
 
 
+FULL = 1_998_848.0
+"""Control steps of a whole run: 2,000,000 in whole rollouts of 256 x 16."""
+
+
 def _samples(**values: tuple[float, ...]) -> dict[str, Sample]:
     return {
         name: Sample(name, tuple(range(1, len(each) + 1)), each, ("file",) * len(each))
@@ -127,14 +131,14 @@ def test_seeds_needed_follow_from_the_spread() -> None:
     assert seeds_needed([(8.0, 10.0)], 0.0) is None
 
 
-def _study(seeds: tuple[int, ...] = (1, 2), **changes: object) -> KeptStudy:
+def _study(seeds: tuple[int, ...] = (1, 2), steps: float = FULL, **changes: object) -> KeptStudy:
     bodies = BodySetId(id="unimals_100", digest=digest_of("bodies"))
     runs = tuple(
         StudyNumbers(
             arm=arm, task="unimal-ft-v1", seed=seed, method="recmorph",
             record_digest=digest_of(f"{arm}{seed}"), git_commit="0" * 40, git_dirty=False,
             morphologies=bodies,
-            numbers={"training_return": value + seed, "env_steps": 2e6, "core_seconds": 1e3},
+            numbers={"training_return": value + seed, "env_steps": steps, "core_seconds": 1e3},
         )
         for arm, value in (("dfs", 100.0), ("random", 50.0))
         for seed in seeds
@@ -161,7 +165,7 @@ def test_a_kept_study_is_evidence(tmp_path: Path) -> None:
     assert result.verdict == "seen here"
     assert [run.seed for run in result.missing] == [3, 3]
     run = PlannedRun(suite="unimal-v1", task="unimal-ft-v1", method="recmorph", seed=3)
-    assert Costs(evidence).hours([run, run]) == pytest.approx(2 * 1000 / 3600)
+    assert Costs(evidence).hours([run, run]) == pytest.approx(2 * 1000 * 2e6 / FULL / 3600)
 
 
 def test_what_somebody_could_have_chosen_is_no_evidence(tmp_path: Path) -> None:
@@ -170,6 +174,8 @@ def test_what_somebody_could_have_chosen_is_no_evidence(tmp_path: Path) -> None:
     assert pool.samples(late, "training_return") == {}
     other = Evidence((), {"a": _study(protocol="smoke")}, {})
     assert pool.samples(other, "training_return") == {}
+    short = Evidence((), {"a": _study(steps=FULL - 4096)}, {})
+    assert pool.samples(short, "training_return") == {}
     for name in "ab":
         (tmp_path / "studies").mkdir(exist_ok=True)
         (tmp_path / "studies" / f"{name}.json").write_bytes(seal(_study()))
