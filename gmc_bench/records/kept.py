@@ -26,8 +26,10 @@ from gmc_bench.records.parts import (
 )
 from gmc_bench.records.store import first_problem, read_sealed, sealed, write_atomic
 
-STUDIES, EVALUATIONS = "studies", "evaluations"
+STUDIES, EVALUATIONS, SCALINGS = "studies", "evaluations", "scaling"
 """Folders below a leaderboard's."""
+SCALING_SETTINGS = "scaling.json"
+"""Marks the folder of a study of scaling, which has no runs."""
 STUDY_FILE = "study.json"
 """Name inside the folder of a study."""
 
@@ -69,6 +71,26 @@ class KeptStudy(RecordPart):
     status: Literal["complete", "incomplete"] = Field(description="Whether all runs are finished.")
     runs: tuple[StudyNumbers, ...] = Field(description="All runs, in the order of the study.")
     versions: dict[str, Text] = Field(description="Version of each package that moves numbers.")
+
+
+class KeptExponent(RecordPart):
+    """Power of the size that a cost grows with."""
+
+    kind: Text = Field(description="Of the measurement.")
+    key: Text = Field(description="Name of the cost there, e.g. `act_ms`.")
+    method: str = Field(description="Id of the controller; empty for what has none.")
+    value: Number = Field(description="The exponent.")
+    low: Number = Field(description="Lower end of its 95 % interval.")
+    high: Number = Field(description="Upper end.")
+
+
+class KeptScaling(RecordPart):
+    """Exponents of a study of scaling."""
+
+    schema_version: Literal[1] = Field(default=1, description="Version of this layout.")
+    preset: Text = Field(description="Settings of the networks.")
+    cpu: Text = Field(description="Processor model.")
+    exponents: tuple[KeptExponent, ...] = Field(description="All that were fitted.")
 
 
 class KeptEvaluation(RecordPart):
@@ -120,6 +142,43 @@ def read_evaluation(path: Path) -> KeptEvaluation:
     return _read(path, KeptEvaluation, "make it again with 'gmc-bench leaderboard add'")
 
 
+def read_scaling(path: Path) -> KeptScaling:
+    """Read the exponents of a study of scaling.
+
+    Raises:
+        RecordError: the file is missing, was changed, or is something else.
+    """
+    return _read(path, KeptScaling, "make it again with 'gmc-bench leaderboard add'")
+
+
+def keep_scaling(folder: Path, board: Path) -> Path:
+    """Keep the exponents of a study of scaling with a leaderboard; returns the new file.
+
+    Raises:
+        RecordError: the folder holds no result of such a study.
+        StorageError: the file cannot be written.
+    """
+    content, _ = read_sealed(folder / STUDY_FILE)
+    fields = tuple(KeptExponent.model_fields)
+    try:
+        kept = KeptScaling(
+            preset=content["request"]["preset"],
+            cpu=content["setting"]["hardware"]["cpu"],
+            exponents=tuple(
+                KeptExponent(**{name: item[name] for name in fields})
+                for item in content["exponents"]
+            ),
+        )
+    except (KeyError, TypeError, ValidationError) as error:
+        raise RecordError(
+            f"{folder} holds no result of a study of scaling ({error!r}); continue it with "
+            f"'gmc-bench study --resume {folder}'"
+        ) from error
+    path = board / SCALINGS / f"{folder.resolve().name}.json"
+    write_atomic(path, seal(kept))
+    return path
+
+
 def _read(path: Path, kind: type[P], hint: str) -> P:
     content, _ = read_sealed(path)
     try:
@@ -146,7 +205,9 @@ def keep_all(paths: Iterable[Path], board: Path) -> tuple[list[Path], list[Path]
     kept: list[Path] = []
     others = []
     for path in paths:
-        if (path / STUDY_FILE).is_file():
+        if (path / SCALING_SETTINGS).is_file():
+            kept.append(keep_scaling(path, board))
+        elif (path / STUDY_FILE).is_file():
             kept.append(keep_study(path, board))
         elif path.is_file() and path.suffix == ".json":
             kept += keep_evaluation(_json(path), board)

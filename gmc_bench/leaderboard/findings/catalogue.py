@@ -1,6 +1,15 @@
 """All claims of the RecMorph paper that runs of this benchmark could decide, and the rest."""
 
-from gmc_bench.leaderboard.findings.claims import Alike, All, Claim, Gap, Lead, Outside, Value
+from gmc_bench.leaderboard.findings.claims import (
+    Alike,
+    All,
+    Claim,
+    Gap,
+    Lead,
+    Linear,
+    Outside,
+    Value,
+)
 from gmc_bench.leaderboard.findings.evidence import BoardPool, StudyPool, VariantPool
 
 _FAMILY = ("recmorph", "recmorph-bigru", "recmorph-bilstm")
@@ -168,6 +177,16 @@ _EFFICIENCY = (
         others=("metamorph-star", "modumorph"),
         size=1428 / 1224 - 1,
         remark="Choosing actions; one thread, other load on the machine, lite networks.",
+    ),
+    Linear(
+        id="linear",
+        says="Acting costs RecMorph at most linearly more with more limbs",
+        printed="",
+        place="Section on feature transport",
+        method="recmorph",
+        key="act-time/act_ms",
+        beside="metamorph-star",
+        remark="Power of the number of tokens, the larger ones of 8 to 1,024 (scaling.md).",
     ),
 )
 

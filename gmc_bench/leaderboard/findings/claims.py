@@ -323,6 +323,46 @@ class All(Claim):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Linear(Claim):
+    """A cost grows at most linearly with the number of limbs."""
+
+    method: str
+    key: str
+    """Kind of the measurement and name of the cost, as a study of scaling has them."""
+    beside: str
+    """Method whose exponent is told, too."""
+
+    def command(self) -> str:
+        """Return the study's command."""
+        return f"gmc-bench study scaling --method {self.method} {self.beside} --part time"
+
+    def find(self, evidence: Evidence, others: Mapping[str, Finding]) -> Finding:
+        """Return what the exponent says: at most 1, and a tenth."""
+        for path, kept in evidence.scalings.items():
+            found = {
+                item.method: item
+                for item in kept.exponents
+                if f"{item.kind}/{item.key}" == self.key
+            }
+            if self.method in found:
+                own = found[self.method]
+                sample = Sample(self.method, (1,), (own.value,), (path,))
+                texts = [
+                    f"{name} {item.value:.2f} ({item.low:.2f} to {item.high:.2f})"
+                    for name in (self.method, self.beside)
+                    if (item := found.get(name))
+                ]
+                here = f"exponent {', '.join(texts)}"
+                verdict: Verdict = "cannot be decided with these runs"
+                if own.high <= 1.0 + ALIKE:
+                    verdict = "seen here"
+                elif own.low > 1.0 + ALIKE:
+                    verdict = "not seen here"
+                return Finding(verdict, here, "", (sample,), (), (path,))
+        return Finding("not run yet")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Outside(Claim):
     """A claim that no run of this benchmark can decide."""
 

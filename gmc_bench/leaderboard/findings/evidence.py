@@ -1,7 +1,7 @@
 """Evidence for claims: numbers of single runs, read from records, studies and evaluations."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -13,11 +13,14 @@ from gmc_bench.leaderboard.today import is_earlier
 from gmc_bench.records.breakdown import friction_means
 from gmc_bench.records.kept import (
     EVALUATIONS,
+    SCALINGS,
     STUDIES,
     KeptEvaluation,
+    KeptScaling,
     KeptStudy,
     StudyNumbers,
     read_evaluation,
+    read_scaling,
     read_study,
 )
 from gmc_bench.records.schema import RunRecord
@@ -68,6 +71,8 @@ class Evidence:
     """By path below the folder."""
     evaluations: Mapping[str, KeptEvaluation]
     """Likewise."""
+    scalings: Mapping[str, KeptScaling] = field(default_factory=dict)
+    """Likewise."""
 
     def board(self, suite: str, task: str) -> TableAnalysis | None:
         """Return the table of a suite's task under its default protocol, on its own bodies."""
@@ -117,6 +122,7 @@ def read_evidence(analyses: Sequence[TableAnalysis], folder: Path) -> Evidence:
             f"{EVALUATIONS}/{path.name}": read_evaluation(path)
             for path in _files(folder / EVALUATIONS)
         },
+        {f"{SCALINGS}/{path.name}": read_scaling(path) for path in _files(folder / SCALINGS)},
     )
 
 
@@ -267,7 +273,8 @@ class VariantPool:
     task: str = "unimal-ft-v1"
 
     def samples(self, evidence: Evidence, number: str) -> dict[str, Sample]:
-        """Return the scores of the first seeds of each method."""
+        """Return the scores of the first seeds of each method, of policies whose records count."""
+        known = {record.weights_digest for record in evidence.records()}
         suite = SUITES.get(self.suite)
         base = suite.default_morphologies[0]
         bodies = f"{base}+{self.variation}" if self.variation else base
@@ -275,6 +282,7 @@ class VariantPool:
         for path, item in evidence.evaluations.items():
             place = (item.suite, item.task, item.protocol, item.trained_on.id)
             fits = place == (self.suite, self.task, suite.default_protocol, base)
+            fits = fits and item.weights_digest in known
             dropped = (item.sensor_dropout, item.split) == (True, "train")
             varied = (item.sensor_dropout, item.split) == (False, "test")
             if fits and item.morphologies.id == bodies and (varied if self.variation else dropped):

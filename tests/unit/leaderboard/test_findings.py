@@ -9,6 +9,8 @@ import pytest
 from gmc_bench.core.config import load_yaml
 from gmc_bench.core.errors import RecordError
 from gmc_bench.experiments.grid import Grid
+from gmc_bench.leaderboard.aggregate import aggregate
+from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.findings.catalogue import CLAIMS
 from gmc_bench.leaderboard.findings.claims import (
     Alike,
@@ -17,6 +19,7 @@ from gmc_bench.leaderboard.findings.claims import (
     Finding,
     Gap,
     Lead,
+    Linear,
     Value,
     seeds_needed,
 )
@@ -27,18 +30,21 @@ from gmc_bench.leaderboard.findings.evidence import (
     PlannedRun,
     Sample,
     StudyPool,
+    VariantPool,
     read_evidence,
 )
 from gmc_bench.leaderboard.findings.plan import BOARDS, FIRST_METHODS
 from gmc_bench.records.kept import (
     BodySetId,
+    KeptEvaluation,
     KeptStudy,
     StudyNumbers,
     keep_all,
     keep_study,
     seal,
 )
-from tests.support.records import digest_of, make_record
+from gmc_bench.records.store import sealed
+from tests.support.records import digest_of, make_record, make_stored
 
 PAPER = Path(__file__).parents[4] / "shared" / "paper"
 POOL = BoardPool("unimal-v1", "unimal-ft-v1")
@@ -206,6 +212,46 @@ def test_an_evaluation_is_kept_as_one_score(tmp_path: Path) -> None:
     (tmp_path / "e.json").write_text(json.dumps({**content, "weights_digest": None}))
     with pytest.raises(RecordError, match="this is not the score of a trained policy"):
         keep_all([tmp_path / "e.json"], tmp_path)
+
+
+def test_the_growth_of_a_cost_is_at_most_linear_or_not(tmp_path: Path) -> None:
+    folder = tmp_path / "scaling_lite"
+    folder.mkdir()
+    (folder / "scaling.json").write_text("{}")
+    claim = Linear(
+        id="x", says="x", printed="", place="x", method="a", key="act-time/act_ms", beside="b"
+    )
+    for high, verdict in ((1.05, "seen here"), (1.3, "cannot be decided with these runs")):
+        item = {"kind": "act-time", "key": "act_ms", "method": "a", "value": 0.9, "low": 0.8}
+        content = {
+            "request": {"preset": "lite"},
+            "setting": {"hardware": {"cpu": "x"}},
+            "exponents": [{**item, "high": high, "sizes": [128, 1024]}],
+        }
+        (folder / "study.json").write_bytes(sealed(content))
+        (path,), _ = keep_all([folder], tmp_path)
+        found = claim.find(read_evidence((), tmp_path), {})
+        assert (found.verdict, found.links) == (verdict, (f"scaling/{path.name}",))
+        assert found.here == f"exponent a 0.90 (0.80 to {high:.2f})"
+    assert claim.find(Evidence((), {}, {}), {}).verdict == "not run yet"
+
+
+def test_scores_on_other_bodies_count_for_policies_with_a_record() -> None:
+    record = make_record(method="recmorph", seed=1)
+    kept = KeptEvaluation(
+        method="recmorph", suite="unimal-v1", task="unimal-ft-v1", protocol="lite", seed=1,
+        weights_digest=record.weights_digest, versions={}, split="test", sensor_dropout=False,
+        trained_on=BodySetId(id="unimals_100", digest=digest_of("a")),
+        morphologies=BodySetId(id="unimals_100+dynamics-v1", digest=digest_of("b")),
+        bodies=1600, episodes=2, score=7.0,
+    )  # fmt: skip
+    pool = VariantPool("dynamics-v1", 1600)
+    (table,), _ = aggregate([make_stored(record, "a.json")])
+    there = Evidence((analyse(table),), {}, {"evaluations/a.json": kept})
+    assert pool.samples(there, "score")["recmorph"].values == (7.0,)
+    assert pool.samples(Evidence((), {}, there.evaluations), "score") == {}
+    unseen = Evidence(there.analyses, {}, {"a": kept.model_copy(update={"seed": 2})})
+    assert pool.samples(unseen, "score") == {}  # the first seed is missing
 
 
 def test_ids_are_told_apart_and_parts_come_before_the_whole() -> None:
