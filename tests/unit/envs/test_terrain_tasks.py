@@ -48,7 +48,7 @@ def test_the_number_of_threads_changes_no_bit(task, make_env, draw_actions):
     for threads in (1, 2):
         env = make_env(10, task, num_threads=threads)
         first, _ = env.reset(seed=3)
-        runs.append([first["dynamic"].tobytes(), *run(env, draw_actions(env, 300))])
+        runs.append([first["dynamic"].tobytes(), *run(env, draw_actions(env, 120))])
     assert runs[0] == runs[1]
 
 
