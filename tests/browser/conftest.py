@@ -1,6 +1,7 @@
 """A real browser for the pages of the site."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Any
 
 import pytest
 
+DRIVER = re.compile(r"GL Driver Message|WebGL")
+"""Said by software OpenGL: about the machine, not about the page."""
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -39,9 +42,13 @@ class Visit:
         self.requests: list[str] = []
         self.complaints: list[str] = []
         self.context.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("console", lambda message: self._note(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
+
+    def _note(self, text: str) -> None:
+        if not DRIVER.search(text):
+            self.complaints.append(text)
 
     def open(self, path: Path) -> Any:
         """Go to a page of the site and return the tab."""
