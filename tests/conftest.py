@@ -1,8 +1,13 @@
 """Settings of the whole test run."""
 
 import ipaddress
+import os
 import socket
 import sys
+
+# Before anything loads OpenMP: threads that spin while they wait for each other take the cores from
+# the tests of the other process. The bits are the same.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import torch
 

@@ -126,7 +126,7 @@ def test_the_site_tells_untrained_rows_by_name() -> None:
     named = labels(analysis.table)
     assert len(set(named.values())) == 4
     assert "walker v1, lite, untrained" in named.values()
-    (row,) = board_context(analysis)["rows"]
+    (row,) = board_context(analysis, "FT")["rows"]
     shares = dict(row["numbers"])
     assert shares["Normalised train score"].text == "0.75"
     assert shares["Core seconds"].text == "20"

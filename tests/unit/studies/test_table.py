@@ -17,17 +17,19 @@ from gmc_bench.studies.table import (
     sibling_table,
     training_table,
 )
-from tests.support.records import make_record
+from tests.support.records import make_record, make_returns
 
 FT = "unimal-ft-v1"
 
 
-def finished(arm, value, *, seed=1, task=FT, measured=None):
+def finished(arm, value, *, seed=1, task=FT, measured=None, **changes):
     curve = [
         {"env_steps": 1000, "mean_return": value / 2, "mean_length": 9.0, "episodes": 3},
         {"env_steps": 2000, "mean_return": value, "mean_length": 9.0, "episodes": 5},
     ]
-    record = make_record(seed=seed, task=task, training_return=value, learning_curve=curve)
+    record = make_record(
+        seed=seed, task=task, training_return=value, learning_curve=curve, **changes
+    )
     return Outcome(arm, task, seed, record, measured or {})
 
 
@@ -137,6 +139,7 @@ def test_pictures_are_the_same_every_time_and_show_the_runs():
     names = ("robot_id", "limb_id", "action_r2", "action_nrmse", "ch")
     measured = {f"{name}_{stage}": 0.5 for name in names for stage in ("before", "after")}
     measured |= {"canonical": 2.0, "permuted": 1.0, "tail": 0.5}
+    returns = make_returns("train", {"a": [9.0]}) + make_returns("test", {"c": [9.0]})
     for study in STUDIES.values():
         draw = MEASUREMENTS[study.measure].figure
         if draw is not None and study.measure != "friction":  # it has tests of its own
@@ -145,7 +148,8 @@ def test_pictures_are_the_same_every_time_and_show_the_runs():
             first = draw(study, runs)
             assert first == draw(study, runs)
             assert first[:4] == b"\x89PNG"
-            changed = [finished(arm, 9.0, measured=dict.fromkeys(measured, 0.1)) for arm in arms]
+            others = dict.fromkeys(measured, 0.1)
+            changed = [finished(arm, 9.0, measured=others, returns=returns) for arm in arms]
             assert draw(study, changed) != first
 
 
