@@ -24,8 +24,9 @@ PACKAGE := $(VENV)/.installed-package
 TOOLS := $(VENV)/.installed-tools
 DOCS := $(VENV)/.installed-docs
 
-# The tests of a file share what they train, so they stay in one process.
-PYTEST = $(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile
+# The tests of a file share what they train, so they stay in one process. Files keep their order: the
+# longest tests come in the middle, and many short ones are left to share out at the end.
+PYTEST = $(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder
 
 # Prints the requirements of the groups that are named (PEP 735); pip itself reads groups only since 25.1.
 READ_GROUPS := import sys, tomllib; \

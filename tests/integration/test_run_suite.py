@@ -112,7 +112,7 @@ def test_it_shows_plan_time_left_and_one_table(suite):
 def test_kills_between_and_inside_tasks_change_nothing(gmc, suite, tmp_path):
     path, random = tmp_path / "plan", np.random.default_rng(4)
     command = (*suite.command, path)
-    for moment in ("plan.yaml", "ft/checkpoints/00000003", "ft/record.json"):
+    for moment in ("plan.yaml", "incline/checkpoints/00000003"):
         process = gmc.start(*command)
         wait_for(process, path / moment)
         if moment != "plan.yaml":  # otherwise at once, before there is a first run folder

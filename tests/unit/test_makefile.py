@@ -65,7 +65,7 @@ def project(tmp_path):
 
 
 PIP = "python -m pip install --quiet --disable-pip-version-check -c constraints.txt"
-PYTEST = "python -m pytest -n 2 --dist loadfile"
+PYTEST = "python -m pytest -n 2 --dist loadfile --no-loadscope-reorder"
 
 
 def test_run_installs_the_package_once_and_runs(project):
@@ -149,7 +149,7 @@ def test_every_test_can_be_selected(project):
 
 def test_the_number_of_test_processes_can_be_chosen(project):
     _, calls = project.make("test-all", "TEST_JOBS=5")
-    assert calls[-1] == "python -m pytest -n 5 --dist loadfile -m ''"
+    assert calls[-1] == "python -m pytest -n 5 --dist loadfile --no-loadscope-reorder -m ''"
 
 
 def test_tables_are_made_from_the_stored_records(project):
