@@ -119,24 +119,16 @@ def _study() -> Target:
 
 
 def _record() -> Target:
-    read, seal = _load("records.store", "read_stored_record"), _load("records.store", "sealed")
-    path = _place().with_name("record.json")
-
-    def target(data: bytes) -> object:
-        with suppress(ValueError, RecursionError, TypeError, AttributeError):
-            content = json.loads(data)
-            content.pop("digest", None)
-            data = seal(content)
-        path.write_bytes(data)
-        return read(path)
-
-    return target
+    return _sealed(_load("records.store", "read_stored_record"), "record.json")
 
 
 def _verification() -> Target:
-    read = _load("records.verification", "read_verification")
-    seal = _load("records.store", "sealed")
-    path = _place().with_name("verification.json")
+    return _sealed(_load("records.verification", "read_verification"), "verification.json")
+
+
+def _sealed(read: Callable[[Path], object], name: str) -> Target:
+    """Return a target whose inputs get the digest that they should have, or none would be read."""
+    seal, path = _load("records.store", "sealed"), _place().with_name(name)
 
     def target(data: bytes) -> object:
         with suppress(ValueError, RecursionError, TypeError, AttributeError):
