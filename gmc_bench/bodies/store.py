@@ -19,6 +19,7 @@ import platformdirs
 
 from gmc_bench.bodies.mjcf import emit_mjcf, read_mjcf
 from gmc_bench.bodies.schema import Morphology, MorphologySet
+from gmc_bench.core.config import json_digest
 from gmc_bench.core.errors import GmcBenchError, MorphologyError, MorphologySetError, StorageError
 
 DATA_VARIABLE = "GMC_BENCH_DATA"
@@ -157,7 +158,7 @@ def read_set(folder: Path, set_id: str, digest: str) -> MorphologySet:
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
         if manifest["format"] != _FORMAT:
             raise ValueError(f"format {manifest['format']}, expected {_FORMAT}")
-        if _CHECK in manifest and manifest.pop(_CHECK) != _digest(manifest):
+        if _CHECK in manifest and manifest.pop(_CHECK) != json_digest(manifest):
             raise ValueError(f"{_MANIFEST} was changed")
         bodies = MorphologySet(
             id=manifest["id"],
@@ -210,13 +211,9 @@ def _write_files(folder: Path, bodies: MorphologySet) -> None:
         "notes": bodies.notes,
         "splits": splits,
     }
-    manifest[_CHECK] = _digest(manifest)
+    manifest[_CHECK] = json_digest(manifest)
     text = json.dumps(manifest, indent=1, ensure_ascii=False)
     (folder / _MANIFEST).write_text(text + "\n", encoding="utf-8")
-
-
-def _digest(manifest: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def _write_current(home: Path, digest: str) -> None:

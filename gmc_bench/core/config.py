@@ -201,6 +201,11 @@ def config_digest(config: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def json_digest(content: Any) -> str:
+    """Return the SHA-256 of JSON data, 64 hex digits; the order of keys does not count."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
 def definition_digest(definition: Any) -> str:
     """Return the SHA-256 of a definition that may hold functions, 64 hex digits.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gmc_bench.core.config import json_digest
 from gmc_bench.core.errors import CheckpointError, StorageError
 from gmc_bench.core.types import Array
 from gmc_bench.policies.tensors import DamagedFileError, decode_tensors, encode_tensors
@@ -163,7 +164,7 @@ def read_checkpoint(path: Path, run: str) -> Checkpoint:
 
 def _digest(manifest: dict[str, Any]) -> str:
     content = {name: value for name, value in manifest.items() if name != "digest"}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return json_digest(content)
 
 
 def _split(group: dict[str, Any], prefix: str = "") -> tuple[dict[str, Array], dict[str, Any]]:

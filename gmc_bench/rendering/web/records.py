@@ -18,6 +18,7 @@ from typing import Any
 
 import gmc_bench
 from gmc_bench.bodies.store import data_dir
+from gmc_bench.core.config import json_digest
 from gmc_bench.experiments.events import Listener
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.store import StoredRecord, write_atomic
@@ -109,7 +110,7 @@ class RecordReplays:
             "versions": collect_versions(),
             "processor": [hardware.cpu, hardware.instructions],
         }
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        return json_digest(parts)
 
     @cached_property
     def _sources(self) -> str:
