@@ -14,9 +14,16 @@ from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
 from gmc_bench.leaderboard.published import published_for
 from gmc_bench.leaderboard.tables import (
-    AGAINST,
     CSV_COLUMNS,
     CSV_DESCRIPTIONS,
+    ranked,
+    to_csv,
+    to_latex,
+    to_markdown,
+    to_readme,
+)
+from gmc_bench.leaderboard.tables.wording import (
+    AGAINST,
     EXPLANATION,
     GROUPS,
     MORE,
@@ -24,11 +31,6 @@ from gmc_bench.leaderboard.tables import (
     RANKS,
     REFERENCES,
     UNRANKED,
-    ranked,
-    to_csv,
-    to_latex,
-    to_markdown,
-    to_readme,
 )
 from gmc_bench.methods import METHODS
 from gmc_bench.records.schema import BodyReturns, RunRecord

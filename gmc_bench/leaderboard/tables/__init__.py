@@ -1,0 +1,27 @@
+"""Analysed tables as Markdown, CSV and LaTeX text; equal analyses always give equal bytes."""
+
+from gmc_bench.leaderboard.tables.as_csv import CSV_COLUMNS, CSV_DESCRIPTIONS, to_csv
+from gmc_bench.leaderboard.tables.as_latex import LATEX_MARK, to_latex
+from gmc_bench.leaderboard.tables.as_markdown import MARKDOWN_MARK, to_markdown, to_readme
+from gmc_bench.leaderboard.tables.cells import NONE, NORMALIZED, SHORT_DIGEST, ranked
+from gmc_bench.leaderboard.tables.sections import Section, further_sections, title
+from gmc_bench.leaderboard.tables.wording import GENERATOR
+
+__all__ = [
+    "CSV_COLUMNS",
+    "CSV_DESCRIPTIONS",
+    "GENERATOR",
+    "LATEX_MARK",
+    "MARKDOWN_MARK",
+    "NONE",
+    "NORMALIZED",
+    "SHORT_DIGEST",
+    "Section",
+    "further_sections",
+    "ranked",
+    "title",
+    "to_csv",
+    "to_latex",
+    "to_markdown",
+    "to_readme",
+]

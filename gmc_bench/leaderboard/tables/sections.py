@@ -1,0 +1,284 @@
+"""The parts of a table: what each one is called, says and lists.
+
+Only complete rows are ranked, and a rank stands beside the row's group: rows that share a letter
+cannot be told apart. Single-robot references and numbers printed in papers have parts of their
+own, because neither was measured under the table's rules.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gmc_bench.leaderboard.aggregate import ComparisonTable
+from gmc_bench.leaderboard.analysis import TableAnalysis
+from gmc_bench.leaderboard.breakdown import break_down, direction_spreads, friction_spreads
+from gmc_bench.leaderboard.evidence import evidence
+from gmc_bench.leaderboard.footnotes import footnotes
+from gmc_bench.leaderboard.published import PublishedScore
+from gmc_bench.leaderboard.references import MIN_ERRORS, MIN_SHARE, NO_ACTION, Scale
+from gmc_bench.leaderboard.tables.cells import (
+    KEY_HEADINGS,
+    NONE,
+    NORMALIZED,
+    key_cells,
+    pair_cells,
+    ranked_cells,
+    row_cells,
+    spread_text,
+    unranked_cells,
+)
+from gmc_bench.leaderboard.tables.wording import (
+    AGAINST,
+    DIRECTIONS,
+    EXPLANATION,
+    FRICTIONS,
+    GROUPED,
+    GROUPS,
+    GROUPS_HERE,
+    METRES,
+    MORE,
+    OTHERS,
+    PUBLISHED,
+    RANKS,
+    REFERENCES,
+    SCORED_ON_TRAIN,
+    UNRANKED,
+    UNTRAINED,
+)
+from gmc_bench.records.breakdown import DIRECTION_METRICS, FRICTION_METRICS
+
+RANKED_HEADINGS = (
+    *("#", "Group", "Group here", *KEY_HEADINGS, "Seeds"),
+    *("Test score", "Metres", "Other seeds", "Other bodies", "Both", "Verified"),
+)
+BEYOND = {"Group here", "Other bodies", "Both", "Here"}
+"""Columns that say something only where bodies stand for others."""
+OTHER_HEADINGS = (
+    *KEY_HEADINGS,
+    *("Median (95 %)", "IQM (95 %)", "Worst decile (95 %)", "Sampled actions"),
+)
+MORE_HEADINGS = (
+    *KEY_HEADINGS,
+    *("Score ± SD", "Train score", "Training return", "Curve area"),
+    *("Steps per body", "Core seconds", "Parameters", "Env steps/s"),
+)
+REFERENCE_HEADINGS = (
+    *(*KEY_HEADINGS, "Seeds", "Train score", "Training return"),
+    *("Steps per body", "Core seconds", "Parameters", "Env steps/s", "Verified"),
+)
+UNTRAINED_HEADINGS = (*KEY_HEADINGS, "Seeds", "Test score", "Train score", "Verified")
+UNRANKED_HEADINGS = ("Method", "Preset", "Seed", "Score", "Reasons", "Record")
+PUBLISHED_HEADINGS = (
+    *("Name in the paper", "Our id", "Preset", "What", "Value", "Seeds"),
+    *("Bodies", "Place"),
+)
+
+
+class Section(NamedTuple):
+    """One table with what is said about it, in plain text that no format has escaped yet."""
+
+    title: str
+    text: tuple[str, ...]
+    headings: tuple[str, ...]
+    rows: list[list[str]]
+    notes: tuple[str, ...] = ()
+
+
+def title(table: ComparisonTable) -> str:
+    """Return what a table is about, in plain text."""
+    key = table.key
+    return f"{key.suite}, {key.task}: protocol {key.protocol} on {key.morphologies}"
+
+
+def ranked_sections(analysis: TableAnalysis) -> list[Section]:
+    """Return the ranking and all that is said about its rows, in the order of a page."""
+    cells = ranked_cells(analysis)
+    on_test, left_out = analysis.table.split == "test", set()
+    explained = [
+        EXPLANATION if on_test else SCORED_ON_TRAIN,
+        GROUPS if analysis.about_bodies else GROUPS_HERE,
+        *evidence(analysis),
+    ]
+    if not analysis.about_bodies:
+        left_out |= BEYOND
+    if analysis.metres_per_return is None:
+        left_out.add("Metres")
+    else:
+        explained.append(METRES.format(metres=analysis.metres_per_return))
+    headings = tuple(name for name in RANKED_HEADINGS if name not in left_out)
+    shown = tuple(name if on_test or name != "Test score" else "Score" for name in headings)
+    return [
+        _section("Ranking", explained, headings, cells)._replace(
+            headings=shown, notes=footnotes(item.row.key.method for item in analysis.rows)
+        ),
+        *_against_sections(analysis),
+        *_rank_sections(analysis),
+        _section("Other statistics", (OTHERS,), OTHER_HEADINGS, cells),
+        _more_section(analysis.scale, cells),
+        *_measured_sections(analysis),
+    ]
+
+
+def further_sections(analysis: TableAnalysis) -> list[Section]:
+    """Return what pages show below a ranking whose rows they draw themselves."""
+    return [*_measured_sections(analysis), *_rank_sections(analysis)]
+
+
+def _measured_sections(analysis: TableAnalysis) -> list[Section]:
+    return [
+        *_breakdown_sections(analysis),
+        *_friction_sections(analysis.table),
+        *_direction_sections(analysis.table),
+    ]
+
+
+def _more_section(scale: Scale | None, cells: Sequence[Mapping[str, str]]) -> Section:
+    if scale is None:
+        return _section("More numbers", [MORE], MORE_HEADINGS, cells)
+    text = [MORE, _normalisation(scale)]
+    return _section("More numbers", text, (*MORE_HEADINGS, NORMALIZED), cells)
+
+
+def _normalisation(scale: Scale) -> str:
+    low, top = scale.floor.key, scale.specialist.key
+    floor = low.method if low.method == NO_ACTION else f"{low.method} untrained"
+    return (
+        f"{NORMALIZED}: (x - floor) / (specialist - floor) on each train body, then the mean over "
+        f"bodies, with the 95 % interval over runs. Specialist: {top.method} ({top.preset}); "
+        f"floor: {floor}. {len(scale.bodies)} of "
+        f"{scale.num_bodies} different train bodies count: those on which the specialist is at "
+        f"least {MIN_ERRORS:g} standard errors and {MIN_SHARE:g} of the median difference above "
+        f"the floor."
+    )
+
+
+def _section(
+    title: str, text: Sequence[str], headings: Sequence[str], rows: Sequence[Mapping[str, str]]
+) -> Section:
+    """Return the named columns of some rows as a section."""
+    cells = [[row[heading] for heading in headings] for row in rows]
+    return Section(title, tuple(text), tuple(headings), cells)
+
+
+def _against_sections(analysis: TableAnalysis) -> list[Section]:
+    """Return the comparisons of the first place with every other."""
+    headings: tuple[str, ...] = (
+        *(*KEY_HEADINGS, "Difference", "Other seeds", "Other bodies", "Both", "Win"),
+        *("Told apart", "Here"),
+    )
+    if not analysis.about_bodies:
+        headings = tuple(name for name in headings if name not in BEYOND)
+    rows = [
+        {**key_cells(analysis.rows[pair.second].row.key), **pair_cells(pair)}
+        for pair in analysis.comparisons
+        if pair.first == 0
+    ]
+    return [_section("Against the first place", (AGAINST,), headings, rows)] if rows else []
+
+
+def _rank_sections(analysis: TableAnalysis) -> list[Section]:
+    """Return the places that other statistics would give."""
+    found = analysis.stability
+    if not found:
+        return []
+    headings = ("Method", "Preset", "Settings", *(item.name for item in found))
+    rows = [
+        {**key_cells(row.row.key), **{item.name: str(item.places[place]) for item in found}}
+        for place, row in enumerate(analysis.rows)
+    ]
+    taus = {item.name: NONE if item.tau is None else f"{item.tau:z.2f}" for item in found}
+    rows.append({"Method": "Tau", "Preset": "", "Settings": "", **taus})
+    return [_section("Places by other statistics", (RANKS,), headings, rows)]
+
+
+def _breakdown_sections(analysis: TableAnalysis) -> list[Section]:
+    """Return test scores by groups of bodies, where all records tell them."""
+    found = [(row.row.key, break_down(row.row, row.row.split)) for row in analysis.rows]
+    groups = list(dict.fromkeys(name for _, scores in found for name in scores))
+    if not groups:
+        return []
+    rows = [
+        {**key_cells(key), **{name: spread_text(scores.get(name)) for name in groups}}
+        for key, scores in found
+    ]
+    return [_section("Test score by body", (GROUPED, MORE), (*KEY_HEADINGS, *groups), rows)]
+
+
+def _friction_sections(table: ComparisonTable) -> list[Section]:
+    """Return what robots do on each friction, of ranked rows and references alike."""
+    headings = (*KEY_HEADINGS, "Friction", *FRICTION_METRICS)
+    rows = [
+        {
+            **key_cells(row.key),
+            "Friction": friction,
+            **{name: spread_text(metrics.get(name), digits=3) for name in FRICTION_METRICS},
+        }
+        for row in (*table.rows, *table.references)
+        if not row.missing
+        for friction, metrics in friction_spreads(row).items()
+    ]
+    return [_section("Friction", (FRICTIONS, MORE), headings, rows)] if rows else []
+
+
+def _direction_sections(table: ComparisonTable) -> list[Section]:
+    """Return what robots do in each direction, of ranked rows and references alike."""
+    headings = (*KEY_HEADINGS, "Direction", *DIRECTION_METRICS)
+    rows = [
+        {
+            **key_cells(row.key),
+            "Direction": direction,
+            **{name: spread_text(metrics.get(name), digits=3) for name in DIRECTION_METRICS},
+        }
+        for row in (*table.rows, *table.references)
+        if not row.missing
+        for direction, metrics in direction_spreads(row).items()
+    ]
+    return [_section("Directions", (DIRECTIONS, MORE), headings, rows)] if rows else []
+
+
+def reference_section(analysis: TableAnalysis) -> Section:
+    """Return the single-robot references that have all seeds."""
+    rows = [row_cells(row) for row in analysis.table.references if not row.missing]
+    return _section("Single-robot references", (REFERENCES, MORE), REFERENCE_HEADINGS, rows)
+
+
+def untrained_section(table: ComparisonTable) -> Section:
+    """Return the untrained rows that have all seeds."""
+    rows = [row_cells(row) for row in table.untrained if not row.missing]
+    return _section("Untrained", (UNTRAINED, MORE), UNTRAINED_HEADINGS, rows)
+
+
+def unranked_section(table: ComparisonTable) -> Section:
+    """Return the runs that do not follow the protocol, with why."""
+    rows = [unranked_cells(run) for run in table.unranked]
+    return Section("Not ranked", (UNRANKED,), UNRANKED_HEADINGS, rows)
+
+
+def published_section(scores: Sequence[PublishedScore]) -> Section:
+    """Return numbers that papers printed for the table's suite and task."""
+    rows = [
+        [
+            score.paper_method,
+            score.method or NONE,
+            score.preset or NONE,
+            _what(score),
+            score.printed,
+            NONE if score.seeds is None else str(score.seeds),
+            score.bodies,
+            _place(score),
+        ]
+        for score in scores
+    ]
+    sources = dict.fromkeys(score.source.removesuffix(f", {_place(score)}") for score in scores)
+    notes = dict.fromkeys(f"{_place(s)}: {s.protocol}. {s.note}" for s in scores)
+    text = (PUBLISHED, f"Source: {'; '.join(sources)}.")
+    return Section("Reported by the paper", text, PUBLISHED_HEADINGS, rows, tuple(notes))
+
+
+def _what(score: PublishedScore) -> str:
+    condition = f", {score.condition}" if score.condition else ""
+    unit = f" ({score.unit})" if score.unit not in ("", "return") else ""
+    return f"{score.metric}{unit}{condition}"
+
+
+def _place(score: PublishedScore) -> str:
+    return score.source.rsplit(", ", 1)[1]
