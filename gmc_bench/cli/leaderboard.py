@@ -3,7 +3,8 @@
 import argparse
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
+from getpass import getpass
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,17 @@ def add_parser(verbs: Any) -> None:
     option("--runs", metavar="DIR", type=Path, nargs="+", default=[Path("runs")], help=text)
     text = "only the episodes that decide a record's place in its table"
     option("--ranked-only", action="store_true", help=text)
+    sign = _action(actions, "sign", "Sign records with a key of minisign, once added or before.",
+        _sign,
+        "gmc-bench leaderboard sign runs/RUN_SEED_1 runs/RUN_SEED_2 --key ~/.minisign/minisign.key",
+    )  # fmt: skip
+    text = "run folders, or records of the leaderboard by file or first digits of their digest"
+    sign.add_argument("records_to_sign", metavar="RECORD", type=Path, nargs="*", help=text)
+    text = "secret key, as 'minisign -G' makes it (default: ~/.minisign/minisign.key)"
+    key = Path("~/.minisign/minisign.key")
+    sign.add_argument("--key", metavar="FILE", type=Path, default=key, help=text)
+    sign.add_argument("--new-key", action="store_true", help="make that key first")
+    _records_option(sign, "leaderboards")
     following = _action(actions, "next", "Name the run that would decide most in each table.",
         _next,
         "gmc-bench leaderboard next",
@@ -140,7 +152,22 @@ def _check(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> i
     outdated = check(parsed.records, _target(parsed), parsed.readme, parsed.findings)
     for path in outdated:
         say(f"outdated  {path}")
-    return 1 if outdated else 0
+    failed = _signatures(parsed.records)
+    return 1 if outdated or failed else 0
+
+
+def _signatures(records: Path, named: Path | None = None) -> int:
+    """Say what is wrong with signatures, of all records or of one; return how many are wrong."""
+    from gmc_bench.leaderboard.signing import check_all, check_named
+
+    found = list(check_all(records) if named is None else check_named(named, records))
+    for item in found:
+        if item.problem:
+            say(f"FAILED  {item.problem}")
+    signers = Counter(item.signer for item in found if not item.problem)
+    for name, count in signers.items():
+        note(f"{count} signed by {name}")
+    return len(found) - signers.total()
 
 
 def _add(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
@@ -181,6 +208,7 @@ def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     if parsed.all and not board.records:
         raise ConfigError(f"{parsed.records} holds no records; give another folder with --records")
     counts: Counter[str] = Counter()
+    failed = _signatures(parsed.records, parsed.record)
     with Display() as display:
         how = {"ranked_only": parsed.ranked_only, "on_progress": display}
         if parsed.all:  # of a folder of runs, the records are where the weights are
@@ -200,7 +228,26 @@ def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     if parsed.all:
         note(", ".join(f"{count} {kind}" for kind, count in counts.items()) or "nothing is left")
     done = counts["verified"] or not counts
-    return 0 if done and not counts["failed"] + counts["not verified"] else 1
+    return 0 if done and not failed + counts["failed"] + counts["not verified"] else 1
+
+
+def _sign(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
+    parsed.parser.reject_unknown(unknown)
+    from gmc_bench.leaderboard.signing import sign_record
+    from gmc_bench.records.signature import SIGNERS_NAME, make_key
+
+    if not (parsed.records_to_sign or parsed.new_key):
+        raise ConfigError("give a RECORD to sign, or --new-key")
+    if parsed.new_key:
+        password = getpass("Password of the new key (empty: none): ")
+        if password and getpass("The same again: ") != password:
+            raise ConfigError("the two passwords differ; nothing was written")
+        say(make_key(parsed.key, password))
+        note(f"This is the public key; who keeps a leaderboard puts it into its {SIGNERS_NAME}.")
+    ask = cache(partial(getpass, f"Password of {parsed.key}: "))
+    for named in parsed.records_to_sign:
+        say(f"signed  {sign_record(named, parsed.records, parsed.key, ask)}")
+    return 0
 
 
 def _next(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:

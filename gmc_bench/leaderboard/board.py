@@ -14,6 +14,7 @@ from typing import NamedTuple
 from gmc_bench.core.errors import RecordError
 from gmc_bench.records.ledger import BEGINNING, LEDGER_NAME, LedgerEntry, append, read_ledger
 from gmc_bench.records.schema import Mode, RunRecord, Split
+from gmc_bench.records.signature import SUFFIX
 from gmc_bench.records.store import (
     RecordFiles,
     RefusedFile,
@@ -120,6 +121,8 @@ def read_board(folder: Path, *, any_weights: bool = False) -> Board:
                 if not any_weights:
                     raise
                 changed.append(RefusedFile(entry.path, str(error)))
+        elif entry.kind == "signature":
+            _require_digest(folder, entry, hashlib.sha256(path.read_bytes()).hexdigest())
         else:
             verifications.append(StoredVerification(entry.path, *read_verification(path)))
             _require_digest(folder, entry, verifications[-1].digest)
@@ -194,8 +197,9 @@ def _require_digest(folder: Path, entry: LedgerEntry, digest: str) -> None:
 
 def _unlisted(found: RecordFiles, folder: Path, listed: set[str]) -> list[RefusedFile]:
     reason = "it is not in the ledger; add runs with 'gmc-bench leaderboard add RUN_DIR'"
-    weights = (path.relative_to(folder).as_posix() for path in folder.glob(f"{WEIGHTS}/*"))
-    names = [*(item.path for item in found.records), *weights]
+    others = (*folder.glob(f"{WEIGHTS}/*"), *folder.glob(f"{RESULTS}/**/*{SUFFIX}"))
+    names = [item.path for item in found.records]
+    names += (path.relative_to(folder).as_posix() for path in others)
     return sorted(
         [*(RefusedFile(name, reason) for name in names if name not in listed), *found.refused]
     )

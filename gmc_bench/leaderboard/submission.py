@@ -12,9 +12,11 @@ from typing import Any
 from gmc_bench.core.errors import GmcBenchError, RecordError
 from gmc_bench.leaderboard.aggregate import RowKey, comparison_key, row_key
 from gmc_bench.leaderboard.board import RESULTS, Board, ranked_part, read_board
+from gmc_bench.leaderboard.signing import missing_signature
 from gmc_bench.records.ledger import BEGINNING, LEDGER_NAME, append
 from gmc_bench.records.schema import Controller, Mode, RunRecord, Split
 from gmc_bench.records.seeds import absent_seeds
+from gmc_bench.records.signature import SUFFIX, signature_file
 from gmc_bench.records.store import (
     RECORD_NAME,
     StoredRecord,
@@ -33,6 +35,8 @@ RULES = {
     "current-rules": "task and protocol are those of the installed version",
     "weights": "the run folder holds the weights that the record was made with, and the "
     f"leaderboard can keep what acts of them, at most {MAX_MIB} MiB",
+    "signature": "a signature beside the record is by a key in the leaderboard's list of signers; "
+    "where that asks for signatures, there is one",
     "duplicate": "no record of this method, settings and seed, or of these weights, is there yet",
     "missing-seeds": "seeds come in order: together with what is there, none before it is missing",
 }
@@ -124,7 +128,7 @@ def add(submissions: Sequence[Submission], root: Path) -> list[Path]:
             f"{root} holds records that no ledger lists ({board.records[0].path} is one), so it is "
             f"no leaderboard; restore its {LEDGER_NAME}, or give a new folder with --records"
         )
-    problem = next(_violations(submissions, board), None)
+    problem = next(_violations(submissions, board, root), None)
     if problem is not None:
         raise SubmissionError(problem)
     # By name: all seeds of no action at all have the same weights.
@@ -138,6 +142,11 @@ def add(submissions: Sequence[Submission], root: Path) -> list[Path]:
         # First the file: without its line it is refused, a line without its file is damage.
         write_atomic(root / name, (item.folder / RECORD_NAME).read_bytes())
         append(root / LEDGER_NAME, "record", name, item.stored.digest)
+        signature = signature_file(item.folder / RECORD_NAME)
+        if signature.is_file():
+            data, signed = signature.read_bytes(), f"{name}{SUFFIX}"
+            write_atomic(root / signed, data)
+            append(root / LEDGER_NAME, "signature", signed, hashlib.sha256(data).hexdigest())
         written.append(root / name)
     return written
 
@@ -161,10 +170,13 @@ def _keep(root: Path, name: str, content: bytes, board: Board) -> None:
     append(root / LEDGER_NAME, "weights", name, digest)
 
 
-def _violations(submissions: Sequence[Submission], board: Board) -> Iterator[str]:
+def _violations(submissions: Sequence[Submission], board: Board, root: Path) -> Iterator[str]:
     for item in submissions:
         for rule, problem in _broken_alone(item):
             yield _refusal(item, rule, problem)
+        unsigned = missing_signature(item.folder / RECORD_NAME, root)
+        if unsigned:
+            yield _refusal(item, "signature", unsigned)
     there = {_place(stored.record): stored.path for stored in board.records}
     weights = {stored.record.weights_digest: stored.path for stored in board.records}
     for item in submissions:

@@ -22,9 +22,9 @@ LEDGER_NAME = "ledger.jsonl"
 BEGINNING = "0" * 64
 """Stands before the first line."""
 
-Kind = Literal["record", "verification", "weights"]
+Kind = Literal["record", "verification", "weights", "signature"]
 RelativePath = Annotated[
-    str, Field(pattern=r"^(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)+[^/]+\.(?:json|safetensors)$")
+    str, Field(pattern=r"^(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)+[^/]+\.(?:json|safetensors|minisig)$")
 ]
 
 
@@ -35,7 +35,8 @@ class LedgerEntry(RecordPart):
     kind: Kind = Field(description="What the file is.")
     path: RelativePath = Field(description="The file, relative to the ledger's folder.")
     digest: Digest = Field(
-        description="What the file states as its own digest; of weights, the file's SHA-256."
+        description="What the file states as its own digest; of weights and signatures, the file's "
+        "SHA-256."
     )
     previous: Digest = Field(description="SHA-256 of the line before; zeros for the first.")
 
@@ -98,7 +99,7 @@ def append(path: Path, kind: Kind, file: str, digest: str) -> None:
         path: the ledger; made if it does not exist.
         kind: what the file is.
         file: the file, relative to the ledger's folder.
-        digest: what the file states as its digest; of weights, the file's SHA-256.
+        digest: what the file states as its digest; of weights and signatures, the file's SHA-256.
 
     Raises:
         RecordError: the chain does not hold, or the ledger lists the file already.

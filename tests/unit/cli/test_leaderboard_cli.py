@@ -387,3 +387,71 @@ def test_the_published_schema_refuses(change):
     assert not validator.is_valid(content)
     del content["digest"]
     assert not validator.is_valid(content)
+
+
+# --- signed records
+
+
+@pytest.fixture
+def key(gmc, tmp_path, monkeypatch):
+    """Return a secret key and its public half, made by the command."""
+    monkeypatch.setattr("gmc_bench.cli.leaderboard.getpass", lambda prompt: "")
+    path = tmp_path / "keys" / "mine.key"
+    code, out, _ = gmc("leaderboard", "sign", "--new-key", "--key", path)
+    assert code == 0
+    return path, out.strip()
+
+
+def _ask_for(public: str, **others: object) -> None:
+    Path("leaderboards").mkdir(exist_ok=True)
+    content = {"keys": {"jane": public}, **others}
+    Path("leaderboards", "signers.yaml").write_text(yaml.safe_dump(content))
+
+
+def test_a_signed_run_enters_with_its_signature(gmc, refused, tmp_path, tiny_set, key):
+    path, public = key
+    first, second = (
+        _write_whole_run(tmp_path / "runs" / str(n), tiny_set, n, "lite") for n in (1, 2)
+    )
+    _ask_for(public, required_from=1)
+    assert "1 is refused by the rule 'signature' (" in refused("add", first)
+    assert gmc("leaderboard", "sign", first, second, "--key", path)[0] == 0
+    assert gmc("leaderboard", "add", first)[0] == 0
+    entries = read_ledger(Path("leaderboards", LEDGER_NAME)).entries
+    assert [entry.kind for entry in entries] == ["weights", "record", "signature"]
+    assert entries[2].path == f"{entries[1].path}.minisig"
+    code, _, err = gmc("leaderboard", "check", "--records", "leaderboards")
+    assert (code, "1 signed by jane" in err) == (1, True)  # no tables yet
+
+    stranger = second / "record.json.minisig"
+    stranger.write_bytes(stranger.read_bytes().replace(b"RU", b"RW", 1))
+    assert "2 is refused by the rule 'signature' (" in refused("add", second)
+    Path("leaderboards", entries[2].path).unlink()
+    assert "which is missing; restore the file" in refused("verify", "--all")
+
+
+def test_a_signature_of_an_unknown_key_fails_and_unsigned_records_need_none(
+    gmc, tmp_path, tiny_set, key
+):
+    path, public = key
+    run = _write_whole_run(tmp_path / "runs" / "one", tiny_set)
+    assert gmc("leaderboard", "add", run)[0] == 0
+    before = Path("leaderboards", LEDGER_NAME).read_bytes()
+    assert gmc("leaderboard", "build", "--records", "leaderboards", "--out", "leaderboards")[0] == 0
+    words = ("leaderboard", "check", "--records", "leaderboards", "--out", "leaderboards")
+    code, out, err = gmc(*words)
+    assert (code, out, err) == (0, "", "")
+    assert Path("leaderboards", LEDGER_NAME).read_bytes() == before
+
+    record = Path("leaderboards", read_ledger(Path("leaderboards", LEDGER_NAME)).entries[1].path)
+    _ask_for(public, required_from=2)
+    assert "is not signed; leaderboards/signers.yaml asks for" in gmc(*words)[1]
+    assert gmc("leaderboard", "sign", record, "--key", path)[0] == 0
+    assert "is signed already" in gmc("leaderboard", "sign", record, "--key", path)[2]
+    gmc("leaderboard", "build", "--records", "leaderboards", "--out", "leaderboards")
+    assert gmc(*words)[0] == 0
+    _ask_for("RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3")
+    code, out, _ = gmc(*words)
+    assert code == 1
+    assert out.startswith("FAILED  leaderboards/results/")
+    assert gmc("leaderboard", "verify", record)[1].splitlines()[0] == out.strip()
