@@ -172,6 +172,8 @@ def _signatures(records: Path, named: Path | None = None) -> int:
 
 def _add(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     parsed.parser.reject_unknown(unknown)
+    from gmc_bench.leaderboard.rerun import acting_weights
+    from gmc_bench.leaderboard.rules import installed_rules
     from gmc_bench.leaderboard.submission import Submission, add, open_run
     from gmc_bench.records.kept import keep_all
 
@@ -179,9 +181,6 @@ def _add(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int
     for path in kept:
         say(f"added  {path}")
     runs = [(folder, open_run(folder)) for folder in folders]
-    from gmc_bench.leaderboard.rerun import acting_weights
-    from gmc_bench.leaderboard.rules import installed_rules
-
     submissions = [
         Submission(
             folder, stored, installed_rules(stored.record), partial(acting_weights, folder, stored)
@@ -190,7 +189,8 @@ def _add(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int
     ]
     for path in add(submissions, parsed.records) if runs else ():
         say(f"added  {path}")
-    note(f"Now run: gmc-bench leaderboard verify --all --records {parsed.records}")
+    step = "verify --all" if runs else "build"
+    note(f"Now run: gmc-bench leaderboard {step} --records {parsed.records}")
     return 0
 
 
