@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks import determinism
 from benchmarks.chaos import MOMENTS
 from benchmarks.corruption import OUTCOMES
 from benchmarks.soak import FEWEST, MEASURED, growth
@@ -27,6 +28,26 @@ def soak_row() -> str:
         return f"{start}not run yet | |"
     grown = ", ".join(f"{name} {growth(rows, name):+.1f}" for name in MEASURED)
     return f"{start}{rows[-1]['seconds']:,.0f} s, {len(rows)} sweeps | growth: {grown} |"
+
+
+def determinism_lines() -> list[str]:
+    """Return what was compared byte by byte, if anything was."""
+    if not (REACHED / "determinism.json").exists():
+        return []
+    content = read("determinism")
+    first = content["ways"][determinism.WAYS[0].name]
+    simulated, acted = (len(first[part]) for part in (determinism.SIMULATION, determinism.POLICY))
+    machine = content["machine"]["hardware"]
+    return [
+        "",
+        f"`benchmarks.determinism`, compared with one thread of one process on {machine['cpu']} "
+        f"({machine['instructions']}): {determinism.STEPS:,} steps of {simulated} tasks with their "
+        f"suites' bodies, outputs and gradients of {acted} methods.",
+        "",
+        "| " + " | ".join(determinism.HEADINGS) + " |",
+        "| --- | --- | --- | --- |",
+        *("| " + " | ".join(row) + " |" for row in determinism.rows(content)),
+    ]
 
 
 def markdown() -> str:
@@ -67,6 +88,7 @@ def markdown() -> str:
             for name, count in sorted(kills.items())
             if ":" in name and not name.startswith("case: ")
         ),
+        *determinism_lines(),
     ]
     return "\n".join(lines) + "\n"
 

@@ -260,7 +260,9 @@ class EnvironmentCore:
             )
         padding = self.table.action_padding_mask[self.morphology_index[rows]]
         flat = padding.reshape(len(rows), -1)
-        action = np.zeros(flat.shape) if actions is None else np.where(flat, 0.0, actions[rows])
+        action = np.zeros(flat.shape)
+        if actions is not None:
+            np.copyto(action, actions[rows], where=~flat)
         return Moment(torso_position=torso, action=action, command=command)
 
     def _draw_commands(self, rows: IntArray) -> None:

@@ -30,6 +30,7 @@ from gmc_bench.tokens.spec import TokenSpec
 
 METHOD_IDS = [name for name in METHODS.names() if name != "mlp-10m"]  # which is mlp, longer
 BODIES = 3
+WIDER = 70  # token slots
 FEW, MANY = 2, 100
 
 scenes = st.tuples(
@@ -46,6 +47,19 @@ def policy_of(method: str) -> ActorCritic:
     torch.manual_seed(0)
     config = spec.make_config("lite")
     return perturb(ActorCritic(spec, config, TokenSpec(64), num_bodies=BODIES).eval())
+
+
+@cache
+def wider_policy_of(method: str) -> ActorCritic:
+    """Return the same policy for more token slots; tables per slot grow at their end."""
+    narrow = policy_of(method)
+    spec = METHODS.get(method)
+    policy = ActorCritic(spec, spec.make_config("lite"), TokenSpec(WIDER), num_bodies=BODIES).eval()
+    state = policy.state_dict()
+    for name, value in narrow.state_dict().items():
+        state[name][tuple(slice(0, size) for size in value.shape)] = value
+    policy.load_state_dict(state)
+    return policy
 
 
 def scene_of(policy: ActorCritic, limbs: list[int], seed: int, loops: int) -> PolicyInput:
@@ -73,11 +87,14 @@ def check(method: str, limbs: list[int], seed: int, loops: int) -> None:
     )
     orders = [sibling_order(tokens.table), any_order(np.random.default_rng(seed), tokens.table)]
     rows = torch.arange(len(tokens)).unsqueeze(1)
+    wide, wider = wider_policy_of(method), scene.widen(WIDER)
     for name in NETWORKS:
         expected = outputs_of(policy, name, scene)
         assert expected[real].isfinite().all()
         found = outputs_of(policy, name, garbage)
         compare("filling padding", name, found, expected, tokens)
+        found = outputs_of(wide, name, wider)[:, : expected.shape[1]]
+        compare("adding token slots", name, found, expected, tokens)
         alone = [outputs_of(policy, name, scene.select([row])) for row in range(len(tokens))]
         compare("putting bodies into one batch", name, torch.cat(alone), expected, tokens)
         if not policy.method.capabilities_of("lite").permutation_equivariant:

@@ -273,7 +273,7 @@ def test_a_broken_rule(
 
 
 def test_every_rule_was_broken_here() -> None:
-    # The last two need several runs and have tests of their own above.
+    # The last two need several runs and have tests of their own above; signatures with the verb.
     assert [*dict.fromkeys(case[0] for case in BROKEN)] == [*RULES][:-3]
     assert [*RULES][-2:] == ["duplicate", "missing-seeds"]
 
