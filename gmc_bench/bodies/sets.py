@@ -1,6 +1,9 @@
 """All morphology sets by name: those that packages offer, and those the user imported."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -55,6 +58,28 @@ def load_morphologies(set_id: str | None = None) -> MorphologySet:
         MorphologySetError: the set is known but not imported, is damaged, has fewer bodies, or
             cannot be varied.
     """
+    kept = _KEPT.get()
+    if kept is None or set_id is None:
+        return _load(set_id)
+    if set_id not in kept:
+        kept[set_id] = _load(set_id)
+    return kept[set_id]
+
+
+_KEPT: ContextVar[dict[str, MorphologySet] | None] = ContextVar("kept sets", default=None)
+
+
+@contextmanager
+def loaded_once() -> Iterator[None]:
+    """Let `load_morphologies` load and verify each set only once while this lasts."""
+    token = _KEPT.set({})
+    try:
+        yield
+    finally:
+        _KEPT.reset(token)
+
+
+def _load(set_id: str | None) -> MorphologySet:
     base, plus, variation = (set_id or "").rpartition("+")
     if plus:
         return _varied(base, variation)

@@ -45,7 +45,7 @@ def add_parser(verbs: Any) -> None:
         text = "Markdown file of what a paper claims and the records say, written whole"
         action.add_argument("--findings", metavar="FILE", type=Path, help=text)
     build.add_argument("--site", action="store_true", help="write a static site to OUT/site, too")
-    text = "replays of its verified records, too; the first time, ~20 s of processor time a row"
+    text = "replays of its verified records, too; the first time, ~5 s of processor time a row"
     build.add_argument("--replays", action="store_true", help=text)
     text = "pictures and videos for the site (see 'gmc-bench render')"
     build.add_argument("--media", metavar="DIR", type=Path, help=text)

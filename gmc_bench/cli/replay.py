@@ -25,6 +25,7 @@ def add_parser(verbs: Any) -> None:
     add("--all", action="store_true", help="all bodies")
     text = "of which bodies (default: test, or train if none other were scored)"
     add("--split", choices=("train", "test"), help=text)
+    add("--mode", choices=("deterministic", "stochastic"), help="default: deterministic if scored")
     add("--out", metavar="FILE", type=Path, help="default: in RUN_DIR")
     parser.set_defaults(execute=execute, parser=parser)
     parser = add_verb(verbs, "watch", "Show policies live on a page of this machine.", WATCH)
@@ -45,7 +46,9 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     from gmc_bench.cli.display import Display
     from gmc_bench.rendering.web.replay import ReplayChoice, write_replay
 
-    wanted = ReplayChoice(bodies=tuple(parsed.body), everything=parsed.all, split=parsed.split)
+    wanted = ReplayChoice(
+        bodies=tuple(parsed.body), everything=parsed.all, split=parsed.split, mode=parsed.mode
+    )
     with Display() as display:
         written = write_replay(experiment, wanted, parsed.out, listener=display)
     for text in written.remarks:

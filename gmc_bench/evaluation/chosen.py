@@ -1,13 +1,18 @@
 """Some episodes of an evaluation, played without the others, to the same bits.
 
-The last bits of a network's output depend on how many rows it is shown and on which of them is
-which, not on what the other rows hold; and every simulation depends on itself alone. So the policy
-is shown as many rows as in the whole evaluation, of which only those of the wanted episodes are
-simulated; the others stay empty. That holds for episodes that begin together: where there are more
-than `MAX_ROWS`, the row of a later one depends on how long others take, and everything is played.
+The last bits of a network's output depend on how many rows it is shown, on which of them is which,
+and on the bodies in them, not on what the other rows hold; and every simulation depends on itself
+alone. So the policy is shown the rows of the whole evaluation, of which only those of the wanted
+episodes are simulated; the others stay empty. Of more than `MAX_ROWS` episodes, row and bodies of a
+later one follow from how long others took: with their recorded lengths it is played alone, too,
+without them everything is.
+
+Mostly the same bits come out of far fewer rows, too, but nothing promises it. `play_chosen` can try
+that, for those who compare the outcome with a record anyway and can ask again for all rows.
 """
 
-from collections.abc import Collection, Sequence
+import heapq
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,11 +22,23 @@ from gmc_bench.core.types import FloatArray, IntArray
 from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.evaluation.evaluate import MAX_ROWS, Observer, Scoring, noise_of
 from gmc_bench.nn.distribution import MaskedGaussian
+from gmc_bench.policies.bound import BoundPolicy
 from gmc_bench.policies.policy import Policy
+
+FEWER_ROWS = (16, 32, 64, 96, 128)
+"""Of which the fewest are taken that give the same bits in a trial."""
+_TRIALS = 3
+"""Steps of a trial, on made-up observations."""
 
 
 def play_chosen(
-    scoring: Scoring, policy: Policy, wanted: Collection[int], observers: Sequence[Observer]
+    scoring: Scoring,
+    policy: Policy,
+    wanted: Collection[int],
+    observers: Sequence[Observer],
+    *,
+    lengths: Sequence[int] | None = None,
+    try_fewer_rows: bool = False,
 ) -> None:
     """Play some episodes of an evaluation, each to its end, as the whole evaluation plays them.
 
@@ -33,14 +50,59 @@ def play_chosen(
         policy: who acts; not changed.
         wanted: numbers of the episodes, see `Observer`.
         observers: see every step. Their rows are those that are simulated, so only the wanted
-            episodes, unless one of them does not begin with the evaluation.
+            episodes, unless there are more than `MAX_ROWS` and no lengths.
+        lengths: control steps of every episode, as recorded; wrong ones give other last bits.
+        try_fewer_rows: show the policy only so many rows as gave the same bits in a short trial;
+            the whole episode may have others all the same.
     """
     if not wanted:
         return
-    if max(wanted) >= MAX_ROWS:
+    sequences = len(scoring.serialization or scoring.bodies)
+    count = sequences * scoring.episodes
+    if count <= MAX_ROWS:
+        plan = Plan(np.arange(count), np.zeros(count, np.int64))
+    elif lengths is not None and len(lengths) == count:
+        plan = plan_of(lengths, MAX_ROWS)
+    else:
         scoring.run(policy, observers)
         return
-    _Chosen(scoring, policy, np.array(sorted(wanted)), observers).play(policy)
+    for group in plan.groups(sorted(wanted)):
+        player = _Chosen(scoring, policy, group, plan, observers)
+        if try_fewer_rows and count <= MAX_ROWS:
+            player.use_fewer_rows(policy)
+        player.play(policy)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """When and in which row the K episodes of an evaluation are played."""
+
+    row: IntArray
+    """(K,) int64."""
+    start: IntArray
+    """(K,) int64, control steps of the evaluation before it begins."""
+
+    def groups(self, wanted: Sequence[int]) -> Iterator[IntArray]:
+        """Yield episodes that begin together, so that they can be played together."""
+        chosen = np.array(wanted, np.int64)
+        for start in np.unique(self.start[chosen]).tolist():
+            yield chosen[self.start[chosen] == start]
+
+
+def plan_of(lengths: Sequence[int], rows: int) -> Plan:
+    """Return the plan of an evaluation: a row whose episode has ended takes the next that waits.
+
+    Args:
+        lengths: control steps of each of K episodes.
+        rows: at most K.
+    """
+    row, start = np.arange(len(lengths)), np.zeros(len(lengths), np.int64)
+    ends = [(lengths[place], place) for place in range(rows)]
+    heapq.heapify(ends)
+    for number in range(rows, len(lengths)):
+        start[number], row[number] = ends[0]
+        heapq.heapreplace(ends, (ends[0][0] + lengths[number], ends[0][1]))
+    return Plan(row, start)
 
 
 @dataclass(frozen=True)
@@ -53,52 +115,103 @@ class _Stage:
 
 
 class _Chosen:
-    """Plays K episodes in K rows, and shows the policy all B rows of the evaluation."""
+    """Plays K episodes that begin together, and shows the policy all B rows of the evaluation."""
 
     def __init__(
-        self, rules: Scoring, policy: Policy, numbers: IntArray, observers: Sequence[Observer]
-    ) -> None:
+        self, rules: Scoring, policy: Policy, numbers: IntArray, plan: Plan,
+        observers: Sequence[Observer],
+    ) -> None:  # fmt: skip
         self.rules, self.numbers, self.observers = rules, numbers, observers
-        sequences = len(rules.serialization or rules.bodies)
-        rows = min(MAX_ROWS, rules.episodes * sequences)
         self.core = EnvironmentCore(
             rules.task, rules.bodies, len(numbers), token_spec=policy.spec,
             num_threads=rules.num_threads,
         )  # fmt: skip
-        self.bound = policy.on(
-            self.core.table, rows, serialization=rules.serialization,
-            silent_limbs=rules.silent_limbs,
-        )  # fmt: skip
-        shown = np.repeat(np.arange(sequences), rules.episodes)[:rows]
-        bodies: IntArray = self.bound.serialization.body[shown]
-        self.stage = _Stage(*self._empty(rows, bodies))
+        shown = np.repeat(np.arange(len(plan.row) // rules.episodes), rules.episodes)
+        first = int(plan.start[numbers[0]])
+        begun = np.flatnonzero(plan.start <= first)
+        hosted = np.zeros(int(plan.row.max()) + 1, np.int64)
+        hosted[plan.row[begun]] = begun  # the last of a row has the highest number
+        later = np.flatnonzero(plan.start > first)
+        later = later[np.argsort(plan.start[later], kind="stable")]
+        self.coming = [
+            (int(plan.start[k]) - first, int(plan.row[k]), int(shown[k])) for k in later.tolist()
+        ][::-1]
+        """Of other episodes: when they begin, their row and what it shows; the next one last."""
+        self.places = plan.row[numbers]
+        self._show(policy, shown[hosted])
         core = self.core
-        core.simulator.streams[:] = rules.streams(rows)[numbers]
+        core.simulator.streams[:] = rules.streams(int(numbers.max()) + 1)[numbers]
         self.rows = np.arange(len(numbers))
-        self.bodies = bodies[numbers]
+        self.bodies = self.stage.morphology_index[self.places]
         core.reset(self.rows, self.bodies)
-        self.bound.start(np.arange(rows), shown)
         self.noise: FloatArray | None = None
         if rules.mode == "stochastic":
             shape = (rules.task.horizon, *core.table.action_padding_mask.shape[1:])
             self.noise = np.stack([noise_of(rules.seed, k, shape) for k in numbers.tolist()])
 
-    def _empty(self, rows: int, bodies: IntArray) -> tuple[FloatArray, IntArray, FloatArray | None]:
-        core = self.core
+    def _show(self, policy: Policy, shown: IntArray) -> None:
+        """Let the policy see rows of these sequences, none of which has begun."""
+        rules, core, rows = self.rules, self.core, len(shown)
+        self.bound: BoundPolicy = policy.on(
+            core.table, rows, serialization=rules.serialization, silent_limbs=rules.silent_limbs
+        )
+        self.bound.start(np.arange(rows), shown)
         dynamic = np.zeros((rows, *core.dynamic.shape[1:]), np.float32)
         heights = core.height_map
         empty = None if heights is None else np.zeros((rows, heights.shape[1]), np.float32)
-        return dynamic, bodies, empty
+        bodies: IntArray = self.bound.serialization.body[shown].copy()
+        self.stage = _Stage(dynamic, bodies, empty)
+
+    def use_fewer_rows(self, policy: Policy) -> None:
+        """Show the wanted rows and a few others, if they give the bits of all rows."""
+        whole, stage, places = self.bound, self.stage, self.places
+        shown = whole.sequences.copy()
+        others = np.setdiff1d(np.arange(len(shown)), places)
+        rng = np.random.default_rng(0)
+        tried = [rng.normal(size=stage.dynamic.shape).astype(np.float32) for _ in range(_TRIALS)]
+
+        def actions(kept: IntArray) -> FloatArray:
+            self._show(policy, shown[kept])
+            found = []
+            with policy.acting():
+                for dynamic in tried:
+                    self.stage.dynamic[:] = dynamic[kept]
+                    found.append(self.bound.act(self.stage)[: len(places)])
+            return np.stack(found)
+
+        everything = np.concatenate([places, others])
+        expected = self._expected(policy, whole, tried)
+        for count in FEWER_ROWS:
+            if len(places) <= count < len(shown) and np.array_equal(
+                actions(everything[:count]), expected
+            ):
+                self._show(policy, shown[everything[:count]])
+                self.places = np.arange(len(places))
+                return
+        self._show(policy, shown)
+
+    def _expected(
+        self, policy: Policy, whole: BoundPolicy, tried: Sequence[FloatArray]
+    ) -> FloatArray:
+        found = []
+        with policy.acting():
+            for dynamic in tried:
+                self.stage.dynamic[:] = dynamic
+                found.append(whole.act(self.stage)[self.places])
+        return np.stack(found)
 
     def play(self, policy: Policy) -> None:
         core = self.core
         running = np.ones(len(self.rows), np.bool_)
         for observer in self.observers:
             observer.started(core, self.rows, self.numbers)
+        steps = 0
         with policy.acting():
             while running.any():
+                self._begin_others(steps)
                 actions = self._act()
                 step = core.step(actions)
+                steps += 1
                 self._tell(np.where(running, self.numbers, -1), actions, step)
                 done = (step.terminated | step.truncated) & running
                 running &= ~done
@@ -109,13 +222,20 @@ class _Chosen:
                     for observer in self.observers:
                         observer.finished(int(done.sum()))
 
+    def _begin_others(self, steps: int) -> None:
+        """Let rows show the bodies of the episodes that begin in them."""
+        while self.coming and self.coming[-1][0] <= steps:
+            _, row, shown = self.coming.pop()
+            self.stage.morphology_index[row] = self.bound.serialization.body[shown]
+            self.bound.start(np.array([row]), np.array([shown]))
+
     def _act(self) -> FloatArray:
         core, stage = self.core, self.stage
-        stage.dynamic[self.numbers] = core.dynamic
+        stage.dynamic[self.places] = core.dynamic
         if stage.height_map is not None:
             assert core.height_map is not None
-            stage.height_map[self.numbers] = core.height_map
-        return self.bound.act(stage, None if self.noise is None else self._noisy)[self.numbers]
+            stage.height_map[self.places] = core.height_map
+        return self.bound.act(stage, None if self.noise is None else self._noisy)[self.places]
 
     def _tell(self, numbers: IntArray, actions: FloatArray, step: StepResult) -> None:
         for observer in self.observers:
@@ -125,5 +245,5 @@ class _Chosen:
         assert self.noise is not None
         step = np.minimum(self.core.episode_length, self.rules.task.horizon - 1)
         drawn = np.zeros((len(self.stage.dynamic), *self.noise.shape[2:]), np.float32)
-        drawn[self.numbers] = self.noise[self.rows, step]
+        drawn[self.places] = self.noise[self.rows, step]
         return distribution.perturbed(torch.from_numpy(drawn).to(distribution.mean.device))

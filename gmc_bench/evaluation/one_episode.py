@@ -8,7 +8,7 @@ torch, the episode is the same to the last bit.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,8 @@ class WantedEpisode:
     """Index among them."""
     episode: int = 0
     """Index among the episodes of the body."""
+    lengths: Sequence[int] | None = None
+    """Control steps of all episodes, as recorded, see `play_chosen`."""
     seconds: float | None = None
     """Simulated time after which the episode is left; default never."""
 
@@ -73,7 +75,7 @@ class EpisodeWatcher(ABC, Observer):
         wanted = self.wanted
         number = wanted.body * wanted.scoring.episodes + wanted.episode
         try:
-            play_chosen(wanted.scoring, policy, [number], (self,))
+            play_chosen(wanted.scoring, policy, [number], (self,), lengths=wanted.lengths)
         except _SeenError:
             return
         raise AssertionError("the evaluation ended without the wanted episode")

@@ -147,7 +147,12 @@ class Experiment:
         """
         if self.path is None:
             raise RunFolderError("the experiment has no folder yet; run it first, or name one")
-        return RecordedRun(self.path) if self.path.is_file() else RunFolder(self.path)
+        return self._recorded if self.path.is_file() else RunFolder(self.path)
+
+    @cached_property
+    def _recorded(self) -> RecordedRun:
+        assert self.path is not None
+        return RecordedRun(self.path)
 
     def run(self) -> "RunRecord":
         """Run from the start to the record, in a new folder.
@@ -290,7 +295,7 @@ class Experiment:
         Raises:
             RecordError: there is none yet, or it is damaged.
         """
-        return read_record(self.folder.record)
+        return self.folder.read_record()
 
 
 def evaluate(path: Path | str, **options: Any) -> "Evaluation":

@@ -1,5 +1,6 @@
 """A run of which only its record is here, and the weights that a leaderboard keeps of it."""
 
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -7,8 +8,8 @@ from gmc_bench.core.errors import RunFolderError
 from gmc_bench.experiments.resolve import threads_here
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.records.schema import RunRecord
-from gmc_bench.records.store import read_record
-from gmc_bench.records.weights import weights_of
+from gmc_bench.records.store import StoredRecord, read_stored_record
+from gmc_bench.records.weights import KeptWeights, weights_of
 from gmc_bench.training.run_config import RunConfig, run_config_of
 
 MEDIA = Path("media")
@@ -36,6 +37,14 @@ class RecordedRun(RunFolder):
         self.path = MEDIA / record.stem
         self._record = record
 
+    @cached_property
+    def _stored(self) -> StoredRecord:
+        return read_stored_record(self._record)
+
+    @cached_property
+    def _weights(self) -> KeptWeights:
+        return weights_of(self._record, self._stored)
+
     def __enter__(self) -> Self:
         raise RunFolderError(
             f"{self._record} is a record, but a run can be continued in its folder only; give the "
@@ -50,11 +59,15 @@ class RecordedRun(RunFolder):
     @property
     def policy(self) -> Path:
         """Weights and observation statistics of what acts, safetensors."""
-        return weights_of(self._record).path
+        return self._weights.path
 
     def read_config(self) -> RunConfig:
         """Return the settings that the record states."""
-        return recorded_config(read_record(self._record))
+        return recorded_config(self._stored.record)
+
+    def read_record(self) -> RunRecord:
+        """Return the record, which is read once."""
+        return self._stored.record
 
     def read_policy(self) -> bytes:
         """Return the content of the kept file.
@@ -63,4 +76,4 @@ class RecordedRun(RunFolder):
             CheckpointError: none is kept, or it is not the one that was added.
             RecordError: the record or the ledger is damaged.
         """
-        return weights_of(self._record).read()
+        return self._weights.read()

@@ -9,6 +9,7 @@ from typing import IO, ClassVar, Self
 from gmc_bench.core.errors import CheckpointError, RunFolderError, StorageError
 from gmc_bench.experiments.lease import NAME as LEASE
 from gmc_bench.experiments.lease import FolderInUseError, Lease
+from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import read_record
 from gmc_bench.training.run_config import RunConfig, read_run_config
 
@@ -153,6 +154,14 @@ class RunFolder(LockedFolder):
             ConfigError: they cannot be read.
         """
         return read_run_config(self.config)
+
+    def read_record(self) -> RunRecord:
+        """Return the finished run's record.
+
+        Raises:
+            RecordError: there is none yet, or it is damaged.
+        """
+        return read_record(self.record)
 
     def read_policy(self) -> bytes:
         """Return the content of the final policy's file.

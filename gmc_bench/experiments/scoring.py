@@ -16,7 +16,7 @@ from gmc_bench.evaluation.loops import LoopMonitor, make_loop_monitor
 from gmc_bench.experiments.events import Progress
 from gmc_bench.experiments.session import Session
 from gmc_bench.policies.policy import Policy
-from gmc_bench.records.schema import BodyReturns, Episode, LoopResiduals
+from gmc_bench.records.schema import BodyReturns, Episode, LoopResiduals, RunRecord
 
 EpisodeWatch = Callable[[str, Scoring], Observer | None]
 """Is told of each part of an evaluation before it is run, its split and its rules, and returns who
@@ -110,6 +110,12 @@ def scoring_of(session: Session, split: str, mode: str) -> Scoring:
         seed=evaluation_seed(session.config.seed, split, mode),
         num_threads=session.config.threads,
     )
+
+
+def recorded_lengths(record: RunRecord, split: str, mode: str) -> list[int]:
+    """Return the control steps of all episodes of a part of an evaluation, in its order."""
+    parts = [item for item in record.returns if (item.split, item.mode) == (split, mode)]
+    return [episode.length for item in parts for episode in item.episodes]
 
 
 def evaluation_seed(seed: int, split: str, mode: str) -> int:

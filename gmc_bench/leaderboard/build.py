@@ -146,16 +146,19 @@ def build(
         remove_outdated(root, stale.relative_to(root))
     pages: list[Path] = []
     if site is not None:
-        pages = build_site(
-            found.analyses,
-            found.board.records,
-            found.refused,
-            out_dir / SITE_FOLDER,
-            media=site.media,
-            methods=site.methods,
-            weights=found.board.weights,
-            replays=site.replays,
-        )
+        from gmc_bench.bodies.sets import loaded_once  # loads the engine
+
+        with loaded_once():
+            pages = build_site(
+                found.analyses,
+                found.board.records,
+                found.refused,
+                out_dir / SITE_FOLDER,
+                media=site.media,
+                methods=site.methods,
+                weights=found.board.weights,
+                replays=site.replays,
+            )
     return sorted([*files, *pages])
 
 

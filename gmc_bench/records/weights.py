@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gmc_bench.core.errors import CheckpointError, RecordError
 from gmc_bench.records.ledger import LEDGER_NAME, Ledger, read_ledger
-from gmc_bench.records.store import read_stored_record
+from gmc_bench.records.store import StoredRecord, read_stored_record
 
 LEADERBOARD = Path("leaderboards")
 """The repository's, from the top folder of a checkout."""
@@ -83,17 +83,18 @@ def find_record(named: Path, root: Path = LEADERBOARD) -> Path:
     return root / found[0]
 
 
-def weights_of(record: Path) -> KeptWeights:
+def weights_of(record: Path, stored: StoredRecord | None = None) -> KeptWeights:
     """Return the weights that a leaderboard keeps of one of its records.
 
     Args:
         record: the record's file inside the leaderboard.
+        stored: its content, if it was read already.
 
     Raises:
         CheckpointError: it keeps none, or the record is in no leaderboard.
         RecordError: the record or the ledger is damaged.
     """
-    stored = read_stored_record(record)
+    stored = stored or read_stored_record(record)
     for root in record.resolve().parents:
         if (root / LEDGER_NAME).is_file():
             kept = kept_in(read_ledger(root / LEDGER_NAME), root)

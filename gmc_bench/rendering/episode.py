@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gmc_bench.core.errors import ConfigError, UnknownNameError, did_you_mean
-from gmc_bench.evaluation.evaluate import MAX_ROWS, Mode
+from gmc_bench.evaluation.evaluate import Mode
 from gmc_bench.evaluation.one_episode import WantedEpisode
 from gmc_bench.experiments.events import Listener, counter
 from gmc_bench.experiments.experiment import Experiment
-from gmc_bench.experiments.scoring import scoring_of
+from gmc_bench.experiments.scoring import recorded_lengths, scoring_of
 from gmc_bench.experiments.session import Session, limb_task
 from gmc_bench.records.schema import Episode, RunRecord
 from gmc_bench.records.store import read_record
@@ -102,13 +102,17 @@ def render_episode(
     config = session.config
     torch.set_num_threads(config.threads)  # as for the score: the last bits depend on it
     scoring = scoring_of(session, split, wanted.mode)
-    number = wanted.episode - 1
-    # An episode that finds no free row waits for one.
-    rounds = (index * scoring.episodes + number) // MAX_ROWS + 1
+    lengths = None if record is None else recorded_lengths(record, split, wanted.mode)
     replay = replay_episode(
         experiment.policy,
-        WantedEpisode(scoring=scoring, body=index, episode=number, seconds=wanted.seconds),
-        counter(listener, "replay", "step", task.horizon * rounds),
+        WantedEpisode(
+            scoring=scoring,
+            body=index,
+            episode=wanted.episode - 1,
+            lengths=lengths,
+            seconds=wanted.seconds,
+        ),
+        counter(listener, "replay", "step", task.horizon),
     )
     name = replay.morphology.name
     plain = re.sub(r"[^A-Za-z0-9._-]", "_", f"{name}_{split}_{wanted.mode}_{wanted.episode}")

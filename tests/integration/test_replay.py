@@ -42,6 +42,8 @@ def test_bodies_that_are_not_there_are_refused(here, finished_run):
     assert "the record has no test body 'bipet'; did you mean 'biped'?" in done.err
     done = here("replay", finished_run.path, "--body", "biped", "--all", code=2)
     assert "leave one of them out" in done.err
+    done = here("replay", finished_run.path, "--mode", "stochastic", code=2)
+    assert "the record holds no stochastic evaluation episodes" in done.err
 
 
 @pytest.mark.usefixtures("here")

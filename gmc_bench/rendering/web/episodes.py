@@ -5,7 +5,7 @@ They are kept while an evaluation is run, or played again without the other epis
 follows from the random numbers of the episode alone.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -82,11 +82,20 @@ class EpisodeKeeper(Observer):
         self._rows: dict[int, _Track] = {}
         self._leave = False
 
-    def play(self, policy: Policy) -> dict[int, PlayedEpisode]:
-        """Play the wanted episodes again, and return them by number."""
+    def play(
+        self,
+        policy: Policy,
+        *,
+        lengths: Sequence[int] | None = None,
+        try_fewer_rows: bool = False,
+    ) -> dict[int, PlayedEpisode]:
+        """Play the wanted episodes again, and return them by number; see `play_chosen`."""
         self._leave = True
         with suppress(_AllSeenError):
-            play_chosen(self.scoring, policy, self._waiting.copy(), (self,))
+            play_chosen(
+                self.scoring, policy, self._waiting.copy(), (self,), lengths=lengths,
+                try_fewer_rows=try_fewer_rows,
+            )  # fmt: skip
         return self.episodes
 
     def started(self, core: EnvironmentCore, rows: IntArray, numbers: IntArray) -> None:

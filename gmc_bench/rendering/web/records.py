@@ -1,16 +1,15 @@
 """Replays of a leaderboard's records: played from the kept weights once, then read from a cache.
 
-Playing takes as long as the policy takes for the rows of its whole evaluation (see
-`evaluation.chosen`), some 20 s of processor time for a usual record; reading takes milliseconds.
-What is kept follows from the record, the sources that play and describe it, the versions of the
-libraries and the processor, and is looked up by the digest of all of these. The method's own code
-is not among them: what was found equal to the record once is what the record says.
+Playing takes some seconds of processor time, see `evaluation.chosen`; reading takes milliseconds.
+What is kept is looked up by the digest of the record and of the sources that describe episodes, not
+of those that play them: what was found equal to the record once is what the record says. Where an
+episode was not, it is tried again with other sources, libraries or another processor.
 """
 
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,10 +23,13 @@ from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.store import StoredRecord, write_atomic
 from gmc_bench.rendering.web.page import linked_files, make_page
 
+_SOURCES = Path(gmc_bench.__path__[0])
 CACHE = "replays"
 """Below the user's data; it may be deleted at any time."""
+_DESCRIBING = {"bodies", "core", "envs", "rendering", "robots", "sim", "tasks", "tokens"}
+"""Packages on which the description of an episode depends."""
 _UNCONCERNED = {"cli", "conformance", "deployment", "leaderboard", "profiling", "studies"}
-"""Packages on which no episode and no drawing of it depends."""
+"""Packages on which neither an episode nor its description depends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,39 +93,43 @@ class RecordReplays:
 
         experiment = Experiment.open(self._root / stored.path)
         experiment.folder.read_policy()  # whatever is in the cache, the weights must be there
-        path = self._cache / f"{self._key(stored)}.json.z"
+        key = json_digest({"record": stored.digest, "sources": self._describing})
+        path = self._cache / f"{key}.json.z"
         try:
             content = json.loads(zlib.decompress(path.read_bytes()))
-            return RecordReplay(title=content["title"], data=content["data"])
-        except (OSError, ValueError, KeyError, zlib.error):  # none yet, or a damaged one
+            if content["played_with"] == self._playing or not content["data"]["remarks"]:
+                return RecordReplay(title=content["title"], data=content["data"])
+        except (OSError, ValueError, KeyError, TypeError, zlib.error):  # none yet, or damaged
             pass
         title, data = describe_replay(experiment, ReplayChoice(), listener=self._listener)
-        text = json.dumps({"title": title, "data": data}, sort_keys=True)
+        content = {"title": title, "data": data, "played_with": self._playing}
+        text = json.dumps(content, sort_keys=True)
         write_atomic(path, zlib.compress(text.encode(), 6))
         return RecordReplay(title=title, data=data)
 
-    def _key(self, stored: StoredRecord) -> str:
+    @cached_property
+    def _describing(self) -> str:
+        """Digest of what describes an episode."""
+        return _digest_of(_DESCRIBING)
+
+    @cached_property
+    def _playing(self) -> str:
+        """Digest of what an episode's last bits may depend on."""
         hardware = collect_hardware(1)
+        packages = {path.name for path in _SOURCES.iterdir() if path.is_dir()} - _UNCONCERNED
         parts = {
-            "record": stored.digest,
-            "sources": self._sources,
+            "sources": _digest_of(packages),
             "versions": collect_versions(),
             "processor": [hardware.cpu, hardware.instructions],
         }
         return json_digest(parts)
 
-    @cached_property
-    def _sources(self) -> str:
-        assert gmc_bench.__file__ is not None
-        return _digest_of(Path(gmc_bench.__file__).parent)
 
-
-def _digest_of(folder: Path) -> str:
-    """Return a digest of the sources below a folder."""
+def _digest_of(packages: Collection[str]) -> str:
+    """Return a digest of the sources of some packages of gmc-bench."""
     found = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder)
-        if path.suffix in {".py", ".json", ".js", ".html"} and name.parts[0] not in _UNCONCERNED:
-            found.update(f"{name.as_posix()}\n".encode())
+    for path in sorted(path for name in packages for path in (_SOURCES / name).rglob("*")):
+        if path.suffix in {".py", ".json", ".js", ".html"}:
+            found.update(f"{path.relative_to(_SOURCES).as_posix()}\n".encode())
             found.update(hashlib.sha256(path.read_bytes()).digest())
     return found.hexdigest()

@@ -6,15 +6,15 @@ left out, and a sentence on the page says so.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gmc_bench.core.errors import ConfigError, did_you_mean
-from gmc_bench.evaluation.evaluate import MAX_ROWS, Observer, Scoring
+from gmc_bench.evaluation.evaluate import Observer, Scoring
 from gmc_bench.experiments.events import Listener, counter
 from gmc_bench.experiments.experiment import Experiment
-from gmc_bench.experiments.scoring import scoring_of
+from gmc_bench.experiments.scoring import recorded_lengths, scoring_of
 from gmc_bench.experiments.session import Session
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.records.store import write_atomic
@@ -73,6 +73,11 @@ class _Shown:
     rank: str = ""
     """What it is among them, e.g. `best of 24`."""
 
+    @property
+    def number(self) -> int:
+        """Of its first episode, see `Observer`."""
+        return self.index * len(self.item.episodes)
+
 
 def write_replay(
     experiment: Experiment,
@@ -105,7 +110,8 @@ def describe_replay(
 ) -> tuple[str, dict[str, Any]]:
     """Play recorded episodes of a run again, and describe those that equal the record.
 
-    The policy is shown as many rows as it was scored on, but only these episodes are simulated.
+    Only these episodes are simulated, first with fewer rows for the policy than it was scored on,
+    and with all of them where the outcome is not the recorded one, see `play_chosen`.
 
     Args:
         experiment: the finished run.
@@ -129,13 +135,26 @@ def describe_replay(
     recorded = [item.body for item in record.returns if (item.split, item.mode) == (split, mode)]
     if names != recorded:
         raise ConfigError(f"the record has other {split} bodies than the run's set")
-    numbers = [item.index * scoring.episodes for item in shown]
-    rounds = max(numbers) // MAX_ROWS + 1
-    keeper = EpisodeKeeper(
-        scoring, numbers, counter(listener, "replay", "step", scoring.task.horizon * rounds)
+    # How many threads step decides how fast, not what comes out; a few bodies need no second one.
+    scoring = replace(scoring, num_threads=1)
+    policy, lengths = experiment.policy, recorded_lengths(record, split, mode)
+    on_step = counter(listener, "replay", "step", scoring.task.horizon)
+    played: dict[int, PlayedEpisode] = {}
+    for fewer in (True, False):
+        numbers = [item.number for item in shown if not _is_recorded(item, played)]
+        if numbers:
+            keeper = EpisodeKeeper(scoring, numbers, on_step)
+            played |= keeper.play(policy, lengths=lengths, try_fewer_rows=fewer)
+    return _title(record, session), _describe(record, session, shown, played)
+
+
+def _is_recorded(entry: _Shown, played: Mapping[int, PlayedEpisode]) -> bool:
+    """Whether the episode of a body was played and has return and length of the record."""
+    found, expected = played.get(entry.number), entry.item.episodes[0]
+    return found is not None and (found.episode_return, found.length) == (
+        expected.episode_return,
+        expected.length,
     )
-    data = _describe(record, session, shown, keeper.play(experiment.policy))
-    return _title(record, session), data
 
 
 def _file_name(choice: ReplayChoice) -> str:
@@ -196,11 +215,11 @@ def _describe(
     episodes, remarks = [], []
     for entry in shown:
         item, expected = entry.item, entry.item.episodes[0]
-        found = played.get(entry.index * len(item.episodes))
+        found = played.get(entry.number)
         if found is None:
             remarks.append(f"{item.body} is not shown: its episode was not watched.")
             continue
-        if (found.episode_return, found.length) != (expected.episode_return, expected.length):
+        if not _is_recorded(entry, played):
             remarks.append(
                 f"{item.body} is not shown: replayed, its return is {found.episode_return:.6g} "
                 f"after {found.length} steps, the record has {expected.episode_return:.6g} after "

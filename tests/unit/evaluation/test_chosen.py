@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from gmc_bench.evaluation import chosen
-from gmc_bench.evaluation.chosen import play_chosen
+from gmc_bench.evaluation import chosen, evaluate
+from gmc_bench.evaluation.chosen import plan_of, play_chosen
 from gmc_bench.evaluation.evaluate import Observer, Scoring
+from gmc_bench.policies.bound import BoundPolicy
 
 
 class Totals(Observer):
@@ -31,14 +32,59 @@ def test_chosen_episodes_have_the_bits_of_the_whole_evaluation(
     scoring = Scoring(
         task=trained.task, bodies=trained.bodies, episodes=3, mode=mode, seed=5, num_threads=1
     )
-    whole = [item for items in scoring.run(trained.policy) for item in items]
     wanted = [7, 1, 3]
-    for most_rows, simulated in ((256, 3), (5, 9)):  # one of them would wait for a row
-        monkeypatch.setattr(chosen, "MAX_ROWS", most_rows)
+    for most_rows, lengths, simulated in ((256, False, 3), (5, False, 5), (5, True, 1)):
+        for module in (chosen, evaluate):
+            monkeypatch.setattr(module, "MAX_ROWS", most_rows)
+        whole = [item for items in scoring.run(trained.policy) for item in items]
         seen = Totals()
-        play_chosen(scoring, trained.policy, wanted, (seen,))
-        assert seen.rows == simulated
+        known = [item.length for item in whole] if lengths else None
+        play_chosen(scoring, trained.policy, wanted, (seen,), lengths=known)
+        assert seen.rows == simulated  # of the last part: of five rows, number 7 waits for one
         for number in wanted:
             assert seen.totals[number] == whole[number].episode_return
             assert seen.lengths[number] == whole[number].length
     assert np.ptp([whole[number].length for number in wanted]) > 0 or memory
+
+
+def test_the_plan_is_that_of_the_evaluation(make_trained, monkeypatch):
+    trained = make_trained(horizon=60)
+    scoring = Scoring(task=trained.task, bodies=trained.bodies, episodes=4, seed=3, num_threads=1)
+    monkeypatch.setattr(evaluate, "MAX_ROWS", 3)
+    begun = {}
+
+    class Begins(Totals):
+        steps = 0
+
+        def started(self, core, rows, numbers):
+            for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
+                begun[number] = (row, self.steps)
+
+        def stepped(self, *seen):
+            self.steps += 1
+
+    whole = [item for items in scoring.run(trained.policy, (Begins(),)) for item in items]
+    plan = plan_of([item.length for item in whole], 3)
+    assert len(set(plan.start.tolist())) > 3
+    for number, (row, start) in begun.items():
+        assert (plan.row[number], plan.start[number]) == (row, start)
+
+
+def test_fewer_rows_are_shown_only_where_they_give_the_same_bits(make_trained, monkeypatch):
+    trained = make_trained(horizon=60)
+    scoring = Scoring(task=trained.task, bodies=trained.bodies, episodes=3, seed=5, num_threads=1)
+    shown = []
+    act = BoundPolicy.act
+
+    def count(self, stage, pick=None):
+        shown.append(len(stage.dynamic))
+        found = act(self, stage, pick)
+        return found + error if len(stage.dynamic) < 9 else found
+
+    monkeypatch.setattr(BoundPolicy, "act", count)
+    monkeypatch.setattr(chosen, "FEWER_ROWS", (2, 3, 6))
+    for error, rows in ((np.float32(0.0), 3), (np.float32(0.01), 9)):  # noqa: B007 - see `count`
+        seen = Totals()
+        play_chosen(scoring, trained.policy, [7, 1, 3], (seen,), try_fewer_rows=True)
+        assert shown[-1] == rows
+        assert sorted(seen.totals) == [1, 3, 7]
