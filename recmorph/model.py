@@ -11,6 +11,7 @@ from gmc_bench.nn.packing import Packing
 from gmc_bench.nn.recurrence import BidirectionalGRU, BidirectionalLSTM, BidirectionalRNN
 from gmc_bench.nn.ssd import BidirectionalMamba2
 from gmc_bench.tokens.spec import TokenSpec
+from recmorph.compiled_block import compilable, compiled_block, runs_compiled
 from recmorph.config import RecMorphConfig
 
 
@@ -24,6 +25,9 @@ class RecurrentBlock(nn.Module):
     x'_j = N_o(x_j + W_o N_g(y_j * g_j))
 
     Norms, gate g and the residual x_j drop out where the settings switch them off.
+
+    While it is trained on a CPU, a block that has all of them and a tanh recurrence runs in
+    compiled code (see `recmorph.compiled_block`), whose last bits differ.
 
     Shapes:
         (P, width) -> (P, width)
@@ -40,9 +44,12 @@ class RecurrentBlock(nn.Module):
         self.recurrence = _cell(config)
         self.output_projection = _projection(2 * hidden, width, config)  # W_o N_g
         self.output_norm = RMSNorm(width, config.norm_eps) if config.rms_norm else nn.Identity()
+        self._compilable = compilable(config)
 
     def forward(self, rows: torch.Tensor, packing: Packing) -> torch.Tensor:
         """Exchange information along every body."""
+        if self._compilable and self.training and runs_compiled(rows, self.output_norm.weight):
+            return self._compiled(rows, packing)
         drive = nn.functional.silu(self.input_projection(rows))
         context: torch.Tensor = self.recurrence(drive, packing)
         if self.gate_projection is not None:
@@ -52,6 +59,22 @@ class RecurrentBlock(nn.Module):
         update: torch.Tensor = self.output_projection(context)
         mixed: torch.Tensor = self.output_norm(rows + update if self.residual else update)
         return mixed
+
+    def _compiled(self, rows: torch.Tensor, packing: Packing) -> torch.Tensor:
+        inward, gate, outward = self.input_projection, self.gate_projection, self.output_projection
+        drive, bias = self.recurrence.inputs()
+        return compiled_block(
+            rows,
+            packing,
+            inward.eps,
+            torch.cat((inward.weight * inward.scale, gate.weight)),
+            drive,
+            bias,
+            self.recurrence.weight_hh_l0,
+            self.recurrence.weight_hh_l0_reverse,
+            outward.weight * outward.scale,
+            self.output_norm.weight,
+        )
 
 
 class RecMorph(nn.Module):

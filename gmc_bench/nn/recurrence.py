@@ -60,12 +60,15 @@ class BidirectionalRNN(nn.Module):
         Returns:
             (P, 2 * hidden), forward states before backward states.
         """
+        return uncompiled(self._recur, nn.functional.linear(rows, *self.inputs()), packing)
+
+    def inputs(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return weight (2 * hidden, inputs) and bias (2 * hidden,) of the states' input."""
         weight = torch.cat((self.weight_ih_l0, self.weight_ih_l0_reverse))
         bias = torch.cat(
             (self.bias_ih_l0 + self.bias_hh_l0, self.bias_ih_l0_reverse + self.bias_hh_l0_reverse)
         )
-        drive = nn.functional.linear(rows, weight, bias)
-        return uncompiled(self._recur, drive, packing)
+        return weight, bias
 
     def _recur(self, drive: torch.Tensor, packing: Packing) -> torch.Tensor:
         states: torch.Tensor = _Recurrence.apply(  # type: ignore[no-untyped-call]

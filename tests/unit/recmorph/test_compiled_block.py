@@ -1,0 +1,98 @@
+"""The compiled block against the same block in torch's operations."""
+
+import pytest
+import torch
+
+import recmorph.model
+from gmc_bench.nn import make_packing
+from recmorph import BIGRU, SPEC
+from recmorph.compiled_block import compilable
+from recmorph.kernels import BODIES
+from recmorph.model import RecurrentBlock
+
+MAX_LIMBS = 12
+LENGTHS = {
+    "none": [],
+    "one limb": [1],
+    "one body": [5],
+    "equal": [3] * 4,
+    "several groups": [1 + 7 * k % MAX_LIMBS for k in range(2 * BODIES + 3)],
+    "one in the last group": [2] * BODIES + [1],
+}
+
+
+def make(lengths, dtype, **changes):
+    torch.manual_seed(0)
+    block = RecurrentBlock(SPEC.make_config("lite", changes)).to(dtype)
+    for parameter in block.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    packing = make_packing(torch.tensor(lengths, dtype=torch.int64), MAX_LIMBS)
+    rows = torch.randn(packing.num_rows, block.output_norm.weight.shape[0], dtype=dtype)
+    return block, rows, packing
+
+
+def results(block, rows, packing):
+    """The output, and the gradients of the rows and of every parameter."""
+    block.zero_grad()
+    rows = rows.clone().requires_grad_()
+    out = block(rows, packing)
+    # An expanded gradient, as that of a sum, is not contiguous.
+    (out * torch.linspace(-1, 2, rows.shape[1], dtype=rows.dtype)).sum().backward()
+    parameters = {name: parameter.grad for name, parameter in block.named_parameters()}
+    return {"out": out.detach(), "rows": rows.grad} | parameters
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_it_is_as_exact_as_torch(name):
+    block, rows, packing = make(LENGTHS[name], torch.float32)
+    found, torchs = results(block.train(), rows, packing), results(block.eval(), rows, packing)
+    exact = results(block.double(), rows.double(), packing)
+    for part, values in exact.items():
+        if values.numel():
+            errors = [(one[part] - values).abs().max() for one in (found, torchs)]
+            assert errors[0] <= 4 * errors[1] + 2e-7 * values.abs().max(), part
+
+
+@pytest.mark.slow  # in double precision, the code is compiled for this test alone
+@pytest.mark.parametrize("name", LENGTHS)
+def test_in_double_precision_it_equals_torch(name, monkeypatch):
+    monkeypatch.setattr(recmorph.model, "runs_compiled", lambda *_: True)
+    block, rows, packing = make(LENGTHS[name], torch.float64, width=6, hidden=5)
+    found, expected = results(block.train(), rows, packing), results(block.eval(), rows, packing)
+    for part, values in expected.items():
+        torch.testing.assert_close(found[part], values, rtol=1e-10, atol=1e-12, msg=part)
+
+
+def test_without_gradients_the_bits_are_the_same():
+    block, rows, packing = make(LENGTHS["several groups"], torch.float32)
+    with torch.no_grad():
+        found = block(rows, packing)
+    assert torch.equal(found, block(rows, packing))
+
+
+def test_numbers_that_are_not_finite_stay_visible():
+    block, rows, packing = make([3, 2], torch.float32)
+    rows[0, 0] = torch.nan
+    out = block(rows, packing)
+    first = packing.bodies == packing.bodies[0]
+    assert out[first].isnan().all()
+    assert out[~first].isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "case", ["evaluation", "double", "bfloat16", "other cell", "large", "no norms"]
+)
+def test_everything_else_takes_torchs_operations(case, monkeypatch):
+    monkeypatch.setattr(recmorph.model, "compiled_block", None)
+    changes = {"large": {"hidden": 128}, "no norms": {"rms_norm": False}}.get(case, {})
+    config = (BIGRU if case == "other cell" else SPEC).make_config("lite", changes)
+    dtype = torch.float64 if case == "double" else torch.float32
+    block = RecurrentBlock(config).to(dtype).train(case != "evaluation")
+    packing = make_packing(torch.tensor([2, 1]), MAX_LIMBS)
+    with torch.autocast("cpu", torch.bfloat16, enabled=case == "bfloat16"):
+        assert block(torch.randn(3, config.width, dtype=dtype), packing).isfinite().all()
+
+
+def test_the_networks_of_lite_are_compiled_and_those_of_the_paper_are_not():
+    assert compilable(SPEC.make_config("lite"))
+    assert not compilable(SPEC.make_config("paper"))
