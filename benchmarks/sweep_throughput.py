@@ -3,9 +3,12 @@
 python -m benchmarks.sweep_throughput --jobs 4 --env-steps 60000
 
 Every side trains the same runs, each with the same number of threads, from the start of its
-processes to their records; the sides take turns.
+processes to their records; the sides take turns. Nothing is scored, because scoring takes longer
+than training as short as this. What a side reached is written to standard error as soon as it is
+known, so that a measurement that is stopped was not in vain.
 """
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,6 +23,7 @@ from gmc_bench.profiling.report import ROOT, Report, describe_machine
 from gmc_bench.records.store import read_record
 
 RUN = ("-m", "gmc_bench.cli.main", "run")
+UNSCORED = {"evaluation.modes": []}
 
 
 class Speed(NamedTuple):
@@ -36,7 +40,7 @@ def by_hand(folder: Path, jobs: int, env_steps: int, threads: int) -> Speed:
     began = time.perf_counter()
     words = (
         "--method", "recmorph", "--suite", "unimal", "--task", "ft", "--protocol", "lite",
-        "--env-steps", str(env_steps), "--threads", str(threads),
+        "--env-steps", str(env_steps), "--threads", str(threads), "--evaluation.modes", "",
     )  # fmt: skip
     outs = [folder / f"seed{seed}" for seed in range(1, jobs + 1)]
     processes = [
@@ -62,7 +66,7 @@ def by_sweep(folder: Path, jobs: int, env_steps: int, threads: int) -> Speed:
         tasks="ft",
         seeds=range(1, jobs + 1),
         protocol="lite",
-        settings={"env_steps": env_steps},
+        settings={"env_steps": env_steps, **UNSCORED},
         threads=threads,
         out=folder / "sweep",
     )
@@ -80,6 +84,11 @@ def _speed(folders: list[Path], seconds: float) -> Speed:
     )
 
 
+def tell(line: str) -> None:
+    """Write what is known already, beside the report."""
+    print(line, file=sys.stderr, flush=True)
+
+
 def measure(jobs: int, env_steps: int, threads: int, turns: int) -> Report:
     """Let one run, several by hand and a sweep of as many take turns.
 
@@ -91,13 +100,18 @@ def measure(jobs: int, env_steps: int, threads: int, turns: int) -> Report:
     """
     best: dict[str, Speed] = {}
     sides = {"one alone": (by_hand, 1), "by hand": (by_hand, jobs), "sweep": (by_sweep, jobs)}
-    for _ in range(turns):
+    for turn in range(turns):
         for name, (run, count) in sides.items():
             with tempfile.TemporaryDirectory() as folder:
                 found = run(Path(folder), count, env_steps, threads)
             before = best.get(name, found)
             best[name] = Speed(max(found.training, before.training), max(found.whole, before.whole))
+            tell(
+                f"turn {turn + 1} of {turns}, {name}: {found.training:,.0f} env steps/s of "
+                f"training, {found.whole:,.0f} from start to record"
+            )
     rows = [[name, f"{speed.training:,.0f}", f"{speed.whole:,.0f}"] for name, speed in best.items()]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     ratio = best["sweep"].training / best["by hand"].training
     whole = best["sweep"].whole / best["by hand"].whole
     return Report(
@@ -110,8 +124,8 @@ def measure(jobs: int, env_steps: int, threads: int, turns: int) -> Report:
            for what, value in speed._asdict().items()},
         notes=[
             f"RecMorph lite on FT, {jobs} runs at a time of {env_steps:,} env steps, {threads} "
-            f"thread(s) each, best of {turns} turn(s).",
-            "'whole' also holds imports, scoring and the record.",
+            f"thread(s) each on {cores} core(s), best of {turns} turn(s).",
+            "'whole' also holds imports and the record; nothing is scored.",
         ],
         machine=describe_machine(threads),
     )  # fmt: skip

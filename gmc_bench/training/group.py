@@ -108,24 +108,35 @@ class Group:
         spread = ((variances + (means - whole) ** 2) * counts).sum(axis=0)
         return whole, spread / total, total
 
-    def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Replace gradients by their sums over all processes, in one exchange.
+    def sum_gradients(
+        self, parameters: Iterable[nn.Parameter], beside: torch.Tensor
+    ) -> torch.Tensor:
+        """Replace gradients by their sums over all processes.
 
         A parameter that has no gradient anywhere gets none.
+
+        Args:
+            parameters: with gradients, or without.
+            beside: further numbers, which are summed in the same exchange.
+
+        Returns:
+            The sums of these numbers.
         """
         if self.size == 1:
-            return
+            return beside
         trained = [parameter for parameter in parameters if parameter.requires_grad]
         used = torch.tensor([parameter.grad is not None for parameter in trained])
         gradients = [
             torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
             for parameter in trained
         ]
-        flat = torch.cat([used.to(gradients[0]), *(gradient.flatten() for gradient in gradients)])
-        sizes = [len(trained), *(parameter.numel() for parameter in trained)]
-        anywhere, *sums = torch.split(self.sum(flat), sizes)
+        first = (beside.flatten(), used.to(gradients[0]))
+        flat = torch.cat([*first, *(gradient.flatten() for gradient in gradients)])
+        sizes = [beside.numel(), len(trained), *(parameter.numel() for parameter in trained)]
+        summed, anywhere, *sums = torch.split(self.sum(flat), sizes)
         for parameter, total, some in zip(trained, sums, anywhere.tolist(), strict=True):
             parameter.grad = total.view_as(parameter) if some else None
+        return summed.view_as(beside)
 
     def announce(self, task: str | None) -> None:
         """Tell the others what the first process is about to do; `None` sends them home."""

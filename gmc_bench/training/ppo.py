@@ -330,9 +330,12 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
     def _gradients(self, minibatch: Minibatch) -> tuple[torch.Tensor | None, torch.Tensor]:
         """Leave the gradients of a minibatch in the parameters.
 
+        Several processes learn of the KL estimate with the sums of their gradients: one exchange
+        per step, for which all wait, costs less than gradients that are not used at the stop.
+
         Returns:
-            Loss, surrogate, value loss, entropy and clip fraction, (5,), or `None` if the KL
-            estimate forbids this step; and that estimate.
+            Loss, surrogate, value loss, entropy and clip fraction, (5,), of this process's part, or
+            `None` if the KL estimate forbids this step; and that estimate.
         """
         self._optimizer.zero_grad()
         if self._apart:
@@ -345,7 +348,10 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
             actor, kl = self._actor_gradient(minibatch)
             if actor is not None:
                 value_loss = self._critic_gradient(minibatch)
-        if actor is None:
+        if actor is not None and self.group.size > 1:
+            kl = self.group.sum_gradients(self.model.parameters(), kl)
+            self.active = self.active & self._allowed(kl)
+        if actor is None or not self.active.any():
             return None, kl
         loss, surrogate, entropy, outside = actor
         total = loss + self.vf_coef * value_loss
@@ -371,7 +377,6 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
             self._apart = False
 
     def _step(self) -> None:
-        self.group.sum_gradients(self.model.parameters())
         torch.nn.utils.clip_grad_norm_(
             self.model.parameters(), self.config.max_grad_norm, foreach=True
         )
@@ -380,13 +385,17 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
     def _actor_gradient(
         self, minibatch: Minibatch
     ) -> tuple[tuple[torch.Tensor, ...] | None, torch.Tensor]:
-        """Return (loss, surrogate, entropy, clip fraction) and the KL estimate."""
+        """Return (loss, surrogate, entropy, clip fraction) and the KL estimate, of this process.
+
+        If it is alone and the estimate forbids the step, there are no gradients, and no losses.
+        """
         distribution = self.model.distribution(minibatch.obs, minibatch.history)
         log_ratio = distribution.log_prob(minibatch.act) - minibatch.logp_old
-        kl = -self.group.sum(self._mean(log_ratio.detach(), minibatch))
-        self.active = self.active & self._allowed(kl)
-        if not self.active.any():
-            return None, kl
+        kl = -self._mean(log_ratio.detach(), minibatch)
+        if self.group.size == 1:
+            self.active = self.active & self._allowed(kl)
+            if not self.active.any():
+                return None, kl
         ratio = log_ratio.exp()
         clipped = ratio.clamp(1.0 - self.eps_clip, 1.0 + self.eps_clip)
         gain = torch.min(ratio * minibatch.adv, clipped * minibatch.adv)
