@@ -23,7 +23,6 @@ from gmc_bench.profiling.report import ROOT, Report, describe_machine
 from gmc_bench.records.store import read_record
 
 RUN = ("-m", "gmc_bench.cli.main", "run")
-UNSCORED = {"evaluation.modes": []}
 
 
 class Speed(NamedTuple):
@@ -66,7 +65,7 @@ def by_sweep(folder: Path, jobs: int, env_steps: int, threads: int) -> Speed:
         tasks="ft",
         seeds=range(1, jobs + 1),
         protocol="lite",
-        settings={"env_steps": env_steps, **UNSCORED},
+        settings={"env_steps": env_steps, "evaluation.modes": []},
         threads=threads,
         out=folder / "sweep",
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from torch.autograd.function import once_differentiable
 
 from gmc_bench.core.types import Array
@@ -28,8 +29,9 @@ def compilable(config: RecMorphConfig) -> bool:
     return parts and config.cell == "birnn" and largest <= MAX_PRODUCT
 
 
-def runs_compiled(rows: torch.Tensor, weight: torch.Tensor) -> bool:
+def runs_compiled(rows: torch.Tensor, block: nn.Module) -> bool:
     """Say whether rows can go through compiled code: it knows numpy's arrays, not graphs."""
+    weight = next(block.parameters())
     return (
         rows.device.type == "cpu"
         and rows.dtype == weight.dtype == torch.float32

@@ -66,10 +66,17 @@ class Turned(NamedTuple):
 
 def turned(weights: Weights) -> Turned:
     """Return copies that lie as products read them."""
-    drives = np.split(weights.drive, 2)
-    matrices = (weights.inward, *drives, weights.ahead, weights.behind, weights.outward)
-    inward, *inner, outward = (np.ascontiguousarray(matrix.T) for matrix in matrices)
-    return Turned(inward, *inner[:2], weights.bias, *inner[2:], outward, weights.scale)
+    drive_ahead, drive_behind = np.split(weights.drive, 2)
+    return Turned(
+        np.ascontiguousarray(weights.inward.T),
+        np.ascontiguousarray(drive_ahead.T),
+        np.ascontiguousarray(drive_behind.T),
+        weights.bias,
+        np.ascontiguousarray(weights.ahead.T),
+        np.ascontiguousarray(weights.behind.T),
+        np.ascontiguousarray(weights.outward.T),
+        weights.scale,
+    )
 
 
 class Kept(NamedTuple):

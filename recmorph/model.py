@@ -1,5 +1,7 @@
 """The RecMorph network: recurrence along the depth-first order of a body's limbs."""
 
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -48,7 +50,7 @@ class RecurrentBlock(nn.Module):
 
     def forward(self, rows: torch.Tensor, packing: Packing) -> torch.Tensor:
         """Exchange information along every body."""
-        if self._compilable and self.training and runs_compiled(rows, self.output_norm.weight):
+        if self._compilable and self.training and runs_compiled(rows, self):
             return self._compiled(rows, packing)
         drive = nn.functional.silu(self.input_projection(rows))
         context: torch.Tensor = self.recurrence(drive, packing)
@@ -61,8 +63,13 @@ class RecurrentBlock(nn.Module):
         return mixed
 
     def _compiled(self, rows: torch.Tensor, packing: Packing) -> torch.Tensor:
-        inward, gate, outward = self.input_projection, self.gate_projection, self.output_projection
-        drive, bias = self.recurrence.inputs()
+        # `compilable` has seen which modules these are.
+        inward: Any = self.input_projection
+        gate: Any = self.gate_projection
+        outward: Any = self.output_projection
+        recurrence: Any = self.recurrence
+        scale: Any = self.output_norm.weight
+        drive, bias = recurrence.inputs()
         return compiled_block(
             rows,
             packing,
@@ -70,10 +77,10 @@ class RecurrentBlock(nn.Module):
             torch.cat((inward.weight * inward.scale, gate.weight)),
             drive,
             bias,
-            self.recurrence.weight_hh_l0,
-            self.recurrence.weight_hh_l0_reverse,
+            recurrence.weight_hh_l0,
+            recurrence.weight_hh_l0_reverse,
             outward.weight * outward.scale,
-            self.output_norm.weight,
+            scale,
         )
 
 
