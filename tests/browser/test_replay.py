@@ -112,6 +112,30 @@ def test_pages_that_share_the_player_play(episodes: list[Any], tmp_path: Path, v
     assert tab.outside() == []
 
 
+def test_keys_steer_and_axe_finds_nothing_serious(
+    episodes: list[Any], tmp_path: Path, visit: Any
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    live = tmp_path / "watch.html"  # without its server; the controls are those of `watch`
+    live.write_text(make_page("live", {"live": True}, live=True), encoding="utf-8")
+    for path in (_page(episodes[:1], tmp_path, remarks=["a remark"]), live):
+        page = visit(tmp_path, viewport={"width": 300, "height": 500}, offline=True).open(path)
+        if path != live:
+            _wait(page, "window.replay !== undefined")
+            page.evaluate("replay.pause()")
+            page.locator(".tile").focus()
+            before = np.array(page.evaluate("replay.eye(0)"))
+            page.keyboard.press("ArrowLeft")
+            turned = np.array(page.evaluate("replay.eye(0)"))
+            assert np.hypot(*(turned - before)[:2]) > 0.05
+            assert turned[2] == pytest.approx(before[2])
+            page.keyboard.press("+")
+            assert page.evaluate("replay.eye(0)")[2] < turned[2]  # nearer to a target below
+        found = axe.run(page).response["violations"]
+        serious = [item["id"] for item in found if item["impact"] in ("serious", "critical")]
+        assert serious == [], path
+
+
 @pytest.mark.slow
 def test_hostile_texts_are_shown_and_do_nothing(
     episodes: list[Any], tmp_path: Path, visit: Any

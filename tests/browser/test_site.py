@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlparse
 
 import pytest
 
@@ -279,6 +280,19 @@ def test_without_scripts_everything_is_readable(site: Path, visit: Any) -> None:
     page = tab.open_only("compare")
     assert _visible_rows(page, "pairs") == 6
     assert not page.locator("#pick").is_visible()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_the_front_page_is_light_and_readable(site: Path, visit: Any, scripts: bool) -> None:
+    tab = visit(site, java_script_enabled=scripts)
+    page = tab.open(site / "index.html")
+    files = {Path(unquote(urlparse(url).path)) for url in tab.requests}
+    assert sum(path.stat().st_size for path in files) < 1_000_000
+    assert page.locator(".parade svg:visible").count() >= 4
+    assert page.locator(".matrix tbody tr:visible").count() == 5
+    assert page.locator(".card .score:visible").count() == 1
+    assert tab.complaints == []
+    assert tab.outside() == []
 
 
 def test_dark_colours_follow_the_system(site: Path, visit: Any) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gmc_bench.bodies.schema import Morphology
 from gmc_bench.leaderboard.aggregate import ComparisonKey
 from gmc_bench.leaderboard.analysis import RowAnalysis, TableAnalysis
 from gmc_bench.leaderboard.site import names, numbers
@@ -77,13 +78,18 @@ def body_context(
     """
     found = at_hand.bodies.get(body.body_digest)
     sections = [_section(column, body) for column in columns]
+    limbs, motors = body.limbs, None
+    if isinstance(found, Morphology):
+        limbs, motors = len(found.limbs), len(found.actuators)
+    elif found is not None:
+        motors = len(found.links)
     return {
         "body": body,
         "set_id": identity[0],
         "set_page": names.set_page(*identity),
         "drawing": None if found is None else draw(found),
-        "limbs": body.limbs if found is None else len(found.limbs),
-        "motors": None if found is None else len(found.actuators),
+        "limbs": limbs,
+        "motors": motors,
         "missing": at_hand.missing,
         "picture": media.picture(identity[0], body.body_digest),
         "sections": [section for section in sections if section["rows"]],

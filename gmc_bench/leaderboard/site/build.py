@@ -1,5 +1,6 @@
 """All pages of the site, from analysed tables and their records."""
 
+import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.site import board, names
 from gmc_bench.leaderboard.site.bodies import bodies_context, listed_bodies
 from gmc_bench.leaderboard.site.body import TableColumn, body_context, columns_of
-from gmc_bench.leaderboard.site.drawing import bodies_at_hand, draw
+from gmc_bench.leaderboard.site.drawing import Drawable, Drawing, bodies_at_hand, draw
 from gmc_bench.leaderboard.site.files import write_site
 from gmc_bench.leaderboard.site.media import Media
 from gmc_bench.leaderboard.site.method import MethodPage, method_context
@@ -21,11 +22,14 @@ from gmc_bench.leaderboard.site.templating import render
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord
 from gmc_bench.records.weights import weights_name
+from gmc_bench.robots import ROBOTS
 
 STATIC = ("site.css", "site.js", "icon.svg", "uplot.css", "uplot.js", "charts.js")
 
-SHOWN_BODIES = 6
+SHOWN_BODIES = 9
 """Of each set on the front page."""
+QUADRUPEDS = "quadrupeds-v1"
+"""Shown on the front page whether or not a table is about them."""
 
 
 def build_site(
@@ -134,7 +138,9 @@ def _front(
 
     cards = [board.table_context(item, named[item.table.key]) for item in analyses]
     return {
-        "cards": sorted(cards, key=lambda card: card["earlier"]),
+        "cards": [card for card in cards if not card["earlier"]],
+        "earlier": [card for card in cards if card["earlier"]],
+        "parade": _parade(analyses),
         "matrix": matrix(analyses, named, set(methods) & set(ranked_methods())),
         "sets": _drawn_sets(analyses),
         "methods": methods,
@@ -146,9 +152,14 @@ def _drawn_sets(analyses: Sequence[TableAnalysis]) -> list[dict[str, Any]]:
     """Return the body sets of all tables, with drawings of the first bodies that are at hand."""
     sets = {(item.table.key.morphologies, item.table.key.morphologies_digest) for item in analyses}
     found = []
+    if sets and QUADRUPEDS not in {name for name, _ in sets}:
+        drawn = [(body.title, draw(body)) for body in ROBOTS.values()]
+        found.append({"id": QUADRUPEDS, "page": None, "missing": "", "drawings": drawn})
     for identity in sorted(sets):
         at_hand = bodies_at_hand(*identity)
-        shown = list(at_hand.bodies.values())[:SHOWN_BODIES]
+        bodies = list(at_hand.bodies.values())
+        count = min(SHOWN_BODIES, len(bodies))
+        shown = [bodies[len(bodies) * place // count] for place in range(count)]  # unlike ones
         found.append(
             {
                 "id": identity[0],
@@ -158,6 +169,22 @@ def _drawn_sets(analyses: Sequence[TableAnalysis]) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def _parade(analyses: Sequence[TableAnalysis]) -> list[tuple[str, Drawing]]:
+    """Return drawings for the top of the front page: quadrupeds between generated bodies.
+
+    Bodies that were imported are left to the pages about them.
+    """
+    sets = {(item.table.key.morphologies, item.table.key.morphologies_digest) for item in analyses}
+    names = sorted(identity for identity in sets if identity[0].startswith("gmc-"))
+    found = [list(bodies_at_hand(*identity).bodies.values()) for identity in names]
+    grown: list[Drawable] = [
+        bodies[len(bodies) * part // 4] for part in (1, 3) for bodies in found if len(bodies) > 3
+    ]
+    robots = list(ROBOTS.values()) if sets else []
+    pairs = itertools.zip_longest(robots, grown[: len(robots)])
+    return [(body.name, draw(body)) for pair in pairs for body in pair if body is not None]
 
 
 def _body_sets(

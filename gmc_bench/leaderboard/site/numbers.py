@@ -26,10 +26,8 @@ MISSING = Cell(NONE)
 
 
 def digits_for(values: Iterable[float | None]) -> int:
-    """Return how many decimals suit all numbers of a column: 0, 1 or 3."""
+    """Return how many decimals suit all numbers of a column: 1 or 3."""
     largest = max((abs(value) for value in values if value is not None), default=0.0)
-    if largest >= 1000.0:
-        return 0
     return 1 if largest >= 10.0 else 3
 
 

@@ -7,6 +7,10 @@
   const SMOOTHING = 0.4; // s, of the path that the camera follows
   const SPEED_WINDOW = 0.5; // s over which the speed is averaged
   const PUSH = 1.5; // m/s
+  const STEPS = { // of keys: rad around and up, share of the distance
+    ArrowLeft: [-0.12, 0, 0], ArrowRight: [0.12, 0, 0], ArrowUp: [0, 0.08, 0], ArrowDown: [0, -0.08, 0],
+    "+": [0, 0, -0.12], "=": [0, 0, -0.12], "-": [0, 0, 0.14],
+  };
   const LENGTH_UNIT = 1e-4, TURN_UNIT = 1 / 32767;
   const SQUARES = { floor: [[204, 209, 214], [163, 173, 184]], patch: [[201, 212, 184], [158, 178, 148]] };
   const ENDINGS = { time_limit: "time limit", diverged: "simulation diverged" };
@@ -147,6 +151,9 @@
       this.motion = motion;
       this.element = document.createElement("section");
       this.element.className = "tile";
+      this.element.tabIndex = 0;
+      this.element.setAttribute("aria-label", `${episode.title}: arrows turn the picture, + and - zoom`);
+      this.element.addEventListener("keydown", (event) => this.steer(event));
       const box = this.element.appendChild(document.createElement("div"));
       const line = (kind, className = "") => {
         const found = box.appendChild(document.createElement(kind));
@@ -217,6 +224,20 @@
         this.goal.y - distance * Math.cos(elevation) * Math.sin(azimuth),
         this.goal.z - distance * Math.sin(elevation));
       this.controls.update();
+    }
+
+    /** Turn or zoom by a key, as dragging and the wheel do. */
+    steer(event) {
+      const [turn, lift, zoom] = STEPS[event.key] ?? [0, 0, 0];
+      if (!turn && !lift && !zoom) return;
+      event.preventDefault();
+      const away = this.camera.position.clone().sub(this.controls.target), far = away.length();
+      const azimuth = Math.atan2(away.y, away.x) + turn;
+      const elevation = Math.min(1.4, Math.max(-0.1, Math.asin(away.z / far) + lift));
+      away.set(Math.cos(elevation) * Math.cos(azimuth), Math.cos(elevation) * Math.sin(azimuth), Math.sin(elevation));
+      this.camera.position.copy(this.controls.target).addScaledVector(away, far * (1 + zoom));
+      this.controls.update();
+      stale = true;
     }
 
     /** Move the camera along with the body. */
@@ -444,6 +465,7 @@
       pause: () => setPlaying(false),
       seek: (time) => { setPlaying(false); seek(Math.max(0, Math.min(time, duration))); },
       position: (tile, body) => tiles[tile].position(body),
+      eye: (tile) => tiles[tile].camera.position.toArray(),
     };
   }
 

@@ -38,7 +38,7 @@ def test_spread_of_one_seed_has_no_deviation() -> None:
 def test_digits_suit_the_largest_number() -> None:
     assert numbers.digits_for([0.5, None]) == 3
     assert numbers.digits_for([0.5, -20.0]) == 1
-    assert numbers.digits_for([0.5, 4000.0]) == 0
+    assert numbers.digits_for([0.5, 4000.0]) == 1  # as beside it on other pages
     assert numbers.digits_for([]) == 3
 
 

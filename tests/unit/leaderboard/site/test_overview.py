@@ -12,10 +12,11 @@ from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.site.board import challenge
 from gmc_bench.leaderboard.site.charts import Series, lines_chart
-from gmc_bench.leaderboard.site.drawing import CM, draw
+from gmc_bench.leaderboard.site.drawing import CM, FOOT, draw
 from gmc_bench.leaderboard.site.overview import titles
 from gmc_bench.leaderboard.site.pages import method_pages
 from gmc_bench.records.store import StoredRecord, record_digest
+from gmc_bench.robots import ROBOTS
 from tests.support.leaderboards import synthetic_records
 from tests.support.records import digest_of
 
@@ -71,6 +72,29 @@ def test_a_drawing_has_every_shape_where_it_is():
     limbs = (dataclasses.replace(body.limbs[0], geom=box), *body.limbs[1:])
     polygon = next(s for s in draw(dataclasses.replace(body, limbs=limbs)).strokes if not s.width)
     assert len(polygon.points.split()) == 6  # the outline of a box that shows three sides
+    assert len(polygon.bright.split()) == 4
+
+
+@pytest.mark.parametrize("robot", ROBOTS.values(), ids=ROBOTS)
+def test_a_quadruped_stands_on_its_shadow(robot):
+    found = draw(robot)
+    shapes = [robot.base.shapes, *(link.shapes for link in robot.links)]
+    assert len(found.strokes) == len(found.shadows) == sum(map(len, shapes)) + len(robot.feet)
+    a, b, c, d = map(float, found.floor.split()[:4])
+    for foot, shadow in zip(robot.feet, found.shadows[-4:], strict=True):
+        x, y = map(float, shadow.points.split()[0].split(","))
+        middle = np.array([a * x + c * y, b * x + d * y])  # of the shadow, in the picture
+        size = 2 * CM * foot.radius
+        near = [
+            stroke
+            for stroke in found.strokes
+            if stroke.colour == FOOT and np.hypot(*(_first(stroke.points) - middle)) < size
+        ]
+        assert [stroke.width for stroke in near] == [pytest.approx(size, abs=0.1)]
+
+
+def _first(points):
+    return np.array(list(map(float, points.split()[0].split(","))))
 
 
 def test_lines_leave_out_what_is_not_finite():
