@@ -10,7 +10,6 @@ random processor time. Other faults than kills must end with a documented exit c
 sentence. A chain follows from its number alone; the file of results is continued.
 """
 
-import argparse
 import errno
 import json
 import os
@@ -30,12 +29,10 @@ from tensorboard.backend.event_processing import (  # type: ignore[import-untype
 
 from benchmarks.command import Command, Ended, Fault, preload_shim, run_command, wait_for, warm_up
 from benchmarks.kept_files import TINY, tiny_set
-from benchmarks.script import run
+from benchmarks.script import make_resumable_parser, read_results, run, write_results
 from gmc_bench.bodies.store import DATA_VARIABLE, save_set
 from gmc_bench.core.table import aligned
 from gmc_bench.methods import METHODS
-from gmc_bench.profiling.report import describe_machine
-from gmc_bench.records.store import write_atomic
 from gmc_bench.suites import SUITES
 
 SMALL = (
@@ -304,13 +301,11 @@ def to_text(counts: Counter[str]) -> str:
 
 def main() -> int:
     """Run the chains that are missing; return 1 if one ever went wrong."""
-    parser = argparse.ArgumentParser(description="Disturb runs and compare how they end.")
+    parser = make_resumable_parser("Disturb runs and compare how they end.")
     parser.add_argument("--kills", type=int, default=1000, help="in all (default: 1,000)")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="at most, now")
-    parser.add_argument("--out", type=Path, required=True, help="results, JSON; continued")
     options = parser.parse_args()
     why = preload_shim()
-    content = json.loads(options.out.read_bytes()) if options.out.exists() else {}
+    content = read_results(options.out)
     warm_up()
     base = Path(tempfile.mkdtemp(prefix="gmc-chaos-"))
     chaos = Chaos(base, why)
@@ -325,9 +320,8 @@ def main() -> int:
             "counts": dict(sorted(chaos.counts.items())),
             "problems": chaos.problems,
             "not_tried": [f"errors of files and clocks that jump: {why}"] if why else [],
-            "machine": describe_machine(1),
         }
-        write_atomic(options.out, json.dumps(content, indent=1).encode() + b"\n")
+        write_results(options.out, content)
     print(to_text(chaos.counts))
     for problem in chaos.problems:
         print(problem)

@@ -9,8 +9,6 @@ failure, and ends the command with exit code 1. What a case does follows from it
 a command that was stopped goes on where it was, with the same file of results.
 """
 
-import argparse
-import json
 import resource
 import shutil
 import tempfile
@@ -23,11 +21,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.kept_files import KeptFiles, make_kept_files
-from benchmarks.script import run
+from benchmarks.script import make_resumable_parser, read_results, run, write_results
 from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.core.table import aligned
-from gmc_bench.profiling.report import describe_machine
-from gmc_bench.records.store import write_atomic
 
 OUTCOMES = ("refused", "passed over", "without effect", "missed", "failed")
 """Of a case; the last two must not happen: another value was read, or the reader broke."""
@@ -174,7 +170,7 @@ class Results:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        content = json.loads(path.read_bytes()) if path.exists() else {}
+        content = read_results(path)
         self.cases: int = content.get("cases", 0)
         self.core_seconds: float = content.get("core_seconds", 0.0)
         self.largest_growth: int = content.get("largest_growth_bytes", 0)
@@ -201,9 +197,8 @@ class Results:
             "largest_growth_bytes": self.largest_growth,
             "counts": {" / ".join(key): count for key, count in sorted(self.counts.items())},
             "examples": self.examples,
-            "machine": describe_machine(1),
         }
-        write_atomic(self._path, json.dumps(content, indent=1).encode() + b"\n")
+        write_results(self._path, content)
 
     def of(self, place: int, name: str) -> int:
         """Return how many cases have a kind (0), damage (1) or outcome (2)."""
@@ -239,10 +234,8 @@ def cases(first: int, last: int, seconds: float) -> Iterator[int]:
 
 def main() -> int:
     """Run the cases that are missing; return 1 if one of all failed."""
-    parser = argparse.ArgumentParser(description="Damage files and read them again.")
+    parser = make_resumable_parser("Damage files and read them again.")
     parser.add_argument("--cases", type=int, default=100_000, help="in all (default: 100,000)")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="at most, now")
-    parser.add_argument("--out", type=Path, required=True, help="results, JSON; continued")
     options = parser.parse_args()
     results = Results(options.out)
     memory = Path("/dev/shm")

@@ -15,19 +15,18 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.script import run
+from benchmarks.script import make_resumable_parser, read_results, run, write_results
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.table import aligned
 from gmc_bench.core.types import Array
-from gmc_bench.profiling.report import ROOT, describe_machine
-from gmc_bench.records.store import write_atomic
+from gmc_bench.profiling.report import ROOT
 from gmc_bench.suites import SUITES
 from gmc_bench.tasks import TASKS
 
@@ -185,31 +184,24 @@ def compare(found: dict[str, Any], first: dict[str, Any]) -> dict[str, str]:
     """Return by part (simulation, outputs, gradients) how a way compares with the first one."""
     said = dict.fromkeys((SIMULATION, "outputs", "gradients"), "")
     if SIMULATION in found:
-        steps = {
-            name: [a == b for a, b in zip(digests, first[SIMULATION][name], strict=True)]
+        blocks = [
+            [old == new for old, new in zip(first[SIMULATION][name], digests, strict=True)]
             for name, digests in found[SIMULATION].items()
-        }
-        said[SIMULATION] = _said(steps, {
-            name: f"{name} from step {BLOCK * equal.index(False) + 1}"
-            for name, equal in steps.items() if not all(equal)
-        })  # fmt: skip
+        ]
+        begun = [BLOCK * (equal.index(False) + 1) for equal in blocks if not all(equal)]
+        said[SIMULATION] = EQUAL
+        if begun:
+            when = " to ".join(str(step) for step in sorted({min(begun), max(begun)}))
+            said[SIMULATION] = f"{len(begun)} of {len(blocks)} tasks differ, within {when} steps"
     for part in ("outputs", "gradients") if POLICY in found else ():
-        both = {
-            name: (item[part], first[POLICY][name][part]) for name, item in found[POLICY].items()
-        }
-        said[part] = _said(both, {name: name for name, (a, b) in both.items() if a != b})
+        different = [
+            name for name, item in found[POLICY].items() if item[part] != first[POLICY][name][part]
+        ]
+        said[part] = EQUAL
+        if different:
+            some = f": {', '.join(different)}" if len(different) < len(found[POLICY]) else ""
+            said[part] = f"{len(different)} of {len(found[POLICY])} methods differ{some}"
     return said
-
-
-def _said(names: Collection[str], different: dict[str, str]) -> str:
-    if not different:
-        return EQUAL
-    equal = sorted(set(names) - set(different))
-    if len(different) == len(names):
-        return f"none of {len(names)} equal"
-    if len(equal) < len(different):
-        return f"{len(equal)} of {len(names)} equal ({', '.join(equal)})"
-    return f"all equal but {', '.join(different.values())}"
 
 
 def rows(content: dict[str, Any]) -> list[list[str]]:
@@ -228,8 +220,8 @@ HEADINGS = ("way of running", "simulation", "outputs of networks", "gradients")
 
 def main() -> int:
     """Run the ways that are missing; return 1 if threads or another process change a bit."""
-    parser = argparse.ArgumentParser(description="Compare the bytes of steps and of networks.")
-    parser.add_argument("--out", type=Path, help="results, JSON; continued")
+    description = "Compare the bytes of steps and of networks."
+    parser = make_resumable_parser(description, is_needed=False)
     names = [way.name for way in WAYS]
     parser.add_argument("--way", choices=names, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -238,14 +230,14 @@ def main() -> int:
         return 0
     if options.out is None:
         parser.error("--out is missing")
-    content = json.loads(options.out.read_bytes()) if options.out.exists() else {"ways": {}}
+    content, end = read_results(options.out, ways={}), time.monotonic() + options.seconds
     for way in WAYS:
-        if way.name not in content["ways"]:
+        if way.name not in content["ways"] and time.monotonic() < end:
             content["ways"][way.name] = _run(way)
-            content["machine"] = describe_machine(1)
-            write_atomic(options.out, json.dumps(content, indent=1).encode() + b"\n")
+            write_results(options.out, content)
     print(aligned(list(HEADINGS), rows(content)))
-    same = (compare(content["ways"][name], content["ways"][names[0]]) for name in names[1:4])
+    ways = [content["ways"][name] for name in names[1:4] if name in content["ways"]]
+    same = (compare(way, content["ways"][names[0]]) for way in ways)
     return int(any(said != EQUAL for way in same for said in way.values()))
 
 

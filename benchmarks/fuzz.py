@@ -28,10 +28,9 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from benchmarks.fuzz_targets import SEEDS, TARGETS, Target, call, make_target, seeds
-from benchmarks.script import run
+from benchmarks.script import make_resumable_parser, read_results, run, write_results
 from gmc_bench.core.table import aligned
-from gmc_bench.profiling.report import ROOT, describe_machine
-from gmc_bench.records.store import write_atomic
+from gmc_bench.profiling.report import ROOT
 
 MEMORY = 1 << 30  # bytes beyond what a process has before its first input
 SECONDS = 5  # of processor time, for one input
@@ -213,9 +212,7 @@ def fuzz(name: str, count: int, number: int, corpus: Path, *, guided: bool) -> d
 
 def _run_rounds(options: argparse.Namespace) -> tuple[dict[str, Any], bool]:
     """Run what is missing; return the results, and whether there was a finding now."""
-    content: dict[str, Any] = (
-        json.loads(options.out.read_bytes()) if options.out.exists() else {"targets": {}}
-    )
+    content = read_results(options.out, targets={})
     guided = options.engine == "atheris"
     corpora = options.corpus or Path(tempfile.mkdtemp(prefix="gmc-fuzz-corpus-"))
     end = time.monotonic() + options.seconds
@@ -232,8 +229,7 @@ def _run_rounds(options: argparse.Namespace) -> tuple[dict[str, Any], bool]:
         if "finding" in found:
             row["findings"][found["finding"]] = found["words"]
             print(f"{name}: {found['words']}", flush=True)
-        content["machine"] = describe_machine(1)
-        write_atomic(options.out, json.dumps(content, indent=1).encode() + b"\n")
+        write_results(options.out, content)
         if "finding" in found:
             return content, True
         if time.monotonic() > end:
@@ -257,10 +253,8 @@ def to_text(content: dict[str, Any]) -> str:
 
 def main() -> int:
     """Run what is missing; return 1 after a finding."""
-    parser = argparse.ArgumentParser(description="Fuzz everything that reads files.")
+    parser = make_resumable_parser("Fuzz everything that reads files.", is_needed=False)
     parser.add_argument("--executions", type=int, default=1_000_000, help="of all targets")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="at most, now")
-    parser.add_argument("--out", type=Path, help="results, JSON; continued")
     parser.add_argument("--corpus", type=Path, help="folder of inputs to remember")
     parser.add_argument(
         "--engine", choices=("atheris", "mutations"),

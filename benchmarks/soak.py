@@ -7,29 +7,24 @@ the last one ended, as another process: what grows must not grow within any of t
 slope of a straight line through what was measured after the first tenth, over the length of it.
 """
 
-import argparse
-import json
 import os
 import shutil
 import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from benchmarks.command import open_files
 from benchmarks.kept_files import NARROW, SMALL, TINY, tiny_set
-from benchmarks.script import run
+from benchmarks.script import make_resumable_parser, read_results, run, write_results
 from gmc_bench.bodies.store import DATA_VARIABLE, save_set
 from gmc_bench.core.table import aligned
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.profiling.memory import resident_bytes
-from gmc_bench.profiling.report import describe_machine
-from gmc_bench.records.store import write_atomic
 
 MAX_GROWTH_MIB = 64.0
 MEASURED = ("memory_mib", "open_files", "threads")
@@ -80,13 +75,10 @@ def summary(processes: list[list[dict[str, float]]]) -> list[list[str]]:
 
 def main() -> int:
     """Run for the time that is missing; return 1 if something grew."""
-    parser = argparse.ArgumentParser(description="Run sweeps for long and watch memory and files.")
-    parser.add_argument("--seconds", type=float, default=7200, help="in all (default: 7,200)")
-    parser.add_argument("--out", type=Path, required=True, help="results, JSON; continued")
+    description = "Run sweeps for long and watch memory and files."
+    parser = make_resumable_parser(description, seconds=7200, what="in all (default: 7,200)")
     options = parser.parse_args()
-    content: dict[str, Any] = (
-        json.loads(options.out.read_bytes()) if options.out.exists() else {"processes": []}
-    )
+    content = read_results(options.out, processes=[])
     done = sum(rows[-1]["seconds"] for rows in content["processes"] if rows)
     base = Path(tempfile.mkdtemp(prefix="gmc-soak-"))
     os.environ[DATA_VARIABLE] = str(base / "data")
@@ -94,12 +86,11 @@ def main() -> int:
     save_set(tiny_set())
     rows: list[dict[str, float]] = []
     content["processes"].append(rows)
-    content["machine"] = describe_machine(1)
     started = time.monotonic()
     while time.monotonic() - started < options.seconds - done:
         sweep_once(base / "sweep")
         rows.append({"seconds": time.monotonic() - started, **measure()})
-        write_atomic(options.out, json.dumps(content).encode() + b"\n")
+        write_results(options.out, content)
     shutil.rmtree(base, ignore_errors=True)
     long = [found for found in content["processes"] if len(found) >= FEWEST]
     print(aligned(
