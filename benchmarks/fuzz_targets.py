@@ -189,6 +189,21 @@ def _manifest() -> Target:
     return target
 
 
+def _signers() -> Target:
+    return _of_file(
+        lambda path: _load("records.signature", "read_signers")(path.parent), "signers.yaml"
+    )
+
+
+def _signature() -> Target:
+    """Return what checks the signature of a record."""
+    check, signers = _load("records.signature", "signer_of"), _load("records.signature", "Signers")
+    record = _place().with_name("signed.json")
+    record.write_bytes(b"test")
+    known = signers(keys={"jane": "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"})
+    return _of_file(lambda path: check(record, known), "signed.json.minisig")
+
+
 _MAKERS: dict[str, Callable[[], Target]] = {
     "mjcf": _mjcf,
     "robot_files": _robot_files,
@@ -200,6 +215,8 @@ _MAKERS: dict[str, Callable[[], Target]] = {
     "record": _record,
     "verification": _verification,
     "ledger": _ledger,
+    "signers": _signers,
+    "signature": _signature,
     "tensors": _tensors,
     "journal": _journal,
     "body_set": _body_set,

@@ -24,7 +24,7 @@ EXTRA = "pip install 'gmc-bench[sign]'"
 _LARGEST = 1 << 16  # bytes of a signature or a key
 _KEY_ID = slice(2, 10)  # behind two letters that name the algorithm
 
-PublicKey = Annotated[str, Field(pattern=r"^RW[A-Za-z0-9+/]{54}$")]
+PublicKey = Annotated[str, Field(pattern=r"^RW[QRST][A-Za-z0-9+/]{53}$")]
 """42 bytes: `Ed`, the key's id, the key."""
 
 
