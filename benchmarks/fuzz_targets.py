@@ -162,7 +162,7 @@ def _journal() -> Target:
 
 def _body_set() -> Target:
     """Return what reads the manifest of a stored set, with its check made anew."""
-    read, digest = _load("bodies.store", "read_set"), _load("bodies.store", "_digest")
+    read, digest = _load("bodies.store", "read_set"), _load("core.config", "json_digest")
     path = _place().with_name("manifest.json")
 
     def target(data: bytes) -> object:
