@@ -345,17 +345,19 @@ def _draw_scores(analysis: TableAnalysis) -> "Figure":
     run_means = [row.scores.mean(axis=1) for row in rows]
     points = np.concatenate([*run_means, [row.iqm.value for row in rows]])
     left, right = _padded(points, _AXIS_MARGIN)
-    ends = [e for row in rows for part in (row.mean, row.iqm) for e in (part.low, part.high)]
+    shown = [(row.crossed.widest, row.iqm) for row in rows]
+    ends = [end for pair in shown for part in pair for end in (part.low, part.high)]
     known = [end for end in ends if end is not None]
     span = float(np.ptp(points)) or 1.0
     left = max(left, min([*known, float(points.min())]) - 0.04 * span)
     right = min(right, max([*known, float(points.max())]) + 0.04 * span)
-    for place, (row, style, means) in enumerate(zip(rows, _styles(rows), run_means, strict=True)):
+    drawn = zip(rows, _styles(rows), run_means, shown, strict=True)
+    for place, (row, style, means, (mean, iqm)) in enumerate(drawn):
         axes.axhline(place, color="#EEEEEE", linewidth=0.8, zorder=0)
         axes.scatter(means, np.full(len(means), place), s=7, color=_FAINT, linewidths=0, zorder=2)
         for part, shift, marker, face in (
-            (row.mean, -0.17, "o", style.colour),
-            (row.iqm, 0.17, "D", "white"),
+            (mean, -0.17, "o", style.colour),
+            (iqm, 0.17, "D", "white"),
         ):
             y = place + shift
             if part.low is not None and part.high is not None:
@@ -386,9 +388,12 @@ def _draw_scores(analysis: TableAnalysis) -> "Figure":
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_yticks(range(len(rows)), row_labels(rows))
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel(f"Score on {_bodies_of(analysis)}")
-    interval = ", 95 % intervals over runs" if known else ""
-    axes.set_title(f"Mean (●) and IQM (◇){interval}; dots: runs", loc="left")
+    interval = ""
+    if known:  # letters are about seeds and bodies, and so is the interval of the mean
+        widest = "seeds and bodies" if analysis.about_bodies else "seeds"
+        interval = f"; 95 % intervals over {widest} (●), over seeds (◇)"
+    axes.set_xlabel(f"Score on {_bodies_of(analysis)}{interval}")
+    axes.set_title("Mean (●) and IQM (◇); dots: runs", loc="left")
     axes.text(1.02, 1.0, "group", transform=axes.transAxes, va="bottom", color=_INK, fontsize=8)
     return figure
 

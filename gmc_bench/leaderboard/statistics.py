@@ -135,6 +135,11 @@ class CrossedEstimate:
         """The mean itself, the same in all three."""
         return self.runs.value
 
+    @property
+    def widest(self) -> Estimate:
+        """The mean with its interval over seeds and bodies, or over seeds where there is none."""
+        return self.runs if self.both.low is None else self.both
+
     def on_these_bodies(self) -> "CrossedEstimate":
         """Return it without intervals over bodies, for bodies that stand for no others."""
         alone = Estimate(self.value, None, None)

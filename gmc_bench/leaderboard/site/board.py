@@ -6,7 +6,7 @@ import numpy as np
 
 from gmc_bench.core.escape import one_line
 from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, RowKey
-from gmc_bench.leaderboard.analysis import CrossedEstimate, Estimate, RowAnalysis, TableAnalysis
+from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis
 from gmc_bench.leaderboard.evidence import evidence
 from gmc_bench.leaderboard.footnotes import footnotes
 from gmc_bench.leaderboard.published import published_for
@@ -65,7 +65,7 @@ def row_numbers(
         ("Other bodies", _ends(None if found is None else found.crossed.bodies, digits)),
     ]
     return [
-        ("Mean", MISSING if found is None else numbers.estimate(_widest(found.crossed), digits)),
+        ("Mean", MISSING if found is None else numbers.estimate(found.crossed.widest, digits)),
         *([] if factor is None else [("Metres", metres)]),
         *(alone if row.split == "test" else []),  # else the mean's interval is that over seeds
         ("IQM", score("iqm")),
@@ -112,7 +112,7 @@ def table_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
         "table": analysis.table,
         "key": analysis.table.key,
         "digits": digits,
-        "best": None if best is None else numbers.estimate(_widest(best), digits),
+        "best": None if best is None else numbers.estimate(best.widest, digits),
         "metres": None if best is None or factor is None else f"{factor * best.value:z,.2f}",
         "metres_per_return": factor,
         "earlier": is_earlier(analysis.table),
@@ -125,7 +125,7 @@ def board_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
     table = analysis.table
     found = {item.row.key: item for item in analysis.rows}
     analysed = [found.get(row.key) for row in table.rows]
-    drawn = bars([None if item is None else _widest(item.crossed) for item in analysed])
+    drawn = bars([None if item is None else item.crossed.widest for item in analysed])
     context = table_context(analysis, title)
     return {
         **context,
@@ -200,7 +200,7 @@ def challenge(analysis: TableAnalysis, digits: int) -> list[str]:
     if not analysis.rows:
         return []
     first, *others = analysis.rows
-    interval = _widest(first.crossed)
+    interval = first.crossed.widest
     over = "other seeds and other bodies" if analysis.about_bodies else "other seeds"
     found = [f"The mean to beat is {numbers.number(interval.value, digits)}."]
     if interval.high is not None:
@@ -250,7 +250,7 @@ def compare_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
             {
                 "first": item.first,
                 "second": item.second,
-                "difference": _plain(_widest(item.difference)),
+                "difference": _plain(item.difference.widest),
                 "probability": _plain(item.probability_of_improvement),
                 "distinguishable": bool(item.distinguishable),
             }
@@ -259,14 +259,6 @@ def compare_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
         "digits": digits,
     }
     return {**context, "data": data}
-
-
-def _widest(found: CrossedEstimate) -> Estimate:
-    """Return a mean with its interval over seeds and bodies, or else over seeds.
-
-    Where bodies stand for no others there is none over them.
-    """
-    return found.runs if found.both.low is None else found.both
 
 
 def _plain(value: Estimate) -> list[float | None]:
