@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import gmc_bench
-from gmc_bench.records.schema import REQUIRED_VERSIONS, Hardware
+from gmc_bench.records.schema import STATED_VERSIONS, Hardware
 
 GIT_TIMEOUT_S = 10.0
 INSTRUCTIONS = (
@@ -36,13 +36,13 @@ class GitState(NamedTuple):
 
 
 def collect_versions() -> dict[str, str]:
-    """Return the installed version of every package a record must state.
+    """Return the installed version of every package that records state.
 
     Packages are looked up, not imported, so that this costs nothing; one that is not installed
     is stated as `not installed`.
     """
     own = {"gmc-bench": gmc_bench.__version__, "python": platform.python_version()}
-    return {name: own.get(name) or _installed(name) for name in REQUIRED_VERSIONS}
+    return {name: own.get(name) or _installed(name) for name in STATED_VERSIONS}
 
 
 def _installed(name: str) -> str:

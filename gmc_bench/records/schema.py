@@ -45,6 +45,7 @@ from gmc_bench.records.seeds import further_seeds
 __all__ = [
     "REQUIRED_VERSIONS",
     "SCHEMA_VERSION",
+    "STATED_VERSIONS",
     "BodyReturns",
     "Controller",
     "CurvePoint",
@@ -73,6 +74,8 @@ REQUIRED_VERSIONS = (
     "gymnasium",
 )
 """Software whose version every record states."""
+STATED_VERSIONS = (*REQUIRED_VERSIONS, "scipy")
+"""Software whose version new records state. SciPy brings the BLAS that RecMorph trains with."""
 RATE_TOLERANCE = 0.05
 """Share by which the stated throughput may miss steps / seconds; short runs round coarsely."""
 

@@ -11,7 +11,7 @@ import pytest
 import gmc_bench
 from gmc_bench.records import environment
 from gmc_bench.records.environment import collect_hardware, collect_versions, git_state
-from gmc_bench.records.schema import REQUIRED_VERSIONS
+from gmc_bench.records.schema import STATED_VERSIONS
 from tests.support.records import make_record
 
 
@@ -35,14 +35,14 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_versions() -> None:
     versions = collect_versions()
-    assert tuple(versions) == REQUIRED_VERSIONS
+    assert tuple(versions) == STATED_VERSIONS
     assert versions["numpy"] == np.__version__
     assert versions["python"] == platform.python_version()
     assert versions["gmc-bench"] == gmc_bench.__version__
 
 
 def test_a_package_that_is_not_installed_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "REQUIRED_VERSIONS", ("no-such-package-here", "numpy"))
+    monkeypatch.setattr(environment, "STATED_VERSIONS", ("no-such-package-here", "numpy"))
     assert collect_versions() == {
         "no-such-package-here": "not installed",
         "numpy": np.__version__,
