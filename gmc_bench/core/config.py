@@ -30,6 +30,8 @@ _SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Ten times as fast where libyaml is there, for lists of thousands of runs."""
 _SEAL = "digest"
 _SEALED = re.compile(rb"digest: ([0-9a-f]{64})")
+_END = "# Kept by a digest: to change this file, delete its first line and this one.\n"
+"""Last line of sealed YAML: what loses its beginning does not pass for a file without a digest."""
 
 
 def with_overrides(config: C, changes: Mapping[str, Any], where: str = "") -> C:
@@ -276,8 +278,14 @@ def load_yaml(path: Path) -> dict[str, Any]:
     if seal and hashlib.sha256(rest).hexdigest().encode() != seal[1]:
         raise ConfigError(
             f"{path} was changed after it was written (its digest is not that of its content); "
-            f"restore it, or delete its first line if it shall count as it is"
+            f"restore it, or delete its first and last line if it shall count as it is"
         )
+    damaged = ConfigError(
+        f"{path} is damaged: its first line, a digest, is missing or not whole; restore it, or "
+        f"delete its last line and what is left of the digest if the rest shall count as it is"
+    )
+    if not seal and data.endswith(_END.encode()):
+        raise damaged
     try:
         content = yaml.load((rest if seal else data).decode(), Loader=_SafeLoader)
     except (yaml.YAMLError, ValueError) as error:  # ValueError: bad encoding, impossible date
@@ -288,16 +296,14 @@ def load_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ConfigError(f"{path} must hold 'key: value' settings, got a {type(content).__name__}")
     if _SEAL in content:
-        raise ConfigError(
-            f"{path} is damaged: its first line, a digest, is not whole; restore it, or delete "
-            f"that line if the rest shall count as it is"
-        )
+        raise damaged
     return content
 
 
 def sealed_yaml(text: str) -> str:
-    """Return YAML with the SHA-256 of its text in the first line, which `load_yaml` checks."""
-    return f"{_SEAL}: {hashlib.sha256(text.encode()).hexdigest()}\n{text}"
+    """Return YAML with the SHA-256 of the rest in the first line, which `load_yaml` checks."""
+    rest = text + _END
+    return f"{_SEAL}: {hashlib.sha256(rest.encode()).hexdigest()}\n{rest}"
 
 
 def field_docs(cls: type) -> dict[str, str]:

@@ -80,4 +80,8 @@ def read_launch(sweep: Path) -> dict[str, Any]:
         ConfigError: the file is damaged.
     """
     path = sweep / LAUNCH
-    return load_yaml(path) if path.is_file() else {}
+    if not path.is_file():
+        return {}
+    if not (content := load_yaml(path)):
+        raise ConfigError(f"{path} is empty; delete it to say anew how the sweep is launched")
+    return content

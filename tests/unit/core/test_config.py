@@ -245,13 +245,16 @@ def test_other_files_are_refused_with_their_path(tmp_path, content, reason):
     assert "\n" not in str(error.value)
 
 
-def test_every_changed_bit_and_every_missing_end_of_a_sealed_file_is_seen(tmp_path):
+def test_every_changed_bit_and_every_missing_part_of_a_sealed_file_is_seen(tmp_path):
     path = tmp_path / "kept.yaml"
     sealed = sealed_yaml("seed: 2\ntitle: a\n").encode()
     path.write_bytes(sealed)
     assert load_yaml(path) == {"seed": 2, "title": "a"}
     whole = Run(seed=2, title="a")
+    first = sealed.index(b"\n") + 1
     damaged = [sealed[:end] for end in range(1, len(sealed))]
+    damaged += [sealed[begin:] for begin in range(1, len(sealed) - 1)]
+    damaged += [sealed[:begin] + sealed[first:] for begin in range(1, first)]
     for bit in range(8 * len(sealed)):
         flipped = bytearray(sealed)
         flipped[bit // 8] ^= 1 << bit % 8
@@ -260,7 +263,7 @@ def test_every_changed_bit_and_every_missing_end_of_a_sealed_file_is_seen(tmp_pa
         path.write_bytes(data)
         with pytest.raises(ConfigError):
             with_overrides(whole, load_yaml(path))
-    path.write_bytes(sealed.partition(b"\n")[2])  # as the sentence says
+    path.write_bytes(b"".join(sealed.splitlines(keepends=True)[1:-1]))  # as the sentence says
     assert load_yaml(path) == {"seed": 2, "title": "a"}
 
 
