@@ -79,10 +79,10 @@ def sealed(content: dict[str, Any]) -> bytes:
 
 
 def unsealed(data: bytes) -> dict[str, Any]:
-    """Return the object that `sealed` wrote, for files that did not always have a digest.
+    """Return the object that `sealed` wrote.
 
     Raises:
-        ValueError: the data is no JSON object, or it has a digest that is not that of the rest.
+        ValueError: the data is no JSON object, or it has no digest, or not that of the rest.
     """
     try:
         content = _parse(data, _double)
@@ -90,8 +90,7 @@ def unsealed(data: bytes) -> dict[str, Any]:
         raise ValueError("too deeply nested") from error
     if not isinstance(content, dict):
         raise ValueError(f"expected a JSON object, got a {type(content).__name__}")
-    stated = content.pop("digest", None)
-    if stated is not None and stated != _sha256(canonical_json(content)):
+    if content.pop("digest", None) != _sha256(canonical_json(content)):
         raise ValueError("it was changed after it was written")
     return content
 
