@@ -163,6 +163,7 @@ _EFFICIENCY = (
         unit="control steps/s",
         ours=("recmorph",),
         others=_OTHERS,
+        timed=True,
         remark="One thread, other load on the machine, lite networks.",
     ),
     Lead(
@@ -176,6 +177,7 @@ _EFFICIENCY = (
         ours=("recmorph",),
         others=("metamorph-star", "modumorph"),
         size=1428 / 1224 - 1,
+        timed=True,
         remark="Choosing actions; one thread, other load on the machine, lite networks.",
     ),
     Linear(

@@ -167,6 +167,9 @@ class Lead(Pooled):
     others: tuple[str, ...]
     size: float | None = None
     """Share of the best other's mean by which the paper's best is better."""
+    timed: bool = False
+    """The number is a speed. Runs are timed beside whatever else their machine did, so that a
+    difference between them says nothing of the methods."""
 
     def labels(self) -> tuple[str, ...]:
         """Return the methods or variants that the claim is about."""
@@ -187,6 +190,9 @@ class Lead(Pooled):
         left = [name for name in self.others if name not in usable]
         if left:
             here += f"; {len(others)} of {len(self.others)} others have runs"
+        if self.timed:
+            power = "methods timed in turns on an idle machine (gmc-bench profile policy)"
+            return Finding("cannot be decided with these runs", here, power)
         claimed = None if self.size is None else self.size * abs(base)
         power = power_text([usable[best], usable[rival]], claimed, gap.value)
         names, found = self.differences(usable)

@@ -103,6 +103,14 @@ def test_a_lead_needs_all_others() -> None:
     assert "told apart from 1 of 2" in close.here
 
 
+def test_speeds_of_runs_at_different_times_decide_nothing() -> None:
+    claim = Lead(**TEXTS, ours=("a",), others=("b",), timed=True)
+    for b in ((10.0, 11.0, 12.0), (190.0, 191.0, 192.0)):
+        found = claim.decide(_samples(a=(90.0, 91.0, 92.0), b=b))
+        assert found.verdict == "cannot be decided with these runs"
+        assert "idle machine" in found.power
+
+
 def test_alike_means_within_a_tenth() -> None:
     claim = Alike(**TEXTS, first="a", second="b")
     near, far = (100.0, 100.5, 101.0), (150.0, 150.5, 151.0)
