@@ -13,6 +13,7 @@ import pytest
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.training.checkpoint import list_checkpoints, read_checkpoint
 from gmc_bench.training.trainer import Trainer
+from tests.support.sealed import without_seal
 
 POLICY = "policy.safetensors"
 
@@ -162,7 +163,7 @@ def test_the_checkpoint_of_other_settings_is_refused(here, trained_run):
     config.write_text(changed)
     captured = here("run", "--resume", trained_run, code=2)
     assert "config.yaml was changed after it was written" in captured.err
-    config.write_text(changed.partition("\n")[2])
+    config.write_text(without_seal(changed))
     captured = here("run", "--resume", trained_run, code=2)
     assert captured.out == ""
     assert "belongs to a run with other settings; put back the configuration" in captured.err
@@ -217,7 +218,7 @@ def test_a_run_over_two_commits_is_not_of_either(gmc, finished_run, tmp_path):
     config = (run / "config.yaml").read_text(encoding="utf-8")
     commit = finished_run.record["git_commit"]
     assert f"git_commit: {commit}" in config
-    config = config.partition("\n")[2].replace(commit, "a" * 40)  # without its digest
+    config = without_seal(config).replace(commit, "a" * 40)
     (run / "config.yaml").write_text(config, encoding="utf-8")
     (run / "record.json").unlink()
     gmc("run", "--resume", run)

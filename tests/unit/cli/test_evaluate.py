@@ -10,6 +10,7 @@ from gmc_bench.bodies.store import save_set
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.records.schema import STATED_VERSIONS
+from tests.support.sealed import without_seal
 
 RUN = (
     "run", "--suite", "unimal", "--task", "ft", "--protocol", "smoke", "--seed", "1",
@@ -104,7 +105,7 @@ def test_methods_with_a_policy_per_body_are_refused(gmc):
 
 def test_a_run_with_more_threads_than_there_are_is_scored_on_those_there_are(run, gmc, tmp_path):
     config = tmp_path / "run" / "config.yaml"
-    _, text = config.read_text(encoding="utf-8").split("\n", 1)  # without its digest
+    text = without_seal(config.read_text(encoding="utf-8"))
     assert "\nthreads: 1\n" in text
     config.write_text(text.replace("\nthreads: 1\n", "\nthreads: 4096\n"), encoding="utf-8")
     code, out, err = gmc("evaluate", "run", "--json", "--split", "train")

@@ -18,6 +18,7 @@ from gmc_bench.core.config import (
     with_overrides,
 )
 from gmc_bench.core.errors import ConfigError
+from tests.support.sealed import without_seal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,7 +264,7 @@ def test_every_changed_bit_and_every_missing_part_of_a_sealed_file_is_seen(tmp_p
         path.write_bytes(data)
         with pytest.raises(ConfigError):
             with_overrides(whole, load_yaml(path))
-    path.write_bytes(b"".join(sealed.splitlines(keepends=True)[1:-1]))  # as the sentence says
+    path.write_text(without_seal(sealed.decode()))  # as the sentence says
     assert load_yaml(path) == {"seed": 2, "title": "a"}
 
 
