@@ -5,10 +5,10 @@ cannot be told apart. Single-robot references and numbers printed in papers have
 own, because neither was measured under the table's rules.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from gmc_bench.leaderboard.aggregate import ComparisonTable
+from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, Spread
 from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.breakdown import break_down, direction_spreads, friction_spreads
 from gmc_bench.leaderboard.evidence import evidence
@@ -126,8 +126,17 @@ def further_sections(analysis: TableAnalysis) -> list[Section]:
 def _measured_sections(analysis: TableAnalysis) -> list[Section]:
     return [
         *_breakdown_sections(analysis),
-        *_friction_sections(analysis.table),
-        *_direction_sections(analysis.table),
+        *_condition_sections(
+            analysis.table, "Friction", "Friction", FRICTIONS, FRICTION_METRICS, friction_spreads
+        ),
+        *_condition_sections(
+            analysis.table,
+            "Directions",
+            "Direction",
+            DIRECTIONS,
+            DIRECTION_METRICS,
+            direction_spreads,
+        ),
     ]
 
 
@@ -203,36 +212,26 @@ def _breakdown_sections(analysis: TableAnalysis) -> list[Section]:
     return [_section("Test score by body", (GROUPED, MORE), (*KEY_HEADINGS, *groups), rows)]
 
 
-def _friction_sections(table: ComparisonTable) -> list[Section]:
-    """Return what robots do on each friction, of ranked rows and references alike."""
-    headings = (*KEY_HEADINGS, "Friction", *FRICTION_METRICS)
+def _condition_sections(
+    table: ComparisonTable,
+    title: str,
+    name: str,
+    text: str,
+    metrics: Mapping[str, str],
+    spreads: Callable[[Row], Mapping[str, Mapping[str, Spread]]],
+) -> list[Section]:
+    """Return what robots do under each condition, of ranked rows and references alike."""
     rows = [
         {
             **key_cells(row.key),
-            "Friction": friction,
-            **{name: spread_text(metrics.get(name), digits=3) for name in FRICTION_METRICS},
+            name: condition,
+            **{metric: spread_text(found.get(metric), digits=3) for metric in metrics},
         }
         for row in (*table.rows, *table.references)
         if not row.missing
-        for friction, metrics in friction_spreads(row).items()
+        for condition, found in spreads(row).items()
     ]
-    return [_section("Friction", (FRICTIONS, MORE), headings, rows)] if rows else []
-
-
-def _direction_sections(table: ComparisonTable) -> list[Section]:
-    """Return what robots do in each direction, of ranked rows and references alike."""
-    headings = (*KEY_HEADINGS, "Direction", *DIRECTION_METRICS)
-    rows = [
-        {
-            **key_cells(row.key),
-            "Direction": direction,
-            **{name: spread_text(metrics.get(name), digits=3) for name in DIRECTION_METRICS},
-        }
-        for row in (*table.rows, *table.references)
-        if not row.missing
-        for direction, metrics in direction_spreads(row).items()
-    ]
-    return [_section("Directions", (DIRECTIONS, MORE), headings, rows)] if rows else []
+    return [_section(title, (text, MORE), (*KEY_HEADINGS, name, *metrics), rows)] if rows else []
 
 
 def reference_section(analysis: TableAnalysis) -> Section:
