@@ -172,6 +172,7 @@ def _signatures(records: Path, named: Path | None = None) -> int:
 
 def _add(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     parsed.parser.reject_unknown(unknown)
+    from gmc_bench.experiments.run_folder import KEPT
     from gmc_bench.leaderboard.rerun import acting_weights
     from gmc_bench.leaderboard.rules import installed_rules
     from gmc_bench.leaderboard.submission import Submission, add, open_run
@@ -180,7 +181,9 @@ def _add(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int
     kept, folders = keep_all(parsed.run_dirs, parsed.records)
     for path in kept:
         say(f"added  {path}")
-    runs = [(folder, open_run(folder)) for folder in folders]
+    for folder in (item for item in folders if (item / KEPT).is_file()):
+        say(f"left   {folder}: it was taken from a leaderboard")
+    runs = [(item, open_run(item)) for item in folders if not (item / KEPT).is_file()]
     submissions = [
         Submission(
             folder, stored, installed_rules(stored.record), partial(acting_weights, folder, stored)

@@ -3,6 +3,7 @@
 import argparse
 import math
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, NoReturn
 
 from gmc_bench.core.config import leaves
@@ -108,6 +109,12 @@ def seconds(*, zero: bool, most: float = math.inf) -> Callable[[str], float]:
         return value
 
     return convert
+
+
+def add_reuse(add: Callable[..., Any], default: Any = None) -> None:
+    """Add the option that takes runs from a leaderboard."""
+    text = "take runs that this leaderboard has, with weights, from there, e.g. leaderboards"
+    add("--reuse", metavar="DIR", type=Path, default=default, help=text)
 
 
 def require_resume_alone(unknown: list[str], argv: list[str], rest: str) -> None:

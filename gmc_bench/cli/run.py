@@ -189,7 +189,8 @@ def preview(sweep: "Sweep") -> int:
     from gmc_bench.experiments.overview import describe_runs
     from gmc_bench.experiments.sweep_folder import runs_to_yaml
 
-    note(describe_runs(sweep.runs, dict.fromkeys(sweep.runs, "to do"), ETA()))
+    states = {name: "finished" if sweep.will_take(name) else "to do" for name in sweep.runs}
+    note(describe_runs(sweep.runs, states, ETA()))
     say(runs_to_yaml(sweep.runs))
     return 0
 

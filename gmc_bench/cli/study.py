@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gmc_bench.cli.output import say
-from gmc_bench.cli.parser import add_verb, integer, require_resume_alone, seconds
+from gmc_bench.cli.parser import add_reuse, add_verb, integer, require_resume_alone, seconds
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.table import aligned
 
@@ -18,7 +18,7 @@ EXAMPLES = (
     "gmc-bench study components",
     "gmc-bench study siblings --method recmorph --seeds 1 2",
     "gmc-bench study attributes --method modumorph --task ft incline --protocol smoke --dry-run",
-    "gmc-bench study representation --method recmorph --morphologies unimals_100",
+    "gmc-bench study representation --morphologies unimals_100 --reuse leaderboards",
     "gmc-bench study gait --method recmorph --against metamorph-star",
     "gmc-bench study friction --method recmorph modumorph",
     "gmc-bench study friction --heading free --friction-rule dynamic",
@@ -64,6 +64,7 @@ def add_parser(verbs: Any) -> None:
     add("--steps", metavar="S", help=text)
     add("--robot-source", metavar="S", help="friction: built-in or menagerie (default: built-in)")
     add("--out", metavar="DIR", type=Path, help="default: a new folder under studies/")
+    add_reuse(add)
     add("--dry-run", action="store_true", help="show the runs and stop")
     add("--resume", metavar="DIR", type=Path, help="continue a stopped study")
     _add_scaling(parser)
@@ -138,7 +139,8 @@ def _plan(parsed: argparse.Namespace, argv: list[str]) -> "StudyRun":
     shared = ["--method", request.methods[0], "--suite", parsed.suite or request.study.suite]
     shared += ["--protocol", parsed.protocol] if parsed.protocol else []
     (base, *_), _ = specs_of([*shared, *argv])
-    return StudyRun.plan(request, base, tasks=parsed.task, seeds=parsed.seeds, out=parsed.out)
+    places = {"out": parsed.out, "reuse": parsed.reuse}
+    return StudyRun.plan(request, base, tasks=parsed.task, seeds=parsed.seeds, **places)
 
 
 def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:

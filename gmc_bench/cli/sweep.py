@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gmc_bench.cli.output import note, say, say_json
-from gmc_bench.cli.parser import Parser, add_verb, integer, seconds
+from gmc_bench.cli.parser import Parser, add_reuse, add_verb, integer, seconds
 from gmc_bench.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def add_options(parser: Parser) -> None:
     add("--retries", metavar="N", type=integer(0), help="of a run that failed, default: 1", **one)
     add("--config", metavar="FILE", type=Path, help="YAML with these options; those here win")
     add("--out", metavar="DIR", type=Path, help="default: a new folder under runs/")
+    add_reuse(add, argparse.SUPPRESS)
     add("--resume", metavar="DIR", type=Path, help="continue what was stopped")
     add("--dry-run", action="store_true", help="show the runs, hours and memory, and stop")
     add("--json", action="store_true", help=argparse.SUPPRESS)

@@ -10,12 +10,13 @@ from gmc_bench.core.errors import CheckpointError, RunFolderError, StorageError
 from gmc_bench.experiments.lease import NAME as LEASE
 from gmc_bench.experiments.lease import FolderInUseError, Lease
 from gmc_bench.records.schema import RunRecord
-from gmc_bench.records.store import read_record
+from gmc_bench.records.store import read_record, read_sealed
 from gmc_bench.training.run_config import RunConfig, read_run_config
 
 CONFIG = "config.yaml"
 RECORD = "record.json"
 POLICY = "policy.safetensors"
+KEPT = "kept.json"
 CURVE = "learning_curve.png"
 CHECKPOINTS = "checkpoints"
 LOGS = "tensorboard"
@@ -178,12 +179,28 @@ class RunFolder(LockedFolder):
                 f"{self.policy} cannot be read; finish the run with: gmc-bench run --resume "
                 f"{self.path}"
             ) from error
-        if record is not None and hashlib.sha256(data).hexdigest() != record.weights_digest:
+        if record is not None and not self._belongs(data, record):
             raise CheckpointError(
                 f"{self.policy} is damaged (its digest is not the one in the record); delete it "
                 f"and {self.record.name}, then run: gmc-bench run --resume {self.path}"
             )
         return data
+
+    def _belongs(self, data: bytes, record: RunRecord) -> bool:
+        """Return whether a file is the record's policy, or what a leaderboard keeps of it."""
+        found = hashlib.sha256(data).hexdigest()
+        if found == record.weights_digest or not self.kept.is_file():
+            return found == record.weights_digest
+        content, _ = read_sealed(self.kept)
+        return (content.get("weights_digest"), content.get("kept")) == (
+            record.weights_digest,
+            found,
+        )
+
+    @property
+    def kept(self) -> Path:
+        """What `policy` is where the run was taken from a leaderboard, JSON."""
+        return self.path / KEPT
 
     @property
     def curve(self) -> Path:

@@ -5,6 +5,7 @@ import json
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,6 +16,7 @@ from gmc_bench.experiments.cell_state import SweepOverview, read_overview
 from gmc_bench.experiments.events import (
     Listener,
     Listeners,
+    Remark,
     SweepFinished,
     SweepRunFailed,
     SweepRunFinished,
@@ -35,7 +37,8 @@ from gmc_bench.experiments.resolve import (
     resolve,
     with_seed,
 )
-from gmc_bench.experiments.run_folder import is_unused, new_folder
+from gmc_bench.experiments.reuse import KnownRuns
+from gmc_bench.experiments.run_folder import CONFIG, KEPT, is_unused, new_folder
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep_folder import SweepFolder, name_runs, read_runs
 from gmc_bench.records.store import write_atomic
@@ -44,6 +47,7 @@ from gmc_bench.training.run_config import RunConfig
 if TYPE_CHECKING:
     from gmc_bench.bodies.schema import MorphologySet
     from gmc_bench.records.schema import RunRecord
+    from gmc_bench.records.store import StoredRecord
 
 
 @dataclass(frozen=True)
@@ -70,9 +74,11 @@ class Sweep:
         on_event: is told what happens, see `gmc_bench.experiments.events`.
         files: further files of the folder by name, written before any run begins.
         elsewhere: other machines will run it, which need not have this one's threads and devices.
+        reuse: a leaderboard's folder; runs that it has, with their weights, are taken from there
+            and not repeated.
 
     Raises:
-        GmcBenchError: a specification cannot be resolved.
+        GmcBenchError: a specification cannot be resolved, or there is no such leaderboard.
     """
 
     def __init__(
@@ -83,6 +89,7 @@ class Sweep:
         on_event: Listener | None = None,
         files: Mapping[str, bytes] | None = None,
         elsewhere: bool = False,
+        reuse: Path | str | None = None,
     ) -> None:
         self._emit = Listeners(on_event)
         self._files = dict(files or {})
@@ -105,6 +112,7 @@ class Sweep:
         self._bodies: dict[str, MorphologySet] = {
             item.bodies.id: item.bodies for item in self.resolved
         }
+        self._known = None if reuse is None else KnownRuns(Path(reuse))
 
     @classmethod
     def open(cls, path: Path | str, *, on_event: Listener | None = None) -> Self:
@@ -118,6 +126,7 @@ class Sweep:
         sweep = cls.__new__(cls)
         sweep._emit = Listeners(on_event)
         sweep._files, sweep._kept, sweep._bodies, sweep._locked = {}, {}, {}, None
+        sweep._known = None
         sweep.path, sweep.resolved, sweep.runs = folder.path, (), read_runs(folder.plan)
         return sweep
 
@@ -129,6 +138,7 @@ class Sweep:
         out: Path | str | None = None,
         on_event: Listener | None = None,
         elsewhere: bool = False,
+        reuse: Path | str | None = None,
         **fields: Any,
     ) -> Self:
         """Return the sweep of a grid: methods x suites x tasks x settings x seeds.
@@ -142,14 +152,15 @@ class Sweep:
             grid: the grid, or its fields as keywords.
             out: the folder; by default a new one under `runs/`.
             on_event: is told what happens.
-            elsewhere: see `Sweep`.
+            elsewhere: see `Sweep`, as for the following.
+            reuse: likewise.
             fields: of `gmc_bench.experiments.grid.Grid`.
 
         Raises:
             GmcBenchError: a field is unknown, or a name, or a setting does not fit.
         """
         found = Grid.from_dict(fields) if grid is None else grid
-        return cls(found.specs(), out=out, on_event=on_event, elsewhere=elsewhere)
+        return cls(found.specs(), out=out, on_event=on_event, elsewhere=elsewhere, reuse=reuse)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Tell a function of what happens from now on; return one that ends that."""
@@ -190,6 +201,7 @@ class Sweep:
                 write_atomic(folder.path / name, data)
             folder.write(self.runs)  # last: a folder that holds it can be continued
             self._write_kept(folder)
+            self._take_over(folder)
             return self._visit_all(folder, launched, retries)
 
     def resume(
@@ -215,6 +227,7 @@ class Sweep:
         with self.locked() as folder:
             self._require_same(folder)
             self._write_kept(folder)
+            self._take_over(folder)
             if launched is None:
                 for config in self.runs.values():
                     self._bodies_of(config)  # without them, no run can go on
@@ -231,6 +244,31 @@ class Sweep:
             RunFolderError: nothing was begun.
         """
         return read_overview(self._place(), self.runs)
+
+    @cached_property
+    def reused(self) -> "Mapping[str, StoredRecord]":
+        """Records of a leaderboard that stand for runs, by name.
+
+        Raises:
+            RecordError: a file there is damaged.
+        """
+        return {} if self._known is None else self._known.find_all(self.runs)
+
+    def will_take(self, name: str) -> bool:
+        """Return whether a run is taken from a leaderboard: one that was not begun here."""
+        begun = self.path is not None and (self.path / name / CONFIG).is_file()
+        unfinished = begun and (self._place() / name / KEPT).is_file()
+        return name in self.reused and (not begun or unfinished)
+
+    def _take_over(self, folder: SweepFolder) -> None:
+        """Make the folders of runs that a leaderboard has."""
+        if self._known is None:
+            return
+        for name, stored in self.reused.items():
+            if self.will_take(name):
+                self._known.restore(stored, folder.path / name)
+        text = f"{len(self.reused)} of {len(self.runs)} runs are those of {self._known.root}"
+        self._emit(Remark(text))
 
     def _write_kept(self, folder: SweepFolder) -> None:
         for name, data in self._kept.items():

@@ -41,6 +41,10 @@ class SweepRequest(NamedTuple):
         states: Mapping[str, CellState] = dict.fromkeys(sweep.runs, CellState())
         if sweep.path is not None and sweep.path.is_dir():
             states = sweep.overview().states
+        states = {
+            name: CellState(phase="finished") if sweep.will_take(name) else state
+            for name, state in states.items()
+        }
         measured = measured_here([*RECORDS, *([sweep.path] if sweep.path else [])])
         measured.add_states(sweep.runs, states)
         return describe_plan(sweep.runs, states, measured, launch.jobs)
@@ -56,11 +60,11 @@ def request_sweep(
     """Return a sweep from a YAML file and options; the latter win.
 
     Args:
-        given: fields of `Grid` and of `Launch` by name; of `protocol`, `preset`, `bodies` and
-            `precision` a list, which is varied if it has several values.
+        given: fields of `Grid` and of `Launch` by name, and `reuse` (see `Sweep`); of `protocol`,
+            `preset`, `bodies` and `precision` a list, which is varied if it has several values.
         words: further options, see `settings_of`.
         config: the file: fields of `Grid`, those of `Launch` and options of the launcher under
-            `launch`, and `out`.
+            `launch`, `out` and `reuse`.
         out: folder of the sweep.
 
     Raises:
@@ -72,7 +76,7 @@ def request_sweep(
         raise ConfigError(f"'launch' in {config} must hold options, got {launched!r}")
     single, varied = settings_of(words)
     launch = Launch.from_dict(launched | _launched(given, single))
-    grid = {name: file[name] for name in file if name != "out"}
+    grid = {name: file[name] for name in file if name not in ("out", "reuse")}
     grid |= {item.name: given[item.name] for item in fields(Grid) if item.name in given}
     for name in VARIED:
         values = given.get(name)
@@ -84,10 +88,13 @@ def request_sweep(
     for name, content in (("settings", single), ("vary", varied)):
         if content:
             grid[name] = {**grid.get(name, {}), **content}
-    out = out or file.get("out")
-    return SweepRequest(
-        Sweep.grid(Grid.from_dict(grid), out=out, elsewhere=launch.elsewhere), launch
+    sweep = Sweep.grid(
+        Grid.from_dict(grid),
+        out=out or file.get("out"),
+        elsewhere=launch.elsewhere,
+        reuse=given.get("reuse", file.get("reuse")),
     )
+    return SweepRequest(sweep, launch)
 
 
 def continued_sweep(path: Path, given: Mapping[str, Any], words: Sequence[str]) -> SweepRequest:

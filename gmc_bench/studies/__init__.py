@@ -26,6 +26,7 @@ def run(
     seeds: Sequence[int] = (),
     out: Path | str | None = None,
     on_event: "Listener | None" = None,
+    reuse: Path | str | None = None,
     **fields: Any,
 ) -> "StudyResult":
     """Run all experiments of a study, measure, and write tables and pictures.
@@ -38,6 +39,7 @@ def run(
         seeds: by default the protocol's.
         out: the folder; by default a new one under `studies/`.
         on_event: is told what happens, see `gmc_bench.experiments.events`.
+        reuse: a leaderboard's folder; runs that it has are taken from there and not repeated.
         **fields: of `ExperimentSpec`, for all runs; and options of the study, see `Request.make`.
 
     Raises:
@@ -52,7 +54,7 @@ def run(
     )
     shared = {"method": request.methods[0], "suite": request.study.suite}
     base = ExperimentSpec.from_dict({**shared, **fields})
-    planned = StudyRun.plan(request, base, tasks=tasks, seeds=seeds, out=out)
+    planned = StudyRun.plan(request, base, tasks=tasks, seeds=seeds, out=out, reuse=reuse)
     if on_event is not None:
         planned.subscribe(on_event)
     return planned.run()

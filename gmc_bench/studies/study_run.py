@@ -93,14 +93,16 @@ class StudyRun:
         tasks: Sequence[str] = (),
         seeds: Sequence[int] = (),
         out: Path | str | None = None,
+        reuse: Path | str | None = None,
     ) -> Self:
-        """Return a study of which nothing was begun; see `Request.specs`.
+        """Return a study of which nothing was begun; see `Request.specs` and `Sweep`.
 
         Raises:
             GmcBenchError: a variant does not fit the method, or an option is wrong.
         """
         specs = request.specs(base, tasks, seeds)
-        return cls(request, Sweep(specs, out=out, files={STUDY: request.to_yaml().encode()}))
+        files = {STUDY: request.to_yaml().encode()}
+        return cls(request, Sweep(specs, out=out, files=files, reuse=reuse))
 
     @classmethod
     def open(cls, path: Path | str) -> Self:

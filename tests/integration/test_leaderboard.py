@@ -12,6 +12,8 @@ import pytest
 import gmc_bench
 from gmc_bench.bodies.store import DATA_VARIABLE
 from gmc_bench.core.errors import CheckpointError
+from gmc_bench.experiments import reuse as reusing
+from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.verification import MOVING_VERSIONS
 from gmc_bench.records.ledger import LEDGER_NAME, read_ledger
@@ -19,6 +21,8 @@ from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import read_record, write_record
 from gmc_bench.records.weights import LEADERBOARD
 from gmc_bench.rendering.web.episodes import EpisodeKeeper
+from gmc_bench.studies.request import Request
+from gmc_bench.studies.study_run import StudyRun
 
 MODES = [("train", "deterministic"), ("test", "deterministic")]
 
@@ -90,6 +94,75 @@ def _raised(record: RunRecord, share: float, splits: tuple[str, ...] = ("train",
         changes = {"episodes": tuple(better)} if item.split in splits else {}
         returns.append(item.model_copy(update=changes))
     return record.model_copy(update={"returns": tuple(returns)})
+
+
+SMOKE = ("--protocol", "smoke", "--morphologies", "tiny", "--threads", "1")
+
+
+def test_a_study_takes_a_run_from_the_leaderboard(desk, tmp_path, monkeypatch):
+    desk("add", desk.run)
+    study = ("study", "representation", *SMOKE, "--seeds", 1)
+    reuse = ("--reuse", desk.board)
+    assert "finished" in desk.here(*study, *reuse, "--dry-run").err
+    assert "finished" not in desk.here(*study, "--dry-run").err
+    other = desk.here(*study, *reuse, "--env-steps", 4096, "--dry-run").err
+    assert "finished" not in other  # another run
+    with monkeypatch.context() as patch:
+        patch.setattr(reusing, "version", lambda package: "3.16.0")
+        assert "finished" not in desk.here(*study, *reuse, "--dry-run").err  # of another engine
+
+    folder = tmp_path / "study"
+    err = desk.here(*study, *reuse, "--out", folder).err
+    assert f"1 of 1 runs are those of {desk.board}" in err
+    taken = folder / "trained_ft_seed1"
+    assert not (taken / "checkpoints").exists()  # nothing was trained
+    assert (taken / "record.json").read_bytes() == (desk.run / "record.json").read_bytes()
+    kept = json.loads((folder / "study.json").read_bytes())
+    assert (kept["status"], kept["runs"][0]["record_digest"]) == (
+        "complete", read_board(desk.board).records[0].digest,
+    )  # fmt: skip
+    assert kept["runs"][0]["numbers"]["robot_id_before"] > 0
+
+    # The folder is that of a finished run; one that was killed on the way there is made again.
+    words = ("evaluate", taken, "--split", "test", "--json")
+    found, own = (
+        json.loads(desk.here("evaluate", run, *words[2:]).out) for run in (taken, desk.run)
+    )
+    assert found.pop("run") != own.pop("run")
+    assert found == own
+    (taken / "record.json").unlink()
+    (folder / "study.json").unlink()
+    again = StudyRun.plan(
+        Request.make("representation", ()),
+        ExperimentSpec(suite="unimal", method="recmorph", protocol="smoke", bodies="tiny"),
+        seeds=(1,), out=folder, reuse=desk.board,
+    )  # fmt: skip
+    again.resume()
+    assert json.loads((folder / "study.json").read_bytes())["runs"] == kept["runs"]
+
+    data = bytearray((taken / "policy.safetensors").read_bytes())
+    data[-1] ^= 1
+    (taken / "policy.safetensors").write_bytes(data)
+    assert "policy.safetensors is damaged" in desk.here(*words, code=2).err
+
+
+def test_a_sweep_takes_what_the_leaderboard_has_and_runs_the_rest(desk, tmp_path):
+    desk("add", desk.run)
+    words = (
+        "sweep", "--methods", "recmorph", "zero-action", "--suites", "unimal", "--tasks", "ft",
+        *SMOKE, "--seeds", 1, "--jobs", 1, "--reuse",
+    )  # fmt: skip
+    err = desk.here(*words, tmp_path, code=2).err
+    assert f"{tmp_path} is no leaderboard" in err
+    folder = tmp_path / "sweep"
+    desk.here(*words, desk.board, "--out", folder)
+    records = {path.parent.name: read_record(path) for path in folder.glob("*/record.json")}
+    assert records["recmorph"] == read_board(desk.board).records[0].record
+    assert records["zero-action"].method == "zero-action"
+    assert "checkpoints" not in [item.name for item in (folder / "recmorph").iterdir()]
+    out = desk("add", folder / "recmorph").out
+    assert out == f"left   {folder / 'recmorph'}: it was taken from a leaderboard\n"
+    assert "reuse" in desk.here("sweep", "--resume", folder, "--reuse", desk.board, code=2).err
 
 
 def test_from_a_run_to_a_verified_row(desk, tmp_path):

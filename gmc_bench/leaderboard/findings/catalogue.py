@@ -29,17 +29,20 @@ _FIG4 = "Text on Fig. 4"
 
 
 def _study(name: str, arms: tuple[str, ...], asked: str = "recmorph") -> StudyPool:
-    return StudyPool(name, dict.fromkeys(arms, asked), asked=asked)
+    """Return a study of one method, whose first variant is the method as boards rank it."""
+    return StudyPool(name, dict.fromkeys(arms, asked), asked=asked, ranked=arms[:1])
 
 
 _COMPONENTS = StudyPool(
     "components",
     dict.fromkeys(("plain", "matched", "residual", "rms-norm", "full"), "recmorph"),
+    ranked=("full",),
 )
 _ORDERS = _study("ordering", ("dfs", "bfs", "random"))
 _SIBLINGS = _study("siblings", ("canonical", "permuted"))
 _PROBES = _study("representation", ("trained",))
-_GAIT = StudyPool("gait", {"method": "recmorph", "other": "metamorph-star"}, asked="recmorph")
+_WALKERS = {"method": "recmorph", "other": "metamorph-star"}
+_GAIT = StudyPool("gait", _WALKERS, asked="recmorph", ranked=tuple(_WALKERS))
 _CELL_TASKS = ("ft", "incline", "obstacles")
 _CELL_ARMS = {
     f"{cell}-{blocks}": method
@@ -51,6 +54,7 @@ _CELL_ARMS = {
         ("bimamba2", "recmorph-bimamba2"),
     )
 }
+_RANKED_CELLS = tuple(arm for arm in _CELL_ARMS if arm.endswith("-2"))
 
 
 def _first(task: str, name: str, leader: str, gain: str) -> Lead:
@@ -306,7 +310,7 @@ _ORDER = (
 def _attributes(method: str, task: str = "ft") -> StudyPool:
     tasks = ("ft", "incline") if method == "recmorph" else ("ft",)
     arms = dict.fromkeys(("all", "hardware"), method)
-    return StudyPool("attributes", arms, task, asked=method, tasks=tasks)
+    return StudyPool("attributes", arms, task, asked=method, tasks=tasks, ranked=("all",))
 
 
 _ATTRIBUTES = (
@@ -346,7 +350,7 @@ _CELLS = tuple(
         says=f"With two blocks BiMamba2 learns more than BiRNN ({task})",
         printed="",
         place="Appendix on BiMamba2",
-        pool=StudyPool("cells", _CELL_ARMS, task, tasks=_CELL_TASKS),
+        pool=StudyPool("cells", _CELL_ARMS, task, tasks=_CELL_TASKS, ranked=_RANKED_CELLS),
         number=_RETURN,
         first="bimamba2-2",
         second="birnn-2",

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gmc_bench.leaderboard.findings.evidence import Evidence, PlannedRun
+from gmc_bench.leaderboard.overview import rows_by_method
 from gmc_bench.suites import SUITES
 
 _HOUR = 3600.0
@@ -43,6 +44,7 @@ class Costs:
             for item in evidence.records()
             if item.env_steps and item.controller == "shared"
         ]
+        self._evidence = evidence
         for study in evidence.studies.values():
             for run in study.runs:
                 seconds, steps = run.numbers.get("core_seconds"), run.numbers.get("env_steps")
@@ -51,10 +53,18 @@ class Costs:
                     self._rates.append(rate)
 
     def hours(self, runs: Iterable[PlannedRun]) -> float | None:
-        """Return the core hours of all runs together; `None` where nothing was measured yet."""
-        found = [self._hours(run) for run in runs]
+        """Return the core hours of all runs together; `None` where nothing was measured yet.
+
+        What a study takes over from a board costs nothing.
+        """
+        found = [self._hours(run) for run in runs if not (run.ranked and self._is_there(run))]
         there = [hours for hours in found if hours is not None]
         return sum(there) if len(there) == len(found) else None
+
+    def _is_there(self, run: PlannedRun) -> bool:
+        board = self._evidence.board(run.suite, run.task)
+        row = rows_by_method(board).get(run.method) if board else None
+        return row is not None and run.seed in row.seeds
 
     def _hours(self, run: PlannedRun) -> float | None:
         board = (run.suite, run.task)

@@ -59,6 +59,8 @@ class PlannedRun:
     """Times the env steps of the protocol."""
     evaluated: int = 0
     """Of a policy that is there and only scored: control steps at most; 0 for a training."""
+    ranked: bool = False
+    """It is for a study, but one that the board ranks too, and need not be made twice."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +208,8 @@ class StudyPool:
     tasks: tuple[str, ...] = ()
     """Tasks that the study is run on at once; by default the one of the claim."""
     suite: str = "unimal-v1"
+    ranked: tuple[str, ...] = ()
+    """Variants that are the methods as boards rank them."""
 
     def samples(self, evidence: Evidence, number: str) -> dict[str, Sample]:
         """Return a number of a study's runs, as `KeptStudy` names it."""
@@ -238,7 +242,7 @@ class StudyPool:
         return {
             (arm, seed): PlannedRun(
                 suite=self.suite, task=task, method=method, seed=seed,
-                study=f"{self.study} {arm}",
+                study=f"{self.study} {arm}", ranked=arm in self.ranked,
             )
             for arm, method in self.arms.items()
             for seed in range(1, SEEDS + 1)
@@ -250,6 +254,7 @@ class StudyPool:
         return (
             f"gmc-bench study {self.study}{method} --task {' '.join(self.tasks or (self.task,))} "
             f"--seeds {' '.join(map(str, range(1, SEEDS + 1)))} --threads 1"
+            f"{' --reuse leaderboards' if self.ranked else ''}"
         )
 
     def links(self, evidence: Evidence) -> list[str]:

@@ -182,6 +182,22 @@ def test_a_kept_study_is_evidence(tmp_path: Path) -> None:
     assert Costs(evidence).hours([run, run]) == pytest.approx(2 * 1000 * 2e6 / FULL / 3600)
 
 
+def test_a_study_costs_nothing_where_the_board_has_its_runs() -> None:
+    bodies = {**make_record().morphologies.model_dump(), "id": "unimals_100"}
+    changes = {"method": "recmorph", "morphologies": bodies, "protocol_seeds": (1, 2, 3)}
+    stored = [make_stored(make_record(seed=seed, **changes), f"{seed}.json") for seed in (1, 2)]
+    tables, _ = aggregate(stored)
+    board = Evidence(tuple(map(analyse, tables)), {}, {})
+    assert board.board("unimal-v1", "unimal-ft-v1")
+    arms = dict.fromkeys(("dfs", "random"), "recmorph")
+    plain, ranked = (StudyPool("ordering", arms, ranked=names) for names in ((), ("dfs",)))
+    whole, rest = (Costs(board).hours(pool.runs(()).values()) for pool in (plain, ranked))
+    assert rest is not None
+    assert whole == pytest.approx(6 * rest / 4)  # depth first, seeds 1 and 2, is there
+    assert ranked.command(()).endswith("--threads 1 --reuse leaderboards")
+    assert "--reuse" not in plain.command(())
+
+
 def test_what_somebody_could_have_chosen_is_no_evidence(tmp_path: Path) -> None:
     pool = StudyPool("ordering", dict.fromkeys(("dfs", "random"), "recmorph"))
     late = Evidence((), {"a": _study(seeds=(2, 3))}, {})
