@@ -6,7 +6,9 @@ Every way of running is a process of its own. It simulates 1,000 control steps o
 every suite, and lets every method act and take gradients, from weights and inputs that are exact in
 binary and so the same everywhere. Digests of all bytes are compared with those of the first
 process. Instruction sets are those that libraries can be told to keep to; what a library was not
-told, it chooses as ever. Results are written after every process, and continued.
+told, it chooses as ever. Results are written after every process, and continued. Those of another
+machine, in a file `determinism-NAME.json` beside the first, are compared with it by
+`benchmarks.reached_table`.
 """
 
 import argparse

@@ -31,23 +31,34 @@ def soak_row() -> str:
 
 
 def determinism_lines() -> list[str]:
-    """Return what was compared byte by byte, if anything was."""
+    """Return what was compared byte by byte: on one machine, then its runs on others beside it."""
     if not (REACHED / "determinism.json").exists():
         return []
-    content = read("determinism")
-    first = content["ways"][determinism.WAYS[0].name]
+    content, plain = read("determinism"), determinism.WAYS[0].name
+    first = content["ways"][plain]
     simulated, acted = (len(first[part]) for part in (determinism.SIMULATION, determinism.POLICY))
-    machine = content["machine"]["hardware"]
+    others = [read(path.stem) for path in sorted(REACHED.glob("determinism-*.json"))]
+    rows = determinism.rows(content)
+    rows += [
+        [f"another machine: {_machine(other)}", *compared.values()]
+        for other in others
+        for compared in (determinism.compare(other["ways"][plain], first),)
+    ]
     return [
         "",
-        f"`benchmarks.determinism`, compared with one thread of one process on {machine['cpu']} "
-        f"({machine['instructions']}): {determinism.STEPS:,} steps of {simulated} tasks with their "
-        f"suites' bodies, outputs and gradients of {acted} methods.",
+        f"`benchmarks.determinism`, compared with one thread of one process on "
+        f"{_machine(content)}: {determinism.STEPS:,} steps of {simulated} tasks with their suites' "
+        f"bodies, outputs and gradients of {acted} methods.",
         "",
         "| " + " | ".join(determinism.HEADINGS) + " |",
         "| --- | --- | --- | --- |",
-        *("| " + " | ".join(row) + " |" for row in determinism.rows(content)),
+        *("| " + " | ".join(row) + " |" for row in rows),
     ]
+
+
+def _machine(content: dict[str, Any]) -> str:
+    hardware = content["machine"]["hardware"]
+    return f"{hardware['cpu']} ({hardware['instructions']})"
 
 
 def markdown() -> str:
