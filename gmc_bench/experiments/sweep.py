@@ -1,6 +1,7 @@
 """Sweep: several runs in one folder, in turn or by a launcher, begun or continued."""
 
 import contextlib
+import gc
 import json
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -415,6 +416,9 @@ class Sweep:
         else:
             records[name] = record
             self._emit(SweepRunFinished(name, record))
+        # Networks and environments refer to each other; left alone, those of dozens of runs would
+        # stay until the collector looks at old objects.
+        gc.collect()
 
 
 def _resolve_all(specs: Iterable[ExperimentSpec], elsewhere: bool) -> Iterator[Resolved]:

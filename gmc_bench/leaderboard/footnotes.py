@@ -1,8 +1,9 @@
-"""Footnotes of tables: methods that are not quite the published one, `MethodSpec.footnote`."""
+"""Footnotes of tables: methods that are not quite the published one, and which were tuned."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gmc_bench.core.errors import GmcBenchError
+from gmc_bench.leaderboard.aggregate import Row
 from gmc_bench.methods import METHODS
 
 MARK = "†"
@@ -23,7 +24,29 @@ def marked(method: str, text: str | None = None) -> str:
     return f"{text} {MARK}" if footnote(method) else text
 
 
-def footnotes(methods: Iterable[str]) -> tuple[str, ...]:
-    """Return the footnotes of some methods, each once, by name."""
-    found = {name: footnote(name) for name in sorted(set(methods))}
-    return tuple(f"{MARK} {name}: {text}" for name, text in found.items() if text)
+def footnotes(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return what some rows need to be read with.
+
+    That is the footnote of each method (`MethodSpec.footnote`), by name, and if the rows do not
+    share the protocol's settings, which of them have others and why.
+    """
+    found = {name: footnote(name) for name in sorted({row.key.method for row in rows})}
+    methods = [f"{MARK} {name}: {text}" for name, text in found.items() if text]
+    return (*methods, *_tuning(rows))
+
+
+def _tuning(rows: Iterable[Row]) -> Iterable[str]:
+    """Yield what was tuned, if anything was."""
+    tuned, untuned = [], set()
+    for row in sorted(rows, key=lambda row: row.key.method):
+        kept = row.runs[0].record.tuning  # the runs of a row share their settings
+        if kept is None:
+            untuned.add(row.key.method)
+            continue
+        values = ", ".join(f"{name} {value:g}" for name, value in sorted(kept.settings.items()))
+        trials = f"{len(kept.trials)} trials" if kept.trials else "trials that are not recorded"
+        tuned.append(f"{row.key.method} ({values}; {trials})")
+    if not tuned:
+        return
+    rest = f" Not tuned, with the protocol's own values: {', '.join(sorted(untuned))}."
+    yield f"Tuned beforehand: {', '.join(tuned)}.{rest if untuned else ''}"

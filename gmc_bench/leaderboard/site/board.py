@@ -142,7 +142,7 @@ def board_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
         "charts": _charts(analysis),
         "strips": _strips(analysis),
         "challenge": challenge(analysis, context["digits"]),
-        "footnotes": footnotes(row.key.method for row in table.rows),
+        "footnotes": footnotes(table.rows),
         "references": [(row, budget(row)) for row in table.references],
         "evidence": evidence(analysis),
         "sections": further_sections(analysis),

@@ -108,7 +108,7 @@ def to_readme(analysis: TableAnalysis, link: str) -> str:
     shown = [README_HEADINGS[name] for name in names]
     if table.split == "train":
         shown = [name.replace("Test score", "Score") for name in shown]
-    notes = [_short_note(analysis), *footnotes(item.row.key.method for item in analysis.rows)]
+    notes = [_short_note(analysis), *footnotes([item.row for item in analysis.rows])]
     return "\n".join(
         [heading, "", *_grid(shown, cells), "", *(f"{markdown(note)}\n" for note in notes)]
     )

@@ -108,7 +108,7 @@ def ranked_sections(analysis: TableAnalysis) -> list[Section]:
     shown = tuple(name if on_test or name != "Test score" else "Score" for name in headings)
     return [
         _section("Ranking", explained, headings, cells)._replace(
-            headings=shown, notes=footnotes(item.row.key.method for item in analysis.rows)
+            headings=shown, notes=footnotes([item.row for item in analysis.rows])
         ),
         *_against_sections(analysis),
         *_rank_sections(analysis),

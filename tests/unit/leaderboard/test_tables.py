@@ -1,6 +1,7 @@
 """Tables in three formats, compared with text written by hand."""
 
 import csv
+import html
 import io
 import shutil
 import subprocess
@@ -388,6 +389,20 @@ def test_methods_have_footnotes() -> None:
     assert f"- † gcnt: {note}" in text
     assert to_readme(analysis, "x.md").endswith(f"\n\n† gcnt: {note}\n")
     assert r"gcnt v1 $\dagger$" in to_latex(analysis)
+
+
+def test_tables_say_which_rows_were_tuned() -> None:
+    unknown = {"morphologies": None, "morphologies_digest": None, "env_steps": None, "trials": ()}
+    kept = {"settings": {"ppo.target_kl": 0.18, "ppo.lr": 1e-3}, **unknown}
+    plain, tuned = _record(7.0, method="plain"), _record(5.0, method="tuned", tuning=kept)
+    said = (
+        "Tuned beforehand: tuned (ppo.lr 0.001, ppo.target_kl 0.18; trials that are not recorded). "
+        "Not tuned, with the protocol's own values: plain.\n"
+    )
+    analysis = _analysis(plain, tuned)
+    assert said in html.unescape(to_readme(analysis, "x.md").replace("\\_", "_"))
+    assert "- Tuned beforehand: " in to_markdown(analysis)
+    assert "Tuned beforehand" not in to_markdown(_analysis(plain))
 
 
 def test_the_short_table_says_what_ranks_and_what_its_interval_is() -> None:
