@@ -9,7 +9,7 @@ The size that the paper measured decides nothing: budgets and bodies differ.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -86,6 +86,8 @@ class Pooled(Claim):
     number: str
     unit: str = ""
     lower_is_better: bool = False
+    needs: str = ""
+    """What it would take for our number to be evidence, where it is none whatever comes out."""
 
     def labels(self) -> tuple[str, ...]:
         """Return the methods or variants that the claim is about."""
@@ -99,22 +101,36 @@ class Pooled(Claim):
         """Return what the runs say."""
         found = self.pool.samples(evidence, self.number)
         samples = {name: found[name] for name in self.labels() if name in found}
+        without = self.pool.without(evidence, self.number)
         known = {(name, seed) for name, item in found.items() for seed in item.seeds}
         wanted = self.pool.runs(self.labels())
-        missing = [run for place, run in wanted.items() if place not in known]
-        decided = self.decide(samples)
+        missing = [
+            run for (name, seed), run in wanted.items()
+            if (name, seed) not in known and name not in without
+        ]  # fmt: skip
+        decided = self.weighed(self.decide(samples))
+        if decided.verdict == "not run yet" and without:
+            texts = [f"{name}: seed {', '.join(map(str, each))}" for name, each in without.items()]
+            here = f"the runs are there, but some have no such number ({'; '.join(texts)})"
+            decided = Finding("cannot be decided with these runs", here)
         return Finding(
             decided.verdict,
             decided.here,
             decided.power,
             tuple(samples.values()),
             tuple(missing),
-            tuple(self.pool.links(evidence)) if samples else (),
+            tuple(self.pool.links(evidence)) if samples or without else (),
         )
 
     def decide(self, samples: Mapping[str, Sample]) -> Finding:
         """Return verdict, numbers and power."""
         raise NotImplementedError
+
+    def weighed(self, found: Finding) -> Finding:
+        """Return what was decided, without a verdict where the number is no evidence."""
+        if not self.needs or found.verdict == "not run yet":
+            return found
+        return replace(found, verdict="cannot be decided with these runs", power=self.needs)
 
     def differences(
         self, samples: Mapping[str, Sample]
@@ -250,7 +266,7 @@ class Value(Pooled):
             return Finding("not run yet", missing=found.missing)
         values = tuple(a - b for a, b in zip(first.values, second.values, strict=True))
         change = Sample(self.label, first.seeds, values, first.sources)
-        decided = self.decide({self.label: change})
+        decided = self.weighed(self.decide({self.label: change}))
         here = (
             f"{_mean(second):,.{self.digits}f} to {_mean(first):,.{self.digits}f}: {decided.here}"
         )

@@ -1,6 +1,6 @@
 """Evidence for claims: numbers of single runs, read from records, studies and evaluations."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -139,6 +139,10 @@ class Pool(Protocol):
         """Return a number of all runs that there are, by label."""
         ...
 
+    def without(self, evidence: Evidence, number: str) -> dict[str, tuple[int, ...]]:
+        """Return by label the seeds of runs that are there, but have no such number."""
+        ...
+
     def runs(self, labels: Sequence[str]) -> dict[tuple[str, int], PlannedRun]:
         """Return by label and seed all runs that a claim about these labels takes."""
         ...
@@ -169,6 +173,10 @@ class BoardPool:
             rows.setdefault(row.key.method, row)
         found = {method: _sample(method, row, number) for method, row in rows.items()}
         return {method: sample for method, sample in found.items() if sample is not None}
+
+    def without(self, evidence: Evidence, number: str) -> dict[str, tuple[int, ...]]:
+        """Return nothing: records of rows have all their numbers."""
+        return {}
 
     def runs(self, labels: Sequence[str]) -> dict[tuple[str, int], PlannedRun]:
         """Return the first seeds of each method."""
@@ -214,15 +222,29 @@ class StudyPool:
     def samples(self, evidence: Evidence, number: str) -> dict[str, Sample]:
         """Return a number of a study's runs, as `KeptStudy` names it."""
         found = {}
+        for path, arm, runs in self._complete(evidence):
+            values = [run.numbers.get(number) for run in runs]
+            there = [value for value in values if value is not None]
+            if len(there) == len(runs):
+                seeds = tuple(run.seed for run in runs)
+                found[arm] = Sample(arm, seeds, tuple(there), (path,) * len(runs))
+        return found
+
+    def without(self, evidence: Evidence, number: str) -> dict[str, tuple[int, ...]]:
+        """Return by variant the seeds of which the study could not measure the number."""
+        found = {
+            arm: tuple(run.seed for run in runs if run.numbers.get(number) is None)
+            for _, arm, runs in self._complete(evidence)
+        }
+        return {arm: seeds for arm, seeds in found.items() if seeds}
+
+    def _complete(self, evidence: Evidence) -> Iterator[tuple[str, str, list[StudyNumbers]]]:
+        """Yield file, variant and runs of all variants with runs from the first seed on."""
         for path, study in evidence.studies.items():
             for arm in self.arms:
                 runs = [run for run in study.runs if self._fits(study, run, arm)]
-                values = [run.numbers.get(number) for run in runs]
-                there = [value for value in values if value is not None]
-                seeds = tuple(run.seed for run in runs)
-                if runs and len(there) == len(runs) and seeds == tuple(range(1, len(seeds) + 1)):
-                    found[arm] = Sample(arm, seeds, tuple(there), (path,) * len(runs))
-        return found
+                if runs and [run.seed for run in runs] == list(range(1, len(runs) + 1)):
+                    yield path, arm, runs
 
     def _fits(self, study: KeptStudy, run: StudyNumbers, arm: str) -> bool:
         """Say whether a run is of the variant, on the suite's bodies and for all of its steps."""
@@ -302,6 +324,10 @@ class VariantPool:
             for method, runs in found.items()
             if sorted(runs) == list(range(1, len(runs) + 1))
         }
+
+    def without(self, evidence: Evidence, number: str) -> dict[str, tuple[int, ...]]:
+        """Return nothing: an evaluation is a score."""
+        return {}
 
     def runs(self, labels: Sequence[str]) -> dict[tuple[str, int], PlannedRun]:
         """Return the evaluations of each method's first seeds."""

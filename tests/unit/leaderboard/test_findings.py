@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,34 @@ def test_speeds_of_runs_at_different_times_decide_nothing() -> None:
         found = claim.decide(_samples(a=(90.0, 91.0, 92.0), b=b))
         assert found.verdict == "cannot be decided with these runs"
         assert "idle machine" in found.power
+
+
+def test_a_number_that_is_no_evidence_decides_nothing() -> None:
+    pool = StudyPool("ordering", {"dfs": "recmorph"})
+    evidence = Evidence((), {"a": _study()}, {})
+    plain = Value(**{**TEXTS, "pool": pool, "number": "training_return"}, label="dfs")
+    assert plain.find(evidence, {}).verdict == "seen here"
+    for minus in ("", "core_seconds"):
+        found = replace(plain, needs="another decoder", minus=minus).find(evidence, {})
+        assert (found.verdict, found.power) == (
+            "cannot be decided with these runs", "another decoder",
+        )  # fmt: skip
+    nothing = replace(plain, needs="another decoder").find(Evidence((), {}, {}), {})
+    assert nothing.verdict == "not run yet"
+
+
+def test_runs_that_lack_a_number_are_no_runs_that_are_missing() -> None:
+    pool = StudyPool("ordering", dict.fromkeys(("dfs", "random"), "recmorph"))
+    claim = Gap(**{**TEXTS, "pool": pool, "number": "stride"}, first="dfs", second="random")
+    study = _study(seeds=(1, 2, 3))
+    runs = [
+        run.model_copy(update={"numbers": {**run.numbers, "stride": 1.0 if run.seed < 3 else None}})
+        for run in study.runs
+    ]
+    found = claim.find(Evidence((), {"a": study.model_copy(update={"runs": runs})}, {}), {})
+    assert found.verdict == "cannot be decided with these runs"
+    assert found.here.endswith("no such number (dfs: seed 3; random: seed 3)")
+    assert (found.missing, found.links) == ((), ("a",))
 
 
 def test_alike_means_within_a_tenth() -> None:
