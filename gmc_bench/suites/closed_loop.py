@@ -1,7 +1,7 @@
 """The suite of closed loops: locomotion of trees and of bodies whose limbs form rings."""
 
-from gmc_bench.suites.limb_protocols import PROTOCOLS, SPECIALISTS
-from gmc_bench.suites.schema import Suite
+from gmc_bench.suites.limb_protocols import PROTOCOLS, SPECIALISTS, THREE_SEEDS
+from gmc_bench.suites.schema import Suite, TaskRules
 
 SUITE = Suite(
     id="closed-loop-v1",
@@ -16,5 +16,6 @@ SUITE = Suite(
     protocols=PROTOCOLS,
     specialists=SPECIALISTS,
     default_protocol="lite",
+    task_rules={"unimal-ft-v1": TaskRules(seeds=THREE_SEEDS)},
     marks_loops=True,
 )

@@ -1,7 +1,7 @@
 """The suite of larger bodies: locomotion with up to 30 limbs."""
 
-from gmc_bench.suites.limb_protocols import PROTOCOLS, SPECIALISTS
-from gmc_bench.suites.schema import Suite
+from gmc_bench.suites.limb_protocols import PROTOCOLS, SPECIALISTS, THREE_SEEDS
+from gmc_bench.suites.schema import Suite, TaskRules
 
 SUITE = Suite(
     id="larger-bodies-v1",
@@ -16,4 +16,5 @@ SUITE = Suite(
     protocols=PROTOCOLS,
     specialists=SPECIALISTS,
     default_protocol="lite",
+    task_rules={"unimal-ft-v1": TaskRules(seeds=THREE_SEEDS)},
 )

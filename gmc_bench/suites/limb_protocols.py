@@ -54,6 +54,10 @@ PAPER = Protocol(
 PROTOCOLS = {protocol.name: protocol for protocol in (SMOKE, LITE, STANDARD, PAPER)}
 """By name."""
 
+THREE_SEEDS = {"lite": (1, 2, 3), "standard": (1, 2, 3)}
+"""For all boards but flat ground of the suite `unimal`: five seeds of every method on all of them
+are days of a laptop. Where rows are close, further seeds join (docs/statistics.md)."""
+
 # A network of a whole body learns less from a step than one that all limbs share, so a ceiling
 # needs more steps of each body than a shared policy has (docs/protocols.md).
 _SPECIALIST = SpecialistRules(

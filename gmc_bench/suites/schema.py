@@ -17,6 +17,8 @@ class TaskRules:
     """Threshold of the KL stop in place of the protocol's; `None` keeps that."""
     decoder_hidden: tuple[int, ...] = ()
     """Widths of hidden decoder layers, for methods whose preset has none of its own."""
+    seeds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Seeds of a complete entry by name of the protocol, in place of the protocol's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,10 +77,11 @@ class Suite:
                 f"suite {self.id!r} has no protocol {name!r}{did_you_mean(name, self.protocols)}"
             )
         protocol = self.protocols[name]
-        target_kl = self.rules(task).target_kl if task else None
-        if target_kl is None:
-            return protocol
-        return replace(protocol, ppo=replace(protocol.ppo, target_kl=target_kl))
+        rules = self.rules(task) if task else TaskRules()
+        if rules.target_kl is not None:
+            protocol = replace(protocol, ppo=replace(protocol.ppo, target_kl=rules.target_kl))
+        seeds = rules.seeds.get(name)
+        return replace(protocol, seeds=seeds) if seeds else protocol
 
     def rules(self, task: str) -> TaskRules:
         """Return what is special to a task, given by its full id."""

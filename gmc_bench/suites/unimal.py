@@ -1,6 +1,6 @@
 """The UNIMAL suite: locomotion of evolved bodies of up to 12 limbs."""
 
-from gmc_bench.suites.limb_protocols import PROTOCOLS, SPECIALISTS
+from gmc_bench.suites.limb_protocols import PROTOCOLS, SPECIALISTS, THREE_SEEDS
 from gmc_bench.suites.schema import Suite, TaskRules
 
 SUITE = Suite(
@@ -25,8 +25,11 @@ SUITE = Suite(
     # Thresholds of the KL stop: the RecMorph paper's table, which has 0.05 where none is given
     # here. Decoders: the public MetaMorph code, the same for all methods.
     task_rules={
-        "unimal-exploration-v1": TaskRules(target_kl=0.03),
-        "unimal-obstacles-v1": TaskRules(target_kl=0.03, decoder_hidden=(64, 64)),
-        "unimal-vt-v1": TaskRules(target_kl=0.03, decoder_hidden=(64,)),
+        "unimal-incline-v1": TaskRules(seeds=THREE_SEEDS),
+        "unimal-exploration-v1": TaskRules(target_kl=0.03, seeds=THREE_SEEDS),
+        "unimal-obstacles-v1": TaskRules(
+            target_kl=0.03, decoder_hidden=(64, 64), seeds=THREE_SEEDS
+        ),
+        "unimal-vt-v1": TaskRules(target_kl=0.03, decoder_hidden=(64,), seeds=THREE_SEEDS),
     },
 )

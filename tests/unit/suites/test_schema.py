@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from gmc_bench.core.config import definition_digest
@@ -81,6 +83,10 @@ def test_rules_of_one_task_leave_the_others_alone():
     assert suite.protocol("slow", "demo-hill-climb-v2") == SLOW == suite.protocol("slow")
     assert suite.rules("demo-ft-v1").decoder_hidden == (4,)
     assert suite.rules("demo-hill-climb-v2") == TaskRules()
+    seeds = _suite(task_rules={"demo-ft-v1": TaskRules(seeds={"slow": (1, 2)})})
+    assert seeds.protocol("slow", "demo-ft-v1") == replace(SLOW, seeds=(1, 2))
+    assert seeds.protocol("fast", "demo-ft-v1") is FAST
+    assert seeds.protocol("slow", "demo-hill-climb-v2") is SLOW is seeds.protocol("slow")
 
 
 def test_a_part_of_a_suite_does_not_change_when_tasks_join():

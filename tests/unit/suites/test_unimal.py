@@ -55,4 +55,12 @@ def test_what_the_paper_leaves_open_is_that_of_the_public_code():
 def test_protocols_grow_from_smoke_to_paper():
     budgets = [SUITE.protocol(name).env_steps for name in ("smoke", "lite", "standard", "paper")]
     assert budgets == [8_192, 2_000_000, 20_000_000, 100_000_000]
-    assert all(len(SUITE.protocol(name).seeds) >= 5 for name in ("lite", "standard"))
+
+
+def test_the_first_board_has_five_seeds_and_the_others_three():
+    boards = [(suite, task) for suite in map(SUITES.get, SUITES.names()) for task in suite.tasks]
+    for name in ("lite", "standard"):
+        counts = {(suite.id, task): len(suite.protocol(name, task).seeds) for suite, task in boards}
+        assert counts.pop(("unimal-v1", "unimal-ft-v1")) == 5
+        assert len(counts) >= 7
+        assert set(counts.values()) == {3}
