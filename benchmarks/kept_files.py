@@ -22,7 +22,8 @@ from gmc_bench.envs.bodies import tabulate
 from gmc_bench.experiments import cell_state, tracking
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.resolve import resolve
-from gmc_bench.experiments.run_folder import RunFolder
+from gmc_bench.experiments.reuse import KnownRuns
+from gmc_bench.experiments.run_folder import KEPT, POLICY, RunFolder
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep_folder import read_runs, runs_to_yaml
 from gmc_bench.experiments.sweep_launch import LAUNCH, Launch, read_launch
@@ -259,6 +260,8 @@ def _leaderboard(folder: Path) -> list[KeptFiles]:
         shutil.copy(root / entry.path, folder / entry.path)
         append(folder / LEDGER_NAME, entry.kind, entry.path, entry.digest)
     every = (LEDGER_NAME, owner.path, weights.path, verification.path)
+    taken = RunFolder(folder.with_name("taken"), create=True)
+    KnownRuns(folder).restore(read_stored_record(folder / owner.path), taken.path)
 
     return [
         # Of a ledger whose last lines are gone, the files that they listed are named as refused.
@@ -269,6 +272,7 @@ def _leaderboard(folder: Path) -> list[KeptFiles]:
         KeptFiles(
             "kept weights", folder, (weights.path,), lambda: _policy(folder / weights.path)
         ),
+        KeptFiles("run of a leaderboard", taken.path, (POLICY, KEPT), taken.read_policy),
     ]  # fmt: skip
 
 
