@@ -3,6 +3,8 @@
 import json
 import threading
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +25,8 @@ from gmc_bench.rendering.web.replay import describe_episode
 from gmc_bench.rendering.web.server import LiveServer
 from gmc_bench.tasks import TASKS
 from tests.support.leaderboards import hostile_texts
+
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 @pytest.fixture(scope="module")
@@ -131,9 +135,11 @@ def test_keys_steer_and_axe_finds_nothing_serious(
             assert turned[2] == pytest.approx(before[2])
             page.keyboard.press("+")
             assert page.evaluate("replay.eye(0)")[2] < turned[2]  # nearer to a target below
-        found = axe.run(page).response["violations"]
-        serious = [item["id"] for item in found if item["impact"] in ("serious", "critical")]
-        assert serious == [], path
+        for _ in ("folded", "open"):
+            found = axe.run(page).response["violations"]
+            serious = [item["id"] for item in found if item["impact"] in ("serious", "critical")]
+            assert serious == [], path
+            page.locator("#options > summary").click()
 
 
 @pytest.mark.slow
@@ -154,6 +160,7 @@ def test_hostile_texts_are_shown_and_do_nothing(
     page = tab.open(path)
     _wait(page, "window.replay !== undefined")
     page.evaluate("replay.seek(replay.duration)")
+    page.locator("#options > summary").click()
     page.locator("#choice summary").click()
     for text, shown in zip(texts, page.locator("h2").all_text_contents(), strict=False):
         assert shown == text
@@ -168,21 +175,20 @@ def test_a_phone_shows_all_of_it(episodes: list[Any], tmp_path: Path, visit: Any
     tab = visit(tmp_path, viewport={"width": 360, "height": 740}, has_touch=True)
     page = tab.open(_page(episodes, tmp_path))
     _wait(page, "window.replay !== undefined")
-    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    assert page.evaluate(wide) == 0
+    assert page.evaluate(OVERFLOW) == 0
     assert page.locator(".tile").count() == len(episodes)
 
 
-@pytest.mark.slow
-def test_a_live_page_plays_and_is_heard(tmp_path: Path, visit: Any) -> None:
-    task = TASKS.get("unimal-ft-v1")
+@contextmanager
+def _served(names: Sequence[str]) -> Iterator[LiveServer]:
+    """Yield the server of an untrained policy on two bodies of these names."""
+    task, method = TASKS.get("unimal-ft-v1"), METHODS.load("recmorph")
     bodies = tuple(
-        replace(body, name=text)
-        for body, text in zip((biped(), chain(3)), hostile_texts(), strict=False)
+        replace(body, name=name) for body, name in zip((biped(), chain(3)), names, strict=False)
     )
-    policy = Policy.untrained(METHODS.load("recmorph"), task, bodies, seed=1)
+    policy = Policy.untrained(method, task, bodies, seed=1)
     session: Any = SimpleNamespace(
-        method=METHODS.load("recmorph"),
+        method=method,
         task=task,
         bodies=SimpleNamespace(split=lambda _: bodies),
         config=SimpleNamespace(seed=4),
@@ -191,17 +197,62 @@ def test_a_live_page_plays_and_is_heard(tmp_path: Path, visit: Any) -> None:
     thread = threading.Thread(target=server.serve)
     thread.start()
     try:
-        tab = visit(tmp_path, viewport={"width": 300, "height": 500})
-        tab.page.goto(server.url)
-        _wait(tab.page, "window.replay !== undefined && replay.ready")
-        assert tab.page.evaluate("replay.title") == bodies[0].name
-        before = tab.page.evaluate("replay.position(0, 0)")
-        _wait(tab.page, f"replay.position(0, 0)[0] !== {before[0]}")
-        tab.page.select_option("#body", "1")
-        _wait(tab.page, f"replay.title === {json.dumps(bodies[1].name)}")
-        assert tab.page.evaluate("window.hit") is None
-        assert tab.complaints == []
-        assert [url for url in tab.requests if not url.startswith(server.url)] == []
+        yield server
     finally:
         server.close()
         thread.join(10)
+
+
+COVERED = """(name) => {
+    const steps = Array.from({length: 40}, (_, k) => (k + 0.5) / 40);
+    const points = steps.flatMap((x) => steps.map((y) => [x * innerWidth, y * innerHeight]));
+    return points.filter(([x, y]) => document.elementFromPoint(x, y)?.closest(name)).length / 1600;
+}"""
+"""The share of the window where an element is on top."""
+
+
+@pytest.mark.parametrize("phone", [(390, 664), (664, 390)])
+def test_on_a_phone_the_robot_has_the_page(
+    episodes: list[Any], tmp_path: Path, visit: Any, phone: tuple[int, int]
+) -> None:
+    replay = _page(episodes[:1], tmp_path)
+    with _served(["evolved-00088.287.412.480.721.803.1002.1289.1404.1", "other"]) as server:
+        for url, needed in ((replay.as_uri(), "#follow"), (server.url, "#policy, #restart")):
+            tab = visit(tmp_path, viewport=dict(zip(("width", "height"), phone, strict=True)))
+            page = tab.page
+            page.goto(url)
+            _wait(page, "window.replay !== undefined && replay.ready !== false")
+            assert page.evaluate(OVERFLOW) == 0, url
+            assert page.evaluate(COVERED, "#controls") < 0.12, url
+            assert page.evaluate(COVERED, ".tile") > 0.75, url
+            assert page.locator("#play").is_visible()
+            options = page.locator("#options > summary")
+            assert not page.locator(needed).first.is_visible()
+            options.focus()
+            page.keyboard.press("Enter")
+            assert all(item.is_visible() for item in page.locator(needed).all())
+            assert page.evaluate(OVERFLOW) == 0, url
+            assert page.evaluate(COVERED, ".tile") > 0.25, url
+            page.set_viewport_size({"width": 1280, "height": 800})
+            _wait(page, "options.open")
+            assert not options.is_visible()
+            assert all(item.is_visible() for item in page.locator(needed).all())
+            assert tab.complaints == []
+
+
+@pytest.mark.slow
+def test_a_live_page_plays_and_is_heard(tmp_path: Path, visit: Any) -> None:
+    names = hostile_texts()
+    with _served(names) as server:
+        tab = visit(tmp_path, viewport={"width": 300, "height": 500})
+        tab.page.goto(server.url)
+        _wait(tab.page, "window.replay !== undefined && replay.ready")
+        assert tab.page.evaluate("replay.title") == names[0]
+        before = tab.page.evaluate("replay.position(0, 0)")
+        _wait(tab.page, f"replay.position(0, 0)[0] !== {before[0]}")
+        tab.page.locator("#options > summary").click()
+        tab.page.select_option("#body", "1")
+        _wait(tab.page, f"replay.title === {json.dumps(names[1])}")
+        assert tab.page.evaluate("window.hit") is None
+        assert tab.complaints == []
+        assert [url for url in tab.requests if not url.startswith(server.url)] == []

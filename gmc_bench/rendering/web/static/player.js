@@ -3,7 +3,7 @@
 "use strict";
 (async () => {
   const MAX_TILES = 6; // pictures side by side
-  const FIELD_OF_VIEW = 35; // degrees, vertical
+  const FIELD_OF_VIEW = 35; // degrees, of the shorter side
   const SMOOTHING = 0.4; // s, of the path that the camera follows
   const SPEED_WINDOW = 0.5; // s over which the speed is averaged
   const PUSH = 1.5; // m/s
@@ -375,6 +375,9 @@
       const box = element.getBoundingClientRect();
       if (box.bottom < top || box.top > bottom || !box.width) continue;
       camera.aspect = box.width / box.height;
+      // In a high picture the body fits the width.
+      const half = Math.tan((FIELD_OF_VIEW * Math.PI) / 360) / Math.min(1, camera.aspect);
+      camera.fov = (Math.atan(half) * 360) / Math.PI;
       camera.updateProjectionMatrix();
       const place = [box.left - left, bottom - box.bottom, box.width, box.height];
       renderer.setViewport(...place);
@@ -396,6 +399,12 @@
 
   for (const event of ["resize", "scroll"]) window.addEventListener(event, () => { stale = true; });
   find("follow").addEventListener("change", () => { stale = true; });
+
+  // On a phone the options begin folded; where there is room they are simply there.
+  const narrow = matchMedia("(max-width: 40rem), (max-height: 30rem)");
+  const fold = () => { find("options").open = !narrow.matches; };
+  narrow.addEventListener("change", fold);
+  fold();
 
   if (data.live) await live(); else await replay();
 
