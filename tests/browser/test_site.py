@@ -7,9 +7,12 @@ from urllib.parse import unquote, urlparse
 
 import pytest
 
+from gmc_bench.conformance.morphologies import biped
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.site import MethodPage, build_site
+from gmc_bench.leaderboard.site import build as site_pages
+from gmc_bench.leaderboard.site.drawing import BodySet
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord, record_digest
 from gmc_bench.rendering.web.page import linked_files, make_page
@@ -57,6 +60,20 @@ def hostile_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     refused = [RefusedFile(text, text) for text in texts]
     folder = tmp_path_factory.mktemp("hostile")
     return _build(stored, folder, refused, {"a": description}, HostileReplays(texts))
+
+
+@pytest.fixture
+def drawn_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of 60 train and 60 test bodies that are drawn."""
+    records = synthetic_records(2, 1, 60)
+    digests = [entry.body_digest for entry in records[0].returns]
+    at_hand = BodySet(dict.fromkeys(digests, biped()))
+    monkeypatch.setattr(site_pages, "bodies_at_hand", lambda *_: at_hand)
+    stored = [
+        StoredRecord(f"results/{place}.json", record, record_digest(record))
+        for place, record in enumerate(records)
+    ]
+    return _build(stored, tmp_path)
 
 
 @dataclass(frozen=True)
@@ -334,7 +351,7 @@ def test_charts_are_drawn_from_the_numbers_of_the_page(site: Path, visit: Any) -
 def test_print_shows_whole_tables(site: Path, visit: Any) -> None:
     page = visit(site).open_only("bodies")
     page.emulate_media(media="print")
-    assert not page.locator("nav").is_visible()
+    assert page.locator("nav:visible").count() == 0
     assert page.locator(".tall").first.evaluate("n => getComputedStyle(n).maxHeight") == "none"
 
 
@@ -402,6 +419,34 @@ def test_hostile_names_stay_in_their_cells(hostile_site: Path, visit: Any) -> No
         }).length"""
     )
     assert outside == 0
+
+
+def test_a_gallery_is_short_on_a_phone(drawn_site: Path, visit: Any) -> None:
+    tab = visit(drawn_site, viewport={"width": 390, "height": 844})
+    page = tab.open_only("bodies")
+    places = page.locator("#train + .gallery li").evaluate_all(
+        "items => items.map((item) => item.getBoundingClientRect().top)"
+    )
+    assert len(places) == 60
+    assert len(set(places)) == 20  # three columns
+    assert page.evaluate("document.documentElement.scrollHeight") < 9000
+    assert page.evaluate(OVERFLOW) == 0
+    page.wait_for_load_state("networkidle")
+    asked = {url for url in tab.requests if "/drawings/" in url}
+    assert len(asked) < 60  # none but those near the screen
+    link = page.get_by_role("link", name="Test bodies (60)")
+    assert link.bounding_box()["y"] < 844  # seen at once
+    link.click()
+    assert 0 <= page.locator("#test").bounding_box()["y"] < 100
+    first = page.locator("#test + .gallery img").first
+    assert first.get_attribute("loading") == "lazy"
+    page.wait_for_load_state("networkidle")
+    assert first.evaluate("image => image.naturalWidth") > 0  # the page's policy lets it in
+    assert tab.complaints == []
+    assert tab.outside() == []
+    page = visit(drawn_site, java_script_enabled=False).open_only("bodies")
+    assert page.locator(".gallery img[alt]:visible").count() == 120
+    assert page.locator("nav.index a:visible").count() == 3
 
 
 def test_a_direction_override_ends_with_its_text(hostile_site: Path, visit: Any) -> None:

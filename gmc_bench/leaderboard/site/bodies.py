@@ -1,11 +1,12 @@
 """Gallery of a body set: every body, its picture and its scores in every table."""
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from gmc_bench.leaderboard.site import names
 from gmc_bench.leaderboard.site.body import TableColumn, level_of
-from gmc_bench.leaderboard.site.drawing import BodySet, Drawing, draw
+from gmc_bench.leaderboard.site.drawing import BodySet
 from gmc_bench.leaderboard.site.media import Media
 from gmc_bench.records.parts import BodyReturns
 from gmc_bench.records.store import StoredRecord
@@ -27,25 +28,31 @@ def bodies_context(
     """
     morphologies = columns[0].analysis.table.morphologies
     identity = (morphologies.id, morphologies.digest)
+    shown: list[dict[str, Any]] = [
+        {
+            "body": body,
+            "page": names.body_page(identity, body.split, body.body),
+            "picture": media.picture(morphologies.id, body.body_digest),
+            "drawing": names.drawing_file(body.body_digest)
+            if body.body_digest in at_hand.bodies
+            else None,  # used where there is no picture
+        }
+        for body in bodies
+    ]
+    splits = [
+        (split, list(items)) for split, items in groupby(shown, lambda item: item["body"].split)
+    ]
+    tables = [_scores(column, bodies, identity) for column in columns]
     return {
         "morphologies": morphologies,
         "missing": at_hand.missing,
-        "bodies": [
-            {
-                "body": body,
-                "page": names.body_page(identity, body.split, body.body),
-                "picture": media.picture(morphologies.id, body.body_digest),
-                "drawing": _drawn(at_hand, body),
-            }
-            for body in bodies
+        "splits": splits,
+        "tables": tables,
+        "index": [
+            *((f"table-{place}", table["title"]) for place, table in enumerate(tables, 1)),
+            *((split, f"{split.capitalize()} bodies ({len(items)})") for split, items in splits),
         ],
-        "tables": [_scores(column, bodies, identity) for column in columns],
     }
-
-
-def _drawn(at_hand: BodySet, body: BodyReturns) -> Drawing | None:
-    found = at_hand.bodies.get(body.body_digest)
-    return None if found is None else draw(found)
 
 
 def listed_bodies(stored: Sequence[StoredRecord]) -> list[BodyReturns]:

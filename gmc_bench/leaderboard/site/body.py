@@ -77,7 +77,7 @@ def body_context(
         media: pictures.
     """
     found = at_hand.bodies.get(body.body_digest)
-    sections = [_section(column, body) for column in columns]
+    sections = [section for column in columns if (section := _section(column, body))["rows"]]
     limbs, motors = body.limbs, None
     if isinstance(found, Morphology):
         limbs, motors = len(found.limbs), len(found.actuators)
@@ -92,7 +92,8 @@ def body_context(
         "motors": motors,
         "missing": at_hand.missing,
         "picture": media.picture(identity[0], body.body_digest),
-        "sections": [section for section in sections if section["rows"]],
+        "sections": sections,
+        "index": [(f"table-{place}", item["title"]) for place, item in enumerate(sections, 1)],
     }
 
 

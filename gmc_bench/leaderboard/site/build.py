@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from gmc_bench.leaderboard.aggregate import ComparisonKey, Row, comparison_key
 from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.site import board, names
@@ -24,7 +26,7 @@ from gmc_bench.records.store import RefusedFile, StoredRecord
 from gmc_bench.records.weights import weights_name
 from gmc_bench.robots import ROBOTS
 
-STATIC = ("site.css", "site.js", "icon.svg", "uplot.css", "uplot.js", "charts.js")
+STATIC = ("site.css", "body.css", "site.js", "icon.svg", "uplot.css", "uplot.js", "charts.js")
 
 SHOWN_BODIES = 9
 """Of each set on the front page."""
@@ -119,12 +121,20 @@ def _set_pages(
     records: Sequence[StoredRecord],
     media: Media,
 ) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield name, template and content of the page of a body set and of every body in it."""
+    """Yield name, template and content of the page of a body set, and of all that belongs to it.
+
+    Its gallery takes drawings from files, which a browser loads when they come into sight.
+    """
     bodies, at_hand = listed_bodies(records), bodies_at_hand(*identity)
     yield names.set_page(*identity), "bodies.html", bodies_context(bodies, columns, at_hand, media)
+    style = Markup(_static("body.css").decode())
     for body in bodies:
         page = names.body_page(identity, body.split, body.body)
         yield page, "body.html", body_context(body, identity, columns, at_hand, media)
+        found = at_hand.bodies.get(body.body_digest)
+        if found is not None and media.picture(identity[0], body.body_digest) is None:
+            name = names.drawing_file(body.body_digest)
+            yield name, "drawing.svg", {"drawing": draw(found), "style": style}
 
 
 def _front(

@@ -38,6 +38,11 @@ def body_page(identity: tuple[str, str], split: str, body: str) -> str:
     return f"body/{safe_name(body, ' '.join((*identity, split, body)))}.html"
 
 
+def drawing_file(digest: str) -> str:
+    """Return the drawing of a body; `digest` is the body's."""
+    return f"drawings/{digest}.svg"
+
+
 def compare_page(key: ComparisonKey) -> str:
     """Return the page that compares the methods of a table."""
     return f"compare/{_table_name(key)}.html"
