@@ -108,6 +108,8 @@ def test_every_number_of_the_findings_is_in_a_committed_file() -> None:
         # What stands before "higher by" are means of runs; what follows is made of the same runs.
         told = re.split(r": (?:higher|lower) by", finding.here)[0]
         shown = re.findall(r"(?<![\w.-])-?\d[\d,]*(?:\.\d+)?(?= \()", told)
-        assert set(shown) <= {figure(fmean(sample.values)) for sample in finding.samples}
+        means = [fmean(sample.values) for sample in finding.samples]
+        digits = getattr(claim, "digits", 1)
+        assert set(shown) <= {*map(figure, means), *(f"{mean:,.{digits}f}" for mean in means)}
         row = next(line for line in page.splitlines() if f'id="{claim.id}"' in line)
         assert f"*{finding.verdict}*" in row

@@ -50,7 +50,7 @@ def test_it_is_as_exact_as_torch(name):
     for part, values in exact.items():
         if values.numel():
             errors = [(one[part] - values).abs().max() for one in (found, torchs)]
-            assert errors[0] <= 4 * errors[1] + 2e-7 * values.abs().max(), part
+            assert errors[0] <= 4 * errors[1] + 1e-6 * values.abs().max(), part
 
 
 @pytest.mark.slow  # in double precision, the code is compiled for this test alone

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from gmc_bench.envs.core import EnvironmentCore
+from gmc_bench.evaluation import chosen
 from gmc_bench.evaluation import evaluate as module
 from gmc_bench.sim.batch import spawn_streams
 
@@ -14,7 +15,8 @@ EVERY = [(body, episode) for body in range(3) for episode in range(3)]
 @pytest.mark.parametrize("rows", [2, 256])
 @pytest.mark.parametrize("mode", ["deterministic", "stochastic"])
 def test_returns_are_those_of_the_evaluation(subject, monkeypatch, mode, rows):
-    monkeypatch.setattr(module, "MAX_ROWS", rows)  # with two, most episodes wait for a row
+    for place in (module, chosen):  # with two, most episodes wait for a row
+        monkeypatch.setattr(place, "MAX_ROWS", rows)
     results = subject.score(mode)
     assert len({item.ended for items in results for item in items}) == 2
     for body, episode in EVERY:
