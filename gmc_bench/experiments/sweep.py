@@ -39,7 +39,7 @@ from gmc_bench.experiments.resolve import (
     with_seed,
 )
 from gmc_bench.experiments.reuse import KnownRuns
-from gmc_bench.experiments.run_folder import CONFIG, KEPT, is_unused, new_folder
+from gmc_bench.experiments.run_folder import CONFIG, KEPT, RECORD, is_unused, new_folder
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep_folder import SweepFolder, name_runs, read_runs
 from gmc_bench.records.store import write_atomic
@@ -256,10 +256,16 @@ class Sweep:
         return {} if self._known is None else self._known.find_all(self.runs)
 
     def will_take(self, name: str) -> bool:
-        """Return whether a run is taken from a leaderboard: one that was not begun here."""
-        begun = self.path is not None and (self.path / name / CONFIG).is_file()
-        unfinished = begun and (self._place() / name / KEPT).is_file()
-        return name in self.reused and (not begun or unfinished)
+        """Return whether a run will be taken from a leaderboard: one that was not begun here.
+
+        One that somebody was killed over while it was taken counts as not begun.
+        """
+        if name not in self.reused:
+            return False
+        run = None if self.path is None else self.path / name
+        if run is None or not (run / CONFIG).is_file():
+            return True
+        return (run / KEPT).is_file() and not (run / RECORD).is_file()
 
     def _take_over(self, folder: SweepFolder) -> None:
         """Make the folders of runs that a leaderboard has."""
