@@ -177,6 +177,18 @@ class Registry(Generic[T]):
         known = {match["bare"] for match in matches} | set(table)
         raise UnknownNameError(f"unknown {self._kind} {name!r}{did_you_mean(name, known)}")
 
+    def replaced(self, name: str) -> bool:
+        """Say whether a name is not registered, but a later version of it is."""
+        table = self._scan()
+        asked = _VERSIONED.fullmatch(name)
+        if asked is None or name in table:
+            return False
+        known = [match for key in table if (match := _VERSIONED.fullmatch(key))]
+        return any(
+            match["bare"] == asked["bare"] and int(match["version"]) > int(asked["version"])
+            for match in known
+        )
+
     def get(self, name: str) -> T:
         """Load and return one plug-in.
 

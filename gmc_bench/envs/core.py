@@ -15,7 +15,7 @@ from gmc_bench.sim.ground_kernels import visit_cells
 from gmc_bench.sim.loops import OPEN
 from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.motion import Motion, SensorNoise
-from gmc_bench.tasks.spec import CUT_OFF, Moment, Task, Transition
+from gmc_bench.tasks.spec import CUT_OFF, FAILURE, Moment, Task, Transition
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import build_table
 
@@ -367,6 +367,8 @@ class EnvironmentCore:
         metrics = {term.name: term.function(transition) for term in task.metrics}
         nobody = np.zeros(self.num_envs, np.bool_)
         terminated = np.logical_or.reduce([nobody, *events.values()])
+        if task.failure_cost:
+            terms[FAILURE] = np.where(terminated, -task.failure_cost, 0.0)
         time_up = (self.episode_length >= task.horizon) & ~terminated & ~diverged
         events |= {TIME_LIMIT: time_up, DIVERGED: diverged}
         reward = np.sum([np.zeros(self.num_envs), *terms.values()], axis=0)

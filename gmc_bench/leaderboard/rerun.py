@@ -30,6 +30,7 @@ from gmc_bench.experiments.recorded import recorded_config
 from gmc_bench.experiments.scoring import score
 from gmc_bench.leaderboard.board import Board, ranked_part
 from gmc_bench.leaderboard.submission import POLICY, open_run
+from gmc_bench.leaderboard.today import is_replaced
 from gmc_bench.leaderboard.verification import compare, comparison_for
 from gmc_bench.methods.tuning import tuning_key
 from gmc_bench.records.environment import collect_hardware, collect_versions
@@ -292,6 +293,12 @@ def verify_all(
     bodies = {set_id: _bodies_missing(set_id) for set_id in sets}
     for stored in left:
         missing = bodies[stored.record.morphologies.id]
+        if is_replaced(stored.record):
+            version = stored.record.versions["gmc-bench"]
+            reasons[
+                f"their suite or task has a later version here; gmc-bench {version} has it"
+            ] += 1
+            continue
         try:
             weights = find_weights(stored, board, folders)
         except WeightsMissingError as error:

@@ -2,24 +2,35 @@
 
 from gmc_bench.core.config import config_digest
 from gmc_bench.core.errors import GmcBenchError
-from gmc_bench.leaderboard.aggregate import ComparisonTable, Row
+from gmc_bench.leaderboard.aggregate import ComparisonKey, ComparisonTable, Row
+from gmc_bench.records.schema import RunRecord
 from gmc_bench.suites import SUITES
 
 
 def is_earlier(table: ComparisonTable) -> bool:
-    """Say whether a table's official runs followed a protocol that has changed since.
+    """Say whether a table's official runs followed rules that have changed since.
 
-    A table of runs that changed the protocol themselves is not of an earlier one, nor is one whose
-    suite or protocol is not installed.
+    Its protocol is another one here, or its suite or task has a later version. A table of runs that
+    changed the protocol themselves is not of an earlier one, nor is one whose suite or protocol
+    nobody knows here.
     """
     key = table.key
     if not (table.rows or table.references or table.untrained):
         return False
+    if is_replaced(key):
+        return True
     try:
         protocol = SUITES.get(key.suite).protocol(key.protocol, key.task)
     except GmcBenchError:
         return False
     return config_digest(protocol) != key.protocol_digest
+
+
+def is_replaced(made: ComparisonKey | RunRecord) -> bool:
+    """Say whether the suite or the task of a table or record has a later version here."""
+    from gmc_bench.tasks import TASKS  # loads the engine
+
+    return SUITES.replaced(made.suite) or TASKS.replaced(made.task)
 
 
 def is_current(row: Row) -> bool:

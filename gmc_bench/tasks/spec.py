@@ -19,6 +19,8 @@ from gmc_bench.tokens.spec import TokenSpec
 Range = tuple[float, float]
 CUT_OFF = "cut_off"
 """Name of the reward term that lifts negative sums to zero."""
+FAILURE = "failure"
+"""Name of the reward term that failures cost."""
 
 
 def _nothing() -> DoubleArray:
@@ -315,6 +317,9 @@ class Task:
     """Whether reward terms are rates: multiplied by the control step, s."""
     only_positive: bool = False
     """Cut the reward off at zero from below, by a term `cut_off`: nobody gains by falling early."""
+    failure_cost: float = 0.0
+    """Taken from the reward once where a failure ends an episode, by a term `failure`, after the
+    reward is cut off."""
     action_clip: float | None = None
     """Actions beyond it are cut off; `None` leaves that to the engine."""
 
@@ -335,7 +340,11 @@ class Task:
     def reward_weights(self) -> dict[str, float]:
         """Weight of every reward term, by name."""
         weights = {term.name: term.weight for term in self.rewards}
-        return {**weights, CUT_OFF: 1.0} if self.only_positive else weights
+        if self.only_positive:
+            weights[CUT_OFF] = 1.0
+        if self.failure_cost:
+            weights[FAILURE] = -self.failure_cost
+        return weights
 
     @property
     def metres_per_return(self) -> float | None:
@@ -345,7 +354,8 @@ class Task:
         place of the torso along the reward's direction, but for a last step on which a simulation
         broke, whose reward is 0. `None` where a return is no distance.
         """
-        if self.only_positive or len(self.rewards) != 1 or self.reward_rates:
+        other = self.only_positive or self.reward_rates or self.failure_cost
+        if other or len(self.rewards) != 1:
             return None
         (term,) = self.rewards
         if not is_speed(term.function) or term.weight <= 0.0:

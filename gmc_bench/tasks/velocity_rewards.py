@@ -77,6 +77,17 @@ def tilted_base(transition: Transition) -> DoubleArray:
     return found
 
 
+def lowered_base(transition: Transition) -> DoubleArray:
+    """Return (1 - h / h0)^2 where the base is lower than in the stance, h0 its height there.
+
+    The shape of legged_gym's base height, relative to the robot's size and from below only.
+    """
+    motion = transition.motion
+    height = motion.position[:, 2] - transition.ground_height
+    found: DoubleArray = np.square(np.maximum(1.0 - height / motion.joints.base_height, 0.0))
+    return found
+
+
 def relative_torque(transition: Transition) -> DoubleArray:
     """Return the sum over joints of (torque / limit)^2: the same for light and heavy robots."""
     motion = transition.motion

@@ -275,8 +275,14 @@ def test_add_refuses_weights_of_another_method(refused, run_dir):
 
 
 def test_verify_all_goes_on_after_a_record_that_it_cannot_verify(gmc, tmp_path, tiny_set):
-    for name, weights in (("a", "x"), ("b", "weights 1")):
-        record = _official(tiny_set, weights_digest=digest_of(weights), preset=f"lite-{name}")
+    for name, task, weights in (
+        ("a", "unimal-ft-v1", "x"),
+        ("b", "unimal-ft-v1", "weights 1"),
+        ("c", "quadruped-velocity-v1", "weights 1"),
+    ):
+        record = _official(
+            tiny_set, weights_digest=digest_of(weights), preset=f"lite-{name}", task=task
+        )
         write_record(tmp_path / "leaderboards" / "results" / f"{name}.json", record)
         append(
             tmp_path / "leaderboards" / LEDGER_NAME,
@@ -287,17 +293,23 @@ def test_verify_all_goes_on_after_a_record_that_it_cannot_verify(gmc, tmp_path, 
     _write_run(tmp_path / "runs" / "b", _official(tiny_set))
     code, out, _ = gmc("leaderboard", "verify", "--all")
     assert code == 1
-    first, second = out.splitlines()
-    assert first.startswith("skipped  1 of 2 records: their weights are neither kept here (they")
-    assert second.startswith("not verified  results/b.json: results/b.json states preset 'lite-b'")
-    assert read_board(tmp_path / "leaderboards").length == 2
+    first, second, third = out.splitlines()
+    assert first.startswith("skipped  1 of 3 records: their weights are neither kept here (they")
+    version = make_record().versions["gmc-bench"]
+    assert second == (
+        f"skipped  1 of 3 records: their suite or task has a later version here; gmc-bench "
+        f"{version} has it"
+    )
+    assert third.startswith("not verified  results/b.json: results/b.json states preset 'lite-b'")
+    assert read_board(tmp_path / "leaderboards").length == 3
 
     (tmp_path / "runs" / "a").mkdir()
     (tmp_path / "runs" / "a" / POLICY).write_text("x")
     out = gmc("leaderboard", "verify", "--all", "--sample", "1")[1]
-    first, second = out.splitlines()
-    assert first == "skipped  1 of 2 records: they are not in the sample"
-    assert second.startswith("not verified  results/")
+    replaced, sampled, last = out.splitlines()
+    assert "has a later version here" in replaced
+    assert sampled == "skipped  1 of 3 records: they are not in the sample"
+    assert last.startswith("not verified  results/")
 
 
 STATED: list[tuple[dict[str, Any], str]] = [

@@ -121,6 +121,17 @@ def test_an_unknown_name_is_refused_with_a_suggestion(versions, asked, message):
         versions.get(asked)
 
 
+@pytest.mark.parametrize(
+    ("name", "replaced"),
+    [
+        *(("red-v1", True), ("red-v9", True), ("red-v2", False), ("red-v10", False)),
+        *(("red-v11", False), ("red", False), ("blue", False), ("green-v1", False)),
+    ],
+)
+def test_a_version_that_is_gone_is_replaced_by_a_later_one(versions, name, replaced):
+    assert versions.replaced(name) is replaced
+
+
 def test_an_empty_registry_says_only_what_is_unknown(registry):
     with pytest.raises(UnknownNameError, match=r"^unknown colour 'red'$"):
         registry.get("red")

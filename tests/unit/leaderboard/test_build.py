@@ -89,6 +89,21 @@ def test_earlier_protocols_are_set_apart_and_leave_the_readme(tmp_path: Path) ->
     assert "earlier/" not in text
 
 
+@pytest.mark.parametrize(
+    "replaced", [{"suite": "quadruped-friction-v1"}, {"task": "quadruped-velocity-v1"}]
+)
+def test_a_suite_or_task_that_has_a_later_version_is_an_earlier_one(
+    tmp_path: Path, replaced: dict[str, str]
+) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(f"{README_BEGIN}\n{README_END}\n", encoding="utf-8")
+    write_record(tmp_path / "results" / "old.json", make_record(**replaced))
+    build(tmp_path / "results", tmp_path / "out", readme)
+    (page,) = (tmp_path / "out" / "tables" / "earlier").rglob("*.md")
+    assert "**An earlier protocol.**" in page.read_text(encoding="utf-8")
+    assert "1 more table was measured" in readme.read_text(encoding="utf-8")
+
+
 def test_tables_that_would_share_a_name_are_told_apart(tmp_path: Path, records: Path) -> None:
     versions = {**make_record().versions, "mujoco": "9.9.9"}
     write_record(records / "new" / "0.json", make_record(versions=versions))
