@@ -18,13 +18,13 @@ from gmc_bench.leaderboard.today import is_current, is_earlier
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.schema import short_name
 
-BOARD_SUITES = ("unimal-v1", "larger-bodies-v1", "closed-loop-v1", "quadruped-friction-v2")
+BOARD_SUITES = ("unimal-v1", "larger-bodies-v1", "closed-loop-v1", "quadruped-friction-v3")
 """Suites whose tasks have a column even before anything was run."""
 _HEADINGS = {
     "unimal-v1": "FT",
     "larger-bodies-v1": "Larger bodies",
     "closed-loop-v1": "Closed loops",
-    "quadruped-friction-v2": "Quadrupeds",
+    "quadruped-friction-v3": "Quadrupeds",
 }
 """Of the first task of each suite."""
 _TASKS = {

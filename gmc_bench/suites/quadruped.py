@@ -59,13 +59,13 @@ _PAPER = Protocol(
 )
 
 SUITE = Suite(
-    id="quadruped-friction-v2",
+    id="quadruped-friction-v3",
     title="Quadruped friction",
     description=(
         "One policy for four quadrupeds that follow velocity commands, measured on low, nominal "
         "and high friction."
     ),
-    tasks=("quadruped-velocity-v2",),
+    tasks=("quadruped-velocity-v3",),
     default_morphologies=("quadrupeds-v1",),
     min_token_slots=64,
     protocols={protocol.name: protocol for protocol in (_SMOKE, _LITE, _STANDARD, _PAPER)},

@@ -36,7 +36,7 @@ NOISE = SensorNoise(
 """Source: isaac-sim/IsaacLab, velocity task; the same as legged_gym's."""
 
 TASK = Task(
-    id="quadruped-velocity-v2",
+    id="quadruped-velocity-v3",
     title="Quadruped velocity tracking",
     description=(
         "Follow commands for forward, lateral and yaw velocity at 50 Hz; the reward is how well, "
@@ -66,6 +66,7 @@ TASK = Task(
         RewardTerm("vertical", -2.0, rewards.vertical_speed),
         RewardTerm("roll_pitch", -0.05, rewards.roll_and_pitch_rate),
         RewardTerm("tilt", -2.5, rewards.tilted_base),
+        RewardTerm("height", -10.0, rewards.lowered_base),
         RewardTerm("torque", -0.02, rewards.relative_torque),
         RewardTerm("acceleration", -2.5e-7, rewards.joint_acceleration),
         RewardTerm("action_rate", -0.01, rewards.action_rate),
@@ -74,6 +75,7 @@ TASK = Task(
     ),
     reward_rates=True,
     only_positive=True,
+    failure_cost=2.0,
     terminations=(TerminationTerm(FELL, tumbled(MAX_TILT, BASE_CONTACT)),),
     # Low and high friction are for measuring: on the low pair, feet slide away under the stance.
     events=(
@@ -96,7 +98,9 @@ TASK = Task(
         "rewards, disturbances or terminations: these follow isaac-sim/IsaacLab's velocity tasks. "
         "Differs: torques count relative to their limits and masses scatter by a share, because "
         "the robots weigh between 13 and 52 kg; progress and turning are paid beside tracking; "
-        "some commands ask for one velocity alone; the reward is cut off at zero, as in legged_gym."
+        "some commands ask for one velocity alone; the reward is cut off at zero, and a fall costs "
+        "after that, as in legged_gym; a base lower than in the stance costs, or robots learn to "
+        "crawl."
     ),
 )
 

@@ -62,7 +62,7 @@ def _rules() -> list[str]:
     suite = SUITES.get("unimal-v1")
     lite, paper = suite.protocol("lite"), suite.protocol("paper")
     share = 100.0 * lite.env_steps / paper.env_steps
-    quadruped = SUITES.get("quadruped-friction-v2")
+    quadruped = SUITES.get("quadruped-friction-v3")
     legs = quadruped.protocol("lite").env_steps, quadruped.protocol("paper").env_steps
     return [
         "## How to read this",

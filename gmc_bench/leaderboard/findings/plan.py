@@ -19,7 +19,7 @@ BOARDS = (
     ("Flat terrain", "unimal-v1", "unimal-ft-v1"),
     ("Larger bodies", "larger-bodies-v1", "unimal-ft-v1"),
     ("Closed loops", "closed-loop-v1", "unimal-ft-v1"),
-    ("Quadrupeds", "quadruped-friction-v2", "quadruped-velocity-v2"),
+    ("Quadrupeds", "quadruped-friction-v3", "quadruped-velocity-v3"),
     ("Variable terrain", "unimal-v1", "unimal-vt-v1"),
     ("Incline", "unimal-v1", "unimal-incline-v1"),
     ("Obstacles", "unimal-v1", "unimal-obstacles-v1"),

@@ -278,7 +278,7 @@ def test_verify_all_goes_on_after_a_record_that_it_cannot_verify(gmc, tmp_path, 
     for name, task, weights in (
         ("a", "unimal-ft-v1", "x"),
         ("b", "unimal-ft-v1", "weights 1"),
-        ("c", "quadruped-velocity-v1", "weights 1"),
+        ("c", "quadruped-velocity-v2", "weights 1"),
     ):
         record = _official(
             tiny_set, weights_digest=digest_of(weights), preset=f"lite-{name}", task=task

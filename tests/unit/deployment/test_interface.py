@@ -12,7 +12,7 @@ def test_a_manifest_survives_json(subject):
     before = subject.manifest
     after = Manifest.from_dict(json.loads(json.dumps(before.to_dict())))
     assert after.to_dict() == before.to_dict()
-    assert after.origin == {"method": "recmorph", "task": "quadruped-velocity-v2", "seed": 4}
+    assert after.origin == {"method": "recmorph", "task": "quadruped-velocity-v3", "seed": 4}
     for name, robot in before.robots.items():
         assert np.array_equal(after.robots[name].context, robot.context)
         assert after.robots[name].context.dtype == np.float32

@@ -203,6 +203,7 @@ class _PlainReward:
         if abs(asked) > 0.1:
             along = math.copysign(1.0, asked) * data.qvel[5]
             turning = along - 2.0 * max(along - abs(asked), 0.0)
+        low = max(1.0 - data.qpos[2] / core.motion.joints.base_height[row], 0.0)
         rate = ((action - self.action) ** 2).sum()
         self.action = action
         return {
@@ -213,6 +214,7 @@ class _PlainReward:
             "vertical": weights["vertical"] * (turn.T @ data.qvel[:3])[2] ** 2,
             "roll_pitch": weights["roll_pitch"] * (data.qvel[3] ** 2 + data.qvel[4] ** 2),
             "tilt": weights["tilt"] * (gravity[0] ** 2 + gravity[1] ** 2),
+            "height": weights["height"] * low**2,
             "torque": weights["torque"] * (simulator.drive_state.effort[row] / limits**2).sum(),
             "acceleration": weights["acceleration"]
             * (((joints[:, 1] - self.velocity) / DT) ** 2).sum(),
@@ -227,7 +229,9 @@ def test_every_reward_term(only_positive):
     # A push changes velocities after the reward.
     still = tuple(event for event in TASK.events if event.name != "push")
     command = replace(TASK.command, resample_s=0.3, standing=0.3)
-    task = replace(TASK, only_positive=only_positive, events=still, command=command)
+    task = replace(
+        TASK, only_positive=only_positive, failure_cost=0.0, events=still, command=command
+    )
     core, random = _core(task, seed=3), np.random.default_rng(1)
     plain = [_PlainReward(core, row) for row in range(8)]
     seen = dict.fromkeys([*task.reward_weights, "cut_off"], 0.0)
@@ -297,6 +301,27 @@ def test_a_base_on_the_ground_is_a_fall():
         np.testing.assert_array_equal(result.terminated, touches)
         fell |= touches
     assert fell.all()
+
+
+@pytest.mark.parametrize("only_positive", [True, False])
+def test_a_fall_costs_once_after_the_reward_is_cut_off(only_positive):
+    calm = replace(CALM, only_positive=only_positive)
+    costly, free = (
+        _core(replace(calm, failure_cost=3.0), 4),
+        _core(replace(calm, failure_cost=0), 4),
+    )
+    for core in (costly, free):
+        core.simulator.drive_state.strength[:2] = 0.0  # two are limp and sink to the ground
+    fallen = np.zeros(4, int)
+    for _ in range(100):
+        found, expected = (core.step(np.zeros((4, 64, 1), np.float32)) for core in (costly, free))
+        assert "failure" not in expected.reward_terms
+        cost = -3.0 * expected.terminated  # not a rate
+        np.testing.assert_array_equal(found.reward_terms["failure"], cost)
+        np.testing.assert_allclose(found.reward, expected.reward + cost, atol=1e-12)
+        fallen += expected.terminated
+    assert (fallen[:2] > 0).all()
+    assert (fallen[2:] == 0).all()
 
 
 def test_standing_lasts_until_the_time_limit():

@@ -90,7 +90,7 @@ def test_earlier_protocols_are_set_apart_and_leave_the_readme(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "replaced", [{"suite": "quadruped-friction-v1"}, {"task": "quadruped-velocity-v1"}]
+    "replaced", [{"suite": "quadruped-friction-v2"}, {"task": "quadruped-velocity-v2"}]
 )
 def test_a_suite_or_task_that_has_a_later_version_is_an_earlier_one(
     tmp_path: Path, replaced: dict[str, str]

@@ -48,14 +48,14 @@ def test_the_bare_loop_moves_the_robots_of_the_environment(rule):
 
 def test_whole_steps_are_measured_beside_bare_ones():
     setting = Setting(
-        suite=SUITES.load("quadruped-friction-v2"),
+        suite=SUITES.load("quadruped-friction-v3"),
         task=TASK,
         bodies=BODIES,
         bodies_id="unit",
         bodies_digest="0" * 64,
         spec=SPEC,
         methods=(),
-        protocol=SUITES.load("quadruped-friction-v2").protocol("smoke", TASK.id),
+        protocol=SUITES.load("quadruped-friction-v3").protocol("smoke", TASK.id),
         num_envs=8,
         threads=1,
         seconds=0.05,

@@ -23,7 +23,7 @@ from gmc_bench.studies.schema import Arm
 from gmc_bench.studies.table import INCOMPLETE, NONE, PUBLISHED
 from tests.support.records import make_record
 
-TASK = "quadruped-velocity-v2"
+TASK = "quadruped-velocity-v3"
 RECMORPH = Arm(name="recmorph", label="recmorph", parts={"Controller": "shared"})
 MLP = Arm(name="mlp", label="mlp", method="mlp", parts={"Controller": "one per robot"})
 SETTING = {

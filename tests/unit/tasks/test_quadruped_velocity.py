@@ -22,8 +22,8 @@ LOW = FRICTION_PAIRS["low"]
 
 
 def test_the_task_is_registered_and_in_its_suite():
-    assert TASKS.get("quadruped-velocity-v2") is TASK
-    assert SUITES.load("quadruped-friction-v2").tasks == (TASK.id,)
+    assert TASKS.get("quadruped-velocity-v3") is TASK
+    assert SUITES.load("quadruped-friction-v3").tasks == (TASK.id,)
     assert TASK.parts == "actuators"
     assert TASK.termination_names == ("fell",)
 
@@ -54,12 +54,14 @@ def test_the_weights_of_the_rewards_are_these():
         "vertical": -2.0,
         "roll_pitch": -0.05,
         "tilt": -2.5,
+        "height": -10.0,
         "torque": -0.02,
         "acceleration": -2.5e-7,
         "action_rate": -0.01,
         "air_time": 0.25,
         "joint_limits": -1.0,
         "cut_off": 1.0,
+        "failure": -2.0,
     }
     assert SIGMA == 0.25
 
@@ -98,8 +100,8 @@ def test_what_is_drawn_has_these_ranges():
 
 
 def test_the_cut_off_is_a_term_of_its_own():
-    signed = replace(TASK, only_positive=False)
-    assert {**signed.reward_weights, "cut_off": 1.0} == TASK.reward_weights
+    signed = replace(TASK, only_positive=False, failure_cost=0.0)
+    assert {**signed.reward_weights, "cut_off": 1.0, "failure": -2.0} == TASK.reward_weights
     rewarded = {name for name, weight in signed.reward_weights.items() if weight > 0.0}
     assert rewarded == {"track_linear", "track_yaw", "progress", "turning", "air_time"}
 
