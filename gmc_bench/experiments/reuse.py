@@ -10,7 +10,7 @@ from gmc_bench.core.errors import RecordError
 from gmc_bench.experiments.method import load_method
 from gmc_bench.experiments.recorded import recorded_config
 from gmc_bench.experiments.run_folder import RunFolder
-from gmc_bench.records.ledger import LEDGER_NAME, LedgerEntry, read_ledger
+from gmc_bench.records.ledger import LEDGER_NAME, LedgerEntry, read_ledger, require_listed
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import StoredRecord, read_stored_record, sealed, write_atomic
 from gmc_bench.records.weights import KeptWeights, kept_in
@@ -56,10 +56,7 @@ class KnownRuns:
             if f"-seed{config.seed}-" not in Path(entry.path).name:
                 continue
             stored = read_stored_record(self.root / entry.path)
-            if stored.digest != entry.digest:
-                raise RecordError(
-                    f"{stored.path} is another record than the one that was added; restore the file"
-                )
+            require_listed(self.root / entry.path, entry.digest, stored.digest)
             record = stored.record
             if (
                 (record.status, record.config_digest, record.seed)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from gmc_bench.core.errors import RecordError
-from gmc_bench.records.ledger import BEGINNING, LEDGER_NAME, LedgerEntry, append, read_ledger
+from gmc_bench.records.ledger import BEGINNING, LEDGER_NAME, append, read_ledger, require_listed
 from gmc_bench.records.schema import Mode, RunRecord, Split
 from gmc_bench.records.signature import SUFFIX
 from gmc_bench.records.store import (
@@ -113,19 +113,19 @@ def read_board(folder: Path, *, any_weights: bool = False) -> Board:
             )
         if entry.kind == "record":
             records.append(valid.get(entry.path) or read_stored_record(path, entry.path))
-            _require_digest(folder, entry, records[-1].digest)
+            require_listed(path, entry.digest, records[-1].digest)
         elif entry.kind == "weights":
             try:
-                _require_digest(folder, entry, hashlib.sha256(path.read_bytes()).hexdigest())
+                require_listed(path, entry.digest, _sha256(path))
             except RecordError as error:
                 if not any_weights:
                     raise
                 changed.append(RefusedFile(entry.path, str(error)))
         elif entry.kind == "signature":
-            _require_digest(folder, entry, hashlib.sha256(path.read_bytes()).hexdigest())
+            require_listed(path, entry.digest, _sha256(path))
         else:
             verifications.append(StoredVerification(entry.path, *read_verification(path)))
-            _require_digest(folder, entry, verifications[-1].digest)
+            require_listed(path, entry.digest, verifications[-1].digest)
     refused = _unlisted(found, folder, {entry.path for entry in ledger.entries})
     return Board(
         tuple(records),
@@ -187,12 +187,8 @@ def add_verification(folder: Path, verification: Verification) -> Path:
     return folder / name
 
 
-def _require_digest(folder: Path, entry: LedgerEntry, digest: str) -> None:
-    if digest != entry.digest:
-        raise RecordError(
-            f"{folder / entry.path} is another file than the one that was added: the ledger "
-            f"expects the digest {entry.digest[:12]}, it has {digest[:12]}; restore the file"
-        )
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _unlisted(found: RecordFiles, folder: Path, listed: set[str]) -> list[RefusedFile]:

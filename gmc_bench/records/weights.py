@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gmc_bench.core.errors import CheckpointError, RecordError
-from gmc_bench.records.ledger import LEDGER_NAME, Ledger, read_ledger
+from gmc_bench.records.ledger import LEDGER_NAME, Ledger, read_ledger, require_listed
 from gmc_bench.records.store import StoredRecord, read_stored_record
 
 LEADERBOARD = Path("leaderboards")
@@ -42,11 +42,7 @@ class KeptWeights(NamedTuple):
                 f"cannot read {self.path}: {error.strerror}; restore the file"
             ) from error
         found = hashlib.sha256(data).hexdigest()
-        if found != self.digest:
-            raise CheckpointError(
-                f"{self.path} is another file than the one that was added: the ledger expects the "
-                f"digest {self.digest[:12]}, it has {found[:12]}; restore the file"
-            )
+        require_listed(self.path, self.digest, found, CheckpointError)
         return data
 
 
