@@ -179,6 +179,23 @@ def test_a_phone_shows_all_of_it(episodes: list[Any], tmp_path: Path, visit: Any
     assert page.locator(".tile").count() == len(episodes)
 
 
+CAPTIONS = """() => [...document.querySelectorAll(".tile")].map((tile) =>
+    [tile.firstElementChild, tile].map((element) => element.getBoundingClientRect().bottom))"""
+"""Of each picture the lower ends of its caption and of itself, pixels of the window."""
+
+
+def test_bodies_are_not_behind_their_captions(
+    episodes: list[Any], tmp_path: Path, visit: Any
+) -> None:
+    page = visit(tmp_path, viewport={"width": 360, "height": 640}).open(_page(episodes, tmp_path))
+    _wait(page, "window.replay !== undefined")
+    page.evaluate("replay.pause()")
+    page.evaluate("replay.seek(0)")
+    page.wait_for_timeout(300)  # for the next picture
+    for tile, ends in enumerate(page.evaluate(CAPTIONS)):
+        assert page.evaluate(f"replay.center({tile})") == pytest.approx([180, sum(ends) / 2], abs=2)
+
+
 @contextmanager
 def _served(names: Sequence[str]) -> Iterator[LiveServer]:
     """Yield the server of an untrained policy on two bodies of these names."""

@@ -154,9 +154,9 @@
       this.element.tabIndex = 0;
       this.element.setAttribute("aria-label", `${episode.title}: arrows turn the picture, + and - zoom`);
       this.element.addEventListener("keydown", (event) => this.steer(event));
-      const box = this.element.appendChild(document.createElement("div"));
+      this.caption = this.element.appendChild(document.createElement("div"));
       const line = (kind, className = "") => {
-        const found = box.appendChild(document.createElement(kind));
+        const found = this.caption.appendChild(document.createElement(kind));
         found.className = className;
         return found;
       };
@@ -272,6 +272,13 @@
         `${sign}${Math.abs(speed).toFixed(2)} m/s · return ${total.toFixed(2)} · ${time.toFixed(2)} s, step ${step}`;
     }
 
+    /** Where the middle of the picture is that the camera looks at, pixels of the window. */
+    center() {
+      const box = this.element.getBoundingClientRect();
+      const { x, y } = this.controls.target.clone().project(this.camera);
+      return [box.left + ((1 + x) / 2) * box.width, box.top + ((1 - y) / 2) * box.height];
+    }
+
     /** World position of a body as it is drawn, m. */
     position(body) {
       this.groups[body].updateWorldMatrix(true, false);
@@ -371,14 +378,16 @@
     if (width < 1 || height < 1) return;
     Object.assign(canvas.style, { left: `${left}px`, top: `${top}px` });
     renderer.setSize(width, height);
-    for (const { element, camera, scene } of tiles) {
+    for (const { element, caption, camera, scene } of tiles) {
       const box = element.getBoundingClientRect();
       if (box.bottom < top || box.top > bottom || !box.width) continue;
       camera.aspect = box.width / box.height;
       // In a high picture the body fits the width.
       const half = Math.tan((FIELD_OF_VIEW * Math.PI) / 360) / Math.min(1, camera.aspect);
       camera.fov = (Math.atan(half) * 360) / Math.PI;
-      camera.updateProjectionMatrix();
+      // The body is in the middle of what the caption leaves free, which in a low picture hides it.
+      const hidden = caption.getBoundingClientRect().bottom - box.top;
+      camera.setViewOffset(box.width, box.height, 0, -hidden / 2, box.width, box.height);
       const place = [box.left - left, bottom - box.bottom, box.width, box.height];
       renderer.setViewport(...place);
       renderer.setScissor(...place);
@@ -475,6 +484,7 @@
       seek: (time) => { setPlaying(false); seek(Math.max(0, Math.min(time, duration))); },
       position: (tile, body) => tiles[tile].position(body),
       eye: (tile) => tiles[tile].camera.position.toArray(),
+      center: (tile) => tiles[tile].center(),
     };
   }
 
