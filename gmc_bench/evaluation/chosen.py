@@ -13,6 +13,7 @@ that, for those who compare the outcome with a record anyway and can ask again f
 
 import heapq
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,10 +26,14 @@ from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.policies.bound import BoundPolicy
 from gmc_bench.policies.policy import Policy
 
-FEWER_ROWS = (16, 32, 64, 96, 128)
+FEWER_ROWS = (4, 8, 16, 32, 64, 96, 128)
 """Of which the fewest are taken that give the same bits in a trial."""
 _TRIALS = 3
 """Steps of a trial, on made-up observations."""
+
+
+class EnoughError(Exception):
+    """Raised by an observer that has seen enough of the episodes that began together."""
 
 
 def play_chosen(
@@ -39,7 +44,7 @@ def play_chosen(
     *,
     lengths: Sequence[int] | None = None,
     try_fewer_rows: bool = False,
-) -> None:
+) -> bool:
     """Play some episodes of an evaluation, each to its end, as the whole evaluation plays them.
 
     With the policy, machine, library versions and threads of the evaluation, they are the same to
@@ -50,13 +55,17 @@ def play_chosen(
         policy: who acts; not changed.
         wanted: numbers of the episodes, see `Observer`.
         observers: see every step. Their rows are those that are simulated, so only the wanted
-            episodes, unless there are more than `MAX_ROWS` and no lengths.
+            episodes, unless there are more than `MAX_ROWS` and no lengths. With an `EnoughError`
+            they end what is played together, in that case everything.
         lengths: control steps of every episode, as recorded; wrong ones give other last bits.
         try_fewer_rows: show the policy only so many rows as gave the same bits in a short trial;
             the whole episode may have others all the same.
+
+    Returns:
+        Whether the policy was shown fewer rows than in the evaluation.
     """
     if not wanted:
-        return
+        return False
     sequences = len(scoring.serialization or scoring.bodies)
     count = sequences * scoring.episodes
     if count <= MAX_ROWS:
@@ -64,13 +73,17 @@ def play_chosen(
     elif lengths is not None and len(lengths) == count:
         plan = plan_of(lengths, MAX_ROWS)
     else:
-        scoring.run(policy, observers)
-        return
+        with suppress(EnoughError):
+            scoring.run(policy, observers)
+        return False
+    fewer = False
     for group in plan.groups(sorted(wanted)):
         player = _Chosen(scoring, policy, group, plan, observers)
         if try_fewer_rows and count <= MAX_ROWS:
-            player.use_fewer_rows(policy)
-        player.play(policy)
+            fewer = player.use_fewer_rows(policy)
+        with suppress(EnoughError):
+            player.play(policy)
+    return fewer
 
 
 @dataclass(frozen=True)
@@ -162,8 +175,12 @@ class _Chosen:
         bodies: IntArray = self.bound.serialization.body[shown].copy()
         self.stage = _Stage(dynamic, bodies, empty)
 
-    def use_fewer_rows(self, policy: Policy) -> None:
-        """Show the wanted rows and a few others, if they give the bits of all rows."""
+    def use_fewer_rows(self, policy: Policy) -> bool:
+        """Show the wanted rows and a few others, if they give the bits of all rows.
+
+        Returns:
+            Whether they do.
+        """
         whole, stage, places = self.bound, self.stage, self.places
         shown = whole.sequences.copy()
         others = np.setdiff1d(np.arange(len(shown)), places)
@@ -187,8 +204,9 @@ class _Chosen:
             ):
                 self._show(policy, shown[everything[:count]])
                 self.places = np.arange(len(places))
-                return
+                return True
         self._show(policy, shown)
+        return False
 
     def _expected(
         self, policy: Policy, whole: BoundPolicy, tried: Sequence[FloatArray]

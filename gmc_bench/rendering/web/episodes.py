@@ -5,8 +5,7 @@ They are kept while an evaluation is run, or played again without the other epis
 follows from the random numbers of the episode alone.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +14,15 @@ import numpy as np
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.types import DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.core import EnvironmentCore, StepResult
-from gmc_bench.evaluation.chosen import play_chosen
+from gmc_bench.evaluation.chosen import EnoughError, play_chosen
 from gmc_bench.evaluation.evaluate import Observer, Scoring
 from gmc_bench.policies.policy import Policy
 from gmc_bench.rendering.ground import copy_terrain, put_terrain
 from gmc_bench.rendering.scene import SQUARE, drawing_model
 from gmc_bench.sim.batch import spawn_streams
+
+Outcome = tuple[float, int]
+"""Return and length, control steps, of an episode."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,9 +55,10 @@ class PlayedEpisode:
         """Sum of all rewards."""
         return float(self.returns[-1])
 
-
-class _AllSeenError(Exception):
-    """The wanted episodes are over: the rest of the evaluation is of no interest."""
+    @property
+    def outcome(self) -> Outcome:
+        """Return and length, which a record has, too."""
+        return self.episode_return, self.length
 
 
 class EpisodeKeeper(Observer):
@@ -81,22 +84,45 @@ class EpisodeKeeper(Observer):
         self._waiting = set(wanted)
         self._rows: dict[int, _Track] = {}
         self._leave = False
+        self._expected: Mapping[int, Outcome] = {}
+        """Of those that end the play where they come out otherwise."""
 
     def play(
         self,
         policy: Policy,
         *,
         lengths: Sequence[int] | None = None,
-        try_fewer_rows: bool = False,
+        expected: Mapping[int, Outcome] | None = None,
+        give_up: bool = False,
     ) -> dict[int, PlayedEpisode]:
-        """Play the wanted episodes again, and return them by number; see `play_chosen`."""
+        """Play the wanted episodes again, see `play_chosen`.
+
+        Args:
+            policy: who acts.
+            lengths: control steps of every episode, as recorded.
+            expected: what shall come out. With it the policy is first shown only a few rows, and
+                episodes that come out otherwise are played again with all of them.
+            give_up: leave longer episodes when one comes out otherwise. If it does so with all
+                rows, this machine gives other bits, in longer episodes still more of them.
+
+        Returns:
+            The episodes that are over, by number.
+        """
+        wanted = self._waiting.copy()
         self._leave = True
-        with suppress(_AllSeenError):
-            play_chosen(
-                self.scoring, policy, self._waiting.copy(), (self,), lengths=lengths,
-                try_fewer_rows=try_fewer_rows,
-            )  # fmt: skip
+        self._expected = expected or {} if give_up else {}
+        fewer = play_chosen(
+            self.scoring, policy, wanted, (self,), lengths=lengths,
+            try_fewer_rows=expected is not None,
+        )  # fmt: skip
+        if fewer and expected is not None:
+            self._waiting = {number for number in wanted if not self._equals(number, expected)}
+            play_chosen(self.scoring, policy, self._waiting.copy(), (self,), lengths=lengths)
         return self.episodes
+
+    def _equals(self, number: int, expected: Mapping[int, Outcome]) -> bool:
+        """Whether an episode is over and came out as expected."""
+        return number in self.episodes and self.episodes[number].outcome == expected[number]
 
     def started(self, core: EnvironmentCore, rows: IntArray, numbers: IntArray) -> None:
         """Take notice of new episodes."""
@@ -110,6 +136,7 @@ class EpisodeKeeper(Observer):
         """Take notice of one control step."""
         if self._on_step:
             self._on_step()
+        enough = False
         for row, track in list(self._rows.items()):
             track.keep(core, row, float(step.reward[row]))
             if step.terminated[row] or step.truncated[row]:
@@ -117,8 +144,11 @@ class EpisodeKeeper(Observer):
                 self.episodes[track.number] = track.episode(self.scoring, ended)
                 self._waiting.remove(track.number)
                 del self._rows[row]
-        if self._leave and not self._waiting:
-            raise _AllSeenError
+                if track.number in self._expected:
+                    enough |= not self._equals(track.number, self._expected)
+        if self._leave and (enough or not self._waiting):
+            self._rows.clear()
+            raise EnoughError
 
 
 class _Track:

@@ -19,7 +19,7 @@ from gmc_bench.experiments.session import Session
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.records.store import write_atomic
 from gmc_bench.rendering.scene import SQUARE
-from gmc_bench.rendering.web.episodes import EpisodeKeeper, PlayedEpisode, model_of
+from gmc_bench.rendering.web.episodes import EpisodeKeeper, Outcome, PlayedEpisode, model_of
 from gmc_bench.rendering.web.motion import follow_states, frames_of
 from gmc_bench.rendering.web.page import make_page
 from gmc_bench.rendering.web.shapes import describe_model, packed
@@ -78,6 +78,12 @@ class _Shown:
         """Of its first episode, see `Observer`."""
         return self.index * len(self.item.episodes)
 
+    @property
+    def expected(self) -> Outcome:
+        """Return and length of its first episode in the record."""
+        first = self.item.episodes[0]
+        return first.episode_return, first.length
+
 
 def write_replay(
     experiment: Experiment,
@@ -111,7 +117,8 @@ def describe_replay(
     """Play recorded episodes of a run again, and describe those that equal the record.
 
     Only these episodes are simulated, first with fewer rows for the policy than it was scored on,
-    and with all of them where the outcome is not the recorded one, see `play_chosen`.
+    and with all of them where the outcome is not the recorded one, see `EpisodeKeeper.play`. Unless
+    bodies were asked for, longer episodes are left once one comes out otherwise with all rows, too.
 
     Args:
         experiment: the finished run.
@@ -137,24 +144,17 @@ def describe_replay(
         raise ConfigError(f"the record has other {split} bodies than the run's set")
     # How many threads step decides how fast, not what comes out; a few bodies need no second one.
     scoring = replace(scoring, num_threads=1)
-    policy, lengths = experiment.policy, recorded_lengths(record, split, mode)
-    on_step = counter(listener, "replay", "step", scoring.task.horizon)
-    played: dict[int, PlayedEpisode] = {}
-    for fewer in (True, False):
-        numbers = [item.number for item in shown if not _is_recorded(item, played)]
-        if numbers:
-            keeper = EpisodeKeeper(scoring, numbers, on_step)
-            played |= keeper.play(policy, lengths=lengths, try_fewer_rows=fewer)
-    return _title(record, session), _describe(record, session, shown, played)
-
-
-def _is_recorded(entry: _Shown, played: Mapping[int, PlayedEpisode]) -> bool:
-    """Whether the episode of a body was played and has return and length of the record."""
-    found, expected = played.get(entry.number), entry.item.episodes[0]
-    return found is not None and (found.episode_return, found.length) == (
-        expected.episode_return,
-        expected.length,
+    expected = {item.number: item.expected for item in shown}
+    keeper = EpisodeKeeper(
+        scoring, expected, counter(listener, "replay", "step", scoring.task.horizon)
     )
+    played = keeper.play(
+        experiment.policy,
+        lengths=recorded_lengths(record, split, mode),
+        expected=expected,
+        give_up=not (choice.bodies or choice.everything),
+    )
+    return _title(record, session), _describe(record, session, shown, played)
 
 
 def _file_name(choice: ReplayChoice) -> str:
@@ -212,14 +212,17 @@ def _describe(
     played: Mapping[int, PlayedEpisode],
 ) -> dict[str, Any]:
     """Return the data of the page."""
-    episodes, remarks = [], []
+    episodes, remarks, left = [], [], []
     for entry in shown:
         item, expected = entry.item, entry.item.episodes[0]
         found = played.get(entry.number)
         if found is None:
-            remarks.append(f"{item.body} is not shown: its episode was not watched.")
+            left.append(
+                f"{item.body} is not shown: it was not played to its end, because a shorter "
+                f"episode came out unlike the record."
+            )
             continue
-        if not _is_recorded(entry, played):
+        if found.outcome != entry.expected:
             remarks.append(
                 f"{item.body} is not shown: replayed, its return is {found.episode_return:.6g} "
                 f"after {found.length} steps, the record has {expected.episode_return:.6g} after "
@@ -237,7 +240,7 @@ def _describe(
             "facts": " · ".join(filter(None, facts)),
         }
         episodes.append(describe_episode(found, session.task) | title)
-    return {"episodes": episodes, "remarks": remarks}
+    return {"episodes": episodes, "remarks": [*remarks, *left]}
 
 
 def describe_episode(episode: PlayedEpisode, task: Task) -> dict[str, Any]:

@@ -85,6 +85,28 @@ def test_fewer_rows_are_shown_only_where_they_give_the_same_bits(make_trained, m
     monkeypatch.setattr(chosen, "FEWER_ROWS", (2, 3, 6))
     for error, rows in ((np.float32(0.0), 3), (np.float32(0.01), 9)):  # noqa: B007 - see `count`
         seen = Totals()
-        play_chosen(scoring, trained.policy, [7, 1, 3], (seen,), try_fewer_rows=True)
+        fewer = play_chosen(scoring, trained.policy, [7, 1, 3], (seen,), try_fewer_rows=True)
         assert shown[-1] == rows
+        assert fewer == (rows < 9)
         assert sorted(seen.totals) == [1, 3, 7]
+
+
+@pytest.mark.parametrize("lengths", [False, True])
+def test_who_has_seen_enough_ends_what_is_played_together(make_trained, monkeypatch, lengths):
+    trained = make_trained(horizon=60)
+    scoring = Scoring(task=trained.task, bodies=trained.bodies, episodes=3, seed=5, num_threads=1)
+    for module in (chosen, evaluate):
+        monkeypatch.setattr(module, "MAX_ROWS", 5)
+    whole = [item.length for items in scoring.run(trained.policy) for item in items]
+
+    class Enough(Totals):
+        def stepped(self, *seen):
+            super().stepped(*seen)
+            if max(self.lengths.values()) == 4:
+                self.lengths.clear()
+                raise chosen.EnoughError
+
+    seen = Enough()
+    play_chosen(scoring, trained.policy, [7, 1, 3], (seen,), lengths=whole if lengths else None)
+    # Number 7 begins later: with known lengths it is played by itself.
+    assert sorted(seen.totals) == ([1, 3, 7] if lengths else [0, 1, 2, 3, 4])

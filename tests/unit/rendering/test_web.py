@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gmc_bench.conformance.morphologies import linkage
+from gmc_bench.evaluation import chosen
 from gmc_bench.rendering.scene import drawing_model
 from gmc_bench.rendering.web.episodes import EpisodeKeeper, model_of
 from gmc_bench.rendering.web.motion import LENGTH_UNIT, TURN_UNIT, follow_states, frames_of
@@ -36,6 +37,68 @@ def test_kept_episodes_are_the_scored_ones_and_change_nothing(subject):
     again = EpisodeKeeper(subject.scoring("deterministic"), [4]).play(subject.policy)
     assert again[4].episode_return == results[1][1].episode_return
     np.testing.assert_array_equal(again[4].states, subject.replay(1, 1).states)
+
+
+@pytest.fixture
+def plays(monkeypatch):
+    """Return a list of (rows shown, steps) that grows with every play of chosen episodes."""
+    found = []
+    play, act = chosen._Chosen.play, chosen._Chosen._act
+
+    def noted(player, policy):
+        found.append((len(player.stage.dynamic), 0))
+        play(player, policy)
+
+    def counted(player):
+        found[-1] = (found[-1][0], found[-1][1] + 1)
+        return act(player)
+
+    monkeypatch.setattr(chosen._Chosen, "play", noted)
+    monkeypatch.setattr(chosen._Chosen, "_act", counted)
+    return found
+
+
+def test_unexpected_episodes_are_played_again_with_all_rows_if_they_were_not(
+    subject, plays, monkeypatch
+):
+    results = [item for items in subject.score() for item in items]
+    expected = {
+        number: (results[number].episode_return, results[number].length) for number in (0, 4)
+    }
+    other = {**expected, 4: (0.0, 1)}
+    longest = max(length for _, length in expected.values())
+    for shown, wanted, noted in (
+        ((2,), expected, [(2, longest)]),
+        ((2,), other, [(2, longest), (9, expected[4][1])]),
+        ((), other, [(9, longest)]),
+    ):
+        monkeypatch.setattr(chosen, "FEWER_ROWS", shown)
+        plays.clear()
+        keeper = EpisodeKeeper(subject.scoring("deterministic"), wanted)
+        found = keeper.play(subject.policy, expected=wanted)
+        assert plays == noted
+        assert {number: item.outcome for number, item in found.items()} == expected
+
+
+def test_longer_episodes_are_left_once_one_is_unexpected_with_all_rows(subject, plays, monkeypatch):
+    results = [item for items in subject.score() for item in items]
+    order = sorted(range(9), key=lambda number: results[number].length)
+    short, long = order[0], order[-1]
+    assert results[short].length < results[long].length
+    expected = {
+        number: (results[number].episode_return, results[number].length) for number in order
+    }
+    monkeypatch.setattr(chosen, "FEWER_ROWS", (2,))
+    for wrong, over in ((short, {short}), (long, {short, long})):
+        plays.clear()
+        wanted = {number: expected[number] for number in (short, long)}
+        wanted[wrong] = (0.0, 1)
+        keeper = EpisodeKeeper(subject.scoring("deterministic"), wanted)
+        found = keeper.play(subject.policy, expected=wanted, give_up=True)
+        assert plays == [(2, results[wrong].length), (9, results[wrong].length)]
+        assert {number: item.outcome for number, item in found.items()} == {
+            number: expected[number] for number in over
+        }
 
 
 def test_ground_is_that_of_the_episode(ground_subject):
