@@ -295,10 +295,8 @@ def test_verify_all_goes_on_after_a_record_that_it_cannot_verify(gmc, tmp_path, 
     assert code == 1
     first, second, third = out.splitlines()
     assert first.startswith("skipped  1 of 3 records: their weights are neither kept here (they")
-    version = make_record().versions["gmc-bench"]
     assert second == (
-        f"skipped  1 of 3 records: their suite or task has a later version here; gmc-bench "
-        f"{version} has it"
+        "skipped  1 of 3 records: their suite or task has a later version here, with other episodes"
     )
     assert third.startswith("not verified  results/b.json: results/b.json states preset 'lite-b'")
     assert read_board(tmp_path / "leaderboards").length == 3
