@@ -179,15 +179,14 @@ class Registry(Generic[T]):
 
     def replaced(self, name: str) -> bool:
         """Say whether a name is not registered, but a later version of it is."""
-        table = self._scan()
         asked = _VERSIONED.fullmatch(name)
-        if asked is None or name in table:
+        if asked is None or name in self._scan():
             return False
-        known = [match for key in table if (match := _VERSIONED.fullmatch(key))]
-        return any(
-            match["bare"] == asked["bare"] and int(match["version"]) > int(asked["version"])
-            for match in known
-        )
+        try:
+            latest = _VERSIONED.fullmatch(self.resolve(asked["bare"]))
+        except UnknownNameError:
+            return False
+        return latest is not None and int(latest["version"]) > int(asked["version"])
 
     def get(self, name: str) -> T:
         """Load and return one plug-in.
