@@ -404,8 +404,6 @@ _GAITS = (
 )
 _RMSE, _FALLS = "Velocity RMSE (m/s)", "Fall rate (%)"
 _TILT, _PROGRESS = "Tilt RMS (degrees)", "Progress (m)"
-
-
 _STANDING = "Who stands still has an RMSE of 0.5 m/s and no falls."
 
 

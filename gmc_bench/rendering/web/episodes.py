@@ -110,7 +110,7 @@ class EpisodeKeeper(Observer):
         """
         wanted = self._waiting.copy()
         self._leave = True
-        self._expected = expected or {} if give_up else {}
+        self._expected = (expected or {}) if give_up else {}
         fewer = play_chosen(
             self.scoring, policy, wanted, (self,), lengths=lengths,
             try_fewer_rows=expected is not None,

@@ -66,3 +66,9 @@ def test_returns_are_distances_where_every_reward_is_a_speed() -> None:
     found = {name: TASKS.get(name).metres_per_return for name in TASKS.names()}
     metres = {name: value for name, value in found.items() if value is not None}
     assert metres == pytest.approx(_OLDER)
+
+
+def test_returns_that_a_failure_lowers_are_no_distances() -> None:
+    task = TASKS.get("unimal-ft-v1")
+    assert task.metres_per_return is not None
+    assert replace(task, failure_cost=1.0).metres_per_return is None
