@@ -177,16 +177,21 @@ class Registry(Generic[T]):
         known = {match["bare"] for match in matches} | set(table)
         raise UnknownNameError(f"unknown {self._kind} {name!r}{did_you_mean(name, known)}")
 
-    def replaced(self, name: str) -> bool:
-        """Say whether a name is not registered, but a later version of it is."""
+    def latest(self, name: str) -> str:
+        """Return the latest version of a name that is not registered, else the name itself."""
         asked = _VERSIONED.fullmatch(name)
         if asked is None or name in self._scan():
-            return False
+            return name
         try:
             latest = _VERSIONED.fullmatch(self.resolve(asked["bare"]))
         except UnknownNameError:
-            return False
-        return latest is not None and int(latest["version"]) > int(asked["version"])
+            return name
+        later = latest is not None and int(latest["version"]) > int(asked["version"])
+        return latest[0] if latest is not None and later else name
+
+    def replaced(self, name: str) -> bool:
+        """Say whether a name is not registered, but a later version of it is."""
+        return self.latest(name) != name
 
     def get(self, name: str) -> T:
         """Load and return one plug-in.

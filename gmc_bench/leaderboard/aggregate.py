@@ -30,6 +30,11 @@ class ComparisonKey:
     task_digest: str = ""
     """Empty for records that do not state it (schema 1)."""
 
+    @property
+    def title(self) -> str:
+        """What a table with this key is about, in plain text."""
+        return f"{self.suite}, {self.task}: protocol {self.protocol} on {self.morphologies}"
+
 
 class RowKey(NamedTuple):
     """What the seeds of one row share."""

@@ -22,7 +22,6 @@ from gmc_bench.leaderboard.tables import (
     LATEX_MARK,
     MARKDOWN_MARK,
     SHORT_DIGEST,
-    title,
     to_csv,
     to_latex,
     to_markdown,
@@ -264,7 +263,7 @@ def _index_line(name: str, analysis: TableAnalysis) -> str:
     counts += [f"{len(table.references)} single-robot"] if table.references else []
     counts += [f"{len(table.untrained)} untrained"] if table.untrained else []
     return (
-        f"- {markdown(title(table))}, MuJoCo {markdown(table.key.mujoco)}: {files}; "
+        f"- {markdown(table.key.title)}, MuJoCo {markdown(table.key.mujoco)}: {files}; "
         f"{', '.join(counts)}"
     )
 

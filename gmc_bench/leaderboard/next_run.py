@@ -5,10 +5,10 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from gmc_bench.leaderboard.aggregate import ComparisonKey
 from gmc_bench.leaderboard.analysis import CORRECTION, Comparison, RowAnalysis, TableAnalysis
 from gmc_bench.leaderboard.statistics import CONFIDENCE, body_variance, run_variance
-from gmc_bench.leaderboard.tables import title
-from gmc_bench.leaderboard.today import is_current, is_earlier
+from gmc_bench.leaderboard.today import is_current, is_earlier, latest
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.seeds import further_seeds
 from gmc_bench.suites import SUITES
@@ -39,13 +39,14 @@ def next_runs(analyses: Iterable[TableAnalysis], methods: Sequence[str]) -> list
         methods: ids of all methods that a table should have.
     """
     analyses = [analysis for analysis in analyses if analysis.table.rows]
-    today = {title(analysis.table) for analysis in analyses if not is_earlier(analysis.table)}
+    today = {item.table.key.title for item in analyses if not is_earlier(item.table)}
     found = []
     for analysis in analyses:
         if is_earlier(analysis.table):
-            if title(analysis.table) not in today:
-                today.add(title(analysis.table))
-                found.append(_begin(analysis))
+            first = _begin(analysis)
+            if first.table not in today:
+                today.add(first.table)
+                found.append(first)
             continue
         chosen = _missing_seed(analysis) or _missing_method(analysis, methods)
         chosen = chosen or _closest(analysis)
@@ -56,10 +57,10 @@ def next_runs(analyses: Iterable[TableAnalysis], methods: Sequence[str]) -> list
 
 def _begin(analysis: TableAnalysis) -> NextRun:
     """Return the first run under today's rules where only earlier ones were measured."""
-    key = analysis.table.key
+    key = latest(analysis.table.key)
     asked = SUITES.get(key.suite).protocol(key.protocol, key.task).seeds
     best = analysis.table.rows[0].key.method
-    return _run(analysis, best, asked[0], "no run yet under today's rules, only under earlier ones")
+    return _run(key, best, asked[0], "no run yet under today's rules, only under earlier ones")
 
 
 def _missing_seed(analysis: TableAnalysis) -> NextRun | None:
@@ -68,7 +69,7 @@ def _missing_seed(analysis: TableAnalysis) -> NextRun | None:
         return None
     row = min(rows, key=lambda row: (len(row.absent_seeds), row.key))
     there = f"{len(row.seeds)} of {len(row.seeds) + len(row.absent_seeds)} seeds are there"
-    return _run(analysis, row.key.method, row.absent_seeds[0], f"incomplete: {there}")
+    return _run(analysis.table.key, row.key.method, row.absent_seeds[0], f"incomplete: {there}")
 
 
 def _missing_method(analysis: TableAnalysis, methods: Sequence[str]) -> NextRun | None:
@@ -79,7 +80,7 @@ def _missing_method(analysis: TableAnalysis, methods: Sequence[str]) -> NextRun 
     if not absent or not asked:
         return None
     why = f"no run yet, as of {len(absent)} of {len(methods)} methods"
-    return _run(analysis, absent[0], asked[0], why)
+    return _run(analysis.table.key, absent[0], asked[0], why)
 
 
 def _closest(analysis: TableAnalysis) -> NextRun | None:
@@ -107,7 +108,7 @@ def _closest(analysis: TableAnalysis) -> NextRun | None:
         f"{len(open_pairs)} of {len(analysis.comparisons)} pairs are not told apart; this seed "
         f"lets expect {gain:.2f} pairs more, most likely {method} and {other}"
     )
-    return _run(analysis, method, seed, why)
+    return _run(analysis.table.key, method, seed, why)
 
 
 def _power(analysis: TableAnalysis, pair: Comparison, tests: int, more: int | None) -> float:
@@ -148,12 +149,11 @@ def _record(analysis: TableAnalysis) -> RunRecord:
     return analysis.table.rows[0].runs[0].record
 
 
-def _run(analysis: TableAnalysis, method: str, seed: int, why: str) -> NextRun:
-    key = analysis.table.key
+def _run(key: ComparisonKey, method: str, seed: int, why: str) -> NextRun:
     command = shlex.join(
         [
             *("gmc-bench", "run", "--method", method, "--suite", key.suite, "--task", key.task),
             *("--protocol", key.protocol, "--morphologies", key.morphologies, "--seed", str(seed)),
         ]
     )
-    return NextRun(title(analysis.table), method, seed, why, command)
+    return NextRun(key.title, method, seed, why, command)

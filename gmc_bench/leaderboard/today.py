@@ -1,5 +1,7 @@
 """Whether tables and rows follow today's rules: those of the installed version."""
 
+from dataclasses import replace
+
 from gmc_bench.core.config import config_digest
 from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.leaderboard.aggregate import ComparisonKey, ComparisonTable, Row
@@ -24,6 +26,13 @@ def is_earlier(table: ComparisonTable) -> bool:
     except GmcBenchError:
         return False
     return config_digest(protocol) != key.protocol_digest
+
+
+def latest(key: ComparisonKey) -> ComparisonKey:
+    """Return the key of a table with the latest versions of its suite and task that are here."""
+    from gmc_bench.tasks import TASKS  # loads the engine
+
+    return replace(key, suite=SUITES.latest(key.suite), task=TASKS.latest(key.task))
 
 
 def is_replaced(made: ComparisonKey | RunRecord) -> bool:

@@ -4,7 +4,7 @@ from gmc_bench.leaderboard.tables.as_csv import CSV_COLUMNS, CSV_DESCRIPTIONS, t
 from gmc_bench.leaderboard.tables.as_latex import LATEX_MARK, to_latex
 from gmc_bench.leaderboard.tables.as_markdown import MARKDOWN_MARK, to_markdown, to_readme
 from gmc_bench.leaderboard.tables.cells import NONE, NORMALIZED, SHORT_DIGEST, ranked
-from gmc_bench.leaderboard.tables.sections import Section, further_sections, title
+from gmc_bench.leaderboard.tables.sections import Section, further_sections
 from gmc_bench.leaderboard.tables.wording import GENERATOR
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "Section",
     "further_sections",
     "ranked",
-    "title",
     "to_csv",
     "to_latex",
     "to_markdown",

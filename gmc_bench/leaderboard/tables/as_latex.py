@@ -13,7 +13,6 @@ from gmc_bench.leaderboard.tables.sections import (
     published_section,
     ranked_sections,
     reference_section,
-    title,
     untrained_section,
 )
 from gmc_bench.leaderboard.tables.wording import GENERATOR
@@ -37,7 +36,7 @@ def to_latex(analysis: TableAnalysis) -> str:
     published = published_for(table.key.suite, table.key.task)
     if published:
         sections.append(published_section(published))
-    lines = [LATEX_MARK, LATEX_NEEDS, f"% {latex(title(table))}"]
+    lines = [LATEX_MARK, LATEX_NEEDS, f"% {latex(table.key.title)}"]
     for place, section in enumerate(sections):
         if place:
             lines.append(r"\par\medskip")

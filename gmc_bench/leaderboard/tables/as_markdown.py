@@ -20,7 +20,6 @@ from gmc_bench.leaderboard.tables.sections import (
     published_section,
     ranked_sections,
     reference_section,
-    title,
     unranked_section,
     untrained_section,
 )
@@ -51,7 +50,7 @@ def to_markdown(analysis: TableAnalysis, figures: Mapping[str, str] | None = Non
     """
     table = analysis.table
     bodies = table.morphologies
-    lines = [MARKDOWN_MARK, f"# {markdown(title(table))}", ""]
+    lines = [MARKDOWN_MARK, f"# {markdown(table.key.title)}", ""]
     lines += [
         f"- Bodies: {bodies.num_train} train, {bodies.num_test} test; "
         f"{markdown(bodies.source)} (licence: {markdown(bodies.licence)})",
@@ -98,7 +97,7 @@ def to_readme(analysis: TableAnalysis, link: str) -> str:
         link: path of the table's page, relative to the file that shows this.
     """
     table = analysis.table
-    heading = f"[{markdown(title(table))}, MuJoCo {markdown(table.key.mujoco)}]({link})"
+    heading = f"[{markdown(table.key.title)}, MuJoCo {markdown(table.key.mujoco)}]({link})"
     rows = ranked_cells(analysis)
     if not rows:
         return f"{heading}: no complete row yet.\n"

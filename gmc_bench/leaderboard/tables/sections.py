@@ -83,12 +83,6 @@ class Section(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def title(table: ComparisonTable) -> str:
-    """Return what a table is about, in plain text."""
-    key = table.key
-    return f"{key.suite}, {key.task}: protocol {key.protocol} on {key.morphologies}"
-
-
 def ranked_sections(analysis: TableAnalysis) -> list[Section]:
     """Return the ranking and all that is said about its rows, in the order of a page."""
     cells = ranked_cells(analysis)

@@ -122,14 +122,15 @@ def test_an_unknown_name_is_refused_with_a_suggestion(versions, asked, message):
 
 
 @pytest.mark.parametrize(
-    ("name", "replaced"),
+    ("name", "latest"),
     [
-        *(("red-v1", True), ("red-v9", True), ("red-v2", False), ("red-v10", False)),
-        *(("red-v11", False), ("red", False), ("blue", False), ("green-v1", False)),
+        *(("red-v1", "red-v10"), ("red-v9", "red-v10"), ("red-v2", "red-v2")),
+        *((name, name) for name in ("red-v10", "red-v11", "red", "blue", "green-v1")),
     ],
 )
-def test_a_version_that_is_gone_is_replaced_by_a_later_one(versions, name, replaced):
-    assert versions.replaced(name) is replaced
+def test_a_version_that_is_gone_is_replaced_by_the_latest_one(versions, name, latest):
+    assert versions.latest(name) == latest
+    assert versions.replaced(name) is (latest != name)
 
 
 def test_an_empty_registry_says_only_what_is_unknown(registry):

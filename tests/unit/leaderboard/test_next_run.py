@@ -66,6 +66,13 @@ def test_rules_of_yesterday_get_no_more_runs() -> None:
     assert next_runs([old, _analysis([*FAR, *NEAR])], METHODS[:2]) == []
 
 
+def test_the_first_run_of_a_suite_that_has_a_later_version_is_one_of_that_version() -> None:
+    old = _analysis([_record("far", 1, 1.0, suite="quadruped-friction-v2")])
+    (found,) = next_runs([old, old], METHODS)
+    assert found.table.startswith("quadruped-friction-v3, ")
+    assert " --suite quadruped-friction-v3 " in found.command
+
+
 def test_rows_of_earlier_settings_get_no_more_runs() -> None:
     before = _record("recmorph", 1, 60.0)
     rules = installed_rules(before)
