@@ -280,7 +280,7 @@ def _onnx(folder: Path) -> KeptFiles:
     """Return the exported policy of four quadrupeds."""
     folder.mkdir()
     bodies, spec = list(ROBOTS.values()), TokenSpec(14, 1, parts="actuators")
-    task = TASKS.get("quadruped-velocity-v2")
+    task = TASKS.get("quadruped-velocity")
     table = tabulate(task, bodies, spec)
     changes = {"width": 8, "hidden": 8, "num_blocks": 1}
     policy = Policy.of_table("recmorph", table, config=changes)

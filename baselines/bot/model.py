@@ -64,7 +64,8 @@ class BodyTransformer(nn.Module):
 
     Source:
         Sferrazza et al. 2024 (BoT), arXiv:2408.06316; carlosferrazza/BodyTransformer at 941551e.
-        Differs: embedding and decoder are shared by all limbs, and `baselines.bot.SPEC.deviations`.
+        Differs: embedding and decoder are shared by all limbs, and
+        `gmc_baselines.bot.SPEC.deviations`.
     """
 
     def __init__(self, config: BotConfig, spec: TokenSpec, num_outputs: int) -> None:

@@ -1,4 +1,4 @@
-"""GCNT: attention directed by a graph encoding of the body. Light; see `baselines.gcnt.model`."""
+"""GCNT: attention directed by a graph encoding; see `gmc_baselines.gcnt.model`. Light."""
 
 from gmc_bench.methods import Capabilities, MethodSpec
 

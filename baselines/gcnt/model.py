@@ -158,7 +158,7 @@ class GCNT(nn.Module):
 
     Source:
         Luo, Yao and Xiao 2025 (GCNT), arXiv:2505.15211. Choices the paper leaves open are listed
-        in `baselines.gcnt.SPEC.deviations`.
+        in `gmc_baselines.gcnt.SPEC.deviations`.
     """
 
     def __init__(self, config: GcntConfig, spec: TokenSpec, num_outputs: int) -> None:

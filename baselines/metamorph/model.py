@@ -37,7 +37,7 @@ class MetaMorph(nn.Module):
 
     Source:
         Gupta et al. 2022 (MetaMorph), arXiv:2203.11931, section 3; agrimgupta92/metamorph.
-        Choices are listed in `baselines.metamorph.SPEC.deviations`.
+        Choices are listed in `gmc_baselines.metamorph.SPEC.deviations`.
     """
 
     def __init__(self, config: MetaMorphConfig, spec: TokenSpec, num_outputs: int) -> None:

@@ -36,7 +36,7 @@ class MetaMorphStar(nn.Module):
 
     Source:
         Xiong et al. 2023 (ModuMorph), arXiv:2302.11070, section 5; MasterXiong/ModuMorph. Choices
-        are listed in `baselines.metamorph_star.SPEC.deviations`.
+        are listed in `gmc_baselines.metamorph_star.SPEC.deviations`.
     """
 
     def __init__(self, config: MetaMorphStarConfig, spec: TokenSpec, num_outputs: int) -> None:

@@ -95,7 +95,7 @@ class MIHGNN(nn.Module):
     Source:
         Butterfield et al. 2025 (MI-HGNN), arXiv:2409.11146;
         lunarlab-gatech/Morphology-Informed-HGNN, commit 98e8768; the convolution is Morris et al.
-        2019, arXiv:1810.02244. Differences are listed in `baselines.mi_hgnn.SPEC.deviations`.
+        2019, arXiv:1810.02244. Differences are listed in `gmc_baselines.mi_hgnn.SPEC.deviations`.
     """
 
     def __init__(self, config: MIHGNNConfig, spec: TokenSpec, num_outputs: int) -> None:

@@ -159,7 +159,7 @@ class ModuMorph(nn.Module):
     Source:
         Xiong et al. 2023 (ModuMorph), "Universal Morphology Control via Contextual Modulation",
         arXiv:2302.11070; MasterXiong/ModuMorph. What differs is listed in
-        `baselines.modumorph.SPEC.deviations`.
+        `gmc_baselines.modumorph.SPEC.deviations`.
     """
 
     def __init__(self, config: ModuMorphConfig, spec: TokenSpec, num_outputs: int) -> None:

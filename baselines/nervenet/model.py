@@ -33,7 +33,7 @@ class ResidualLayer(MessagePassing):  # type: ignore[misc]  # torch-geometric is
 
     Source:
         The linearised operator of the RecMorph paper, which leaves activations, norm and the
-        aggregation weights open (see `baselines.nervenet.SPEC.deviations`).
+        aggregation weights open (see `gmc_baselines.nervenet.SPEC.deviations`).
     """
 
     def __init__(self, width: int) -> None:
@@ -174,7 +174,7 @@ class NerveNet(nn.Module):
 
     Source:
         Wang et al. 2018, NerveNet, ICLR 2018. Choices are listed in
-        `baselines.nervenet.SPEC.deviations`.
+        `gmc_baselines.nervenet.SPEC.deviations`.
     """
 
     def __init__(self, config: NerveNetConfig, spec: TokenSpec, num_outputs: int) -> None:

@@ -1,4 +1,4 @@
-"""SMR: one recurrent unit per limb, shared by all limbs. Light; see `baselines.smr.model`."""
+"""SMR: one recurrent unit per limb, shared by all limbs. Light; see `gmc_baselines.smr.model`."""
 
 from gmc_bench.methods import Capabilities, MethodSpec
 

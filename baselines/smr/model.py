@@ -39,7 +39,7 @@ class SMR(nn.Module):
 
     Source:
         Engwegen, Brinks and Boehmer 2025, arXiv:2506.08630. Choices that are not known are listed
-        in `baselines.smr.SPEC.deviations`.
+        in `gmc_baselines.smr.SPEC.deviations`.
     """
 
     def __init__(self, config: SMRConfig, spec: TokenSpec, num_outputs: int) -> None:

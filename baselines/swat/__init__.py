@@ -1,4 +1,4 @@
-"""SWAT: structure-aware transformer. This module is light; see `baselines.swat.model`."""
+"""SWAT: structure-aware transformer. This module is light; see `gmc_baselines.swat.model`."""
 
 from gmc_bench.methods import Capabilities, MethodSpec
 

@@ -104,7 +104,7 @@ class Swat(nn.Module):
 
     Source:
         Hong et al. 2022 (SWAT), section 4, in the form of MasterXiong/ModuMorph. Differences and
-        choices are listed in `baselines.swat.SPEC.deviations`.
+        choices are listed in `gmc_baselines.swat.SPEC.deviations`.
     """
 
     def __init__(self, config: SwatConfig, spec: TokenSpec, num_outputs: int) -> None:

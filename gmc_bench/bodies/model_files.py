@@ -103,7 +103,11 @@ class _Collector:
         self.missing: list[str] = []
 
     def scan(self, text: str) -> None:
-        """Collect what the model's text, without comments, refers to."""
+        """Collect what the model's text, without comments, refers to.
+
+        Raises:
+            MorphologyError: the model refers to too many files or folders, or to one outside.
+        """
         waiting = [(text, self._home)]
         while waiting:
             text, place = waiting.pop()

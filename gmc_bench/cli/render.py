@@ -10,7 +10,7 @@ from gmc_bench.cli.parser import add_verb, integer, seconds
 from gmc_bench.core.errors import ConfigError
 
 EXAMPLES = (
-    "gmc-bench render runs/recmorph_unimal-ft_lite_gmc-unimal-mini-v2_seed1 --body grown-00001",
+    "gmc-bench render runs/recmorph_unimal-ft_lite_gmc-unimal-mini-v2_seed1 --body NAME",
     "gmc-bench render --stills gmc-unimal-mini",
     "gmc-bench render --stills gmc-unimal-mini --task unimal-vt --size 640x360",
 )

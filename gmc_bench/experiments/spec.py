@@ -33,7 +33,7 @@ class ExperimentSpec:
     task: str | None = None
     """Task, with or without suite and version; may be left out where the suite has one."""
     protocol: str | None = None
-    """`smoke`, `lite` or `paper`; by default the suite's."""
+    """`smoke`, `lite`, `standard` or `paper`; by default the suite's."""
     preset: str | None = None
     """Variant of the method; by default the protocol's."""
     seed: int | None = None
@@ -131,7 +131,11 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def flatten(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings by dotted name, sorted, in values that JSON and YAML have."""
+    """Return nested settings by dotted name, sorted, in values that JSON and YAML have.
+
+    Raises:
+        ConfigError: the content is no mapping, or a setting is given more than once.
+    """
     if not isinstance(content, Mapping):
         raise ConfigError(
             f"'settings' must map names to values, got {content!r}; write e.g. {{'ppo.lr': 1e-4}}"

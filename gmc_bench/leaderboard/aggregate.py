@@ -76,7 +76,8 @@ class Row:
     """Deterministic, over train bodies."""
     training_return: Spread | None
     parameters: int | None
-    env_steps_per_s: Spread | None
+    env_steps_per_s: float | None
+    """Median over seeds: other load on a machine slows single runs."""
     seed_scores: tuple[tuple[int, float | None], ...]
     """Seed and test score (train score of a single-robot reference) of every run there is, so that
     an incomplete row still shows them."""
@@ -249,7 +250,9 @@ def _make_row(key: RowKey, runs: Sequence[StoredRecord], verified: Set[str]) -> 
         if untrained
         else spread("training return", lambda record: record.training_return),
         parameters=sizes.pop() if len(sizes) == 1 else None,
-        env_steps_per_s=spread("throughput", lambda record: record.env_steps_per_s),
+        env_steps_per_s=None
+        if absent
+        else statistics.median(record.env_steps_per_s for record in ordered),
         seed_scores=tuple((r.seed, r.score(split, "deterministic")) for r in ordered),
         missing=tuple(missing),
         controller=controller,

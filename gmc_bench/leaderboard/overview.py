@@ -230,12 +230,6 @@ def _cell(column: Column, row: Row | None) -> Cell:
     )
 
 
-def first_seeds(row: Row) -> bool:
-    """Say whether the runs of a row are the first seeds of the protocol, so that nobody chose."""
-    asked = row.runs[0].record.protocol_seeds
-    return tuple(asked[: len(row.seeds)]) == row.seeds
-
-
 def _metres(analysis: TableAnalysis, score: Estimate | None) -> float | None:
     factor = analysis.metres_per_return
     return None if factor is None or score is None else factor * score.value

@@ -59,8 +59,11 @@ def steps_per_body(row: Row) -> float:
 
 
 def core_seconds(row: Row) -> float:
-    """Return the seconds of training times the threads that a run was given, the mean over runs."""
-    return statistics.fmean(run.record.core_seconds for run in row.runs)
+    """Return the seconds of training times the threads that a run was given, the median over runs.
+
+    Seconds pass while other programs have the cores, too: one such run would rule a mean.
+    """
+    return statistics.median(run.record.core_seconds for run in row.runs)
 
 
 def find_scale(specialist: Row, untrained: Iterable[Row]) -> Scale | None:

@@ -108,7 +108,11 @@ class MethodSpec:
             )
 
     def config_class(self) -> type[Any]:
-        """Return the class of the method's settings."""
+        """Return the class of the method's settings.
+
+        Raises:
+            PluginError: what the specification names is not there, or no dataclass.
+        """
         found = load_target(self.config) if isinstance(self.config, str) else self.config
         if not (isinstance(found, type) and is_dataclass(found)):
             raise PluginError(

@@ -39,7 +39,7 @@ ORDERING = Study(
         Arm(name="bfs", label="Breadth first", settings={"tokens.order": "bfs"}),
         Arm(name="random", label="Random", settings={"tokens.order": "random"}),
     ),
-    source="The RecMorph paper, Fig. 7 (curves only). A random order is drawn once per body, the "
+    source="The RecMorph paper, Fig. 8 (curves only). A random order is drawn once per body, the "
     "torso included; which of these the paper does is not said.",
 )
 

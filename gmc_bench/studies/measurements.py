@@ -129,7 +129,11 @@ class Representation(Measurement):
     measures = True
 
     def require(self, session: Session, request: Request) -> None:
-        """Raise unless the method shows representations."""
+        """Check that the method shows representations.
+
+        Raises:
+            ConfigError: it does not.
+        """
         if not offers_representations(make_policy(session).actor):
             raise ConfigError(
                 f"the method {session.method.id!r} shows no representations of limbs, which the "
@@ -213,7 +217,11 @@ class GaitComparison(Measurement):
     figure: Draw | None = None
 
     def require(self, session: Session, request: Request) -> None:
-        """Raise unless there is a body of the name asked for."""
+        """Check that there is a body of the name asked for.
+
+        Raises:
+            UnknownNameError: there is none.
+        """
         names = [body.name for body in session.bodies.split("train")]
         if request.body is not None and request.body not in names:
             raise UnknownNameError(

@@ -8,6 +8,8 @@ The size that the paper measured decides nothing: budgets and bodies differ.
 """
 
 import math
+import statistics
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -22,7 +24,13 @@ from gmc_bench.leaderboard.findings.evidence import (
     Pool,
     Sample,
 )
-from gmc_bench.leaderboard.statistics import Estimate, mean, run_interval
+from gmc_bench.leaderboard.statistics import (
+    Estimate,
+    add_parts,
+    mean,
+    run_interval,
+    t_quantile,
+)
 
 Verdict = Literal["seen here", "not seen here", "cannot be decided with these runs", "not run yet"]
 VERDICTS: tuple[Verdict, ...] = (
@@ -109,6 +117,10 @@ class Pooled(Claim):
             if (name, seed) not in known and name not in without
         ]  # fmt: skip
         decided = self.weighed(self.decide(samples))
+        if samples and decided.here and (idle := sorted(self.pool.idle(evidence) & samples.keys())):
+            verb = "scores" if len(idle) == 1 else "score"
+            here = f"{decided.here}; {', '.join(idle)} {verb} no more than no action at all"
+            decided = replace(decided, here=here)
         if decided.verdict == "not run yet" and without:
             texts = [f"{name}: seed {', '.join(map(str, each))}" for name, each in without.items()]
             here = f"the runs are there, but some have no such number ({'; '.join(texts)})"
@@ -198,17 +210,15 @@ class Lead(Pooled):
         others = [name for name in self.others if name in usable]
         if not ours or not others:
             return Finding("not run yet")
+        if self.timed:
+            return self._timed(usable, ours, others)
         sign = -1.0 if self.lower_is_better else 1.0
         best = max(ours, key=lambda name: sign * _mean(usable[name]))
         rival = max(others, key=lambda name: sign * _mean(usable[name]))
         gap, base = self.gap(usable, best, rival), _mean(usable[rival])
         here = f"{_versus(usable, best, rival, self.unit)}: {_gain(gap, base, self)}"
         left = [name for name in self.others if name not in usable]
-        if left:
-            here += f"; {len(others)} of {len(self.others)} others have runs"
-        if self.timed:
-            power = "methods timed in turns on an idle machine (gmc-bench profile policy)"
-            return Finding("cannot be decided with these runs", here, power)
+        here += self._coverage(others)
         claimed = None if self.size is None else self.size * abs(base)
         power = power_text([usable[best], usable[rival]], claimed, gap.value)
         names, found = self.differences(usable)
@@ -223,6 +233,28 @@ class Lead(Pooled):
         if len(ahead) == len(others):
             power = f"runs of {', '.join(left)}"
         return Finding("cannot be decided with these runs", here + told, power)
+
+    def _coverage(self, others: Sequence[str]) -> str:
+        if len(others) == len(self.others):
+            return ""
+        return f"; {len(others)} of {len(self.others)} others have runs"
+
+    def _timed(
+        self, samples: Mapping[str, Sample], ours: Sequence[str], others: Sequence[str]
+    ) -> Finding:
+        """Return medians, which one run beside much other load does not move."""
+        medians = {name: statistics.median(samples[name].values) for name in (*ours, *others)}
+        best, rival = (max(names, key=lambda name: medians[name]) for names in (ours, others))
+        here = " against ".join(
+            f"{name} {figure(medians[name])} ({len(samples[name].values)} seeds)"
+            for name in (best, rival)
+        )
+        unit = f" {self.unit}" if self.unit else ""
+        return Finding(
+            "cannot be decided with these runs",
+            f"medians: {here}{unit}{self._coverage(others)}",
+            "methods timed in turns on an idle machine (gmc-bench profile policy)",
+        )
 
     def _is_ahead(
         self,
@@ -346,7 +378,7 @@ class All(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class Linear(Claim):
-    """A cost grows at most linearly with the number of limbs."""
+    """A cost grows at most linearly with the number of limbs: its exponent is at most 1.1."""
 
     method: str
     key: str
@@ -430,23 +462,36 @@ def _seeds(needed: int) -> str:
 def seeds_needed(samples: Sequence[Sequence[float]], size: float) -> int | None:
     """Return how many runs of each sample show an effect with `POWER`, two-sided at 5 %.
 
-    n = (z(0.975) + z(0.8))^2 sum of variances / size^2, and one more, because the variance is not
-    known but estimated.
+    The least n at which a noncentral t variable with noncentrality size / sqrt(sum of variances /
+    n) exceeds Student's quantile that often. One sample has n - 1 degrees of freedom, two have
+    Welch's.
 
     Args:
         samples: runs of one sample, or of two that are compared.
         size: of the effect, in the unit of the runs.
 
     Returns:
-        At least `SEEDS`; `None` without two runs of each, or without an effect.
+        At least `SEEDS`, at most `_MANY` + 1; `None` without two runs of each, or without an
+        effect.
     """
-    from scipy.special import ndtri
-
     if size <= 0.0 or any(len(values) < _FEWEST for values in samples):
         return None
-    variance = math.fsum(float(np.var(values, ddof=1)) for values in samples)
-    reach = float(ndtri(0.975)) + float(ndtri(POWER))
-    return max(SEEDS, math.ceil(reach * reach * variance / size**2) + 1)
+    variances = [float(np.var(values, ddof=1)) for values in samples]
+
+    def enough(runs: int) -> bool:
+        return _power(variances, runs, size) >= POWER
+
+    return bisect_left(range(_MANY + 1), True, SEEDS, key=enough)
+
+
+def _power(variances: Sequence[float], runs: int, size: float) -> float:
+    """Return the chance that so many runs of each sample show an effect of a size."""
+    from scipy.stats import nct
+
+    variance, degrees = add_parts([(value / runs, runs - 1.0) for value in variances])
+    if variance == 0.0:
+        return 1.0
+    return float(nct.sf(t_quantile(degrees), degrees, size / math.sqrt(variance)))
 
 
 def _by_sign(gap: Estimate, here: str, power: str) -> Finding:

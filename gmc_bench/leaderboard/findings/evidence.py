@@ -8,7 +8,8 @@ from typing import Protocol
 from gmc_bench.core.errors import RecordError
 from gmc_bench.leaderboard.aggregate import Row
 from gmc_bench.leaderboard.analysis import TableAnalysis
-from gmc_bench.leaderboard.overview import first_seeds, rows_by_method
+from gmc_bench.leaderboard.overview import rows_by_method
+from gmc_bench.leaderboard.references import NO_ACTION
 from gmc_bench.leaderboard.today import is_earlier
 from gmc_bench.records.breakdown import friction_means
 from gmc_bench.records.kept import (
@@ -155,6 +156,10 @@ class Pool(Protocol):
         """Return the files that readers can look at, relative to the leaderboard's folder."""
         ...
 
+    def idle(self, evidence: Evidence) -> set[str]:
+        """Return the labels known to score no more than doing nothing does."""
+        ...
+
 
 @dataclass(frozen=True)
 class BoardPool:
@@ -200,6 +205,19 @@ class BoardPool:
             return []
         key = board.table.key
         return [f"tables/{key.suite}/{key.task}/{key.protocol}-{key.morphologies}.md"]
+
+    def idle(self, evidence: Evidence) -> set[str]:
+        """Return the methods whose mean is not above that of no action, on the same bodies."""
+        board = evidence.board(self.suite, self.task)
+        if board is None:
+            return set()
+        floors = [row for row in board.table.untrained if row.key.method == NO_ACTION]
+        return {
+            row.key.method
+            for row in (*board.table.rows, *board.table.references)
+            for floor in floors
+            if _no_better(row, floor)
+        }
 
 
 @dataclass(frozen=True)
@@ -287,6 +305,10 @@ class StudyPool:
             if any(self._fits(study, run, arm) for run in study.runs for arm in self.arms)
         ]
 
+    def idle(self, evidence: Evidence) -> set[str]:
+        """Return nothing: no study holds runs that do nothing."""
+        return set()
+
 
 @dataclass(frozen=True)
 class VariantPool:
@@ -349,15 +371,33 @@ class VariantPool:
         """Return the folder of evaluations."""
         return [f"{EVALUATIONS}/"] if self.samples(evidence, "") else []
 
+    def idle(self, evidence: Evidence) -> set[str]:
+        """Return nothing: nobody evaluated doing nothing."""
+        return set()
+
+
+def _no_better(row: Row, floor: Row) -> bool:
+    """Say whether a row's mean is not above another's; specialists have no test bodies."""
+    name = "test_score" if row.controller == "shared" else "train_score"
+    own, other = getattr(row, name), getattr(floor, name)
+    return own is not None and other is not None and own.mean <= other.mean
+
 
 def _sample(method: str, row: Row, number: str) -> Sample | None:
-    if not first_seeds(row):
+    """Return a number of the first seeds that the protocol asks for, so that nobody chose.
+
+    Further ones were added where a table was close, which tests would have to make up for.
+    """
+    asked = row.runs[0].record.protocol_seeds
+    runs = [run for run in row.runs if run.record.seed in asked]
+    seeds = tuple(run.record.seed for run in runs)
+    if not seeds or asked[: len(seeds)] != seeds:
         return None
-    values = [read_number(run.record, number) for run in row.runs]
+    values = [read_number(run.record, number) for run in runs]
     there = [value for value in values if value is not None]
     if len(there) < len(values):
         return None
-    return Sample(method, row.seeds, tuple(there), tuple(run.path for run in row.runs))
+    return Sample(method, seeds, tuple(there), tuple(run.path for run in runs))
 
 
 NUMBERS: Mapping[str, Callable[[RunRecord], float | None]] = {

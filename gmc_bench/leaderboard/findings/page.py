@@ -86,8 +86,9 @@ def _rules() -> list[str]:
         "decides nothing; the paper's stands beside it. Differences have the sign of the "
         "claim: *higher by -5 %* is lower.",
         "- **Seeds** count from the first that a protocol asks for, without gaps, so that nobody "
-        "chose them. Seeds needed: normal approximation with the spread measured here; a spread of "
-        "two or three runs is itself uncertain.",
+        "chose them; further ones, added where a table was close, do not count here. Seeds needed: "
+        "the least that show the effect in so many cases by Student's t (noncentral), with the "
+        "spread measured here; a spread of two or three runs is itself uncertain.",
     ]
 
 

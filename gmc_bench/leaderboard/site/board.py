@@ -76,8 +76,12 @@ def row_numbers(
         ("Return during training", score("curve_area")),
         *budget(row),
         ("Parameters", numbers.count(row.parameters)),
-        ("Env steps/s", numbers.spread(row.env_steps_per_s, 0)),
+        ("Env steps/s", _rate(row.env_steps_per_s)),
     ]
+
+
+def _rate(value: float | None) -> Cell:
+    return MISSING if value is None else numbers.count(round(value))
 
 
 def _share(found: Estimate | None) -> Cell:

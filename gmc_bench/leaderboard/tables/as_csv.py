@@ -21,7 +21,6 @@ _ESTIMATES = {
 _SPREADS = {
     "train_score": "mean score on train bodies",
     "training_return": "final online training return",
-    "env_steps_per_s": "training throughput, env steps/s",
 }
 """Columns of CSV that are spreads of a `Row`."""
 
@@ -56,7 +55,8 @@ def _describe_columns() -> dict[str, str]:
     columns["normalized_train_low"] = "normalized_train: lower end of the interval over runs"
     columns["normalized_train_high"] = "normalized_train: upper end of it"
     columns["steps_per_body"] = "control steps of training / train bodies"
-    columns["core_seconds"] = "seconds of training x threads, mean over runs"
+    columns["core_seconds"] = "seconds of training x threads, median over runs"
+    columns["env_steps_per_s"] = "training throughput, env steps/s, median over runs"
     columns["parameters"] = "trainable parameters of actor and critic together"
     columns["seed_scores"] = "seed:score with spaces between; train scores for single_robot"
     columns["reasons"] = "why the row or run is not ranked"
@@ -132,6 +132,7 @@ def _csv_row(row: Row, status: str) -> dict[str, str]:
     for name in _SPREADS:
         cells |= _csv_numbers(name, getattr(row, name))
     cells |= {"steps_per_body": repr(steps_per_body(row)), "core_seconds": repr(core_seconds(row))}
+    cells["env_steps_per_s"] = repr(row.env_steps_per_s)
     if row.untrained:
         cells |= _csv_numbers("test_score", row.test_score)
     return cells

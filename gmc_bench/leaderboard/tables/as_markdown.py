@@ -173,7 +173,8 @@ def _why_incomplete(row: Row) -> str:
         f"seed {seed} {NONE if score is None else f'{score:z,.1f}'}"
         for seed, score in row.seed_scores
     ]
-    return f"{'; '.join(row.missing)}; {row.split} score of {', '.join(found)}"
+    of_what = "untrained; " if row.untrained else ""
+    return f"{of_what}{'; '.join(row.missing)}; {row.split} score of {', '.join(found)}"
 
 
 def _name(key: RowKey) -> str:

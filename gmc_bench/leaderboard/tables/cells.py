@@ -69,7 +69,7 @@ def row_cells(row: Row) -> dict[str, str]:
         "Steps per body": f"{steps_per_body(row):,.0f}",
         "Core seconds": f"{core_seconds(row):,.0f}",
         "Parameters": NONE if row.parameters is None else f"{row.parameters:,}",
-        "Env steps/s": spread_text(row.env_steps_per_s, digits=0),
+        "Env steps/s": NONE if row.env_steps_per_s is None else f"{row.env_steps_per_s:,.0f}",
         "Verified": yes_or_no(row.verified),
     }
 

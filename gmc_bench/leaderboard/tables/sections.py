@@ -5,6 +5,7 @@ cannot be told apart. Single-robot references and numbers printed in papers have
 own, because neither was measured under the table's rules.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ from gmc_bench.leaderboard.tables.cells import (
 )
 from gmc_bench.leaderboard.tables.wording import (
     AGAINST,
+    COSTS,
     DIRECTIONS,
     EXPLANATION,
     FRICTIONS,
@@ -99,7 +101,7 @@ def ranked_sections(analysis: TableAnalysis) -> list[Section]:
     else:
         explained.append(METRES.format(metres=analysis.metres_per_return))
     headings = tuple(name for name in RANKED_HEADINGS if name not in left_out)
-    shown = tuple(name if on_test or name != "Test score" else "Score" for name in headings)
+    shown = _score_headings(headings, analysis.table)
     return [
         _section("Ranking", explained, headings, cells)._replace(
             headings=shown, notes=footnotes([item.row for item in analysis.rows])
@@ -107,9 +109,15 @@ def ranked_sections(analysis: TableAnalysis) -> list[Section]:
         *_against_sections(analysis),
         *_rank_sections(analysis),
         _section("Other statistics", (OTHERS,), OTHER_HEADINGS, cells),
-        _more_section(analysis.scale, cells),
+        _more_section(analysis, cells),
         *_measured_sections(analysis),
     ]
+
+
+def _score_headings(headings: Sequence[str], table: ComparisonTable) -> tuple[str, ...]:
+    """Return headings; where no test bodies are scored, the score that ranks is no test score."""
+    on_test = table.split == "test"
+    return tuple(name if on_test or name != "Test score" else "Score" for name in headings)
 
 
 def further_sections(analysis: TableAnalysis) -> list[Section]:
@@ -134,11 +142,23 @@ def _measured_sections(analysis: TableAnalysis) -> list[Section]:
     ]
 
 
-def _more_section(scale: Scale | None, cells: Sequence[Mapping[str, str]]) -> Section:
-    if scale is None:
-        return _section("More numbers", [MORE], MORE_HEADINGS, cells)
-    text = [MORE, _normalisation(scale)]
+def _more_section(analysis: TableAnalysis, cells: Sequence[Mapping[str, str]]) -> Section:
+    text = [MORE, _costs([item.row for item in analysis.rows])]
+    if analysis.scale is None:
+        return _section("More numbers", text, MORE_HEADINGS, cells)
+    text.append(_normalisation(analysis.scale))
     return _section("More numbers", text, (*MORE_HEADINGS, NORMALIZED), cells)
+
+
+def _costs(rows: Sequence[Row]) -> str:
+    """Return what times are, and on which processors they were taken."""
+    counts = Counter(run.record.hardware.cpu for row in rows for run in row.runs)
+    return COSTS.format(
+        processors=", ".join(
+            f"{cpu} ({count} {'run' if count == 1 else 'runs'})"
+            for cpu, count in sorted(counts.items())
+        )
+    )
 
 
 def _normalisation(scale: Scale) -> str:
@@ -230,14 +250,17 @@ def _condition_sections(
 
 def reference_section(analysis: TableAnalysis) -> Section:
     """Return the single-robot references that have all seeds."""
-    rows = [row_cells(row) for row in analysis.table.references if not row.missing]
-    return _section("Single-robot references", (REFERENCES, MORE), REFERENCE_HEADINGS, rows)
+    found = [row for row in analysis.table.references if not row.missing]
+    rows = [row_cells(row) for row in found]
+    text = (REFERENCES, MORE, _costs(found))
+    return _section("Single-robot references", text, REFERENCE_HEADINGS, rows)
 
 
 def untrained_section(table: ComparisonTable) -> Section:
     """Return the untrained rows that have all seeds."""
     rows = [row_cells(row) for row in table.untrained if not row.missing]
-    return _section("Untrained", (UNTRAINED, MORE), UNTRAINED_HEADINGS, rows)
+    found = _section("Untrained", (UNTRAINED, MORE), UNTRAINED_HEADINGS, rows)
+    return found._replace(headings=_score_headings(UNTRAINED_HEADINGS, table))
 
 
 def unranked_section(table: ComparisonTable) -> Section:

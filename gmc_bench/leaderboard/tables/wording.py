@@ -33,9 +33,12 @@ GROUPED = (
     "floor-1409 are runs of evolution."
 )
 MORE = "Mean ± sample standard deviation over seeds (— for a single seed)."
+COSTS = (
+    "Core seconds and env steps/s: medians over seeds, with whatever else the machine did. On: "
+    "{processors}."
+)
 REFERENCES = (
-    "Separate weights for each body, trained and scored on train bodies only. They are not ranked. "
-    "Core seconds: seconds of training times threads."
+    "Separate weights for each body, trained and scored on train bodies only. They are not ranked."
 )
 UNTRAINED = (
     "Weights that training starts from, scored like trained ones, and no action at all. Their "

@@ -1,4 +1,4 @@
-"""Sizes and weights of the public implementation, for `baselines.modumorph.model`.
+"""Sizes and weights of the public implementation, for `gmc_baselines.modumorph.model`.
 
 All shapes are the same on both sides: generated weights are (in, out), and attention layers stack
 query, key and value as torch does. Only names differ:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, Spread, aggregate
+from gmc_bench.leaderboard.references import core_seconds
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord
 from tests.support.records import digest_of, make_record, make_returns, make_stored
@@ -48,8 +49,23 @@ def test_mean_and_sample_deviation_by_hand() -> None:
     assert row.training_return is not None
     assert row.training_return.sd == pytest.approx(3**0.5, rel=1e-12)
     assert row.parameters == 1000
-    assert row.env_steps_per_s == Spread(200.0, 0.0)
+    assert row.env_steps_per_s == 200.0
     assert row.missing == ()
+
+
+def test_one_run_beside_much_other_load_does_not_move_what_a_row_costs() -> None:
+    parts = {"simulation": 1.0, "policy": 1.0, "update": 1.0, "other": 1.0}
+    rows = [
+        make_record(
+            seed=seed,
+            wall_clock_s={**parts, "total": seconds, "other": seconds - 3.0},
+            env_steps_per_s=2000.0 / seconds,
+        )
+        for seed, seconds in enumerate((10.0, 8.0, 1000.0))
+    ]
+    row = _only_row(*rows)
+    assert row.env_steps_per_s == 200.0
+    assert core_seconds(row) == 20.0  # two threads
 
 
 def test_a_single_seed_has_no_deviation() -> None:

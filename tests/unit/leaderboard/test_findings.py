@@ -45,7 +45,13 @@ from gmc_bench.records.kept import (
     seal,
 )
 from gmc_bench.records.store import sealed
-from tests.support.records import digest_of, make_record, make_stored
+from tests.support.records import (
+    UNTRAINED,
+    digest_of,
+    make_record,
+    make_returns,
+    make_stored,
+)
 
 PAPER = Path(__file__).parents[4] / "shared" / "paper"
 POOL = BoardPool("unimal-v1", "unimal-ft-v1")
@@ -112,6 +118,12 @@ def test_speeds_of_runs_at_different_times_decide_nothing() -> None:
         assert "idle machine" in found.power
 
 
+def test_one_slow_run_does_not_move_a_speed() -> None:
+    claim = Lead(**TEXTS, ours=("a",), others=("b", "c"), timed=True)
+    found = claim.decide(_samples(a=(90.0, 91.0, 92.0), b=(89.0, 95.0, 1.0), c=(88.0, 88.5, 89.0)))
+    assert found.here == "medians: a 91.0 (3 seeds) against b 89.0 (3 seeds)"
+
+
 def test_a_number_that_is_no_evidence_decides_nothing() -> None:
     pool = StudyPool("ordering", {"dfs": "recmorph"})
     evidence = Evidence((), {"a": _study()}, {})
@@ -168,8 +180,11 @@ def test_several_claims_at_once() -> None:
 
 
 def test_seeds_needed_follow_from_the_spread() -> None:
-    # (1.96 + 0.84)^2 (4 + 4) / 4^2 = 3.92, and one more
-    assert seeds_needed([(8.0, 10.0, 12.0), (0.0, 2.0, 4.0)], 4.0) == 5
+    # An effect of two standard deviations; R's power.t.test says 5.1 and, of one sample, 4.2.
+    assert seeds_needed([(8.0, 10.0, 12.0), (0.0, 2.0, 4.0)], 4.0) == 6
+    assert seeds_needed([(8.0, 10.0, 12.0)], 4.0) == 5
+    assert seeds_needed([(8.0, 10.0, 12.0)], 100.0) == 3
+    assert seeds_needed([(8.0, 10.0, 12.0)], 0.01) == 1001
     assert seeds_needed([(8.0,), (0.0, 2.0)], 4.0) is None
     assert seeds_needed([(8.0, 10.0)], 0.0) is None
 
@@ -225,6 +240,43 @@ def test_a_study_costs_nothing_where_the_board_has_its_runs() -> None:
     assert whole == pytest.approx(6 * rest / 4)  # depth first, seeds 1 and 2, is there
     assert ranked.command(()).endswith("--threads 1 --reuse leaderboards")
     assert "--reuse" not in plain.command(())
+
+
+def _board(**scores: tuple[float, ...]) -> Evidence:
+    """Return the board of `POOL` with test and train scores of methods by seed."""
+    sets = {**make_record().morphologies.model_dump(), "id": "unimals_100", "num_test": 1}
+    same = {"morphologies": sets, "protocol_seeds": (1, 2, 3)}
+    stored = [
+        make_stored(
+            make_record(
+                method=method, seed=seed,
+                returns=make_returns("train", {"a": [score], "b": [score]})
+                + make_returns("test", {"c": [score]}),
+                **same, **({**UNTRAINED, "parameters": 0} if method == "zero-action" else {}),
+            ),
+            f"{method}{seed}.json",
+        )
+        for method, values in scores.items()
+        for seed, score in enumerate(values, 1)
+    ]  # fmt: skip
+    tables, _ = aggregate(stored)
+    return Evidence(tuple(map(analyse, tables)), {}, {})
+
+
+def test_seeds_added_where_a_table_was_close_decide_no_claim() -> None:
+    found = POOL.samples(_board(swat=(1.0, 2.0, 3.0, 100.0)), "test_score")["swat"]
+    assert (found.seeds, found.values) == ((1, 2, 3), (1.0, 2.0, 3.0))
+    assert len(found.sources) == 3
+
+
+def test_who_does_no_better_than_nothing_is_named() -> None:
+    idle, high, low = (5.0, 5.1, 5.2), (90.0, 91.0, 92.0), (4.0, 4.1, 4.2)
+    board = _board(swat=high, bot=low, **{"zero-action": idle})
+    claim = Gap(**TEXTS, first="swat", second="bot")
+    assert claim.find(board, {}).here.endswith("; bot scores no more than no action at all")
+    assert "no action" not in claim.find(_board(swat=high, bot=low), {}).here
+    both = _board(swat=idle, bot=low, **{"zero-action": idle})
+    assert claim.find(both, {}).here.endswith("; bot, swat score no more than no action at all")
 
 
 def test_what_somebody_could_have_chosen_is_no_evidence(tmp_path: Path) -> None:
