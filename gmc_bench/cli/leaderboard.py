@@ -4,7 +4,6 @@ import argparse
 from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
-from getpass import getpass
 from pathlib import Path
 from typing import Any
 
@@ -236,18 +235,18 @@ def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 def _sign(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     parsed.parser.reject_unknown(unknown)
-    from gmc_bench.leaderboard.signing import sign_record
+    from gmc_bench.leaderboard.signing import ask_password, sign_record
     from gmc_bench.records.signature import SIGNERS_NAME, make_key
 
     if not (parsed.records_to_sign or parsed.new_key):
         raise ConfigError("give a RECORD to sign, or --new-key")
     if parsed.new_key:
-        password = getpass("Password of the new key (empty: none): ")
-        if password and getpass("The same again: ") != password:
+        password = ask_password("Password of the new key (empty: none): ")
+        if password and ask_password("The same again: ") != password:
             raise ConfigError("the two passwords differ; nothing was written")
         say(make_key(parsed.key, password))
         note(f"This is the public key; who keeps a leaderboard puts it into its {SIGNERS_NAME}.")
-    ask = cache(partial(getpass, f"Password of {parsed.key}: "))
+    ask = cache(partial(ask_password, f"Password of {parsed.key}: "))
     for named in parsed.records_to_sign:
         say(f"signed  {sign_record(named, parsed.records, parsed.key, ask)}")
     return 0

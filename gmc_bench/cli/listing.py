@@ -27,9 +27,9 @@ Rows = list[dict[str, Any]]
 def add_parser(verbs: Any) -> None:
     """Add the verb."""
     parser = add_verb(verbs, "list", "List methods, suites, tasks or morphologies.", EXAMPLES)
-    parser.add_argument("what", choices=tuple(_COLUMNS))
+    parser.add_argument("what", metavar="KIND", choices=tuple(_COLUMNS), help=", ".join(_COLUMNS))
     text = "only these; of methods with all presets and deviations"
-    parser.add_argument("names", metavar="NAME", nargs="*", help=text)
+    parser.add_argument("names", metavar="NAME", nargs="*", default=[], help=text)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(execute=execute, parser=parser)
 

@@ -2,7 +2,6 @@
 
 import argparse
 import logging
-import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ from gmc_bench.cli import (
     sweep,
     tune,
 )
+from gmc_bench.cli.output import discard_stdout, note
 from gmc_bench.cli.parser import Parser
 from gmc_bench.core.errors import GmcBenchError
 
@@ -74,23 +74,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = parsed.execute(parsed, unknown, arguments)
         return code
     except GmcBenchError as error:
-        _complain(f"gmc-bench: {error}")
+        note(f"gmc-bench: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        _complain("gmc-bench: interrupted")
+        note("gmc-bench: interrupted")
         return 130
     except BrokenPipeError:
-        # The reader of our output has gone, e.g. `head`; there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_stdout()  # its reader has gone, e.g. `head`; there is nobody left to tell
         return 0
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
-
-
-def _complain(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
 
 
 if __name__ == "__main__":

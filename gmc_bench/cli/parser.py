@@ -29,9 +29,12 @@ class Parser(argparse.ArgumentParser):
         Raises:
             ConfigError: `unknown` is not empty.
         """
+        unknown = [word for word in unknown if word != "--"]
         if unknown:
             first = unknown[0].partition("=")[0]
             known = [name for action in self._actions for name in action.option_strings]
+            if first in known:
+                raise ConfigError(f"{first!r} stands too early; put it behind '{self.prog}'")
             close = did_you_mean(first, known) if first.startswith("-") else ""
             hint = close if "did you mean" in close else f"; see '{self.prog} --help'"
             kind = "option" if first.startswith("-") else "argument"

@@ -5,6 +5,7 @@ from typing import Any
 
 from gmc_bench.cli.output import note, say, say_json
 from gmc_bench.cli.parser import add_verb, integer, seconds
+from gmc_bench.core.errors import ConfigError
 
 EXAMPLES = (
     "gmc-bench profile sim",
@@ -15,47 +16,28 @@ EXAMPLES = (
 )
 
 
+NUM_ENVS = 256
+
+
 def add_parser(verbs: Any) -> None:
     """Add the verb."""
-    parser = add_verb(
-        verbs,
-        "profile",
-        "Measure simulation, policy or training speed beside a reference in the same run.",
-        EXAMPLES,
-    )
+    what = "Measure simulation, policy or training speed beside a reference in the same run."
+    parser = add_verb(verbs, "profile", what, EXAMPLES)
     add = parser.add_argument
-    add("what", choices=("sim", "policy", "padding", "train"))
-    add(
-        "--method",
-        metavar="M",
-        nargs="+",
-        help="registered methods, or FILE.py:SPEC (default: recmorph; for 'policy' and 'padding' "
-        "all that are registered)",
-    )
+    measures = ("sim", "policy", "padding", "train")
+    add("what", metavar="MEASUREMENT", choices=measures, help=", ".join(measures))
+    text = "registered methods, or FILE.py:SPEC (default: recmorph; for 'policy' and 'padding' all)"
+    add("--method", metavar="M", nargs="+", help=text)
     add("--suite", metavar="S", default="unimal", help="default: unimal")
-    add(
-        "--task",
-        metavar="T",
-        help="default: for 'sim' all tasks of the suite, without gymnasium's process pool; "
-        "otherwise the suite's first",
-    )
+    text = "default: for 'sim' all of the suite, without gymnasium's process pool; else its first"
+    add("--task", metavar="T", help=text)
     add("--protocol", metavar="P", help="settings of policy and training (default: lite)")
     add("--morphologies", metavar="SET", help="body set; SET:N for its first N train bodies")
-    add(
-        "--num-envs",
-        metavar="N",
-        type=integer(1),
-        default=256,
-        help="for 'sim' only; 'train' takes the protocol's (default: 256)",
-    )
+    text = "for 'sim' only; 'train' takes the protocol's (default: 256)"
+    add("--num-envs", metavar="N", type=integer(1), help=text)
     add("--threads", metavar="N", type=integer(1), help="default: all cores")
-    add(
-        "--seconds",
-        metavar="S",
-        type=seconds(zero=False),
-        default=10.0,
-        help="on each figure; for 'policy' on each method (default: 10)",
-    )
+    text = "on each figure; for 'policy' on each method (default: 10)"
+    add("--seconds", metavar="S", type=seconds(zero=False), default=10.0, help=text)
     add("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(execute=execute, parser=parser)
 
@@ -63,6 +45,10 @@ def add_parser(verbs: Any) -> None:
 def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     """Run the verb."""
     parsed.parser.reject_unknown(unknown)
+    if parsed.what != "sim" and parsed.num_envs is not None:
+        raise ConfigError(f"--num-envs is for 'sim', got it for {parsed.what!r}; leave it out")
+    if parsed.what == "sim" and parsed.method is not None:
+        raise ConfigError("--method is for 'policy', 'padding' and 'train'; leave it out of 'sim'")
     from gmc_bench import profiling
     from gmc_bench.cli.display import Display
     from gmc_bench.experiments.resolve import choose_bodies
@@ -88,7 +74,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
             spec=token_spec(suite, bodies, task),
             methods=methods,
             protocol=suite.protocol(parsed.protocol, task.id),
-            num_envs=parsed.num_envs,
+            num_envs=parsed.num_envs or NUM_ENVS,
             threads=parsed.threads,
             seconds=parsed.seconds,
             listener=bars,
@@ -96,10 +82,8 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         for task in map(TASKS.get, names)
     ]
     with bars:
-        if all_tasks:
-            report = profiling.profile_tasks(settings)
-        else:
-            report = profiling.MEASURES[parsed.what](settings[0])
+        measure = profiling.MEASURES[parsed.what]
+        report = profiling.profile_tasks(settings) if all_tasks else measure(settings[0])
     if parsed.json:
         say_json(report.figures)
     else:

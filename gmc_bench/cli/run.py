@@ -54,29 +54,18 @@ def add_options(parser: Parser) -> None:
     add("--suite", metavar="S", help="suite, with or without its version")
     add("--task", metavar="T", nargs="+", help="only these tasks (default: all of the suite)")
     add("--protocol", metavar="P", help="smoke, lite, standard or paper (default: lite)")
-    add(
-        "--preset",
-        metavar="P",
-        help="variant of the method; any but the protocol's makes the run unofficial (default: the "
-        "protocol's)",
-    )
+    text = "variant of the method; any but the protocol's (the default) makes the run unofficial"
+    add("--preset", metavar="P", help=text)
     add("--seed", metavar="N", type=integer(0, 2**32 - 1), help="default: the protocol's first")
-    add(
-        "--morphologies",
-        metavar="SET",
-        help="body set; SET:N: its first N bodies only, SET:N@S: from the S-th",
-    )
+    text = "body set; SET:N: its first N bodies only, SET:N@S: from the S-th"
+    add("--morphologies", metavar="SET", help=text)
     text = "train nothing: score the first weights, as a reference (so does --method zero-action)"
     add("--untrained", action="store_true", help=text)
     add("--env-steps", metavar="N", type=integer(1), help="train for another number of steps")
     add("--config", metavar="FILE", type=Path, help="YAML settings (method's under 'model')")
     add("--device", metavar="D", default="cpu", help="cpu or cuda (default: cpu)")
-    add(
-        "--precision",
-        choices=("float32", "bfloat16"),
-        default="float32",
-        help="of matrix products (default: float32; bfloat16 needs a CPU or GPU that has it)",
-    )
+    text = "of matrix products (default: float32; bfloat16 needs a CPU or GPU that has it)"
+    add("--precision", choices=("float32", "bfloat16"), default="float32", help=text)
     add("--threads", metavar="N", type=integer(1), help="default: all cores")
     add("--processes", metavar="N", type=integer(1), help="that share a run (default: 1)")
     interval = seconds(zero=True)
@@ -126,7 +115,11 @@ def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 
 def _start(argv: list[str], *, dry_run: bool) -> int:
+    from gmc_bench.experiments.run_folder import require_unused
+
     specs, out = specs_of(argv[1:])
+    if out is not None:
+        require_unused(out)
     if len(specs) > 1:
         from gmc_bench.experiments.sweep import Sweep
 

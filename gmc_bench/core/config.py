@@ -26,12 +26,45 @@ import yaml
 from gmc_bench.core.errors import ConfigError, did_you_mean
 
 C = TypeVar("C")
-_SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Ten times as fast where libyaml is there, for lists of thousands of runs."""
 _SEAL = "digest"
 _SEALED = re.compile(rb"digest: ([0-9a-f]{64})")
 _END = "# Kept by a digest: to change this file, delete its first line and this one.\n"
 """Last line of sealed YAML: what loses its beginning does not pass for a file without a digest."""
+_MAX_SHOWN = 80
+"""Characters of a wrong value in a message."""
+
+
+_MAX_DEPTH = 64
+"""Levels of YAML; far deeper ones would exhaust the C stack of the parser."""
+
+
+class _StrictSafeLoader(_SafeLoader):  # type: ignore[misc]
+    """Refuses a key that is given twice, of which a reader would see one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise _refusal(f"the key {twice!r} is given more than once", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def _refusal(problem: str, mark: Any) -> yaml.YAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
+
+
+def _require_plain(text: str) -> None:
+    """Raise for what settings have no use for: aliases, endless content in few words, and depth."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise _refusal("aliases (*name) are not taken", event.start_mark)
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _MAX_DEPTH:
+            raise _refusal(f"more than {_MAX_DEPTH} levels", event.start_mark)
 
 
 def with_overrides(config: C, changes: Mapping[str, Any], where: str = "") -> C:
@@ -61,13 +94,19 @@ def with_overrides(config: C, changes: Mapping[str, Any], where: str = "") -> C:
         if dataclasses.is_dataclass(old) and not isinstance(old, type):
             if not isinstance(raw_value, Mapping):
                 raise ConfigError(
-                    f"{where + key!r} is a group of settings, but got {raw_value!r}; "
+                    f"{where + key!r} is a group of settings, but got {shown(raw_value)}; "
                     f"set one of its fields, e.g. {where + key}.{next(iter(fields_of(old)))}"
                 )
             new[key] = with_overrides(old, raw_value, f"{where}{key}.")
         else:
             new[key] = coerce(raw_value, hints[key], where + key)
     return dataclasses.replace(config, **new)
+
+
+def shown(value: Any) -> str:
+    """Return a wrong value as messages show it: of a long one, the beginning."""
+    text = repr(value)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}... ({len(text)} characters)"
 
 
 def type_hints(cls: Any) -> dict[str, Any]:
@@ -110,7 +149,7 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
     try:
         return _coerce_scalar(value, hint, origin)
     except (ValueError, KeyError, OverflowError):
-        raise ConfigError(f"{where!r} must be {_name(hint)}, got {value!r}") from None
+        raise ConfigError(f"{where!r} must be {_name(hint)}, got {shown(value)}") from None
 
 
 def _coerce_union(value: Any, hint: Any, where: str) -> Any:
@@ -122,7 +161,7 @@ def _coerce_union(value: Any, hint: Any, where: str) -> Any:
             return coerce(value, option, where)
         except ConfigError:
             continue
-    raise ConfigError(f"{where!r} must be {_name(hint)}, got {value!r}")
+    raise ConfigError(f"{where!r} must be {_name(hint)}, got {shown(value)}")
 
 
 def _coerce_literal(value: Any, options: tuple[Any, ...], where: str) -> Any:
@@ -130,7 +169,7 @@ def _coerce_literal(value: Any, options: tuple[Any, ...], where: str) -> Any:
         if (type(value) is type(option) and value == option) or value == str(option):
             return option
     known = ", ".join(str(option) for option in options)
-    raise ConfigError(f"{where!r} must be one of {known}, got {value!r}")
+    raise ConfigError(f"{where!r} must be one of {known}, got {shown(value)}")
 
 
 def _coerce_tuple(value: Any, hints: tuple[Any, ...], where: str) -> tuple[Any, ...]:
@@ -138,7 +177,7 @@ def _coerce_tuple(value: Any, hints: tuple[Any, ...], where: str) -> tuple[Any, 
     if isinstance(value, str):
         items = [item.strip() for item in value.split(",")] if value.strip() else []
     if not isinstance(items, (list, tuple)):
-        raise ConfigError(f"{where!r} must be a list, got {value!r}")
+        raise ConfigError(f"{where!r} must be a list, got {shown(value)}")
     if len(hints) == 2 and hints[1] is Ellipsis:
         return tuple(coerce(item, hints[0], where) for item in items)
     if len(items) != len(hints):
@@ -287,7 +326,9 @@ def load_yaml(path: Path) -> dict[str, Any]:
     if not seal and data.endswith(_END.encode()):
         raise damaged
     try:
-        content = yaml.load((rest if seal else data).decode(), Loader=_SafeLoader)
+        text = (rest if seal else data).decode()
+        _require_plain(text)
+        content = yaml.load(text, Loader=_StrictSafeLoader)
     except (yaml.YAMLError, ValueError) as error:  # ValueError: bad encoding, impossible date
         first = " ".join(str(error).split())
         raise ConfigError(f"{path} is not valid YAML ({first}); fix or delete it") from error

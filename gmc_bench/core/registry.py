@@ -7,18 +7,22 @@ registry, so that the public door is always the one in use.
 import hashlib
 import importlib
 import importlib.util
+import io
+import logging
 import re
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from gmc_bench.core.errors import PluginError, UnknownNameError, did_you_mean
+from gmc_bench.core.escape import one_line
 
 T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
 
 _VERSIONED = re.compile(r"(?P<bare>.+)-v(?P<version>\d+)")
 _CALLERS = sys.stdlib_module_names | {"gmc_bench", "numpy", "torch", "torch_geometric"}
@@ -43,16 +47,13 @@ def load_target(target: str) -> Any:
             f"{target!r} is not of the form 'MODULE:ATTRIBUTE' or 'FILE.py:ATTRIBUTE'"
         )
     try:
-        module = (
-            _import_file(location)
-            if location.endswith(".py")
-            else importlib.import_module(location)
-        )
-    except PluginError:
+        module = _import(location)
+    except (PluginError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:  # importing runs foreign code
+    except BaseException as error:  # importing runs foreign code
+        what = one_line(f"{type(error).__name__}: {error}")
         raise PluginError(
-            f"{location!r} could not be imported: {type(error).__name__}: {error}{raised_at(error)}"
+            f"{location!r} could not be imported: {what}{raised_at(error)}"
         ) from error
     try:
         return getattr(module, attribute)
@@ -61,6 +62,19 @@ def load_target(target: str) -> Any:
         raise PluginError(
             f"{location!r} has no {attribute!r}{did_you_mean(attribute, public)}"
         ) from None
+
+
+def _import(location: str) -> Any:
+    """Import a module or a file; what it prints is logged, and is no result of ours."""
+    printed = io.StringIO()
+    try:
+        with redirect_stdout(printed):
+            if location.endswith(".py"):
+                return _import_file(location)
+            return importlib.import_module(location)
+    finally:
+        if text := one_line(printed.getvalue()):
+            _LOG.info("%s printed: %s", location, text)
 
 
 def _import_file(location: str) -> Any:
@@ -174,6 +188,11 @@ class Registry(Generic[T]):
         versions = [match for match in matches if match["bare"] == name]
         if versions:
             return max(versions, key=lambda match: int(match["version"])).string
+        if (latest := self.latest(name)) != name:
+            raise UnknownNameError(
+                f"the {self._kind} {name!r} is no longer here, {latest!r} took its place; use "
+                f"that, or the version of gmc-bench that has {name!r}"
+            )
         known = {match["bare"] for match in matches} | set(table)
         raise UnknownNameError(f"unknown {self._kind} {name!r}{did_you_mean(name, known)}")
 

@@ -293,13 +293,13 @@ def check_threads(count: int | None, processes: int = 1) -> int:
         processes: of the run; those on this machine share its cores.
 
     Raises:
-        ConfigError: more than there are.
+        ConfigError: none, or more than there are.
     """
     from gmc_bench.sim.batch import available_threads
 
     available = available_threads()
-    if count is not None and count > available:
-        raise ConfigError(f"--threads must be at most {available} here, got {count}")
+    if count is not None and not 1 <= count <= available:
+        raise ConfigError(f"--threads must be from 1 to {available} here, got {count}")
     return count or max(1, available // processes_here(processes))
 
 

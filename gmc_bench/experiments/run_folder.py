@@ -30,6 +30,23 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """What file systems answer that have no locks; there the lease alone decides."""
 
 
+def require_unused(path: Path, verb: str = "run") -> None:
+    """Check that something can be begun in a folder.
+
+    Args:
+        path: the folder, which need not exist.
+        verb: what is to be begun: `gmc-bench VERB`.
+
+    Raises:
+        RunFolderError: something else is there.
+    """
+    if path.exists() and not is_unused(path):
+        raise RunFolderError(
+            f"{path} already exists and is not empty; choose another --out, or continue what is in "
+            f"it with: gmc-bench {verb} --resume {path}"
+        )
+
+
 class LockedFolder:
     """A folder that one process at a time writes to, locked while open; see `lease`.
 
@@ -55,20 +72,13 @@ class LockedFolder:
         self.lease = Lease(path)
         """Beside the lock, for file systems that machines share."""
         if create:
-            self._require_unused()
+            require_unused(self.path, self.verb)
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise StorageError(f"cannot create {self.path}: {error.strerror}") from error
         elif not (path / self.marker).is_file():
             raise RunFolderError(self._why_not())
-
-    def _require_unused(self) -> None:
-        if self.path.exists() and not is_unused(self.path):
-            raise RunFolderError(
-                f"{self.path} already exists and is not empty; choose another --out, or continue "
-                f"what is in it with: gmc-bench {self.verb} --resume {self.path}"
-            )
 
     def _why_not(self) -> str:
         if (self.path / LOCK).is_file() and is_unused(self.path):
@@ -97,7 +107,9 @@ class LockedFolder:
             self.lease.__enter__()
             if self._create:
                 try:
-                    self._require_unused()  # again: another process may have come first
+                    require_unused(
+                        self.path, self.verb
+                    )  # again: another process may have come first
                 except RunFolderError:
                     self.lease.__exit__()
                     raise

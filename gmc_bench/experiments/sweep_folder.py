@@ -32,6 +32,14 @@ class SweepFolder(LockedFolder):
 
     marker = PLAN
 
+    def _why_not(self) -> str:
+        if (self.path / CONFIG).is_file():
+            return (
+                f"{self.path} holds one run, several were expected; go on with it by: gmc-bench "
+                f"run --resume {self.path}"
+            )
+        return super()._why_not()
+
     @property
     def plan(self) -> Path:
         """List of the runs, YAML."""

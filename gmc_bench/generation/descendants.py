@@ -15,7 +15,13 @@ from gmc_bench.bodies.summary import describe_set, render_set
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.generation.judge import judge
 from gmc_bench.generation.recipe import Recipe
-from gmc_bench.generation.released import RELEASED, Descent, build_released, grow_of_descent
+from gmc_bench.generation.released import (
+    RELEASED,
+    Descent,
+    ancestors,
+    build_released,
+    grow_of_descent,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,6 +112,7 @@ def find_descendants(
     descent: Descent, wanted: int, on_found: Callable[[int], None] | None = None
 ) -> list[tuple[int, Morphology]]:
     """Return the first candidates that are accepted, with their numbers, see `make_descendants`."""
+    ancestors(descent)  # known to be there before other sets are grown
     known = _known(descent)
     found: list[tuple[int, Morphology]] = []
     number = 0

@@ -125,10 +125,11 @@ def read_secret(path: Path) -> Secret:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         return Secret(seed=content["seed"], salt=content["salt"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except OSError as error:
+        raise ConfigError(f"cannot read the secret {path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(
-            f"{path} holds no secret ({type(error).__name__}: {error}); expected JSON with 'seed' "
-            f"and 'salt'"
+            f"{path} holds no secret; expected JSON with 'seed' and 'salt'"
         ) from error
 
 

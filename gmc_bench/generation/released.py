@@ -121,11 +121,11 @@ def grow_seed(seed: int) -> Morphology:
     return grow_body(rng, num_limbs, f"grown-{seed:05d}")
 
 
-def grow_of_descent(descent: Descent, number: int) -> Morphology | None:
-    """Grow the candidate of a number, from 1; `None` where a mutation found no room.
+def ancestors(descent: Descent) -> tuple[int, tuple[Lineage, ...]]:
+    """Return the seed of the evolution that the ancestors come from, and their lineages.
 
     Raises:
-        UnknownNameError: there is no such set of ancestors.
+        UnknownNameError: there is no such set.
         MorphologySetError: its bodies do not come from an evolution.
     """
     if descent.base not in RELEASED:
@@ -137,9 +137,20 @@ def grow_of_descent(descent: Descent, number: int) -> Morphology | None:
             f"the bodies of {descent.base!r} have no lineages to go on from; give an evolved set, "
             f"e.g. gmc-unimal-v2"
         )
+    return pinned.evolution, pinned.lineages
+
+
+def grow_of_descent(descent: Descent, number: int) -> Morphology | None:
+    """Grow the candidate of a number, from 1; `None` where a mutation found no room.
+
+    Raises:
+        UnknownNameError: see `ancestors`.
+        MorphologySetError: likewise.
+    """
+    evolution, lineages = ancestors(descent)
     seed, name = (descent.seed, number), f"descended-{number:05d}"
     try:
-        return grow_descendant(pinned.evolution, pinned.lineages, seed, descent.mutations, name)
+        return grow_descendant(evolution, lineages, seed, descent.mutations, name)
     except MorphologyError:
         return None
 

@@ -3,10 +3,11 @@
 import hashlib
 import math
 from collections.abc import Callable, Iterator
+from getpass import getpass
 from pathlib import Path
 from typing import NamedTuple
 
-from gmc_bench.core.errors import RecordError
+from gmc_bench.core.errors import ConfigError, RecordError
 from gmc_bench.records.ledger import LEDGER_NAME, append, read_ledger
 from gmc_bench.records.signature import (
     SIGNERS_NAME,
@@ -28,6 +29,18 @@ class Checked(NamedTuple):
     """Who signed; empty if nobody whose signature counts."""
     problem: str
     """What is wrong, in one sentence; empty if nothing is."""
+
+
+def ask_password(prompt: str) -> str:
+    """Ask for a password at the terminal.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    try:
+        return getpass(prompt)
+    except EOFError:
+        raise ConfigError("a password is asked for, but there is no terminal; use one") from None
 
 
 def sign_record(named: Path, root: Path, key: Path, password: Callable[[], str]) -> Path:

@@ -210,7 +210,7 @@ def keep_all(paths: Iterable[Path], board: Path) -> tuple[list[Path], list[Path]
         elif (path / STUDY_FILE).is_file():
             kept.append(keep_study(path, board))
         elif path.is_file() and path.suffix == ".json":
-            kept += keep_evaluation(_json(path), board)
+            kept += keep_evaluation(path, board)
         else:
             others.append(path)
     return kept, others
@@ -218,9 +218,11 @@ def keep_all(paths: Iterable[Path], board: Path) -> tuple[list[Path], list[Path]
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise RecordError(f"{path} cannot be read as JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise RecordError(f"{path} must hold a JSON object, got a {type(content).__name__}")
     return content
 
 
@@ -248,13 +250,22 @@ def keep_study(folder: Path, board: Path) -> Path:
     return path
 
 
-def keep_evaluation(content: Mapping[str, Any], board: Path) -> list[Path]:
+def _problem(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        return first_problem(error)
+    return f"it has no {error.args[0]!r}" if isinstance(error, KeyError) else "it is something else"
+
+
+def keep_evaluation(path: Path, board: Path) -> list[Path]:
     """Keep what `gmc-bench evaluate --json` printed with a leaderboard, one file per split.
 
     Raises:
         RecordError: it is not that, or of an untrained policy.
         StorageError: a file cannot be written.
     """
+    content = _json(path)
+    if "learning_curve" in content:
+        raise RecordError(f"{path} is the record of a run; give the run's folder")
     try:
         returns = [BodyReturns.model_validate(item) for item in content["returns"]]
         found = []
@@ -274,11 +285,12 @@ def keep_evaluation(content: Mapping[str, Any], board: Path) -> list[Path]:
             )
             found.append(kept)
     except (KeyError, TypeError, ValidationError) as error:
-        problem = first_problem(error) if isinstance(error, ValidationError) else repr(error)
         raise RecordError(
-            f"this is not the score of a trained policy ({problem}); give what 'gmc-bench "
-            f"evaluate RUN_DIR --json' printed"
+            f"{path} is not the score of a trained policy ({_problem(error)}); give what "
+            f"'gmc-bench evaluate RUN_DIR --json' printed"
         ) from error
+    if not found:
+        raise RecordError(f"{path} holds no episodes; give what 'gmc-bench evaluate' printed")
     paths = []
     for kept in found:
         what = f"{kept.morphologies.id}-{kept.split}{'-dropout' if kept.sensor_dropout else ''}"

@@ -249,7 +249,9 @@ def _load(path: Path) -> tuple[bytes, dict[str, Any]]:
         if isinstance(content, dict) and content.get("schema_version") == 1:
             content = _parse(data, int)  # Python spelled its floats so that they are told apart
     except OSError as error:
-        raise RecordError(f"cannot read the record {path}: {error.strerror}") from error
+        unfinished = isinstance(error, FileNotFoundError) and path.name == RECORD_NAME
+        hint = "; give the folder of a finished run" if unfinished else ""
+        raise RecordError(f"cannot read the record {path}: {error.strerror}{hint}") from error
     except (ValueError, RecursionError) as error:  # JSON and Unicode errors are ValueErrors
         raise RecordError(f"{path} is not a JSON record: {error}") from error
     if not isinstance(content, dict):

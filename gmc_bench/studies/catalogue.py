@@ -195,5 +195,5 @@ def get_study(name: str) -> Study:
         ConfigError: unknown name.
     """
     if name not in STUDIES:
-        raise ConfigError(f"unknown study {name!r}{did_you_mean(name, STUDIES)}")
+        raise ConfigError(f"unknown study {name!r}{did_you_mean(name, [*STUDIES, 'scaling'])}")
     return STUDIES[name]

@@ -90,6 +90,11 @@ class Request:
                     f"--{name.replace('_', '-')} is for the study {_OPTIONS[name]!r}, got it for "
                     f"{study!r}"
                 )
+        if given.get("against") in methods:
+            raise ConfigError(
+                f"the study {study!r} compares two methods, got {given['against']!r} against "
+                f"itself; give another one with --against"
+            )
         if given.get("steps", EQUAL) not in (EQUAL, PER_BODY):
             raise ConfigError(f"--steps is {EQUAL} or {PER_BODY}, got {given['steps']!r}")
         names = {"heading": "heading", "rule": "friction_rule", "robots": "robot_source"}

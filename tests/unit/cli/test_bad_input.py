@@ -1,12 +1,15 @@
 """Whatever is wrong with a command: exit code 2, one sentence on stderr, nothing on stdout."""
 
 import shlex
+import sys
+from pathlib import Path
 
 import pytest
 
 RUN = "run --method recmorph --suite unimal --task ft --protocol smoke --morphologies tiny"
 
 METHOD_FILES = {
+    "stops.py": "class Stop(BaseException): pass\nraise Stop('two\\nlines')\n",
     "syntax.py": "def broken(:\n",
     "raises.py": "raise RuntimeError('no luck')\n",
     "exits.py": "import sys\nsys.exit(0)\n",
@@ -97,6 +100,7 @@ CASES = [
     (f"{RUN} --seeds 1", "unknown option '--seeds'"),
     (f"{RUN} --prot smoke", "unknown option '--prot'"),
     (f"{RUN} more", "unknown argument 'more'"),
+    (f"{RUN} -- more", "unknown argument 'more'"),
     (f"{RUN} --ppo.gamma", "--ppo.gamma: expected one argument"),
     (f"{RUN} --ppo.gamma x", "'ppo.gamma' must be a finite number, got 'x'"),
     (f"{RUN} --ppo.gamma nan", "'ppo.gamma' must be a finite number, got 'nan'"),
@@ -110,7 +114,7 @@ CASES = [
     (f"{RUN} --env-steps 10", "'env_steps' is 10, less than one iteration of 16 environments"),
     (f"{RUN} --env-steps 1.5", "--env-steps: must be an integer of at least 1, got '1.5'"),
     (f"{RUN} --threads 0", "--threads: must be an integer of at least 1, got 0"),
-    (f"{RUN} --threads 4096", "--threads must be at most"),
+    (f"{RUN} --threads 4096", "--threads must be from 1 to"),
     (f"{RUN} --checkpoint-interval nan", "must be a number of seconds that is not negative"),
     (f"{RUN} --device tpu", "the device 'tpu' cannot be used here"),
     (f"{RUN} --device meta", "the device 'meta' is not supported; use --device cpu or cuda"),
@@ -129,6 +133,10 @@ CASES = [
         f"{RUN} --method raises.py:SPEC",
         "could not be imported: RuntimeError: no luck [raises.py:1]",
     ),
+    (
+        f"{RUN} --method stops.py:SPEC",
+        "'stops.py' could not be imported: Stop: two lines [stops.py:2]",
+    ),
     (f"{RUN} --method exits.py:SPEC", "could not be imported: SystemExit"),
     (f"{RUN} --method empty.py:SPEC", "'empty.py' has no 'SPEC'"),
     (f"{RUN} --method number.py:SPEC", "a method must be a MethodSpec"),
@@ -139,6 +147,7 @@ CASES = [
     # files and folders
     (f"{RUN} --out full", "full already exists and is not empty; choose another --out"),
     (f"{RUN} --out full/note.txt", "already exists and is not empty"),
+    (f"{RUN} --out full --dry-run", "full already exists and is not empty; choose another --out"),
     (f"{RUN} --config absent.yaml", "cannot read the configuration file absent.yaml"),
     (f"{RUN} --config full", "cannot read the configuration file full: Is a directory"),
     (f"{RUN} --config broken.yaml", "broken.yaml is not valid YAML"),
@@ -157,7 +166,9 @@ CASES = [
     ("evaluate full", "full is not a run folder"),
     ("evaluate full --episodes 0", "--episodes: must be an integer of at least 1, got 0"),
     ("evaluate full --split tset", "unknown split 'tset'; did you mean 'test'?"),
-    ("list robots", "unknown what 'robots'"),
+    ("list", "the following arguments are required: KIND; see"),
+    ("list robots", "unknown kind 'robots'"),
+    ("--json list methods", "'--json' stands too early; put it behind 'gmc-bench list'"),
     ("list methods --jsno", "unknown option '--jsno'; did you mean '--json'?"),
     ("morphologies describe tony", "unknown morphology set 'tony'; did you mean 'tiny'?"),
     ("morphologies describe unimals_100", "unimals_100"),
@@ -171,7 +182,12 @@ CASES = [
         "run --method recmorph --suite quadruped-friction --morphologies tiny",
         "is for bodies whose tokens stand for actuators, but those of 'chain-3' stand for limbs",
     ),
-    ("profile speed", "unknown what 'speed'"),
+    ("profile speed", "unknown measurement 'speed'"),
+    ("profile policy --num-envs 3", "--num-envs is for 'sim', got it for 'policy'"),
+    ("profile sim --method recmorph", "--method is for 'policy', 'padding' and 'train'"),
+    ("study nope", "unknown study 'nope'; known: attributes, bodies, budget, cells, components"),
+    ("study scalin", "unknown study 'scalin'; did you mean 'scaling'?"),
+    ("study gait --against recmorph --dry-run", "got 'recmorph' against itself"),
     ("profile sim --seconds 0", "--seconds: must be a positive number of seconds, got '0'"),
     ("profile sim --num-envs 0", "--num-envs: must be an integer of at least 1, got 0"),
     ("leaderboard bild", "unknown action 'bild'; did you mean 'build'?"),
@@ -220,6 +236,28 @@ def test_a_builder_that_breaks_its_contract_leaves_no_folder(gmc, tmp_path, attr
     assert (code, out) == (2, "")
     assert reason in err.splitlines()[-1]
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_results_that_cannot_be_written(gmc, monkeypatch):
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        code, _, err = gmc("list", "suites")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "cannot write the results to stdout: No space left on device" in err
+    monkeypatch.setattr(sys, "stdout", None)
+    code, _, err = gmc("list", "suites")
+    assert code == 2
+    assert "stdout is closed" in err
+    monkeypatch.setattr(sys, "stderr", None)
+    assert gmc("list", "robots")[0] == 2
+
+
+def test_what_a_method_file_prints_is_no_result(gmc, tmp_path, caplog):
+    (tmp_path / "noisy.py").write_text("print('noise')\n")
+    code, out, _ = gmc("check-method", "noisy.py:SPEC")
+    assert (code, out) == (2, "")
+    assert "noisy.py printed: noise" in caplog.text
 
 
 def test_a_device_that_is_not_there(gmc):

@@ -222,6 +222,11 @@ def test_yaml_is_read_as_a_mapping(tmp_path):
     assert with_overrides(Run(), load_yaml(path)) == Run(seed=2)
 
 
+def test_a_long_value_is_shown_by_its_beginning():
+    with pytest.raises(ConfigError, match=r"integer, got 'x{79}\.\.\. \(3002 characters\)$"):
+        coerce("x" * 3000, int, "width")
+
+
 def test_an_empty_yaml_file_changes_nothing(tmp_path):
     path = tmp_path / "empty.yaml"
     path.write_text("# nothing\n")
@@ -235,6 +240,12 @@ def test_an_empty_yaml_file_changes_nothing(tmp_path):
         (b"a: 2024-99-99", "is not valid YAML"),
         (b"\xff\xfe\x00", "is not valid YAML"),
         (b"- 1\n- 2\n", "must hold 'key: value' settings, got a list"),
+        (b"a: &a [*a]", r"is not valid YAML \(aliases \(\*name\) are not taken"),
+        (b"a: &a [1]\nb: *a", r"aliases .* line 2, column 4"),
+        (b"ppo: {lr: 1, lr: 2}", "the key 'lr' is given more than once"),
+        (b"a: " + b"[" * 65 + b"]" * 65, "more than 64 levels"),
+        (b"a: " + b"[" * 100_000, "more than 64 levels"),  # a C parser's stack would overflow
+        (b"- " * 100_000, "more than 64 levels"),
     ],
 )
 def test_other_files_are_refused_with_their_path(tmp_path, content, reason):

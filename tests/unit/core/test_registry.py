@@ -112,7 +112,8 @@ def test_a_missing_version_is_the_newest(versions, asked, found):
     ("asked", "message"),
     [
         ("bleu", r"unknown colour 'bleu'; did you mean 'blue'\?"),
-        ("red-v3", r"unknown colour 'red-v3'; did you mean 'red-v"),
+        ("red-v3", r"the colour 'red-v3' is no longer here, 'red-v10' took its place; use that"),
+        ("red-v11", r"unknown colour 'red-v11'; did you mean 'red-v10'\?"),
         ("", r"unknown colour ''; known: blue, red, red-v10, red-v2, red-velvet"),
     ],
 )

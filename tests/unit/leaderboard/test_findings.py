@@ -44,7 +44,7 @@ from gmc_bench.records.kept import (
     keep_study,
     seal,
 )
-from gmc_bench.records.store import sealed
+from gmc_bench.records.store import record_bytes, sealed
 from tests.support.records import (
     UNTRAINED,
     digest_of,
@@ -315,7 +315,22 @@ def test_an_evaluation_is_kept_as_one_score(tmp_path: Path) -> None:
     assert path.parent.name == "evaluations"
     assert found.score == pytest.approx(record.score("test", "deterministic", include_seen=True))
     (tmp_path / "e.json").write_text(json.dumps({**content, "weights_digest": None}))
-    with pytest.raises(RecordError, match="this is not the score of a trained policy"):
+    with pytest.raises(RecordError, match=r"e\.json is not the score of a trained policy \(field"):
+        keep_all([tmp_path / "e.json"], tmp_path)
+    for name, problem in (
+        ("silent_limbs", "it has no 'silent_limbs'"),
+        ("returns", "no 'returns'"),
+    ):
+        (tmp_path / "e.json").write_text(
+            json.dumps({k: v for k, v in content.items() if k != name})
+        )
+        with pytest.raises(RecordError, match=rf"e\.json .* \(.*{problem}\); give what"):
+            keep_all([tmp_path / "e.json"], tmp_path)
+    (tmp_path / "e.json").write_text(json.dumps({**content, "returns": []}))
+    with pytest.raises(RecordError, match=r"e\.json holds no episodes; give what"):
+        keep_all([tmp_path / "e.json"], tmp_path)
+    (tmp_path / "e.json").write_bytes(record_bytes(record))
+    with pytest.raises(RecordError, match=r"e\.json is the record of a run; give the run's folder"):
         keep_all([tmp_path / "e.json"], tmp_path)
 
 
