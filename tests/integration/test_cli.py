@@ -98,7 +98,7 @@ def test_bodies_are_described_as_json(gmc):
         (("run", "--method", "recmorf", "--suite", "unimal"), "did you mean 'recmorph'?"),
         (("run", "--resume", "absent"), "absent is not a run folder"),
         (("evaluate", "absent"), "absent is not a run folder"),
-        (("list", "robots"), "unknown what 'robots'"),
+        (("list", "robots"), "unknown kind 'robots'"),
     ],
 )
 def test_bad_input_ends_the_process_with_two(gmc, words, reason):

@@ -405,7 +405,7 @@ def test_the_published_schema_refuses(change):
 @pytest.fixture
 def key(gmc, tmp_path, monkeypatch):
     """Return a secret key and its public half, made by the command."""
-    monkeypatch.setattr("gmc_bench.cli.leaderboard.getpass", lambda prompt: "")
+    monkeypatch.setattr("gmc_bench.leaderboard.signing.getpass", lambda prompt: "")
     path = tmp_path / "keys" / "mine.key"
     code, out, _ = gmc("leaderboard", "sign", "--new-key", "--key", path)
     assert code == 0
@@ -465,3 +465,14 @@ def test_a_signature_of_an_unknown_key_fails_and_unsigned_records_need_none(
     assert code == 1
     assert out.startswith("FAILED  leaderboards/results/")
     assert gmc("leaderboard", "verify", record)[1].splitlines()[0] == out.strip()
+
+
+def test_a_password_needs_a_terminal(gmc, tmp_path, monkeypatch):
+    def no_terminal(prompt):
+        raise EOFError
+
+    monkeypatch.setattr("gmc_bench.leaderboard.signing.getpass", no_terminal)
+    code, out, err = gmc("leaderboard", "sign", "--new-key", "--key", tmp_path / "key")
+    assert (code, out) == (2, "")
+    assert err == "gmc-bench: a password is asked for, but there is no terminal; use one\n"
+    assert not (tmp_path / "key").exists()
