@@ -34,8 +34,6 @@ _END = "# Kept by a digest: to change this file, delete its first line and this 
 """Last line of sealed YAML: what loses its beginning does not pass for a file without a digest."""
 _MAX_SHOWN = 80
 """Characters of a wrong value in a message."""
-
-
 _MAX_DEPTH = 64
 """Levels of YAML; far deeper ones would exhaust the C stack of the parser."""
 
