@@ -440,8 +440,8 @@ def test_a_gallery_is_short_on_a_phone(drawn_site: Path, visit: Any) -> None:
     assert -1 < page.locator("#test").bounding_box()["y"] < 100
     first = page.locator("#test + .gallery img").first
     assert first.get_attribute("loading") == "lazy"
-    page.wait_for_load_state("networkidle")
-    assert first.evaluate("image => image.naturalWidth") > 0  # the page's policy lets it in
+    # The page's policy lets it in; it is asked for some time after it has come into sight.
+    page.wait_for_function("image => image.naturalWidth > 0", arg=first.element_handle())
     assert tab.complaints == []
     assert tab.outside() == []
     page = visit(drawn_site, java_script_enabled=False).open_only("bodies")
