@@ -107,9 +107,8 @@ class LockedFolder:
             self.lease.__enter__()
             if self._create:
                 try:
-                    require_unused(
-                        self.path, self.verb
-                    )  # again: another process may have come first
+                    # Again: another process may have come first.
+                    require_unused(self.path, self.verb)
                 except RunFolderError:
                     self.lease.__exit__()
                     raise

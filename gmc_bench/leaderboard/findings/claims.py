@@ -10,7 +10,7 @@ The size that the paper measured decides nothing: budgets and bodies differ.
 import math
 import statistics
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -243,16 +243,12 @@ class Lead(Pooled):
         self, samples: Mapping[str, Sample], ours: Sequence[str], others: Sequence[str]
     ) -> Finding:
         """Return medians, which one run beside much other load does not move."""
-        medians = {name: statistics.median(samples[name].values) for name in (*ours, *others)}
+        medians = {name: _median(samples[name]) for name in (*ours, *others)}
         best, rival = (max(names, key=lambda name: medians[name]) for names in (ours, others))
-        here = " against ".join(
-            f"{name} {figure(medians[name])} ({len(samples[name].values)} seeds)"
-            for name in (best, rival)
-        )
-        unit = f" {self.unit}" if self.unit else ""
+        here = _versus(samples, best, rival, self.unit, _median)
         return Finding(
             "cannot be decided with these runs",
-            f"medians: {here}{unit}{self._coverage(others)}",
+            f"medians: {here}{self._coverage(others)}",
             "methods timed in turns on an idle machine (gmc-bench profile policy)",
         )
 
@@ -510,6 +506,10 @@ def _mean(sample: Sample) -> float:
     return math.fsum(sample.values) / len(sample.values)
 
 
+def _median(sample: Sample) -> float:
+    return statistics.median(sample.values)
+
+
 def _negative(found: Estimate) -> Estimate:
     low, high = found.low, found.high
     return Estimate(-found.value, None if high is None else -high, None if low is None else -low)
@@ -524,9 +524,15 @@ def _less(found: Estimate, amount: float) -> Estimate:
     )
 
 
-def _versus(samples: Mapping[str, Sample], first: str, second: str, unit: str) -> str:
+def _versus(
+    samples: Mapping[str, Sample],
+    first: str,
+    second: str,
+    unit: str,
+    typical: Callable[[Sample], float] = _mean,
+) -> str:
     parts = [
-        f"{name} {figure(_mean(samples[name]))} ({len(samples[name].values)} seeds)"
+        f"{name} {figure(typical(samples[name]))} ({len(samples[name].values)} seeds)"
         for name in (first, second)
     ]
     return " against ".join(parts) + (f" {unit}" if unit else "")
