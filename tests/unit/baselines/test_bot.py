@@ -1,18 +1,16 @@
 """The Body Transformer against its equations in NumPy, limb by limb."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
 
 from gmc_baselines.bot import SPEC
 from gmc_baselines.bot.model import BodyTransformer, build
-from gmc_bench.conformance.tokens import random_parents, random_tokens
+from gmc_bench.conformance.tokens import random_parents
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
-from gmc_bench.nn import TokenBatch
 from gmc_bench.tokens import TokenSpec
+from tests.support.equations import as_numpy, assert_slopes, bodies, gradients_of, tree_tokens
 
 SLOTS = 7
 VARIANTS = [{}, {"masking": "hard"}, {"positions": True}]
@@ -26,16 +24,7 @@ TREES = {
 
 
 def make_tokens(trees, slots=SLOTS):
-    """One environment per tree, and the first one again; features in float64."""
-    count = len(trees)
-    lengths = [len(tree) for tree in trees]
-    tokens = random_tokens(np.random.default_rng(0), TokenSpec(slots), lengths, count + 1)
-    parents = [tree + [-2] * (slots - len(tree)) for tree in trees]
-    table = dataclasses.replace(
-        tokens.table, parents=torch.tensor(parents), context=tokens.table.context.double()
-    )
-    index = torch.tensor([*range(count), 0])
-    return TokenBatch(table, index, tokens.dynamic.double())
+    return tree_tokens(trees, TokenSpec(slots), first_again=True)
 
 
 def make_network(changes, slots=SLOTS):
@@ -105,16 +94,6 @@ def reference(p, features, parents, config):
     return np.stack([p["decoder.output.weight"] @ x + p["decoder.output.bias"] for x in rows])
 
 
-def as_numpy(network):
-    return {name: value.detach().numpy().copy() for name, value in network.named_parameters()}
-
-
-def bodies(tokens):
-    """Features and parents of the real limbs of every environment."""
-    for row, count in enumerate(tokens.num_limbs.tolist()):
-        yield row, tokens.features[row, :count].numpy(), tokens.parents[row, :count].tolist()
-
-
 @pytest.mark.parametrize("changes", VARIANTS)
 @pytest.mark.parametrize("trees", TREES.values(), ids=TREES)
 def test_forward_matches_the_equations(changes, trees):
@@ -141,18 +120,7 @@ def test_gradients_match_finite_differences_of_the_equations(changes):
             for row, o, tree in bodies(tokens)
         )
 
-    rng = np.random.default_rng(0)
-    for name, parameter in network.named_parameters():
-        array = parameters[name]
-        for index in rng.choice(array.size, size=min(5, array.size), replace=False):
-            start, sides = array.flat[index], []
-            for step in (1e-5, -1e-5):
-                array.flat[index] = start + step
-                sides.append(loss())
-            array.flat[index] = start
-            slope = (sides[0] - sides[1]) / 2e-5
-            found = float(parameter.grad.flatten()[index])
-            assert found == pytest.approx(slope, rel=1e-6, abs=1e-6), name
+    assert_slopes(gradients_of(network), parameters, loss, entries=5)
 
 
 @pytest.mark.parametrize(

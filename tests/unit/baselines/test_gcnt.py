@@ -1,7 +1,5 @@
 """GCNT against its equations in NumPy, limb by limb."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
@@ -9,11 +7,12 @@ import torch
 from gmc_baselines.gcnt import SPEC
 from gmc_baselines.gcnt.model import GCNT, build
 from gmc_baselines.gcnt.wl import colour_histogram, refine_colours
-from gmc_bench.conformance.tokens import random_parents, random_tokens
+from gmc_bench.conformance.tokens import random_parents
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
-from gmc_bench.nn import LimbGraph, TokenBatch, fixed_weights
+from gmc_bench.nn import LimbGraph, fixed_weights
 from gmc_bench.tokens import TokenSpec
+from tests.support.equations import as_numpy, assert_slopes, bodies, gradients_of, tree_tokens
 
 SLOTS = 7
 VARIANTS = [{}, {"max_distance": 2, "colour_rounds": 1, "num_convolutions": 1}]
@@ -31,15 +30,7 @@ def pad(trees, slots):
 
 
 def make_tokens(trees, slots=SLOTS):
-    """One environment per tree, and the first one again; features in float64."""
-    count = len(trees)
-    lengths = [len(tree) for tree in trees]
-    tokens = random_tokens(np.random.default_rng(0), TokenSpec(slots), lengths, count + 1)
-    table = dataclasses.replace(
-        tokens.table, parents=pad(trees, slots), context=tokens.table.context.double()
-    )
-    index = torch.tensor([*range(count), 0])
-    return TokenBatch(table, index, tokens.dynamic.double())
+    return tree_tokens(trees, TokenSpec(slots), first_again=True)
 
 
 def make_network(changes, slots=SLOTS):
@@ -187,16 +178,6 @@ def reference(p, features, parents, config):
     return np.stack([p["decoder.output.weight"] @ x + p["decoder.output.bias"] for x in rows])
 
 
-def as_numpy(network):
-    return {name: value.detach().numpy().copy() for name, value in network.named_parameters()}
-
-
-def bodies(tokens):
-    """Features and parents of the real limbs of every environment."""
-    for row, count in enumerate(tokens.num_limbs.tolist()):
-        yield row, tokens.features[row, :count].numpy(), tokens.parents[row, :count].tolist()
-
-
 def graph_of(trees, slots=SLOTS):
     parents = pad(trees, slots)
     graph = LimbGraph(parents, parents == -2)
@@ -229,18 +210,7 @@ def test_gradients_match_finite_differences_of_the_equations(changes):
             for row, o, tree in bodies(tokens)
         )
 
-    rng = np.random.default_rng(0)
-    for name, parameter in network.named_parameters():
-        array = parameters[name]
-        for index in rng.choice(array.size, size=min(5, array.size), replace=False):
-            start, sides = array.flat[index], []
-            for step in (1e-5, -1e-5):
-                array.flat[index] = start + step
-                sides.append(loss())
-            array.flat[index] = start
-            slope = (sides[0] - sides[1]) / 2e-5
-            found = float(parameter.grad.flatten()[index])
-            assert found == pytest.approx(slope, rel=1e-6, abs=1e-6), name
+    assert_slopes(gradients_of(network), parameters, loss, entries=5)
 
 
 def test_the_reference_hash_gives_the_published_numbers_of_split_mix():

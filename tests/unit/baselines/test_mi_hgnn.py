@@ -1,7 +1,5 @@
 """MI-HGNN against an independent implementation of its equations, limb by limb."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
@@ -11,8 +9,8 @@ from gmc_baselines.mi_hgnn.model import RELATIONS, build, typed_limbs
 from gmc_bench.conformance.tokens import random_parents, random_tokens
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
-from gmc_bench.nn import TokenBatch
 from gmc_bench.tokens import TokenSpec
+from tests.support.equations import as_numpy, assert_slopes, gradients_of, linear, relu, tree_tokens
 
 GROUND = TokenSpec(7, num_heights=5)
 FLAT = TokenSpec(7)
@@ -27,34 +25,7 @@ def make(changes, trees, spec=FLAT, num_outputs=2):
     network = build(config, spec, num_outputs).double()
     for parameter in network.parameters():
         parameter.data += 0.2 * torch.randn_like(parameter)
-    return config, network, make_tokens(trees, spec)
-
-
-def make_tokens(trees, spec):
-    """One environment per tree, in float64."""
-    rng = np.random.default_rng(0)
-    tokens = random_tokens(rng, spec, [len(tree) for tree in trees], len(trees))
-    index = torch.arange(len(trees))
-    parents = torch.full_like(tokens.table.parents, -2)
-    for row, tree in enumerate(trees):
-        parents[row, : len(tree)] = torch.tensor(tree)
-    table = dataclasses.replace(
-        tokens.table, parents=parents, context=tokens.table.context.double()
-    )
-    heights = None if tokens.height_map is None else tokens.height_map.double()
-    return TokenBatch(table, index, tokens.dynamic.double(), heights)
-
-
-def as_numpy(network):
-    return {name: value.detach().numpy().copy() for name, value in network.named_parameters()}
-
-
-def linear(p, name, x):
-    return p[f"{name}.weight"] @ x + p[f"{name}.bias"]
-
-
-def relu(x):
-    return np.maximum(x, 0.0)
+    return config, network, tree_tokens(trees, spec)
 
 
 def kind_of(limb, parents):
@@ -140,23 +111,12 @@ def test_gradients_match_finite_differences_of_the_equations(decoder_hidden):
             for body, weight in bodies
         )
 
-    rng = np.random.default_rng(0)
-    for name, parameter in network.named_parameters():
-        array = parameters[name]
-        for index in rng.choice(array.size, size=min(6, array.size), replace=False):
-            start, sides = array.flat[index], []
-            for step in (1e-5, -1e-5):
-                array.flat[index] = start + step
-                sides.append(loss())
-            array.flat[index] = start
-            slope = (sides[0] - sides[1]) / 2e-5
-            found = float(parameter.grad.flatten()[index])
-            assert found == pytest.approx(slope, rel=1e-6, abs=1e-6), name
+    assert_slopes(gradients_of(network), parameters, loss, entries=6)
 
 
 def test_limbs_and_joints_of_a_hand_drawn_batch():
     """A torso with a two-limb leg and a stub, beside a lone torso."""
-    tokens = make_tokens([[-1, 0, 1, 0], [-1]], FLAT)
+    tokens = tree_tokens([[-1, 0, 1, 0], [-1]], FLAT)
     limbs = typed_limbs(tokens)
     assert tokens.packing.slots.tolist() == [0, 7, 1, 2, 3]  # both torsos come first
     assert limbs.order.tolist() == [0, 1, 2, 3, 4]
@@ -174,7 +134,7 @@ def test_limbs_and_joints_of_a_hand_drawn_batch():
 
 @pytest.mark.parametrize("trees", BATCHES)
 def test_splitting_and_joining_keep_every_limb(trees):
-    tokens = make_tokens(trees, FLAT)
+    tokens = tree_tokens(trees, FLAT)
     limbs = typed_limbs(tokens)
     rows = torch.arange(tokens.packing.num_rows)
     assert limbs.join(limbs.split(rows)).tolist() == rows.tolist()

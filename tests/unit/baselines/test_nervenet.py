@@ -1,7 +1,5 @@
 """NerveNet against an independent implementation of its equations, limb by limb."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
@@ -13,6 +11,15 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import TokenBatch
 from gmc_bench.tokens import TokenSpec
+from tests.support.equations import (
+    as_numpy,
+    assert_slopes,
+    gradients_of,
+    linear,
+    relu,
+    sigmoid,
+    tree_tokens,
+)
 
 GROUND = TokenSpec(7, num_heights=5)
 FLAT = TokenSpec(7)
@@ -35,38 +42,7 @@ def make(changes, trees, spec=FLAT, num_outputs=2):
     network = build(config, spec, num_outputs).double()
     for parameter in network.parameters():
         parameter.data += 0.3 * torch.randn_like(parameter)
-    return config, network, make_tokens(trees, spec)
-
-
-def make_tokens(trees, spec):
-    """One environment per tree, in float64."""
-    rng = np.random.default_rng(0)
-    tokens = random_tokens(rng, spec, [len(tree) for tree in trees], len(trees))
-    index = torch.arange(len(trees))
-    parents = torch.full_like(tokens.table.parents, -2)
-    for row, tree in enumerate(trees):
-        parents[row, : len(tree)] = torch.tensor(tree)
-    table = dataclasses.replace(
-        tokens.table, parents=parents, context=tokens.table.context.double()
-    )
-    heights = None if tokens.height_map is None else tokens.height_map.double()
-    return TokenBatch(table, index, tokens.dynamic.double(), heights)
-
-
-def as_numpy(network):
-    return {name: value.detach().numpy().copy() for name, value in network.named_parameters()}
-
-
-def linear(p, name, x):
-    return p[f"{name}.weight"] @ x + p.get(f"{name}.bias", 0.0)
-
-
-def relu(x):
-    return np.maximum(x, 0.0)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
+    return config, network, tree_tokens(trees, spec)
 
 
 def mean_over_neighbours(messages, parents):
@@ -177,18 +153,7 @@ def test_gradients_match_finite_differences_of_the_equations(changes):
             for body, weight in bodies
         )
 
-    rng = np.random.default_rng(0)
-    for name, parameter in network.named_parameters():
-        array = parameters[name]
-        for index in rng.choice(array.size, size=min(6, array.size), replace=False):
-            start, sides = array.flat[index], []
-            for step in (1e-5, -1e-5):
-                array.flat[index] = start + step
-                sides.append(loss())
-            array.flat[index] = start
-            slope = (sides[0] - sides[1]) / 2e-5
-            found = float(parameter.grad.flatten()[index])
-            assert found == pytest.approx(slope, rel=1e-6, abs=1e-6), name
+    assert_slopes(gradients_of(network), parameters, loss, entries=6)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import History, TokenBatch
 from gmc_bench.tokens import TokenSpec
+from tests.support.equations import as_numpy, assert_slopes, gradients_of, sigmoid
 
 TOKENS = TokenSpec(5)
 VARIANTS = [
@@ -45,10 +46,6 @@ def past(state_width, seed=0):
     state = torch.from_numpy(rng.standard_normal((ENVS, TOKENS.max_limbs, state_width)))
     actions = torch.from_numpy(rng.standard_normal((STEPS, ENVS, TOKENS.max_limbs, 2)))
     return tokens, History(state, actions.masked_fill(starts[..., None, None], 0.0), starts)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def layer_norm(x, p, name):
@@ -129,10 +126,6 @@ def reference(p, config, tokens, history):
     return outputs, last
 
 
-def as_numpy(network):
-    return {name: value.detach().numpy().copy() for name, value in network.named_parameters()}
-
-
 @pytest.mark.parametrize("changes", VARIANTS)
 def test_forward_matches_the_equations(changes):
     config, network = make(changes)
@@ -164,18 +157,7 @@ def test_gradients_match_finite_differences_of_the_equations(changes):
             for (step, env), rows in outputs.items()
         )
 
-    rng = np.random.default_rng(0)
-    for name, parameter in network.named_parameters():
-        array = p[name]
-        for index in rng.choice(array.size, size=min(3, array.size), replace=False):
-            start, sides = array.flat[index], []
-            for step in (1e-5, -1e-5):
-                array.flat[index] = start + step
-                sides.append(loss())
-            array.flat[index] = start
-            slope = (sides[0] - sides[1]) / 2e-5
-            found = float(parameter.grad.flatten()[index])
-            assert found == pytest.approx(slope, rel=1e-6, abs=1e-6), name
+    assert_slopes(gradients_of(network), p, loss, entries=3)
 
 
 def test_the_unit_is_the_one_of_torch():

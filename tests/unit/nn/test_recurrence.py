@@ -6,6 +6,7 @@ import torch
 
 from gmc_bench.nn import BidirectionalRNN, make_packing
 from gmc_bench.nn.recurrence import BidirectionalGRU, BidirectionalLSTM
+from tests.support.equations import as_numpy, assert_slopes, gradients_of, sigmoid
 
 LENGTHS = [[1], [6], [1, 1, 1], [4, 4, 4], [2, 6, 1, 6, 3], [5, 1]]
 DOUBLE = torch.float64
@@ -34,10 +35,6 @@ def numpy_states(parameters, body):
             states[limb] = state
         found.append(states)
     return np.concatenate(found, axis=1)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def gru_step(inner, outer, carried):
@@ -83,10 +80,6 @@ def numpy_loss(reference, parameters, inputs, lengths, weights):
     )
 
 
-def as_numpy(rnn):
-    return {name: value.detach().numpy().copy() for name, value in rnn.named_parameters()}
-
-
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("lengths", LENGTHS)
 def test_forward_matches_the_equations(cell, lengths):
@@ -105,18 +98,13 @@ def test_gradients_match_finite_differences_of_the_equations(cell, lengths):
     weights = torch.randn(len(lengths), 6, 6, dtype=DOUBLE)
     (packing.unpack(rnn(packing.pack(inputs), packing)) * weights).sum().backward()
     parameters, values = as_numpy(rnn), inputs.detach().numpy().copy()
-    found = {name: value.grad for name, value in rnn.named_parameters()} | {"inputs": inputs.grad}
-    for name, array in (*parameters.items(), ("inputs", values)):
-        for index in np.ndindex(array.shape):
-            sides, start = [], array[index]
-            for step in (1e-5, -1e-5):
-                array[index] = start + step
-                sides.append(
-                    numpy_loss(REFERENCE[cell], parameters, values, lengths, weights.numpy())
-                )
-            array[index] = start
-            slope = (sides[0] - sides[1]) / 2e-5
-            assert float(found[name][index]) == pytest.approx(slope, abs=1e-7), (name, index)
+    found = gradients_of(rnn) | {"inputs": inputs.grad}
+
+    def loss():
+        return numpy_loss(REFERENCE[cell], parameters, values, lengths, weights.numpy())
+
+    arrays = parameters | {"inputs": values}
+    assert_slopes(found, arrays, loss, entries=None, rel=None, tolerance=1e-7)
 
 
 @pytest.mark.parametrize("lengths", LENGTHS)

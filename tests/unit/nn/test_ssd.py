@@ -6,6 +6,7 @@ import torch
 
 from gmc_bench.nn import make_packing, packing, ssd
 from gmc_bench.nn.ssd import BidirectionalMamba2, _kernel, chunked_scan, selective_scan
+from tests.support.equations import as_numpy, assert_slopes, gradients_of
 
 DOUBLE = torch.float64
 CHUNK = 4
@@ -62,10 +63,6 @@ def numpy_cell(p, body, head=4, state=3, conv=4):
     return np.concatenate((ahead, behind), axis=1)
 
 
-def as_numpy(cell):
-    return {name: value.detach().numpy().copy() for name, value in cell.named_parameters()}
-
-
 @pytest.mark.parametrize("lengths", LENGTHS)
 def test_forward_matches_the_recurrence(lengths):
     cell, layout = make(lengths)
@@ -98,17 +95,9 @@ def test_gradients_match_finite_differences_of_the_recurrence(lengths):
             for body, length in enumerate(lengths)
         )
 
-    found = {name: value.grad for name, value in cell.named_parameters()} | {"inputs": inputs.grad}
-    rng = np.random.default_rng(0)
-    for name, array in (*parameters.items(), ("inputs", values)):
-        for index in rng.choice(array.size, size=min(8, array.size), replace=False):
-            start, sides = array.flat[index], []
-            for change in (1e-5, -1e-5):
-                array.flat[index] = start + change
-                sides.append(loss())
-            array.flat[index] = start
-            slope = (sides[0] - sides[1]) / 2e-5
-            assert float(found[name].flatten()[index]) == pytest.approx(slope, abs=1e-6), name
+    found = gradients_of(cell) | {"inputs": inputs.grad}
+    arrays = parameters | {"inputs": values}
+    assert_slopes(found, arrays, loss, entries=8, rel=None)
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 64])

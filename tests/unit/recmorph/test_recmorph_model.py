@@ -12,6 +12,7 @@ from gmc_bench.nn import TokenBatch, make_packing
 from gmc_bench.tokens import TokenSpec
 from recmorph import BIGRU, BILSTM, BIMAMBA2, SPEC
 from recmorph.model import RecMorph, build
+from tests.support.equations import as_numpy, assert_slopes, gradients_of
 
 TOKENS = TokenSpec(6)
 SWITCHES = [
@@ -94,10 +95,6 @@ def reference(p, features, config, mix=recurrence):
     return np.stack([p["decoder.output.weight"] @ x + p["decoder.output.bias"] for x in rows])
 
 
-def as_numpy(network):
-    return {name: value.detach().numpy().copy() for name, value in network.named_parameters()}
-
-
 def as_double(tokens):
     table = dataclasses.replace(tokens.table, context=tokens.table.context.double())
     return TokenBatch(table, tokens.morphology_index, tokens.dynamic.double())
@@ -140,18 +137,7 @@ def test_gradients_match_finite_differences_of_the_equations(changes):
     def loss():
         return sum(np.sum(w * reference(parameters, o, config)) for o, w in bodies)
 
-    rng = np.random.default_rng(0)
-    for name, parameter in network.named_parameters():
-        array = parameters[name]
-        for index in rng.choice(array.size, size=min(6, array.size), replace=False):
-            start, sides = array.flat[index], []
-            for step in (1e-5, -1e-5):
-                array.flat[index] = start + step
-                sides.append(loss())
-            array.flat[index] = start
-            slope = (sides[0] - sides[1]) / 2e-5
-            found = float(parameter.grad.flatten()[index])
-            assert found == pytest.approx(slope, rel=1e-6, abs=1e-6), name
+    assert_slopes(gradients_of(network), parameters, loss, entries=6)
 
 
 @pytest.mark.parametrize("cell", VARIANTS)

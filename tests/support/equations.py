@@ -1,0 +1,105 @@
+"""What tests of networks against their equations in NumPy share."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from gmc_bench.conformance.tokens import random_tokens
+from gmc_bench.nn import TokenBatch
+from gmc_bench.tokens import TokenSpec
+
+STEP = 1e-5
+
+
+def tree_tokens(
+    trees: Sequence[Sequence[int]], spec: TokenSpec, *, first_again: bool = False
+) -> TokenBatch:
+    """Return one environment per tree, with random features in float64.
+
+    Args:
+        trees: parents of every body, each before its children.
+        spec: layout with a slot for every limb.
+        first_again: add another environment with the first tree.
+    """
+    count = len(trees)
+    lengths = [len(tree) for tree in trees]
+    tokens = random_tokens(np.random.default_rng(0), spec, lengths, count + first_again)
+    parents = [[*tree, *[-2] * (spec.max_limbs - len(tree))] for tree in trees]
+    table = dataclasses.replace(
+        tokens.table, parents=torch.tensor(parents), context=tokens.table.context.double()
+    )
+    index = torch.tensor([*range(count), *[0] * first_again])
+    heights = None if tokens.height_map is None else tokens.height_map.double()
+    return TokenBatch(table, index, tokens.dynamic.double(), heights)
+
+
+def bodies(tokens: TokenBatch) -> Iterator[tuple[int, np.ndarray, list[int]]]:
+    """Yield the row, and features and parents of the real limbs, of every environment."""
+    for row, count in enumerate(tokens.num_limbs.tolist()):
+        yield row, tokens.features[row, :count].numpy(), tokens.parents[row, :count].tolist()
+
+
+def as_numpy(network: nn.Module) -> dict[str, np.ndarray]:
+    """Return copies of all parameters by name."""
+    return {name: value.detach().numpy().copy() for name, value in network.named_parameters()}
+
+
+def gradients_of(network: nn.Module) -> dict[str, torch.Tensor | None]:
+    """Return the gradients of all parameters by name."""
+    return {name: value.grad for name, value in network.named_parameters()}
+
+
+def assert_slopes(
+    gradients: Mapping[str, torch.Tensor | None],
+    arrays: Mapping[str, np.ndarray],
+    loss: Callable[[], float],
+    *,
+    entries: int | None,
+    rel: float | None = 1e-6,
+    tolerance: float = 1e-6,
+) -> None:
+    """Compare gradients with central differences of a loss that is written in NumPy.
+
+    Args:
+        gradients: by name.
+        arrays: what `loss` reads, by the same names; they are changed and restored.
+        loss: the number whose slopes are meant.
+        entries: how many of each array are tried, drawn at random; by default all.
+        rel: relative tolerance; without one, only the absolute one counts.
+        tolerance: absolute tolerance.
+    """
+    rng = np.random.default_rng(0)
+    for name, array in arrays.items():
+        gradient = gradients[name]
+        assert gradient is not None, name
+        tried = range(array.size)
+        if entries is not None:
+            tried = rng.choice(array.size, size=min(entries, array.size), replace=False)
+        for index in tried:
+            start, sides = array.flat[index], []
+            for step in (STEP, -STEP):
+                array.flat[index] = start + step
+                sides.append(loss())
+            array.flat[index] = start
+            slope = (sides[0] - sides[1]) / (2 * STEP)
+            found = float(gradient.flatten()[index])
+            assert found == pytest.approx(slope, rel=rel, abs=tolerance), (name, index)
+
+
+def linear(p: Mapping[str, np.ndarray], name: str, x: np.ndarray) -> np.ndarray:
+    """Return W x + b of a layer, of which the bias may be missing."""
+    return p[f"{name}.weight"] @ x + p.get(f"{name}.bias", 0.0)
+
+
+def relu(x: np.ndarray) -> np.ndarray:
+    """Return max(x, 0)."""
+    return np.maximum(x, 0.0)
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """Return 1 / (1 + exp(-x))."""
+    return 1 / (1 + np.exp(-x))
