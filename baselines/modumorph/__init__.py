@@ -35,6 +35,8 @@ SPEC = MethodSpec(
         },
     },
     parameters={"paper": 5_218_819, "lite": 144_179},
+    tuned={"unimal-v1/unimal-ft-v1/lite": {"ppo.lr": 0.00173, "ppo.target_kl": 0.0432}},
+    tuning="gmc_baselines.modumorph:modumorph.tuning.json",
     builder="gmc_baselines.modumorph.model:build",
     capabilities=Capabilities(permutation_equivariant=True),
 )
