@@ -120,6 +120,14 @@ class ComparisonTable:
     """First weights of methods, and no action at all: the floor, never ranked."""
     unranked: tuple[UnrankedRun, ...]
     torch_versions: tuple[str, ...]
+    before_tuning: tuple[Row, ...] = ()
+    """With the protocol's own settings, of methods whose tuned row is complete. They have no place:
+    of two rows of one method, the better would win."""
+
+    @property
+    def all_rows(self) -> tuple[Row, ...]:
+        """Rows of every kind, those that rank first."""
+        return (*self.rows, *self.references, *self.untrained, *self.before_tuning)
 
     @property
     def split(self) -> Split:
@@ -183,16 +191,28 @@ def _make_table(
         found[owner].extend(kept)
     rows = sorted((_make_row(k, kept, verified) for k, kept in found.items() if kept), key=_rank)
     trained = [row for row in rows if not row.untrained]
+    shared = [row for row in trained if row.controller == "shared"]
+    tuned = {_method_of(row) for row in shared if _tuned(row) and not row.missing}
+    replaced = [row for row in shared if _method_of(row) in tuned and not _tuned(row)]
     table = ComparisonTable(
         key=key,
         morphologies=stored[0].record.morphologies,
-        rows=tuple(row for row in trained if row.controller == "shared"),
+        rows=tuple(row for row in shared if row not in replaced),
         references=tuple(row for row in trained if row.controller == "single_robot"),
         untrained=tuple(row for row in rows if row.untrained),
         unranked=tuple(_make_unranked(item) for item in stored if not item.record.official),
         torch_versions=tuple(sorted({item.record.versions["torch"] for item in stored})),
+        before_tuning=tuple(replaced),
     )
     return table, refused
+
+
+def _method_of(row: Row) -> tuple[str, int, str]:
+    return row.key.method, row.key.method_version, row.key.preset
+
+
+def _tuned(row: Row) -> bool:
+    return row.runs[0].record.tuning is not None  # the runs of a row share their settings
 
 
 def row_key(record: RunRecord) -> RowKey:

@@ -262,6 +262,7 @@ def _index_line(name: str, analysis: TableAnalysis) -> str:
     ]
     counts += [f"{len(table.references)} single-robot"] if table.references else []
     counts += [f"{len(table.untrained)} untrained"] if table.untrained else []
+    counts += [f"{len(table.before_tuning)} before tuning"] if table.before_tuning else []
     return (
         f"- {markdown(table.key.title)}, MuJoCo {markdown(table.key.mujoco)}: {files}; "
         f"{', '.join(counts)}"

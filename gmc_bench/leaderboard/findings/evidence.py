@@ -92,7 +92,7 @@ class Evidence:
         return [
             run.record
             for item in self.analyses
-            for row in (*item.table.rows, *item.table.references)
+            for row in (*item.table.rows, *item.table.references, *item.table.before_tuning)
             for run in row.runs
         ]
 

@@ -23,7 +23,7 @@ SHARE_DIGITS = 2
 
 def labels(table: ComparisonTable) -> dict[RowKey, str]:
     """Return a name per row that no other row of the table has."""
-    rows = (*table.rows, *table.references, *table.untrained)
+    rows = table.all_rows
     keys = [row.key for row in rows]
     plain = [
         f"{key.method} v{key.method_version}, {key.preset}{', untrained' * row.untrained}"
@@ -37,7 +37,7 @@ def labels(table: ComparisonTable) -> dict[RowKey, str]:
 
 def score_digits(table: ComparisonTable) -> int:
     """Return the decimals of all scores of a table."""
-    rows = (*table.rows, *table.references, *table.untrained)
+    rows = table.all_rows
     scores = [s.mean for row in rows for s in (row.test_score, row.train_score) if s]
     return numbers.digits_for([*scores, *(x for row in rows for _, x in row.seed_scores)])
 

@@ -216,7 +216,7 @@ def _body_sets(
 
 def _rows(analyses: Sequence[TableAnalysis]) -> Iterator[Row]:
     for analysis in analyses:
-        yield from (*analysis.table.rows, *analysis.table.references, *analysis.table.untrained)
+        yield from analysis.table.all_rows
 
 
 def _static(name: str) -> bytes:

@@ -76,10 +76,11 @@ def _section(method: str, analysis: TableAnalysis) -> dict[str, Any]:
             {
                 "label": named[row.key],
                 "row": row,
+                "before_tuning": row in table.before_tuning,
                 "numbers": row_numbers(row, found.get(row.key), digits, analysis.scale),
                 **_details(found.get(row.key), means),
             }
-            for row in (*table.rows, *table.references, *table.untrained)
+            for row in table.all_rows
             if row.key.method == method
         ],
     }

@@ -30,7 +30,8 @@ def _describe_columns() -> dict[str, str]:
         "rank": "place by test_score, ties share the better one; only rows of status `ranked`",
         "group": "letters; rows that share one cannot be told apart on other seeds and bodies",
         "group_here": "the same on other seeds and these bodies",
-        "status": "`ranked`, `incomplete`, `reference` (single-robot), `untrained` or `not ranked`",
+        "status": "`ranked`, `incomplete`, `reference` (single-robot), `untrained`, "
+        "`before tuning` or `not ranked`",
         "method": "id of the controller",
         "method_version": "its version",
         "preset": "its named settings",
@@ -88,9 +89,14 @@ def to_csv(analysis: TableAnalysis) -> str:
             if analysis.metres_per_return is not None:
                 cells["metres"] = repr(analysis.metres_per_return * found.crossed.value)
         writer.writerow(cells)
-    for row in (*table.references, *table.untrained):
-        status = "untrained" if row.untrained else "reference"
-        writer.writerow(_csv_row(row, "incomplete" if row.missing else status))
+    unplaced = {
+        "reference": table.references,
+        "untrained": table.untrained,
+        "before tuning": table.before_tuning,
+    }
+    for status, rows in unplaced.items():
+        for row in rows:
+            writer.writerow(_csv_row(row, "incomplete" if row.missing else status))
     for run in table.unranked:
         score = "" if run.test_score is None else repr(run.test_score)
         writer.writerow(
@@ -133,7 +139,7 @@ def _csv_row(row: Row, status: str) -> dict[str, str]:
         cells |= _csv_numbers(name, getattr(row, name))
     cells |= {"steps_per_body": repr(steps_per_body(row)), "core_seconds": repr(core_seconds(row))}
     cells["env_steps_per_s"] = repr(row.env_steps_per_s)
-    if row.untrained:
+    if status in ("untrained", "before tuning"):
         cells |= _csv_numbers("test_score", row.test_score)
     return cells
 

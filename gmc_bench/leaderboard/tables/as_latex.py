@@ -10,6 +10,7 @@ from gmc_bench.leaderboard.published import published_for
 from gmc_bench.leaderboard.tables.cells import KEY_HEADINGS, NONE
 from gmc_bench.leaderboard.tables.sections import (
     Section,
+    before_tuning_section,
     published_section,
     ranked_sections,
     reference_section,
@@ -33,6 +34,8 @@ def to_latex(analysis: TableAnalysis) -> str:
         sections.append(reference_section(analysis))
     if table.untrained:
         sections.append(untrained_section(table))
+    if table.before_tuning:
+        sections.append(before_tuning_section(table))
     published = published_for(table.key.suite, table.key.task)
     if published:
         sections.append(published_section(published))

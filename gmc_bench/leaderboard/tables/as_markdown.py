@@ -17,6 +17,7 @@ from gmc_bench.leaderboard.tables.cells import (
 )
 from gmc_bench.leaderboard.tables.sections import (
     Section,
+    before_tuning_section,
     published_section,
     ranked_sections,
     reference_section,
@@ -71,10 +72,12 @@ def to_markdown(analysis: TableAnalysis, figures: Mapping[str, str] | None = Non
         lines += _markdown_section(reference_section(analysis))
     if table.untrained:
         lines += _markdown_section(untrained_section(table))
+    if table.before_tuning:
+        lines += _markdown_section(before_tuning_section(table))
     if figures:
         lines += ["## Figures", ""]
         lines += [f"![{markdown(what)}]({path})\n" for what, path in figures.items()]
-    incomplete = [row for row in (*table.rows, *table.references, *table.untrained) if row.missing]
+    incomplete = [row for row in table.all_rows if row.missing]
     if incomplete:
         lines += ["## Incomplete", ""]
         lines += [f"- {_name(row.key)}: {markdown(_why_incomplete(row))}" for row in incomplete]

@@ -29,6 +29,7 @@ from gmc_bench.leaderboard.tables.cells import (
 )
 from gmc_bench.leaderboard.tables.wording import (
     AGAINST,
+    BEFORE_TUNING,
     COSTS,
     DIRECTIONS,
     EXPLANATION,
@@ -67,7 +68,7 @@ REFERENCE_HEADINGS = (
     *(*KEY_HEADINGS, "Seeds", "Train score", "Training return"),
     *("Steps per body", "Core seconds", "Parameters", "Env steps/s", "Verified"),
 )
-UNTRAINED_HEADINGS = (*KEY_HEADINGS, "Seeds", "Test score", "Train score", "Verified")
+UNPLACED_HEADINGS = (*KEY_HEADINGS, "Seeds", "Test score", "Train score", "Verified")
 UNRANKED_HEADINGS = ("Method", "Preset", "Seed", "Score", "Reasons", "Record")
 PUBLISHED_HEADINGS = (
     *("Name in the paper", "Our id", "Preset", "What", "Value", "Seeds"),
@@ -258,9 +259,20 @@ def reference_section(analysis: TableAnalysis) -> Section:
 
 def untrained_section(table: ComparisonTable) -> Section:
     """Return the untrained rows that have all seeds."""
-    rows = [row_cells(row) for row in table.untrained if not row.missing]
-    found = _section("Untrained", (UNTRAINED, MORE), UNTRAINED_HEADINGS, rows)
-    return found._replace(headings=_score_headings(UNTRAINED_HEADINGS, table))
+    return _unplaced_section("Untrained", UNTRAINED, table, table.untrained)
+
+
+def before_tuning_section(table: ComparisonTable) -> Section:
+    """Return the rows that tuned ones have replaced, those that have all seeds."""
+    return _unplaced_section("Before tuning", BEFORE_TUNING, table, table.before_tuning)
+
+
+def _unplaced_section(
+    title: str, text: str, table: ComparisonTable, rows: Sequence[Row]
+) -> Section:
+    cells = [row_cells(row) for row in rows if not row.missing]
+    found = _section(title, (text, MORE), UNPLACED_HEADINGS, cells)
+    return found._replace(headings=_score_headings(UNPLACED_HEADINGS, table))
 
 
 def unranked_section(table: ComparisonTable) -> Section:

@@ -44,6 +44,10 @@ UNTRAINED = (
     "Weights that training starts from, scored like trained ones, and no action at all. Their "
     "observation statistics are those before the first step. They are not ranked."
 )
+BEFORE_TUNING = (
+    "Rows with the protocol's own settings, of methods that have been tuned since and rank with "
+    "what they were tuned to."
+)
 FRICTIONS = (
     "Walking straight ahead with mean actions; the mean over robots. A robot that falls starts "
     "again, and every control step counts; fall rate: falls per finished episode. Standing still "

@@ -230,3 +230,38 @@ def test_the_order_of_records_does_not_matter() -> None:
         make_record(official=False, unofficial_reasons=["short"]),
     )
     assert aggregate(stored) == aggregate(stored[::-1])
+
+
+def _tuned_to(rate: float, **changes: Any) -> RunRecord:
+    unknown = {"morphologies": None, "morphologies_digest": None, "env_steps": None, "trials": ()}
+    kept = {"settings": {"ppo.lr": rate}, **unknown}
+    return make_record(tuning=kept, config={"ppo": {"lr": rate}}, **changes)
+
+
+def test_a_complete_tuned_row_takes_the_place_of_the_untuned_one_even_if_it_is_worse() -> None:
+    seeds = {"protocol_seeds": (0, 1)}
+    before = [make_record(seed=seed, returns=_returns(50.0), **seeds) for seed in (0, 1)]
+    after = [_tuned_to(2e-3, seed=seed, returns=_returns(20.0), **seeds) for seed in (0, 1)]
+    table = _only_table(*before, *after)
+    assert [row.test_score for row in table.rows] == [Spread(20.0, 0.0)]
+    assert [row.test_score for row in table.before_tuning] == [Spread(50.0, 0.0)]
+    assert table.all_rows == (*table.rows, *table.before_tuning)
+
+
+def test_untuned_rows_stay_while_the_tuned_row_lacks_a_seed() -> None:
+    seeds = {"protocol_seeds": (0, 1)}
+    before = [make_record(seed=seed, **seeds) for seed in (0, 1)]
+    table = _only_table(*before, _tuned_to(2e-3, seed=0, **seeds))
+    assert [row.missing for row in table.rows] == [(), ("no run for seed 1",)]
+    assert table.before_tuning == ()
+
+
+@pytest.mark.parametrize(
+    "other", [{"method": "another"}, {"method_version": 2}, {"preset": "paper"}]
+)
+def test_only_rows_of_the_same_method_version_and_preset_are_replaced(
+    other: dict[str, Any],
+) -> None:
+    table = _only_table(make_record(), _tuned_to(2e-3, **other))
+    assert len(table.rows) == 2
+    assert table.before_tuning == ()

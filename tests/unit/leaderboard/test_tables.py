@@ -408,6 +408,25 @@ def test_tables_say_which_rows_were_tuned() -> None:
     assert "Tuned beforehand" not in to_markdown(_analysis(plain))
 
 
+def test_rows_of_before_tuning_have_a_part_of_their_own() -> None:
+    unknown = {"morphologies": None, "morphologies_digest": None, "env_steps": None, "trials": ()}
+    kept = {"settings": {"ppo.lr": 2e-3}, **unknown}
+    after = _record(5.0, tuning=kept, config={"ppo": {"lr": 2e-3}})
+    analysis = _analysis(_record(7.0), after)
+    page = to_markdown(analysis)
+    ranking, _, rest = page.partition("## Before tuning")
+    assert f"| demo v1 | lite | {SHORT} |" not in ranking
+    assert f"| 1 | a | a | demo v1 | lite | {after.config_digest[:8]} |" in ranking
+    assert f"| demo v1 | lite | {SHORT} | 1 | 7.0 ± — | 1,000.5 ± — | no |" in rest
+    assert "Before tuning" in to_latex(analysis)
+    assert "Before tuning" not in to_markdown(_analysis(_record(7.0)))
+    assert " 7.0 " not in to_readme(analysis, "x.md")
+    lines = {line["status"]: line for line in csv.DictReader(io.StringIO(to_csv(analysis)))}
+    assert lines.keys() == {"ranked", "before tuning"}
+    assert lines["before tuning"]["test_score"] == "7.0"
+    assert lines["before tuning"]["rank"] == ""
+
+
 def test_the_short_table_says_what_ranks_and_what_its_interval_is() -> None:
     analysis = _analysis(*synthetic_records(3, 3, 5, reference=True))
     told = sum(pair.distinguishable for pair in analysis.comparisons)

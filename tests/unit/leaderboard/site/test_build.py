@@ -269,6 +269,20 @@ def test_record_page_says_why_a_record_is_not_used(tmp_path: Path) -> None:
         assert "search-v1" in text
 
 
+def test_rows_of_before_tuning_stand_below_the_ranking(tmp_path: Path) -> None:
+    tuning = {
+        "settings": {"ppo.lr": 0.002}, "morphologies": None, "morphologies_digest": None,
+        "env_steps": None, "trials": (),
+    }  # fmt: skip
+    after = make_record(tuning=tuning, config={"ppo": {"lr": 0.002}})
+    site = _build(_store([make_record(), after]), tmp_path)
+    ranking, heading, below = _page(site, "boards").partition("<h2>Before tuning</h2>")
+    assert heading
+    assert ranking.count('href="../methods/') == 1
+    assert below.count('href="../methods/') == 1
+    assert _page(site, "methods", "demo").count("has been tuned since") == 1
+
+
 def test_copies_of_a_record_share_a_page(tmp_path: Path) -> None:
     site = _build(_store([make_record(), make_record()]), tmp_path)
     assert len(list((site / "records").iterdir())) == 1
