@@ -79,7 +79,11 @@ class Lease:
                 self.path.unlink()
 
     def is_held(self) -> bool:
-        """Return whether nobody took it over."""
+        """Return whether nobody took it over.
+
+        Raises:
+            OSError: the file cannot be read, which says nothing about who holds it.
+        """
         return _read(self.path).get("token") == self._token
 
     def require(self) -> None:
@@ -88,11 +92,13 @@ class Lease:
         Raises:
             LeaseLostError: that is so.
         """
-        if self._thread is not None and not self.is_held():
-            raise LeaseLostError(
-                f"the run folder {self.path.parent} was taken over by {_holder(self.path)} after "
-                f"{TIMEOUT_S:.0f} s without a sign of life from here; the run goes on there"
-            )
+        with contextlib.suppress(OSError):  # what is written next tells whether the disk works
+            if self._thread is not None and not self.is_held():
+                raise LeaseLostError(
+                    f"the run folder {self.path.parent} was taken over by {_holder(self.path)} "
+                    f"after {TIMEOUT_S:.0f} s without a sign of life from here; the run goes on "
+                    f"there"
+                )
 
     def _create(self) -> bool:
         content = {
@@ -166,10 +172,11 @@ class Lease:
 
     def _stay(self) -> None:
         while not self._ended.wait(TOUCH_S):
+            # To the end: a file server may fail for a moment, and whoever looks for void leases may
+            # put this one away and back.
             with contextlib.suppress(OSError):
-                if not self.is_held():
-                    return
-                os.utime(self.path)
+                if self.is_held():
+                    os.utime(self.path)
 
 
 def is_alive(folder: Path) -> bool:
@@ -209,11 +216,13 @@ def machine() -> str:
 def _read(path: Path) -> dict[str, object]:
     try:
         content = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (FileNotFoundError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
 
 
 def _holder(path: Path) -> str:
-    found = _read(path)
+    found: dict[str, object] = {}
+    with contextlib.suppress(OSError):
+        found = _read(path)
     return f"process {found.get('pid', '?')} on {found.get('node', 'another machine')}"

@@ -1,5 +1,6 @@
 """Leases: who holds a folder on file systems that machines share."""
 
+import errno
 import json
 import os
 import threading
@@ -60,6 +61,30 @@ def test_a_holder_notices_that_it_was_taken_over(tmp_path):
 def test_a_holder_gives_signs_of_life(tmp_path, monkeypatch):
     monkeypatch.setattr(lease, "TOUCH_S", 0.01)
     with Lease(tmp_path):
+        os.utime(tmp_path / NAME, (1, 1))
+        deadline = time.monotonic() + 10
+        while not is_alive(tmp_path) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert is_alive(tmp_path)
+
+
+def test_a_disk_that_fails_for_a_moment_takes_no_lease(tmp_path, monkeypatch):
+    """Whoever cannot read its lease has not lost it, and goes on touching it afterwards."""
+    failed = threading.Event()
+    read = lease.Path.read_bytes
+
+    def fail(path):
+        failed.set()
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    monkeypatch.setattr(lease, "TOUCH_S", 0.01)
+    with Lease(tmp_path) as held:
+        monkeypatch.setattr(lease.Path, "read_bytes", fail)
+        held.require()
+        failed.clear()
+        assert failed.wait(10)  # the thread that gives signs of life has met it, too
+        monkeypatch.setattr(lease.Path, "read_bytes", read)
+        held.require()
         os.utime(tmp_path / NAME, (1, 1))
         deadline = time.monotonic() + 10
         while not is_alive(tmp_path) and time.monotonic() < deadline:
