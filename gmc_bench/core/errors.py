@@ -69,6 +69,23 @@ class StorageError(GmcBenchError):
     """A file could not be written; nothing written earlier was touched."""
 
 
+def reject_unknown(given: Iterable[object], known: Iterable[str], owner: str) -> None:
+    """Raise for a name that is not known.
+
+    Args:
+        given: names, as they came.
+        known: the names that exist.
+        owner: of the names, e.g. `a sweep`.
+
+    Raises:
+        ConfigError: one of them does not exist.
+    """
+    names = set(known)
+    for name in given:
+        if name not in names:
+            raise ConfigError(f"{owner} has no {name!r}{did_you_mean(str(name), names)}")
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return `"; did you mean 'x'?"` for the closest known name, or the list of known names.
 

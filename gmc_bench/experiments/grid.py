@@ -1,13 +1,14 @@
 """Grid: methods x suites x tasks x settings x seeds, as named specifications."""
 
 import itertools
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self, TypeAlias
 
 from gmc_bench.core.config import coerce, type_hints
-from gmc_bench.core.errors import ConfigError, GmcBenchError, did_you_mean
+from gmc_bench.core.errors import ConfigError, GmcBenchError, reject_unknown
 from gmc_bench.experiments.method import load_method
 from gmc_bench.experiments.resolve import Choice, choose
 from gmc_bench.experiments.spec import ExperimentSpec, flatten
@@ -72,8 +73,9 @@ class Grid:
             if item.name in ("settings", "vary"):
                 value = flatten(value)
             elif item.name in ("methods", "suites", "tasks", "seeds"):
-                value = (value,) if isinstance(value, (str, int)) else tuple(value or ())
-                value = coerce(value, hints[item.name], item.name)
+                # What is named twice is run once.
+                found = coerce(_listed(value), hints[item.name], item.name)
+                value = tuple(dict.fromkeys(found))
             else:
                 value = coerce(value, hints[item.name], item.name)
             object.__setattr__(self, item.name, value)
@@ -93,10 +95,7 @@ class Grid:
         Raises:
             ConfigError: a field is missing or unknown, or a value does not fit.
         """
-        names = [item.name for item in fields(cls)]
-        for name in content:
-            if name not in names:
-                raise ConfigError(f"a sweep has no {name!r}{did_you_mean(str(name), names)}")
+        reject_unknown(content, [item.name for item in fields(cls)], "a sweep")
         for name in ("methods", "suites"):
             if name not in content:
                 raise ConfigError(f"a sweep needs {name}, got none; give at least one")
@@ -128,7 +127,7 @@ class Grid:
     def _cells(self) -> Iterator[_Cell]:
         shared = {item: getattr(self, item) for item in _SHARED}
         for suite, method in itertools.product(self._suites(), self.methods):
-            for values in itertools.product(*self.vary.values()):
+            for values in itertools.product(*map(_distinct, self.vary.values())):
                 varied = dict(zip(self.vary, values, strict=True))
                 own = {name: varied.pop(name) for name in VARIED if name in varied}
                 spec = ExperimentSpec(
@@ -188,6 +187,19 @@ def _task(suite: str, name: str) -> str | None:
         return SUITES.get(suite).task(name)
     except GmcBenchError:
         return None
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return what a list or one value holds; a file has either."""
+    if value is None:
+        return []
+    several = isinstance(value, Iterable) and not isinstance(value, (str, Mapping))
+    return list(value) if several else [value]
+
+
+def _distinct(values: Sequence[Any]) -> list[Any]:
+    """Return values without repetitions, in order; 1 and true are two."""
+    return list({json.dumps(value): value for value in values}.values())
 
 
 def _label(name: str, value: Any) -> str:

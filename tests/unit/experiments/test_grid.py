@@ -1,6 +1,7 @@
 """Grids: which runs they are, what these are called, how thousands are listed and read back."""
 
 import time
+from datetime import date
 
 import pytest
 
@@ -47,6 +48,14 @@ def test_runs_are_named_by_what_tells_them_apart():
     assert max(map(len, long)) <= MAX_NAME + 2
 
 
+def test_what_is_named_twice_is_run_once():
+    twice = {"methods": ["recmorph"] * 2, "suites": ["unimal"] * 2, "tasks": ["ft"] * 2}
+    assert names(**twice, seeds=[1, "1", 1.0]) == ["ft"]
+    assert names(**twice, seeds=range(1, 3), vary={"ppo.lr": [1e-4, 1e-4, 1e-3]}) == [
+        "lr=0.0001_seed1", "lr=0.001_seed1", "lr=0.0001_seed2", "lr=0.001_seed2",
+    ]  # fmt: skip
+
+
 def test_seeds_and_tasks_follow_from_suites():
     found = Grid(methods="recmorph", suites=["unimal", "closed-loop"], protocol="lite").specs()
     assert len(found) == 5 + 4 * 3 + 3  # flat ground of unimal, its other tasks, closed loops
@@ -63,6 +72,10 @@ def test_seeds_and_tasks_follow_from_suites():
         ({"vary": {"ppo.lr": 1e-4}}, "must give a list of values for 'ppo.lr'"),
         ({"vary": {"ppo.lr": [1]}, "settings": {"ppo": {"lr": 2}}}, "both set and varied"),
         ({"vary": {"preset": ["a"]}, "preset": "b"}, "both set and varied"),
+        ({"seeds": 1.5}, "'seeds' must be an integer, got 1.5"),
+        ({"seeds": date(2024, 1, 1)}, "'seeds' must be an integer, got datetime.date"),
+        ({"methods": {"recmorph": 1}}, "'methods' must be a string, got {'recmorph': 1}"),
+        ({7: 1}, "a sweep has no 7"),
         ({"seed": 1}, "has no 'seed'; did you mean 'seeds'"),
     ],
 )
