@@ -98,9 +98,9 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 
 def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
-    from gmc_bench.experiments.run_folder import PLAN
+    from gmc_bench.experiments.run_folder import PLAN, is_file
 
-    several = (parsed.resume / PLAN).is_file()
+    several = is_file(parsed.resume / PLAN)
     words = [word for word in argv if several or not word.startswith("--processes")]
     require_resume_alone(unknown, words, "a run continues with the settings in its folder")
     if several:

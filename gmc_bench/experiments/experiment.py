@@ -12,7 +12,7 @@ from gmc_bench.experiments.events import Listener, Listeners, RunStarted
 from gmc_bench.experiments.launch import check_processes, dismiss, under_torchrun
 from gmc_bench.experiments.recorded import RecordedRun
 from gmc_bench.experiments.resolve import Resolved, resolve, run_name
-from gmc_bench.experiments.run_folder import RunFolder, is_unused, new_folder
+from gmc_bench.experiments.run_folder import RunFolder, is_file, is_free, new_folder
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.records.store import read_record, write_atomic
 from gmc_bench.records.weights import find_record, weights_of
@@ -88,7 +88,7 @@ class Experiment:
         experiment = cls.__new__(cls)
         experiment.spec, experiment._bodies, experiment._watch = None, bodies, None
         experiment.path = found = find_record(Path(path))
-        if not found.is_file():
+        if not is_file(found):
             experiment.path = RunFolder(found).path
         experiment._emit = Listeners(on_event)
         return experiment
@@ -183,9 +183,7 @@ class Experiment:
             RunFolderError: the folder is in use, or holds something else.
             GmcBenchError: the experiment cannot be run, or not finished.
         """
-        if self.spec is not None and (
-            self.path is None or not self.path.exists() or is_unused(self.path)
-        ):
+        if self.spec is not None and (self.path is None or is_free(self.path)):
             if processes is not None:
                 self._use_processes(processes)
             return self.run()

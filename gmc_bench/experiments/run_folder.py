@@ -40,7 +40,7 @@ def require_unused(path: Path, verb: str = "run") -> None:
     Raises:
         RunFolderError: something else is there.
     """
-    if path.exists() and not is_unused(path):
+    if not is_free(path):
         raise RunFolderError(
             f"{path} already exists and is not empty; choose another --out, or continue what is in "
             f"it with: gmc-bench {verb} --resume {path}"
@@ -77,7 +77,7 @@ class LockedFolder:
                 self.path.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise StorageError(f"cannot create {self.path}: {error.strerror}") from error
-        elif not (path / self.marker).is_file():
+        elif not is_file(path / self.marker):
             raise RunFolderError(self._why_not())
 
     def _why_not(self) -> str:
@@ -232,6 +232,35 @@ class RunFolder(LockedFolder):
     def tracking(self) -> Path:
         """Folder of the run's tracker: what it keeps here, and how far it has come."""
         return self.path / TRACKING
+
+
+def is_free(path: Path) -> bool:
+    """Return whether something can be begun in a folder: it is absent, or unused.
+
+    Raises:
+        RunFolderError: the system does not let us look.
+    """
+    try:
+        return not path.exists() or is_unused(path)
+    except OSError as error:  # another user's, or a name that is too long for a file system
+        raise RunFolderError(
+            f"cannot look into {path}: {error.strerror}; choose another folder"
+        ) from error
+
+
+def is_file(path: Path) -> bool:
+    """Return whether there is a file.
+
+    Raises:
+        RunFolderError: the system does not let us look.
+    """
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise RunFolderError(
+            f"cannot look for {path.name} in {path.parent}: {error.strerror}; give a folder that "
+            f"you may read"
+        ) from error
 
 
 def is_unused(path: Path) -> bool:

@@ -39,7 +39,7 @@ from gmc_bench.experiments.resolve import (
     with_seed,
 )
 from gmc_bench.experiments.reuse import KnownRuns
-from gmc_bench.experiments.run_folder import CONFIG, KEPT, RECORD, is_unused, new_folder
+from gmc_bench.experiments.run_folder import CONFIG, KEPT, RECORD, is_free, new_folder
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep_folder import SweepFolder, name_runs, read_runs
 from gmc_bench.records.store import write_atomic
@@ -222,7 +222,7 @@ class Sweep:
             RunFolderError: the folder is in use, or holds something else.
             GmcBenchError: nothing can be run, or nothing more.
         """
-        if self.resolved and (self.path is None or not self.path.exists() or is_unused(self.path)):
+        if self.resolved and (self.path is None or is_free(self.path)):
             return self.run(launcher, retries=retries, **options)
         launched = self._launch(launcher, options)
         with self.locked() as folder:

@@ -33,7 +33,7 @@ from gmc_bench.experiments.resolve import (
     choose_task,
     resolve,
 )
-from gmc_bench.experiments.run_folder import LockedFolder, new_folder
+from gmc_bench.experiments.run_folder import LockedFolder, is_file, new_folder
 from gmc_bench.experiments.search_sets import SEARCH_SET, require_search_set
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.methods.tuning import FORMAT, Range, ranges_of, tuning_key
@@ -320,7 +320,7 @@ class Tuning:
             RunFolderError: the folder is in use, or holds something else.
             GmcBenchError: a trial cannot be run.
         """
-        if self.path is None or not (self.path / TuningFolder.marker).is_file():
+        if self.path is None or not is_file(self.path / TuningFolder.marker):
             return self.run()
         self._require_sense()
         with TuningFolder(self.path) as folder:

@@ -64,7 +64,7 @@ def find_record(named: Path, root: Path = LEADERBOARD) -> Path:
     Raises:
         RecordError: no record, or more than one, has this digest, or the ledger is damaged.
     """
-    if named.exists() or not _DIGITS.fullmatch(str(named)) or not (root / LEDGER_NAME).is_file():
+    if not _DIGITS.fullmatch(str(named)) or named.exists() or not (root / LEDGER_NAME).is_file():
         return named
     found = [
         entry.path

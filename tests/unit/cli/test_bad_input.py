@@ -83,6 +83,9 @@ CASES = [
     ("nonsense", "unknown verb 'nonsense'; known: check-method, deploy, evaluate,"),
     ("rnu", "unknown verb 'rnu'; did you mean 'run'?"),
     ("--nonsense", "unknown option '--nonsense'"),
+    (f"{RUN} --out {'x' * 300}", "File name too long; choose another folder"),
+    (f"run --resume {'x' * 300}", "File name too long; give a folder that you may read"),
+    (f"sweep status {'x' * 300}", "File name too long; give a folder that you may read"),
     # names
     ("run", "--method is missing"),
     ("run --method recmorph", "--suite is missing"),

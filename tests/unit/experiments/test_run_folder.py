@@ -1,12 +1,18 @@
 """A run's folder: made once, one writer at a time."""
 
+import errno
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from gmc_bench.core.errors import RunFolderError, StorageError
+from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.run_folder import RunFolder, new_folder
+from gmc_bench.experiments.spec import ExperimentSpec
+from gmc_bench.experiments.sweep import Sweep
+from gmc_bench.experiments.tuning import Tuning
 
 
 def test_a_new_folder_is_made_with_its_parents(tmp_path):
@@ -34,6 +40,30 @@ def test_a_file_is_no_folder(tmp_path):
         RunFolder(tmp_path / "file", create=True)
     with pytest.raises(StorageError, match="Not a directory"):
         RunFolder(tmp_path / "file" / "run", create=True)
+
+
+@pytest.mark.parametrize("way", ["too long", "forbidden"])
+def test_a_folder_that_cannot_be_looked_at_is_refused_in_one_sentence(tmp_path, monkeypatch, way):
+    path = tmp_path / ("x" * 300)
+    if way == "forbidden":  # what others than root meet
+        path = tmp_path / "theirs"
+
+        def forbid(path, **options):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+        monkeypatch.setattr(Path, "stat", forbid)
+    reason = "File name too long" if way == "too long" else "Permission denied"
+    spec = ExperimentSpec(method="recmorph", suite="unimal")
+    for use in (
+        lambda: RunFolder(path),
+        lambda: RunFolder(path, create=True),
+        lambda: Experiment.open(path),
+        lambda: Experiment(spec, out=path).resume(),
+        lambda: Sweep.open(path),
+        lambda: Tuning.open(path),
+    ):
+        with pytest.raises(RunFolderError, match=reason):
+            use()
 
 
 @pytest.mark.parametrize("name", [".", "absent"])
