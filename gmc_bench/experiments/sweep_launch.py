@@ -7,7 +7,15 @@ from typing import Any, Self
 
 import yaml
 
-from gmc_bench.core.config import coerce, load_yaml, sealed_yaml, to_dict, type_hints
+from gmc_bench.core.config import (
+    coerce,
+    fields_of,
+    load_yaml,
+    sealed_yaml,
+    to_dict,
+    type_hints,
+    with_overrides,
+)
 from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.experiments.launchers import LAUNCHERS
 
@@ -47,13 +55,14 @@ class Launch:
         given = {name: value for name, value in content.items() if name in own}
         options = {name: value for name, value in content.items() if name not in own}
         launch = cls(**given, options=options)
-        known = [item.name for item in fields(LAUNCHERS.get(launch.launcher).options)]
+        defaults = LAUNCHERS.get(launch.launcher).options
         for name in options:
-            if name not in known:
+            if name not in fields_of(defaults):
                 raise ConfigError(
                     f"the launcher {launch.launcher!r} has no option {name!r}"
-                    f"{did_you_mean(name, known)}"
+                    f"{did_you_mean(str(name), fields_of(defaults))}"
                 )
+        with_overrides(defaults, options)  # whether they fit, before anything is made or shown
         return launch
 
     @property
@@ -64,8 +73,8 @@ class Launch:
     @property
     def jobs(self) -> int | None:
         """How many run at a time, if that was said."""
-        jobs = self.options.get("jobs")
-        return None if jobs is None else int(jobs)
+        jobs: int | None = coerce(self.options.get("jobs"), int | None, "jobs")
+        return jobs
 
     def to_yaml(self) -> str:
         """Return what `read_launch` reads back."""

@@ -3,6 +3,7 @@
 import json
 import time
 from dataclasses import dataclass, field, replace
+from datetime import date
 
 import pytest
 
@@ -193,6 +194,15 @@ def test_launchers_are_plug_ins_with_options_of_their_own(monkeypatch):
     assert Launch.from_dict({"jobs": "3"}).jobs == 3
     launcher = LAUNCHERS.get("local").make({"jobs": "3", "nice": 2})
     assert (launcher.options.jobs, launcher.options.nice) == (3, 2)
+    assert Launch.from_dict({"jobs": "none"}).jobs is None
+    for options, reason in (
+        ({"jobs": "many"}, "'jobs' must be an integer or none, got 'many'"),
+        ({"jobs": 0}, "'jobs' must be at least 1"),
+        ({"nice": date(2024, 1, 1)}, "'nice' must be an integer, got datetime.date"),
+        ({7: 1}, "the launcher 'local' has no option 7"),
+    ):
+        with pytest.raises(ConfigError, match=reason):
+            Launch.from_dict(options)
     with pytest.raises(ConfigError, match="'jobs' must be at least 1"):
         LAUNCHERS.get("local").make({"jobs": 0})
     with pytest.raises(ConfigError, match="'retries' must not be negative"):
