@@ -5,11 +5,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gmc_bench.core.config import load_yaml
+from gmc_bench.core.config import coerce, load_yaml
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.cell_state import CellState
 from gmc_bench.experiments.estimate import describe_plan, measured_here
 from gmc_bench.experiments.grid import VARIED, Grid
+from gmc_bench.experiments.run_folder import is_free
+from gmc_bench.experiments.spec import flatten
 from gmc_bench.experiments.sweep import Sweep, SweepResult
 from gmc_bench.experiments.sweep_launch import LAUNCH, Launch, read_launch
 
@@ -39,7 +41,7 @@ class SweepRequest(NamedTuple):
         """Return the runs, hours and memory as text, from the records that are at hand."""
         sweep, launch = self
         states: Mapping[str, CellState] = dict.fromkeys(sweep.runs, CellState())
-        if sweep.path is not None and sweep.path.is_dir():
+        if sweep.path is not None and not is_free(sweep.path):
             states = sweep.overview().states
         states = {
             name: CellState(phase="finished") if sweep.will_take(name) else state
@@ -74,6 +76,8 @@ def request_sweep(
     launched = file.pop("launch", {})
     if not isinstance(launched, dict):
         raise ConfigError(f"'launch' in {config} must hold options, got {launched!r}")
+    out = out or coerce(file.get("out"), str | None, "out")
+    reuse = given.get("reuse") or coerce(file.get("reuse"), str | None, "reuse")
     single, varied = settings_of(words)
     launch = Launch.from_dict(launched | _launched(given, single))
     grid = {name: file[name] for name in file if name not in ("out", "reuse")}
@@ -85,15 +89,13 @@ def request_sweep(
         elif isinstance(values, list):
             varied[name] = values
             del grid[name]
+    here = {*single, *varied, *given}
     for name, content in (("settings", single), ("vary", varied)):
-        if content:
-            grid[name] = {**grid.get(name, {}), **content}
-    sweep = Sweep.grid(
-        Grid.from_dict(grid),
-        out=out or file.get("out"),
-        elsewhere=launch.elsewhere,
-        reuse=given.get("reuse", file.get("reuse")),
-    )
+        if name in grid or content:
+            of_file = flatten(grid.get(name, {}))
+            kept = {item: value for item, value in of_file.items() if item not in here}
+            grid[name] = kept | content
+    sweep = Sweep.grid(Grid.from_dict(grid), out=out, elsewhere=launch.elsewhere, reuse=reuse)
     return SweepRequest(sweep, launch)
 
 

@@ -111,6 +111,41 @@ def test_a_file_and_options_come_to_the_same_as_python(tmp_path):
         request_sweep(given, ["--launch.partition", "a"], config=file)
 
 
+def test_options_win_over_a_file_however_it_spells_them(tmp_path):
+    file = tmp_path / "table.yaml"
+
+    def grid(text, *words, **given):
+        file.write_text(
+            f"methods: recmorph\nsuites: unimal\ntasks: ft\nseeds: 1\nbodies: {BODIES}\n{text}"
+        )
+        found = request_sweep({"protocol": ["smoke"], **given}, words, config=file).sweep.runs
+        return [run.protocol.ppo.lr for run in found.values()]
+
+    assert grid("settings: {ppo: {lr: 1}}", "--ppo.lr", "2") == [2]
+    assert grid("settings: {ppo: {lr: 1, gae-lambda: 0.5}}", "--ppo.gae-lambda=0.9") == [1]
+    assert grid("settings: {ppo.lr: 1}", "--ppo.lr", "2", "3") == [2, 3]
+    assert grid("vary: {ppo: {lr: [1, 2]}}", "--ppo.lr", "3") == [3]
+    assert grid("vary: {ppo.lr: [1, 2]}", "--ppo.lr", "3", "4") == [3, 4]
+    assert len(grid("vary: {protocol: [smoke, lite], ppo.lr: [1, 2]}")) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("settings:", "'settings' must map names to values, got None"),
+        ("settings: [1]", "'settings' must map names to values"),
+        ("out: 5", "'out' must be a string or none, got 5"),
+        ("out: [a]", "'out' must be a string or none"),
+        ("reuse: true", "'reuse' must be a string or none, got True"),
+        ("launch: {jobs: many}", "'jobs' must be an integer or none, got 'many'"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused_in_one_sentence(tmp_path, text, reason):
+    (tmp_path / "table.yaml").write_text(f"methods: recmorph\nsuites: unimal\n{text}\n")
+    with pytest.raises(ConfigError, match=reason):
+        request_sweep({}, ["--ppo.lr", "1e-4"], config=tmp_path / "table.yaml")
+
+
 def test_options_with_several_values_vary():
     words = ["--ppo.lr", "1", "2", "--env-steps=3"]
     assert settings_of(words) == ({"env_steps": "3"}, {"ppo.lr": ["1", "2"]})
