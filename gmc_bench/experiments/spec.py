@@ -1,13 +1,21 @@
 """Specification of an experiment: what was asked for, before any name is looked up."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from gmc_bench.core.config import coerce, config_digest, load_yaml, to_dict, type_hints
-from gmc_bench.core.errors import ConfigError, did_you_mean
+from gmc_bench.core.config import (
+    coerce,
+    config_digest,
+    fields_of,
+    load_yaml,
+    shown,
+    to_dict,
+    type_hints,
+)
+from gmc_bench.core.errors import ConfigError, reject_unknown
 
 GROUPS = {"model": "the method's settings", "tokens": "how bodies are shown"}
 """First parts of the names of settings that are not the protocol's."""
@@ -97,10 +105,7 @@ class ExperimentSpec:
         Raises:
             ConfigError: a field is unknown, or a value does not fit.
         """
-        names = [item.name for item in fields(cls)]
-        for name in content:
-            if name not in names:
-                raise ConfigError(f"an experiment has no {name!r}{did_you_mean(str(name), names)}")
+        reject_unknown(content, fields_of(cls), "an experiment")
         for name in ("method", "suite"):
             if name not in content:
                 raise ConfigError(f"an experiment needs a {name}, got {dict(content)!r}; add one")
@@ -113,8 +118,29 @@ class ExperimentSpec:
         return found
 
     def replace(self, **changes: Any) -> Self:
-        """Return the specification with other values of some fields."""
+        """Return the specification with other values of some fields.
+
+        Raises:
+            ConfigError: a field is unknown, or a value does not fit.
+        """
+        reject_unknown(changes, fields_of(self), "an experiment")
         return replace(self, **changes)
+
+
+def require_specs(found: Any) -> list[ExperimentSpec]:
+    """Return specifications; anything else is a mistake of whoever writes Python.
+
+    Raises:
+        ConfigError: it is one, or something else.
+    """
+    specs = list(found) if isinstance(found, Iterable) and not isinstance(found, str) else [found]
+    wrong = [spec for spec in specs if not isinstance(spec, ExperimentSpec)]
+    if wrong or not isinstance(found, Iterable):
+        raise ConfigError(
+            f"several ExperimentSpec(...) were expected, got {shown((wrong or specs)[0])}; give a "
+            f"list of them"
+        )
+    return specs
 
 
 def read_settings(path: Path) -> dict[str, Any]:

@@ -40,8 +40,8 @@ from gmc_bench.experiments.resolve import (
 )
 from gmc_bench.experiments.reuse import KnownRuns
 from gmc_bench.experiments.run_folder import CONFIG, KEPT, RECORD, is_free, new_folder
-from gmc_bench.experiments.spec import ExperimentSpec
-from gmc_bench.experiments.sweep_folder import SweepFolder, name_runs, read_runs
+from gmc_bench.experiments.spec import ExperimentSpec, require_specs
+from gmc_bench.experiments.sweep_folder import SweepFolder, name_runs, read_runs, require_names
 from gmc_bench.records.store import write_atomic
 from gmc_bench.training.run_config import RunConfig
 
@@ -79,7 +79,8 @@ class Sweep:
             and not repeated.
 
     Raises:
-        GmcBenchError: a specification cannot be resolved, or there is no such leaderboard.
+        GmcBenchError: a specification cannot be resolved, a name cannot be that of a folder, or
+            there is no such leaderboard.
     """
 
     def __init__(
@@ -98,7 +99,9 @@ class Sweep:
         self._locked: SweepFolder | None = None
         self.path = None if out is None else Path(out)
         """The folder; none as long as none was named or made."""
-        listed = list(specs.values()) if isinstance(specs, Mapping) else specs
+        if isinstance(specs, Mapping):
+            require_names(specs)
+        listed = require_specs(specs.values() if isinstance(specs, Mapping) else specs)
         self.resolved: tuple[Resolved, ...] = tuple(_resolve_all(listed, elsewhere))
         """The specifications with their names looked up; empty for a sweep that was opened."""
         if not self.resolved:

@@ -2,13 +2,14 @@
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from gmc_bench.core.config import load_yaml, sealed_yaml, to_dict
+from gmc_bench.core.config import load_yaml, sealed_yaml, shown, to_dict
 from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.experiments.method import load_method
 from gmc_bench.experiments.resolve import with_seed
@@ -22,6 +23,9 @@ FORMAT = 2
 """Version of the layout of `plan.yaml`; the one before is read too."""
 _OBJECTS = ("method_config", "protocol", "tokens")
 """Settings that runs share as objects where they differ in their seeds alone."""
+MAX_BYTES = 200
+"""Of a run's name: file systems take 255, of which names of temporary files need some."""
+_NAME = re.compile(r"[^./\0][^/\0]*")
 _SafeDumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _SHARED = ("method", "suite", "protocol", "morphologies", "seed")
 """Settings that the file states once where all runs have them in common."""
@@ -241,6 +245,27 @@ def name_runs(configs: Sequence[RunConfig]) -> dict[str, RunConfig]:
             "each a name of its own"
         )
     return runs
+
+
+def require_names(names: Iterable[Any]) -> None:
+    """Raise unless names of runs can be those of their folders, and of files made from them.
+
+    Raises:
+        ConfigError: one of them cannot.
+    """
+    for name in names:
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or not _is_short(name):
+            raise ConfigError(
+                f"a run has the name of its folder: text without '/' that does not begin with '.', "
+                f"{MAX_BYTES} bytes at most, got {shown(name)}"
+            )
+
+
+def _is_short(name: str) -> bool:
+    try:
+        return len(name.encode()) <= MAX_BYTES
+    except UnicodeEncodeError:  # no text
+        return False
 
 
 def _shared(configs: Sequence[RunConfig]) -> dict[str, Any]:

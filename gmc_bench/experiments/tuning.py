@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Any, Self
 import yaml
 
 from gmc_bench.bodies.sets import load_morphologies
-from gmc_bench.core.config import config_digest, load_yaml, sealed_yaml, to_dict
-from gmc_bench.core.errors import ConfigError, RunFolderError
+from gmc_bench.core.config import (
+    coerce,
+    config_digest,
+    fields_of,
+    load_yaml,
+    sealed_yaml,
+    to_dict,
+    type_hints,
+)
+from gmc_bench.core.errors import ConfigError, RunFolderError, reject_unknown
 from gmc_bench.experiments.events import (
     CheckpointWritten,
     Event,
@@ -99,6 +107,9 @@ class TuningSpec:
     """Changes of the protocol or of the method that hold in every trial, by dotted name."""
 
     def __post_init__(self) -> None:
+        hints = type_hints(type(self))
+        for name in fields_of(self):
+            object.__setattr__(self, name, coerce(getattr(self, name), hints[name], name))
         if self.trials < 1 or not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise ConfigError(
                 f"tuning needs at least one trial and different seeds, got {self.trials} and "
@@ -225,6 +236,9 @@ class Tuning:
         on_event: Listener | None = None,
         **fields: Any,
     ) -> None:
+        reject_unknown(fields, fields_of(TuningSpec), "a tuning")
+        if spec is None and "method" not in fields:
+            raise ConfigError("a tuning needs a method, got none; name one")
         self.spec = TuningSpec(**fields) if spec is None else replace(spec, **fields)
         self.path = None if out is None else Path(out)
         """The folder; none as long as none was named or made."""

@@ -111,6 +111,26 @@ def test_unknown_and_missing_fields_are_named():
         gmc.Experiment(method="recmorph", suite="unimal", sede=1)
     with pytest.raises(ConfigError, match="an experiment needs a suite, got"):
         gmc.Experiment(method="mlp")
+    with pytest.raises(ConfigError, match="an experiment has no 'sede'; did you mean 'seed'"):
+        gmc.Experiment(SPEC, sede=1)
+
+
+@pytest.mark.parametrize("wrong", ["recmorph", {"method": "recmorph"}, 5])
+def test_what_is_no_specification_is_refused(wrong):
+    with pytest.raises(ConfigError, match=r"several ExperimentSpec\(...\) were expected, got "):
+        gmc.Experiment(wrong)
+
+
+@pytest.mark.parametrize("wrong", ["abc", ["abc"], [SPEC, 5], {"a": "abc"}, SPEC, None, 5])
+def test_what_is_no_list_of_specifications_is_refused(wrong):
+    with pytest.raises(ConfigError, match=r"several ExperimentSpec\(...\) were expected, got "):
+        gmc.Sweep(wrong)
+
+
+@pytest.mark.parametrize("name", ["", ".", "../a", "a/b", ".states", "a\0", "\udcff", "x" * 201, 1])
+def test_a_name_that_no_folder_can_have_is_refused(name):
+    with pytest.raises(ConfigError, match="a run has the name of its folder: text without '/'"):
+        gmc.Sweep({name: SPEC})
 
 
 def test_settings_of_a_file(tmp_path):

@@ -178,6 +178,9 @@ def test_a_protocol_without_a_kl_stop_can_be_tuned():
         ({"settings": {"return_window": 0.5}}, "must not hold 'return_window'"),
         ({"env_steps": 100}, "less than one iteration"),
         ({"seeds": (5, 5)}, "different seeds"),
+        ({"seeds": 5}, "'seeds' must be a list, got 5"),
+        ({"trials": "many"}, "'trials' must be an integer, got 'many'"),
+        ({"trails": 8}, "a tuning has no 'trails'; did you mean 'trials'"),
     ],
 )
 def test_what_makes_no_sense_leaves_no_folder(tiny_set, changes, why):
