@@ -11,7 +11,7 @@ from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import ConfigError, TokenOverflowError
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.experiments.events import Event, Remark
-from gmc_bench.experiments.resolve import threads_here
+from gmc_bench.experiments.resolve import device_here, threads_here
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.scoring import score
 from gmc_bench.experiments.session import Session, limb_task, load_trained, untrained_policy
@@ -98,7 +98,7 @@ def evaluate_run(
         CheckpointError: the policy's file is missing, damaged, or of another method.
         GmcBenchError: the policy cannot be scored in this way.
     """
-    trained = _on_threads_here(session, emit)
+    trained = _on_this_machine(session, emit)
     scored, splits = trained, (options.split,) if options.split else None
     if options.sensor_dropout:
         limb_task(trained)  # a limb that is not seen has a name
@@ -129,8 +129,8 @@ def evaluate_run(
     return Evaluation(trained, scored, marked, digest, silent)
 
 
-def _on_threads_here(session: Session, emit: Callable[[Event], None]) -> Session:
-    """Return a run's session with no more threads than this machine has."""
+def _on_this_machine(session: Session, emit: Callable[[Event], None]) -> Session:
+    """Return a run's session with no more threads than this machine has, on a device of its own."""
     config = session.config
     threads = threads_here(config.threads)
     if threads < config.threads:
@@ -140,7 +140,10 @@ def _on_threads_here(session: Session, emit: Callable[[Event], None]) -> Session
                 f"differ."
             )
         )
-    return replace(session, config=replace(config, threads=threads))
+    device = device_here(config.device)
+    if device != config.device:
+        emit(Remark(f"Scoring on {device}, the run had {config.device}: the last bits may differ."))
+    return replace(session, config=replace(config, threads=threads, device=device))
 
 
 def _on_other_bodies(trained: Session, set_id: str) -> Session:

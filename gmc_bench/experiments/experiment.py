@@ -11,7 +11,7 @@ from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.experiments.events import Listener, Listeners, RunStarted
 from gmc_bench.experiments.launch import check_processes, dismiss, under_torchrun
 from gmc_bench.experiments.recorded import RecordedRun
-from gmc_bench.experiments.resolve import Resolved, resolve, run_name
+from gmc_bench.experiments.resolve import Resolved, device_here, resolve, run_name
 from gmc_bench.experiments.run_folder import RunFolder, is_file, is_free, new_folder
 from gmc_bench.experiments.spec import ExperimentSpec, require_specs
 from gmc_bench.records.store import read_record, write_atomic
@@ -275,7 +275,8 @@ class Experiment:
         """Return the trained policy.
 
         Args:
-            device: where its networks shall run; by default where they were trained.
+            device: where its networks shall run; by default where they were trained, or on the CPU
+                of a machine that has no such device.
 
         Raises:
             CheckpointError: the run is not finished, or its policy is damaged.
@@ -284,8 +285,8 @@ class Experiment:
         from gmc_bench.experiments.session import load_trained
 
         session = self.session
-        if device is not None:
-            session = replace(session, config=replace(session.config, device=device))
+        device = device or device_here(session.config.device)
+        session = replace(session, config=replace(session.config, device=device))
         return load_trained(session, folder)
 
     @property

@@ -319,6 +319,14 @@ def threads_here(count: int) -> int:
     return min(count, check_threads(None))
 
 
+def device_here(name: str) -> str:
+    """Return the device of a run, or the CPU where this machine does not have it."""
+    try:
+        return check_device(name)
+    except ConfigError:
+        return "cpu"
+
+
 def run_name(config: RunConfig, method: MethodSpec) -> str:
     """Return the default folder name of a run."""
     task = config.task.rpartition("-v")[0]

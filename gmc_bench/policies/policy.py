@@ -198,7 +198,14 @@ class Policy:
         )
         normalizer = TokenNormalizer(table, options.normalization, separate=model.per_body)
         name = method if isinstance(method, str) else method.id
-        return cls(model.to(options.device), normalizer, order=options.order, method=name)
+        try:
+            model = model.to(options.device)
+        except (RuntimeError, AssertionError) as error:  # a run of another machine, maybe
+            raise ConfigError(
+                f"the device {options.device!r} cannot be used here "
+                f"({str(error).splitlines()[0]}); use the CPU, or a machine that has it"
+            ) from error
+        return cls(model, normalizer, order=options.order, method=name)
 
     # Files.
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,10 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 import gmc_bench
 from gmc_bench.bodies.store import DATA_VARIABLE
-from gmc_bench.core.errors import GmcBenchError, RunFolderError
+from gmc_bench.core.errors import ConfigError, GmcBenchError, RunFolderError
 from gmc_bench.experiments import events
 from gmc_bench.training.trainer import Trainer
 
@@ -176,6 +178,26 @@ def test_the_policy_is_scored_again_to_the_same_bits(finished_run, capfd):
     blind = experiment.evaluate(sensor_dropout=True, split="test", episodes=1)
     assert blind.silent_limbs["test"].keys() == {"biped", "chain-3"}
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
+def test_a_run_of_a_machine_with_a_gpu_is_scored_on_one_without(finished_run, tmp_path):
+    """Its networks take the CPU, and whoever scores it is told; it is not trained further there."""
+    path = shutil.copytree(finished_run.path, tmp_path / "moved")
+    _, *lines, _ = (path / "config.yaml").read_text().splitlines()  # without the digest
+    assert "device: cpu" in lines
+    text = "\n".join("device: cuda" if line == "device: cpu" else line for line in lines)
+    (path / "config.yaml").write_text(text)
+    told = []
+    experiment = gmc_bench.Experiment.open(path, on_event=told.append)
+    assert experiment.evaluate(split="train", episodes=1).returns
+    assert told[0].text == "Scoring on cpu, the run had cuda: the last bits may differ."
+    assert experiment.policy.device.type == "cpu"
+    with pytest.raises(ConfigError, match=r"the device 'cuda' cannot be used here \(.*\); use the"):
+        experiment.load_policy("cuda")
+    (path / "record.json").unlink()
+    with pytest.raises(ConfigError, match=r"the device 'cuda' cannot be used here \(.*\); use the"):
+        experiment.resume()
 
 
 def test_the_policy_drives_an_environment(finished_run, tmp_path):
