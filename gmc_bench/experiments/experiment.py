@@ -10,6 +10,7 @@ from gmc_bench.core.config import sealed_yaml
 from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.experiments.events import Listener, Listeners, RunStarted
 from gmc_bench.experiments.launch import check_processes, dismiss, under_torchrun
+from gmc_bench.experiments.method import check_shares
 from gmc_bench.experiments.recorded import RecordedRun
 from gmc_bench.experiments.resolve import Resolved, device_here, resolve, run_name
 from gmc_bench.experiments.run_folder import RunFolder, is_file, is_free, new_folder
@@ -199,12 +200,10 @@ class Experiment:
 
     def _use_processes(self, count: int | None) -> None:
         """Let the run have another number of processes, unless nobody asks for one."""
-        from gmc_bench.experiments.session import check_shares
-
         if count is not None or under_torchrun():
             self.config = replace(self.config, processes=check_processes(count))
             self.__dict__.pop("session", None)
-        check_shares(self.session)
+        check_shares(self.config, self.session.method)
 
     def _require_same(self, folder: RunFolder) -> None:
         """Raise unless the folder's run is the one that is asked for."""

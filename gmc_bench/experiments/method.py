@@ -5,6 +5,7 @@ from pathlib import Path
 
 from gmc_bench.core.errors import ConfigError, PluginError
 from gmc_bench.methods import METHODS, MethodSpec
+from gmc_bench.training.run_config import RunConfig
 
 
 def load_method(name: str) -> MethodSpec:
@@ -44,6 +45,26 @@ def source_digest(name: str) -> str | None:
         return hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError as error:
         raise ConfigError(f"cannot read the method file {file}: {error.strerror}") from error
+
+
+def check_shares(config: RunConfig, method: MethodSpec) -> None:
+    """Raise unless a run's environments can be shared out to its processes.
+
+    Raises:
+        ConfigError: there are fewer environments than processes, or the method has separate weights
+            per body.
+    """
+    count, envs = config.processes, config.protocol.num_envs
+    if count > 1 and method.capabilities.per_body:
+        raise ConfigError(
+            f"the method {method.id!r} has separate weights per body and is trained by one "
+            f"process, got {count}; leave out --processes"
+        )
+    if count > envs:
+        raise ConfigError(
+            f"each process needs an environment, but the protocol has {envs} and --processes is "
+            f"{count}; start fewer processes"
+        )
 
 
 def _file(name: str) -> Path | None:

@@ -10,7 +10,7 @@ from gmc_bench.bodies.sets import load_morphologies, resolve_default
 from gmc_bench.core.config import nest, to_dict, with_overrides
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.launch import check_processes, processes_here
-from gmc_bench.experiments.method import full_name, load_method, source_digest
+from gmc_bench.experiments.method import check_shares, full_name, load_method, source_digest
 from gmc_bench.experiments.spec import GROUPS, ExperimentSpec, flatten
 from gmc_bench.methods import MethodSpec
 from gmc_bench.records.environment import GitState, git_state
@@ -198,6 +198,7 @@ def resolve(
         track=check_track(spec.track),
         git_commit=(git or checkout()).commit,
     )
+    check_shares(config, choice.method)
     if tuned := choice.tuned(task):
         values = ", ".join(f"{name} {value:g}" for name, value in tuned.items())
         why += f" {choice.method.id} brings along what it was tuned to: {values}."

@@ -7,7 +7,7 @@ from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.bodies import require_bodies
-from gmc_bench.experiments.method import source_digest
+from gmc_bench.experiments.method import check_shares, source_digest
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
@@ -91,7 +91,7 @@ def check_method(session: Session) -> None:
         ConfigError: separate weights per body meet several token orders per body, or rollouts do
             not consist of whole sequences of the steps that the method's training keeps together.
     """
-    check_shares(session)
+    check_shares(session.config, session.method)
     if session.method.capabilities.per_body and session.config.tokens.order == "siblings":
         raise ConfigError(
             f"the method {session.method.id!r} has separate weights per body and cannot be trained "
@@ -102,26 +102,6 @@ def check_method(session: Session) -> None:
         raise ConfigError(
             f"the method {session.method.id!r} is trained on sequences of {steps} steps, so the "
             f"protocol's 'rollout_length' must be a multiple of that, got {length}"
-        )
-
-
-def check_shares(session: Session) -> None:
-    """Raise unless a run's environments can be shared out to its processes.
-
-    Raises:
-        ConfigError: there are fewer environments than processes, or the method has separate weights
-            per body.
-    """
-    count, envs = session.config.processes, session.config.protocol.num_envs
-    if count > 1 and session.method.capabilities.per_body:
-        raise ConfigError(
-            f"the method {session.method.id!r} has separate weights per body and is trained by one "
-            f"process, got {count}; leave out --processes"
-        )
-    if count > envs:
-        raise ConfigError(
-            f"each process needs an environment, but the protocol has {envs} and --processes is "
-            f"{count}; start fewer processes"
         )
 
 

@@ -64,6 +64,7 @@ def test_texts_are_read_as_the_setting_asks():
         ({"seed": -1}, "'seed' must be between 0 and 4294967295, got -1"),
         ({"threads": 10_000}, "--threads must be from 1 to"),
         ({"threads": 0}, "--threads must be from 1 to"),
+        ({"processes": 100_000}, "each process needs an environment, but the protocol has "),
         ({"device": "tpu"}, "the device 'tpu' cannot be used here"),
         ({"bodies": "tiny+damping-v1"}, "tiny+damping-v1 holds variations"),
     ],
