@@ -81,7 +81,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     given = vars(found)
     config, out, resume, dry, _ = map(given.pop, ("config", "out", "resume", "dry_run", "json"))
     if resume is not None:
-        request = continued_sweep(resume, given, words)
+        request = continued_sweep(resume, given, words, config=config, out=out)
     else:
         request = request_sweep(given, words, config=config, out=out)
         for why in dict.fromkeys(item.why for item in request.sweep.resolved):
@@ -105,7 +105,7 @@ def _run(request: "SweepRequest") -> int:
     try:
         result = request.run()
     except KeyboardInterrupt:
-        if sweep.path is not None:
+        if sweep.is_begun:
             note(f"\nStopped. Continue with: gmc-bench sweep --resume {sweep.path}")
         raise
     say(describe_sweep(sweep.overview()))

@@ -39,7 +39,15 @@ from gmc_bench.experiments.resolve import (
     with_seed,
 )
 from gmc_bench.experiments.reuse import KnownRuns
-from gmc_bench.experiments.run_folder import CONFIG, KEPT, RECORD, is_free, new_folder
+from gmc_bench.experiments.run_folder import (
+    CONFIG,
+    KEPT,
+    PLAN,
+    RECORD,
+    is_file,
+    is_free,
+    new_folder,
+)
 from gmc_bench.experiments.spec import ExperimentSpec, require_specs
 from gmc_bench.experiments.sweep_folder import SweepFolder, name_runs, read_runs, require_names
 from gmc_bench.records.store import write_atomic
@@ -236,6 +244,11 @@ class Sweep:
                 for config in self.runs.values():
                     self._bodies_of(config)  # without them, no run can go on
             return self._visit_all(folder, launched, retries)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether its folder lists the runs, so that it can be continued."""
+        return self.path is not None and is_file(self.path / PLAN)
 
     def keep(self, name: str, data: bytes) -> None:
         """Write a file into the folder at the next start, new or not."""

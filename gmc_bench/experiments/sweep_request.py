@@ -99,13 +99,22 @@ def request_sweep(
     return SweepRequest(sweep, launch)
 
 
-def continued_sweep(path: Path, given: Mapping[str, Any], words: Sequence[str]) -> SweepRequest:
+def continued_sweep(
+    path: Path,
+    given: Mapping[str, Any],
+    words: Sequence[str],
+    *,
+    config: Path | None = None,
+    out: Path | None = None,
+) -> SweepRequest:
     """Return the sweep in a folder, launched as before but for what is given.
 
     Args:
         path: the folder.
         given: fields of `Launch` by name.
         words: options of the launcher, `--launch.NAME VALUE`.
+        config: none: what runs stands in the folder.
+        out: none, likewise.
 
     Raises:
         ConfigError: something else is given, or does not fit.
@@ -113,7 +122,8 @@ def continued_sweep(path: Path, given: Mapping[str, Any], words: Sequence[str]) 
     """
     single, varied = settings_of(words)
     launched = _launched(given, single)
-    other = [*(name for name in given if name not in _LAUNCH), *single, *varied]
+    files = [name for name, value in (("config", config), ("out", out)) if value is not None]
+    other = [*files, *(name for name in given if name not in _LAUNCH), *single, *varied]
     if other:
         raise ConfigError(
             f"--resume continues the runs in a folder and takes options of the launch only, got "

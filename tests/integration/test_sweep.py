@@ -126,11 +126,25 @@ def test_what_does_not_fit_is_one_sentence(here, tmp_path):
         (("status",), "'status' needs the folder of a sweep"),
         (("status", tmp_path), "is not a run folder"),
         (("--resume", tmp_path, "--seeds", "1"), "takes options of the launch only, got 'seeds'"),
+        (("--resume", tmp_path, "--config", "a.yaml"), "of the launch only, got 'config'"),
+        (("--resume", tmp_path, "--out", "other"), "of the launch only, got 'out'"),
     ):
         captured = here("sweep", *words, code=2)
         assert reason in captured.err
         assert captured.err.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_only_what_can_be_continued_is_said_to_be(here, tmp_path, monkeypatch):
+    def interrupt(sweep, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Sweep, "_check_methods", interrupt)
+    few = ("--methods", "recmorph", "--suites", "unimal", "--tasks", "ft", "--bodies", "tiny")
+    err = here("sweep", *few, "--out", tmp_path / "new", code=130).err
+    assert err.endswith("gmc-bench: interrupted\n")
+    assert "Continue with" not in err
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.fixture(scope="module")
