@@ -88,9 +88,14 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
             f"cannot write a checkpoint to {folder}: {error.strerror}; free some space, then "
             f"continue with --resume (earlier checkpoints are intact)"
         ) from error
+    drop_old(folder)
+    return final
+
+
+def drop_old(folder: Path) -> None:
+    """Delete the checkpoints of a run but the newest."""
     for old in list_checkpoints(folder)[:-KEEP]:
         shutil.rmtree(old, ignore_errors=True)
-    return final
 
 
 def list_checkpoints(folder: Path) -> list[Path]:

@@ -1,0 +1,22 @@
+"""Files of a cell of a sweep that came from a machine which shares no folder with this one."""
+
+from gmc_bench.experiments.launchers.cell_files import newest, pack, unpack
+from gmc_bench.training.checkpoint import Checkpoint, list_checkpoints, write_checkpoint
+
+
+def test_checkpoints_that_are_sent_again_and_again_do_not_pile_up(tmp_path):
+    there, here = tmp_path / "there", tmp_path / "here"
+    (there / "cell").mkdir(parents=True)
+    (there / "cell" / "config.yaml").write_text("method: recmorph\n")
+    for iteration in range(1, 6):
+        found = write_checkpoint(
+            there / "cell" / "checkpoints", Checkpoint("run", iteration, {"progress": {"n": 1}})
+        )
+        files = pack(there, "cell")
+        assert {path for path in files if "checkpoints" in path} == {
+            f"cell/checkpoints/{found.name}/checkpoint.json"
+        }
+        unpack(here, files)
+        assert newest(here, "cell") == newest(there, "cell")
+    kept = list_checkpoints(here / "cell" / "checkpoints")
+    assert [path.name for path in kept] == ["00000004", "00000005"]
