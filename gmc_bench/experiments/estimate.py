@@ -43,7 +43,7 @@ class Measured:
                 threads = int(content["hardware"]["threads"])
                 speed = float(content["env_steps_per_s"]) / threads
                 names = str(content["method"]), str(content["suite"]), str(content["task"])
-            except (OSError, ValueError, KeyError, TypeError):
+            except (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError):
                 continue
             if speed > 0:
                 self._add_speed(names, speed)

@@ -177,6 +177,10 @@ def test_estimates_come_from_what_was_measured(config, tmp_path):
     assert "memory: at most 4.0 GiB for 2 runs at a time" in text
     found = Measured()
     write_record(tmp_path / "runs" / "x" / "record.json", make_record())
+    for name, threads in (("none", 0), ("many", "1e999")):  # no record of ours, and passed over
+        content = f'{{"hardware": {{"threads": {threads}}}, "env_steps_per_s": 1}}'
+        (tmp_path / f"{name}.json").write_text(content)
+    (tmp_path / "deep.json").write_text("[" * 100_000)
     found.add_records(tmp_path)
     assert found.seconds(config) > 0
 
