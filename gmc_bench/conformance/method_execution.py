@@ -52,13 +52,19 @@ def check_state_dict(subject: Subject) -> str:
 
 
 def check_seed(subject: Subject) -> str:
-    """The same seed builds the same networks."""
-    states = []
-    for _ in range(2):
-        torch.manual_seed(2)
+    """The same seed builds the same networks, and another one is not put in its place."""
+    states, ends = [], []
+    for seed in (3, 2, 2):
+        torch.manual_seed(seed)
         states.append(subject.build().state_dict())
-    for key, value in states[0].items():
-        if not torch.equal(value, states[1][key]):
+        ends.append(torch.get_rng_state())
+    if torch.equal(ends[0], ends[1]):
+        raise CheckFailedError(
+            "builds with different torch seeds leave torch's global generator in the same state, "
+            "which makes the seeds of a comparison one; do not seed it in builder or network"
+        )
+    for key, value in states[1].items():
+        if not torch.equal(value, states[2][key]):
             raise CheckFailedError(
                 f"{key!r} differs between two builds with the same torch seed; draw initial "
                 f"values from torch's global generator only"

@@ -82,6 +82,18 @@ class DrawsFromNumpy(Sound):
         self.linear.output.bias.data += float(self.source.random())
 
 
+class SeedsWhenBuilt(Sound):
+    def __init__(self, config, spec, num_outputs):
+        torch.manual_seed(0)
+        super().__init__(config, spec, num_outputs)
+
+
+class SeedsWhenCalled(Sound):
+    def forward(self, tokens):
+        torch.manual_seed(0)
+        return super().forward(tokens)
+
+
 class UsesSlots(Sound):
     def forward(self, tokens):
         slots = torch.arange(tokens.spec.max_limbs).view(1, -1, 1)
@@ -401,6 +413,8 @@ FAULTS = [
     (spec(HasRootOfZero), "gradients", "'linear.output.bias' has 2 numbers that are not finite"),
     (spec(HidesTensor), "state dict", "saving and loading the state dict changes the actor's"),
     (spec(DrawsFromNumpy), "seeded build", "'actor.linear.output.bias' differs between two builds"),
+    (spec(SeedsWhenBuilt), "seeded build", "different torch seeds leave torch's global generator"),
+    (spec(SeedsWhenCalled), "seeded build", "do not seed it in builder or network"),
     (spec(DropsAlways), "repeatable", "calling it again changes the actor's outputs"),
     (spec(UsesSlots), "limb order", "swapping siblings changes the actor's outputs"),
     (spec(Sound, equivariant=False), "limb order", "declare the capability"),
