@@ -9,6 +9,7 @@ import torch
 from gmc_bench.conformance.method_subject import (
     NETWORKS,
     CheckFailedError,
+    PolicyInput,
     Subject,
     call,
     compare,
@@ -16,6 +17,7 @@ from gmc_bench.conformance.method_subject import (
     outputs_of,
     perturb,
 )
+from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.suites.unimal import SUITE
 
@@ -73,11 +75,30 @@ def check_seed(subject: Subject) -> str:
 
 
 def check_repeatable(subject: Subject) -> str:
-    """The same input gives the same bits, twice in a row."""
+    """The same input gives the same bits, twice in a row; also in training mode.
+
+    There dropout may draw from torch's generator, so that resumed runs end in the same bits.
+    Rollouts are made in evaluation mode: what draws nothing must be the same policy in updates.
+    """
+    scene, training = subject.scene, subject.build()
+    training.load_state_dict(subject.policy.state_dict())
+    training.train()
     for name in NETWORKS:
-        first, again = (outputs_of(subject.policy, name, subject.scene) for _ in range(2))
-        compare("calling it again", name, again, first, subject.scene.tokens, 0.0)
+        first, again = (outputs_of(subject.policy, name, scene) for _ in range(2))
+        compare("calling it again", name, again, first, scene.tokens, 0.0)
+        seeded = [_seeded_outputs(training, name, scene) for _ in range(2)]
+        cause = "calling it again in training mode, with the same torch seed,"
+        compare(cause, name, seeded[1], seeded[0], scene.tokens, 0.0)
+        if not training.draws_random_numbers:
+            cause = "training mode, without drawing from torch's generator,"
+            compare(cause, name, seeded[0], first, scene.tokens)
     return "bit for bit"
+
+
+def _seeded_outputs(policy: ActorCritic, name: str, scene: PolicyInput) -> torch.Tensor:
+    with torch.random.fork_rng(devices=[]):  # the checks that follow draw what they always have
+        torch.manual_seed(1)
+        return outputs_of(policy, name, scene)
 
 
 def check_sequence_length(subject: Subject) -> str:

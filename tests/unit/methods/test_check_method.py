@@ -94,6 +94,26 @@ class SeedsWhenCalled(Sound):
         return super().forward(tokens)
 
 
+class DrawsFromNumpyInTraining(Sound):
+    source = np.random.default_rng(0)
+
+    def forward(self, tokens):
+        return super().forward(tokens) * (self.source.random() if self.training else 1.0)
+
+
+class CentresInTraining(Sound):
+    """What limbs put out in updates depends on the bodies that share the minibatch."""
+
+    def forward(self, tokens):
+        limbs = super().forward(tokens)
+        return limbs - limbs.mean() if self.training else limbs
+
+
+class Drops(Sound):
+    def forward(self, tokens):
+        return nn.functional.dropout(super().forward(tokens), 0.5, self.training)
+
+
 class UsesSlots(Sound):
     def forward(self, tokens):
         slots = torch.arange(tokens.spec.max_limbs).view(1, -1, 1)
@@ -390,7 +410,7 @@ def failures(method, backend="none", **options):
     return {result.name: result.detail for result in results if result.passed is False}
 
 
-@pytest.mark.parametrize("method", [spec(Sound), spec(Shows), TEMPORAL, PER_BODY])
+@pytest.mark.parametrize("method", [spec(Sound), spec(Shows), spec(Drops), TEMPORAL, PER_BODY])
 def test_a_sound_method_passes_every_check(method):
     results = check_method(method, "lite")
     assert [result for result in results if not result.passed] == []
@@ -416,6 +436,8 @@ FAULTS = [
     (spec(SeedsWhenBuilt), "seeded build", "different torch seeds leave torch's global generator"),
     (spec(SeedsWhenCalled), "seeded build", "do not seed it in builder or network"),
     (spec(DropsAlways), "repeatable", "calling it again changes the actor's outputs"),
+    (spec(DrawsFromNumpyInTraining), "repeatable", "in training mode, with the same torch seed,"),
+    (spec(CentresInTraining), "repeatable", "training mode, without drawing from torch's"),
     (spec(UsesSlots), "limb order", "swapping siblings changes the actor's outputs"),
     (spec(Sound, equivariant=False), "limb order", "declare the capability"),
     (spec(ReadsParents), "limb tree", "'uses_graph' is not claimed, but"),
