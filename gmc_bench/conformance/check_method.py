@@ -71,7 +71,7 @@ def check_method(
             results.append(CheckResult(name=name, passed=False, detail=str(failure)))
         except CheckSkippedError as reason:
             results.append(CheckResult(name=name, passed=None, detail=str(reason)))
-        except Exception as error:  # noqa: BLE001 - a plug-in may raise anything
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a plug-in may raise anything
             detail = f"raised {type(error).__name__}: {error}{raised_at(error)}"
             results.append(CheckResult(name=name, passed=False, detail=detail))
         else:

@@ -231,7 +231,7 @@ def build_network(
     tokens = _example_for(method, spec, num_bodies)
     try:
         network = method.build(config, spec, num_outputs, num_bodies)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # foreign code must not decide how a command ends
         raise _failed(method, "builder", error) from error
     if not isinstance(network, nn.Module):
         raise _broken(method, f"builder returned a {type(network).__name__}, not a torch.nn.Module")
@@ -239,7 +239,7 @@ def build_network(
     try:
         with torch.no_grad():
             output = _call(method, network, tokens)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _failed(method, "network", error) from error
     network.train()
     expected = (len(tokens), spec.max_limbs, num_outputs)
@@ -258,14 +258,18 @@ def _call(method: MethodSpec, network: nn.Module, tokens: TokenBatch) -> Any:
     count, spec = len(tokens), tokens.spec
     width = _number(network, "state_width")
     _number(network, "sequence_length")  # which training will ask for
-    output, state = network(
-        tokens,
-        History(
-            torch.zeros(count, spec.max_limbs, width),
-            torch.zeros(1, count, spec.max_limbs, spec.actions_per_token),
-            torch.zeros(1, count, dtype=torch.bool),
-        ),
+    history = History(
+        torch.zeros(count, spec.max_limbs, width),
+        torch.zeros(1, count, spec.max_limbs, spec.actions_per_token),
+        torch.zeros(1, count, dtype=torch.bool),
     )
+    returned = network(tokens, history)
+    # A lone tensor could be unpacked, too: into the outputs of two environments.
+    if not (isinstance(returned, (tuple, list)) and len(returned) == 2):
+        raise TypeError(f"a memory needs the pair (outputs, state), got {type(returned).__name__}")
+    output, state = returned
+    if not isinstance(state, torch.Tensor):
+        raise TypeError(f"the state must be a tensor, got {type(state).__name__}")
     if state.shape != (count, spec.max_limbs, width):
         raise ValueError(f"the state has shape {tuple(state.shape)} for a state_width of {width}")
     return output
@@ -279,7 +283,7 @@ def _number(network: nn.Module, name: str) -> int:
     return value
 
 
-def _failed(method: MethodSpec, part: str, error: Exception) -> PluginError:
+def _failed(method: MethodSpec, part: str, error: BaseException) -> PluginError:
     return _broken(method, f"{part} failed with {type(error).__name__}: {error}", raised_at(error))
 
 

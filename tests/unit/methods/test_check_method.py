@@ -1,6 +1,7 @@
 """Every conformance check must catch the fault it is there for."""
 
 import dataclasses
+import sys
 
 import numpy as np
 import pytest
@@ -555,6 +556,18 @@ def test_an_error_in_a_check_names_the_line():
     assert detail == (
         f"raised ValueError: batch norm needs two bodies [test_check_method.py:{line}]"
     )
+
+
+class LeavesForLargeBatches(Sound):
+    def forward(self, tokens):
+        if len(tokens) > 2:
+            sys.exit(0)
+        return super().forward(tokens)
+
+
+def test_a_network_that_ends_the_process_fails_its_checks():
+    found = failures(spec(LeavesForLargeBatches), checks=["finite outputs"])
+    assert "raised SystemExit: 0 [test_check_method.py:" in found["finite outputs"]
 
 
 def test_presets_may_claim_something_else_but_no_other_way_of_being_called():

@@ -1,4 +1,5 @@
 import dataclasses
+import sys
 
 import numpy as np
 import pytest
@@ -108,10 +109,16 @@ def fail(_):
     raise RuntimeError("shapes differ")
 
 
+def leaving_builder(config, spec, num_outputs):
+    raise SystemExit(0)
+
+
 @pytest.mark.parametrize(
     ("builder", "reason"),
     [
         (failing_builder, "builder failed with ValueError: no such layer"),
+        (leaving_builder, "builder failed with SystemExit: 0"),
+        (broken(lambda _: sys.exit()), "network failed with SystemExit"),
         (lambda *_: "network", "builder returned a str, not a torch.nn.Module"),
         (broken(fail), "network failed with RuntimeError: shapes differ"),
         (broken(lambda x: x.tolist()), "network returned a list, not a tensor"),
@@ -147,6 +154,27 @@ def test_a_network_with_a_memory_must_say_how_much_and_how_long(lacking):
     claims = Capabilities(temporal=True)
     temporal = dataclasses.replace(method(Remembers), capabilities=claims)
     with pytest.raises(PluginError, match=f"{lacking!r} must be an integer of at least 1"):
+        ActorCritic(temporal, Config(), SPEC)
+
+
+@pytest.mark.parametrize(
+    ("returned", "sentence"),
+    [
+        (lambda outputs, state: outputs, r"the pair \(outputs, state\), got Tensor"),
+        (lambda outputs, state: (outputs, None), "the state must be a tensor, got NoneType"),
+        (lambda outputs, state: (outputs, state[:1]), "the state has shape"),
+    ],
+)
+def test_a_network_with_a_memory_must_return_outputs_and_state(returned, sentence):
+    class Remembers(FirstFeature):
+        state_width = sequence_length = 1
+
+        def forward(self, tokens, history):
+            return returned(super().forward(tokens), history.state)
+
+    claims = Capabilities(temporal=True)
+    temporal = dataclasses.replace(method(Remembers), capabilities=claims)
+    with pytest.raises(PluginError, match=sentence):
         ActorCritic(temporal, Config(), SPEC)
 
 
