@@ -12,7 +12,7 @@ from gmc_bench.conformance.method_checks import CHECKS
 from gmc_bench.conformance.method_execution import CheckSkippedError
 from gmc_bench.conformance.method_subject import CheckFailedError, make_subject
 from gmc_bench.core.errors import ConfigError, GmcBenchError, did_you_mean
-from gmc_bench.core.registry import raised_at
+from gmc_bench.core.registry import logged_prints, raised_at
 from gmc_bench.methods.spec import MethodSpec, require_description
 
 T = TypeVar("T")
@@ -42,9 +42,10 @@ def check_method(
     """Check that a controller keeps the benchmark's contract.
 
     Actor and critic are built for random bodies and run on a CPU; torch's random state is left as
-    it was. The checks and their order are `DESCRIPTION`, of all presets together, and those of
-    `gmc_bench.conformance.method_checks.CHECKS`; a method with a memory and one with weights per
-    body pass through the same ones, with a state and with a body's table row that matter.
+    it was, and what they print is logged. The checks and their order are `DESCRIPTION`, of all
+    presets together, and those of `gmc_bench.conformance.method_checks.CHECKS`; a method with a
+    memory and one with weights per body pass through the same ones, with a state and with a body's
+    table row that matter.
 
     Args:
         method: the controller.
@@ -83,7 +84,7 @@ def check_method(
     if DESCRIPTION in names:
         run(DESCRIPTION, partial(_check_description, method))
         names.remove(DESCRIPTION)
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), logged_prints(method.id):
         subject = run("build", partial(make_subject, method, preset, backend))
         if subject is not None:
             for name in names:

@@ -11,6 +11,7 @@ import io
 import logging
 import re
 import sys
+import textwrap
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
@@ -24,6 +25,8 @@ from gmc_bench.core.escape import one_line
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 
+_PRINTED = 500
+"""Letters that are logged of what a plug-in prints."""
 _VERSIONED = re.compile(r"(?P<bare>.+)-v(?P<version>\d+)")
 _CALLERS = sys.stdlib_module_names | {"gmc_bench", "numpy", "torch", "torch_geometric"}
 """Packages in which an error may surface whose cause is in the plug-in that called them."""
@@ -65,16 +68,23 @@ def load_target(target: str) -> Any:
 
 
 def _import(location: str) -> Any:
-    """Import a module or a file; what it prints is logged, and is no result of ours."""
+    """Import a module or a file."""
+    with logged_prints(location):
+        if location.endswith(".py"):
+            return _import_file(location)
+        return importlib.import_module(location)
+
+
+@contextmanager
+def logged_prints(who: str) -> Iterator[None]:
+    """Log the beginning of what foreign code prints: it is no result of ours."""
     printed = io.StringIO()
     try:
         with redirect_stdout(printed):
-            if location.endswith(".py"):
-                return _import_file(location)
-            return importlib.import_module(location)
+            yield
     finally:
         if text := one_line(printed.getvalue()):
-            _LOG.info("%s printed: %s", location, text)
+            _LOG.info("%s printed: %s", who, textwrap.shorten(text, _PRINTED, placeholder=" ..."))
 
 
 def _import_file(location: str) -> Any:

@@ -570,6 +570,19 @@ def test_a_network_that_ends_the_process_fails_its_checks():
     assert "raised SystemExit: 0 [test_check_method.py:" in found["finite outputs"]
 
 
+class Prints(Sound):
+    def forward(self, tokens):
+        sys.stdout.write(f"forward {len(tokens)}\n")
+        return super().forward(tokens)
+
+
+def test_what_a_network_prints_is_logged_and_no_part_of_the_report(capsys, caplog):
+    with caplog.at_level("INFO", logger="gmc_bench"):
+        assert failures(spec(Prints), checks=["output shapes"]) == {}
+    assert capsys.readouterr().out == ""
+    assert "fake printed: forward 2 forward 2" in caplog.text
+
+
 def test_presets_may_claim_something_else_but_no_other_way_of_being_called():
     claims = {"lite": Capabilities(permutation_equivariant=False)}
     method = dataclasses.replace(spec(Sound), preset_capabilities=claims)
