@@ -14,7 +14,7 @@ from gmc_bench.experiments.method import check_shares
 from gmc_bench.experiments.recorded import RecordedRun
 from gmc_bench.experiments.resolve import Resolved, device_here, resolve, run_name
 from gmc_bench.experiments.run_folder import RunFolder, is_file, is_free, new_folder
-from gmc_bench.experiments.spec import ExperimentSpec, require_specs
+from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.records.store import read_record, write_atomic
 from gmc_bench.records.weights import find_record, weights_of
 from gmc_bench.training.run_config import RunConfig
@@ -57,10 +57,13 @@ class Experiment:
         on_event: Listener | None = None,
         **fields: Any,
     ) -> None:
+        if not isinstance(spec, ExperimentSpec | None):
+            raise ConfigError(
+                f"an experiment needs an ExperimentSpec, got {spec!r}; give its fields as keywords "
+                f"otherwise, method=... and suite=..."
+            )
         self.spec: ExperimentSpec | None = (
-            ExperimentSpec.from_dict(fields)
-            if spec is None
-            else require_specs([spec])[0].replace(**fields)
+            ExperimentSpec.from_dict(fields) if spec is None else spec.replace(**fields)
         )
         """What was asked for; none if the experiment was opened from its folder."""
         self.path = None if out is None else Path(out)

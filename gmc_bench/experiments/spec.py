@@ -105,6 +105,8 @@ class ExperimentSpec:
         Raises:
             ConfigError: a field is unknown, or a value does not fit.
         """
+        if not isinstance(content, Mapping):
+            raise ConfigError(f"an experiment is a mapping of its fields, got {content!r}")
         reject_unknown(content, fields_of(cls), "an experiment")
         for name in ("method", "suite"):
             if name not in content:

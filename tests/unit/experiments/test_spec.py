@@ -112,13 +112,17 @@ def test_unknown_and_missing_fields_are_named():
     with pytest.raises(ConfigError, match="an experiment needs a suite, got"):
         gmc.Experiment(method="mlp")
     with pytest.raises(ConfigError, match="an experiment has no 'sede'; did you mean 'seed'"):
+        SPEC.replace(sede=1)
+    with pytest.raises(ConfigError, match="an experiment has no 'sede'; did you mean 'seed'"):
         gmc.Experiment(SPEC, sede=1)
 
 
-@pytest.mark.parametrize("wrong", ["recmorph", {"method": "recmorph"}, 5])
-def test_what_is_no_specification_is_refused(wrong):
-    with pytest.raises(ConfigError, match=r"several ExperimentSpec\(...\) were expected, got "):
-        gmc.Experiment(wrong)
+@pytest.mark.parametrize("given", ["recmorph", {"method": "mlp", "suite": "unimal"}, SPEC.to_dict])
+def test_what_is_no_specification_is_refused(given):
+    with pytest.raises(ConfigError, match="an experiment needs an ExperimentSpec, got"):
+        gmc.Experiment(given)
+    with pytest.raises(ConfigError, match="an experiment is a mapping of its fields, got None"):
+        gmc.ExperimentSpec.from_dict(None)
 
 
 @pytest.mark.parametrize("wrong", ["abc", ["abc"], [SPEC, 5], {"a": "abc"}, SPEC, None, 5])
