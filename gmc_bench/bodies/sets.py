@@ -58,6 +58,8 @@ def load_morphologies(set_id: str | None = None) -> MorphologySet:
         MorphologySetError: the set is known but not imported, is damaged, has fewer bodies, or
             cannot be varied.
     """
+    if not isinstance(set_id, str | None):
+        raise UnknownNameError(f"the name of a morphology set must be a string, got {set_id!r}")
     kept = _KEPT.get()
     if kept is None or set_id is None:
         return _load(set_id)

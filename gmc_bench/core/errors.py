@@ -97,7 +97,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         A clause that continues an error sentence; empty when nothing is known.
     """
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     if close:
         return f"; did you mean {close[0]!r}?"
     return f"; known: {', '.join(names)}" if names else ""

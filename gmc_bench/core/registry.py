@@ -191,6 +191,7 @@ class Registry(Generic[T]):
         Raises:
             UnknownNameError: nothing matches; the message names the closest.
         """
+        self._require_text(name)
         table = self._scan()
         if name in table:
             return name
@@ -205,6 +206,10 @@ class Registry(Generic[T]):
             )
         known = {match["bare"] for match in matches} | set(table)
         raise UnknownNameError(f"unknown {self._kind} {name!r}{did_you_mean(name, known)}")
+
+    def _require_text(self, name: object) -> None:
+        if not isinstance(name, str):
+            raise UnknownNameError(f"the name of a {self._kind} must be a string, got {name!r}")
 
     def latest(self, name: str) -> str:
         """Return the latest version of a name that is not registered, else the name itself."""
@@ -253,6 +258,7 @@ class Registry(Generic[T]):
             UnknownNameError: the name is not registered.
             PluginError: the plug-in fails to load or has the wrong type.
         """
+        self._require_text(name)
         if ":" in name:
             return self.check(load_target(name), name)
         try:

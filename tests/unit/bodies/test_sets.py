@@ -31,6 +31,14 @@ def _save(set_id: str):
     return bodies
 
 
+@pytest.mark.parametrize("name", [7, ["gmc-unimal-mini-v2"]])
+def test_a_name_that_is_no_string_is_refused(name):
+    with pytest.raises(UnknownNameError, match="name of a morphology set must be a string, got"):
+        load_morphologies(name)
+    with pytest.raises(MorphologySetError, match="has no split 7; known: test, train"):
+        build_released(MINI).split(7)
+
+
 def test_generated_set_loads_with_and_without_its_version():
     assert load_morphologies(MINI) is build_released(MINI)
     assert load_morphologies("gmc-unimal-mini") is build_released(MINI)

@@ -134,6 +134,13 @@ def test_a_version_that_is_gone_is_replaced_by_the_latest_one(versions, name, la
     assert versions.replaced(name) is (latest != name)
 
 
+@pytest.mark.parametrize("name", [3, None, ["a"]])
+def test_a_name_that_is_no_string_is_refused(registry, name):
+    for find in (registry.get, registry.load):
+        with pytest.raises(UnknownNameError, match="must be a string, got"):
+            find(name)
+
+
 def test_an_empty_registry_says_only_what_is_unknown(registry):
     with pytest.raises(UnknownNameError, match=r"^unknown colour 'red'$"):
         registry.get("red")
