@@ -4,10 +4,14 @@ Importing `gmc_bench.envs` registers every task under the namespace `gmc_bench`,
 gymnasium expects packages to do it; no task is loaded until an environment is made.
 """
 
+import inspect
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
+
+from gmc_bench.core.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from gmc_bench.envs.morphology_env import MorphologyEnv
@@ -48,12 +52,14 @@ def make_single(
 
     Raises:
         UnknownNameError: no such task or body set.
+        ConfigError: no such option.
     """
     from gmc_bench.bodies.sets import load_morphologies
     from gmc_bench.envs.morphology_env import MorphologyEnv
     from gmc_bench.tasks import TASKS
 
     options.pop("render_mode", None)
+    _require_known(MorphologyEnv, options)
     return MorphologyEnv(TASKS.get(task), load_morphologies(morphologies).split(split), **options)
 
 
@@ -70,5 +76,15 @@ def make_vector(
     from gmc_bench.tasks import TASKS
 
     options.pop("render_mode", None)
+    _require_known(MorphologyVectorEnv, options)
     bodies = load_morphologies(morphologies).split(split)
     return MorphologyVectorEnv(TASKS.get(task), bodies, num_envs, **options)
+
+
+def _require_known(environment: type[Any], options: Iterable[str]) -> None:
+    parameters = inspect.signature(environment).parameters.values()
+    known = [item.name for item in parameters if item.kind is item.KEYWORD_ONLY]
+    for name in options:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise ConfigError(f"a {environment.__name__} has no option {name!r}{hint}")

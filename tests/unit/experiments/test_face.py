@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import gmc_bench as gmc
+from gmc_bench.core.errors import ConfigError
 
 
 def test_every_public_name_is_there_and_documented():
@@ -49,3 +50,16 @@ def test_environments_by_name():
     assert observation["tokens"].ndim == 2
     batch = gmc.make_env("unimal-ft", "tiny", num_envs=3, num_threads=1)
     assert batch.reset(seed=0)[0]["dynamic"].shape[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"num_threads": 1}, "a MorphologyEnv has no option 'num_threads'; known: token_spec"),
+        ({"num_envs": 2, "num_thread": 1}, "a MorphologyVectorEnv has no option 'num_thread'; did"),
+    ],
+)
+def test_an_option_that_an_environment_lacks_is_refused(options, sentence):
+    with pytest.raises(ConfigError) as caught:
+        gmc.make_env("unimal-ft", "tiny", **options)
+    assert str(caught.value).startswith(sentence)
