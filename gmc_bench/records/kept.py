@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -35,11 +35,14 @@ STUDY_FILE = "study.json"
 
 P = TypeVar("P", bound=RecordPart)
 
+SetName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._+-]*$")]
+"""As `Name`, with `+` before a variation: files are named after it, so it has no slash."""
+
 
 class BodySetId(RecordPart):
     """A body set by name and content."""
 
-    id: Text = Field(description="Id of the set.")
+    id: SetName = Field(description="Id of the set.")
     digest: Digest = Field(description="Content hash of the set.")
 
 

@@ -326,6 +326,11 @@ def test_an_evaluation_is_kept_as_one_score(tmp_path: Path) -> None:
         )
         with pytest.raises(RecordError, match=rf"e\.json .* \(.*{problem}\); give what"):
             keep_all([tmp_path / "e.json"], tmp_path)
+    elsewhere = {**content, "morphologies": {**content["morphologies"], "id": "a/../../b"}}
+    (tmp_path / "e.json").write_text(json.dumps(elsewhere))
+    with pytest.raises(RecordError, match=r"not the score of a trained policy \(field 'id' is inv"):
+        keep_all([tmp_path / "e.json"], tmp_path)
+    assert sorted(tmp_path.rglob("*.json")) == [tmp_path / "e.json", path]
     (tmp_path / "e.json").write_text(json.dumps({**content, "returns": []}))
     with pytest.raises(RecordError, match=r"e\.json holds no episodes; give what"):
         keep_all([tmp_path / "e.json"], tmp_path)
