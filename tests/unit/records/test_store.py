@@ -20,8 +20,10 @@ from gmc_bench.records.store import (
     canonical_json,
     read_record,
     read_records,
+    read_sealed,
     read_stored_record,
     record_digest,
+    sealed,
     write_atomic,
     write_record,
 )
@@ -106,6 +108,26 @@ def test_another_spelling_of_the_same_content_is_an_edit(tmp_path: Path, fixture
     path.write_text(json.dumps(json.loads(fixture.read_text()), indent=2))
     with pytest.raises(RecordError, match="not spelled the one way"):
         read_record(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [{}, {"a": 1}, {"z": 1}, {"a": 1, "z": {"digest": "0" * 64}}, {"a": {"digest": "0" * 64}}],
+    ids=str,
+)
+def test_the_digest_is_that_of_the_rest_wherever_it_stands(
+    tmp_path: Path, content: dict[str, Any]
+) -> None:
+    path, digest = tmp_path / "a.json", hashlib.sha256(canonical_json(content)).hexdigest()
+    path.write_bytes(sealed(content))
+    assert read_sealed(path) == (content, digest)
+    for other in ("0" * 64, 7, [digest], {"digest": digest}):
+        path.write_bytes(canonical_json({**content, "digest": other}) + b"\n")
+        with pytest.raises(RecordError, match="was changed after it was written: its digest is"):
+            read_sealed(path)
+    path.write_bytes(canonical_json(content) + b"\n")
+    with pytest.raises(RecordError, match="has no digest"):
+        read_sealed(path)
 
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.name)
