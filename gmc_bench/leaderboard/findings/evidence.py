@@ -25,6 +25,7 @@ from gmc_bench.records.kept import (
     read_study,
 )
 from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.store import StoredRecord
 from gmc_bench.suites import SUITES
 
 SEEDS = 3
@@ -265,7 +266,7 @@ class StudyPool:
                     yield path, arm, runs
 
     def _fits(self, study: KeptStudy, run: StudyNumbers, arm: str) -> bool:
-        """Say whether a run is of the variant, on the suite's bodies and for all of its steps."""
+        """Say whether a run is of the variant, on the suite's bodies, by the protocol's rules."""
         suite = SUITES.get(self.suite)
         task = suite.task(self.task)
         place = (study.study, study.suite, study.protocol, run.arm, run.task, run.method)
@@ -274,7 +275,8 @@ class StudyPool:
         steps = run.numbers.get("env_steps") or 0.0
         rules = suite.protocol(None, task)
         full = steps > rules.env_steps - rules.num_envs * rules.rollout_length  # whole rollouts
-        return place == wanted and bodies == suite.default_morphologies[0] and full
+        asked = full and run.seed in rules.seeds
+        return place == wanted and bodies == suite.default_morphologies[0] and asked
 
     def runs(self, labels: Sequence[str]) -> dict[tuple[str, int], PlannedRun]:
         """Return the first seeds of all variants, which the study's command trains together."""
@@ -322,8 +324,13 @@ class VariantPool:
     task: str = "unimal-ft-v1"
 
     def samples(self, evidence: Evidence, number: str) -> dict[str, Sample]:
-        """Return the scores of the first seeds of each method, of policies whose records count."""
-        known = {record.weights_digest for record in evidence.records()}
+        """Return the scores of the first seeds of each method, of the policies in its row."""
+        board = evidence.board(self.suite, self.task)
+        known = {
+            (run.record.method, run.record.seed, run.record.weights_digest)
+            for row in (rows_by_method(board).values() if board else ())
+            for run in _asked_for(row)
+        }
         suite = SUITES.get(self.suite)
         base = suite.default_morphologies[0]
         bodies = f"{base}+{self.variation}" if self.variation else base
@@ -331,7 +338,7 @@ class VariantPool:
         for path, item in evidence.evaluations.items():
             place = (item.suite, item.task, item.protocol, item.trained_on.id)
             fits = place == (self.suite, self.task, suite.default_protocol, base)
-            fits = fits and item.weights_digest in known
+            fits = fits and (item.method, item.seed, item.weights_digest) in known
             dropped = (item.sensor_dropout, item.split) == (True, "train")
             varied = (item.sensor_dropout, item.split) == (False, "test")
             if fits and item.morphologies.id == bodies and (varied if self.variation else dropped):
@@ -383,15 +390,19 @@ def _no_better(row: Row, floor: Row) -> bool:
     return own is not None and other is not None and own.mean <= other.mean
 
 
-def _sample(method: str, row: Row, number: str) -> Sample | None:
-    """Return a number of the first seeds that the protocol asks for, so that nobody chose.
+def _asked_for(row: Row) -> list[StoredRecord]:
+    """Return the runs of seeds that the protocol asks for.
 
     Further ones were added where a table was close, which tests would have to make up for.
     """
-    asked = row.runs[0].record.protocol_seeds
-    runs = [run for run in row.runs if run.record.seed in asked]
+    return [run for run in row.runs if run.record.seed in run.record.protocol_seeds]
+
+
+def _sample(method: str, row: Row, number: str) -> Sample | None:
+    """Return a number of the first seeds that the protocol asks for, so that nobody chose."""
+    runs = _asked_for(row)
     seeds = tuple(run.record.seed for run in runs)
-    if not seeds or asked[: len(seeds)] != seeds:
+    if not seeds or runs[0].record.protocol_seeds[: len(seeds)] != seeds:
         return None
     values = [read_number(run.record, number) for run in runs]
     there = [value for value in values if value is not None]

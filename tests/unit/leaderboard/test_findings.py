@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gmc_bench.core.config import load_yaml
+from gmc_bench.core.config import config_digest, load_yaml
 from gmc_bench.core.errors import RecordError
 from gmc_bench.experiments.grid import Grid
 from gmc_bench.leaderboard.aggregate import aggregate
-from gmc_bench.leaderboard.analysis import analyse
+from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
 from gmc_bench.leaderboard.findings.catalogue import CLAIMS
 from gmc_bench.leaderboard.findings.claims import (
     Alike,
@@ -44,6 +44,7 @@ from gmc_bench.records.kept import (
     keep_study,
     seal,
 )
+from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import record_bytes, sealed
 from tests.support.records import (
     UNTRAINED,
@@ -283,6 +284,8 @@ def test_what_somebody_could_have_chosen_is_no_evidence(tmp_path: Path) -> None:
     pool = StudyPool("ordering", dict.fromkeys(("dfs", "random"), "recmorph"))
     late = Evidence((), {"a": _study(seeds=(2, 3))}, {})
     assert pool.samples(late, "training_return") == {}
+    long = Evidence((), {"a": _study(seeds=tuple(range(1, 9)))}, {})  # the protocol asks for five
+    assert pool.samples(long, "training_return")["dfs"].seeds == (1, 2, 3, 4, 5)
     other = Evidence((), {"a": _study(protocol="smoke")}, {})
     assert pool.samples(other, "training_return") == {}
     short = Evidence((), {"a": _study(steps=FULL - 4096)}, {})
@@ -361,22 +364,58 @@ def test_the_growth_of_a_cost_is_at_most_linear_or_not(tmp_path: Path) -> None:
     assert claim.find(Evidence((), {}, {}), {}).verdict == "not run yet"
 
 
-def test_scores_on_other_bodies_count_for_policies_with_a_record() -> None:
-    record = make_record(method="recmorph", seed=1)
-    kept = KeptEvaluation(
-        method="recmorph", suite="unimal-v1", task="unimal-ft-v1", protocol="lite", seed=1,
-        weights_digest=record.weights_digest, versions={}, split="test", sensor_dropout=False,
+def _varied(record: RunRecord, **changes: object) -> KeptEvaluation:
+    """Return the score of a recorded policy on varied bodies."""
+    fields = {name: getattr(record, name) for name in ("method", "seed", "weights_digest")}
+    return KeptEvaluation(
+        suite="unimal-v1", task="unimal-ft-v1", protocol="lite", **{**fields, **changes},
+        versions={}, split="test", sensor_dropout=False,
         trained_on=BodySetId(id="unimals_100", digest=digest_of("a")),
         morphologies=BodySetId(id="unimals_100+dynamics-v1", digest=digest_of("b")),
         bodies=1600, episodes=2, score=7.0,
     )  # fmt: skip
+
+
+def test_scores_on_other_bodies_count_for_policies_with_a_record() -> None:
+    bodies = {**make_record().morphologies.model_dump(), "id": "unimals_100"}
+    records = [
+        make_record(
+            method="recmorph", seed=seed, protocol_seeds=(1, 2, 3), morphologies=bodies,
+            weights_digest=digest_of(f"weights {seed}"),
+        )
+        for seed in (1, 2, 3, 4)
+    ]  # fmt: skip
     pool = VariantPool("dynamics-v1", 1600)
-    (table,), _ = aggregate([make_stored(record, "a.json")])
-    there = Evidence((analyse(table),), {}, {"evaluations/a.json": kept})
-    assert pool.samples(there, "score")["recmorph"].values == (7.0,)
-    assert pool.samples(Evidence((), {}, there.evaluations), "score") == {}
-    unseen = Evidence(there.analyses, {}, {"a": kept.model_copy(update={"seed": 2})})
-    assert pool.samples(unseen, "score") == {}  # the first seed is missing
+    stored = [make_stored(item, f"{item.seed}.json") for item in records]
+    (table,), _ = aggregate(stored)
+
+    def seeds(
+        *kept: KeptEvaluation, analyses: tuple[TableAnalysis, ...] = (analyse(table),)
+    ) -> object:
+        found = pool.samples(Evidence(analyses, {}, dict(zip("abcd", kept, strict=False))), "score")
+        return {method: (item.seeds, item.values) for method, item in found.items()}
+
+    first, second, third, further = map(_varied, records)
+    assert seeds(first) == {"recmorph": ((1,), (7.0,))}
+    assert seeds(first, analyses=()) == {}
+    assert seeds(second) == {}  # the first seed is missing
+    # Nor does the seed that was added where the table was close.
+    assert seeds(first, second, third, further) == {"recmorph": ((1, 2, 3), (7.0,) * 3)}
+    # One policy is neither another seed nor another method.
+    assert seeds(first, _varied(records[0], seed=2)) == seeds(first)
+    assert seeds(first, _varied(records[0], method="swat")) == seeds(first)
+    # Nor are policies of settings that the method has no more those of its row.
+    config = {"training": {"gamma": 0.5}}
+    older = make_record(
+        **{**records[0].model_dump(), "config": config, "config_digest": config_digest(config),
+           "weights_digest": digest_of("older"), "method_version": 1}
+    )  # fmt: skip
+    newer = [item.model_copy(update={"method_version": 2}) for item in records]
+    (both,), _ = aggregate(
+        [make_stored(item, f"{place}.json") for place, item in enumerate([older, *newer])]
+    )
+    assert seeds(_varied(older), analyses=(analyse(both),)) == {}
+    assert seeds(first, analyses=(analyse(both),)) == {"recmorph": ((1,), (7.0,))}
 
 
 def test_ids_are_told_apart_and_parts_come_before_the_whole() -> None:
