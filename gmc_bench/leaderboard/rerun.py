@@ -50,9 +50,12 @@ def acting_weights(folder: Path, stored: StoredRecord) -> bytes:
 
     Raises:
         CheckpointError: the run's file is missing, damaged, or of another method.
+        RecordError: the record contradicts its own settings or body set, so that nobody could
+            verify it.
         GmcBenchError: the method, the suite or the body set is not here.
     """
     session = sessions.open_session(recorded_config(stored.record))
+    _require_agreement(stored, session)
     data = KeptWeights(folder / POLICY, str(stored.record.weights_digest)).read()
     return sessions.load_policy(session, data, folder / POLICY).actor_bytes()
 
@@ -130,12 +133,15 @@ def _require_agreement(stored: StoredRecord, session: sessions.Session) -> None:
         ),
         "morphologies.num_test": (record.morphologies.num_test, len(session.bodies.split("test"))),
     }
+    if record.metres_per_return is not None:  # older records do not state it
+        stated["metres_per_return"] = (record.metres_per_return, session.task.metres_per_return)
     for name, (found, expected) in stated.items():
         if found != expected:
             raise RecordError(
                 f"{stored.path} states {name} {found!r}, but its settings are those of a run with "
                 f"{expected!r}; it does not describe the run that was made"
             )
+    _require_its_bodies(stored, session)
     if record.method_version != session.method.version:
         raise ConfigError(
             f"{stored.path} is of version {record.method_version} of the method {record.method}, "
@@ -155,6 +161,21 @@ def _require_agreement(stored: StoredRecord, session: sessions.Session) -> None:
             raise ConfigError(
                 f"the {name} of {stored.path} is another one here (hash {here[name][:12]}, "
                 f"expected {digest[:12]}); verify it with gmc-bench {record.versions['gmc-bench']}"
+            )
+
+
+def _require_its_bodies(stored: StoredRecord, session: sessions.Session) -> None:
+    """Raise unless everything that a record scores is a body of its set, in its split."""
+    there = {
+        (split, body.name): body.digest
+        for split in ("train", "test")
+        for body in session.bodies.split(split)
+    }
+    for item in stored.record.returns:
+        if there.get((item.split, item.body)) != item.body_digest:
+            raise RecordError(
+                f"{stored.path} scores a {item.split} body {item.body!r} that the set "
+                f"{session.bodies.id} does not have; it does not describe the run that was made"
             )
 
 

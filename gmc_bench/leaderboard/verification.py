@@ -87,6 +87,12 @@ def _compare(
                 f"the {item.split} body {item.body!r} of the record is another one, or differs in "
                 f"whether it was trained on"
             )
+        for name in ("limbs", "tree", "geometry"):  # older records do not state them
+            if getattr(item, name) not in (None, getattr(other, name)):
+                raise RecordError(
+                    f"the record states another {name} of the {item.split} body {item.body!r} than "
+                    f"it has"
+                )
     parts: list[VerifiedPart] = []
     first: DifferingEpisode | None = None
     for split, mode in dict.fromkeys((item.split, item.mode) for item in recorded):

@@ -319,6 +319,10 @@ STATED: list[tuple[dict[str, Any], str]] = [
     ({"controller": "single_robot"}, "states controller 'single_robot'"),
     ({"morphologies": {"digest": "0" * 64}}, "states morphologies.digest '000000"),
     ({"morphologies": {"num_test": 1}}, "states morphologies.num_test 1"),
+    (
+        {"metres_per_return": 9.0},
+        "states metres_per_return 9.0, but its settings are those of a ru",
+    ),
     ({"protocol_digest": "0" * 64}, "the protocol of runs/bad/record.json is another one here"),
     ({"task_digest": "0" * 64}, "verify it with gmc-bench 1.2.3"),
     ({"method_version": 99}, "is of version 99 of the method recmorph, version 1 is installed"),
@@ -476,3 +480,50 @@ def test_a_password_needs_a_terminal(gmc, tmp_path, monkeypatch):
     assert (code, out) == (2, "")
     assert err == "gmc-bench: a password is asked for, but there is no terminal; use one\n"
     assert not (tmp_path / "key").exists()
+
+
+@pytest.mark.parametrize(
+    ("forge", "reason"),
+    [
+        (lambda _: {"preset": "mine"}, "states preset 'mine', but its settings are those of a run"),
+        (lambda _: {"metres_per_return": 9.0}, "states metres_per_return 9.0"),
+        (
+            lambda record: {
+                "morphologies": record.morphologies.model_copy(update={"num_test": 1}),
+                "returns": tuple(
+                    item
+                    for item in record.returns
+                    if (item.split, item.body) != ("test", "chain-3")
+                ),
+            },
+            "states morphologies.num_test 1",
+        ),
+        (
+            lambda record: {
+                "returns": tuple(
+                    item.model_copy(update={"body": f"{item.body}-easy"}) for item in record.returns
+                )
+            },
+            "that the set tiny does not have",
+        ),
+        (
+            lambda record: {
+                "returns": tuple(
+                    item.model_copy(update={"body_digest": digest_of(item.body)})
+                    for item in record.returns
+                    if not item.seen_in_train
+                )
+                + tuple(item for item in record.returns if item.seen_in_train)
+            },
+            "that the set tiny does not have",
+        ),
+    ],
+    ids=["preset", "metres", "fewer bodies", "names of bodies", "other bodies"],
+)
+def test_add_refuses_what_verify_would(refused, tmp_path, tiny_set, forge, reason):
+    # Else it would have a row of its own, or keep all tables from being built, for ever.
+    run_dir = _write_whole_run(tmp_path / "runs" / "one", tiny_set)
+    record = read_stored_record(run_dir / RECORD_NAME).record
+    write_record(run_dir / RECORD_NAME, record.model_copy(update=forge(record)))
+    assert reason in refused("add", run_dir)
+    assert reason in refused("verify", run_dir)

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from gmc_bench.core.config import config_digest
 from gmc_bench.core.errors import RecordError
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.session import open_session, untrained_policy
@@ -17,6 +18,8 @@ from gmc_bench.leaderboard.submission import POLICY, Submission, add, open_run
 from gmc_bench.methods import METHODS
 from gmc_bench.records.store import write_record
 from gmc_bench.records.weights import KeptWeights
+from gmc_bench.suites import SUITES
+from gmc_bench.suites.method_rules import protocol_digest
 
 RUN = {"suite": "unimal", "task": "ft", "protocol": "smoke", "bodies": "tiny", "threads": 1}
 
@@ -42,12 +45,22 @@ def test_a_run_without_training_is_an_official_record_that_can_be_verified(metho
     rules = installed_rules(record)
     assert rules is not None
     # Another seed of no action at all has the same weights, and so is no copy.
-    rules = replace(rules, seeds=(1, 2))
+    protocol = replace(experiment.config.protocol, seeds=(1, 2))
+    config = replace(experiment.config, protocol=protocol).identity()
+    asked = {
+        "protocol_digest": protocol_digest(
+            protocol, experiment.session.method, SUITES.get(record.suite), record.task
+        ),
+        "protocol_seeds": (1, 2),
+        "config": config,
+        "config_digest": config_digest(config),
+    }
+    rules = replace(rules, seeds=(1, 2), config=config, protocol=str(asked["protocol_digest"]))
     runs = []
     for seed in (1, 2)[: 2 if method == "zero-action" else 1]:
         folder = tmp_path / str(seed)
         shutil.copytree(experiment.path, folder)
-        changes = {"seed": seed, "protocol_seeds": (1, 2), "git_commit": None, "git_dirty": None}
+        changes = {**asked, "seed": seed, "git_commit": None, "git_dirty": None}
         write_record(folder / "record.json", record.model_copy(update=changes))
         item = open_run(folder)
         runs.append(Submission(folder, item, rules, partial(acting_weights, folder, item)))

@@ -199,6 +199,18 @@ def test_a_body_that_is_passed_off_as_trained_on_is_refused() -> None:
         compare((recorded[0], other), found, "exact")
 
 
+def test_bodies_are_as_related_as_the_record_says() -> None:
+    kin = {"limbs": 5, "tree": "a" * 16, "geometry": "b" * 16}
+    older = make_returns("test", {"a": [100.0]})
+    found = (older[0].model_copy(update=kin),)
+    for recorded in (older, found):
+        assert compare(recorded, found, "exact")[0][0].passed
+    for name, value in (("limbs", 6), ("tree", "c" * 16), ("geometry", "c" * 16)):
+        forged = (found[0].model_copy(update={name: value}),)
+        with pytest.raises(RecordError, match=f"states another {name} of the test body 'a' than"):
+            compare(forged, found, "exact")
+
+
 def test_returns_too_large_to_compare() -> None:
     with pytest.raises(RecordError, match="too large to compare"):
         compare(
