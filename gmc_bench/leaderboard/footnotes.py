@@ -1,9 +1,10 @@
 """Footnotes of tables: methods that are not quite the published one, and which were tuned."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from gmc_bench.core.errors import GmcBenchError
-from gmc_bench.leaderboard.aggregate import Row
+from gmc_bench.leaderboard.aggregate import Row, RowKey
 from gmc_bench.methods import METHODS
 
 MARK = "†"
@@ -24,6 +25,20 @@ def marked(method: str, text: str | None = None) -> str:
     return f"{text} {MARK}" if footnote(method) else text
 
 
+def names(rows: Sequence[Row]) -> dict[RowKey, str]:
+    """Return names that tell rows apart: the method, and what else is needed where it repeats.
+
+    A method that was tuned after it was measured has two rows, and so has one that was corrected.
+    """
+    counts = Counter(row.key.method for row in rows)
+    return {
+        key: key.method
+        if counts[key.method] == 1
+        else f"{key.method} v{key.method_version}, {key.preset}, {key.config_digest[:8]}"
+        for key in (row.key for row in rows)
+    }
+
+
 def footnotes(rows: Sequence[Row]) -> tuple[str, ...]:
     """Return what some rows need to be read with.
 
@@ -35,18 +50,18 @@ def footnotes(rows: Sequence[Row]) -> tuple[str, ...]:
     return (*methods, *_tuning(rows))
 
 
-def _tuning(rows: Iterable[Row]) -> Iterable[str]:
+def _tuning(rows: Sequence[Row]) -> Iterable[str]:
     """Yield what was tuned, if anything was."""
-    tuned, untuned = [], set()
-    for row in sorted(rows, key=lambda row: row.key.method):
+    tuned, untuned, named = [], [], names(rows)
+    for row in sorted(rows, key=lambda row: row.key):
         kept = row.runs[0].record.tuning  # the runs of a row share their settings
         if kept is None:
-            untuned.add(row.key.method)
+            untuned.append(named[row.key])
             continue
         values = ", ".join(f"{name} {value:g}" for name, value in sorted(kept.settings.items()))
         trials = f"{len(kept.trials)} trials" if kept.trials else "trials that are not recorded"
-        tuned.append(f"{row.key.method} ({values}; {trials})")
+        tuned.append(f"{named[row.key]} ({values}; {trials})")
     if not tuned:
         return
-    rest = f" Not tuned, with the protocol's own values: {', '.join(sorted(untuned))}."
+    rest = f" Not tuned, with the protocol's own values: {', '.join(untuned)}."
     yield f"Tuned beforehand: {', '.join(tuned)}.{rest if untuned else ''}"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gmc_bench.leaderboard.aggregate import Row, RowKey, Spread, UnrankedRun
 from gmc_bench.leaderboard.analysis import Comparison, Estimate, TableAnalysis
-from gmc_bench.leaderboard.footnotes import marked
+from gmc_bench.leaderboard.footnotes import marked, names
 from gmc_bench.leaderboard.references import core_seconds, steps_per_body
 
 NONE = "—"
@@ -28,9 +28,11 @@ def ranked(rows: Sequence[Row]) -> list[tuple[int | None, Row]]:
 def ranked_cells(analysis: TableAnalysis) -> list[dict[str, str]]:
     """Return every number of the ranked rows, best first, by heading."""
     places = {row.key: place for place, row in ranked(analysis.table.rows)}
+    named = names([item.row for item in analysis.rows])
     return [
         {
             **row_cells(item.row),
+            "Id": marked(item.row.key.method, named[item.row.key]),
             "#": str(places[item.row.key]),
             "Group": item.group,
             "Group here": item.group_here,

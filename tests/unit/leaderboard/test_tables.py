@@ -427,6 +427,22 @@ def test_rows_of_before_tuning_have_a_part_of_their_own() -> None:
     assert lines["before tuning"]["rank"] == ""
 
 
+def test_rows_of_one_method_are_told_apart() -> None:
+    kept = {"settings": {"ppo.lr": 1e-3}, "trials": ()}
+    kept |= dict.fromkeys(("morphologies", "morphologies_digest", "env_steps"))
+    first = _record(7.0, method="same", method_version=2)
+    other = _record(6.0, method="other")
+    last = _record(5.0, method="same", tuning=kept, config={"training": {"gamma": 0.5}})
+    new, old = (
+        f"same v{version}, lite, {record.config_digest[:8]}"
+        for version, record in ((2, first), (1, last))
+    )
+    shown = to_readme(_analysis(first, last, other), "x.md")
+    assert [line.split(" | ")[2] for line in shown.splitlines()[4:7]] == [new, "other", old]
+    assert f"Tuned beforehand: {old} (ppo.lr 0.001; trials that are not recorded)." in shown
+    assert f"Not tuned, with the protocol's own values: other, {new}.\n" in shown
+
+
 def test_the_short_table_says_what_ranks_and_what_its_interval_is() -> None:
     analysis = _analysis(*synthetic_records(3, 3, 5, reference=True))
     told = sum(pair.distinguishable for pair in analysis.comparisons)
