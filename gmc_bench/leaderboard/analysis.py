@@ -104,6 +104,12 @@ class RowAnalysis:
         """Mean of `scores` with the interval over runs."""
         return self.crossed.runs
 
+    @property
+    def num_further(self) -> int:
+        """Seeds beyond those that the protocol asks for; none where it leaves them open."""
+        asked = self.row.runs[0].record.protocol_seeds
+        return max(0, len(self.seeds) - len(asked)) if asked else 0
+
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
@@ -332,7 +338,7 @@ def _compare(rows: Sequence[RowAnalysis]) -> tuple[Comparison, ...]:
     if not rows:
         return ()
     found = mean_differences([row.scores for row in rows], rows[0].families)
-    further = [_has_further_seeds(row) for row in rows]
+    further = [row.num_further > 0 for row in rows]
 
     def looked_again(pair: tuple[int, int], p: float | None) -> float | None:
         again = further[pair[0]] or further[pair[1]]
@@ -363,11 +369,6 @@ def _compare(rows: Sequence[RowAnalysis]) -> tuple[Comparison, ...]:
 
 def _about_bodies(rows: Sequence[RowAnalysis]) -> bool:
     return any(row.crossed.bodies.low is not None for row in rows)
-
-
-def _has_further_seeds(row: RowAnalysis) -> bool:
-    asked = row.row.runs[0].record.protocol_seeds
-    return bool(asked) and len(row.seeds) > len(asked)
 
 
 def _apart(count: int, comparisons: Sequence[Comparison], *, here: bool) -> BoolArray:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gmc_bench.core.table import number
-from gmc_bench.leaderboard.analysis import RowAnalysis, TableAnalysis
+from gmc_bench.leaderboard.analysis import CORRECTION, RowAnalysis, TableAnalysis
 
 FEW_RUNS = 2
 """Runs with which an interval is still no help."""
@@ -13,7 +13,9 @@ def evidence(analysis: TableAnalysis) -> list[str]:
     """Return sentences about a table's ranking; none without a row."""
     if not analysis.rows:
         return []
-    told = [_bodies(analysis), _pairs(analysis), _few_runs(analysis.rows), _other_ranks(analysis)]
+    rows = analysis.rows
+    told = [_bodies(analysis), _pairs(analysis), _further(rows), _few_runs(rows)]
+    told.append(_other_ranks(analysis))
     return [sentence for sentence in told if sentence]
 
 
@@ -47,6 +49,17 @@ def _pairs(analysis: TableAnalysis) -> str:
         return f"{text}."
     beyond = sum(pair.distinguishable for pair in pairs)
     return f"{text}, {beyond} of {len(pairs)} over other seeds and other bodies."
+
+
+def _further(rows: Sequence[RowAnalysis]) -> str:
+    """Return which rows have more seeds than the protocol asks for, and what their tests pay."""
+    more = [f"{row.row.key.method} ({row.num_further})" for row in rows if row.num_further]
+    if not more or len(rows) < 2:
+        return ""
+    return (
+        f"Seeds beyond those that the protocol asks for: {', '.join(more)}. Who adds seeds looks "
+        f"more than once, so p-values of their pairs are multiplied by {CORRECTION:g}."
+    )
 
 
 def _few_runs(rows: Sequence[RowAnalysis]) -> str:

@@ -28,7 +28,7 @@ def marked(method: str, text: str | None = None) -> str:
 def names(rows: Sequence[Row]) -> dict[RowKey, str]:
     """Return names that tell rows apart: the method, and what else is needed where it repeats.
 
-    A method that was tuned after it was measured has two rows, and so has one that was corrected.
+    A method with two presets has two rows, and so has one that was corrected.
     """
     counts = Counter(row.key.method for row in rows)
     return {

@@ -427,6 +427,17 @@ def test_rows_of_before_tuning_have_a_part_of_their_own() -> None:
     assert lines["before tuning"]["rank"] == ""
 
 
+def test_further_seeds_are_told_with_what_they_cost() -> None:
+    asked = {"protocol_seeds": (1, 2)}
+    several = [_record(5.0 + s, method="more", seed=s, **asked) for s in (1, 2, 3, 4)]
+    usual = [_record(7.0 + s, method="usual", seed=s, **asked) for s in (1, 2)]
+    told = "Seeds beyond those that the protocol asks for: more (2). Who adds seeds looks more than"
+    assert told in to_markdown(_analysis(*several, *usual))
+    assert "are multiplied by 2.5." in to_latex(_analysis(*several, *usual))
+    for fewer in ((*several[:2], *usual), several):  # nothing to pay, and nothing to compare
+        assert "Seeds beyond" not in to_markdown(_analysis(*fewer))
+
+
 def test_rows_of_one_method_are_told_apart() -> None:
     kept = {"settings": {"ppo.lr": 1e-3}, "trials": ()}
     kept |= dict.fromkeys(("morphologies", "morphologies_digest", "env_steps"))
