@@ -175,11 +175,9 @@ def _add(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int
     from gmc_bench.leaderboard.rerun import acting_weights
     from gmc_bench.leaderboard.rules import installed_rules
     from gmc_bench.leaderboard.submission import Submission, add, open_run
-    from gmc_bench.records.kept import keep_all
+    from gmc_bench.records.kept import files_to_keep, keep
 
-    kept, folders = keep_all(parsed.run_dirs, parsed.records)
-    for path in kept:
-        say(f"added  {path}")
+    files, folders = files_to_keep(parsed.run_dirs, parsed.records)
     for folder in (item for item in folders if (item / KEPT).is_file()):
         say(f"left   {folder}: it was taken from a leaderboard")
     runs = [(item, open_run(item)) for item in folders if not (item / KEPT).is_file()]
@@ -189,7 +187,7 @@ def _add(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int
         )
         for folder, stored in runs
     ]
-    for path in add(submissions, parsed.records) if runs else ():
+    for path in [*(add(submissions, parsed.records) if runs else ()), *keep(files)]:
         say(f"added  {path}")
     step = "verify --all" if runs else "build"
     note(f"Now run: gmc-bench leaderboard {step} --records {parsed.records}")

@@ -154,12 +154,11 @@ def read_scaling(path: Path) -> KeptScaling:
     return _read(path, KeptScaling, "make it again with 'gmc-bench leaderboard add'")
 
 
-def keep_scaling(folder: Path, board: Path) -> Path:
-    """Keep the exponents of a study of scaling with a leaderboard; returns the new file.
+def scaling_file(folder: Path, board: Path) -> dict[Path, bytes]:
+    """Return what a leaderboard keeps of a study of scaling: its exponents.
 
     Raises:
         RecordError: the folder holds no result of such a study.
-        StorageError: the file cannot be written.
     """
     content, _ = read_sealed(folder / STUDY_FILE)
     fields = tuple(KeptExponent.model_fields)
@@ -177,9 +176,7 @@ def keep_scaling(folder: Path, board: Path) -> Path:
             f"{folder} holds no result of a study of scaling ({error!r}); continue it with "
             f"'gmc-bench study --resume {folder}'"
         ) from error
-    path = board / SCALINGS / f"{folder.resolve().name}.json"
-    write_atomic(path, seal(kept))
-    return path
+    return {board / SCALINGS / f"{folder.resolve().name}.json": seal(kept)}
 
 
 def _read(path: Path, kind: type[P], hint: str) -> P:
@@ -195,28 +192,40 @@ def seal(part: RecordPart) -> bytes:
     return sealed(part.model_dump(mode="json"))
 
 
-def keep_all(paths: Iterable[Path], board: Path) -> tuple[list[Path], list[Path]]:
-    """Keep what is a study's folder or an evaluation's file with a leaderboard.
+def files_to_keep(paths: Iterable[Path], board: Path) -> tuple[dict[Path, bytes], list[Path]]:
+    """Return what a leaderboard keeps of folders of studies and files of evaluations.
+
+    Nothing is written yet, so that all of it can be refused together with what else is added.
 
     Returns:
-        The new files, and the other paths.
+        The files with their content, and the other paths.
 
     Raises:
         RecordError: a study or an evaluation cannot be kept.
-        StorageError: a file cannot be written.
     """
-    kept: list[Path] = []
+    files: dict[Path, bytes] = {}
     others = []
     for path in paths:
         if (path / SCALING_SETTINGS).is_file():
-            kept.append(keep_scaling(path, board))
+            files |= scaling_file(path, board)
         elif (path / STUDY_FILE).is_file():
-            kept.append(keep_study(path, board))
+            files |= study_file(path, board)
         elif path.is_file() and path.suffix == ".json":
-            kept += keep_evaluation(path, board)
+            files |= evaluation_files(path, board)
         else:
             others.append(path)
-    return kept, others
+    return files, others
+
+
+def keep(files: Mapping[Path, bytes]) -> list[Path]:
+    """Write what `files_to_keep` returned; returns the new files.
+
+    Raises:
+        StorageError: a file cannot be written.
+    """
+    for path, content in files.items():
+        write_atomic(path, content)
+    return list(files)
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -229,12 +238,11 @@ def _json(path: Path) -> dict[str, Any]:
     return content
 
 
-def keep_study(folder: Path, board: Path) -> Path:
-    """Keep the outcome of a finished study with a leaderboard; returns the new file.
+def study_file(folder: Path, board: Path) -> dict[Path, bytes]:
+    """Return what a leaderboard keeps of a finished study: its outcome.
 
     Raises:
         RecordError: the study is not complete, or a run was made with uncommitted changes.
-        StorageError: the file cannot be written.
     """
     study = read_study(folder / STUDY_FILE)
     if study.status != "complete":
@@ -248,9 +256,7 @@ def keep_study(folder: Path, board: Path) -> Path:
             f"the run {dirty[0].arm}, seed {dirty[0].seed}, in {folder} was not made from a clean "
             f"clone; run the study from one"
         )
-    path = board / STUDIES / f"{folder.resolve().name}.json"
-    write_atomic(path, seal(study))
-    return path
+    return {board / STUDIES / f"{folder.resolve().name}.json": seal(study)}
 
 
 def _problem(error: Exception) -> str:
@@ -259,12 +265,11 @@ def _problem(error: Exception) -> str:
     return f"it has no {error.args[0]!r}" if isinstance(error, KeyError) else "it is something else"
 
 
-def keep_evaluation(path: Path, board: Path) -> list[Path]:
-    """Keep what `gmc-bench evaluate --json` printed with a leaderboard, one file per split.
+def evaluation_files(path: Path, board: Path) -> dict[Path, bytes]:
+    """Return what a leaderboard keeps of what `gmc-bench evaluate --json` printed: one per split.
 
     Raises:
         RecordError: it is not that, or of an untrained policy.
-        StorageError: a file cannot be written.
     """
     content = _json(path)
     if "learning_curve" in content:
@@ -294,10 +299,9 @@ def keep_evaluation(path: Path, board: Path) -> list[Path]:
         ) from error
     if not found:
         raise RecordError(f"{path} holds no episodes; give what 'gmc-bench evaluate' printed")
-    paths = []
+    files = {}
     for kept in found:
         what = f"{kept.morphologies.id}-{kept.split}{'-dropout' if kept.sensor_dropout else ''}"
         name = f"{kept.suite}_{kept.task}_{kept.method}_{kept.protocol}_seed{kept.seed}_{what}.json"
-        write_atomic(board / EVALUATIONS / name, seal(kept))
-        paths.append(board / EVALUATIONS / name)
-    return paths
+        files[board / EVALUATIONS / name] = seal(kept)
+    return files

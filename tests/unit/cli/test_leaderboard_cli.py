@@ -16,6 +16,7 @@ from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.leaderboard.submission import POLICY
 from gmc_bench.methods import METHODS
+from gmc_bench.records.kept import STUDY_FILE, KeptStudy, seal
 from gmc_bench.records.ledger import LEDGER_NAME, append, read_ledger
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import RECORD_NAME, read_stored_record, write_record
@@ -527,3 +528,19 @@ def test_add_refuses_what_verify_would(refused, tmp_path, tiny_set, forge, reaso
     write_record(run_dir / RECORD_NAME, record.model_copy(update=forge(record)))
     assert reason in refused("add", run_dir)
     assert reason in refused("verify", run_dir)
+
+
+def test_add_keeps_no_study_beside_a_run_that_is_refused(gmc, refused, tmp_path, tiny_set):
+    run_dir = _write_whole_run(tmp_path / "runs" / "one", tiny_set)
+    (tmp_path / "study").mkdir()
+    fields = {"study": "ordering", "suite": "unimal-v1", "protocol": "lite", "status": "complete"}
+    study = KeptStudy(**fields, runs=(), versions={})
+    (tmp_path / "study" / STUDY_FILE).write_bytes(seal(study))
+    bad = _write_run(
+        tmp_path / "bad",
+        _official(tiny_set, seed=99, official=False, unofficial_reasons=("the seed was changed",)),
+    )
+    assert "nothing was added" in refused("add", "study", bad)
+    code, out, err = gmc("leaderboard", "add", "study", run_dir)
+    assert code == 0, err
+    assert out.splitlines()[-1] == "added  leaderboards/studies/study.json"

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,9 +41,10 @@ from gmc_bench.records.kept import (
     KeptEvaluation,
     KeptStudy,
     StudyNumbers,
-    keep_all,
-    keep_study,
+    files_to_keep,
+    keep,
     seal,
+    study_file,
 )
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import record_bytes, sealed
@@ -61,6 +63,12 @@ TEXTS = {"id": "x", "says": "x", "printed": "", "place": "x", "pool": POOL, "num
 
 FULL = 1_998_848.0
 """Control steps of a whole run: 2,000,000 in whole rollouts of 256 x 16."""
+
+
+def keep_all(paths: Sequence[Path], board: Path) -> tuple[list[Path], list[Path]]:
+    """Keep what can be kept; return the new files and the other paths."""
+    files, others = files_to_keep(paths, board)
+    return keep(files), others
 
 
 def _samples(**values: tuple[float, ...]) -> dict[str, Sample]:
@@ -297,7 +305,7 @@ def test_what_somebody_could_have_chosen_is_no_evidence(tmp_path: Path) -> None:
         read_evidence((), tmp_path)
     (tmp_path / "study.json").write_bytes(seal(_study(status="incomplete")))
     with pytest.raises(RecordError, match="is not complete"):
-        keep_study(tmp_path, tmp_path)
+        study_file(tmp_path, tmp_path)
 
 
 def test_an_evaluation_is_kept_as_one_score(tmp_path: Path) -> None:
