@@ -426,6 +426,8 @@ class Outside(Claim):
 def power_text(samples: Sequence[Sample], claimed: float | None, measured: float) -> str:
     """Return how many seeds would decide, from the spread of the runs that there are.
 
+    A pair is looked at alone: nothing is corrected for other pairs.
+
     Args:
         samples: one, or the two that are compared.
         claimed: the size of the effect to be found; `None` takes the measured one.

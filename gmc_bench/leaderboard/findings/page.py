@@ -88,7 +88,9 @@ def _rules() -> list[str]:
         "- **Seeds** count from the first that a protocol asks for, without gaps, so that nobody "
         "chose them; further ones, added where a table was close, do not count here. Seeds needed: "
         "the least that show the effect in so many cases by Student's t (noncentral), with the "
-        "spread measured here; a spread of two or three runs is itself uncertain.",
+        "spread measured here, of one pair alone: leads, which are corrected for all pairs and "
+        "must be told apart from all others, need more. A spread of two or three runs is itself "
+        "uncertain.",
     ]
 
 
