@@ -138,6 +138,13 @@ class BatchSimulator:
         self.streams = spawn_streams(0, num_envs)
         """(B, 4) uint64, one random stream per row."""
 
+    def __getstate__(self) -> None:
+        """Refuse to be copied or pickled: the addresses of a copy would be the original's data."""
+        raise ConfigError(
+            "a simulation cannot be copied or pickled, because the engine's data stay where they "
+            "are; build another environment and hand over the state, with get_state and set_state"
+        )
+
     def _use_threads(self) -> None:
         # One thread leaves the pool alone, so that the process can still be forked.
         if self.num_threads > 1:

@@ -1,3 +1,5 @@
+import copy
+import pickle
 from dataclasses import replace
 
 import mujoco
@@ -230,3 +232,10 @@ def test_what_is_simulated_does_not_depend_on_idle_data(make_batch, models):
         found.append(np.concatenate(history))
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_copies_which_would_step_the_data_of_the_original_are_refused(make_batch, duplicate):
+    batch, _ = make_batch()
+    with pytest.raises(ConfigError, match="build another environment and hand over the state"):
+        duplicate(batch)
