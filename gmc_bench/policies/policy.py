@@ -478,7 +478,11 @@ class Policy:
             )
         observed(observation, self.spec, np.zeros(1, np.int64))  # its shape fits
         table = shown_table(observation, self.spec)
-        shown = table.context.tobytes() + table.parents.tobytes()
+        parts = (
+            table.context, table.limb_padding_mask, table.action_padding_mask, table.parents,
+            table.loops,
+        )  # fmt: skip
+        shown = b"".join(part.tobytes() for part in parts if part is not None)
         if self._bound is None or self._shown != shown:
             self._bound, self._shown = self.on(table, 1), shown
         return self._bound

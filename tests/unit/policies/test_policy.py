@@ -228,3 +228,14 @@ def test_statistics_of_each_body_need_the_bodies_of_training():
     policy = policy_of("mlp")
     with pytest.raises(ConfigError, match="use the bodies they were trained on"):
         evaluate(policy, TASK, BODIES[:2], episodes=1, seed=0, num_threads=1)
+
+
+def test_bodies_that_differ_in_their_loops_alone_are_told_apart():
+    closed = linkage(1)
+    bodies, spec = (closed, replace(closed, name="open", loops=())), TokenSpec(6)
+    env = MorphologyEnv(TASK, bodies, token_spec=spec)
+    seen = [env.reset(seed=0, options={"morphology": body})[0] for body in (0, 1)]
+    np.testing.assert_array_equal(seen[0]["tokens"], seen[1]["tokens"])
+    policy, another = (policy_of("gcnt", bodies=bodies, spec=spec) for _ in range(2))
+    policy.act(seen[0])
+    np.testing.assert_array_equal(policy.act(seen[1]), another.act(seen[1]))
