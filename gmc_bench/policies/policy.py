@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from gmc_bench.core.config import config_digest, to_dict, with_overrides
+from gmc_bench.core.config import config_digest, shown, to_dict, with_overrides
 from gmc_bench.core.errors import CheckpointError, ConfigError, PluginError
 from gmc_bench.core.types import Array, FloatArray, IntArray
 from gmc_bench.envs.bodies import smallest_layout, tabulate
+from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.distribution import MaskedGaussian
@@ -417,19 +418,24 @@ class Policy:
                 need not be given; what is known of a body by number alone must be.
 
         Raises:
-            ConfigError: its tokens have another layout than the policy's.
+            ConfigError: its tokens have another layout than the policy's, or it is not one of
+                gmc_bench's; then nothing is forgotten.
         """
-        self._env = None if env is None else getattr(env, "unwrapped", env)
-        self._bound, self._shown = None, b""
-        if self._env is None:
-            return
-        core = self._env.core
-        if core.spec != self.spec:
-            raise ConfigError(
-                f"the environment shows tokens of the layout {core.spec}, but the policy reads "
-                f"{self.spec}; make the environment with token_spec=policy.spec"
-            )
-        self._bound = self.on(core.table, core.num_envs)
+        env, bound = getattr(env, "unwrapped", env), None
+        if env is not None:
+            core = getattr(env, "core", None)
+            if not isinstance(core, EnvironmentCore):
+                raise ConfigError(
+                    f"{shown(env)} shows no bodies; give an environment of gmc_bench, e.g. of "
+                    f"gmc_bench.make_env"
+                )
+            if core.spec != self.spec:
+                raise ConfigError(
+                    f"the environment shows tokens of the layout {core.spec}, but the policy reads "
+                    f"{self.spec}; make the environment with token_spec=policy.spec"
+                )
+            bound = self.on(core.table, core.num_envs)
+        self._env, self._bound, self._shown = env, bound, b""
 
     def act(self, observation: Observation, generator: torch.Generator | None = None) -> FloatArray:
         """Choose actions for what an environment of gymnasium shows.
@@ -482,9 +488,9 @@ class Policy:
             table.context, table.limb_padding_mask, table.action_padding_mask, table.parents,
             table.loops,
         )  # fmt: skip
-        shown = b"".join(part.tobytes() for part in parts if part is not None)
-        if self._bound is None or self._shown != shown:
-            self._bound, self._shown = self.on(table, 1), shown
+        content = b"".join(part.tobytes() for part in parts if part is not None)
+        if self._bound is None or self._shown != content:
+            self._bound, self._shown = self.on(table, 1), content
         return self._bound
 
 

@@ -239,3 +239,21 @@ def test_bodies_that_differ_in_their_loops_alone_are_told_apart():
     policy, another = (policy_of("gcnt", bodies=bodies, spec=spec) for _ in range(2))
     policy.act(seen[0])
     np.testing.assert_array_equal(policy.act(seen[1]), another.act(seen[1]))
+
+
+def test_an_environment_that_was_refused_leaves_the_policy_as_it_was():
+    policy, twin = policy_of(), policy_of()
+    single = MorphologyEnv(TASK, BODIES, token_spec=SPEC)
+    observation, _ = single.reset(seed=0, options={"morphology": 2})
+    refused = MorphologyEnv(TASK, BODIES[:2], token_spec=TokenSpec(9))
+    refused.reset(seed=0, options={"morphology": 1})
+    with pytest.raises(ConfigError, match=r"token_spec=policy\.spec"):
+        policy.reset(refused)
+    for _ in range(2):
+        np.testing.assert_array_equal(policy.act(observation), twin.act(observation))
+
+
+@pytest.mark.parametrize("other", [gymnasium.make("CartPole-v1"), "unimal-ft"])
+def test_environments_without_bodies_are_refused(other):
+    with pytest.raises(ConfigError, match=r"shows no bodies; give an environment of gmc_bench"):
+        policy_of().reset(other)
