@@ -88,6 +88,7 @@ class EnvironmentCore:
                 f"the token layout has {self.spec.num_heights} heights, but the task {task.id!r} "
                 f"has {task.num_heights}; use a TokenSpec with num_heights={task.num_heights}"
             )
+        _require_own_groups(task, self.spec)
         models = compile_models(morphologies, task.scene)
         self._grounds = task.scene.num_grounds
         self.table = build_table(models[:: self._grounds], self.spec)
@@ -414,3 +415,16 @@ class EnvironmentCore:
             value[:] = state[name]
         if self._visited is not None:
             self._num_visited[:] = self._visited.sum(axis=(1, 2))
+
+
+def _require_own_groups(task: Task, spec: TokenSpec) -> None:
+    """Raise unless a layout has the time-varying groups that a task adds, and no others."""
+    own = task.token_spec(spec.max_limbs, spec.joints_per_limb)
+    if spec.observed != own.observed:
+        found, expected = (
+            ", ".join(group[0] for group in layout.observed) or "nothing" for layout in (spec, own)
+        )
+        raise ConfigError(
+            f"the token layout adds {found}, but the task {task.id!r} adds {expected}, or of "
+            f"another width or unit; use what the method token_spec of the task returns"
+        )

@@ -93,3 +93,13 @@ def test_what_a_body_has_no_part_for_is_refused():
     core = _core(replace(TASK, rewards=(RewardTerm("tilt", -1.0, tilted_base),)))
     with pytest.raises(ConfigError, match="only bodies with joint drives have"):
         core.step(_actions(core))
+
+
+def test_a_layout_with_observations_of_another_task_is_refused():
+    """What no term fills would be zero without a word."""
+    more = replace(TASK, observations=(ObservationTerm("place", place, width=2),))
+    with pytest.raises(ConfigError, match=r"adds place, but the task 'unimal-ft-v1' adds nothing"):
+        EnvironmentCore(TASK, BODIES, 1, token_spec=more.token_spec(5, 2), num_threads=1)
+    wide = replace(TASK, observations=(ObservationTerm("place", place, width=3),))
+    with pytest.raises(ConfigError, match=r"token_spec of the task"):
+        EnvironmentCore(more, BODIES, 1, token_spec=wide.token_spec(5, 2), num_threads=1)
