@@ -150,6 +150,11 @@ class EnvironmentCore:
     def _columns(self, name: str) -> slice:
         """Return the places of a group among the time-varying features."""
         group = self.spec.slice(name)
+        if group.kind == "context":
+            raise ConfigError(
+                f"the task {self.task.id!r} has an observation named {name!r}, as a feature that "
+                f"is fixed by the body; give the observation another name"
+            )
         first = int(np.searchsorted(self.spec.dynamic_indices, group.start))
         return slice(first, first + group.width)
 

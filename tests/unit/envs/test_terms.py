@@ -103,3 +103,10 @@ def test_a_layout_with_observations_of_another_task_is_refused():
     wide = replace(TASK, observations=(ObservationTerm("place", place, width=3),))
     with pytest.raises(ConfigError, match=r"token_spec of the task"):
         EnvironmentCore(more, BODIES, 1, token_spec=wide.token_spec(5, 2), num_threads=1)
+
+
+def test_an_observation_with_the_name_of_a_fixed_feature_is_refused():
+    """It would be written over readings of the limbs."""
+    task = replace(TASK, observations=(ObservationTerm("body_mass", place),))
+    with pytest.raises(ConfigError, match=r"'body_mass', as a feature that is fixed by the body"):
+        _core(task)
