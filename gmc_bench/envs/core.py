@@ -15,13 +15,19 @@ from gmc_bench.sim.ground_kernels import visit_cells
 from gmc_bench.sim.loops import OPEN
 from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.motion import Motion, SensorNoise
-from gmc_bench.tasks.spec import CUT_OFF, FAILURE, Moment, Task, Transition
+from gmc_bench.tasks.spec import (
+    CUT_OFF,
+    DIVERGED,
+    FAILURE,
+    TIME_LIMIT,
+    Moment,
+    Task,
+    Transition,
+)
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import build_table
 
 _NOTHING: DoubleArray = np.zeros((0, 0))
-TIME_LIMIT = "time_limit"
-DIVERGED = "diverged"
 
 _OPTIONAL = ("height_map", "visited", "loops_open", "command", "action")
 """Names of what only the states of some tasks and bodies hold."""

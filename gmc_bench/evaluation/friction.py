@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from gmc_bench.core.types import Array, DoubleArray, IntArray
-from gmc_bench.envs.core import TIME_LIMIT, EnvironmentCore
+from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.evaluation.evaluate import MAX_ROWS
 from gmc_bench.evaluation.friction_metrics import Track, make_result
 from gmc_bench.policies.bound import BoundPolicy
@@ -33,7 +33,7 @@ from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.suites.measured import FrictionMeasurement, Velocity
 from gmc_bench.tasks.commands import VelocityCommand, velocity_command
 from gmc_bench.tasks.quadruped_velocity import FELL, undisturbed
-from gmc_bench.tasks.spec import Task
+from gmc_bench.tasks.spec import TIME_LIMIT, Task
 
 EPISODE_SECONDS = 20.0
 """A robot that has not fallen starts again after this time, s."""

@@ -21,6 +21,9 @@ CUT_OFF = "cut_off"
 """Name of the reward term that lifts negative sums to zero."""
 FAILURE = "failure"
 """Name of the reward term that failures cost."""
+TIME_LIMIT = "time_limit"
+DIVERGED = "diverged"
+"""Names of the other two ends of an episode: the horizon, and a simulation that broke."""
 
 
 def _nothing() -> DoubleArray:
@@ -325,10 +328,17 @@ class Task:
 
     def __post_init__(self) -> None:
         names = [*(term.name for term in self.rewards), *self.termination_names]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
+        for kind in (self.metrics, self.observations, self.events):
+            _require_unique(self.id, [term.name for term in kind])
+        _require_unique(self.id, names)
+        reported = {TIME_LIMIT, DIVERGED}
+        reported |= {CUT_OFF} if self.only_positive else set()
+        reported |= {FAILURE} if self.failure_cost else set()
+        taken = sorted(reported.intersection(names))
+        if taken:
             raise ConfigError(
-                f"the task {self.id!r} has two terms named {twice[0]!r}; names must be unique"
+                f"the task {self.id!r} has a term named {taken[0]!r}, which the environment "
+                f"reports itself; give the term another name"
             )
 
     @property
@@ -389,4 +399,12 @@ class Task:
             parts=self.parts,
             observed=added,
             **options,
+        )
+
+
+def _require_unique(task: str, names: list[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(
+            f"the task {task!r} has two terms named {twice[0]!r}; names must be unique"
         )

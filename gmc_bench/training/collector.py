@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from gmc_bench.core.types import BoolArray, DoubleArray, IntArray
-from gmc_bench.envs.core import DIVERGED, TIME_LIMIT
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.policies.bound import BoundPolicy, Observed
+from gmc_bench.tasks.spec import DIVERGED, TIME_LIMIT
 from gmc_bench.training.buffer import CutOff, RolloutBuffer
 from gmc_bench.training.sampler import BalancedSampler, ReturnTracker
 from gmc_bench.training.sharing import SharedWeights
