@@ -209,9 +209,9 @@ class EnvironmentCore:
         """Apply one action to every row.
 
         Args:
-            actions: (B, L, J) float; entries without an actuator are ignored, the others are
-                clamped to [-1, 1] by the engine, or with joint drives cut off at the task's
-                `action_clip`.
+            actions: (B, L, J) float; entries without an actuator are ignored, the others are cut
+                off at the task's `action_clip` and, but with joint drives, clamped to [-1, 1] by
+                the engine.
 
         Raises:
             ConfigError: the actions have another shape, or a row was never reset.
@@ -230,6 +230,8 @@ class EnvironmentCore:
             self.driven.action = self.driven.cut_off(flat)
             simulator.step(self.driven.targets(self.driven.action))
         else:
+            if self.task.action_clip is not None:
+                flat = np.clip(flat, -self.task.action_clip, self.task.action_clip)
             simulator.step(flat, self.dynamic if self._readings is None else self._readings)
         self.episode_length += 1
         if self.height_map is not None and self._spare_map is not None:

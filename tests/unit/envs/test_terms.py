@@ -110,3 +110,15 @@ def test_an_observation_with_the_name_of_a_fixed_feature_is_refused():
     task = replace(TASK, observations=(ObservationTerm("body_mass", place),))
     with pytest.raises(ConfigError, match=r"'body_mass', as a feature that is fixed by the body"):
         _core(task)
+
+
+def test_actions_of_limbs_are_cut_off_where_the_task_says_so():
+    term = RewardTerm("effort", -1.0, effort)
+    core, gentle = (
+        _core(replace(TASK, rewards=(term,), action_clip=clip)) for clip in (None, 0.25)
+    )
+    actions = _actions(core)
+    assert np.abs(actions).max() > 0.25
+    clipped = np.clip(actions, -0.25, 0.25)
+    np.testing.assert_array_equal(gentle.step(actions).reward, core.step(clipped).reward)
+    np.testing.assert_array_equal(gentle.dynamic, core.dynamic)
