@@ -143,7 +143,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
                 are drawn, or dealt in turn where bodies are fixed.
 
         Raises:
-            ConfigError: a list of seeds, or an index that names no body.
+            ConfigError: a seed that is no integer or negative, or an index that names no body.
         """
         if isinstance(seed, (list, tuple)):
             raise ConfigError("pass one integer seed: every environment gets its own stream of it")

@@ -12,6 +12,7 @@ import torch
 
 from gmc_bench.core.config import config_digest, shown, to_dict, with_overrides
 from gmc_bench.core.errors import CheckpointError, ConfigError, PluginError
+from gmc_bench.core.integers import require_seed
 from gmc_bench.core.types import Array, FloatArray, IntArray
 from gmc_bench.envs.bodies import smallest_layout, tabulate
 from gmc_bench.envs.core import EnvironmentCore
@@ -495,8 +496,13 @@ class Policy:
 
 
 def run_seeds(seed: int) -> list[int]:
-    """Return a run's seeds: first weights, minibatches, action noise, draws of sequences."""
-    found: list[int] = np.random.SeedSequence(seed).generate_state(4, np.uint32).tolist()
+    """Return a run's seeds: first weights, minibatches, action noise, draws of sequences.
+
+    Raises:
+        ConfigError: the seed is no integer, or negative.
+    """
+    sequence = np.random.SeedSequence(require_seed(seed))
+    found: list[int] = sequence.generate_state(4, np.uint32).tolist()
     return found
 
 

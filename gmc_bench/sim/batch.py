@@ -8,6 +8,7 @@ import numba
 import numpy as np
 
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.integers import is_count, require_seed
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.robots.friction import FrictionPair
 from gmc_bench.sim import kernels
@@ -42,8 +43,11 @@ def spawn_streams(seed: int, count: int) -> Array:
     """Return `count` independent random streams, (count, 4) uint64.
 
     Each comes from a child of `SeedSequence(seed)`, so stream i is the same whatever `count` is.
+
+    Raises:
+        ConfigError: the seed is no integer, or negative.
     """
-    children = np.random.SeedSequence(seed).spawn(count)
+    children = np.random.SeedSequence(require_seed(seed)).spawn(count)
     return np.stack([child.generate_state(4, np.uint64) for child in children])
 
 
@@ -72,10 +76,10 @@ class BatchSimulator:
         layout: Layout | None = None,
         num_threads: int | None = None,
     ) -> None:
-        if not models or num_envs < 1:
+        if not models or not is_count(num_envs):
             raise ConfigError(
                 f"a batch needs at least one model and one environment, "
-                f"got {len(models)} and {num_envs}"
+                f"got {len(models)} and {num_envs!r}"
             )
         steps = {(m.sim_dt, m.scene.num_substeps, m.robot is None) for m in models}
         if len(steps) != 1:
@@ -84,9 +88,9 @@ class BatchSimulator:
                 f"got {steps}"
             )
         threads = available_threads() if num_threads is None else num_threads
-        if not 1 <= threads <= available_threads():
+        if not is_count(threads) or threads > available_threads():
             raise ConfigError(
-                f"num_threads must be between 1 and {available_threads()}, got {threads}"
+                f"num_threads must be between 1 and {available_threads()}, got {threads!r}"
             )
         self.models = list(models)
         self.num_envs = num_envs
@@ -151,7 +155,7 @@ class BatchSimulator:
             numba.set_num_threads(self.num_threads)
 
     def seed(self, seed: int) -> None:
-        """Restart every row's random stream."""
+        """Restart every row's random stream; see `spawn_streams`."""
         self.streams[:] = spawn_streams(seed, self.num_envs)
 
     def draw_uniform(self, rows: IntArray, count: int = 0) -> DoubleArray:

@@ -257,3 +257,9 @@ def test_an_environment_that_was_refused_leaves_the_policy_as_it_was():
 def test_environments_without_bodies_are_refused(other):
     with pytest.raises(ConfigError, match=r"shows no bodies; give an environment of gmc_bench"):
         policy_of().reset(other)
+
+
+def test_seeds_are_integers():
+    for seed in (-1, 0.5, None):
+        with pytest.raises(ConfigError, match="a seed must be an integer"):
+            policy_of(seed=seed)

@@ -239,3 +239,25 @@ def test_copies_which_would_step_the_data_of_the_original_are_refused(make_batch
     batch, _ = make_batch()
     with pytest.raises(ConfigError, match="build another environment and hand over the state"):
         duplicate(batch)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.0, "1", True, None])
+def test_seeds_are_integers_that_are_not_negative(make_batch, seed):
+    batch, _ = make_batch()
+    with pytest.raises(ConfigError, match=f"a seed must be an integer .* got {seed!r}"):
+        batch.seed(seed)
+    batch.seed(np.int64(3))
+    kept = batch.streams.copy()
+    batch.seed(3)
+    np.testing.assert_array_equal(batch.streams, kept)
+    batch.seed(3 + 2**64)  # every digit counts
+    assert (batch.streams != kept).all()
+
+
+@pytest.mark.parametrize("count", [0, 2.0, "2", True, None])
+def test_sizes_are_positive_integers(models, count):
+    with pytest.raises(ConfigError, match=f"one environment, got 3 and {count!r}"):
+        BatchSimulator(models, count)
+    if count is not None:  # which takes all
+        with pytest.raises(ConfigError, match=f"num_threads must be .* got {count!r}"):
+            BatchSimulator(models, 2, num_threads=count)

@@ -1,0 +1,27 @@
+"""Whole numbers that users give."""
+
+from typing import Any
+
+import numpy as np
+
+from gmc_bench.core.errors import ConfigError
+
+
+def is_count(value: Any) -> bool:
+    """Return whether a value is an integer of at least 1, Python's or numpy's."""
+    return _is_integer(value) and int(value) >= 1
+
+
+def require_seed(seed: Any) -> int:
+    """Return the seed of random streams as Python's integer.
+
+    Raises:
+        ConfigError: it is no integer, or negative; nothing would be the same again without one.
+    """
+    if not _is_integer(seed) or int(seed) < 0:
+        raise ConfigError(f"a seed must be an integer that is not negative, got {seed!r}")
+    return int(seed)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
