@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.integers import is_count
 from gmc_bench.core.types import Array, FloatArray, IntArray
 from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.nn.distribution import MaskedGaussian
@@ -73,7 +75,11 @@ class EpisodeCounter(Observer):
 
 @dataclass(frozen=True, kw_only=True)
 class Scoring:
-    """Complete episodes of every body: what is run, but for the policy."""
+    """Complete episodes of every body: what is run, but for the policy.
+
+    Raises:
+        ConfigError: no episode, or a mode that there is not.
+    """
 
     task: Task
     bodies: Sequence[Any]
@@ -92,6 +98,13 @@ class Scoring:
     serialization: Serialization | None = None
     """Several sequences for each body instead of one in the policy's order; every sequence is
     then scored like a body of its own."""
+
+    def __post_init__(self) -> None:
+        if not is_count(self.episodes) or self.mode not in get_args(Mode):
+            raise ConfigError(
+                f"an evaluation needs at least one episode and one of the modes "
+                f"{', '.join(get_args(Mode))}, got {self.episodes!r} and {self.mode!r}"
+            )
 
     def run(self, policy: Policy, observers: Sequence[Observer] = ()) -> list[list[EpisodeResult]]:
         """Run the episodes.

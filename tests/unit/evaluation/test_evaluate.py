@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.evaluation import evaluate as module
@@ -217,3 +218,12 @@ def test_a_broken_simulation_ends_its_episode_only(trained, monkeypatch):
     found = flat(score(trained))
     assert found[0][1:] == (4, "diverged")
     assert found[1:] == expected[1:]
+
+
+@pytest.mark.parametrize(
+    "options", [{"episodes": 0}, {"episodes": 1.5}, {"mode": "stochastical"}, {"seed": -1}]
+)
+def test_an_evaluation_that_cannot_be_is_refused(trained, options):
+    """A mode that is misspelt would pass for the deterministic one."""
+    with pytest.raises(ConfigError, match=r"an evaluation needs|a seed must be"):
+        score(trained, **options)
