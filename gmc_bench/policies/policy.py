@@ -200,14 +200,7 @@ class Policy:
         )
         normalizer = TokenNormalizer(table, options.normalization, separate=model.per_body)
         name = method if isinstance(method, str) else method.id
-        try:
-            model = model.to(options.device)
-        except (RuntimeError, AssertionError) as error:  # a run of another machine, maybe
-            raise ConfigError(
-                f"the device {options.device!r} cannot be used here "
-                f"({str(error).splitlines()[0]}); use the CPU, or a machine that has it"
-            ) from error
-        return cls(model, normalizer, order=options.order, method=name)
+        return cls(_moved(model, options.device), normalizer, order=options.order, method=name)
 
     # Files.
 
@@ -313,6 +306,7 @@ class Policy:
         Raises:
             CheckpointError: a file is missing or damaged, or is of another version.
             RecordError: it lies in a leaderboard whose ledger is damaged.
+            ConfigError: torch has no such device here.
             GmcBenchError: the method cannot be loaded.
         """
         path = _weights_file(path)
@@ -524,6 +518,17 @@ def _start_apart(bank: ActorCritic, streams: BodyStreams, options: PolicyOptions
                     f"parameter a first dimension over bodies"
                 )
             whole[body] = part[0]
+
+
+def _moved(model: ActorCritic, device: str) -> ActorCritic:
+    """Return networks on a device."""
+    try:
+        return model.to(device)
+    except (RuntimeError, AssertionError) as error:  # the latter of a torch without CUDA
+        raise ConfigError(
+            f"the device {device!r} cannot be used here ({str(error).splitlines()[0]}); use the "
+            f"CPU, or a machine that has it"
+        ) from error
 
 
 def _featureless(spec: TokenSpec, count: int) -> MorphologyTable:

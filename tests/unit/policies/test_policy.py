@@ -263,3 +263,10 @@ def test_seeds_are_integers():
     for seed in (-1, 0.5, None):
         with pytest.raises(ConfigError, match="a seed must be an integer"):
             policy_of(seed=seed)
+
+
+@pytest.mark.parametrize("device", ["abacus", "cuda:99"])
+def test_a_device_that_is_not_there_is_refused(device, tmp_path):
+    policy_of().save(tmp_path / "walk.safetensors")
+    with pytest.raises(ConfigError, match=f"cannot be on the device '{device}'"):
+        Policy.load(tmp_path / "walk.safetensors", device=device)
