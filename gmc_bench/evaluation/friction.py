@@ -32,7 +32,7 @@ from gmc_bench.robots.schema import Robot
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.suites.measured import FrictionMeasurement, Velocity
 from gmc_bench.tasks.commands import VelocityCommand, velocity_command
-from gmc_bench.tasks.quadruped_velocity import FELL, undisturbed
+from gmc_bench.tasks.quadruped_velocity import undisturbed
 from gmc_bench.tasks.spec import TIME_LIMIT, Task
 
 EPISODE_SECONDS = 20.0
@@ -153,7 +153,7 @@ def _roll_out(
         track.slipped[step] = _slip(core)
         track.tilt[step] = motion.tilt
         track.astray[step] = motion.base_angular_velocity[:, 2] - turn
-        track.fell[step] = result.events[FELL]
+        track.fell[step] = result.terminated
         track.time_up[step] = result.events[TIME_LIMIT]
         track.diverged[step] = broken = result.diverged
         for values in track.numbers:

@@ -265,3 +265,15 @@ def test_nothing_to_measure_is_refused(bodies):
         measure_friction(
             policy(bodies), replace(TASK, command=None), bodies, SUITE.measurements["smoke"], seed=0
         )
+
+
+def test_a_failure_of_any_name_counts_as_a_fall(bodies, one_thread):
+    named = replace(TASK, terminations=(replace(TASK.terminations[0], name="tumbled"),))
+    pairs, options = {"high": FRICTION_PAIRS["high"]}, {"forward": 0.5, "directions": {}}
+    rules = FrictionMeasurement(pairs=pairs, seconds=1.0, num_envs=2, **options)
+    found, expected = (
+        measure_friction(policy(bodies, push=4.0), task, bodies[:1], rules, seed=3, num_threads=1)
+        for task in (named, TASK)
+    )
+    assert found == expected
+    assert found[0]["restarts"]["falls"] > 0
