@@ -268,5 +268,5 @@ def test_seeds_are_integers():
 @pytest.mark.parametrize("device", ["abacus", "cuda:99"])
 def test_a_device_that_is_not_there_is_refused(device, tmp_path):
     policy_of().save(tmp_path / "walk.safetensors")
-    with pytest.raises(ConfigError, match=f"cannot be on the device '{device}'"):
+    with pytest.raises(ConfigError, match=f"the device '{device}' cannot be used here"):
         Policy.load(tmp_path / "walk.safetensors", device=device)
