@@ -113,9 +113,10 @@ def train(trainer: Trainer, folder: RunFolder, config: RunConfig, emit: Listener
         StorageError: the disk is full or cannot be written.
     """
     emit(TrainingStarted(trainer.env_steps, trainer.env_steps_planned))
-    if len(trainer.processes) > 1:
-        (_, before), (_, now) = trainer.processes[-2:]
-        emit(Remark(f"{before} process(es) before, {now} from here on: the last bits differ."))
+    for what, counts in (("process(es)", trainer.processes), ("thread(s)", trainer.threads)):
+        (_, before), (since, now) = (counts * 2)[-2:]
+        if before != now and since == trainer.iteration:
+            emit(Remark(f"{before} {what} before, {now} from here on: the last bits differ."))
     written = time.perf_counter()
     with EventLog(folder.logs, trainer.env_steps) as log:
 

@@ -12,7 +12,13 @@ from gmc_bench.experiments.events import Listener, Listeners, RunStarted
 from gmc_bench.experiments.launch import check_processes, dismiss, under_torchrun
 from gmc_bench.experiments.method import check_shares
 from gmc_bench.experiments.recorded import RecordedRun
-from gmc_bench.experiments.resolve import Resolved, device_here, resolve, run_name
+from gmc_bench.experiments.resolve import (
+    Resolved,
+    device_here,
+    resolve,
+    run_name,
+    threads_here,
+)
 from gmc_bench.experiments.run_folder import RunFolder, is_file, is_free, new_folder
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.records.store import read_record, write_atomic
@@ -183,7 +189,7 @@ class Experiment:
         Args:
             processes: that share the environments from now on; by default as many as torchrun has
                 started, or as before. With another number the last bits change, as the record
-                says.
+                says; likewise on a machine with fewer cores than the run had threads.
 
         Raises:
             RunFolderError: the folder is in use, or holds something else.
@@ -198,6 +204,8 @@ class Experiment:
             if folder.record.exists():
                 dismiss()
                 return read_record(folder.record)
+            self.config = replace(self.config, threads=threads_here(self.config.threads))
+            self.__dict__.pop("session", None)
             self._use_processes(processes)
             return self._finish(folder, resumed=True)
 

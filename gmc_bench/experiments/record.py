@@ -117,10 +117,13 @@ def _tuning(session: Session) -> TunedSettings | None:
 
 def _remarks(trainer: Trainer | None) -> tuple[str, ...] | None:
     """Return what a reader should know about how a run was made, if there is anything."""
-    if trainer is None or len(trainer.processes) == 1:
-        return None
-    parts = ", ".join(f"{count} from iteration {start + 1}" for start, count in trainer.processes)
-    return (f"the number of processes changed while the run was under way: {parts}",)
+    found = []
+    for what in ("processes", "threads"):
+        counts = [] if trainer is None else getattr(trainer, what)
+        if len(counts) > 1:
+            parts = ", ".join(f"{count} from iteration {start + 1}" for start, count in counts)
+            found.append(f"the number of {what} changed while the run was under way: {parts}")
+    return tuple(found) or None
 
 
 def _training_fields(trainer: Trainer | None) -> dict[str, Any]:

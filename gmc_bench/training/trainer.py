@@ -129,6 +129,8 @@ class Trainer:
         """One point per iteration, as records hold them."""
         self.processes: list[list[int]] = [[0, group.size]]
         """(iteration, processes) since when there have been how many."""
+        self.threads: list[list[int]] = [[0, num_threads]]
+        """(iteration, threads) likewise, of each process."""
         self.collector.start(self.sharing.reset())
 
     @property
@@ -255,6 +257,7 @@ class Trainer:
                 "iteration": self.iteration,
                 "curve": self.curve,
                 "processes": self.processes,
+                "threads": self.threads,
                 "timers": asdict(self.timers),
             },
         }
@@ -262,7 +265,8 @@ class Trainer:
     def set_state(self, state: State) -> None:
         """Continue from a state of `get_state` of a trainer built the same way.
 
-        The number of processes may have changed; with the same, training goes on to the same bits.
+        The numbers of processes and of threads may have changed; with the same, training goes on to
+        the same bits.
 
         Raises:
             CheckpointError: it holds the policy of another method.
@@ -290,9 +294,11 @@ class Trainer:
         for name, seconds in progress["timers"].items():
             setattr(self.timers, name, seconds)
         self.iteration, self.curve = progress["iteration"], list(progress["curve"])
-        self.processes = progress.get("processes", [[0, 1]])  # there was a time of single ones
-        if self.processes[-1][1] != self.group.size:
-            self.processes = [*self.processes, [self.iteration, self.group.size]]
+        # Older states do not say how many there were: one process, and threads that nobody changed.
+        processes = progress.get("processes", [[0, 1]])
+        self.processes = _with_change(processes, self.iteration, self.group.size)
+        threads = progress.get("threads", self.threads)
+        self.threads = _with_change(threads, self.iteration, self.num_threads)
 
     def _draw_apart(self, seed: int) -> None:
         """Let networks with dropout draw other numbers in every process but the first."""
@@ -306,6 +312,11 @@ class Trainer:
             "acting": self.sharing.acting,
             "drawing": self.drawing,
         }
+
+
+def _with_change(counts: list[list[int]], iteration: int, count: int) -> list[list[int]]:
+    """Return (iteration, count) since when it has been how many, as of now."""
+    return counts if counts[-1][1] == count else [*counts, [iteration, count]]
 
 
 def make_trainer(

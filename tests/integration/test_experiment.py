@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ import torch
 
 import gmc_bench
 from gmc_bench.bodies.store import DATA_VARIABLE
+from gmc_bench.core.config import sealed_yaml
 from gmc_bench.core.errors import ConfigError, GmcBenchError, RunFolderError
 from gmc_bench.experiments import events
+from gmc_bench.sim.batch import available_threads
 from gmc_bench.training.trainer import Trainer
 
 SPEC = gmc_bench.ExperimentSpec(
@@ -101,6 +104,35 @@ def test_a_killed_run_is_continued_from_python(finished_run, capfd):
     again = []
     gmc_bench.Experiment(SPEC, out=run, on_event=again.append).resume()  # is finished and the same
     assert again == []
+
+
+def test_a_run_with_more_threads_than_there_are_goes_on_with_those(monkeypatch):
+    """A run of 64 cores is carried to a machine with fewer; one thread made its checkpoint."""
+    experiment, iterate = gmc_bench.Experiment(SHORT, out="moved"), Trainer.iterate
+
+    def stop(trainer):
+        if trainer.iteration == 2:
+            raise KeyboardInterrupt
+        return iterate(trainer)
+
+    monkeypatch.setattr(Trainer, "iterate", stop)
+    with pytest.raises(KeyboardInterrupt):
+        experiment.run()
+    monkeypatch.setattr(Trainer, "iterate", iterate)
+    config = replace(experiment.config, threads=64)
+    Path("moved/config.yaml").write_text(sealed_yaml(config.to_yaml()))
+    told, here = [], available_threads()
+    record = gmc_bench.Experiment.open("moved", on_event=told.append).resume()
+    assert record.hardware.threads == here
+    said = [event.text for event in told if isinstance(event, events.Remark)]
+    if here == 1:
+        assert (record.remarks, said) == (None, [])
+        return
+    assert record.remarks == (
+        "the number of threads changed while the run was under way: 1 from iteration 1, "
+        f"{here} from iteration 3",
+    )
+    assert f"1 thread(s) before, {here} from here on: the last bits differ." in said
 
 
 def test_what_is_in_the_way_is_left_alone(finished_run):
