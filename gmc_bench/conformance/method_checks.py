@@ -215,8 +215,6 @@ CHECKS: dict[str, Check] = {
     "parameter counts": _check_parameters,
     "output shapes": _check_shapes,
     "finite outputs": _check_finite,
-    "seeded build": check_seed,
-    "repeatable": check_repeatable,  # before what a network that is not would fail, too
     "inputs unchanged": _check_inputs_kept,
     "padding ignored": _check_padding,
     "bodies independent": _check_batch,
@@ -224,6 +222,8 @@ CHECKS: dict[str, Check] = {
     "other layouts": check_layouts,
     "gradients": _check_gradients,
     "state dict": check_state_dict,
+    "seeded build": check_seed,
+    "repeatable": check_repeatable,
     "limb order": check_order,
     "limb tree": check_tree,
     "closed loops": check_loops,
