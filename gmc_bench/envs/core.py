@@ -205,13 +205,16 @@ class EnvironmentCore:
         self._draw_commands(rows)
         self._observe(rows)
 
-    def step(self, actions: FloatArray) -> StepResult:
+    def step(self, actions: FloatArray, rows: IntArray | None = None) -> StepResult:
         """Apply one action to every row.
 
         Args:
             actions: (B, L, J) float; entries without an actuator are ignored, the others are cut
                 off at the task's `action_clip` and, but with joint drives, clamped to [-1, 1] by
                 the engine.
+            rows: (K,) int64, without repeats, those that are simulated; default all. The others
+                stand still, also where their simulation has broken, until they are reset; what is
+                observed and returned of them means nothing.
 
         Raises:
             ConfigError: the actions have another shape, or a row was never reset.
@@ -228,15 +231,17 @@ class EnvironmentCore:
             previous = self.driven.action
             joint_velocity = simulator.drive_state.joint_state[..., 1].copy()
             self.driven.action = self.driven.cut_off(flat)
-            simulator.step(self.driven.targets(self.driven.action))
+            simulator.step(self.driven.targets(self.driven.action), rows=rows)
         else:
             if self.task.action_clip is not None:
                 flat = np.clip(flat, -self.task.action_clip, self.task.action_clip)
-            simulator.step(flat, self.dynamic if self._readings is None else self._readings)
+            readings = self.dynamic if self._readings is None else self._readings
+            simulator.step(flat, readings, rows)
         self.episode_length += 1
         if self.height_map is not None and self._spare_map is not None:
             self.height_map, self._spare_map = self._spare_map, self.height_map
-            simulator.read_ground(self._all_rows, self.height_map, self._ground)
+            seen = self._all_rows if rows is None else rows
+            simulator.read_ground(seen, self.height_map, self._ground)
         diverged = simulator.diverged.copy()
         new_cells, num_cells = self._visit(diverged)
         transition = Transition(

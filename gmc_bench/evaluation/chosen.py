@@ -155,8 +155,7 @@ class _Chosen:
         core = self.core
         core.simulator.streams[:] = rules.streams(int(numbers.max()) + 1)[numbers]
         self.rows = np.arange(len(numbers))
-        self.bodies = self.stage.morphology_index[self.places]
-        core.reset(self.rows, self.bodies)
+        core.reset(self.rows, self.stage.morphology_index[self.places])
         self.noise: FloatArray | None = None
         if rules.mode == "stochastic":
             shape = (rules.task.horizon, *core.table.action_padding_mask.shape[1:])
@@ -228,14 +227,11 @@ class _Chosen:
             while running.any():
                 self._begin_others(steps)
                 actions = self._act()
-                step = core.step(actions)
+                step = core.step(actions, np.flatnonzero(running))
                 steps += 1
                 self._tell(np.where(running, self.numbers, -1), actions, step)
                 done = (step.terminated | step.truncated) & running
                 running &= ~done
-                broken = np.flatnonzero(step.diverged & ~running)
-                if len(broken):  # a broken state must not be stepped on
-                    core.reset(broken, self.bodies[broken])
                 if done.any():
                     for observer in self.observers:
                         observer.finished(int(done.sum()))

@@ -211,7 +211,8 @@ class _Player:
         self._start(np.arange(core.num_envs))
         while self.running.any():
             actions = self.bound.act(core, None if self.noise is None else self._noisy)
-            step = core.step(actions)
+            # Rows without work are shown to the policy, whose last bits depend on how many it sees.
+            step = core.step(actions, np.flatnonzero(self.running))
             for observer in self.observers:
                 numbers = np.where(self.running, self.episode, -1)
                 observer.stepped(core, numbers, actions, step)
@@ -226,10 +227,8 @@ class _Player:
             self.episode[again] = np.arange(waiting, waiting + len(again))
             waiting += len(again)
             self.running[done[len(again) :]] = False
-            # Rows without work go on unnoticed, but a broken state must not be stepped on.
-            broken = np.flatnonzero(step.diverged & ~self.running)
-            if len(again) or len(broken):
-                self._start(np.union1d(again, broken))
+            if len(again):
+                self._start(again)
             if len(done):
                 for observer in self.observers:
                     observer.finished(len(done))
@@ -244,9 +243,8 @@ class _Player:
             for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
                 self.noise[row] = noise_of(self.rules.seed, number, self.noise.shape[1:])
         self.total[rows] = 0.0
-        counted = rows[self.running[rows]]
         for observer in self.observers:
-            observer.started(core, counted, self.episode[counted])
+            observer.started(core, rows, numbers)
 
     def _noisy(self, distribution: MaskedGaussian) -> torch.Tensor:
         """Return the actions that the noise of the present step stands for."""

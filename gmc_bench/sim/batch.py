@@ -94,6 +94,7 @@ class BatchSimulator:
             )
         self.models = list(models)
         self.num_envs = num_envs
+        self._all_rows = np.arange(num_envs)
         self.num_threads = threads
         self.num_substeps = models[0].scene.num_substeps
         self.sim_dt = models[0].sim_dt
@@ -265,23 +266,28 @@ class BatchSimulator:
         for row, change in zip(rows.tolist(), velocity, strict=True):
             self._hosted(row).data.qvel[: len(change)] += change
 
-    def step(self, controls: Array, readings: FloatArray | None = None) -> None:
-        """Advance every row by one control step.
+    def step(
+        self, controls: Array, readings: FloatArray | None = None, rows: IntArray | None = None
+    ) -> None:
+        """Advance rows by one control step.
 
         Args:
             controls: (B, A) float32 actions; `Layout.actuator_slot` says which one each actuator
                 takes; the engine clamps them to [-1, 1]. With drives (B, A) float64, target angles
                 in the order of the drives, rad.
             readings: (B, L, 13 + 2 J) float32, written; `None` where no limbs are read.
+            rows: (K,) int64, without repeats, those that are advanced; default all. Nothing is
+                written of the others.
 
         Raises:
             ConfigError: a row hosts no model.
         """
         self._check_hosts(self.addresses)
         self._use_threads()
+        rows = self._all_rows if rows is None else rows
         step = kernels.step_rows_single_threaded if self.num_threads == 1 else kernels.step_rows
         step(
-            self._functions, self.addresses, self.model_index, controls, self._num_ctrl,
+            self._functions, self.addresses, self.model_index, rows, controls, self._num_ctrl,
             self.layout.actuator_slot, self.num_substeps, self.layout.tables, self.torso_position,
             self._no_readings if readings is None else readings, self.diverged, self._loops,
             self.loop_residual, self.drives, self.drive_state,

@@ -229,10 +229,10 @@ def _step_row(
 
 @numba.njit(cache=True, parallel=True, nogil=True)
 def step_rows(
-    functions, addresses, model_index, controls, num_ctrl, actuator_slot, num_substeps, layout,
-    torso, readings, diverged, loops, residual, drives, state
+    functions, addresses, model_index, rows, controls, num_ctrl, actuator_slot, num_substeps,
+    layout, torso, readings, diverged, loops, residual, drives, state
 ):  # fmt: skip
-    """Advance every environment by `num_substeps` engine steps under one action.
+    """Advance some environments by `num_substeps` engine steps under one action.
 
     Bodies whose motors take the actions: after the last engine step the body velocities are
     refreshed with the new joint velocities on the kinematics of that step's start (`mj_comVel`),
@@ -243,6 +243,8 @@ def step_rows(
         functions: addresses of the C functions, see `EngineFunctions`.
         addresses: (B, NUM_ADDRESSES) int64.
         model_index: (B,) int64, row of each environment in the tables.
+        rows: (K,) int64, environments to advance, without repeats; of the others, nothing is
+            written.
         controls: (B, A), actions, or with drives target angles, rad.
         num_ctrl: (B,) int64, actuators of each row's model.
         actuator_slot: (M, max actuators) int64, which action each actuator takes.
@@ -258,7 +260,8 @@ def step_rows(
         drives: `Drives`; without any joint, motors take the actions.
         state: `DriveState`.
     """
-    for row in numba.prange(addresses.shape[0]):
+    for k in numba.prange(rows.shape[0]):
+        row = rows[k]
         diverged[row] = _step_row(
             functions, addresses[row], model_index[row], row, controls[row], num_ctrl,
             actuator_slot, num_substeps, layout, torso, readings, loops, residual, drives, state
@@ -267,11 +270,11 @@ def step_rows(
 
 @numba.njit(cache=True, nogil=True)
 def step_rows_single_threaded(
-    functions, addresses, model_index, controls, num_ctrl, actuator_slot, num_substeps, layout,
-    torso, readings, diverged, loops, residual, drives, state
+    functions, addresses, model_index, rows, controls, num_ctrl, actuator_slot, num_substeps,
+    layout, torso, readings, diverged, loops, residual, drives, state
 ):  # fmt: skip
     """Do the same on the calling thread, without touching the thread pool."""
-    for row in range(addresses.shape[0]):
+    for row in rows:
         diverged[row] = _step_row(
             functions, addresses[row], model_index[row], row, controls[row], num_ctrl,
             actuator_slot, num_substeps, layout, torso, readings, loops, residual, drives, state

@@ -52,6 +52,23 @@ def test_the_number_of_threads_changes_no_bit(task, make_env, draw_actions):
     assert runs[0] == runs[1]
 
 
+def test_rows_that_are_stepped_apart_are_those_of_a_whole_step(mapped, bodies):
+    """Heights too; the others keep what they have seen."""
+    whole, some = (EnvironmentCore(mapped, bodies, 4, num_threads=1) for _ in range(2))
+    for core in (whole, some):
+        core.simulator.seed(3)
+        core.reset(np.arange(4), np.arange(4) % len(bodies))
+    first, rows = some.height_map.copy(), np.array([2, 0])
+    shape = (4, whole.spec.max_limbs, whole.spec.joints_per_limb)
+    for actions in np.random.default_rng(0).uniform(-1.0, 1.0, (30, *shape)):
+        expected, found = whole.step(actions), some.step(actions, rows)
+    assert (whole.height_map != first)[rows].any()
+    for one, other in ((whole.height_map, some.height_map), (whole.dynamic, some.dynamic)):
+        np.testing.assert_array_equal(one[rows], other[rows])
+    np.testing.assert_array_equal(expected.reward[rows], found.reward[rows])
+    assert all(some.simulator.data(row).time == 0.0 for row in (1, 3))
+
+
 def test_two_copies_with_one_seed_are_equal_and_another_seed_is_not(task, make_env, draw_actions):
     used, fresh = make_env(4, task), make_env(4, task)
     actions = draw_actions(used, 60)

@@ -120,11 +120,24 @@ def test_a_row_takes_the_next_episode_as_soon_as_its_own_has_ended(make_trained,
     trained = make_trained(horizon=60)
     monkeypatch.setattr(module, "MAX_ROWS", 3)
     steps, step = [], EnvironmentCore.step
-    monkeypatch.setattr(EnvironmentCore, "step", lambda core, a: steps.append(0) or step(core, a))
+    monkeypatch.setattr(EnvironmentCore, "step", lambda *args: steps.append(0) or step(*args))
     lengths = [length for _, length, _ in flat(score(trained, episodes=4))]
     assert len(set(lengths)) > 2
     in_batches = sum(max(lengths[k : k + 3]) for k in range(0, 12, 3))
     assert sum(lengths) / 3 <= len(steps) < in_batches
+
+
+def test_a_row_whose_episode_was_the_last_is_not_simulated_any_more(make_trained):
+    class Clock(Observer):
+        def stepped(self, core, numbers, actions, step):
+            self.times = [core.simulator.data(row).time for row in range(core.num_envs)]
+            self.control_dt = core.simulator.control_dt
+
+    clock = Clock()
+    results = score(make_trained(horizon=60), episodes=4, observers=(clock,))
+    lengths = [length for _, length, _ in flat(results)]
+    assert len(set(lengths)) > 2
+    assert clock.times == pytest.approx([length * clock.control_dt for length in lengths])
 
 
 @pytest.mark.parametrize("mode", ["deterministic", "stochastic"])
@@ -203,8 +216,8 @@ def test_a_body_that_was_not_trained_on_is_scored_in_the_same_layout(trained):
 def test_a_broken_simulation_ends_its_episode_only(trained, monkeypatch):
     step = EnvironmentCore.step
 
-    def breaking(core, actions):
-        result = step(core, actions)
+    def breaking(core, *args):
+        result = step(core, *args)
         if core.episode_length[0] == 4:
             result.diverged[0] = result.truncated[0] = True
             result.terminated[0] = False

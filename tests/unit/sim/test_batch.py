@@ -70,6 +70,33 @@ def test_reset_touches_only_the_rows_it_is_given(make_batch):
     assert (batch.streams[1] != streams[1]).any()
 
 
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_a_step_of_some_rows_leaves_the_others_as_they_are(make_batch, num_threads):
+    if available_threads() < num_threads:
+        pytest.skip("needs two cores")
+    whole, some = make_batch(6, num_threads), make_batch(6)
+    for batch, readings in (whole, some):
+        batch.reset(np.arange(6), 0.005, readings)
+    some[0].data(3).qpos[0] = np.nan  # a broken row that stands still is no danger
+    before = [some[0].data(row).qpos.copy() for row in range(6)]
+    readings, torso = some[1].copy(), some[0].torso_position.copy()
+    controls = np.random.default_rng(0).uniform(-1.0, 1.0, (6, 10)).astype(np.float32)
+    stepped, still = np.array([4, 0, 1]), [2, 3, 5]
+    for _ in range(20):
+        whole[0].step(controls, whole[1])
+        some[0].step(controls, some[1], stepped)
+    for row in stepped:
+        np.testing.assert_array_equal(some[0].data(row).qpos, whole[0].data(row).qpos)
+    np.testing.assert_array_equal(some[1][stepped], whole[1][stepped])
+    np.testing.assert_array_equal(some[0].torso_position[stepped], whole[0].torso_position[stepped])
+    for row in still:
+        np.testing.assert_array_equal(some[0].data(row).qpos, before[row])
+        assert some[0].data(row).time == 0.0
+    np.testing.assert_array_equal(some[1][still], readings[still])
+    np.testing.assert_array_equal(some[0].torso_position[still], torso[still])
+    assert not some[0].diverged.any()
+
+
 def test_many_rows_start_and_step_alike_on_one_thread_and_on_two(make_batch):
     if available_threads() < 2:
         pytest.skip("needs two cores")

@@ -97,8 +97,8 @@ def test_contacts_are_where_the_ground_is(monkeypatch):
     seen = []
     step = EnvironmentCore.step
 
-    def watched(core, actions):
-        result = step(core, actions)
+    def watched(core, *args):
+        result = step(core, *args)
         model, data = core.simulator.model(0), core.simulator.data(0)
         # Positions of the last engine step: those of the geoms, which nothing updates afterwards.
         half = np.where(model.geom_type == mujoco.mjtGeom.mjGEOM_CAPSULE, model.geom_size[:, 1], 0)
