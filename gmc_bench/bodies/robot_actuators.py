@@ -30,6 +30,8 @@ def build_actuators(
         what = row["name"] or driven or "one without a name"
         if number not in joint_names:
             notes.append(f"actuators that drive no joint of a limb are left out: {what}")
+        elif row["disabled"]:
+            notes.append(f"actuators of groups that are switched off are left out: {what}")
         elif number in found:
             notes.append(f"further actuators of the same joint are left out: {what}")
         else:

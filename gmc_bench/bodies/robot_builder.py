@@ -39,6 +39,7 @@ _MAX_GAP = 0.02  # m, opening of a loop in the start pose
 _MAX_TURN = 0.1  # rad, of a weld in the start pose
 _NOMINAL = {"hinge": (-np.pi, np.pi), "slide": (-1.0, 1.0)}  # ranges of joints without limits
 _LOW_ORIGIN = 0.3  # share of the height of the torso's centre of mass; a lower frame is moved up
+_LOWEST_TORSO = 0.01  # m, height of its frame above the lowest point
 
 
 def build_robot(model: dict[str, Any], name: str, *, urdf: bool) -> tuple[Morphology, list[str]]:
@@ -144,13 +145,16 @@ def _limbs(draft: Draft, joint_names: dict[int, str]) -> tuple[Limb, ...]:
         raise FlawError("has no shape that could touch the ground; give it collision geoms")
     origin = draft.frame(draft.parts[0])[0][2]
     middle = np.array(draft.model["bodies"][draft.parts[0].frame]["centre"])
-    if origin - lowest < max(_LOW_ORIGIN * (middle[2] - lowest), 0.01):
+    if origin - lowest < max(_LOW_ORIGIN * (middle[2] - lowest), _LOWEST_TORSO):
         draft.torso_origin, notes = middle, []
         limbs, lowest = _draw(draft, names, joint_names, notes)
         notes.append("the torso's frame is moved up to its centre of mass")
         origin = middle[2]
-        if origin - lowest < 0.01:
-            raise FlawError("has its torso at its lowest point, so it always counts as fallen")
+        if origin - lowest < _LOWEST_TORSO:
+            raise FlawError(
+                f"has its torso {origin - lowest:.2g} m above its lowest point, so it always "
+                f"counts as fallen; expected {_LOWEST_TORSO} m or more (are its units m?)"
+            )
     draft.notes += notes
     torso = replace(limbs[0], position=vector([0.0, 0.0, origin - lowest + CLEARANCE]))
     return (torso, *limbs[1:])

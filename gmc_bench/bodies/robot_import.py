@@ -20,6 +20,7 @@ from gmc_bench.bodies.robot_builder import build_robot
 from gmc_bench.bodies.robot_lint import find_doubts
 from gmc_bench.bodies.robot_report import ImportedRobot, render_robot
 from gmc_bench.bodies.robot_shapes import merge_inertia, rotation
+from gmc_bench.bodies.robot_tree import shorten
 from gmc_bench.bodies.sandbox import FlawError, Sandbox
 from gmc_bench.bodies.schema import Inertia, Morphology, MorphologySet
 from gmc_bench.bodies.store import save_set
@@ -221,6 +222,7 @@ def read_robot(
     try:
         model = _compile(source, sandbox, keyframe)
         body, notes = build_robot(model, source.name, urdf=source.urdf)
+        notes += _unused_keyframes(model["keyframes"], keyframe)
         body = _without_implied_inertia(body, sandbox)
         text = emit_mjcf(body, floor=_FLOOR, spawn=(0.0, 0.0, FLOOR_HEIGHT))
         trial = sandbox.roll_out(text, steps=round(seconds / SIM_DT), seed=seed)
@@ -258,6 +260,14 @@ def _compile(source: ModelFiles, sandbox: Sandbox, keyframe: str | None) -> dict
                     f"format that MuJoCo reads (meshes: .obj, .stl, .msh)"
                 ) from error
         raise
+
+
+def _unused_keyframes(names: list[str], chosen: str | None) -> list[str]:
+    """Return a note on start poses that were there to choose from, where nothing was chosen."""
+    names = [name for name in names if name]
+    if chosen is not None or not names or "home" in names:
+        return []
+    return [f"the start pose is that of the file, and none of its keyframes: {shorten(names)}"]
 
 
 def _without_implied_inertia(body: Morphology, sandbox: Sandbox) -> Morphology:

@@ -1,5 +1,6 @@
 """Warnings about robots that can be simulated but look like a mistake."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,8 @@ _TINY_INERTIA = 1e-7  # kg m^2, armature included
 _NARROW = 0.05  # rad or m
 _STRONG = 100.0  # N m per kg of the robot
 _WEAK = 0.02  # N m per kg
+_MANY_TURNS = 4 * math.tau  # rad between limits; 25 degrees read as radians
+_ENDLESS = 2 * 360.0  # numbers beyond are no degrees, but stand for no limit
 _DEEP = 0.005  # m
 _GRAVITY = (0.0, 0.0, -9.81)  # m/s^2
 
@@ -32,6 +35,7 @@ def find_doubts(body: Morphology, model: dict[str, Any], trial: dict[str, Any]) 
     return [
         *_mass_doubts(body, mass),
         *_joint_doubts(body),
+        *_angle_doubts(body, model),
         *_actuator_doubts(body, mass),
         *_contact_doubts(body, trial),
         *_world_doubts(model),
@@ -63,6 +67,34 @@ def _joint_doubts(body: Morphology) -> Iterator[str]:
             yield f"the joint {joint.name!r} starts outside its range"
 
 
+def _angle_doubts(body: Morphology, model: dict[str, Any]) -> Iterator[str]:
+    """Notice ranges of hinges whose unit was mistaken."""
+    # The limits of the file: very wide ones are forgotten in the body.
+    many = {
+        name or "one without a name": high - low
+        for name, low, high in model["stated"]
+        if high - low > _MANY_TURNS and max(abs(low), abs(high)) <= _ENDLESS
+    }
+    if many:
+        widest = max(many.values())
+        yield (
+            f"hinges may turn by up to {widest:.3g} rad, {widest / math.tau:.1f} turns: "
+            f"{shorten(list(many))}; were degrees meant in a file of radians?"
+        )
+    widths = [
+        joint.range[1] - joint.range[0]
+        for limb in body.limbs
+        for joint in limb.joints
+        if joint.kind == "hinge" and joint.limited
+    ]
+    if widths and max(widths) <= math.radians(math.tau):
+        yield (
+            f"no hinge with limits may turn by more than {math.degrees(max(widths)):.3g} degrees; "
+            f"were radians meant in a file of degrees (which MJCF is unless its compiler element "
+            f'says angle="radian")?'
+        )
+
+
 def _actuator_doubts(body: Morphology, mass: float) -> Iterator[str]:
     driven = {motor.joint for motor in body.actuators}
     idle = [j.name for limb in body.limbs for j in limb.joints if j.name not in driven]
@@ -82,8 +114,12 @@ def _actuator_doubts(body: Morphology, mass: float) -> Iterator[str]:
 
 
 def _contact_doubts(body: Morphology, trial: dict[str, Any]) -> Iterator[str]:
+    deepest: dict[tuple[int, int], float] = {}  # two limbs may touch in several points
     for first, second, depth in trial["touching"]:
-        if depth > _DEEP and first and second:
+        pair = (min(first, second), max(first, second))
+        deepest[pair] = max(depth, deepest.get(pair, 0.0))
+    for (first, second), depth in deepest.items():
+        if depth > _DEEP and first:  # body 0 is the floor
             names = [body.limbs[end - 1].name for end in (first, second)]
             yield f"the limbs {names[0]!r} and {names[1]!r} overlap by {depth:.3g} m at the start"
     standing = trial["height"] - _CLEARANCE
@@ -116,5 +152,7 @@ def _world_doubts(model: dict[str, Any]) -> Iterator[str]:
             f"gravity is {numbers} m/s^2 in the file but 0 0 -9.81 here; turn the robot if its "
             f"upward axis is not z"
         )
+    if model["disabled"]:
+        yield f"the file disables {', '.join(model['disabled'])}, which is enabled here"
     if any(row["floats"] for row in model["bodies"]):
         yield "gravity compensation is left out"

@@ -14,9 +14,11 @@ def forget_endless_limits(model: dict[str, Any], notes: list[str]) -> None:
     """Drop limits of joints and torques that are so large that they stand for none.
 
     Args:
-        model: what `Sandbox.read` returns; changed.
+        model: what `Sandbox.read` returns; changed. `stated` is added: name, lower and upper limit
+            (rad) of the hinges that have limits in the file.
         notes: what changed is added.
     """
+    model["stated"] = []
     for joint in model["joints"]:
         if joint["torque"] and max(map(abs, joint["torque"])) > _ENDLESS:
             joint["torque"] = None
@@ -24,6 +26,8 @@ def forget_endless_limits(model: dict[str, Any], notes: list[str]) -> None:
         if joint["kind"] not in ("hinge", "slide") or not joint["limited"]:
             continue
         low, high = joint["range"]
+        if joint["kind"] == "hinge":
+            model["stated"].append((joint["name"], low, high))
         if low < -_FAR and high > _FAR:
             joint["limited"] = False
         # A start value beyond stays inside.

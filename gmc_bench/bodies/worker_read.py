@@ -20,6 +20,12 @@ _MAX_PARTS = 4096  # bodies, joints or geoms of a model that is described
 _HINGE_OR_SLIDE = (2, 3)
 _JOINT_KINDS = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
 _BITS = 2**31 - 1
+_MAX_GROUP = 30  # the last group of actuators that can be switched off
+_FLAGS = (
+    "constraint", "equality", "frictionloss", "limit", "contact", "spring", "damper", "gravity",
+    "clampctrl", "actuation", "filterparent",
+)  # fmt: skip
+"""Parts of the physics that files can switch off."""
 
 
 def _compile(request: dict[str, Any], text: str) -> Any:
@@ -72,8 +78,13 @@ def read_model(request: dict[str, Any]) -> dict[str, Any]:
         "timestep": float(model.opt.timestep),
         "fluid": bool(model.opt.density or model.opt.viscosity),
         "gravity": model.opt.gravity.tolist(),
+        "disabled": [flag for flag in _FLAGS if model.opt.disableflags & _bit(flag)],
         "root_name": clean_name(model.body(0).name),
     }
+
+
+def _bit(flag: str) -> int:
+    return int(getattr(mujoco.mjtDisableBit, f"mjDSBL_{flag.upper()}"))
 
 
 def _start_pose(model: Any, data: Any, keyframe: str | None) -> list[str]:
@@ -183,6 +194,8 @@ def _actuators(model: Any) -> list[dict[str, Any]]:
             "bias_kind": mujoco.mjtBias(int(model.actuator_biastype[a])).name,
             "dynamics": mujoco.mjtDyn(int(model.actuator_dyntype[a])).name,
             "delay": float(model.actuator_delay[a]),
+            "disabled": 0 <= (group := int(model.actuator_group[a])) <= _MAX_GROUP
+            and bool(int(model.opt.disableactuator) >> group & 1),
             "control": model.actuator_ctrlrange[control[a]].tolist()
             if model.actuator_ctrllimited[control[a]]
             else None,

@@ -14,9 +14,9 @@ SCENERY = {"t": "floor/0", "l": "wall/1", "bar": "patch/2", "r": "floor"}
 
 @pytest.fixture
 def read(sandbox, tmp_path):
-    def read_one(text, name="robot.xml"):
+    def read_one(text, name="robot.xml", **options):
         (tmp_path / name).write_text(text)
-        return read_robot(tmp_path / name, sandbox, seconds=0.1)
+        return read_robot(tmp_path / name, sandbox, seconds=0.1, **options)
 
     return read_one
 
@@ -96,6 +96,27 @@ def test_actuators_with_several_controls_do_not_shift_the_others(read):
     assert "delays of actuators are left out: l" in found.notes
 
 
+def test_actuators_of_disabled_groups_are_left_out(read):
+    motor = '<motor joint="l" gear="10" ctrlrange="-1 1" ctrllimited="true"/>'
+    both = (motor, motor.replace("/>", ' group="1"/>') + '<position joint="l" kp="7"/>')
+    found = read(_four_bar(both, ("<worldbody>", '<option actuatorgroupdisable="1"/><worldbody>')))
+    assert [motor.kind for motor in found.body.actuators] == ["position"]
+    assert "actuators of groups that are switched off are left out: l" in found.notes
+    # Groups may be numbered so that they can never be switched off.
+    for group in (-1, 31, 40):
+        other = motor.replace("/>", f' group="{group}"/>')
+        assert read(_four_bar((motor, other))).body.actuators[0].kind == "motor"
+    with pytest.raises(MorphologyError, match=r"groups that are switched off are left out: l\)"):
+        read(_four_bar(("<worldbody>", '<option actuatorgroupdisable="0"/><worldbody>')))
+
+
+def test_parts_of_the_physics_that_the_file_disables_are_told(read):
+    flags = '<option><flag gravity="disable" limit="disable" warmstart="disable"/></option>'
+    doubts = read(_four_bar(("<worldbody>", f"{flags}<worldbody>"))).doubts
+    assert "the file disables limit, gravity, which is enabled here" in doubts
+    assert not any("disables" in doubt for doubt in read(robots.FOUR_BAR).doubts)
+
+
 def test_higher_powers_are_told(read):
     found = read(_four_bar(('name="bar" axis', 'name="bar" stiffness="1 2 3" axis')))
     assert "higher powers of damping and stiffness are left out: bar" in found.notes
@@ -143,6 +164,61 @@ def test_gravity_of_another_direction_is_pointed_out(read):
     found = read(_four_bar(("<worldbody>", '<option gravity="0 -9.81 0"/><worldbody>')))
     assert any("gravity is 0 -9.81 0 m/s^2 in the file" in doubt for doubt in found.doubts)
     assert not any("gravity" in doubt for doubt in read(robots.FOUR_BAR).doubts)
+
+
+def test_limits_of_another_unit_are_pointed_out(read):
+    radians = ("<worldbody>", '<compiler angle="radian"/><worldbody>')
+    doubts = read(_four_bar(radians)).doubts
+    expected = (
+        "hinges may turn by up to 120 rad, 19.1 turns: l, bar, r; were degrees meant in a file of "
+        "radians?"
+    )
+    assert expected in doubts
+    # Beyond 100 rad they stand for no limits at all, and are the same mistake.
+    wide = ('range="-60 60"', 'range="-170 170"')
+    found = read(_four_bar(radians, wide))
+    assert not _joint(found, "bar").limited
+    assert any("up to 340 rad, 54.1 turns: l, bar, r" in doubt for doubt in found.doubts)
+    found = read(robots.looped_urdf().replace('upper="0.6"', 'upper="60"'), "loop.urdf")
+    assert any("up to 60.6 rad, 9.6 turns: jl" in doubt for doubt in found.doubts)
+
+    narrow = [('range="-60 60"', 'range="-1.5 1.5"'), ('range="-40 40"', 'range="0 2.6"')]
+    doubts = read(_four_bar(*narrow)).doubts
+    assert any(
+        "may turn by more than 3 degrees; were radians meant in a file" in doubt for doubt in doubts
+    )
+
+    endless = robots.looped_urdf().replace('lower="-0.6"', 'lower="-1e16"')
+    endless = endless.replace('upper="0.6"', 'upper="1e16"')
+    for text, name in ((robots.FOUR_BAR, "robot.xml"), (endless, "loop.urdf")):
+        assert not any("meant in a file" in doubt for doubt in read(text, name).doubts)
+
+
+def test_start_poses_that_nobody_chose_are_told(read):
+    rest = "qpos='0 0 1 1 0 0 0 0 0 0'/>"
+    keys = f"<keyframe><key name='sit' {rest}<key {rest}<key name='up' {rest}"
+    told = "the start pose is that of the file, and none of its keyframes: sit, up"
+    changes = [("<equality>", f"{keys}</keyframe><equality>")]
+    assert told in read(_four_bar(*changes)).notes
+    assert not any("keyframes" in note for note in read(_four_bar(*changes), keyframe="none").notes)
+    changes.append(("'up'", "'home'"))
+    assert not any("keyframes" in note for note in read(_four_bar(*changes)).notes)
+
+
+def test_robots_in_other_units_than_metres_are_refused_for_it(read):
+    tiny = """<mujoco><worldbody><body name="t" pos="0 0 1"><freejoint/><geom size=".002"/>
+      <body name="a"><joint name="a" axis="0 1 0" range="-9 90"/>
+      <geom type="capsule" fromto="0 0 0 .006 0 0" size=".001"/></body></body></worldbody>
+      <actuator><motor joint="a"/></actuator></mujoco>"""
+    with pytest.raises(MorphologyError, match=r"its torso 0\.002 m above .*\(are its units m\?\)"):
+        read(tiny)
+
+
+def test_limbs_that_overlap_in_several_points_are_named_once(read):
+    boxes = ('type="capsule" fromto="0 0 0 0 -.3 0" size=".02"', 'type="box" size=".3 .3 .3"')
+    doubts = read(_four_bar(boxes)).doubts
+    overlaps = [doubt for doubt in doubts if "'t' and 'bar' overlap" in doubt]
+    assert len(overlaps) == 1
 
 
 @pytest.mark.parametrize(
