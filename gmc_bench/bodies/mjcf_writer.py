@@ -48,12 +48,12 @@ def actuator_text(actuator: Actuator) -> str:
     """Return a `motor`, or a `general` actuator where the torque depends on more."""
     name = quoteattr(actuator.joint)
     if not any(actuator.bias) and actuator.torque_range is None:
-        return f'<motor name={name} joint={name} gear="{actuator.gear!r}"/>'
+        return f'<motor name={name} joint={name} gear="{_number(actuator.gear)}"/>'
     clamped = ""
     if actuator.torque_range is not None:
         clamped = f' forcerange="{_text(actuator.torque_range)}" forcelimited="true"'
     return (
-        f'<general name={name} joint={name} gear="1" gainprm="{actuator.gear!r}" '
+        f'<general name={name} joint={name} gear="1" gainprm="{_number(actuator.gear)}" '
         f'biastype="affine" biasprm="{_text(actuator.bias)}" ctrlrange="-1 1" '
         f'ctrllimited="true"{clamped}/>'
     )
@@ -79,24 +79,25 @@ def exclusion_text(first: str, second: str, *, mark: bool = False) -> str:
 def _inertial(inertia: Inertia) -> str:
     return (
         f'<inertial pos="{_text(inertia.centre)}" quat="{_text(inertia.orientation)}" '
-        f'mass="{inertia.mass!r}" diaginertia="{_text(inertia.moments)}"/>'
+        f'mass="{_number(inertia.mass)}" diaginertia="{_text(inertia.moments)}"/>'
     )
 
 
 def _joint(joint: Joint) -> str:
     text = (
         f'<joint name={quoteattr(joint.name)} pos="{_text(joint.position)}" '
-        f'axis="{_text(joint.axis)}" range="{_text(joint.range)}" damping="{joint.damping!r}" '
-        f'stiffness="{joint.stiffness!r}" armature="{joint.armature!r}"'
+        f'axis="{_text(joint.axis)}" range="{_text(joint.range)}" '
+        f'damping="{_number(joint.damping)}" stiffness="{_number(joint.stiffness)}" '
+        f'armature="{_number(joint.armature)}"'
     )
     if joint.kind != "hinge":
         text += f' type="{joint.kind}"'
     if not joint.limited:
         text += ' limited="false"'
     if joint.spring_reference:
-        text += f' springref="{joint.spring_reference!r}"'
+        text += f' springref="{_number(joint.spring_reference)}"'
     if joint.friction_loss:
-        text += f' frictionloss="{joint.friction_loss!r}"'
+        text += f' frictionloss="{_number(joint.friction_loss)}"'
     return f"{text}/>"
 
 
@@ -105,14 +106,18 @@ def _shape(geom: Geom) -> str:
         turned = "" if geom.orientation == IDENTITY else f' quat="{_text(geom.orientation)}"'
         place = f'pos="{_text(geom.start)}"{turned} size="{_text(geom.half_sizes)}"'
     elif geom.kind == "sphere":
-        place = f'pos="{_text(geom.start)}" size="{geom.radius!r}"'
+        place = f'pos="{_text(geom.start)}" size="{_number(geom.radius)}"'
     else:
-        place = f'fromto="{_text((*geom.start, *geom.end))}" size="{geom.radius!r}"'
-    text = f'type="{geom.kind}" {place} density="{geom.density!r}"'
+        place = f'fromto="{_text((*geom.start, *geom.end))}" size="{_number(geom.radius)}"'
+    text = f'type="{geom.kind}" {place} density="{_number(geom.density)}"'
     if (geom.contype, geom.conaffinity) != (1, 1):
         text += f' contype="{geom.contype}" conaffinity="{geom.conaffinity}"'
     return text
 
 
 def _text(numbers: Sequence[float]) -> str:
-    return " ".join(repr(number) for number in numbers)
+    return " ".join(map(_number, numbers))
+
+
+def _number(number: float) -> str:
+    return repr(float(number))  # numbers of numpy name their type

@@ -36,6 +36,7 @@ def find_flaw(
         _tree_flaws(limbs),
         _joint_flaws(limbs),
         _actuator_flaws(limbs, actuators),
+        *(_vector_flaws(limb) for limb in limbs),
         *(_number_flaws(limb) for limb in limbs),
         _symmetry_flaws(len(limbs), symmetric_limbs),
         _loop_flaws(limbs, loops),
@@ -87,6 +88,10 @@ def _actuator_flaws(limbs: Sequence[Limb], actuators: Sequence[Actuator]) -> Ite
         if motor.joint not in joints:
             suggestion = did_you_mean(motor.joint, joints)
             yield f"drives the joint {motor.joint!r}, which does not exist{suggestion}"
+        vectors: list[tuple[str, object, int]] = [("bias", motor.bias, 3)]
+        if motor.torque_range is not None:
+            vectors.append(("torque_range", motor.torque_range, 2))
+        yield from _not_tuples(vectors, f"the motor of {motor.joint!r}")
         if not (math.isfinite(motor.gear) and motor.gear != 0):
             yield f"has gear {motor.gear} at {motor.joint!r}; it must be finite and not zero"
         lower, upper = motor.torque_range or (-1.0, 1.0)
@@ -98,6 +103,28 @@ def _actuator_flaws(limbs: Sequence[Limb], actuators: Sequence[Actuator]) -> Ite
     places = [joints.index(motor.joint) for motor in actuators]
     if places != sorted(places):
         yield "lists its motors in another order than its joints; sort them by joint"
+
+
+def _vector_flaws(limb: Limb) -> Iterator[str]:
+    vectors: list[tuple[str, object, int]] = []
+    vectors += [("position", limb.position, 3), ("orientation", limb.orientation, 4)]
+    for geom in limb.geoms:
+        vectors += [("start", geom.start, 3), ("end", geom.end, 3)]
+        vectors += [("half_sizes", geom.half_sizes, 3), ("orientation", geom.orientation, 4)]
+    for joint in limb.joints:
+        vectors += [("axis", joint.axis, 3), ("position", joint.position, 3)]
+        vectors.append(("range", joint.range, 2))
+    if limb.inertia is not None:
+        vectors += [("centre", limb.inertia.centre, 3), ("moments", limb.inertia.moments, 3)]
+        vectors.append(("orientation", limb.inertia.orientation, 4))
+    yield from _not_tuples(vectors, f"limb {limb.name!r}")
+
+
+def _not_tuples(vectors: Sequence[tuple[str, object, int]], where: str) -> Iterator[str]:
+    for what, vector, length in vectors:
+        # Arrays of numpy would be compared number by number.
+        if not isinstance(vector, tuple) or len(vector) != length:
+            yield f"has {vector!r} as {what} at {where}; expected a tuple of {length} numbers"
 
 
 def _number_flaws(limb: Limb) -> Iterator[str]:

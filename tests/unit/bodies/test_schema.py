@@ -1,9 +1,11 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from gmc_bench.bodies import Actuator, Geom, Joint, Limb, Loop, Morphology, MorphologySet
+from gmc_bench.bodies.mjcf import check_compiles, emit_mjcf
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.errors import MorphologyError, MorphologySetError
 
@@ -204,6 +206,38 @@ CHANGED_BODIES = {
         biped(), limbs=biped().limbs[:3], actuators=biped().actuators[:3], symmetric_limbs=()
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: leg(axis=np.array([1.0, 0.0, 0.0])), r"has array\(.*\) as axis at limb 'leg'"),
+        (lambda: leg(range=(1.0,)), r"\(1.0,\) as range at limb 'leg'; expected a tuple of 2"),
+        (lambda: body(TORSO, limb("leg", 0, hinge("hip"), orientation=np.eye(4)[0])),
+         "as orientation at limb 'leg'; expected a tuple of 4 numbers"),
+        (lambda: body(TORSO, limb("leg", 0, hinge("hip"), position=[0, 0, 1])), "as position at"),
+        (lambda: body(TORSO, limb("leg", 0, hinge("hip")),
+                      motors=(replace(MOTOR, torque_range=np.ones(2)),)),
+         "as torque_range at the motor of 'hip'; expected a tuple of 2"),
+    ],
+)  # fmt: skip
+def test_vectors_that_are_no_tuples_are_refused(make, reason):
+    with pytest.raises(MorphologyError, match=reason):
+        make()
+
+
+def test_numbers_may_be_numpys():
+    plain = body(TORSO, limb("leg", 0, hinge("hip", damping=0.3)), motors=(MOTOR,))
+    x, y = np.array([0.1, 0.0])
+    mixed = body(
+        TORSO,
+        limb("leg", 0, hinge("hip", damping=np.float64(0.3)), position=(x, y, y)),
+        motors=(replace(MOTOR, gear=np.float64(150)),),
+    )
+    assert mixed == plain
+    assert mixed.digest == plain.digest
+    assert emit_mjcf(mixed) == emit_mjcf(plain)
+    check_compiles(mixed)
 
 
 @pytest.mark.parametrize("other", CHANGED_BODIES.values(), ids=CHANGED_BODIES.keys())
