@@ -59,7 +59,9 @@ def load_morphologies(set_id: str | None = None) -> MorphologySet:
             cannot be varied.
     """
     if not isinstance(set_id, str | None):
-        raise UnknownNameError(f"the name of a morphology set must be a string, got {set_id!r}")
+        raise UnknownNameError(
+            f"the name of a morphology set must be a string, got {_shown(set_id)}"
+        )
     kept = _KEPT.get()
     if kept is None or set_id is None:
         return _load(set_id)
@@ -68,6 +70,12 @@ def load_morphologies(set_id: str | None = None) -> MorphologySet:
     return kept[set_id]
 
 
+def _shown(value: object) -> str:
+    text = repr(value)  # that of a whole set fills the screen
+    return text if len(text) <= _MAX_SHOWN else f"a {type(value).__name__}"
+
+
+_MAX_SHOWN = 100  # characters
 _KEPT: ContextVar[dict[str, MorphologySet] | None] = ContextVar("kept sets", default=None)
 
 

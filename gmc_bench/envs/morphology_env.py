@@ -7,7 +7,9 @@ import gymnasium
 import numpy as np
 
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.integers import require_seed
 from gmc_bench.core.types import FloatArray
+from gmc_bench.envs.bodies import choose_body
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.morphology_vector_env import (
     Observation,
@@ -73,13 +75,14 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
             options: `morphology`, name or index of the body.
 
         Raises:
-            ConfigError: the body does not exist.
+            ConfigError: a seed that is no integer or negative, another option, or no such body.
         """
-        super().reset(seed=seed)
+        chosen = choose_body(options, "morphology")
         if seed is not None:
+            seed = require_seed(seed)
             self.core.simulator.seed(seed)
+        super().reset(seed=seed)
         table = self.core.table
-        chosen = (options or {}).get("morphology")
         if chosen is None:
             index = int(self.core.simulator.draw_uniform(np.array([0]))[0] * len(table))
         elif chosen in table.names:

@@ -7,9 +7,11 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
+from numpy.typing import ArrayLike
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
+from gmc_bench.envs.bodies import choose_body
 from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.envs.guide_table import GuideTable
 from gmc_bench.tasks.spec import Task
@@ -105,29 +107,28 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         """Layout of the tokens."""
         return self.core.spec
 
-    def set_sampling(self, probabilities: DoubleArray) -> None:
+    def set_sampling(self, probabilities: ArrayLike) -> None:
         """Set how often each body is drawn at the next resets.
 
         Args:
-            probabilities: (M,) float64, zero or positive, summing to one.
+            probabilities: (M,) numbers, zero or positive, summing to one.
 
         Raises:
             ConfigError: wrong length, negative, or not summing to one.
         """
         count = len(self.table)
-        if probabilities.shape != (count,):
+        sampling: DoubleArray = np.array(probabilities, np.float64)
+        if sampling.shape != (count,):
             raise ConfigError(
                 f"sampling needs one probability for each of {count} bodies, "
-                f"got the shape {probabilities.shape}"
+                f"got the shape {sampling.shape}"
             )
-        if (probabilities < 0).any():
-            raise ConfigError(
-                f"sampling probabilities must not be negative, got {probabilities.min()}"
-            )
-        if not np.isclose(probabilities.sum(), 1.0):
-            raise ConfigError(f"sampling probabilities must sum to 1, got {probabilities.sum()}")
-        self._sampling: DoubleArray = probabilities.copy()
-        self._guide = GuideTable(probabilities)
+        if (sampling < 0).any():
+            raise ConfigError(f"sampling probabilities must not be negative, got {sampling.min()}")
+        if not np.isclose(sampling.sum(), 1.0):
+            raise ConfigError(f"sampling probabilities must sum to 1, got {sampling.sum()}")
+        self._sampling = sampling
+        self._guide = GuideTable(sampling)
 
     def reset(
         self,
@@ -143,14 +144,15 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
                 are drawn, or dealt in turn where bodies are fixed.
 
         Raises:
-            ConfigError: a seed that is no integer or negative, or an index that names no body.
+            ConfigError: a seed that is no integer or negative, another option, or an index that
+                names no body.
         """
+        chosen = choose_body(options, "morphology_index")
         if isinstance(seed, (list, tuple)):
             raise ConfigError("pass one integer seed: every environment gets its own stream of it")
         if seed is not None:
             self.core.simulator.seed(seed)
         rows = np.arange(self.num_envs)
-        chosen = (options or {}).get("morphology_index")
         if chosen is not None:
             index = self._chosen(np.asarray(chosen))
         elif self.fixed:

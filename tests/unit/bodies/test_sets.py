@@ -39,6 +39,11 @@ def test_a_name_that_is_no_string_is_refused(name):
         build_released(MINI).split(7)
 
 
+def test_a_set_given_for_its_name_is_not_printed_whole():
+    with pytest.raises(UnknownNameError, match=r"must be a string, got a MorphologySet$"):
+        load_morphologies(build_released(MINI))
+
+
 def test_generated_set_loads_with_and_without_its_version():
     assert load_morphologies(MINI) is build_released(MINI)
     assert load_morphologies("gmc-unimal-mini") is build_released(MINI)

@@ -97,6 +97,17 @@ def test_an_unknown_body_is_refused(env, chosen):
         env.reset(options={"morphology": chosen})
 
 
+def test_other_options_and_impossible_seeds_are_refused(env):
+    with pytest.raises(ConfigError, match="no option 'morpholgy'; did you mean 'morphology'"):
+        env.reset(options={"morpholgy": "biped"})
+    for seed in (-1, 1.5, "1"):
+        with pytest.raises(ConfigError, match="a seed must be an integer that is not negative"):
+            env.reset(seed=seed)
+    first, _ = env.reset(seed=np.int64(4), options={})
+    again, _ = env.reset(seed=4)
+    np.testing.assert_array_equal(first["tokens"], again["tokens"])
+
+
 def test_a_step_before_the_first_reset_is_refused(env):
     with pytest.raises(ConfigError, match="call reset first"):
         env.step(np.zeros((6, 2), np.float32))

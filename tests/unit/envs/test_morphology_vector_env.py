@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
+from gmc_bench.bodies import MorphologySet
 from gmc_bench.core.errors import ConfigError, TokenOverflowError
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.tasks.spec import RewardTerm, TerminationTerm
@@ -312,6 +313,27 @@ def test_errors_say_what_was_got_and_what_was_expected(make_env):
 def test_an_index_that_names_no_body_is_refused(make_env, index):
     with pytest.raises(ConfigError, match=r"one integer in 0\.\.2, or one for each of 4 env"):
         make_env().reset(options={"morphology_index": index})
+
+
+def test_options_that_a_reset_does_not_have_are_refused(make_env):
+    for name in ("morphology", "reset_mask"):
+        with pytest.raises(ConfigError, match=f"a reset has no option '{name}'"):
+            make_env().reset(options={name: 1})
+
+
+def test_sampling_takes_any_numbers(make_env):
+    env = make_env()
+    env.set_sampling([0, 1, 0])
+    observation, _ = env.reset(seed=1)
+    assert observation["morphology_index"].tolist() == [1, 1, 1, 1]
+    assert env.get_state()["sampling"].dtype == np.float64
+
+
+def test_bodies_that_are_no_sequence_are_refused(bodies):
+    whole = MorphologySet(id="a", splits={"train": tuple(bodies), "test": tuple(bodies)}, source="")
+    for given, kind in ((whole, "MorphologySet"), (bodies[0], "Morphology"), ("ft", "str")):
+        with pytest.raises(ConfigError, match=f"a sequence of bodies, got a {kind}; of a set"):
+            MorphologyVectorEnv(TASK, given, 2)
 
 
 def test_what_cannot_be_built_is_refused(make_env, bodies):
