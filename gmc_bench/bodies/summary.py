@@ -12,9 +12,11 @@ _MEASURES: dict[str, Callable[[Morphology], float]] = {
     "actuators": lambda body: body.num_actuators,
     "closed loops": lambda body: len(body.loops),
     "depth": lambda body: body.depth,
-    "mean gear, N m": lambda body: _mean([actuator.gear for actuator in body.actuators]),
+    # Its sign is only a direction.
+    "mean gear, N m": lambda body: _mean([abs(actuator.gear) for actuator in body.actuators]),
     "start height, m": lambda body: body.limbs[0].position[2],
 }
+_MIN_WIDTH = 24  # characters of a column
 
 
 def describe_set(bodies: MorphologySet) -> dict[str, Any]:
@@ -75,16 +77,20 @@ def render_set(description: dict[str, Any]) -> str:
         Lines joined by newlines, without one at the end.
     """
     splits: dict[str, Any] = description["splits"]
+    parts = splits.values()
+    rows = [
+        ("", list(splits)),
+        ("bodies", [str(part["count"]) for part in parts]),
+        ("distinct bodies", [str(part["distinct"]) for part in parts]),
+        *((name, [_range_text(part["measures"][name]) for part in parts]) for name in _MEASURES),
+    ]
+    width = max(_MIN_WIDTH, 2 + max(len(cell) for _, cells in rows for cell in cells))
     lines = [
         f"{description['id']}  (hash {description['digest'][:12]})",
         description["source"],
         "",
-        _row("", list(splits)),
-        _row("bodies", [str(part["count"]) for part in splits.values()]),
-        _row("distinct bodies", [str(part["distinct"]) for part in splits.values()]),
+        *(f"{label:<18}" + "".join(f"{cell:>{width}}" for cell in cells) for label, cells in rows),
     ]
-    for name in _MEASURES:
-        lines.append(_row(name, [_range_text(p["measures"][name]) for p in splits.values()]))
     for split, part in splits.items():
         counts = "  ".join(f"{limbs}: {n}" for limbs, n in part["limb_histogram"].items())
         lines.append(f"bodies by limbs, {split}  {counts}")
@@ -93,10 +99,6 @@ def render_set(description: dict[str, Any]) -> str:
         if part.get("seen_in_train"):
             lines.append(f"also in train  {', '.join(part['seen_in_train'])}")
     return "\n".join(lines)
-
-
-def _row(label: str, cells: list[str]) -> str:
-    return f"{label:<18}" + "".join(f"{cell:>24}" for cell in cells)
 
 
 def _range_text(spread: dict[str, float]) -> str:

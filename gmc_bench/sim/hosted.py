@@ -42,6 +42,13 @@ class HostedModel:
         """(NUM_ADDRESSES,) int64, see `gmc_bench.sim.columns`."""
 
     def scale_base(self, factor: float) -> None:
-        """Set mass and inertia of the base to a multiple of the body's own."""
+        """Set mass and inertia of the base to a multiple of the body's own.
+
+        The robot moves with that mass, because the engine takes its inertia from there. What the
+        compiler derived from the body's own mass stays: `body_subtreemass`, so that
+        `data.subtree_com` is no centre of mass any more but only the point that velocities refer
+        to, and the inverse weights that scale how soft contacts, joint limits and dry friction
+        are, by up to a tenth. `mj_setConst` would renew both, and change the numbers of records.
+        """
         self.model.body_mass[self._base] = factor * self._mass
         self.model.body_inertia[self._base] = factor * self._inertia

@@ -40,6 +40,26 @@ def test_numbers_are_those_of_the_bodies(bodies):
     assert "seen_in_train" not in train
 
 
+def test_gears_are_measured_by_their_size_in_columns_of_their_own(bodies):
+    def turned(body):
+        motors = (
+            replace(motor, gear=-motor.gear / 1.23456e7 * (-1) ** number)
+            for number, motor in enumerate(body.actuators)
+        )
+        return replace(body, actuators=tuple(motors))
+
+    splits = {split: tuple(map(turned, members)) for split, members in bodies.splits.items()}
+    description = describe_set(replace(bodies, splits=splits))
+    gears = description["splits"]["train"]["measures"]["mean gear, N m"]
+    assert gears["min"] == pytest.approx(175 / 1.23456e7)
+    lines = render_set(description).splitlines()
+    row = next(line for line in lines if line.startswith("mean gear"))
+    assert " ".join(row[18:].split()) == (
+        "1.418e-05 / 1.553e-05 / 1.62e-05 1.418e-05 / 1.418e-05 / 1.418e-05"
+    )
+    assert {len(line) for line in lines[3:13]} == {len(row)}
+
+
 def test_description_is_json(bodies):
     description = describe_set(bodies)
     assert json.loads(json.dumps(description)) == description

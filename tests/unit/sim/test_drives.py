@@ -8,7 +8,7 @@ import pytest
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.robots import ANYMAL_C, ROBOTS
-from gmc_bench.robots.friction import FRICTION_PAIRS, FRICTION_RULES
+from gmc_bench.robots.friction import FRICTION_PAIRS, FRICTION_RULES, sliding_speeds
 from gmc_bench.robots.model import CompiledRobot, compile_robot
 from tests.support.actuation import drive_of
 from tests.support.driven import make_simulator, place, stance_of
@@ -174,6 +174,33 @@ def test_rows_keep_their_own_masses_and_pools_restore_them(compiled):
     place(simulator, index=[1, 0])  # the models change rows
     assert simulator.model(1).body_mass[base] == own
     assert compiled["go1"].model.body_mass[base] == own
+
+
+def test_a_heavier_base_moves_like_a_heavier_robot(compiled):
+    """All but the softness of constraints is that of a model whose constants follow the mass."""
+    robots = list(compiled.values())
+    simulator = make_simulator(robots, len(robots), num_threads=1)
+    place(simulator, base_mass=1.15)
+    for row, robot in enumerate(robots):
+        held = copy.copy(simulator.model(row))
+        held.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
+        renewed = copy.copy(held)
+        mujoco.mj_setConst(renewed, mujoco.MjData(renewed))
+        assert renewed.body_subtreemass[1] > 1.04 * held.body_subtreemass[1]
+        found = []
+        for model in (held, renewed):
+            rng = np.random.default_rng(row)
+            data = mujoco.MjData(model)
+            data.qpos[:] = robot.standing_qpos(3.0)
+            data.qpos[0] = 20.0  # far from the origin, where a wrong centre is farthest off
+            data.qvel[:] = rng.uniform(-2, 2, model.nv)
+            data.ctrl[:] = rng.uniform(-9, 9, model.nu)
+            mujoco.mj_forward(model, data)
+            speeds = sliding_speeds(model, data, robot.foot_geoms.tolist())
+            found.append((data.qacc.copy(), speeds, data.subtree_com[1].copy()))
+        np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-9)
+        assert abs(found[0][2] - found[1][2]).max() > 0.5
 
 
 def test_a_place_does_not_depend_on_who_was_there_before(compiled):
