@@ -47,6 +47,9 @@ class SimulatedRobot:
         self._compiled = compiled
         feet = compiled.foot_geoms
         model.geom_size[feet, 0] += conditions.foot_growth
+        # These, which the compiler made of the size, decide where contacts are looked for at all.
+        model.geom_rbound[feet] += conditions.foot_growth
+        model.geom_aabb[feet, 3:] += conditions.foot_growth
         model.geom_solref[feet, 0] *= conditions.foot_softness
         model.body_mass[compiled.base_body] *= conditions.base_mass
         model.body_inertia[compiled.base_body] *= conditions.base_mass

@@ -194,6 +194,27 @@ def test_joints_that_are_pressed_against_their_limits_do_not_count_as_beyond(sub
         assert "hard limit" not in watch.check(robot.read(), targets)
 
 
+@pytest.mark.parametrize("name", sorted(ROBOTS))
+def test_covered_feet_touch_the_ground_where_their_covers_do(subject, name):
+    ground = compile_grounds(ROBOTS[name], TASK.scene)[0]
+    growth = 0.003
+    conditions = Conditions(foot_growth=growth)
+    robot = SimulatedRobot(ground, subject.manifest.robot(name), conditions, NOISE)
+    feet, data = ground.foot_geoms, robot.data
+
+    def touching(gap):
+        """Return how many feet touch when the lowest one's cover is this high, m."""
+        lowest = (data.geom_xpos[feet, 2] - robot.model.geom_size[feet, 0]).min()
+        data.qpos[2] += gap - lowest
+        mujoco.mj_forward(robot.model, data)
+        return len({int(geom) for contact in data.contact for geom in contact.geom} & {*feet})
+
+    bare = ground.model.geom_size[feet, 0]
+    np.testing.assert_allclose(robot.model.geom_size[feet, 0], bare + growth)
+    assert touching(0.0005) == 0
+    assert touching(-0.0005) > 0  # by the cover alone: the bare foot is 2.5 mm above
+
+
 def test_a_robot_that_turns_is_turned_back(subject, grounds):
     seen = []
 
