@@ -6,7 +6,6 @@ gymnasium expects packages to do it; no task is loaded until an environment is m
 
 import inspect
 import logging
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -52,13 +51,12 @@ def make_single(
 
     Raises:
         UnknownNameError: no such task or body set.
-        ConfigError: no such option.
+        ConfigError: no such option, or a render mode.
     """
     from gmc_bench.bodies.sets import load_morphologies
     from gmc_bench.envs.morphology_env import MorphologyEnv
     from gmc_bench.tasks import TASKS
 
-    options.pop("render_mode", None)
     _require_known(MorphologyEnv, options)
     return MorphologyEnv(TASKS.get(task), load_morphologies(morphologies).split(split), **options)
 
@@ -75,13 +73,18 @@ def make_vector(
     from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
     from gmc_bench.tasks import TASKS
 
-    options.pop("render_mode", None)
     _require_known(MorphologyVectorEnv, options)
     bodies = load_morphologies(morphologies).split(split)
     return MorphologyVectorEnv(TASKS.get(task), bodies, num_envs, **options)
 
 
-def _require_known(environment: type[Any], options: Iterable[str]) -> None:
+def _require_known(environment: type[Any], options: dict[str, Any]) -> None:
+    render_mode = options.pop("render_mode", None)  # gymnasium may hand over a None
+    if render_mode is not None:
+        raise ConfigError(
+            f"environments have no render modes, got {render_mode!r}; a policy is shown by "
+            f"gmc-bench watch, replay and render"
+        )
     parameters = inspect.signature(environment).parameters.values()
     known = [item.name for item in parameters if item.kind is item.KEYWORD_ONLY]
     for name in options:

@@ -6,7 +6,7 @@ import pytest
 
 import gmc_bench.envs  # noqa: F401 - importing it registers the tasks
 from gmc_bench.bodies.sets import load_morphologies
-from gmc_bench.core.errors import UnknownNameError
+from gmc_bench.core.errors import ConfigError, UnknownNameError
 from gmc_bench.envs.morphology_env import MorphologyEnv
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.tasks import TASKS
@@ -54,3 +54,10 @@ def test_gymnasium_makes_the_batched_environment():
 def test_an_unknown_body_set_is_refused():
     with pytest.raises(UnknownNameError, match="unknown morphology set 'none'"):
         gymnasium.make("gmc_bench/unimal-ft-v1", morphologies="none")
+
+
+@pytest.mark.filterwarnings("ignore")  # gymnasium's own word on it
+@pytest.mark.parametrize("make", [gymnasium.make, gymnasium.make_vec])
+def test_a_render_mode_is_refused_with_where_to_look(make):
+    with pytest.raises(ConfigError, match=r"got 'human'; .* watch"):
+        make("gmc_bench/unimal-ft-v1", morphologies=MINI, render_mode="human")
