@@ -119,7 +119,7 @@ def _clear_span(top: Sequence[Sequence[float]], low: Sequence[Sequence[float]]) 
     if None in errors:
         return None
     error = math.sqrt(math.fsum(item for item in errors if item is not None))
-    return span if span > MIN_ERRORS * error and span > 0.0 else None
+    return span if span > MIN_ERRORS * error else None
 
 
 def _variance_of_mean(runs: Sequence[Sequence[float]]) -> float | None:

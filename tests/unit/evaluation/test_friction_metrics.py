@@ -86,6 +86,10 @@ def test_a_broken_simulation_is_a_fall_whose_step_is_left_out(track):
     assert (found["falls"], found["diverged"], found["fall_rate"]) == (1, 1, 50.0)
     assert found["progress"] == pytest.approx((0.08 + 0.04) / 2)
     assert found["velocity_rmse"] == pytest.approx(np.sqrt(0.5 / 3) / 2)
+    assert found["turn_rmse"] == pytest.approx(np.sqrt(0.3**2 / 3) / 2)
+    assert found["tilt_rms"] == pytest.approx(np.sqrt(100 / 4) / 2)
+    assert found["walked"] == pytest.approx((0.8 + 0.4) / 2)
+    assert found["slipped"] == pytest.approx((0.2 + 0.15) / 2)
     life = single_life_metrics(track, COMMAND)
     assert life["fall_rate"] == 50.0
     assert life["velocity_rmse"] == pytest.approx(np.sqrt(3.0 / 4) / 2)

@@ -9,6 +9,7 @@ from gmc_bench.core.errors import RecordError
 from gmc_bench.leaderboard.aggregate import ComparisonTable, aggregate
 from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis, analyse
 from gmc_bench.leaderboard.breakdown import break_down
+from gmc_bench.leaderboard.comparison import mean_differences
 from gmc_bench.leaderboard.statistics import crossed_mean, iqm, mean, run_interval
 from gmc_bench.records.schema import RunRecord
 from tests.support.leaderboards import synthetic_records
@@ -156,6 +157,29 @@ def test_comparisons_by_hand() -> None:
     # Wins of 99.5, 101, 102.5 over 99, 100, 101: 1, 2 1/2 and 3 of 9 pairs, on both bodies.
     assert pairs[0, 1].probability_of_improvement.value == pytest.approx(6.5 / 9.0)
     assert pairs[0, 2].probability_of_improvement == Estimate(1.0, None, None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "dearer"),
+    [((0, 1, 2), {(0, 1), (1, 2)}), ((0, 1, 2, 3), set()), ((), set())],
+)
+def test_pairs_with_a_row_of_further_seeds_pay_for_looking_again(
+    asked: tuple[int, ...], dearer: set[tuple[int, int]]
+) -> None:
+    records = [
+        _shared(mean + seed % 2, mean - seed % 3, seed=seed, method=method, protocol_seeds=asked)
+        for method, mean, count in (("best", 6.0, 3), ("more", 5.0, 4), ("last", 3.0, 3))
+        for seed in range(count if asked != (0, 1, 2, 3) else 4)
+    ]
+    analysis = _analyse(records)
+    assert [row.row.key.method for row in analysis.rows] == ["best", "more", "last"]
+    scores = [row.scores for row in analysis.rows]
+    for pair, plain in mean_differences(scores, np.arange(2)).items():
+        (found,) = [item for item in analysis.comparisons if (item.first, item.second) == pair]
+        assert plain.p_runs is not None
+        assert 0.0 < plain.p_runs < 1.0
+        factor = 2.5 if pair in dearer else 1.0
+        assert found.p_runs == pytest.approx(min(1.0, factor * plain.p_runs))
 
 
 def test_distinguishable_rows_share_no_letter() -> None:

@@ -53,6 +53,13 @@ def test_a_typical_variance_is_that_of_limma() -> None:
     assert loan.variances == pytest.approx(drawn)
 
 
+def test_runs_that_agree_exactly_are_no_special_method() -> None:
+    # A variance of 0 counts as a hundred-thousandth of the median: logs -ln(1e5), 0, 0, 0, 0.
+    loan = moderate([(0.0, 4.0)] + [(1.0, 4.0)] * 4)
+    unlikeness = np.log(1e5) ** 2 / 5.0 - (np.pi**2 / 6.0 - 1.0)
+    assert special.polygamma(1, loan.lent / 2.0) == pytest.approx(unlikeness, rel=1e-6)
+
+
 def test_what_two_methods_borrow_counts_once() -> None:
     loan = moderate(OWN)
     found = loan.of_difference((0, 0), [5, 5])
@@ -101,6 +108,39 @@ def test_what_holds_for_other_seeds_and_bodies_holds_for_other_seeds() -> None:
         assert found.p_both >= found.p_runs
         for part in (found.estimate.runs, found.estimate.bodies):
             assert found.estimate.both.high >= part.high  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("effects", "bodies", "both", "degrees", "shown"),
+    [
+        # What both methods find hard is no difference. Of the runs 2 * 5 / 12 with 6 degrees of
+        # freedom, of the bodies 5 / 12 with 3, of what these share 1 / 9 + 1 / 36.
+        (0.0, 5.0 / 12.0, 10.0 / 9.0, 9.0, "both"),
+        # 5 / 3 of the bodies with 3 degrees of freedom leave more open than all with 6.
+        (-1.0, 5.0 / 3.0, 85.0 / 36.0, 6.0, "bodies"),
+    ],
+)
+def test_a_difference_beyond_seeds_and_bodies_by_hand(
+    effects: float, bodies: float, both: float, degrees: float, shown: str
+) -> None:
+    runs = np.array([-1.5, -0.5, 0.5, 1.5])
+    rest = np.outer([1.0, -1.0, 1.0, -1.0], [1.0, -1.0, -1.0, 1.0])
+    first = 5.0 + runs[:, None] + runs + rest
+    second = 2.0 + runs[:, None] + effects * runs + 0.5 * rest
+    found = _difference(first, second)
+    halves = {
+        "bodies": stats.t.ppf(0.975, 3) * bodies**0.5,
+        "both": stats.t.ppf(0.975, degrees) * both**0.5,
+    }
+    p = {
+        "bodies": 2.0 * stats.t.sf(3.0 / bodies**0.5, 3),
+        "both": 2.0 * stats.t.sf(3.0 / both**0.5, degrees),
+    }
+    assert found.p_runs == pytest.approx(2.0 * stats.t.sf(3.0 / (5.0 / 6.0) ** 0.5, 6))
+    assert max(p, key=p.__getitem__) == max(halves, key=halves.__getitem__) == shown
+    assert found.p_both == pytest.approx(p[shown])
+    assert found.p_both > found.p_runs
+    assert found.estimate.both.high == pytest.approx(3.0 + halves[shown])
 
 
 def test_differences_without_spread_are_decided_and_without_nan() -> None:

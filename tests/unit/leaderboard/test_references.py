@@ -69,9 +69,28 @@ def test_the_floor_is_the_specialist_untrained_or_no_action() -> None:
     assert found is not None
     assert (found.floor.key.method, found.floor.untrained) == ("mlp", True)
     assert _analyse(METHOD, MLP, START).scale is None
+    for other in ({"preset": "paper"}, {"method_version": 2}):  # another network's first weights
+        unlike = _record(HALF, "mlp", **{**UNTRAINED, "controller": "single_robot", **other})
+        floor = _analyse(METHOD, MLP, IDLE, unlike).scale.floor  # type: ignore[union-attr]
+        assert floor.key.method == "zero-action"
     assert _analyse(METHOD, IDLE).scale is None
     unfinished = _record(FLOOR, "zero-action", **{**UNTRAINED, "protocol_seeds": (0, 1)})
     assert _analyse(METHOD, MLP, unfinished).scale is None
+
+
+def test_a_body_that_is_listed_twice_has_the_episodes_of_both() -> None:
+    def twice(record: RunRecord, values: list[float]) -> RunRecord:
+        (again,) = make_returns("train", {"a": values})
+        sets = record.morphologies.model_copy(update={"num_train": 5})
+        returns = (*record.returns, again.model_copy(update={"body": "z"}))
+        return record.model_copy(update={"returns": returns, "morphologies": sets})
+
+    mlp, idle = twice(MLP, [110.0, 114.0]), twice(IDLE, [2.0, 6.0])
+    scale = _analyse(twice(METHOD, [50.0, 50.0]), mlp, idle).scale
+    assert scale is not None
+    span = dict(zip(scale.bodies, scale.span, strict=True))[digest_of("a")]
+    assert span == pytest.approx(107.0 - 3.0)
+    assert scale.num_bodies == 4
 
 
 def test_a_specialist_must_be_clear_of_the_floor_over_episodes_and_over_runs() -> None:

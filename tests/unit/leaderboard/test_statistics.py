@@ -5,6 +5,7 @@ from gmc_bench.core.types import DoubleArray
 from gmc_bench.leaderboard.statistics import (
     Estimate,
     Statistic,
+    both_variance,
     crossed_mean,
     iqm,
     mean,
@@ -153,6 +154,32 @@ def test_intervals_over_runs_bodies_and_both_by_hand() -> None:
     family = crossed_mean(scores, np.array([0, 0, 1]))
     squares = 2.0 * 2.0 * (2.0**2 / 9.0)
     assert family.bodies.high == pytest.approx(3.0 + 12.706204736 * squares**0.5)
+
+
+EFFECTS = np.array([-1.5, -0.5, 0.5, 1.5])  # variance 5 / 3
+INTERACTION = np.outer([1.0, -1.0, 1.0, -1.0], [1.0, -1.0, -1.0, 1.0])  # in no run's or body's mean
+
+
+def test_the_interval_over_both_is_that_of_the_crossed_analysis_of_variance() -> None:
+    scores = 5.0 + EFFECTS[:, None] + EFFECTS + INTERACTION
+    # Mean squares of runs and bodies 4 * 5 / 3, of the rest 16 / 9; all over 16.
+    variance = (20.0 / 3.0 + 20.0 / 3.0 - 16.0 / 9.0) / 16.0
+    half = 2.4469118511 * variance**0.5  # twice the same variance with 3 degrees: 6
+    found = crossed_mean(scores, np.arange(4))
+    assert half > 3.1824463053 * (5.0 / 12.0) ** 0.5  # so neither part is shown instead
+    assert (found.both.low, found.both.high) == pytest.approx((5.0 - half, 5.0 + half))
+    assert found.widest == found.both
+    assert crossed_mean(scores[:, :1], np.zeros(1, np.int64)).widest.low is not None
+    # Bodies that come twice are no more evidence.
+    twice = crossed_mean(scores.repeat(2, axis=1), np.arange(4).repeat(2))
+    assert (twice.both.low, twice.both.high) == pytest.approx((5.0 - half, 5.0 + half))
+
+
+def test_the_variance_over_both_is_never_less_than_a_part() -> None:
+    # By Satterthwaite the degrees of freedom are 5^2 / (4^2 / 3 + 1 / 2), that is 150 / 35.
+    assert both_variance((1.0, 2.0), (4.0, 3.0), 2.0) == pytest.approx((4.0, 150.0 / 35.0))
+    assert both_variance((4.0, 3.0), (1.0, 2.0), 2.0) == pytest.approx((4.0, 150.0 / 35.0))
+    assert both_variance((4.0, 3.0), (1.0, 2.0), 0.5) == pytest.approx((4.5, 150.0 / 35.0))
 
 
 def test_interval_over_both_covers_when_runs_and_bodies_are_drawn_anew() -> None:
