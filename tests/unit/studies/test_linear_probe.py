@@ -45,7 +45,8 @@ def test_more_rows_than_a_probe_takes_are_drawn(monkeypatch):
 
 
 def test_standardising_takes_numbers_of_the_first_array_alone():
-    fitted = np.array([[1.0, 1000.1], [3.0, 1000.1]], np.float32)
+    constant = np.float32(1000.1)  # but for rounding
+    fitted = np.array([[1.0, constant], [3.0, np.nextafter(constant, np.float32(2e3))]], np.float32)
     other = np.array([[5.0, 1001.1]], np.float32)
     first, second = standardised(fitted, other)
     np.testing.assert_allclose(first, [[-1, 0], [1, 0]], atol=1e-3)
@@ -91,6 +92,22 @@ def test_linear_targets_are_explained_as_far_as_they_are_linear():
 def test_a_target_that_has_drifted_gives_less_than_nothing():
     _, inputs, targets = ridge(0.0)
     assert explained_variance(inputs, [targets[0], -targets[1]], [np.ones((4000, 2), bool)] * 2) < 0
+
+
+@pytest.mark.parametrize(("shift", "expected"), [(0.0, 0.75), (3.0, 1.0 - 9.25)])
+def test_explained_variance_by_hand(shift, expected):
+    """Features of the variance 1e-3, as large as the penalty, so that half a target is found.
+
+    What is off by `shift` on the rows tested is an error, but no variance.
+    """
+    sign = np.tile([1.0, -1.0], 50)[:, None]
+    feature = (1e-3**0.5 * sign).astype(np.float32)
+    targets = [sign.astype(np.float32), (sign[:40] + shift).astype(np.float32)]
+    # A second target is nowhere active among the rows tested.
+    both = [np.repeat(part, 2, axis=1) for part in targets]
+    active = [np.ones((100, 2), bool), np.tile([True, False], (40, 1))]
+    found = explained_variance([feature, feature[:40]], both, active)
+    assert found == pytest.approx(expected, rel=1e-4)
 
 
 def test_what_is_not_active_counts_for_nothing():
