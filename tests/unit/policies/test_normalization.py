@@ -182,6 +182,22 @@ def test_scaled_context_runs_from_minus_one_to_one_and_is_cut_off_at_three(table
     np.testing.assert_allclose(found, [-3.0, -2.5, 0.5, 2.5, 3.0], rtol=1e-5)
 
 
+@pytest.mark.parametrize("size", [0.1, 1000.1])
+def test_scaled_context_is_zero_in_padding_and_where_only_rounding_varies(size):
+    constant, varying = 14, 15  # places of body_mass and of a radius among the 35
+    table, size = _table(chain(2), star(3), biped()), np.float32(size)
+    table.context[..., constant] = size
+    table.context[0, 0, constant] = np.nextafter(size, np.float32(np.inf))
+    normalizer = TokenNormalizer(table)
+    assert normalizer.context_high[constant] > normalizer.context_low[constant]
+    other = _table(chain(5))
+    other.context[0, :, constant], other.context[0, 5] = 2.0 * size, 7.0
+    out = normalizer.scale_context(other)[0]
+    assert (out[:, constant] == 0).all()
+    assert (out[:5, varying] != 0).all()
+    assert (out[5] == 0).all()
+
+
 def test_per_slot_context_counts_padding_as_zeros(table):
     normalizer = TokenNormalizer(table, "per_slot")
     mass = 14  # place of body_mass among the 35

@@ -102,6 +102,7 @@ def test_a_saved_policy_acts_as_before(method, tmp_path):
     assert evaluate(acting, task, BODIES, **rules) == expected
     assert policy.actor_bytes() == acting.actor_bytes() == path.read_bytes()
     assert acting.model.num_parameters() == policy.model.num_parameters()
+    assert all(weight.isnan().all() for weight in acting.model.critic.parameters())
     env = MorphologyVectorEnv(TASK, BODIES, 3, token_spec=SPEC, num_threads=1)
     with pytest.raises(ConfigError, match="read without its critic and cannot be trained"):
         Trainer(
@@ -165,6 +166,10 @@ def test_a_batched_environment_is_driven_as_in_an_evaluation(method):
     twin, returns = policy_of(method), np.zeros(3)
     for step in range(16):
         actions = policy.act(observation)
+        if step == 4 and method != "smr":  # who comes in the middle knows the bodies, too
+            late = policy_of(method)
+            late.reset(env)
+            np.testing.assert_array_equal(late.act(observation), actions)
         if step == 8:  # new episodes: a policy that has seen nothing would do the same
             twin.reset(env)
             np.testing.assert_array_equal(twin.act(observation), actions)
