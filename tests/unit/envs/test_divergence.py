@@ -6,10 +6,12 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.conformance.morphologies import lowest_point
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.tasks.spec import TerminationTerm
 from gmc_bench.tasks.terminations import fallen
 from gmc_bench.tasks.unimal_ft import TASK
+from gmc_bench.tasks.unimal_vt import TASK as RUGGED
 
 BROKEN = 2
 
@@ -130,6 +132,42 @@ def test_a_broken_simulation_cannot_fall_as_well(bodies):
     np.testing.assert_array_equal(result.truncated, [True, False])
     assert result.reward[0] == 0.0
     assert result.reward[1] != 0.0
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_broken_row_shows_its_last_valid_height_map(bodies):
+    core = EnvironmentCore(RUGGED, bodies, 2, num_threads=1)
+    core.reset(np.array([0, 1]), np.array([1, 1]))
+    # On rough ground, far from where rows start; with a valid step there.
+    core.simulator.data(0).qpos[:2] += 6.0
+    action = np.zeros((2, core.spec.max_limbs, 2), np.float32)
+    core.step(action)
+    valid = core.height_map[0].copy()
+    assert valid.std() > 0.0
+    core.simulator.data(0).qpos[0] += 3.0
+    core.simulator.data(0).warning[mujoco.mjtWarning.mjWARN_CONTACTFULL].number = 1
+    for _ in range(2):
+        assert core.step(action).diverged.tolist() == [True, False]
+        np.testing.assert_array_equal(core.height_map[0], valid)
+
+
+def test_terms_are_told_the_standing_height_of_the_body_that_a_row_hosts(bodies):
+    seen = []
+
+    def look(transition):
+        seen.append(transition.standing_height)
+        return np.zeros(len(index), np.bool_)
+
+    index = np.array([2, 0, 1, 2])
+    task = replace(TASK, terminations=(TerminationTerm("look", look),))
+    core = EnvironmentCore(task, bodies, len(index), num_threads=1)
+    core.reset(np.arange(4), index)
+    core.step(np.zeros((4, core.spec.max_limbs, 2), np.float32))
+    # A body begins that much above the ground, and its torso where its design says.
+    lowest = np.array([lowest_point(body) for body in bodies])
+    torso = np.array([body.limbs[0].position[2] for body in bodies])
+    assert len(set((torso - lowest).tolist())) == len(bodies)
+    np.testing.assert_allclose(seen[0], (torso - lowest)[index], atol=1e-9)
 
 
 def test_infinite_actions_are_clamped_like_large_ones(make_env):

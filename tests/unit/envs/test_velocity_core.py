@@ -322,6 +322,12 @@ def test_a_fall_costs_once_after_the_reward_is_cut_off(only_positive):
         fallen += expected.terminated
     assert (fallen[:2] > 0).all()
     assert (fallen[2:] == 0).all()
+    # A simulation that breaks is no fall, even where the base lies on the ground.
+    costly.simulator.data(0).warning[mujoco.mjtWarning.mjWARN_CONTACTFULL].number = 1
+    result = costly.step(np.zeros((4, 64, 1), np.float32))
+    assert (result.diverged[0], result.terminated[0]) == (True, False)
+    assert result.reward_terms["failure"][0] == result.reward[0] == 0.0
+    assert result.reward_terms["failure"][1] == -3.0
 
 
 def test_standing_lasts_until_the_time_limit():
