@@ -49,6 +49,13 @@ def test_what_was_turned_is_turned_back_at_most_so_fast():
     assert rate == -0.8
 
 
+def test_a_rate_that_changes_counts_with_its_mean():
+    hold = HeadingHold(0.02, gain=0.5, limit=0.8)
+    for rate in (1.0, 2.0, 4.0):
+        hold.yaw_rate(replace(STILL, base_angular_velocity=np.array([0.0, 0.0, rate])))
+    assert hold.turned == pytest.approx(0.02 * (1.5 + 3.0))
+
+
 def test_a_robot_takes_the_shorter_way_round():
     hold = HeadingHold(0.02, gain=0.5, limit=0.8)
     hold.yaw_rate(STILL)

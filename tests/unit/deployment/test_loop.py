@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from gmc_bench.deployment.adapter import Adapter
-from gmc_bench.deployment.loop import Watch, run_trial
+from gmc_bench.deployment.interface import with_order
+from gmc_bench.deployment.loop import Watch, _displacement, run_trial
 from gmc_bench.deployment.robot import SimulatedRobot
 from gmc_bench.deployment.trials import TRIALS, Conditions, draw_conditions
 from gmc_bench.robots import ROBOTS
@@ -154,6 +155,60 @@ def test_one_slippery_foot_has_its_own_friction(subject, make_robot, grounds):
     assert friction[0] <= 0.3
     assert (friction[1:] > 0.55).all()
     assert (grounds[0].model.geom_friction[grounds[0].foot_geoms, 0] == 0.6).all()  # not changed
+
+
+def test_what_was_drawn_reaches_the_simulation(make_robot, grounds):
+    drawn = Conditions(foot_growth=0.003, foot_softness=2.0, strength=0.5, base_mass=1.1)
+    plain, robot = make_robot(), make_robot(drawn)
+    base, feet = grounds[0].base_body, grounds[0].foot_geoms
+    for name in ("body_mass", "body_inertia"):
+        ratio = getattr(robot.model, name) / np.maximum(getattr(plain.model, name), 1e-12)
+        np.testing.assert_allclose(ratio[base], 1.1)
+        np.testing.assert_allclose(np.delete(ratio, [0, base], axis=0), 1.0)
+    np.testing.assert_allclose(
+        robot.model.geom_size[feet, 0], plain.model.geom_size[feet, 0] + 3e-3
+    )
+    np.testing.assert_allclose(
+        robot.model.geom_solref[feet, 0], 2.0 * plain.model.geom_solref[feet, 0]
+    )
+    assert robot.data.qpos[2] == pytest.approx(plain.data.qpos[2] + 3e-3)
+    # Motors are weak before their limits, which stay.
+    interface = robot.interface
+    stance = interface.default_angles[interface.native]
+    for offset, torque in ((0.1, 0.5 * 25.0 * 0.1), (100.0, np.inf)):
+        robot = make_robot(drawn)
+        robot.send(stance + offset)
+        robot.advance(1)
+        limits = interface.torque_limits[interface.native]
+        np.testing.assert_allclose(robot.read().joint_torques, np.minimum(torque, limits))
+
+
+def test_a_robot_speaks_of_joints_in_its_own_order(subject, grounds):
+    """Also in one that is not its own inverse."""
+    interface = with_order(subject.manifest.robot("go2"), ROBOTS["go2"], "isaaclab")
+    robot = SimulatedRobot(grounds[0], interface, Conditions(), NOISE)
+    shared = [link.joint.name for link in ROBOTS["go2"].links]
+    ours = np.array([shared.index(name) for name in interface.joint_names])
+    assert not np.array_equal(ours, np.argsort(ours))
+    offsets = 0.01 * np.arange(12)
+    robot.data.qpos[grounds[0].joint_qpos] += offsets
+    robot.data.qvel[grounds[0].joint_dofs] = -offsets
+    readings = robot.read()
+    stance = np.array(ROBOTS["go2"].pose.angles)
+    np.testing.assert_allclose(readings.joint_angles, (stance + offsets)[ours])
+    np.testing.assert_allclose(readings.joint_velocities, -offsets[ours])
+    robot.send(stance[ours])
+    robot.advance(1)
+    torques = -25.0 * offsets + 0.5 * offsets
+    np.testing.assert_allclose(robot.read().joint_torques, torques[ours], atol=1e-12)
+
+
+def test_progress_is_along_the_heading_of_the_start():
+    states = np.zeros((3, 19))
+    for row, yaw in zip(states, np.radians([90.0, 170.0, 200.0]), strict=True):
+        row[3], row[6] = math.cos(yaw / 2.0), math.sin(yaw / 2.0)
+    states[:, :2] = [[1.0, 1.0], [2.0, 2.0], [1.5, 3.0]]
+    assert _displacement(states) == pytest.approx((2.0, 110.0))
 
 
 def test_real_time_is_kept_and_misses_are_counted(subject, make_robot):

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 
@@ -58,7 +60,12 @@ def test_intervals():
     # The lower ends are the tenth and the fortieth root of 0.025.
     assert success_interval(10, 10) == (pytest.approx(0.6915, abs=1e-4), 1.0)
     assert success_interval(40, 40)[0] == pytest.approx(0.9119, abs=1e-4)
-    assert success_interval(0, 10)[0] == 0.0
+    assert success_interval(0, 10) == (0.0, pytest.approx(1.0 - 0.6915, abs=1e-4))
+    # Between them, either end leaves what was seen, or more, a chance of 2.5 %.
+    low, high = success_interval(3, 10)
+    for rate, counts in ((low, range(3, 11)), (high, range(4))):
+        chance = [math.comb(10, k) * rate**k * (1.0 - rate) ** (10 - k) for k in counts]
+        assert sum(chance) == pytest.approx(0.025)
 
 
 def test_what_was_simulated_and_whether_headings_were_held_is_said():

@@ -1,5 +1,9 @@
+import pytest
+
 from gmc_bench.deployment.trials import TRIALS, draw_conditions
 from gmc_bench.robots.friction import FrictionPair
+
+FLOORS = ("flat", "micro-rough")
 
 
 def test_conditions_are_repeatable_and_differ():
@@ -13,17 +17,22 @@ def test_conditions_are_repeatable_and_differ():
     assert all(max(map(abs, item.velocity_bias)) <= 0.1 for item in drawn)
     assert draw_conditions(trial, 2, 0) != drawn[0]
     assert set(drawn[0].friction) == {FrictionPair(0.8, 0.6)}
+    assert (drawn[0].foot_growth, drawn[0].foot_softness) == (0.0, 1.0)
+    # Each kind of trial meets something else.
+    assert len({draw_conditions(kind, 1, 0).strength for kind in TRIALS.values()}) == len(TRIALS)
 
 
 def test_feet_are_masked_or_wrapped():
     masked = draw_conditions(TRIALS["masked-feet"], 1, 0)
     assert 0.4 <= masked.friction[0].static <= 0.56
+    assert masked.friction[0].dynamic == pytest.approx(masked.friction[0].static * 0.6 / 0.8)
     assert len(set(masked.friction)) == 1
     assert (masked.foot_growth, masked.foot_softness) == (0.003, 2.0)
     slippery = []
     for number in range(8):
-        pairs = draw_conditions(TRIALS["wrapped-foot"], 1, number).friction
-        found = [foot for foot, pair in enumerate(pairs) if pair.static <= 0.3]
+        drawn = draw_conditions(TRIALS["wrapped-foot"], 1, number)
+        found = [foot for foot, pair in enumerate(drawn.friction) if pair.static <= 0.3]
         assert len(found) == 1
-        slippery += found
-    assert sorted(slippery) == [0, 0, 1, 1, 2, 2, 3, 3]
+        slippery.append((found[0], drawn.floor))
+    # Every foot once on each floor.
+    assert sorted(slippery) == [(foot, floor) for foot in range(4) for floor in FLOORS]
