@@ -157,6 +157,16 @@ def test_one_slippery_foot_has_its_own_friction(subject, make_robot, grounds):
     assert (grounds[0].model.geom_friction[grounds[0].foot_geoms, 0] == 0.6).all()  # not changed
 
 
+@pytest.mark.parametrize(("speed", "coefficient"), [(0.0, 0.8), (2.0, 0.6)])
+def test_feet_that_slide_have_the_dynamic_coefficient_at_once(
+    make_robot, grounds, speed, coefficient
+):
+    robot = make_robot()
+    robot.data.qvel[0] = speed
+    robot.advance(1)
+    assert (robot.model.geom_friction[grounds[0].foot_geoms, 0] == coefficient).all()
+
+
 def test_what_was_drawn_reaches_the_simulation(make_robot, grounds):
     drawn = Conditions(foot_growth=0.003, foot_softness=2.0, strength=0.5, base_mass=1.1)
     plain, robot = make_robot(), make_robot(drawn)
