@@ -62,6 +62,15 @@ def test_other_methods(method, tmp_path):
     assert largest_difference(other.policy, exported, 100) < tolerance
 
 
+def test_a_reset_forgets_what_was_seen():
+    policy = Subject("smr").policy
+    tokens = np.random.default_rng(0).normal(size=(1, 14, 32)).astype(np.float32)
+    first, second = policy(tokens, "go2"), policy(tokens, "go2")
+    assert not np.array_equal(first, second)
+    policy.reset()
+    assert np.array_equal(policy(tokens, "go2"), first)
+
+
 def test_only_whole_numbers_are_fixed():
     from torch.fx.experimental.proxy_tensor import make_fx
 

@@ -81,7 +81,8 @@ def test_half_of_the_commanded_velocity_completes_the_motion(
 ):
     robot = make_robot()
     forward = np.array([share * FORWARD.command[0], 0.0])
-    monkeypatch.setattr(robot, "yaw_velocity", lambda: forward)
+    # What goes sideways counts for nothing.
+    monkeypatch.setattr(robot, "yaw_velocity", lambda: forward + np.array([0.0, 5.0]))
     result = run(robot, Constant(subject.manifest))
     assert result.mean_velocity == pytest.approx(share * result.wanted_velocity)
     assert result.outcome == outcome
@@ -104,6 +105,10 @@ def test_tilt_stops_and_a_base_on_the_ground_falls(subject, make_robot):
     robot.data.qpos[7:] = 4 * [0.0, 2.7, -2.7]  # feet drawn in
     result = run(robot, Constant(subject.manifest))
     assert (result.outcome, result.reason) == ("fell", "the base touches the ground")
+    robot = make_robot()
+    robot.data.warning[mujoco.mjtWarning.mjWARN_CONTACTFULL].number = 1
+    result = run(robot, Constant(subject.manifest))
+    assert (result.outcome, result.reason) == ("fell", "the simulation broke")
 
 
 def test_the_watch_sees_joints_and_torques(subject, make_robot):
@@ -138,10 +143,12 @@ def test_a_trial_without_clock_is_repeatable(subject, make_robot):
     assert not np.array_equal(one.states, other.states)
 
 
-def test_targets_arrive_after_the_latency(subject, make_robot):
-    robot = make_robot(replace(Conditions(), latency=0.01))
+@pytest.mark.parametrize(("latency", "late"), [(0.01, 0.0), (0.005, 0.007), (0.0, 0.014)])
+def test_targets_arrive_after_the_latency(make_robot, latency, late):
+    """Of the conditions, and of the clock in whole physics steps of 5 ms."""
+    robot = make_robot(replace(Conditions(), latency=latency))
     before = robot._target.copy()
-    robot.send(np.zeros(12))
+    robot.send(np.zeros(12), late)
     robot.advance(2)
     assert np.array_equal(robot._target, before)
     robot.advance(1)
@@ -231,6 +238,20 @@ def test_real_time_is_kept_and_misses_are_counted(subject, make_robot):
     assert late.policy_ms.median >= 25.0
 
 
+def test_a_robot_does_not_catch_up_after_a_step_that_took_too_long(subject, make_robot):
+    class Slow(Constant):
+        def __call__(self, tokens, robot):
+            calls.append(time.perf_counter())
+            self.delay = 0.1 if len(calls) == 23 else 0.0  # the third after twenty to warm up
+            return super().__call__(tokens, robot)
+
+    calls = []
+    result = run(make_robot(), Slow(subject.manifest), seconds=0.26, realtime=True)
+    assert len(calls) == 20 + result.steps == 33
+    # Nine periods lie between the ten steps that follow.
+    assert calls[32] - calls[22] >= 0.1 + 9 * 0.02 - 0.005
+
+
 @pytest.mark.parametrize("name", sorted(ROBOTS))
 @pytest.mark.parametrize("number", [0, 1])  # on a plane, and on micro-rough ground
 def test_no_standing_robot_is_stopped(subject, name, number):
@@ -290,22 +311,26 @@ def test_a_robot_that_turns_is_turned_back(subject, grounds):
             seen.append(float(tokens[0, 0, subject.manifest.layout.slots["command"]][2]))
             return super().__call__(tokens, robot)
 
-    def turned(**options):
+    def turned(task=TASK, **options):
         seen.clear()
         robot = SimulatedRobot(grounds[0], subject.manifest.robot("go2"), Conditions(), NOISE)
         robot.data.qvel[5] = 3.0
         policy = Turning(subject.manifest)
-        return run_trial(robot, policy, FORWARD, TASK, seconds=0.4, realtime=False, **options)
+        return run_trial(robot, policy, FORWARD, task, seconds=0.4, realtime=False, **options)
 
     result = turned()
     assert result.turned > 5.0
     # 0.5 rad/s for each rad that it believes to have turned.
     assert seen[-1] == pytest.approx(-0.5 * math.radians(result.turned), rel=0.2)
+    turned(replace(TASK, command=replace(TASK.command, heading_limit=0.01)))
+    assert seen[-1] == pytest.approx(-0.01)  # at most as fast as in training
     turned(hold_heading=False)
     assert set(seen) == {0.0}
     turning = replace(FORWARD, command=(0.5, 0.0, 0.4))
     seen.clear()
     interface = subject.manifest.robot("go2")
     robot = SimulatedRobot(grounds[0], interface, Conditions(), NOISE)
+    robot.data.qvel[5] = 3.0
     run(robot, Turning(subject.manifest), turning, seconds=0.1)
-    assert min(seen) >= 0.0  # a robot that is told to turn is not held
+    # A robot that is told to turn is not held; what it is told rises within a second.
+    assert seen[-5:] == pytest.approx([0.4 * 0.02 * step for step in range(1, 6)])
