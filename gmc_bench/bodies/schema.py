@@ -140,7 +140,7 @@ class MorphologySet:
         Raises:
             MorphologySetError: no such split.
         """
-        if name not in self.splits:
+        if not isinstance(name, str) or name not in self.splits:
             raise MorphologySetError(
                 f"the set {self.id!r} has no split {name!r}{did_you_mean(name, self.splits)}"
             )

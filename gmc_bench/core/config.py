@@ -126,7 +126,8 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
     """Convert a YAML or command-line value to a field's type.
 
     Args:
-        value: the raw value; strings are parsed (PyYAML reads `3e-4` as a string).
+        value: the raw value; strings are parsed (PyYAML reads `3e-4` as a string), scalars of
+            numpy and torch are taken as Python's.
         hint: the field's type: a scalar, `Literal`, `tuple`, union or `None` of these. Values of
             any other type must already be instances of it.
         where: the setting's dotted name, for messages.
@@ -137,6 +138,7 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
     Raises:
         ConfigError: the value does not fit.
     """
+    value = plain_scalar(value)
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
         return _coerce_union(value, hint, where)
@@ -148,6 +150,22 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
         return _coerce_scalar(value, hint, origin)
     except (ValueError, KeyError, OverflowError):
         raise ConfigError(f"{where!r} must be {_name(hint)}, got {shown(value)}") from None
+
+
+def coerce_fields(config: Any) -> None:
+    """Convert the fields of a frozen dataclass to their types; for its `__post_init__`.
+
+    Raises:
+        ConfigError: a value does not fit.
+    """
+    hints = type_hints(type(config))
+    for name in fields_of(config):
+        object.__setattr__(config, name, coerce(getattr(config, name), hints[name], name))
+
+
+def plain_scalar(value: Any) -> Any:
+    """Return Python's value of a scalar of numpy or torch, which YAML and JSON can hold."""
+    return value.item() if getattr(value, "shape", None) == () else value
 
 
 def _coerce_union(value: Any, hint: Any, where: str) -> Any:

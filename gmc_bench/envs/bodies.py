@@ -1,10 +1,10 @@
 """Bodies that a task is for, and the tables and models made of them."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from gmc_bench.bodies.body import Body
-from gmc_bench.core.errors import ConfigError, did_you_mean
+from gmc_bench.core.config import shown
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.spec import TokenSpec
@@ -18,13 +18,13 @@ def require_bodies(task: Task, bodies: Sequence[Body]) -> None:
     """Raise unless there are bodies, and a task is for all of them.
 
     Raises:
-        ConfigError: it is not.
+        ConfigError: it is not, or they are something else.
     """
-    given: object = bodies
-    if isinstance(given, str) or not isinstance(given, Sequence):
+    listed = isinstance(bodies, Sequence) and not isinstance(bodies, str)
+    if not listed or not all(hasattr(body, "parts") for body in bodies):
         raise ConfigError(
-            f"an environment needs a sequence of bodies, got a {type(given).__name__}; of a set, "
-            f"take one split, e.g. load_morphologies('gmc-unimal-mini').split('train')"
+            f"bodies must be a list of them, got {shown(bodies)}; give e.g. those of "
+            f"load_morphologies('gmc-unimal-mini').split('train')"
         )
     if not bodies:
         raise ConfigError("an environment needs at least one body, got none")
@@ -35,18 +35,6 @@ def require_bodies(task: Task, bodies: Sequence[Body]) -> None:
                 f"those of {body.name!r} stand for {body.parts}; use another set, e.g. "
                 f"--morphologies {_USUAL[task.parts]}"
             )
-
-
-def choose_body(options: Mapping[str, Any] | None, name: str) -> Any:
-    """Return what the options of a reset say under the only name they may have, or `None`.
-
-    Raises:
-        ConfigError: they have another one, which would be passed over in silence.
-    """
-    for given in options or {}:
-        if given != name:
-            raise ConfigError(f"a reset has no option {given!r}{did_you_mean(str(given), [name])}")
-    return (options or {}).get(name)
 
 
 def smallest_layout(task: Task, bodies: Sequence[Body]) -> TokenSpec:

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gmc_bench.bodies.body import Body
+from gmc_bench.core.arguments import require_instance
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.bodies import require_bodies, smallest_layout
@@ -88,7 +90,10 @@ class EnvironmentCore:
     ) -> None:
         require_bodies(task, morphologies)
         self.task = task
-        self.spec = token_spec or smallest_layout(task, morphologies)
+        if token_spec is None:
+            token_spec = smallest_layout(task, morphologies)
+        require_instance(token_spec, TokenSpec, "an environment", "use e.g. policy.spec")
+        self.spec = token_spec
         if self.spec.num_heights != task.num_heights:
             raise ConfigError(
                 f"the token layout has {self.spec.num_heights} heights, but the task {task.id!r} "
@@ -205,7 +210,7 @@ class EnvironmentCore:
         self._draw_commands(rows)
         self._observe(rows)
 
-    def step(self, actions: FloatArray, rows: IntArray | None = None) -> StepResult:
+    def step(self, actions: ArrayLike, rows: IntArray | None = None) -> StepResult:
         """Apply one action to every row.
 
         Args:
@@ -217,15 +222,21 @@ class EnvironmentCore:
                 observed and returned of them means nothing.
 
         Raises:
-            ConfigError: the actions have another shape, or a row was never reset.
+            ConfigError: the actions have another shape or are no numbers, or a row was never reset.
         """
         expected = (self.num_envs, self.spec.max_limbs, self.spec.joints_per_limb)
-        if np.shape(actions) != expected:
-            raise ConfigError(f"actions must have the shape {expected}, got {np.shape(actions)}")
+        try:
+            given = np.asarray(actions, np.float32)
+        except (TypeError, ValueError, RuntimeError) as error:  # ragged, words, of a GPU
+            raise ConfigError(
+                f"actions must be numbers of the shape {expected} ({error})"
+            ) from None
+        if given.shape != expected:
+            raise ConfigError(f"actions must have the shape {expected}, got {given.shape}")
         simulator = self.simulator
         before = simulator.torso_position.copy()
         self.dynamic, self._spare = self._spare, self.dynamic
-        flat = np.ascontiguousarray(actions, np.float32).reshape(self.num_envs, -1)
+        flat = np.ascontiguousarray(given).reshape(self.num_envs, -1)
         previous = joint_velocity = _NOTHING
         if self.driven:
             previous = self.driven.action

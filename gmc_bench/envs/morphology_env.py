@@ -9,12 +9,12 @@ import numpy as np
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.integers import require_seed
 from gmc_bench.core.types import FloatArray
-from gmc_bench.envs.bodies import choose_body
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.morphology_vector_env import (
     Observation,
     action_space_of,
     height_map_space,
+    reset_option,
 )
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.spec import TokenSpec
@@ -75,17 +75,17 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
             options: `morphology`, name or index of the body.
 
         Raises:
-            ConfigError: a seed that is no integer or negative, another option, or no such body.
+            ConfigError: the body or the option does not exist, or the seed is no integer or
+                negative.
         """
-        chosen = choose_body(options, "morphology")
+        chosen = reset_option(options, "morphology")
+        super().reset(seed=None if seed is None else require_seed(seed))
         if seed is not None:
-            seed = require_seed(seed)
             self.core.simulator.seed(seed)
-        super().reset(seed=seed)
         table = self.core.table
         if chosen is None:
             index = int(self.core.simulator.draw_uniform(np.array([0]))[0] * len(table))
-        elif chosen in table.names:
+        elif isinstance(chosen, str) and chosen in table.names:
             index = table.names.index(chosen)
         elif isinstance(chosen, (int, np.integer)) and 0 <= chosen < len(table):
             index = int(chosen)
@@ -102,7 +102,7 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
         `info` holds reward terms, metrics, what ended the episode, and for bodies with closed
         loops how many of them have come open.
         """
-        result = self.core.step(np.asarray(action)[None])
+        result = self.core.step([action])
         info: dict[str, Any] = {
             f"reward/{name}": float(value[0]) for name, value in result.reward_terms.items()
         }

@@ -9,9 +9,9 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike
 
-from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.config import shown
+from gmc_bench.core.errors import ConfigError, reject_unknown
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
-from gmc_bench.envs.bodies import choose_body
 from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.envs.guide_table import GuideTable
 from gmc_bench.tasks.spec import Task
@@ -29,6 +29,18 @@ def action_space_of(spec: TokenSpec) -> gymnasium.Space[Any]:
 def height_map_space(spec: TokenSpec) -> gymnasium.Space[Any]:
     """Return the height map of one environment: (G,) float32, m."""
     return gymnasium.spaces.Box(-np.inf, np.inf, (spec.num_heights,), np.float32)
+
+
+def reset_option(options: Any, name: str) -> Any:
+    """Return the one option that a reset takes, `None` if it is not given.
+
+    Raises:
+        ConfigError: there are others, which would pass for a choice that nobody made.
+    """
+    if not isinstance(options, Mapping | None):
+        raise ConfigError(f"options of a reset map names to values, got {shown(options)}")
+    reject_unknown(options or {}, [name], "a reset of this environment")
+    return (options or {}).get(name)
 
 
 class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, Any]):
@@ -114,10 +126,13 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
             probabilities: (M,) numbers, zero or positive, summing to one.
 
         Raises:
-            ConfigError: wrong length, negative, or not summing to one.
+            ConfigError: wrong length, no numbers, negative, or not summing to one.
         """
         count = len(self.table)
-        sampling: DoubleArray = np.array(probabilities, np.float64)
+        try:
+            sampling: DoubleArray = np.array(probabilities, np.float64)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"sampling probabilities must be numbers ({error})") from None
         if sampling.shape != (count,):
             raise ConfigError(
                 f"sampling needs one probability for each of {count} bodies, "
@@ -144,17 +159,17 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
                 are drawn, or dealt in turn where bodies are fixed.
 
         Raises:
-            ConfigError: a seed that is no integer or negative, another option, or an index that
-                names no body.
+            ConfigError: a seed that is no integer or negative, an index that names no body, or an
+                option that does not exist.
         """
-        chosen = choose_body(options, "morphology_index")
+        chosen = reset_option(options, "morphology_index")
         if isinstance(seed, (list, tuple)):
             raise ConfigError("pass one integer seed: every environment gets its own stream of it")
         if seed is not None:
             self.core.simulator.seed(seed)
         rows = np.arange(self.num_envs)
         if chosen is not None:
-            index = self._chosen(np.asarray(chosen))
+            index = self._chosen(chosen)
         elif self.fixed:
             index = rows % len(self.table)
         else:
@@ -209,14 +224,18 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
             "_final_info": done,
         }
 
-    def _chosen(self, index: Array) -> IntArray:
+    def _chosen(self, chosen: Any) -> IntArray:
+        try:
+            index = np.asarray(chosen)
+        except ValueError:  # ragged
+            index = np.asarray(None)
         known = np.issubdtype(index.dtype, np.integer) and np.isin(
             index, np.arange(len(self.table))
         )
         if index.shape not in ((), (self.num_envs,)) or not np.all(known):
             raise ConfigError(
                 f"morphology_index must be one integer in 0..{len(self.table) - 1}, or one for "
-                f"each of {self.num_envs} environments, got {index.tolist()}"
+                f"each of {self.num_envs} environments, got {shown(chosen)}"
             )
         return np.broadcast_to(index, self.num_envs).astype(np.int64)
 

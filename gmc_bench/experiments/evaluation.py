@@ -8,6 +8,7 @@ import torch
 
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.bodies.sets import load_morphologies
+from gmc_bench.core.config import coerce_fields
 from gmc_bench.core.errors import ConfigError, TokenOverflowError
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.experiments.events import Event, Remark
@@ -27,7 +28,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationOptions:
-    """What is evaluated of a run's policy; the defaults are the protocol's."""
+    """What is evaluated of a run's policy; the defaults are the protocol's.
+
+    Raises:
+        ConfigError: a value does not fit its field, or there is less than one episode.
+    """
 
     bodies: str | None = None
     """Set to score on instead of the run's, without training or new observation statistics."""
@@ -41,6 +46,11 @@ class EvaluationOptions:
     """Score the weights that training started from."""
     sensor_dropout: bool = False
     """One limb of every body, which follows from the run's seed, shows the policy only zeros."""
+
+    def __post_init__(self) -> None:
+        coerce_fields(self)
+        if self.episodes is not None and self.episodes < 1:
+            raise ConfigError(f"'episodes' must be at least 1, got {self.episodes}")
 
 
 @dataclass(frozen=True)

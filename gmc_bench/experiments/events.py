@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from gmc_bench.core.config import shown
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.cell_state import SweepOverview
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.training.run_config import RunConfig
@@ -183,7 +185,10 @@ class Listeners:
     """
 
     def __init__(self, *first: Listener | None) -> None:
-        self._listeners = [listener for listener in first if listener is not None]
+        self._listeners: list[Listener] = []
+        for listener in first:
+            if listener is not None:
+                self.subscribe(listener)
 
     def __call__(self, event: Event) -> None:
         """Tell all of an event."""
@@ -191,7 +196,15 @@ class Listeners:
             listener(event)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Add a listener; return a function that takes it off again."""
+        """Add a listener; return a function that takes it off again.
+
+        Raises:
+            ConfigError: it is no function.
+        """
+        if not callable(listener):
+            raise ConfigError(
+                f"what is told of events must be a function of one event, got {shown(listener)}"
+            )
         self._listeners.append(listener)
 
         def unsubscribe() -> None:

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from gmc_bench.core.arguments import as_path
 from gmc_bench.core.config import sealed_yaml
 from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.experiments.events import Listener, Listeners, RunStarted
@@ -72,7 +73,7 @@ class Experiment:
             ExperimentSpec.from_dict(fields) if spec is None else spec.replace(**fields)
         )
         """What was asked for; none if the experiment was opened from its folder."""
-        self.path = None if out is None else Path(out)
+        self.path = None if out is None else as_path(out, "the folder of a run")
         """The run's folder; none as long as none was named or made."""
         self._emit = Listeners(on_event)
         self._bodies: MorphologySet | None = None
@@ -99,7 +100,7 @@ class Experiment:
         """
         experiment = cls.__new__(cls)
         experiment.spec, experiment._bodies, experiment._watch = None, bodies, None
-        experiment.path = found = find_record(Path(path))
+        experiment.path = found = find_record(as_path(path, "a run or a record"))
         if not is_file(found):
             experiment.path = RunFolder(found).path
         experiment._emit = Listeners(on_event)
@@ -332,7 +333,7 @@ def load_policy(path: Path | str, device: str = "cpu") -> "Policy":
         CheckpointError: there is no policy, or it is damaged.
         RunFolderError: the folder is not that of a run.
     """
-    path = find_record(Path(path))
+    path = find_record(as_path(path, "a run, a policy or a record"))
     if path.suffix == ".json":
         kept = weights_of(path)
         kept.read()  # it is the one that was added

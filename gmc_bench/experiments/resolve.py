@@ -93,9 +93,9 @@ def choose(spec: ExperimentSpec) -> Choice:
     suite = SUITES.load(spec.suite)
     base = suite.protocol(spec.protocol)
     protocol = with_method_training(base, method)
-    preset = spec.preset or base.preset
-    if preset not in method.presets and (method.presets or spec.preset):
-        asks = "" if spec.preset else f", which the protocol {protocol.name!r} asks for"
+    preset = base.preset if spec.preset is None else spec.preset
+    if preset not in method.presets and (method.presets or spec.preset is not None):
+        asks = "" if spec.preset is not None else f", which the protocol {protocol.name!r} asks for"
         known = ", ".join(sorted(method.presets)) or "none"
         raise ConfigError(f"method {method.id!r} has no preset {preset!r}{asks}; known: {known}")
     name = full_name(spec.method)

@@ -11,6 +11,7 @@ from gmc_bench.core.config import (
     config_digest,
     fields_of,
     load_yaml,
+    plain_scalar,
     shown,
     to_dict,
     type_hints,
@@ -180,6 +181,7 @@ def flatten(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    value = plain_scalar(value)
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if value is None or isinstance(value, (bool, int, float, str)):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from gmc_bench.bodies.sets import load_morphologies
+from gmc_bench.core.arguments import as_path
 from gmc_bench.core.errors import ConfigError, GmcBenchError, RunFolderError, StorageError
 from gmc_bench.experiments.cell import execute_run
 from gmc_bench.experiments.cell_state import SweepOverview, read_overview
@@ -105,7 +106,7 @@ class Sweep:
         self._files = dict(files or {})
         self._kept: dict[str, bytes] = {}
         self._locked: SweepFolder | None = None
-        self.path = None if out is None else Path(out)
+        self.path = None if out is None else as_path(out, "the folder of a sweep")
         """The folder; none as long as none was named or made."""
         if isinstance(specs, Mapping):
             require_names(specs)
@@ -124,7 +125,7 @@ class Sweep:
         self._bodies: dict[str, MorphologySet] = {
             item.bodies.id: item.bodies for item in self.resolved
         }
-        self._known = None if reuse is None else KnownRuns(Path(reuse))
+        self._known = None if reuse is None else KnownRuns(as_path(reuse, "a leaderboard"))
 
     @classmethod
     def open(cls, path: Path | str, *, on_event: Listener | None = None) -> Self:
@@ -134,7 +135,7 @@ class Sweep:
             RunFolderError: it is not the folder of several runs.
             ConfigError: the list of runs is damaged.
         """
-        folder = SweepFolder(Path(path))
+        folder = SweepFolder(as_path(path, "the folder of a sweep"))
         sweep = cls.__new__(cls)
         sweep._emit = Listeners(on_event)
         sweep._files, sweep._kept, sweep._bodies, sweep._locked = {}, {}, {}, None

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Self
 import yaml
 
 from gmc_bench.bodies.sets import load_morphologies
+from gmc_bench.core.arguments import as_path, require_instance
 from gmc_bench.core.config import (
-    coerce,
+    coerce_fields,
     config_digest,
     fields_of,
     load_yaml,
     sealed_yaml,
     to_dict,
-    type_hints,
 )
 from gmc_bench.core.errors import ConfigError, RunFolderError, reject_unknown
 from gmc_bench.experiments.events import (
@@ -107,9 +107,7 @@ class TuningSpec:
     """Changes of the protocol or of the method that hold in every trial, by dotted name."""
 
     def __post_init__(self) -> None:
-        hints = type_hints(type(self))
-        for name in fields_of(self):
-            object.__setattr__(self, name, coerce(getattr(self, name), hints[name], name))
+        coerce_fields(self)
         if self.trials < 1 or not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise ConfigError(
                 f"tuning needs at least one trial and different seeds, got {self.trials} and "
@@ -237,10 +235,13 @@ class Tuning:
         **fields: Any,
     ) -> None:
         reject_unknown(fields, fields_of(TuningSpec), "a tuning")
+        if spec is not None:
+            fix = "give its fields as keywords otherwise, method=..."
+            require_instance(spec, TuningSpec, "a tuning", fix)
         if spec is None and "method" not in fields:
             raise ConfigError("a tuning needs a method, got none; name one")
         self.spec = TuningSpec(**fields) if spec is None else replace(spec, **fields)
-        self.path = None if out is None else Path(out)
+        self.path = None if out is None else as_path(out, "the folder of a tuning")
         """The folder; none as long as none was named or made."""
         self._emit = Listeners(on_event)
 
@@ -252,7 +253,7 @@ class Tuning:
             RunFolderError: it holds none.
             ConfigError: its settings cannot be read.
         """
-        folder = TuningFolder(Path(path))
+        folder = TuningFolder(as_path(path, "the folder of a tuning"))
         marker = folder.path / folder.marker
         try:
             content = load_yaml(marker)
@@ -360,7 +361,8 @@ class Tuning:
                 f"themselves; leave it out"
             )
         require_search_set(self.bodies)
-        resolve(self._spec_of(self.first, self.spec.seeds[0]))  # whether such a run can be made
+        for seed in self.spec.seeds:
+            resolve(self._spec_of(self.first, seed))  # whether such a run can be made
 
     def _finish(self, folder: TuningFolder) -> TuningResult:
         trials: list[Trial] = []

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+from gmc_bench.core.config import shown
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.core.types import IntArray
+from gmc_bench.core.types import Array, IntArray
 from gmc_bench.policies.bound import Observed
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import MorphologyTable
@@ -15,7 +17,16 @@ Observation = Mapping[str, Any]
 
 
 def is_complete(observation: Observation) -> bool:
-    """Return whether an observation shows everything about one body, as single environments do."""
+    """Return whether an observation shows everything about one body, as single environments do.
+
+    Raises:
+        ConfigError: it is no observation.
+    """
+    if not isinstance(observation, Mapping):
+        raise ConfigError(
+            f"an observation of gmc_bench maps names to arrays, got {shown(observation)}; give "
+            f"what the environment returned"
+        )
     return "tokens" in observation
 
 
@@ -28,40 +39,60 @@ def observed(observation: Observation, spec: TokenSpec, morphology_index: IntArr
         morphology_index: (B,) int64, the bodies.
 
     Raises:
-        ConfigError: tokens have another shape.
+        ConfigError: tokens have another shape, or are not one for each body.
     """
     complete = is_complete(observation)
-    shown = np.asarray(observation["tokens" if complete else "dynamic"], np.float32)
-    shown = shown[None] if complete else shown
+    tokens = part_of(observation, "tokens" if complete else "dynamic", np.float32)
+    tokens = tokens[None] if complete else tokens
     expected = (spec.max_limbs, spec.num_features if complete else spec.num_dynamic)
-    if shown.shape[1:] != expected:
+    if tokens.shape[1:] != expected:
         raise ConfigError(
-            f"the policy reads tokens of the shape {expected}, got {shown.shape[1:]}; make the "
+            f"the policy reads tokens of the shape {expected}, got {tokens.shape[1:]}; make the "
             f"environment with token_spec=policy.spec"
+        )
+    if len(tokens) != len(morphology_index):
+        raise ConfigError(
+            f"the observation shows {len(tokens)} bodies, but the policy acts in an environment of "
+            f"{len(morphology_index)}; say which environment it is of with policy.reset(env)"
         )
     heights = observation.get("height_map")
     if heights is not None:
-        heights = np.asarray(heights, np.float32).reshape(len(shown), -1)
+        heights = np.asarray(heights, np.float32).reshape(len(tokens), -1)
     return Observed(
-        dynamic=shown[..., spec.dynamic_indices] if complete else shown,
+        dynamic=tokens[..., spec.dynamic_indices] if complete else tokens,
         morphology_index=morphology_index,
         height_map=heights,
     )
 
 
+def part_of(observation: Observation, name: str, dtype: DTypeLike | None) -> Array:
+    """Return a part of an observation as an array.
+
+    Raises:
+        ConfigError: it is not there, or does not hold such numbers.
+    """
+    try:
+        return np.asarray(observation[name], dtype)
+    except (LookupError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"an observation of gmc_bench has numbers for {name!r}, got {shown(observation)}; give "
+            f"what the environment returned"
+        ) from error
+
+
 def shown_table(observation: Observation, spec: TokenSpec) -> MorphologyTable:
     """Return the body that a complete observation shows as a table of one, without a name."""
-    padding = np.asarray(observation["limb_padding_mask"], np.bool_)[None]
+    padding = part_of(observation, "limb_padding_mask", np.bool_)[None]
     loops = observation.get("loops")
-    tokens = np.asarray(observation["tokens"], np.float32)[None]
+    tokens = part_of(observation, "tokens", np.float32)[None]
     return MorphologyTable(
         spec=spec,
         names=("",),
         digests=("",),
         context=tokens[..., spec.context_indices],
         limb_padding_mask=padding,
-        action_padding_mask=np.asarray(observation["action_padding_mask"], np.bool_)[None],
-        parents=np.asarray(observation["parents"], np.int64)[None],
+        action_padding_mask=part_of(observation, "action_padding_mask", np.bool_)[None],
+        parents=part_of(observation, "parents", np.int64)[None],
         num_limbs=(~padding).sum(axis=1),
         loops=None if loops is None else np.asarray(loops, np.int64)[None],
     )

@@ -3,13 +3,19 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from gmc_bench.core.config import coerce_fields
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.policies.normalization import Mode
 from gmc_bench.tokens.config import Order
 
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyOptions:
-    """What a policy has beside its method; the defaults are the benchmark's."""
+    """What a policy has beside its method; the defaults are the benchmark's.
+
+    Raises:
+        ConfigError: a value does not fit its field.
+    """
 
     order: Order = "dfs"
     """In which order it reads the limbs of a body; `siblings` is for training only."""
@@ -21,3 +27,8 @@ class PolicyOptions:
     """Number format of the networks' matrix products."""
     device: str = "cpu"
     """Where the networks run."""
+
+    def __post_init__(self) -> None:
+        coerce_fields(self)
+        if self.action_std <= 0.0:
+            raise ConfigError(f"'action_std' must be positive, got {self.action_std}")

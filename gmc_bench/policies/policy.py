@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from gmc_bench.core.arguments import as_path, require_instance
 from gmc_bench.core.config import config_digest, shown, to_dict, with_overrides
 from gmc_bench.core.errors import CheckpointError, ConfigError, PluginError
 from gmc_bench.core.integers import require_seed
 from gmc_bench.core.types import Array, FloatArray, IntArray
-from gmc_bench.envs.bodies import smallest_layout, tabulate
+from gmc_bench.envs.bodies import require_bodies, smallest_layout, tabulate
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
@@ -23,7 +24,13 @@ from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.policies.body_streams import BodyStreams
 from gmc_bench.policies.bound import BoundPolicy
 from gmc_bench.policies.normalization import TokenNormalizer
-from gmc_bench.policies.observations import Observation, is_complete, observed, shown_table
+from gmc_bench.policies.observations import (
+    Observation,
+    is_complete,
+    observed,
+    part_of,
+    shown_table,
+)
 from gmc_bench.policies.options import PolicyOptions
 from gmc_bench.policies.tensors import decode_tensors, encode_tensors, read_description
 from gmc_bench.records.store import write_atomic
@@ -123,8 +130,12 @@ class Policy:
             GmcBenchError: a name is not known, the networks cannot be built, or a body does not
                 fit the layout.
         """
-        task = TASKS.get(task) if isinstance(task, str) else task
-        table = tabulate(task, bodies, spec or smallest_layout(task, bodies))
+        task = task if isinstance(task, Task) else TASKS.get(task)
+        require_bodies(task, bodies)
+        spec = smallest_layout(task, bodies) if spec is None else spec
+        require_instance(spec, TokenSpec, "a policy", "leave it out for the smallest that fits")
+        require_instance(options, PolicyOptions, "a policy", "leave it out for the usual ones")
+        table = tabulate(task, bodies, spec)
         return cls.of_table(method, table, seed=seed, config=config, options=options)
 
     @classmethod
@@ -187,7 +198,7 @@ class Policy:
         options: PolicyOptions,
     ) -> "Policy":
         """Return a policy whose first weights are drawn from torch's generator."""
-        found = METHODS.load(method) if isinstance(method, str) else method
+        found = method if isinstance(method, MethodSpec) else METHODS.load(method)
         if config is None or isinstance(config, Mapping):
             config = found.make_config(changes=config)
         model = ActorCritic(
@@ -334,7 +345,9 @@ class Policy:
             raise CheckpointError(
                 f"{error.filename} cannot be read ({error.strerror}); give a file of Policy.save"
             ) from error
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (
+            ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError,
+        ) as error:  # fmt: skip
             raise CheckpointError(
                 f"{described} describes no policy ({error}); give a file of Policy.save"
             ) from error
@@ -366,7 +379,7 @@ class Policy:
                 order=content["order"],
                 normalization=content["normalization"],
                 precision=content["precision"],
-                device=device,
+                device=str(device),
             ),
         )
 
@@ -447,8 +460,11 @@ class Policy:
             (L, J) float32, or (B, L, J) for a batch; zero where there is no actuator.
 
         Raises:
-            ConfigError: the observation says too little about its bodies, see `reset`.
+            ConfigError: the observation says too little about its bodies, see `reset`, or is none.
         """
+        if generator is not None:
+            fix = "seed one with torch.Generator().manual_seed(1)"
+            require_instance(generator, torch.Generator, "drawing actions", fix)
         bound = self._bound
         if self._env is None or bound is None:
             bound, index = self._bound_to(observation), np.zeros(1, np.int64)
@@ -456,7 +472,7 @@ class Policy:
             core = self._env.core
             index = core.morphology_index
             if not is_complete(observation):
-                index = np.asarray(observation["morphology_index"])
+                index = self._shown_index(observation)
             begun = np.flatnonzero(core.episode_length == 0)
             bound.start(begun, index[begun])
             bound.sequences[:] = index  # every body has one sequence
@@ -469,6 +485,25 @@ class Policy:
                 observed(observation, self.spec, index), draw if generator is not None else None
             )
         return actions[0] if is_complete(observation) else actions
+
+    def _shown_index(self, observation: Observation) -> IntArray:
+        """Return the bodies that a batched observation shows, rows of the environment's table.
+
+        Raises:
+            ConfigError: there are others, or not one for each row.
+        """
+        core = self._env.core
+        index = part_of(observation, "morphology_index", None)
+        known = np.issubdtype(index.dtype, np.integer) and np.isin(
+            index, np.arange(len(core.table))
+        )
+        if index.shape != (core.num_envs,) or not np.all(known):
+            raise ConfigError(
+                f"'morphology_index' must be one integer in 0..{len(core.table) - 1} for each of "
+                f"{core.num_envs} environments, got {shown(index)}; give what the environment "
+                f"returned to which the policy was reset"
+            )
+        return index
 
     def _bound_to(self, observation: Observation) -> BoundPolicy:
         """Return the policy on the body that an observation shows, with its memory so far."""
@@ -551,7 +586,7 @@ def _without_critic(tensors: dict[str, Array]) -> dict[str, Array]:
 
 
 def _weights_file(path: str | Path) -> Path:
-    path = Path(path)
+    path = as_path(path, "the file of a policy")
     if path.suffix != ".safetensors":
         raise ConfigError(f"a policy is saved as NAME.safetensors, got {path}")
     return path

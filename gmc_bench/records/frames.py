@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from gmc_bench.core.arguments import as_path
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord, read_records, read_stored_record
 
@@ -101,7 +102,7 @@ def load_records(path: str | Path) -> Records:
     Raises:
         RecordError: there is no such folder, or the file is no valid record.
     """
-    path = Path(path)
+    path = as_path(path, "a folder or a file of records")
     if path.is_file():
         return Records([read_stored_record(path)])
     return Records(*read_records(path))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from gmc_bench.core.arguments import as_path
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.table import Table
 from gmc_bench.experiments.events import Listener, Listeners
@@ -112,8 +113,8 @@ class StudyRun:
             RunFolderError: it is not the folder of a study.
             ConfigError: what was asked for, or the list of runs, is damaged.
         """
-        sweep = Sweep.open(path)
-        return cls(read_request(Path(path) / STUDY), sweep)
+        place, sweep = as_path(path, "the folder of a study"), Sweep.open(path)
+        return cls(read_request(place / STUDY), sweep)
 
     def subscribe(self, listener: Listener) -> None:
         """Tell a function of what happens from now on."""

@@ -71,7 +71,7 @@ class Suite:
         Raises:
             ConfigError: unknown name.
         """
-        name = name or self.default_protocol
+        name = self.default_protocol if name is None else name
         if name not in self.protocols:
             raise ConfigError(
                 f"suite {self.id!r} has no protocol {name!r}{did_you_mean(name, self.protocols)}"

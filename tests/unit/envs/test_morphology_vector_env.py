@@ -307,9 +307,25 @@ def test_errors_say_what_was_got_and_what_was_expected(make_env):
     env.reset(seed=1)
     with pytest.raises(ConfigError, match=r"shape \(4, 5, 2\), got \(4, 2, 5\)"):
         env.step(np.zeros((4, 2, 5), np.float32))
+    with pytest.raises(ConfigError, match=r"actions must be numbers of the shape \(4, 5, 2\)"):
+        env.step([[1.0], [1.0, 2.0]])
+    with pytest.raises(ConfigError, match="sampling probabilities must be numbers"):
+        env.set_sampling(["a", "b", "c"])
+    with pytest.raises(ConfigError, match="has no 'morphology'; did you mean 'morphology_index'"):
+        env.reset(options={"morphology": 1})
+    with pytest.raises(ConfigError, match="options of a reset map names to values, got 'a'"):
+        env.reset(options="a")
 
 
-@pytest.mark.parametrize("index", [3, -1, [0, 1, 2], [0, 1, 2, 3], 1.0, [[0, 1, 2, 0]]])
+def test_a_list_of_probabilities_is_as_good_as_an_array(make_env):
+    env = make_env(fixed=False)
+    env.set_sampling([0.0, 1.0, 0.0])
+    assert set(env.reset(seed=1)[0]["morphology_index"].tolist()) == {1}
+
+
+@pytest.mark.parametrize(
+    "index", [3, -1, [0, 1, 2], [0, 1, 2, 3], 1.0, [[0, 1, 2, 0]], [[1], [1, 2]]]
+)
 def test_an_index_that_names_no_body_is_refused(make_env, index):
     with pytest.raises(ConfigError, match=r"one integer in 0\.\.2, or one for each of 4 env"):
         make_env().reset(options={"morphology_index": index})

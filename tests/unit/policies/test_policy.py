@@ -229,6 +229,43 @@ def test_what_a_policy_cannot_read_is_refused():
         policy.act(wide.reset(seed=0)[0])
 
 
+@pytest.mark.parametrize("wrong", [None, 3, "tokens", [], {}, {"dynamic": "a"}])
+@pytest.mark.parametrize("batch", [False, True])
+def test_what_is_no_observation_is_refused(wrong, batch):
+    policy = policy_of()
+    with pytest.raises(ConfigError):
+        policy.act(wrong)
+    env = MorphologyEnv(TASK, BODIES, token_spec=SPEC)
+    if batch:
+        env = MorphologyVectorEnv(TASK, BODIES, 2, token_spec=SPEC, num_threads=1)
+    env.reset(seed=0)
+    policy.reset(env)
+    with pytest.raises(ConfigError, match="an observation of gmc_bench "):
+        policy.act(wrong)
+
+
+@pytest.mark.parametrize("name", ["limb_padding_mask", "action_padding_mask", "parents"])
+def test_an_observation_that_lacks_a_part_is_refused(name):
+    observation, _ = MorphologyEnv(TASK, BODIES, token_spec=SPEC).reset(seed=0)
+    del observation[name]
+    with pytest.raises(ConfigError, match=f"has numbers for '{name}', got "):
+        policy_of().act(observation)
+
+
+@pytest.mark.parametrize("index", [[0, 3], [0, -1], [0], [0.0, 1.0], "a"])
+def test_bodies_that_the_environment_does_not_have_are_refused(index):
+    policy = policy_of()
+    env = MorphologyVectorEnv(TASK, BODIES, 2, token_spec=SPEC, num_threads=1)
+    observation, _ = env.reset(seed=0)
+    policy.reset(env)
+    with pytest.raises(ConfigError, match=r"must be one integer in 0\.\.2 for each of 2 env"):
+        policy.act({**observation, "morphology_index": np.array(index)})
+    with pytest.raises(ConfigError, match="shows 1 bodies, but the policy acts in an environment"):
+        policy.act({**observation, "dynamic": observation["dynamic"][:1]})
+    with pytest.raises(ConfigError, match="drawing actions needs a Generator, got 3"):
+        policy.act(observation, 3)
+
+
 def test_statistics_of_each_body_need_the_bodies_of_training():
     policy = policy_of("mlp")
     with pytest.raises(ConfigError, match="use the bodies they were trained on"):

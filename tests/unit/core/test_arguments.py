@@ -1,0 +1,50 @@
+"""Arguments from Python: paths in every spelling, and what is no path at all."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gmc_bench.core.arguments import as_path, require_instance
+from gmc_bench.core.config import coerce
+from gmc_bench.core.errors import ConfigError
+
+
+@pytest.mark.parametrize("given", ["runs/a", Path("runs/a"), np.str_("runs/a")])
+def test_text_and_paths_are_taken(given):
+    assert as_path(given, "a run") == Path("runs/a")
+
+
+def test_a_tilde_stands_for_the_home_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert as_path("~/runs", "a run") == as_path(Path("~/runs"), "a run") == tmp_path / "runs"
+    assert as_path("~nobody-here/runs", "a run") == Path("~nobody-here/runs")
+
+
+@pytest.mark.parametrize("given", [None, 3, [], {}, b"runs", object(), "", "a\0b", 1.5])
+def test_what_names_nothing_is_refused(given):
+    with pytest.raises(ConfigError, match="a run must be named by text or a path, got "):
+        as_path(given, "a run")
+
+
+def test_an_argument_of_another_class_is_refused():
+    require_instance(3, int, "a count", "give one")
+    with pytest.raises(ConfigError, match="a count needs a int, got 'a'; give one"):
+        require_instance("a", int, "a count", "give one")
+
+
+@pytest.mark.parametrize(
+    ("given", "hint", "expected"),
+    [
+        (np.int64(3), int, 3),
+        (np.float32(0.5), float, 0.5),
+        (np.bool_(True), bool, True),
+        (np.str_("lite"), str, "lite"),
+        (np.array(4), int | None, 4),
+        ([np.int64(1), np.int64(2)], tuple[int, ...], (1, 2)),
+    ],
+)
+def test_scalars_of_numpy_become_those_of_python(given, hint, expected):
+    found = coerce(given, hint, "x")
+    assert found == expected
+    assert type(found) is type(expected)
