@@ -130,9 +130,10 @@ def continued_sweep(
             f"{other[0]!r}; leave it out, or start another sweep"
         )
     before = read_launch(path)
-    if launched.get("launcher", before.get("launcher")) == before.get("launcher"):
-        launched = before | launched
-    return SweepRequest(Sweep.open(path), Launch.from_dict(launched))
+    if launched.get("launcher", before.get("launcher")) != before.get("launcher"):
+        # The options are those of the other launcher; how often a run is tried again is not.
+        before = {name: before[name] for name in ("retries",) if name in before}
+    return SweepRequest(Sweep.open(path), Launch.from_dict(before | launched))
 
 
 def _launched(given: Mapping[str, Any], single: dict[str, Any]) -> dict[str, Any]:

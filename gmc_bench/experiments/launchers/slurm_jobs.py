@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.experiments.cell import STOPPED
 from gmc_bench.experiments.launchers.launcher import Cell, Ended, Launcher, LauncherSpec
 from gmc_bench.experiments.launchers.process import ask_to_stop, end, start_worker, why_ended
@@ -124,6 +124,7 @@ class SlurmLauncher(Launcher):
 
         Raises:
             ConfigError: there is no Slurm here.
+            RunFolderError: the list of the jobs is damaged.
         """
         import shutil
 
@@ -135,7 +136,7 @@ class SlurmLauncher(Launcher):
             )
         path = self._sweep / FOLDER / JOBS
         if path.is_file() and self.options.executor == "slurm":
-            self._earlier = json.loads(path.read_bytes())
+            self._earlier = _read_ids(path)
 
     def takes(self, cell: Cell, waiting: int) -> bool:
         """Return whether an array has room; all that wait go into Slurm's own queue."""
@@ -159,7 +160,8 @@ class SlurmLauncher(Launcher):
             with executor.batch():
                 jobs = [executor.submit(self._job(cell)) for cell in new]
             self._running |= dict(zip((cell.name for cell in new), jobs, strict=True))
-        ids = {name: job.job_id for name, job in self._running.items()}
+        # Those of an earlier driver that were not asked about yet are still somewhere, too.
+        ids = self._earlier | {name: job.job_id for name, job in self._running.items()}
         write_atomic(self._sweep / FOLDER / JOBS, json.dumps(ids).encode())
 
     def _job(self, cell: Cell) -> CellJob:
@@ -216,6 +218,24 @@ class SlurmLauncher(Launcher):
         for job in self._running.values():
             job.cancel()
         self._running.clear()
+
+
+def _read_ids(path: Path) -> dict[str, str]:
+    """Return the ids of the jobs that a driver submitted, by cell.
+
+    Raises:
+        RunFolderError: the file is damaged.
+    """
+    try:
+        ids = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        ids = None
+    if not isinstance(ids, dict) or not all(isinstance(item, str) for item in ids.values()):
+        raise RunFolderError(
+            f"{path} does not list the jobs that were submitted; cancel those of this sweep that "
+            f"are left with 'scancel --name gmc-bench', and delete the file"
+        )
+    return ids
 
 
 def _ended(name: str, job: Any) -> Ended:
