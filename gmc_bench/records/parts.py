@@ -1,7 +1,8 @@
 """The objects inside a run record: episodes, learning curve, bodies, time and machine.
 
-All of them are frozen, refuse unknown fields and refuse numbers that are not finite, so that a
-record either means what its field descriptions say or does not load.
+All of them are frozen, refuse unknown fields and refuse numbers that are not finite, or so large
+that sums and squares of them would not be, so that a record either means what its field
+descriptions say or does not load.
 """
 
 import math
@@ -16,8 +17,10 @@ Controller = Literal["shared", "single_robot"]
 
 Count = Annotated[int, Field(strict=True, ge=0)]
 Positive = Annotated[int, Field(strict=True, ge=1)]
-Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Amount = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
+LARGEST = 1e30
+"""Absolute value of a number at most: far above what any unit of a record comes to."""
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-LARGEST, le=LARGEST)]
+Amount = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=LARGEST)]
 Flag = Annotated[bool, Field(strict=True)]
 Text = Annotated[str, Field(min_length=1)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]

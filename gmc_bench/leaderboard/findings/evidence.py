@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from gmc_bench.core.errors import RecordError
 from gmc_bench.leaderboard.aggregate import Row
@@ -103,7 +103,8 @@ def read_evidence(analyses: Sequence[TableAnalysis], folder: Path) -> Evidence:
 
     Raises:
         RecordError: a file of a study or an evaluation was changed, or is something else; or two
-            studies hold the same run, so that somebody could choose.
+            studies hold the same run, or two evaluations the same score, so that somebody could
+            choose.
     """
     studies = {f"{STUDIES}/{path.name}": read_study(path) for path in _files(folder / STUDIES)}
     seen: dict[tuple[str, ...], str] = {}
@@ -119,15 +120,37 @@ def read_evidence(analyses: Sequence[TableAnalysis], folder: Path) -> Evidence:
                     f"{path} and {other} both hold {run.arm} of {run.method}, seed {run.seed}; "
                     f"keep the study that was made first"
                 )
+    evaluations = {
+        f"{EVALUATIONS}/{path.name}": read_evaluation(path) for path in _files(folder / EVALUATIONS)
+    }
+    _require_once(evaluations)
     return Evidence(
         tuple(item for item in analyses if not is_earlier(item.table)),
         studies,
-        {
-            f"{EVALUATIONS}/{path.name}": read_evaluation(path)
-            for path in _files(folder / EVALUATIONS)
-        },
+        evaluations,
         {f"{SCALINGS}/{path.name}": read_scaling(path) for path in _files(folder / SCALINGS)},
     )
+
+
+def _require_once(evaluations: Mapping[str, KeptEvaluation]) -> None:
+    """Raise for two files that score one policy on the same bodies in the same way.
+
+    Raises:
+        RecordError: there are such files; which of them counted would be a matter of their names.
+    """
+    seen: dict[tuple[Any, ...], str] = {}
+    for path, item in evaluations.items():
+        place = (
+            *(item.suite, item.task, item.protocol, item.method, item.seed, item.weights_digest),
+            *(item.morphologies.id, item.split, item.sensor_dropout),
+        )
+        if (other := seen.setdefault(place, path)) != path:
+            unseen = " with a limb unseen" if item.sensor_dropout else ""
+            raise RecordError(
+                f"{path} and {other} both score {item.method}, seed {item.seed}, on the "
+                f"{item.split} bodies of {item.morphologies.id}{unseen}; keep the one that was "
+                f"made first"
+            )
 
 
 def _files(folder: Path) -> list[Path]:

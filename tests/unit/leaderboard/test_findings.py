@@ -325,6 +325,17 @@ def test_an_evaluation_is_kept_as_one_score(tmp_path: Path) -> None:
     (found,) = read_evidence((), tmp_path).evaluations.values()
     assert path.parent.name == "evaluations"
     assert found.score == pytest.approx(record.score("test", "deterministic", include_seen=True))
+    again = path.with_name("a-later-look.json")
+    again.write_bytes(path.read_bytes())
+    with pytest.raises(RecordError, match=rf"{re.escape(path.name)} and .*{again.name} both"):
+        read_evidence((), tmp_path)
+    again.write_bytes(seal(found.model_copy(update={"seed": found.seed + 1})))
+    assert len(read_evidence((), tmp_path).evaluations) == 2
+    again.unlink()
+    huge = re.sub(r'"episode_return": [^,}]+', '"episode_return": 1e308', json.dumps(content))
+    (tmp_path / "e.json").write_text(huge)
+    with pytest.raises(RecordError, match=r"e\.json is not the score .*less than or equal to 1000"):
+        keep_all([tmp_path / "e.json"], tmp_path)
     (tmp_path / "e.json").write_text(json.dumps({**content, "weights_digest": None}))
     with pytest.raises(RecordError, match=r"e\.json is not the score of a trained policy \(field"):
         keep_all([tmp_path / "e.json"], tmp_path)

@@ -62,6 +62,9 @@ def test_incomplete_run_has_no_score() -> None:
     assert record.score("test", "deterministic") is None
 
 
+HUGE = {**make_record().returns[0].episodes[0].model_dump(), "episode_return": 1e308}
+
+
 def _changed(*, split: str, body: str, **changes: Any) -> list[dict[str, Any]]:
     found = [item.model_dump() for item in make_record().returns]
     for item in found:
@@ -99,6 +102,11 @@ CURVE = [item.model_dump() for item in make_record().learning_curve]
         ({"official": "yes"}, "official"),
         ({"training_return": math.nan}, "finite"),
         ({"env_steps_per_s": math.inf}, "finite"),
+        ({"training_return": -1e308}, "greater than or equal to -1000"),
+        (
+            {"returns": _changed(split="test", body="c", episodes=[HUGE, HUGE])},
+            "less than or equal",
+        ),
         ({"diverged_episodes": -1}, "diverged_episodes"),
         ({"created": "yesterday"}, "created"),
         ({"created": "2025-01-31T23:59:59"}, "not a UTC time"),
