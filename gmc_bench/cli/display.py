@@ -1,5 +1,6 @@
 """Display of experiments: listens to their events and shows them on stderr."""
 
+import shlex
 import time
 from types import TracebackType
 from typing import Any, Self
@@ -24,11 +25,10 @@ class Display:
     """Shows what runs and sweeps tell; a context that ends what is being shown.
 
     Args:
-        again: the command that continues what is shown, for those who interrupt it; without one,
-            it is that of the folder.
+        again: the command that continues what is stopped; `{path}` is the folder, once there is one
     """
 
-    def __init__(self, again: str | None = None) -> None:
+    def __init__(self, again: str = "gmc-bench run --resume {path}") -> None:
         self._again = again
         self._path: Any = None
         self._eta: ETA | None = None
@@ -51,8 +51,8 @@ class Display:
         trace: TracebackType | None,
     ) -> None:
         self._close()
-        if isinstance(error, KeyboardInterrupt) and (self._again or self._path):
-            again = self._again or f"gmc-bench run --resume {self._path}"
+        if isinstance(error, KeyboardInterrupt) and (self._path or "{path}" not in self._again):
+            again = self._again.format(path=shlex.quote(str(self._path)))
             note(f"\nStopped. Continue with: {again}")
 
     def __call__(self, event: events.Event) -> None:
@@ -71,6 +71,8 @@ class Display:
                 if not event.resumed:
                     announce(event.config, event.env_steps)
                     note(f"run folder {event.path}")
+            case events.FolderOpened():
+                self._path = event.path
             case events.TrainingStarted():
                 self._train(event)
             case events.IterationFinished():
@@ -137,8 +139,6 @@ class Display:
                 label = self._label(event.name)
                 note(f"{label} done in {took}: {summary_line(event.record)}")
                 note(f"time left for all: {self._eta.time_left()}")
-            case _:
-                pass
 
     def _failed(self, event: events.SweepRunFailed) -> None:
         self._close()

@@ -19,7 +19,8 @@ def say(text: str = "") -> None:
     if sys.stdout is None:  # closed before Python started
         raise StorageError("cannot write the results: stdout is closed; send it to a file")
     try:
-        sys.stdout.write(f"{text}\n")
+        encoding = sys.stdout.encoding or "utf-8"  # which need not have every letter of a path
+        sys.stdout.write(f"{text.encode(encoding, 'backslashreplace').decode(encoding)}\n")
         sys.stdout.flush()
     except OSError as error:
         if isinstance(error, BrokenPipeError):

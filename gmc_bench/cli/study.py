@@ -161,7 +161,7 @@ def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 def _run(study: "StudyRun", finish: "Callable[[], StudyResult]") -> int:
     from gmc_bench.cli.display import Display
 
-    with Display(f"gmc-bench study --resume {study.path}") as display:
+    with Display("gmc-bench study --resume {path}") as display:
         study.subscribe(display)
         result = finish()
     definition, path = study.request.study, study.path
@@ -213,7 +213,7 @@ def _run_scaling(request: "ScalingRequest", path: Path) -> int:
     from gmc_bench.studies.scaling import AXES, QUESTION
     from gmc_bench.studies.scaling_table import exponent_table
 
-    with Display(f"gmc-bench study --resume {path}") as display:
+    with Display("gmc-bench study --resume {path}") as display:
         found = study.run(request, path, display)
     for axis in AXES:
         if found.sizes(axis):

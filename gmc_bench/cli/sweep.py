@@ -1,6 +1,7 @@
 """`gmc-bench sweep`: a grid of runs on this machine or a cluster, stopped and continued at will."""
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,10 +107,10 @@ def _run(request: "SweepRequest") -> int:
         result = request.run()
     except KeyboardInterrupt:
         if sweep.is_begun:
-            note(f"\nStopped. Continue with: gmc-bench sweep --resume {sweep.path}")
+            again = f"gmc-bench sweep --resume {shlex.quote(str(sweep.path))}"
+            note(f"\nStopped. Continue with: {again}")
         raise
-    say(describe_sweep(sweep.overview()))
-    say(f"sweep folder    {sweep.path}")
+    say(f"{describe_sweep(sweep.overview())}\nsweep folder    {sweep.path}")
     return 1 if result.failures else 0
 
 

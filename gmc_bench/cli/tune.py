@@ -1,12 +1,12 @@
 """`gmc-bench tune`: trials of a method, as many and over the same ranges as every method has."""
 
 import argparse
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 from gmc_bench.cli.output import say
 from gmc_bench.cli.parser import add_verb, integer, require_resume_alone
+from gmc_bench.core.config import fields_of
 from gmc_bench.core.errors import ConfigError
 
 EXAMPLES = (
@@ -54,10 +54,10 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         parsed.parser.reject_unknown(unknown)
         if parsed.method is None:
             raise ConfigError(f"a method is missing; for example: {EXAMPLES[0]}")
-        names = {field.name for field in dataclasses.fields(TuningSpec)}
+        names = fields_of(TuningSpec)
         given = {name: value for name, value in vars(parsed).items() if name in names}
         tuning = Tuning(TuningSpec(**given), out=parsed.out)
-    with Display(f"gmc-bench tune --resume {tuning.place()}") as display:
+    with Display("gmc-bench tune --resume {path}") as display:
         tuning.subscribe(display)
         result = tuning.resume() if parsed.resume else tuning.run()
     say(describe_tuning(result, tuning))

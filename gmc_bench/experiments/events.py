@@ -40,6 +40,13 @@ class RunStarted(Event):
 
 
 @dataclass(frozen=True)
+class FolderOpened(Event):
+    """A folder is there that can be continued, and that is not the one of a run or of several."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
 class TrainingStarted(Event):
     """Training begins, or goes on from the latest checkpoint."""
 

@@ -25,6 +25,7 @@ from gmc_bench.core.errors import ConfigError, RunFolderError, reject_unknown
 from gmc_bench.experiments.events import (
     CheckpointWritten,
     Event,
+    FolderOpened,
     Listener,
     Listeners,
     RecordWritten,
@@ -365,6 +366,7 @@ class Tuning:
             resolve(self._spec_of(self.first, seed))  # whether such a run can be made
 
     def _finish(self, folder: TuningFolder) -> TuningResult:
+        self._emit(FolderOpened(folder.path))
         trials: list[Trial] = []
         for number in range(self.spec.trials):
             settings = self.first if number == 0 else self._draw(number, trials)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.experiments.events import Listener, Progress
+from gmc_bench.experiments.events import FolderOpened, Listener, Progress
 from gmc_bench.experiments.method import full_name, load_method
 from gmc_bench.experiments.run_folder import LockedFolder
 from gmc_bench.methods import METHODS, MethodSpec
@@ -146,6 +146,7 @@ def run(request: ScalingRequest, path: Path, listener: Listener = lambda _: None
         if (path / SETTINGS).is_file():
             _require_same(read_sealed(path / SETTINGS)[0], settings, path)
         write_atomic(path / SETTINGS, sealed(settings))
+        listener(FolderOpened(path))
         limits = Limits(int(request.max_gib * 2**30), request.max_seconds)
         found = Measurements(Work(folder.path, limits, listener).finish(batches))
         _conclude(settings, found, path)

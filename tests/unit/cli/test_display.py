@@ -1,0 +1,75 @@
+"""What the verbs write to the terminal: how to go on, and paths in any spelling."""
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from gmc_bench.cli.display import Display
+from gmc_bench.cli.output import say
+from gmc_bench.experiments.events import FolderOpened
+from gmc_bench.experiments.tuning import Tuning
+from gmc_bench.studies.scaling_study import ScalingRequest, run
+
+TUNE = "gmc-bench tune --resume {path}"
+
+
+def stop(display, *events):
+    def show():
+        with display:
+            for event in events:
+                display(event)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        show()
+
+
+def test_who_stops_what_has_a_folder_hears_how_to_go_on(capsys):
+    stop(Display(TUNE), FolderOpened(Path("tuning/my search")))
+    words = "\nStopped. Continue with: gmc-bench tune --resume 'tuning/my search'\n"
+    assert capsys.readouterr().err == words
+    stop(Display("the same command"))
+    assert capsys.readouterr().err == "\nStopped. Continue with: the same command\n"
+
+
+def test_what_has_no_folder_yet_cannot_go_on(capsys):
+    stop(Display(TUNE))
+    stop(Display())
+    assert capsys.readouterr().err == ""
+
+
+def test_a_search_tells_of_its_folder_when_it_can_go_on(tmp_path):
+    def interrupt(event):
+        assert event == FolderOpened(tmp_path / "a")
+        raise KeyboardInterrupt
+
+    tuning = Tuning(
+        method="recmorph", protocol="smoke", bodies="tiny", threads=1, out=tmp_path / "a",
+        on_event=interrupt,
+    )  # fmt: skip
+    with pytest.raises(KeyboardInterrupt):
+        tuning.run()
+    assert Tuning.open(tmp_path / "a").spec == tuning.spec
+
+
+def test_a_study_of_scaling_tells_of_its_folder_when_it_can_go_on(tmp_path):
+    def interrupt(event):
+        assert event == FolderOpened(tmp_path / "a")
+        assert (tmp_path / "a" / "scaling.json").is_file()
+        raise KeyboardInterrupt
+
+    request = ScalingRequest.make(["recmorph"], preset="lite", tokens=[2], bodies=[2])
+    with pytest.raises(KeyboardInterrupt):
+        run(request, tmp_path / "a", interrupt)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "shown"), [("utf-8", "runs/é\\udcff"), ("ascii", "runs/\\xe9\\udcff")]
+)
+def test_a_path_that_the_terminal_cannot_show_is_written_in_escapes(monkeypatch, encoding, shown):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding))
+    say("runs/é\udcff")
+    assert written.getvalue().decode(encoding) == f"{shown}\n"
