@@ -22,9 +22,10 @@ def require_bodies(task: Task, bodies: Sequence[Body]) -> None:
     """
     listed = isinstance(bodies, Sequence) and not isinstance(bodies, str)
     if not listed or not all(hasattr(body, "parts") for body in bodies):
+        got = shown(bodies) if listed else f"a {type(bodies).__name__}"
         raise ConfigError(
-            f"bodies must be a list of them, got {shown(bodies)}; give e.g. those of "
-            f"load_morphologies('gmc-unimal-mini').split('train')"
+            f"an environment needs a sequence of bodies, got {got}; of a set, take one split, "
+            f"e.g. load_morphologies('gmc-unimal-mini').split('train')"
         )
     if not bodies:
         raise ConfigError("an environment needs at least one body, got none")

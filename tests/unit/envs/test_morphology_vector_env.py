@@ -317,24 +317,12 @@ def test_errors_say_what_was_got_and_what_was_expected(make_env):
         env.reset(options="a")
 
 
-def test_a_list_of_probabilities_is_as_good_as_an_array(make_env):
-    env = make_env(fixed=False)
-    env.set_sampling([0.0, 1.0, 0.0])
-    assert set(env.reset(seed=1)[0]["morphology_index"].tolist()) == {1}
-
-
 @pytest.mark.parametrize(
     "index", [3, -1, [0, 1, 2], [0, 1, 2, 3], 1.0, [[0, 1, 2, 0]], [[1], [1, 2]]]
 )
 def test_an_index_that_names_no_body_is_refused(make_env, index):
     with pytest.raises(ConfigError, match=r"one integer in 0\.\.2, or one for each of 4 env"):
         make_env().reset(options={"morphology_index": index})
-
-
-def test_options_that_a_reset_does_not_have_are_refused(make_env):
-    for name in ("morphology", "reset_mask"):
-        with pytest.raises(ConfigError, match=f"a reset has no option '{name}'"):
-            make_env().reset(options={name: 1})
 
 
 def test_sampling_takes_any_numbers(make_env):

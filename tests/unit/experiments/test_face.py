@@ -124,8 +124,8 @@ def test_what_is_no_token_layout_is_refused(given, num_envs):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((3, "unimal-ft", "tiny"), "bodies must be a list of them, got 'tiny'"),
-        ((3, "unimal-ft", ["a"]), "bodies must be a list of them, got \\['a'\\]"),
+        ((3, "unimal-ft", "tiny"), "a sequence of bodies, got a str"),
+        ((3, "unimal-ft", ["a"]), "a sequence of bodies, got \\['a'\\]"),
         ((3, "unimal-ft", []), "an environment needs at least one body, got none"),
         ((3, 3, "tiny"), "the name of a task must be a string, got 3"),
     ],
