@@ -65,18 +65,8 @@ def compare(
         One entry per split and mode, and the first episode that differs.
 
     Raises:
-        RecordError: they are not about the same bodies and numbers of episodes, or hold returns too
-            large to compare.
+        RecordError: they are not about the same bodies and numbers of episodes.
     """
-    try:
-        return _compare(recorded, found, comparison)
-    except OverflowError as error:
-        raise RecordError("the record holds returns that are too large to compare") from error
-
-
-def _compare(
-    recorded: Sequence[BodyReturns], found: Sequence[BodyReturns], comparison: Comparison
-) -> tuple[tuple[VerifiedPart, ...], DifferingEpisode | None]:
     again = {(item.split, item.mode, item.body): item for item in found}
     if len(again) != len(recorded) or any(_place(item) not in again for item in recorded):
         raise RecordError("the record and the episodes run again are not about the same bodies")

@@ -25,7 +25,6 @@ COLOURS = 8
 MAX_LINES = 8
 """Drawn without a script, and shown at first with one."""
 PLOT_DIGITS = 5  # significant digits of numbers for scripts
-LARGEST = 1e150  # larger numbers would overflow where a range is computed
 _SUFFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -223,7 +222,7 @@ def _finite_part(item: Series) -> Series | None:
 def _plotted(item: Series) -> dict[str, Any]:
     arrays = {"x": item.x, "y": item.y, "low": item.low, "high": item.high}
     found: dict[str, Any] = {
-        name: [float(f"{_tame(value):.{PLOT_DIGITS}g}") for value in values.tolist()]
+        name: [float(f"{value:.{PLOT_DIGITS}g}") for value in values.tolist()]
         for name, values in arrays.items()
         if values is not None
     }
@@ -268,14 +267,13 @@ class _Scale:
     """A straight line from values to places of a drawing."""
 
     def __init__(self, low: float, high: float, start: float, end: float) -> None:
-        low, high = _tame(low), _tame(high)
         if not high > low:  # a single value lies in the middle
             reach = max(1.0, abs(low))
             low, high = low - reach, high + reach
         self._low, self._high, self._start, self._end = low, high, start, end
 
     def __call__(self, value: float) -> float:
-        share = (_tame(value) - self._low) / (self._high - self._low)
+        share = (value - self._low) / (self._high - self._low)
         return round(self._start + share * (self._end - self._start), 1)
 
     def ticks(self) -> tuple[Tick, ...]:
@@ -286,10 +284,6 @@ class _Scale:
         first, last = math.ceil(self._low / step), math.floor(self._high / step)
         values = [place * step for place in range(first, last + 1)]
         return tuple(Tick(self(value), short(value)) for value in values)
-
-
-def _tame(value: float) -> float:
-    return min(max(value, -LARGEST), LARGEST)
 
 
 def _points(x: _Scale, y: _Scale, steps: DoubleArray, values: DoubleArray) -> str:
