@@ -8,6 +8,7 @@ documents it. YAML files, presets and command-line flags are nested mappings app
 import ast
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import inspect
 import json
@@ -375,6 +376,7 @@ def field_docs(cls: type) -> dict[str, str]:
     return docs
 
 
+@functools.cache  # a file is parsed for every class in it
 def _own_field_docs(cls: type) -> dict[str, str]:
     try:
         source = inspect.getsource(cls)
