@@ -13,7 +13,7 @@ NUM_WARNINGS = 7
 """mjNWARNING; the counters are every second int32 of mjData.warning."""
 
 
-@numba.njit(cache=True, inline="always")
+@numba.njit(cache=True)
 def has_warned(address):
     """Return whether the engine has warned in a row."""
     for kind in range(NUM_WARNINGS):  # noqa: SIM110 - numba knows no any() of a generator

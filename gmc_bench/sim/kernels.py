@@ -26,7 +26,7 @@ from gmc_bench.sim.engine import call_model_data, call_set_state, load_double, s
 from gmc_bench.sim.layout import NUM_MOTION
 
 
-@numba.njit(cache=True, inline="always")
+@numba.njit(cache=True)
 def _rotl(x, k):
     return (x << np.uint64(k)) | (x >> np.uint64(64 - k))
 
@@ -82,7 +82,7 @@ def find_indices(cumulative, guide, uniform, out):
         out[k] = index
 
 
-@numba.njit(cache=True, inline="always")
+@numba.njit(cache=True)
 def _read_motion(address, body, torso_x, out):
     position, velocity = address[XPOS], address[CVEL]
     x = load_double(position, 3 * body)
@@ -109,7 +109,7 @@ def _read_motion(address, body, torso_x, out):
         out[9 + part] = load_double(address[XQUAT], 4 * body + part)
 
 
-@numba.njit(cache=True, inline="always")
+@numba.njit(cache=True)
 def _read_row(address, model, layout, torso, out):
     """Write one row's torso position and readings; return whether the simulation broke.
 
@@ -142,7 +142,7 @@ def _read_row(address, model, layout, torso, out):
     return has_warned(address) or not np.isfinite(total)
 
 
-@numba.njit(cache=True, inline="always")
+@numba.njit(cache=True)
 def _multiply(aw, ax, ay, az, bw, bx, by, bz):
     """Return the product of two quaternions."""
     return (
@@ -153,7 +153,7 @@ def _multiply(aw, ax, ay, az, bw, bx, by, bz):
     )
 
 
-@numba.njit(cache=True, inline="always")
+@numba.njit(cache=True)
 def _orientation(address, body):
     return (
         load_double(address[XQUAT], 4 * body),
@@ -163,7 +163,7 @@ def _orientation(address, body):
     )
 
 
-@numba.njit(cache=True, inline="always")
+@numba.njit(cache=True)
 def _place(address, body, point):
     """Return where a point in the frame of a body is in the world."""
     w, x, y, z = _orientation(address, body)
@@ -178,7 +178,7 @@ def _place(address, body, point):
     )
 
 
-@numba.njit(cache=True, inline="always")
+@numba.njit(cache=True)
 def _turned(address, first, second, expected):
     """Return the angle between a body's orientation and that which a weld keeps, rad."""
     w, x, y, z = _orientation(address, first)
@@ -188,7 +188,7 @@ def _turned(address, first, second, expected):
     return 2.0 * math.atan2(math.sqrt(x * x + y * y + z * z), abs(w))
 
 
-@numba.njit(cache=True, inline="always")
+@numba.njit(cache=True)
 def _read_loops(address, model, loops, out):
     """Write how far one row's closed loops are open; nothing where no body has any."""
     num_loops, bodies, anchors, turns, lengths = loops
@@ -208,7 +208,7 @@ def _read_loops(address, model, loops, out):
             out[place, 1] = _turned(address, first, second, expected)
 
 
-@numba.njit(cache=True, inline="always")
+@numba.njit(cache=True)
 def _step_row(
     functions, address, model, row, control, num_ctrl, actuator_slot, num_substeps, layout, torso,
     readings, loops, residual, drives, state
@@ -281,7 +281,7 @@ def step_rows_single_threaded(
         )  # fmt: skip
 
 
-@numba.njit(cache=True, inline="always")
+@numba.njit(cache=True)
 def _reset_row(functions, address, nq, nv, start_state, state_bits, stream, noise):
     if has_warned(address):
         call_model_data(functions.mj_reset_data, address[MODEL], address[DATA])
