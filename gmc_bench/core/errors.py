@@ -49,10 +49,6 @@ class TokenOverflowError(GmcBenchError):
     """A body has more limbs or joints than the token layout has slots."""
 
 
-class PhysicsDivergedError(GmcBenchError):
-    """A simulation produced non-finite numbers where none can be tolerated."""
-
-
 class RunFolderError(GmcBenchError):
     """A run folder is in use, incomplete, or not a run folder."""
 

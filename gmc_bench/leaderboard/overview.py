@@ -53,11 +53,6 @@ class Column:
     """Score without any action, where it was measured."""
 
     @property
-    def is_standing(self) -> bool:
-        """Whether this is a suite's own board and not one of other bodies or another protocol."""
-        return (self.suite, self.task, self.protocol, self.morphologies) in _standing()
-
-    @property
     def pairs(self) -> int:
         """Pairs of ranked rows."""
         return len(self.analysis.comparisons) if self.analysis else 0

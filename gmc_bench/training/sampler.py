@@ -127,11 +127,6 @@ class ReturnTracker:
         self._last[index] = values
         self._means = None
 
-    @property
-    def bodies_seen(self) -> int:
-        """Bodies with at least one finished episode."""
-        return int(np.isfinite(self._last[:, 0]).sum())
-
     def mean_return(self, *, complete: bool) -> float | None:
         """Return the training return.
 

@@ -10,7 +10,7 @@ import math
 import mujoco
 import numpy as np
 
-from gmc_bench.core.errors import ConfigError, PhysicsDivergedError
+from gmc_bench.core.errors import ConfigError, MorphologyError
 from gmc_bench.core.types import DoubleArray
 from gmc_bench.robots.model import CompiledRobot
 from tests.support.actuation import Drive, drive_of
@@ -65,7 +65,7 @@ def settle(compiled: CompiledRobot, seconds: float = SETTLE_SECONDS) -> DoubleAr
 
     Raises:
         ConfigError: the time is not positive.
-        PhysicsDivergedError: the state is not finite.
+        MorphologyError: the state is not finite.
     """
     if not 0 < seconds < math.inf:
         raise ConfigError(f"the robot settles for {seconds} s; give a positive time")
@@ -76,7 +76,7 @@ def settle(compiled: CompiledRobot, seconds: float = SETTLE_SECONDS) -> DoubleAr
         hold(compiled, data, drive)
     qpos: DoubleArray = data.qpos.copy()
     if not np.isfinite(qpos).all():
-        raise PhysicsDivergedError(
+        raise MorphologyError(
             f"robot {compiled.robot.name!r} did not settle: its state is not finite; use a "
             f"shorter timestep"
         )
