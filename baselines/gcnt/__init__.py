@@ -7,7 +7,7 @@ SPEC = MethodSpec(
     title="GCNT",
     paper="Luo, Yao and Xiao 2025, GCNT: Graph-Based Transformer Policies for "
     "Morphology-Agnostic Reinforcement Learning, IJCAI, arXiv:2505.15211",
-    footnote="a reading of descriptions of the paper; it has no public code, and sizes and many "
+    footnote="built from descriptions of the paper; there is no public code, and sizes and many "
     "details were chosen here.",
     deviations=(
         "No public code was found, and the paper reached us through descriptions of it: sizes, "

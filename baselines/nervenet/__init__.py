@@ -8,8 +8,8 @@ SPEC = MethodSpec(
     paper="Wang, Liao, Ba, Fidler 2018, NerveNet: Learning Structured Policy with Graph Neural "
     "Networks, ICLR 2018",
     reference_code="WilsonWangTHU/NerveNet@9c4d0d7",
-    footnote="the operator in which the RecMorph paper writes NerveNet, with a norm chosen here; "
-    "the original is the preset paper-gru.",
+    footnote="in the form that the RecMorph paper gives NerveNet, with a norm chosen here; the "
+    "original is the preset paper-gru.",
     deviations=(
         "The default form is the residual operator in which the RecMorph paper writes NerveNet, "
         "not the gated one of the original; the original is the form `gru`.",

@@ -6,7 +6,7 @@ SPEC = MethodSpec(
     id="smr",
     title="SMR",
     paper="Engwegen, Brinks and Boehmer 2025, Shared Modular Recurrence, arXiv:2506.08630",
-    footnote="a reading of descriptions of the paper; it has no public code, and cell, size and "
+    footnote="built from descriptions of the paper; there is no public code, and cell, size and "
     "place of the memory were chosen here.",
     deviations=(
         "The variant on MetaMorph (R-MeMo) with the backbone of MetaMorph*: no positions, no "

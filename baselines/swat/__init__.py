@@ -10,8 +10,8 @@ SPEC = MethodSpec(
     reference_code="MasterXiong/ModuMorph@d264006, "
     "MasterXiong/Universal-Morphology-Control@18c0516, "
     "sunghoonhong/SWAT@0b9e3d9",
-    footnote="the public re-implementation for these bodies with a mistake mended: it mixes up the "
-    "relation biases of bodies and heads, and papers may have run it so.",
+    footnote="the public re-implementation for these bodies with a bug fixed that mixes up the "
+    "relation biases of bodies and heads; papers may have run it with the bug.",
     deviations=(
         "Layers and sizes are those of the re-implementation in the ModuMorph repository: five "
         "pre-norm layers with 1024 feed-forward channels and a relation bias of their own in every "

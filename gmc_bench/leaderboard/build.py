@@ -233,8 +233,9 @@ def _index(named: dict[str, TableAnalysis], found: Leaderboard) -> str:
         lines += [
             f"The ledger has {board.length} lines; the last one's SHA-256 is `{board.head}`.",
             "",
-            f"What acts of {kept} of the {len(board.records)} records is kept in `weights/`; the "
-            f"others are older than that, or single-robot references whose weights are too large.",
+            f"`weights/` holds the policies of {kept} of the {len(board.records)} records; the "
+            f"others were added before weights were kept, or are single-robot references whose "
+            f"weights are too large.",
             "",
         ]
     today, earlier = (
@@ -306,9 +307,9 @@ def _short_tables(path: Path, found: Leaderboard, root: Path) -> str:
     if gone:
         index = _relative(root / "README.md", path)
         parts.append(
-            f"Under rules that have changed since, {gone} more "
-            f"{'table was' if gone == 1 else 'tables were'} measured; their numbers are not "
-            f"comparable with new ones: [earlier protocols]({index}).\n"
+            f"{gone} more {'table was' if gone == 1 else 'tables were'} measured under rules that "
+            f"have changed since; their numbers are not comparable with new ones: "
+            f"[earlier protocols]({index}).\n"
         )
     return "\n".join(parts)
 

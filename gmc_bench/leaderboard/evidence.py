@@ -31,12 +31,12 @@ def _bodies(analysis: TableAnalysis) -> str:
     families = len(set(row.families.tolist()))
     what = f"{len(listed)} {'unseen test' if split == 'test' else 'train'} bodies"
     if len(row.bodies) < len(listed):
-        what += f" have {len(row.bodies)} contents, each of which counts once"
+        what += f" with {len(row.bodies)} different contents, each of which counts once"
     else:
         what += " count"
     if not analysis.about_bodies:
         return f"{what}."
-    return f"{what}; intervals over bodies draw {families} geometries."
+    return f"{what}; intervals over bodies are based on {families} geometries."
 
 
 def _pairs(analysis: TableAnalysis) -> str:
@@ -57,8 +57,8 @@ def _further(rows: Sequence[RowAnalysis]) -> str:
     if not more or len(rows) < 2:
         return ""
     return (
-        f"Seeds beyond those that the protocol asks for: {', '.join(more)}. Who adds seeds looks "
-        f"more than once, so p-values of their pairs are multiplied by {CORRECTION:g}."
+        f"Seeds beyond those that the protocol asks for: {', '.join(more)}. Adding seeds means "
+        f"testing more than once, so p-values of their pairs are multiplied by {CORRECTION:g}."
     )
 
 
@@ -69,13 +69,13 @@ def _few_runs(rows: Sequence[RowAnalysis]) -> str:
     if single:
         told.append(
             f"One run only: {', '.join(single)}. What another seed would give is unknown, so these "
-            "rows are told apart from none; their intervals over bodies hold for these trained "
-            "policies alone."
+            "rows are not told apart from any other; their intervals over bodies hold only for "
+            "these trained policies."
         )
     if few:
         told.append(
-            f"Two runs only: {', '.join(few)}. Their own intervals over seeds are 12.7 standard "
-            "errors wide; comparisons rest on how much the runs of other rows scatter."
+            f"Two runs only: {', '.join(few)}. Their own intervals over seeds extend 12.7 standard "
+            "errors to either side; comparisons rest on how much the runs of other rows vary."
         )
     return " ".join(told)
 
@@ -87,16 +87,15 @@ def _other_ranks(analysis: TableAnalysis) -> str:
     pairs = len(analysis.comparisons)
     same = [_in_text(item.name) for item in others if not item.swapped]
     told = [
-        f"{_in_text(item.name)} reverses {item.swapped} of {pairs} pairs (tau "
-        f"{number(item.tau, 2)})"
+        f"{_in_text(item.name)} {item.swapped} of {pairs} (tau {number(item.tau, 2)})"
         for item in others
         if item.swapped
     ]
     text = f"Places are by the {_in_text(ranking.name)} over bodies."
     if same:
-        text += f" The same order: {', '.join(same)}."
+        text += f" The order is the same by {', '.join(same)}."
     if told:
-        text += f" Another order: {', '.join(told)}."
+        text += f" Pairs that others reverse: {', '.join(told)}."
     return text
 
 

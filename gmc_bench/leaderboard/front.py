@@ -38,7 +38,7 @@ def front(
         )
         parts = [f"{counts[name]} {name}" for name in VERDICTS if counts[name]]
         sentences.append(
-            f"Of {sum(counts.values())} claims of the RecMorph paper, {', '.join(parts)} "
+            f"Verdicts on {sum(counts.values())} claims of the RecMorph paper: {', '.join(parts)} "
             f"([findings]({findings}))."
         )
     return "\n".join([" ".join(sentences), "", *grid(found)])
@@ -46,20 +46,23 @@ def front(
 
 def coverage(found: Overview) -> str:
     """Return how much of the matrix is there, and how much of it tells methods apart."""
+    full, begun = found.filled, found.begun - found.filled
     text = (
-        f"{len(found.methods)} methods and {len(found.columns)} boards make {len(found.cells)} "
-        f"cells, of which {found.filled} have all seeds and {found.begun - found.filled} some."
+        f"Of {len(found.cells)} combinations of {len(found.methods)} methods and "
+        f"{len(found.columns)} boards, {full} {'has' if full == 1 else 'have'} all seeds and "
+        f"{begun} {'has' if begun == 1 else 'have'} some."
     )
     if not found.pairs:
         return text
+    apart = found.told_apart
     return (
-        f"{text[:-1]}; {found.told_apart} of {found.pairs} pairs of methods on one board can be "
-        f"told apart."
+        f"{text} Of {found.pairs} pairs of methods on the same board, {apart} "
+        f"{'differs' if apart == 1 else 'differ'} significantly."
     )
 
 
 def leader(found: Overview) -> str:
-    """Return who is first on the first board that has places, and who is as good."""
+    """Return who is first on the first board that has places, and whose lag is not significant."""
     for place, column in enumerate(found.columns):
         cells = {method: found.cells[method, place] for method in found.methods}
         ranked = {method: cell for method, cell in cells.items() if cell.status == "ranked"}
@@ -72,10 +75,10 @@ def leader(found: Overview) -> str:
             for name, cell in ranked.items()
             if name != first and set(cell.group) & set(best.group)
         ]
-        others = f"; {_listed(alike)} cannot be told apart from it" if alike else ""
+        others = f"; its lead over {_listed(alike)} is not significant" if alike else ""
         return (
-            f"On {_board(column)} {first} is first of {len(ranked)} with a mean return of "
-            f"{_ends(best.score)} on {_bodies(column)}{_metres(best)}{others}."
+            f"On {_board(column)}, {first} is first of {len(ranked)} with a mean return of "
+            f"{_ends(best.score)}{_metres(best)} on {_bodies(column)}{others}."
         )
     return "No board has places yet: no row has all of its seeds."
 
@@ -105,21 +108,21 @@ def grid(found: Overview) -> list[str]:
         floors = [NONE if c.floor is None else f"{c.floor:,.0f}" for c in columns]
         lines.append(f"| *no action* | {' | '.join(floors)} |")
     told = [
-        "Mean return of mean actions on bodies never seen (of quadrupeds, on those trained on). "
-        "Letters: methods of a column that share one cannot be told apart. *3/5*: three of five "
-        "seeds are there, and nothing is averaged over the missing ones."
+        "Mean return with mean actions on unseen bodies (for quadrupeds, on the train bodies). "
+        "Methods in a column that share a letter cannot be told apart: they do not differ "
+        "significantly. *3/5*: three of five seeds are there; a score needs all of them."
     ]
     if any(found.cells[method, place].share for method in methods for place in places):
         told.append(
-            "In brackets: how far train bodies come from no training (0) to a policy of their own "
-            "(1)."
+            "In brackets: normalised train score, from no training (0) to a separate policy for "
+            "each body (1)."
         )
     empty = [markdown(column.heading) for column in found.columns if column not in columns]
     if empty:
-        told.append(f"Not run yet: {_listed(empty)}.")
+        told.append(f"Boards without runs: {_listed(empty)}.")
     absent = [method for method in found.methods if method not in methods]
     if absent:
-        told.append(f"Without a run: {_listed(absent)}.")
+        told.append(f"Methods without runs: {_listed(absent)}.")
     return [*(lines if columns else []), "", " ".join(told), ""]
 
 
@@ -141,11 +144,11 @@ def _ends(score: Estimate | None) -> str:
         return NONE
     if score.low is None or score.high is None:
         return f"{score.value:,.0f}"
-    return f"{score.value:,.0f} ({score.low:,.0f} to {score.high:,.0f})"
+    return f"{score.value:,.0f} (95 % interval {score.low:,.0f} to {score.high:,.0f})"
 
 
 def _metres(cell: Cell) -> str:
-    return "" if cell.metres is None else f", {cell.metres:,.1f} m"
+    return "" if cell.metres is None else f", or {cell.metres:,.1f} m,"
 
 
 def _bodies(column: Column) -> str:

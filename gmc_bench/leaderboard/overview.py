@@ -21,7 +21,7 @@ from gmc_bench.suites.schema import short_name
 BOARD_SUITES = ("unimal-v1", "larger-bodies-v1", "closed-loop-v1", "quadruped-friction-v3")
 """Suites whose tasks have a column even before anything was run."""
 _HEADINGS = {
-    "unimal-v1": "FT",
+    "unimal-v1": "Flat terrain",
     "larger-bodies-v1": "Larger bodies",
     "closed-loop-v1": "Closed loops",
     "quadruped-friction-v3": "Quadrupeds",
@@ -31,7 +31,7 @@ _TASKS = {
     "incline": "Incline",
     "exploration": "Exploration",
     "obstacles": "Obstacles",
-    "vt": "VT",
+    "vt": "Variable terrain",
 }
 
 Status = Literal["ranked", "incomplete", "not run"]

@@ -191,7 +191,7 @@ def test_from_a_run_to_a_verified_row(desk, tmp_path):
     assert f"The ledger has 3 lines; the last one's SHA-256 is `{ledger.head}`." in (
         index.read_text()
     )
-    assert "What acts of 1 of the 1 records is kept" in index.read_text()
+    assert "`weights/` holds the policies of 1 of the 1 records" in index.read_text()
     # Who verifies it again has changed nothing.
     assert desk.verify(desk.board / name) == f"verified  {desk.board / name}: 4 episodes equal\n"
     assert read_ledger(desk.board / LEDGER_NAME) == ledger

@@ -229,7 +229,7 @@ class Lead(Pooled):
             return Finding("not seen here", f"{here}; behind {', '.join(behind)}")
         if len(ahead) == len(self.others):
             return Finding("seen here", here)
-        told = f"; it is told apart from {len(ahead)} of {len(others)}"
+        told = f"; significantly ahead of {len(ahead)} of {len(others)}"
         if len(ahead) == len(others):
             power = f"runs of {', '.join(left)}"
         return Finding("cannot be decided with these runs", here + told, power)
@@ -434,11 +434,11 @@ def power_text(samples: Sequence[Sample], claimed: float | None, measured: float
         measured: what was found.
     """
     values = [item.values for item in samples]
-    each = "of each side" if len(samples) > 1 else "of it"
+    each = " per side" if len(samples) > 1 else ""
     chance = f"in {100 * POWER:.0f} % of cases"
     needed = seeds_needed(values, abs(measured))
     found = (
-        f"{_seeds(needed)} {each} would show the difference measured here {chance}"
+        f"{_seeds(needed)}{each} would show the difference measured here {chance}"
         if needed is not None
         else ""
     )
@@ -449,8 +449,8 @@ def power_text(samples: Sequence[Sample], claimed: float | None, measured: float
         return found
     if needed <= min(map(len, values)):
         after = f"; {found}" if found else ""
-        return f"one as large as the claim's would have shown {chance}{after}"
-    return f"{_seeds(needed)} {each} would show one as large as the claim's {chance}"
+        return f"an effect as large as the claim's would have shown {chance}{after}"
+    return f"{_seeds(needed)}{each} would show an effect as large as the claim's {chance}"
 
 
 def _seeds(needed: int) -> str:

@@ -45,8 +45,8 @@ def findings_page(analyses: Sequence[TableAnalysis], records: Path, page: Path) 
     lines = [
         MARKDOWN_MARK, "# Findings", "",
         "What the RecMorph paper claims, and what the runs in this repository say about it. "
-        "Everything here is made from committed records, studies and evaluations by `make tables`; "
-        "no number is typed in.", "",
+        "This page is generated from committed records, studies and evaluations by `make tables`; "
+        "no number is entered by hand.", "",
         f"**Of {len(found)} claims: {tally}.**", "",
         *_rules(), "", "## Claims", "",
         "| Claim | Paper | Here | Verdict | Evidence |", "| --- | --- | --- | --- | --- |",
@@ -67,7 +67,7 @@ def _rules() -> list[str]:
     return [
         "## How to read this",
         "",
-        f"- **Another budget.** Our runs follow the protocol `lite`: {lite.env_steps:,} control "
+        f"- **A smaller budget.** Our runs follow the protocol `lite`: {lite.env_steps:,} control "
         f"steps per task, {share:.0f} % of the paper's {paper.env_steps:,} (quadrupeds: "
         f"{legs[0]:,} of {legs[1]:,}), with smaller networks and other PPO settings "
         "([protocols](protocols.md)). A claim that is not seen here may hold after longer "
@@ -76,21 +76,22 @@ def _rules() -> list[str]:
         "Larger bodies, bodies with closed loops and varied bodies are this benchmark's own, "
         "because the paper's are not public ([bodies](bodies.md), [variations](variations.md)); "
         "quadrupeds have other commands and episodes ([quadrupeds](quadrupeds.md)).",
-        "- **The same number.** Where the paper compares final online training returns, so do we; "
-        "they are not the scores that rank methods in our tables. All methods have our own code.",
-        "- **Verdicts** rest on 95 % intervals over seeds: *seen here* if the difference lies on "
-        "the claim's side, *not seen here* if it lies on the other, else *cannot be decided with "
-        "these runs*. Variances are pooled over the methods or variants of a row as in the tables "
-        "([statistics](statistics.md)); leads are corrected for the number of pairs, rows are not "
-        "corrected for each other, so that a few may be wrong by chance. The size of an effect "
-        "decides nothing; the paper's stands beside it. Differences have the sign of the "
-        "claim: *higher by -5 %* is lower.",
+        "- **The same measure.** Where the paper compares final online training returns, so do we; "
+        "they are not the scores that rank methods in our tables. All methods are our own "
+        "implementations.",
+        "- **Verdicts** rest on 95 % intervals over seeds: *seen here* if the interval of the "
+        "difference lies entirely on the claim's side, *not seen here* if it lies entirely on the "
+        "other, else *cannot be decided with these runs*. Variances are pooled over the methods or "
+        "variants of a row as in the tables ([statistics](statistics.md)). Leads are corrected for "
+        "the number of pairs; rows are not corrected for each other, so that a few may be wrong by "
+        "chance. The size of an effect does not decide; the paper's is given beside it. "
+        "Differences have the sign of the claim: *higher by -5 %* is lower.",
         "- **Seeds** count from the first that a protocol asks for, without gaps, so that nobody "
-        "chose them; further ones, added where a table was close, do not count here. Seeds needed: "
-        "the least that show the effect in so many cases by Student's t (noncentral), with the "
-        "spread measured here, of one pair alone: leads, which are corrected for all pairs and "
-        "must be told apart from all others, need more. A spread of two or three runs is itself "
-        "uncertain.",
+        "can choose among them; further ones, added where a table was close, do not count here.",
+        "- **Seeds needed** are the fewest that show the effect in the given share of cases by "
+        "Student's t (noncentral), with the variance measured here and for one pair alone. Leads, "
+        "which are corrected for all pairs and must hold against all others, need more. "
+        "A variance of two or three runs is itself uncertain.",
     ]
 
 
@@ -113,16 +114,16 @@ def _left_section(items: Sequence[Left]) -> list[str]:
     lines = [
         "## What is left",
         "",
-        "Runs that are missing, the most worthwhile first, with the core hours that they would "
-        "take at the throughput of the nearest finished runs under today's rules (an estimate from "
-        "flat ground is too low for terrain). "
+        "Missing runs, the most worthwhile first, with the core hours that they would "
+        "take at the throughput of the most similar finished runs under today's rules (an estimate "
+        "from flat terrain is too low for other terrain). "
         f"Together {sum(known):,.1f} core hours"
-        + ("." if len(known) == len(items) else ", without those that nothing is known of."),
+        + ("." if len(known) == len(items) else ", without those whose cost is unknown."),
         "",
         "`gmc-bench sweep --config examples/boards.yaml --dry-run` shows the boards as one sweep; "
-        "its hours hold evaluation, too.",
+        "its hours include evaluation.",
         "",
-        "| What | Runs there | Core hours left | Command |",
+        "| What | Runs done | Core hours left | Command |",
         "| --- | --- | --- | --- |",
     ]
     lines += [
@@ -138,9 +139,9 @@ def _command_section(found: dict[str, Finding], costs: Costs) -> list[str]:
     lines = [
         "## Commands",
         "",
-        "What makes the runs of a row, and the core hours of those that are missing. "
-        "`gmc-bench leaderboard add ...` takes finished runs, folders of studies, and files with "
-        "what `gmc-bench evaluate ... --json` printed; then `make tables`.",
+        "The command for the runs of each claim, and the core hours of those that are missing. "
+        "Add finished runs, folders of studies, and files with the output of `gmc-bench evaluate "
+        "... --json` by `gmc-bench leaderboard add ...`; then run `make tables`.",
         "",
         "| Claim | Command | Core hours left |",
         "| --- | --- | --- |",

@@ -141,15 +141,19 @@ def _short_note(analysis: TableAnalysis) -> str:
     """Return what ranks in a short table, what its letters say, and what has no place."""
     bodies = "unseen test bodies" if analysis.table.split == "test" else "the train bodies"
     over = "other seeds and other bodies" if analysis.about_bodies else "other seeds"
-    told = [f"Places by the mean return on {bodies}; in brackets its 95 % interval over {over}."]
+    told = [f"Ranked by mean return on {bodies}; in brackets its 95 % interval over {over}."]
     if pairs := analysis.comparisons:
         apart = sum(pair.distinguishable for pair in pairs)
         told.append(
-            f"Rows that share a letter cannot be told apart; {apart} of {len(pairs)} pairs can."
+            f"Rows that share a letter cannot be told apart; {apart} of {len(pairs)} pairs differ "
+            f"significantly."
         )
+    unplaced = []
     for row in without_place(analysis):
         what = "no action at all" if row.untrained else "separate weights for each train body"
-        told.append(f"Without a place: {row.key.method}, {what}.")
+        unplaced.append(f"{row.key.method} ({what})")
+    if unplaced:
+        told.append(f"Not ranked: {', '.join(unplaced)}.")
     return " ".join(told)
 
 

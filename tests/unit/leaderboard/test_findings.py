@@ -116,7 +116,7 @@ def test_a_lead_needs_all_others() -> None:
     assert beaten.verdict == "not seen here"
     close = claim.decide({**ahead, **_samples(d=(88.0, 92.0, 93.0))})
     assert close.verdict == "cannot be decided with these runs"
-    assert "told apart from 1 of 2" in close.here
+    assert "significantly ahead of 1 of 2" in close.here
 
 
 def test_speeds_of_runs_at_different_times_decide_nothing() -> None:

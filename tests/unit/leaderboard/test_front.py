@@ -8,12 +8,14 @@ from tests.unit.leaderboard.test_next_run import FAR, NEAR, NEXT, _analysis
 def test_the_front_says_how_much_there_is_who_leads_and_what_is_missing(tmp_path: Path) -> None:
     analysis = _analysis([*FAR, *NEAR, NEXT[0]])
     text = front([analysis], ("absent",), tmp_path, "docs/findings.md")
-    assert text.startswith("4 methods and 9 boards make 36 cells, of which 2 have all seeds and 1")
-    assert "1 of 1 pairs of methods on one board can be told apart." in text
-    assert "far is first of 2 with a mean return of 102 (" in text
+    assert text.startswith(
+        "Of 36 combinations of 4 methods and 9 boards, 2 have all seeds and 1 has some."
+    )
+    assert "Of 1 pairs of methods on the same board, 1 differs significantly." in text
+    assert "far is first of 2 with a mean return of 102 (95 % interval " in text
     assert "not run yet ([findings](docs/findings.md))." in text
-    assert "Not run yet: FT, Incline, Exploration," in text
-    assert "Without a run: absent." in text
+    assert "Boards without runs: Flat terrain, Incline, Exploration," in text
+    assert "Methods without runs: absent." in text
     assert "findings" not in front([analysis], (), tmp_path, "")
 
 
@@ -24,7 +26,7 @@ def test_cells_without_all_seeds_are_marked_and_methods_that_are_alike_are_named
     assert rows["| near"] == "| near | 12 b |"
     assert rows["| next"] == "| next | *1/2* |"
     alike = make_overview([_analysis([*NEAR, *NEXT])], ())
-    assert leader(alike).endswith("; near cannot be told apart from it.")
-    assert "0 of 1 pairs" in coverage(alike)
+    assert leader(alike).endswith("; its lead over near is not significant.")
+    assert "Of 1 pairs of methods on the same board, 0 differ" in coverage(alike)
     begun = make_overview([_analysis([FAR[0]])], ())
     assert leader(begun) == "No board has places yet: no row has all of its seeds."

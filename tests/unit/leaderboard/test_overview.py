@@ -8,7 +8,7 @@ def test_standing_boards_come_first_and_cells_are_never_made_up() -> None:
     found = make_overview([_analysis([*FAR, *NEAR, NEXT[0]])], ("absent", "next"))
     *standing, extra = (column.heading for column in found.columns)
     assert standing == [
-        *("FT", "Incline", "Exploration", "Obstacles", "VT"),
+        *("Flat terrain", "Incline", "Exploration", "Obstacles", "Variable terrain"),
         *("Larger bodies", "Closed loops", "Quadrupeds"),
     ]
     assert "demo-set-v1" in extra  # the one board that has records: other bodies than the suite's

@@ -109,17 +109,17 @@ def test_markdown_by_hand() -> None:
 
 {GROUPS}
 
-3 unseen test bodies count; intervals over bodies draw 3 geometries.
+3 unseen test bodies count; intervals over bodies are based on 3 geometries.
 
 Told apart: 0 of 1 pairs over other seeds on these bodies, 0 of 1 over other seeds and other bodies.
 
-One run only: single. What another seed would give is unknown, so these rows are told apart from \
-none; their intervals over bodies hold for these trained policies alone. Two runs only: good. \
-Their own intervals over seeds are 12.7 standard errors wide; comparisons rest on how much the \
-runs of other rows scatter.
+One run only: single. What another seed would give is unknown, so these rows are not told apart \
+from any other; their intervals over bodies hold only for these trained policies. Two runs only: \
+good. Their own intervals over seeds extend 12.7 standard errors to either side; comparisons rest \
+on how much the runs of other rows vary.
 
-Places are by the mean over bodies. The same order: median, IQM, worst decile, train score, \
-training return.
+Places are by the mean over bodies. The order is the same by median, IQM, worst decile, \
+train score, training return.
 
 | \\# | Group | Group here | Method | Preset | Settings | Seeds | Test score \
 | Other seeds | Other bodies | Both | Verified |
@@ -161,8 +161,8 @@ training return.
 
 {MORE}
 
-Core seconds and env steps/s: medians over seeds, with whatever else the machine did. \
-On: Test CPU (3 runs).
+Core seconds and env steps/s: medians over seeds, on machines with varying other load. \
+Processors: Test CPU (3 runs).
 
 | Method | Preset | Settings | Score ± SD | Train score | Training return | Curve area \
 | Steps per body | Core seconds | Parameters | Env steps/s |
@@ -431,7 +431,7 @@ def test_further_seeds_are_told_with_what_they_cost() -> None:
     asked = {"protocol_seeds": (1, 2)}
     several = [_record(5.0 + s, method="more", seed=s, **asked) for s in (1, 2, 3, 4)]
     usual = [_record(7.0 + s, method="usual", seed=s, **asked) for s in (1, 2)]
-    told = "Seeds beyond those that the protocol asks for: more (2). Who adds seeds looks more than"
+    told = "Seeds beyond those that the protocol asks for: more (2). Adding seeds means testing"
     assert told in to_markdown(_analysis(*several, *usual))
     assert "are multiplied by 2.5." in to_latex(_analysis(*several, *usual))
     for fewer in ((*several[:2], *usual), several):  # nothing to pay, and nothing to compare
@@ -458,9 +458,9 @@ def test_the_short_table_says_what_ranks_and_what_its_interval_is() -> None:
     analysis = _analysis(*synthetic_records(3, 3, 5, reference=True))
     told = sum(pair.distinguishable for pair in analysis.comparisons)
     note = (
-        "Places by the mean return on unseen test bodies; in brackets its 95 % interval over other "
+        "Ranked by mean return on unseen test bodies; in brackets its 95 % interval over other "
         f"seeds and other bodies. Rows that share a letter cannot be told apart; {told} of 3 pairs "
-        "can. Without a place: mlp, separate weights for each train body.\n"
+        "differ significantly. Not ranked: mlp (separate weights for each train body).\n"
     )
     shown = to_readme(analysis, "x.md")
     assert shown.endswith(f"\n\n{note}")
