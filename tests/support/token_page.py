@@ -6,12 +6,12 @@ HEADER = """\
 # Tokens
 
 One token per limb in depth-first order, torso first, padded to the suite's number of slots. This
-table is made from `gmc_bench.tokens.TokenSpec`; a test keeps it up to date.
+table is generated from `gmc_bench.tokens.TokenSpec`; a test keeps it up to date.
 
 `dynamic` features change at every step and are stored in observations; `context` features are
-fixed by the body and stand once per body in a table. Positions and orientations are those at the
-start of the last engine step, joint angles and all velocities the newest ones, as in the public
-environments. A joint slot that a limb does not have is zero; so is padding.
+fixed by the body and stored once per body in a table. Positions and orientations are those at the
+start of the last engine step, joint angles and all velocities the latest ones, as in the public
+environments. Joint slots that a limb does not have are zero, and so is padding.
 
 A body with closed loops is read along a spanning tree of its graph: that of its joints, or with
 `--tokens.tree breadth-first` one grown breadth first over all edges. Suites of such bodies add a
