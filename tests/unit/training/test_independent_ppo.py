@@ -158,6 +158,33 @@ def test_a_divergence_stops_only_its_body(make_bank_trainer, threads):
     assert sorted(key % 3 for key in states) == sorted([0, 2] * (len(states) // 2))
 
 
+def test_statistics_are_means_over_the_steps_of_each_body(make_bank_trainer):
+    """Body 1 is stopped by the second of four minibatches, and would be by none after it."""
+    trainer = rollout(make_bank_trainer, repeat=1, lr=1e-9)
+    buffer, size = trainer.buffer, trainer.protocol.ppo.batch_size
+    assert (buffer.length, size) == (32, 64)
+    order = trainer.sharing.streams.orders(1, 32 * 8)[0]
+    late = torch.from_numpy(order[1, size : 2 * size])
+    buffer.log_prob[late // 8, 8 + late % 8] += 5.0
+    returns, value, advantage = (
+        values.view(32, 3, 8).transpose(0, 1).flatten(1).double().numpy()
+        for values in (buffer.returns, buffer.value, buffer.advantage)
+    )
+    stats, residual, first = update(trainer), returns - value, order[1, :size]
+    assert trainer.algorithm.active.tolist() == [True, False, True]
+    assert stats.gradient_steps == pytest.approx((4 + 1 + 4) / 3)
+    assert stats.approx_kl == pytest.approx(5.0 / 3, abs=1e-4)
+    squares = [np.square(residual[body, rows]) for body, rows in enumerate((..., first, ...))]
+    expected = 0.5 * np.mean([part.mean() for part in squares])
+    assert stats.vf_loss == pytest.approx(expected, rel=1e-4)
+    assert stats.actor_loss == pytest.approx(-advantage[1, first].mean() / 3, abs=1e-4)
+    actuators = (~trainer.env.table.action_padding_mask).sum(axis=(1, 2)).mean()
+    assert stats.entropy == pytest.approx(actuators * (1.4189385 + np.log(0.9)), rel=1e-5)
+    assert stats.clip_fraction == 0.0
+    explained = 1.0 - residual.var(axis=1) / returns.var(axis=1)
+    assert stats.explained_variance == pytest.approx(explained.mean(), abs=1e-4)
+
+
 def test_a_stopped_body_goes_on_in_the_next_iteration(make_bank_trainer):
     trainer = rollout(make_bank_trainer)
     saved = trainer.buffer.log_prob.clone()

@@ -74,6 +74,17 @@ def test_values_are_those_of_stepping(either, monkeypatch):
         torch.testing.assert_close(buffer.next_value[t, n], trainer.model.value(tokens, history)[0])
 
 
+def test_what_follows_the_last_step_is_valued_with_what_is_remembered(either):
+    trainer, buffer = either, either.buffer
+    trainer.algorithm._preprocess_batch(buffer, buffer, None)
+    _, _, state = stepped_values(trainer)
+    tokens = TokenBatch(buffer.table, buffer.last_morphology_index, buffer.last_dynamic)
+    following = trainer.model.value(tokens, trainer.model.one_step(state))
+    goes_on = ~done(buffer)[-1]
+    assert goes_on.any()
+    torch.testing.assert_close(buffer.next_value[-1, goes_on], following[goes_on])
+
+
 def test_minibatches_are_whole_sequences_that_give_the_same_log_probabilities(trainer):
     buffer = trainer.buffer
     buffer.value.copy_(torch.arange(64.0).view(16, 4))  # numbers the transitions

@@ -7,6 +7,8 @@ import pytest
 import torch
 from tianshou.utils.torch_utils import policy_within_training_step
 
+from gmc_bench.tasks.unimal_vt import TASK as RUGGED
+from gmc_bench.training import ppo
 from gmc_bench.training.buffer import CutOff
 from gmc_bench.training.ppo import ADVANTAGE_EPSILON, TrainingDivergedError, WarmupCosine
 
@@ -93,6 +95,27 @@ def test_the_second_step_of_a_failure_is_not_bootstrapped(make_trainer):
     buffer = hand_made_targets(make_trainer, "bootstrap")
     assert buffer.next_value[1].tolist() == [3.0, 0.0, 8.0, 0.0]
     assert buffer.next_value[2].tolist() == [4.0] * 4
+
+
+def test_values_are_those_of_the_ground_at_their_step(make_trainer, monkeypatch):
+    """A value is a height: 0 to 15 before the steps, 40 after them, and 80 at a time limit."""
+    monkeypatch.setattr(ppo, "VALUE_CHUNK", 6)
+    trainer = make_trainer(task=RUGGED)
+    buffer, count = trainer.buffer, torch.arange(16.0)
+    buffer.height_map[:] = count.view(16, 1, 1)
+    buffer.last_height_map[:] = 40.0
+    buffer.truncated[5, 2] = True
+    ground = torch.full_like(buffer.last_height_map[2], 80.0)
+    buffer.cut_off.append(CutOff(5, 2, buffer.dynamic[5, 2], ground, buffer.state[0, 2]))
+    trainer.model.value = lambda tokens, history: tokens.height_map[:, 0]
+    trainer.algorithm._preprocess_batch(buffer, buffer, None)
+    following = torch.cat((count[1:], torch.tensor([40.0])))
+    assert torch.equal(buffer.value, count[:, None].expand(16, 4))
+    assert buffer.next_value[5, 2] == 80.0
+    buffer.next_value[5, 2] = 6.0
+    assert torch.equal(buffer.next_value, following[:, None].expand(16, 4))
+    batch = first_minibatch(trainer)
+    assert torch.equal(batch.obs.height_map[:, 0], batch.v_s)
 
 
 def test_advantages_are_normalised_once_over_the_rollout(make_trainer):
@@ -252,6 +275,16 @@ def test_a_late_cosine_leaves_the_rate_constant_before():
     assert WarmupCosine(8, 0, 0.1, decay_start=1.0).factor(8) == 1.0
 
 
+def test_the_learning_rate_is_constant_until_its_late_cosine(make_trainer):
+    trainer = make_trainer(lr=0.01, warmup_iterations=2, warmup_start=0.5, decay_start=0.4)
+    used = []
+    for _ in range(5):
+        used.append(trainer.algorithm.learning_rate)
+        trainer.iterate()
+    # the warm-up 1/2, 3/4; then (1 + cos(60 deg k)) / 2 for k = 0, 1, 2
+    assert used == pytest.approx([0.005, 0.0075, 0.01, 0.0075, 0.0025])
+
+
 def test_without_warm_up_the_schedule_starts_at_its_peak():
     factor = WarmupCosine(num_iterations=8, warmup_iterations=0, warmup_start=0.1).factor
     assert factor(0) == pytest.approx(1.0)
@@ -268,7 +301,7 @@ def test_the_learning_rate_follows_the_schedule(make_trainer):
 
 
 def test_statistics_are_means_over_the_gradient_steps(make_trainer):
-    trainer = make_trainer(lr=1e-9, repeat=1, batch_size=64, target_kl=None)
+    trainer = make_trainer(lr=1e-9, repeat=1, batch_size=64, target_kl=None, ent_coef=0.01)
     trainer.collector.collect(trainer.buffer)
     stats = update(trainer)
     buffer = trainer.buffer
@@ -276,12 +309,45 @@ def test_statistics_are_means_over_the_gradient_steps(make_trainer):
     assert stats.gradient_steps == 1
     assert stats.actor_loss == pytest.approx(-float(buffer.advantage.mean()), abs=1e-5)
     assert stats.vf_loss == pytest.approx(0.5 * float((residual**2).mean()), rel=1e-4)
+    actuators = (~trainer.env.table.action_padding_mask).sum(axis=(1, 2))
+    share = actuators[buffer.morphology_index.numpy()].mean()
+    entropy = share * 0.5 * math.log(2 * math.pi * math.e * 0.9**2)
+    assert stats.entropy == pytest.approx(entropy, rel=1e-5)
+    total = stats.actor_loss + 0.2 * stats.vf_loss - 0.01 * entropy
+    assert stats.loss == pytest.approx(total, rel=1e-5)
     expected = 1 - residual.var() / buffer.returns.numpy().var()
     assert stats.explained_variance == pytest.approx(expected, abs=1e-3)
     assert stats.clip_fraction == 0.0
 
 
 # --- threads ------------------------------------------------------------------------------------
+
+
+def whole_loss(model, batch):
+    """Work the loss out in one graph, with the default settings and an entropy bonus of 0.01."""
+    distribution = model.distribution(batch.obs)
+    ratio = (distribution.log_prob(batch.act) - batch.logp_old).exp()
+    surrogate = torch.min(ratio * batch.adv, ratio.clamp(0.8, 1.2) * batch.adv).mean()
+    value = model.value(batch.obs)
+    near = batch.v_s + (value - batch.v_s).clamp(-0.2, 0.2)
+    error = torch.max((value - batch.returns).square(), (near - batch.returns).square())
+    return -surrogate + 0.2 * 0.5 * error.mean() - 0.01 * distribution.entropy().mean()
+
+
+def test_updates_are_those_of_a_plain_loop(rollout):
+    settings = {"ent_coef": 0.01, "adam_eps": 1e-3, "target_kl": None, "warmup_iterations": 0}
+    trainer, twin = (rollout(name, **settings) for name in ("a", "b"))
+    before, model = parameters(twin), twin.model
+    stats = update(trainer)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01, eps=1e-3)
+    for _ in range(2):
+        for batch in twin.buffer.minibatches(24, twin.sharing.shuffling):
+            optimizer.zero_grad()
+            whole_loss(model, batch).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            optimizer.step()
+    assert stats.gradient_steps == 4
+    torch.testing.assert_close(parameters(trainer) - before, parameters(twin) - before)
 
 
 def test_the_gradient_is_that_of_the_whole_loss(rollout):
@@ -291,14 +357,7 @@ def test_the_gradient_is_that_of_the_whole_loss(rollout):
     algorithm._gradients(batch)
     found = [p.grad.clone() for p in model.parameters()]
     model.zero_grad()
-    distribution = model.distribution(batch.obs)
-    ratio = (distribution.log_prob(batch.act) - batch.logp_old).exp()
-    surrogate = torch.min(ratio * batch.adv, ratio.clamp(0.8, 1.2) * batch.adv).mean()
-    value = model.value(batch.obs)
-    near = batch.v_s + (value - batch.v_s).clamp(-0.2, 0.2)
-    error = torch.max((value - batch.returns).square(), (near - batch.returns).square())
-    loss = -surrogate + 0.2 * 0.5 * error.mean() - 0.01 * distribution.entropy().mean()
-    loss.backward()
+    whole_loss(model, batch).backward()
     for parameter, grad in zip(model.parameters(), found, strict=True):
         torch.testing.assert_close(grad, parameter.grad)
 
