@@ -290,7 +290,8 @@ class Trainer:
         if len(others) != self.group.size - 1:
             self._draw_apart(progress["iteration"])
         elif self.group.rank:
-            torch.set_rng_state(others[self.group.rank - 1])
+            # Cloned, because torch misreads a state that is a part of a larger tensor.
+            torch.set_rng_state(others[self.group.rank - 1].clone())
         for name, seconds in progress["timers"].items():
             setattr(self.timers, name, seconds)
         self.iteration, self.curve = progress["iteration"], list(progress["curve"])

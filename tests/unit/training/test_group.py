@@ -196,3 +196,39 @@ def test_processes_together_do_what_one_does(in_float64, case, size):
     compare(state, expected)
     compare(stats, expected_stats, tolerance=1e-5)  # added up in float32
     assert state["progress"]["processes"] == [[0, size]]
+
+
+class Member(Group):
+    """One of three processes, before it meets the others."""
+
+    size = 3
+
+    def __init__(self, rank):
+        self.rank = rank
+
+
+def test_processes_draw_other_numbers_for_dropout_and_go_on_with_them():
+    def drawn(rank, state=None):
+        trainer = make(Member(rank))
+        if state is not None:
+            trainer.set_state(state)
+        return torch.get_rng_state()
+
+    alone = make(Group())
+    first, second, third = (drawn(rank) for rank in range(3))
+    assert not torch.equal(first, second)
+    assert not torch.equal(first, third)
+    assert not torch.equal(second, third)
+    torch.manual_seed(5)
+    state = alone.get_state()
+    random, numbered = state["statistics"]["random"], torch.get_rng_state()
+    # One process has become three: those that are new begin anew.
+    assert torch.equal(drawn(0, state), numbered)
+    later, last = (drawn(rank, state) for rank in (1, 2))
+    assert not torch.equal(later, numbered)
+    assert not torch.equal(last, numbered)
+    assert not torch.equal(later, last)
+    # Three are three again: each goes on where it was.
+    random["torch_of_others"] = np.stack([second.numpy(), third.numpy()])
+    for rank, expected in enumerate((numbered, second, third)):
+        assert torch.equal(drawn(rank, state), expected)
