@@ -23,9 +23,9 @@ def collected(make_trainer, **changes):
 
 
 def test_stepping_by_hand_gives_the_same_rollout(make_trainer):
-    trainer = collected(make_trainer)
-    buffer, twin = trainer.buffer, make_trainer("twin")
-    normalizer, scale = twin.policy.normalizer, RewardNormalizer(4, 0.99)
+    trainer = collected(make_trainer, gamma=0.9)
+    buffer, twin = trainer.buffer, make_trainer("twin", gamma=0.9)
+    normalizer, scale = twin.policy.normalizer, RewardNormalizer(4, 0.9)
     raw, index = twin.env.core.dynamic.copy(), twin.env.core.morphology_index.copy()
     for t in range(buffer.length):
         padding = twin.env.table.limb_padding_mask[index]
@@ -61,7 +61,9 @@ def plainly_normalized(values, padding, moments):
     return np.where(padding[:, None], 0.0, shifted)
 
 
-@pytest.mark.parametrize(("order", "task"), [("dfs", FLAT), ("bfs", FLAT), ("dfs", NEAR_SLOPES)])
+@pytest.mark.parametrize(
+    ("order", "task"), [("dfs", FLAT), ("bfs", FLAT), ("siblings", FLAT), ("dfs", NEAR_SLOPES)]
+)
 def test_every_time_limit_leaves_its_last_observation(make_trainer, order, task):
     """Of the episode that was cut off, as the policy sees it; that of the next one differs.
 
@@ -78,7 +80,8 @@ def test_every_time_limit_leaves_its_last_observation(make_trainer, order, task)
             body = core.morphology_index[row]
             padding = core.table.limb_padding_mask[body]
             seen = plainly_normalized(core.dynamic[row].astype(np.float64), padding, moments)
-            shown = serialization.arrange(seen[None], np.array([body]))[0]
+            sequence = buffer.morphology_index[now, [row]].numpy()  # as shown before this step
+            shown = serialization.arrange(seen[None], sequence)[0]
             heights = np.zeros(0) if core.height_map is None else core.height_map[row].copy()
             expected[now, row] = shown, heights
         return result
@@ -96,6 +99,7 @@ def test_every_time_limit_leaves_its_last_observation(make_trainer, order, task)
             following = buffer.dynamic[place[0] + 1, place[1]]
             assert (dynamic - following).abs().max() > 0.1
     if task.num_heights:
+        np.testing.assert_array_equal(buffer.last_height_map.numpy(), core.height_map)
         assert max(float(heights.std()) for _, heights in found.values()) > 0.0
     cut = torch.zeros_like(buffer.truncated)
     for t, row in found:
@@ -110,6 +114,31 @@ def test_episodes_are_counted_and_passed_on(make_trainer):
     assert trainer.collector.episodes == ended
     assert trainer.sampler.get_state()["count"].sum() == ended
     assert trainer.tracker.get_state()["sums"][..., 0].sum() == ended
+
+
+def test_episodes_are_noted_in_the_order_of_their_ends(make_trainer):
+    """Step by step, and row by row within a step: an average that moves depends on it."""
+    trainer, noted, ended, t = make_trainer(), [], [], itertools.count()
+    step, record = trainer.env.step, trainer.sampler.record
+
+    def stepping(actions):
+        result, now = step(actions), next(t)
+        for row in np.flatnonzero(result[2] | result[3]).tolist():
+            final = result[4]["final_info"]
+            body, length = final["morphology_index"][row], final["episode_length"][row]
+            ended.append((now, row, body, length))
+        return result
+
+    def noting(bodies, lengths):
+        noted.extend(zip(bodies, lengths, strict=True))
+        record(bodies, lengths)
+
+    trainer.env.core.episode_length[:] = (3, 6, 0, 1)  # so that the second row ends first
+    trainer.env.step, trainer.sampler.record = stepping, noting
+    trainer.collector.collect(trainer.buffer)
+    assert noted == [(body, length) for _, _, body, length in ended]
+    by_row = sorted(ended, key=lambda end: end[1::-1])
+    assert noted != [(body, length) for _, _, body, length in by_row]
 
 
 def test_a_broken_simulation_is_marked_and_not_bootstrapped(make_trainer):
@@ -132,6 +161,14 @@ def test_a_broken_simulation_is_marked_and_not_bootstrapped(make_trainer):
     assert {row for _, row in broken} == {2}
     assert trainer.collector.diverged_episodes == len(broken)
     assert not [place for place in trainer.buffer.cut_off if list(place[:2]) in broken]
+    again = make_trainer("again")
+    again.set_state(trainer.get_state())
+    assert again.collector.diverged_episodes == len(broken)
+    trainer.env.core.step = step
+    trainer.collector.collect(trainer.buffer)
+    assert not trainer.buffer.diverged.any()
+    assert len(trainer.buffer.cut_off) == int(trainer.buffer.truncated.sum()) > 0
+    assert trainer.collector.diverged_episodes == len(broken)
 
 
 def test_the_time_of_simulation_and_policy_is_measured(make_trainer):

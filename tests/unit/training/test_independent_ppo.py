@@ -185,6 +185,23 @@ def test_statistics_are_means_over_the_steps_of_each_body(make_bank_trainer):
     assert stats.explained_variance == pytest.approx(explained.mean(), abs=1e-4)
 
 
+@pytest.mark.parametrize("target_kl", [None, 6.0])
+def test_no_body_stops_without_or_below_the_limit(make_bank_trainer, target_kl):
+    trainer = rollout(make_bank_trainer, target_kl=target_kl, lr=1e-9)
+    trainer.buffer.log_prob += 5.0
+    stats = update(trainer)
+    assert (stats.gradient_steps, stats.stopped_early) == (8.0, 0.0)  # 2 epochs x 256 / 64
+    assert stats.approx_kl == pytest.approx(5.0, abs=1e-4)
+
+
+def test_a_rollout_smaller_than_a_minibatch_is_one(make_bank_trainer):
+    trainer = rollout(make_bank_trainer, repeat=3, batch_size=10**6, target_kl=None)
+    before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
+    assert update(trainer).gradient_steps == 3
+    for parameter, first in zip(trainer.model.parameters(), before, strict=True):
+        assert not torch.equal(parameter, first)
+
+
 def test_a_stopped_body_goes_on_in_the_next_iteration(make_bank_trainer):
     trainer = rollout(make_bank_trainer)
     saved = trainer.buffer.log_prob.clone()

@@ -376,15 +376,18 @@ def test_two_threads_give_the_bits_of_one(make_trainer, method):
     assert torch.equal(parameters(trained(1)), parameters(trained(2)))
 
 
-def test_networks_that_draw_random_numbers_do_so_in_a_fixed_order(make_trainer):
+def test_networks_that_draw_random_numbers_do_so_in_a_fixed_order(make_trainer, monkeypatch):
     torch.set_num_threads(2)
     runs = []
     for name in ("a", "b"):
         trainer = make_trainer(name, dropout=0.5, target_kl=None)
         trainer.collector.collect(trainer.buffer)
         torch.set_num_threads(2)
+        apart = []
+        monkeypatch.setattr(trainer.algorithm._thread, "submit", apart.append)
         update(trainer)
         assert trainer.model.draws_random_numbers
+        assert not apart
         runs.append(parameters(trainer))
     assert torch.equal(*runs)
 

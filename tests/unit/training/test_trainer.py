@@ -174,6 +174,52 @@ def test_progress_is_reported_after_every_iteration(make_trainer):
     assert seen[-1].mean_return == trainer.tracker.mean_return(complete=False)
 
 
+def test_points_of_the_curve_are_of_all_bodies_and_progress_of_those_seen(make_trainer):
+    """No episode ends within eight steps; two that have ended before are written by hand."""
+    trainer, seen = make_trainer(rollout_length=4, env_steps=32), []
+    trainer.tracker.record([0], [2.5], [5])
+
+    def listen(progress):
+        seen.append(progress)
+        trainer.tracker.record([1], [4.5], [7])
+
+    trainer.trainer.train(listen)
+    assert trainer.collector.episodes == 0
+    curve = [(point["mean_return"], point["mean_length"]) for point in trainer.curve]
+    assert curve == [(None, None), (3.5, 6.0)]
+    scalars = [progress.scalars for progress in seen]
+    assert [progress.mean_return for progress in seen] == [2.5, 3.5]
+    assert [values["train/return"] for values in scalars] == [2.5, 3.5]
+    assert [values["train/episode_length"] for values in scalars] == [5.0, 6.0]
+    assert [progress.is_last for progress in seen] == [False, True]
+
+
+def test_the_training_return_spans_a_share_of_the_iterations(make_trainer):
+    trainer = make_trainer(env_steps=60 * 64)
+    assert trainer.tracker.get_state()["sums"].shape == (3, 2, 3)  # 5 % of 60, bodies
+
+
+def test_every_purpose_has_random_numbers_of_its_own(make_trainer):
+    first, second = make_trainer("a", seed=1), make_trainer("b", seed=2)
+    seeds = [
+        generator.initial_seed()
+        for generator in (first.sharing.shuffling, first.sharing.acting, first.drawing)
+    ]
+    # numpy.random.SeedSequence(1).generate_state(4), of which the first is that of the weights
+    assert seeds == [1731038949, 1320224556, 2330041505]
+    assert first.algorithm.generator is first.sharing.shuffling
+    streams = [trainer.env.core.simulator.streams for trainer in (first, second)]
+    assert not (streams[0] == streams[1]).all(axis=1).any()
+
+
+def test_a_continued_run_counts_its_time_from_the_start(make_trainer):
+    trainer, again = make_trainer("a"), make_trainer("b")
+    stop_at(trainer, 2)
+    again.set_state(trainer.get_state())
+    assert again.timers == trainer.timers
+    assert min(vars(again.timers).values()) > 0
+
+
 def test_the_parts_of_the_time_do_not_exceed_the_whole(make_trainer):
     trainer = make_trainer()
     trainer.train()
