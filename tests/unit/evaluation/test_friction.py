@@ -14,19 +14,20 @@ from gmc_bench.envs.bodies import tabulate
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.evaluation import friction as module
 from gmc_bench.evaluation.evaluate import Observer, evaluate
-from gmc_bench.evaluation.friction import measure_friction
+from gmc_bench.evaluation.friction import control_steps, measure_friction
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies.normalization import TokenNormalizer
 from gmc_bench.policies.policy import Policy
 from gmc_bench.robots import GO2
-from gmc_bench.robots.friction import FRICTION_PAIRS
+from gmc_bench.robots.friction import FRICTION_PAIRS, sliding_speeds
 from gmc_bench.robots.mjcf import build_mjcf
 from gmc_bench.robots.original import read_original
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.suites.measured import DIRECTIONS, FrictionMeasurement
 from gmc_bench.suites.quadruped import SUITE
-from gmc_bench.tasks.quadruped_velocity import TASK
+from gmc_bench.tasks.commands import VelocityCommand
+from gmc_bench.tasks.quadruped_velocity import TASK, undisturbed
 from gmc_bench.tokens.spec import TokenSpec
 
 SPEC = TokenSpec(12, 1, parts="actuators")
@@ -144,6 +145,77 @@ def test_progress_is_towards_where_the_command_points(bodies, one_thread):
     )
     assert left["restarts"]["progress"] == pytest.approx(-right["restarts"]["progress"], abs=1e-6)
     assert abs(left["restarts"]["progress"]) > 1e-3
+
+
+def test_a_track_is_what_the_engine_did(bodies, one_thread, monkeypatch):
+    """Positions and velocities of three episodes of five steps, read by hand at every step."""
+    tracks, low = [], FRICTION_PAIRS["low"]
+    monkeypatch.setattr(module, "make_result", lambda track, *_: tracks.append(track) or {})
+    monkeypatch.setattr(module, "EPISODE_SECONDS", 0.1)
+    directions = {"aside": (0.0, 0.3, 0.0), "about": (-0.3, 0.4, 0.5)}
+    rules = FrictionMeasurement(
+        pairs={"low": low}, direction_pair="low", directions=directions, forward=0.5,
+        seconds=0.3, num_envs=1,
+    )  # fmt: skip
+    acts, both = policy(bodies[:2], gain=4.0), np.arange(2)
+    measure_friction(acts, TASK, bodies[:2], rules, seed=3, num_threads=1)
+    assert len(tracks) == 3 * 2
+    for number, (_, _, command) in enumerate(rules.conditions):
+        wanted = VelocityCommand.fixed(*command, held=not command[2])
+        task = replace(undisturbed(TASK, low, wanted), horizon=5)
+        core = EnvironmentCore(task, bodies[:2], 2, token_spec=SPEC, num_threads=1)
+        core.simulator.streams[:] = spawn_streams(3, 2)
+        core.reset(both, both)
+        with acts.acting():
+            bound = acts.on(core.table, 2)
+            bound.start(both, both)
+            for step in range(15):
+                before = [core.simulator.data(row).qpos[:2].copy() for row in both]
+                turn = core.command[:, 2].copy()
+                core.step(bound.act(core))
+                for row in both:
+                    track = tracks[2 * number + row]
+                    found = {name: getattr(track, name)[step, 0] for name in ("velocity", *NUMBERS)}
+                    expected = plain_step(core, row, before[row], turn[row], command)
+                    for name, value in expected.items():
+                        np.testing.assert_allclose(found[name], value, atol=1e-9, err_msg=name)
+                    assert not track.fell[step, 0]
+                    assert not track.diverged[step, 0]
+                    assert track.time_up[step, 0] == (step % 5 == 4)
+                if step % 5 == 4:
+                    core.reset(both, both)
+                    bound.start(both, both)
+    assert all(getattr(track, name).any() for track in tracks for name in NUMBERS)
+
+
+NUMBERS = ("advance", "walked", "slipped", "tilt", "astray")
+
+
+def plain_step(core, row, before, turn, command):
+    """Return what a control step adds to a track, of a robot that headed along x at its start."""
+    data, simulator = core.simulator.data(row), core.simulator
+    matrix = np.empty(9)
+    mujoco.mju_quat2Mat(matrix, data.qpos[3:7])
+    (a, _, _), (b, _, _), (_, _, upright) = matrix.reshape(3, 3)
+    yaw, moved = np.arctan2(b, a), data.qpos[:2] - before
+    forward, left = np.array([np.cos(yaw), np.sin(yaw)]), np.array([-np.sin(yaw), np.cos(yaw)])
+    geoms = simulator.models[simulator.model_index[row]].robot.foot_geoms
+    loaded = simulator.drive_state.contacts[row, :4] > 1.0
+    feet = [geom for geom, on_ground in zip(geoms, loaded, strict=True) if on_ground]
+    return {
+        "velocity": [data.qvel[:2] @ forward, data.qvel[:2] @ left],
+        "advance": moved @ command[:2] / np.hypot(*command[:2]),
+        "walked": np.hypot(*moved),
+        "slipped": 0.02 * sliding_speeds(simulator.model(row), data, feet).sum(),
+        "tilt": np.arccos(upright),
+        "astray": data.qvel[5] - turn,
+    }
+
+
+def test_times_are_whole_control_steps():
+    # 0.58 / 0.02 is 28.999999999999996
+    assert [control_steps(TASK, seconds) for seconds in (0.001, 0.58, 20.0)] == [1, 29, 1000]
+    assert module.EPISODE_SECONDS == 20.0
 
 
 def test_a_fall_is_forgotten(bodies, one_thread):

@@ -107,6 +107,15 @@ def test_standing_still_is_the_baseline_of_every_metric():
     assert found["slip"] is None  # nobody walked
 
 
+@pytest.mark.parametrize(("walked", "slip"), [(0.09, None), (0.11, 0.5 / 0.11)])
+def test_slip_per_metre_needs_a_tenth_of_a_metre(walked, slip):
+    track = Track.empty(2, 2)
+    track.walked[:] = [[walked, walked], [0.0, 0.0]]
+    track.slipped[:] = 0.25
+    found = tracking_metrics(track, COMMAND)["slip"]
+    assert found == (None if slip is None else pytest.approx(slip))
+
+
 def test_without_a_finished_episode_there_is_no_fall_rate():
     assert tracking_metrics(Track.empty(5, 1), COMMAND)["fall_rate"] is None
 
@@ -122,6 +131,7 @@ def test_a_result_says_what_was_measured_where(track):
         "nominal", "turn-right", "free",
     )  # fmt: skip
     assert (found["static"], found["dynamic"], found["cone"]) == (0.3, 0.2, "elliptic")
+    assert (found["impratio"], found["sim_dt"]) == (10.0, 0.005)
     assert (found["seconds"], found["num_envs"]) == (pytest.approx(0.08), 2)
     assert found["command"] == [1.0, 0.0, 0.0]
     assert found["restarts"] == tracking_metrics(track, COMMAND)

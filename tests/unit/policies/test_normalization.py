@@ -128,6 +128,14 @@ def test_normalized_values_by_hand(table):
     np.testing.assert_array_equal(values, raw)
 
 
+def test_a_variance_of_zero_counts_as_a_deviation_of_a_ten_thousandth(table):
+    normalizer = TokenNormalizer(table)
+    normalizer.dynamic = RunningMoments(np.zeros(WIDTH), np.zeros(WIDTH), np.ones(WIDTH))
+    values = np.full((1, LIMBS, WIDTH), 5e-4, np.float32)
+    out = normalizer.normalize(values, np.zeros((1, LIMBS), np.bool_))
+    np.testing.assert_allclose(out, 5.0, rtol=1e-6)
+
+
 def test_a_feature_that_never_varies_becomes_zero(table):
     normalizer = TokenNormalizer(table)
     padding = table.limb_padding_mask
@@ -182,7 +190,7 @@ def test_scaled_context_runs_from_minus_one_to_one_and_is_cut_off_at_three(table
     np.testing.assert_allclose(found, [-3.0, -2.5, 0.5, 2.5, 3.0], rtol=1e-5)
 
 
-@pytest.mark.parametrize("size", [0.1, 1000.1])
+@pytest.mark.parametrize("size", [0.1, 1000.1, -1000.1])
 def test_scaled_context_is_zero_in_padding_and_where_only_rounding_varies(size):
     constant, varying = 14, 15  # places of body_mass and of a radius among the 35
     table, size = _table(chain(2), star(3), biped()), np.float32(size)
@@ -204,6 +212,9 @@ def test_per_slot_context_counts_padding_as_zeros(table):
     masses = [table.context[k, 3, mass] for k in range(3)]
     assert masses[0] == 0.0  # the first body has two limbs only
     assert normalizer.context_mean[3, mass] == pytest.approx(sum(masses) / 3)
+    real = table.context[~table.limb_padding_mask][:, mass]  # whose range has no padding
+    assert normalizer.context_low[mass] == real.min() > 0.0
+    assert normalizer.context_high[mass] == real.max()
     out = normalizer.normalize_context(table)
     assert out[0, 3, mass] == 0.0
     assert out[1, 3, mass] > 0.0
@@ -231,6 +242,7 @@ def test_statistics_survive_the_round_trip(table, mode):
     np.testing.assert_array_equal(
         twin.normalize_context(table), normalizer.normalize_context(table)
     )
+    np.testing.assert_array_equal(twin.scale_context(table), normalizer.scale_context(table))
     for name, value in kept.items():  # the state that was taken has not moved
         np.testing.assert_array_equal(state[name], value)
 

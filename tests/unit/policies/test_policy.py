@@ -15,8 +15,10 @@ from gmc_bench.core.errors import CheckpointError, ConfigError
 from gmc_bench.envs.morphology_env import MorphologyEnv
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.evaluation.evaluate import evaluate
+from gmc_bench.methods import METHODS
+from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies.options import PolicyOptions
-from gmc_bench.policies.policy import Policy
+from gmc_bench.policies.policy import Policy, run_seeds
 from gmc_bench.records.ledger import append
 from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.tasks.unimal_ft import TASK
@@ -115,6 +117,26 @@ def test_a_saved_policy_acts_as_before(method, tmp_path):
         )  # fmt: skip
 
 
+def test_a_saved_policy_keeps_its_options(tmp_path):
+    policy = policy_of(action_std=0.5, precision="bfloat16", normalization="per_slot")
+    assert float(policy.model.action_std) == 0.5
+    policy.save(tmp_path / "walk.safetensors")
+    for found in (policy, Policy.load(tmp_path / "walk.safetensors")):
+        assert float(found.model.action_std) == 0.5
+        assert (found.model.precision, found.normalizer.mode) == ("bfloat16", "per_slot")
+
+
+def test_first_weights_follow_from_the_seed():
+    assert run_seeds(1) == np.random.SeedSequence(1).generate_state(4).tolist()
+    assert run_seeds(1)[0] == 1835504127
+    policy = Policy.untrained("recmorph", TASK, BODIES, seed=1, config=SMALL["recmorph"], spec=SPEC)
+    method = METHODS.load("recmorph")
+    torch.manual_seed(1835504127)
+    expected = ActorCritic(method, method.make_config(changes=SMALL["recmorph"]), SPEC)
+    for one, other in zip(policy.model.parameters(), expected.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
 def test_weights_that_a_leaderboard_keeps_must_be_those_that_were_added(tmp_path):
     data = policy_of().actor_bytes()
     name = f"weights/{'0' * 64}.safetensors"
@@ -156,7 +178,7 @@ def test_files_that_hold_no_policy_are_refused(tmp_path):
         Policy.load(path)
 
 
-@pytest.mark.parametrize("method", ["recmorph", "mlp", "smr"])
+@pytest.mark.parametrize("method", ["recmorph", "metamorph", "mlp", "smr"])
 def test_a_batched_environment_is_driven_as_in_an_evaluation(method):
     """Two episodes in every row: what a policy remembers ends with the first."""
     task, policy = replace(TASK, horizon=8, terminations=()), policy_of(method)

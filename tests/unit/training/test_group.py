@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.config import to_dict
@@ -232,3 +233,21 @@ def test_processes_draw_other_numbers_for_dropout_and_go_on_with_them():
     random["torch_of_others"] = np.stack([second.numpy(), third.numpy()])
     for rank, expected in enumerate((numbered, second, third)):
         assert torch.equal(drawn(rank, state), expected)
+
+
+def test_a_parameter_without_gradient_anywhere_gets_none():
+    def summed(group):
+        everywhere, somewhere, nowhere = (nn.Parameter(torch.zeros(2)) for _ in range(3))
+        frozen = nn.Parameter(torch.zeros(2), requires_grad=False)
+        everywhere.grad = torch.tensor([1.0, 10.0]) * (1 + group.rank)
+        if group.rank == 1:
+            somewhere.grad = torch.tensor([3.0, 4.0])
+        beside = group.sum_gradients(
+            [everywhere, frozen, somewhere, nowhere], torch.tensor([[0.5], [group.rank]])
+        )
+        return beside, everywhere.grad, somewhere.grad, nowhere.grad, frozen.grad
+
+    beside, everywhere, somewhere, *none = side_by_side(2, summed)
+    assert beside.tolist() == [[1.0], [1.0]]
+    assert (everywhere.tolist(), somewhere.tolist()) == ([3.0, 30.0], [3.0, 4.0])
+    assert none == [None, None]

@@ -106,3 +106,14 @@ def test_episodes_of_the_latest_iterations_count_or_else_the_last_one():
         state = tracker.get_state()
     means = [(1, 3, 10), (2, 3, 10), (5.5, 4, 10), (8, 4, 0.5), (8, 4, 0.5), (8, 4, 1)]
     assert found == pytest.approx([np.mean(bodies) for bodies in means])
+
+
+def test_returns_may_be_negative_and_an_iteration_forgets_its_mean():
+    tracker = ReturnTracker(2, 1)
+    tracker.record([0, 0, 1], [-2.0, -4.0, -6.0], [1, 3, 5])
+    assert tracker.mean_return(complete=True) == -4.5
+    assert tracker.mean_length(complete=True) == 3.5
+    tracker.begin_iteration()  # now the last episodes count: -4 and -6, 3 and 5
+    assert tracker.mean_return(complete=True) == -5.0
+    assert tracker.mean_length(complete=True) == 4.0
+    assert tracker.body_returns.tolist() == [-4.0, -6.0]

@@ -220,6 +220,15 @@ def test_a_continued_run_counts_its_time_from_the_start(make_trainer):
     assert min(vars(again.timers).values()) > 0
 
 
+def test_what_has_changed_since_the_latest_count_is_noted(make_trainer):
+    """One process with one thread goes on with runs that had others, or these again."""
+    trainer, state = make_trainer(), make_trainer("b").get_state()
+    again = [[0, 1], [2, 4], [3, 1]]
+    changed = {"iteration": 3, "processes": [[0, 1], [2, 4]], "threads": again}
+    trainer.set_state({**state, "progress": {**state["progress"], **changed}})
+    assert (trainer.processes, trainer.threads) == (again, again)
+
+
 def test_the_parts_of_the_time_do_not_exceed_the_whole(make_trainer):
     trainer = make_trainer()
     trainer.train()
