@@ -99,12 +99,20 @@ def test_every_time_limit_leaves_its_last_observation(make_trainer, order, task)
             following = buffer.dynamic[place[0] + 1, place[1]]
             assert (dynamic - following).abs().max() > 0.1
     if task.num_heights:
-        np.testing.assert_array_equal(buffer.last_height_map.numpy(), core.height_map)
         assert max(float(heights.std()) for _, heights in found.values()) > 0.0
     cut = torch.zeros_like(buffer.truncated)
     for t, row in found:
         cut[t, row] = True
     assert torch.equal(cut, buffer.truncated & ~buffer.diverged)
+
+
+def test_the_ground_after_the_last_step_is_kept(make_trainer):
+    trainer = make_trainer(task=NEAR_SLOPES, rollout_length=8, env_steps=160)  # no time limit
+    trainer.collector.collect(trainer.buffer)
+    last, shown = trainer.buffer.last_height_map.numpy(), trainer.env.core.height_map
+    assert shown.std() > 0.0
+    assert (shown != trainer.buffer.height_map[-1].numpy()).any()
+    np.testing.assert_array_equal(last, shown)
 
 
 def test_episodes_are_counted_and_passed_on(make_trainer):

@@ -195,9 +195,10 @@ def test_no_body_stops_without_or_below_the_limit(make_bank_trainer, target_kl):
 
 
 def test_a_rollout_smaller_than_a_minibatch_is_one(make_bank_trainer):
-    trainer = rollout(make_bank_trainer, repeat=3, batch_size=10**6, target_kl=None)
+    trainer = rollout(make_bank_trainer, target_kl=None)
     before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
-    assert update(trainer).gradient_steps == 3
+    stats = trainer.algorithm._update_with_batch(trainer.buffer, 10**6, 3)
+    assert stats.gradient_steps == 3
     for parameter, first in zip(trainer.model.parameters(), before, strict=True):
         assert not torch.equal(parameter, first)
 
