@@ -305,6 +305,23 @@ def test_bodies_that_differ_in_their_loops_alone_are_told_apart():
     np.testing.assert_array_equal(policy.act(seen[1]), another.act(seen[1]))
 
 
+@pytest.mark.parametrize("part", ["action_padding_mask", "parents"])
+def test_bodies_that_differ_in_their_motors_or_tree_alone_are_told_apart(part):
+    env = MorphologyEnv(TASK, BODIES, token_spec=SPEC)
+    biped, _ = env.reset(seed=0, options={"morphology": 2})
+    other = {**biped, part: biped[part].copy()}
+    assert biped["parents"][:5].tolist() == [-1, 0, 1, 0, 3]
+    if part == "parents":
+        other[part][4] = 1
+    else:
+        limb, slot = np.argwhere(biped[part] == 0)[-1]
+        other[part][limb, slot] = 1
+    policy, another = (policy_of("gcnt") for _ in range(2))
+    seen, expected = policy.act(biped), another.act(other)
+    assert (seen != expected).any()
+    np.testing.assert_array_equal(policy.act(other), expected)
+
+
 def test_an_environment_that_was_refused_leaves_the_policy_as_it_was():
     policy, twin = policy_of(), policy_of()
     single = MorphologyEnv(TASK, BODIES, token_spec=SPEC)
