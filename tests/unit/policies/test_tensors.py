@@ -59,5 +59,12 @@ def test_the_token_table_is_normalised_and_zero_in_padding(trained):
     expected = np.clip((raw[real] - mean) / scale, -10, 10)
     np.testing.assert_allclose(table.context.numpy()[real], expected, atol=1e-4)
     assert (table.context.numpy()[~real] == 0).all()
+    low, high = raw[real].min(axis=0), raw[real].max(axis=0)
+    varying = high - low > 1e-3
+    scaled = table.scaled_context.numpy()
+    middle, half = (low + high) / 2, (high - low) / 2
+    expected = ((raw[real] - middle) / np.where(varying, half, 1.0))[:, varying]
+    np.testing.assert_allclose(scaled[real][:, varying], expected, atol=1e-4)
+    assert (scaled[~real] == 0).all()
     assert table.num_limbs.tolist() == [3, 5, 5]
     assert table.parents.dtype == torch.int64
