@@ -104,7 +104,8 @@ class Trainer:
         torch.manual_seed(seeds[0])
         if policy.random_state is not None:
             torch.set_rng_state(policy.random_state)
-        self._draw_apart(seeds[0])
+        self._seed = seeds[0]
+        self._draw_apart()
         self.drawing = torch.Generator().manual_seed(seeds[3])
         kind = WeightsPerBody if per_body else SharedWeights
         self.sharing = kind(policy, env, rules, seed, group)
@@ -301,10 +302,14 @@ class Trainer:
         threads = progress.get("threads", self.threads)
         self.threads = _with_change(threads, self.iteration, self.num_threads)
 
-    def _draw_apart(self, seed: int) -> None:
-        """Let networks with dropout draw other numbers in every process but the first."""
+    def _draw_apart(self, *since: int) -> None:
+        """Let networks with dropout draw other numbers in every process but the first.
+
+        Args:
+            since: the iteration, where training goes on with another number of processes.
+        """
         if self.group.rank:
-            apart = np.random.SeedSequence((seed, self.group.rank))
+            apart = np.random.SeedSequence((self._seed, self.group.rank, *since))
             torch.manual_seed(int(apart.generate_state(1)[0]))
 
     def _generators(self) -> dict[str, torch.Generator]:

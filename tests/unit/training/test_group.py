@@ -112,7 +112,7 @@ def in_float64(monkeypatch):
     return double
 
 
-def make(group, method="recmorph", *, envs=5, order="dfs", task=FLAT, **ppo):
+def make(group, method="recmorph", *, envs=5, order="dfs", task=FLAT, seed=3, **ppo):
     """Build a trainer: 5 environments x 16 steps, horizon 10, with minibatches of 24 or fewer."""
     spec = METHODS.load(method)
     settings = SMALL if method != "mlp" else {"hidden": (8,)}
@@ -133,7 +133,7 @@ def make(group, method="recmorph", *, envs=5, order="dfs", task=FLAT, **ppo):
         morphologies="unit",
         morphologies_digest="0" * 64,
         protocol=protocol,
-        seed=3,
+        seed=seed,
         tokens=TokenConfig(order=order),
     )
     layout = TokenSpec(max_limbs=6, joints_per_limb=2, num_heights=task.num_heights)
@@ -209,8 +209,8 @@ class Member(Group):
 
 
 def test_processes_draw_other_numbers_for_dropout_and_go_on_with_them():
-    def drawn(rank, state=None):
-        trainer = make(Member(rank))
+    def drawn(rank, state=None, seed=3):
+        trainer = make(Member(rank), seed=seed)
         if state is not None:
             trainer.set_state(state)
         return torch.get_rng_state()
@@ -229,6 +229,7 @@ def test_processes_draw_other_numbers_for_dropout_and_go_on_with_them():
     assert not torch.equal(later, numbered)
     assert not torch.equal(last, numbered)
     assert not torch.equal(later, last)
+    assert not torch.equal(later, drawn(1, state, seed=4))
     # Three are three again: each goes on where it was.
     random["torch_of_others"] = np.stack([second.numpy(), third.numpy()])
     for rank, expected in enumerate((numbered, second, third)):
