@@ -18,12 +18,12 @@ from gmc_bench.leaderboard.statistics import (
     CONFIDENCE,
     CrossedEstimate,
     Estimate,
-    Part,
-    add_parts,
+    VarianceEstimate,
     body_variance,
     both_variance,
     crossed_estimate,
     crossed_noise,
+    sum_variances,
     t_quantile,
 )
 
@@ -56,7 +56,9 @@ def mean_differences(
         First minus second, by the places of both, the first less than the second.
     """
     means = [scores.mean(axis=1) for scores in methods]
-    own = [None if len(m) < 2 else (float(m.var(ddof=1)), len(m) - 1.0) for m in means]
+    own = [
+        None if len(m) < 2 else VarianceEstimate(float(m.var(ddof=1)), len(m) - 1.0) for m in means
+    ]
     loan = moderate(own)
     noise = [crossed_noise(scores, families) for scores in methods]
     differences = {}
@@ -81,33 +83,34 @@ def mean_differences(
 class Loan:
     """Variances of methods that lend each other degrees of freedom."""
 
-    own: Sequence[Part | None]
+    own: Sequence[VarianceEstimate | None]
     """Of a run's mean score, by method, as it was; `None` for a method with one run."""
     variances: Sequence[float]
     """Drawn towards what is typical, by method; 0 for one with one run."""
     lent: float
     """Degrees of freedom that every method has from the others; infinite where all are alike."""
 
-    def of_difference(self, pair: tuple[int, int], runs: Sequence[int]) -> Part | None:
+    def of_difference(self, pair: tuple[int, int], runs: Sequence[int]) -> VarianceEstimate | None:
         """Return the variance of the difference of two means; what both borrowed counts once.
 
         Args:
             pair: the two methods.
             runs: how many runs either mean is over.
         """
-        total = math.fsum(part[1] for part in self.own if part is not None)
+        total = math.fsum(item.degrees for item in self.own if item is not None)
         found, before = [], 0.0
         for method, count in zip(pair, runs, strict=True):
-            part = self.own[method]
-            if part is None:
+            own = self.own[method]
+            if own is None:
                 return None
-            found.append((self.variances[method] / count, min(self.lent + part[1], total)))
-            before += part[1]
-        variance, degrees = add_parts(found)
-        return variance, min(degrees, self.lent + before, total)
+            degrees = min(self.lent + own.degrees, total)
+            found.append(VarianceEstimate(self.variances[method] / count, degrees))
+            before += own.degrees
+        variance, degrees = sum_variances(found)
+        return VarianceEstimate(variance, min(degrees, self.lent + before, total))
 
 
-def moderate(own: Sequence[Part | None]) -> Loan:
+def moderate(own: Sequence[VarianceEstimate | None]) -> Loan:
     """Let methods lend each other degrees of freedom, as far as their variances are alike.
 
     Each variance is drawn towards the one that is typical of all methods, and gains the degrees of
@@ -126,23 +129,25 @@ def moderate(own: Sequence[Part | None]) -> Loan:
     """
     from scipy.special import digamma, polygamma
 
-    known = [part for part in own if part is not None]
-    positive = [variance for variance, _ in known if variance > 0.0]
+    known = [item for item in own if item is not None]
+    positive = [item.variance for item in known if item.variance > 0.0]
     if len(positive) < 2:
-        return Loan(own, [0.0 if part is None else part[0] for part in own], 0.0)
-    degrees = np.array([part[1] for part in known])
+        return Loan(own, [0.0 if item is None else item.variance for item in own], 0.0)
+    degrees = np.array([item.degrees for item in known])
     smallest = _SMALLEST * float(np.median(positive))
-    logs = np.log([max(variance, smallest) for variance, _ in known])
+    logs = np.log([max(item.variance, smallest) for item in known])
     logs += np.log(degrees / 2.0) - digamma(degrees / 2.0)
     unlikeness = float(logs.var(ddof=1)) - float(polygamma(1, degrees / 2.0).mean())
     if unlikeness <= 0.0:
-        pooled = math.fsum(variance * count for variance, count in known) / float(degrees.sum())
-        return Loan(own, [0.0 if part is None else pooled for part in own], math.inf)
+        pooled = math.fsum(item.variance * item.degrees for item in known) / float(degrees.sum())
+        return Loan(own, [0.0 if item is None else pooled for item in own], math.inf)
     lent = 2.0 * _inverse_trigamma(unlikeness)
     typical = math.exp(logs.mean() + float(digamma(lent / 2.0)) - math.log(lent / 2.0))
     drawn = [
-        0.0 if part is None else (lent * typical + part[1] * part[0]) / (lent + part[1])
-        for part in own
+        0.0
+        if item is None
+        else (lent * typical + item.degrees * item.variance) / (lent + item.degrees)
+        for item in own
     ]
     return Loan(own, drawn, lent)
 
@@ -160,16 +165,16 @@ def _inverse_trigamma(value: float) -> float:
     return x
 
 
-def _p_value(value: float, part: Part | None, scale: float) -> float | None:
+def _p_value(value: float, found: VarianceEstimate | None, scale: float) -> float | None:
     from scipy.special import stdtr
 
-    if part is None:
+    if found is None:
         return None
     if abs(value) <= _NOISE * scale:
         return 1.0
-    if part[0] == 0.0:  # the runs of either method are all alike, and the methods are not
+    if found.variance == 0.0:  # the runs of either method are all alike, and the methods are not
         return 0.0
-    return 2.0 * float(stdtr(part[1], -abs(value) / math.sqrt(part[0])))
+    return 2.0 * float(stdtr(found.degrees, -abs(value) / math.sqrt(found.variance)))
 
 
 def probability_of_improvement(first: DoubleArray, second: DoubleArray) -> Estimate:
@@ -201,8 +206,8 @@ def probability_of_improvement(first: DoubleArray, second: DoubleArray) -> Estim
     if min(shares.shape) < 2:
         return Estimate(value, None, None)
     means = shares.mean(axis=1), shares.mean(axis=0)
-    parts = [(float(m.var(ddof=1)) / len(m), len(m) - 1.0) for m in means]
-    variance, degrees = add_parts(parts)
+    terms = [VarianceEstimate(float(m.var(ddof=1)) / len(m), len(m) - 1.0) for m in means]
+    variance, degrees = sum_variances(terms)
     error = math.sqrt(variance)
     if error <= _NOISE:
         return Estimate(value, None, None)

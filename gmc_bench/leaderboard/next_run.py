@@ -125,15 +125,15 @@ def _power(analysis: TableAnalysis, pair: Comparison, tests: int, more: int | No
     variance = 0.0
     rows = [analysis.rows[place] for place in (pair.first, pair.second)]
     for place, row in zip((pair.first, pair.second), rows, strict=True):
-        part = run_variance(row.scores)
-        if part is None:
+        over_runs = run_variance(row.scores)
+        if over_runs is None:
             return 0.0
         runs = len(row.scores)
-        variance += part[0] * runs / (runs + (place == more))
+        variance += over_runs.variance * runs / (runs + (place == more))
     if analysis.about_bodies:
         by_body = rows[0].scores.mean(axis=0) - rows[1].scores.mean(axis=0)
-        part = body_variance(by_body, rows[0].families)
-        variance += 0.0 if part is None else part[0]
+        over_bodies = body_variance(by_body, rows[0].families)
+        variance += 0.0 if over_bodies is None else over_bodies.variance
     if variance == 0.0:
         return 1.0
     level = (1.0 - CONFIDENCE) / CORRECTION / tests

@@ -9,6 +9,7 @@ varies, never the run on one body. `docs/statistics.md` has the formulas and wha
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,8 +23,13 @@ WORST_SHARE = 0.1
 """Share of the bodies that the worst decile counts, rounded up."""
 
 Statistic = Callable[[DoubleArray], float]
-Part = tuple[float, float]
-"""An estimated variance and its degrees of freedom."""
+
+
+class VarianceEstimate(NamedTuple):
+    """An estimated variance and its degrees of freedom."""
+
+    variance: float
+    degrees: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +169,16 @@ def crossed_mean(scores: DoubleArray, families: IntArray) -> CrossedEstimate:
 
 
 def crossed_estimate(
-    value: float, runs: Part | None, bodies: Part | None, both: Part | None
+    value: float,
+    runs: VarianceEstimate | None,
+    bodies: VarianceEstimate | None,
+    both: VarianceEstimate | None,
 ) -> CrossedEstimate:
-    """Return a value with its three intervals.
+    """Return a value with its intervals over runs, over bodies and over both.
 
-    The last one is never the shortest: who would train again and try other bodies knows no more
-    than who does one of both. With few runs the sum of the variances alone could say so, because
-    it has more degrees of freedom than its parts.
+    The interval over both is replaced by the widest of the three. With few runs it could otherwise
+    be narrower than one of the others, because the summed variance has more degrees of freedom
+    than its terms; drawing both anew cannot be less uncertain than drawing one of them.
     """
     single = interval(value, runs), interval(value, bodies)
     joint = interval(value, both)
@@ -182,21 +191,23 @@ def _half_width(found: Estimate) -> float:
     return 0.0 if found.high is None else found.high - found.value
 
 
-def interval(value: float, part: Part | None) -> Estimate:
-    """Return a value with its t-interval; without one where there is no variance."""
-    if part is None:
+def interval(value: float, found: VarianceEstimate | None) -> Estimate:
+    """Return a value with its t-interval; without an interval where the variance is unknown."""
+    if found is None:
         return Estimate(value, None, None)
-    half = t_quantile(part[1]) * math.sqrt(part[0])
+    half = t_quantile(found.degrees) * math.sqrt(found.variance)
     return Estimate(value, value - half, value + half)
 
 
-def run_variance(scores: DoubleArray) -> Part | None:
+def run_variance(scores: DoubleArray) -> VarianceEstimate | None:
     """Return the variance over runs of the mean of scores (R, B); `None` for a single run."""
     runs = len(scores)
-    return (float(scores.mean(axis=1).var(ddof=1)) / runs, runs - 1.0) if runs > 1 else None
+    if runs < 2:
+        return None
+    return VarianceEstimate(float(scores.mean(axis=1).var(ddof=1)) / runs, runs - 1.0)
 
 
-def body_variance(values: DoubleArray, families: IntArray) -> Part | None:
+def body_variance(values: DoubleArray, families: IntArray) -> VarianceEstimate | None:
     """Return the variance over bodies of the mean of one number per body.
 
     Bodies of a family are drawn together, so that relatives do not pass for independent evidence.
@@ -218,7 +229,7 @@ def body_variance(values: DoubleArray, families: IntArray) -> Part | None:
     if count < 2:
         return None
     squares = float((sums**2).sum())
-    return squares * count / (count - 1) / values.size**2, count - 1.0
+    return VarianceEstimate(squares * count / (count - 1) / values.size**2, count - 1.0)
 
 
 def crossed_noise(scores: DoubleArray, families: IntArray) -> float:
@@ -236,7 +247,9 @@ def crossed_noise(scores: DoubleArray, families: IntArray) -> float:
     return float((sums**2).sum()) * shares / scores.size**2
 
 
-def both_variance(runs: Part | None, bodies: Part | None, noise: float) -> Part | None:
+def both_variance(
+    runs: VarianceEstimate | None, bodies: VarianceEstimate | None, noise: float
+) -> VarianceEstimate | None:
     """Return the variance of a mean when runs and bodies are drawn anew.
 
     Args:
@@ -245,8 +258,8 @@ def both_variance(runs: Part | None, bodies: Part | None, noise: float) -> Part 
         noise: what these have in common, see `crossed_noise`.
 
     Returns:
-        The sum less what it counts twice, but never less than either part; `None` where one part is
-        not known.
+        The sum less what it counts twice, but never less than either variance; `None` where one of
+        them is not known.
 
     Source:
         Cameron, Gelbach and Miller 2011, Robust inference with multiway clustering; for scores
@@ -255,17 +268,17 @@ def both_variance(runs: Part | None, bodies: Part | None, noise: float) -> Part 
     """
     if runs is None or bodies is None:
         return None
-    total, degrees = add_parts([runs, bodies])
-    return max(total - noise, runs[0], bodies[0]), degrees
+    total, degrees = sum_variances([runs, bodies])
+    return VarianceEstimate(max(total - noise, runs.variance, bodies.variance), degrees)
 
 
-def add_parts(parts: Sequence[Part]) -> Part:
+def sum_variances(terms: Sequence[VarianceEstimate]) -> VarianceEstimate:
     """Return the sum of independent variances and its degrees of freedom (Satterthwaite 1946)."""
-    total = math.fsum(variance for variance, _ in parts)
+    total = math.fsum(term.variance for term in terms)
     # Shares instead of squared variances, which could underflow.
-    shares = [variance / total if total > 0.0 else 1.0 / len(parts) for variance, _ in parts]
-    weights = [share**2 / part[1] for share, part in zip(shares, parts, strict=True)]
-    return total, 1.0 / math.fsum(weights)
+    shares = [term.variance / total if total > 0.0 else 1.0 / len(terms) for term in terms]
+    weights = [share**2 / term.degrees for share, term in zip(shares, terms, strict=True)]
+    return VarianceEstimate(total, 1.0 / math.fsum(weights))
 
 
 def _family_sums(values: DoubleArray, families: IntArray) -> DoubleArray:

@@ -26,9 +26,10 @@ from gmc_bench.leaderboard.findings.evidence import (
 )
 from gmc_bench.leaderboard.statistics import (
     Estimate,
-    add_parts,
+    VarianceEstimate,
     mean,
     run_interval,
+    sum_variances,
     t_quantile,
 )
 
@@ -486,7 +487,9 @@ def _power(variances: Sequence[float], runs: int, size: float) -> float:
     """Return the chance that so many runs of each sample show an effect of a size."""
     from scipy.stats import nct
 
-    variance, degrees = add_parts([(value / runs, runs - 1.0) for value in variances])
+    variance, degrees = sum_variances(
+        [VarianceEstimate(value / runs, runs - 1.0) for value in variances]
+    )
     if variance == 0.0:
         return 1.0
     return float(nct.sf(t_quantile(degrees), degrees, size / math.sqrt(variance)))

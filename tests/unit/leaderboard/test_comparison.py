@@ -16,7 +16,7 @@ from gmc_bench.leaderboard.comparison import (
     probability_of_improvement,
     told_apart,
 )
-from gmc_bench.leaderboard.statistics import Estimate
+from gmc_bench.leaderboard.statistics import Estimate, VarianceEstimate
 
 
 def _column(*values: float) -> DoubleArray:
@@ -38,7 +38,7 @@ def test_two_methods_of_equal_scatter_share_their_degrees_of_freedom() -> None:
     assert found.estimate.runs.high == pytest.approx(-3.0 + half, rel=1e-9)
 
 
-OWN = [(4.0**power, 4.0) for power in range(5)]
+OWN = [VarianceEstimate(4.0**power, 4.0) for power in range(5)]
 
 
 def test_a_typical_variance_is_that_of_limma() -> None:
@@ -55,7 +55,7 @@ def test_a_typical_variance_is_that_of_limma() -> None:
 
 def test_runs_that_agree_exactly_are_no_special_method() -> None:
     # A variance of 0 counts as a hundred-thousandth of the median: logs -ln(1e5), 0, 0, 0, 0.
-    loan = moderate([(0.0, 4.0)] + [(1.0, 4.0)] * 4)
+    loan = moderate([VarianceEstimate(0.0, 4.0)] + [VarianceEstimate(1.0, 4.0)] * 4)
     unlikeness = np.log(1e5) ** 2 / 5.0 - (np.pi**2 / 6.0 - 1.0)
     assert special.polygamma(1, loan.lent / 2.0) == pytest.approx(unlikeness, rel=1e-6)
 
@@ -67,14 +67,15 @@ def test_what_two_methods_borrow_counts_once() -> None:
     assert found == pytest.approx((2.0 * loan.variances[0] / 5.0, loan.lent + 8.0))
     assert loan.lent + 8.0 < 2.0 * (loan.lent + 4.0)
     # All that is known is known of the pooled variance.
-    alike = moderate([(1.0, 4.0)] * 3)
+    alike = moderate([VarianceEstimate(1.0, 4.0)] * 3)
     assert (alike.lent, alike.of_difference((0, 1), [5, 5])) == (np.inf, (0.4, 12.0))
 
 
 def test_nothing_is_lent_where_variances_are_unknown() -> None:
-    for own in ([None, (2.0, 3.0)], [(0.0, 2.0), (0.0, 2.0)], []):
+    known, zero = VarianceEstimate(2.0, 3.0), VarianceEstimate(0.0, 2.0)
+    for own in ([None, known], [zero, zero], []):
         assert moderate(own).lent == 0.0
-    assert moderate([None, (2.0, 3.0)]).of_difference((0, 1), [1, 4]) is None
+    assert moderate([None, known]).of_difference((0, 1), [1, 4]) is None
 
 
 def test_more_bodies_narrow_the_interval_over_bodies_and_not_the_one_over_runs() -> None:

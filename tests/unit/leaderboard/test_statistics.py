@@ -5,6 +5,7 @@ from gmc_bench.core.types import DoubleArray
 from gmc_bench.leaderboard.statistics import (
     Estimate,
     Statistic,
+    VarianceEstimate,
     both_variance,
     crossed_mean,
     iqm,
@@ -177,9 +178,10 @@ def test_the_interval_over_both_is_that_of_the_crossed_analysis_of_variance() ->
 
 def test_the_variance_over_both_is_never_less_than_a_part() -> None:
     # By Satterthwaite the degrees of freedom are 5^2 / (4^2 / 3 + 1 / 2), that is 150 / 35.
-    assert both_variance((1.0, 2.0), (4.0, 3.0), 2.0) == pytest.approx((4.0, 150.0 / 35.0))
-    assert both_variance((4.0, 3.0), (1.0, 2.0), 2.0) == pytest.approx((4.0, 150.0 / 35.0))
-    assert both_variance((4.0, 3.0), (1.0, 2.0), 0.5) == pytest.approx((4.5, 150.0 / 35.0))
+    small, large = VarianceEstimate(1.0, 2.0), VarianceEstimate(4.0, 3.0)
+    assert both_variance(small, large, 2.0) == pytest.approx((4.0, 150.0 / 35.0))
+    assert both_variance(large, small, 2.0) == pytest.approx((4.0, 150.0 / 35.0))
+    assert both_variance(large, small, 0.5) == pytest.approx((4.5, 150.0 / 35.0))
 
 
 def test_interval_over_both_covers_when_runs_and_bodies_are_drawn_anew() -> None:
