@@ -27,8 +27,8 @@ from gmc_bench.leaderboard.statistics import (
     t_quantile,
 )
 
-_NOISE = 1e-12  # relative; smaller differences are rounding errors of equal numbers
-_SMALLEST = 1e-5  # of the median variance; agreement by rounding would look like a special method
+_ROUNDING = 1e-12  # relative; smaller differences are rounding errors of equal numbers
+_VARIANCE_FLOOR = 1e-5  # of the median; a variance of rounding errors would dominate the prior
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class MeanDifference:
 
     estimate: CrossedEstimate
     p_runs: float | None
-    """Two-sided, over other seeds on these bodies, not corrected for the number of tests; `None`
-    where a method has one run."""
+    """Two-sided p-value with seeds as the random factor and bodies fixed, not corrected for the
+    number of tests; `None` where a method has one run."""
     p_both: float | None
-    """The same over other seeds and other bodies."""
+    """The same with seeds and bodies as random factors; `None` also for bodies of one cluster."""
 
 
 def mean_differences(
@@ -53,20 +53,20 @@ def mean_differences(
         families: (B,), see `statistics.body_variance`.
 
     Returns:
-        First minus second, by the places of both, the first less than the second.
+        First minus second, by the indices of both, the first less than the second.
     """
     means = [scores.mean(axis=1) for scores in methods]
     own = [
         None if len(m) < 2 else VarianceEstimate(float(m.var(ddof=1)), len(m) - 1.0) for m in means
     ]
-    loan = moderate(own)
+    moderated = moderate_variances(own)
     noise = [crossed_noise(scores, families) for scores in methods]
     differences = {}
     for i, j in combinations(range(len(methods)), 2):
         by_body = methods[i].mean(axis=0) - methods[j].mean(axis=0)
         value = float(methods[i].mean() - methods[j].mean())
         bodies = body_variance(by_body, families)
-        over_runs = loan.of_difference((i, j), [len(methods[place]) for place in (i, j)])
+        over_runs = moderated.of_difference((i, j), [len(methods[place]) for place in (i, j)])
         both = both_variance(over_runs, bodies, noise[i] + noise[j])
         scale = max(float(np.abs(methods[place]).max()) for place in (i, j))
         p_runs = _p_value(value, over_runs, scale)
@@ -80,48 +80,57 @@ def mean_differences(
 
 
 @dataclass(frozen=True, slots=True)
-class Loan:
-    """Variances of methods that lend each other degrees of freedom."""
+class ModeratedVariances:
+    """Empirical Bayes estimates of the methods' variances, shrunk towards a common prior."""
 
-    own: Sequence[VarianceEstimate | None]
-    """Of a run's mean score, by method, as it was; `None` for a method with one run."""
-    variances: Sequence[float]
-    """Drawn towards what is typical, by method; 0 for one with one run."""
-    lent: float
-    """Degrees of freedom that every method has from the others; infinite where all are alike."""
+    sample: Sequence[VarianceEstimate | None]
+    """Sample variance of a run's mean score, by method; `None` for a method with one run."""
+    posterior: Sequence[float]
+    """Moderated variance by method: the mean of `sample` and the prior variance, weighted by their
+    degrees of freedom; 0 for a method with one run."""
+    prior_degrees: float
+    """Degrees of freedom of the prior, which every method gains; 0 where there is no prior,
+    infinite where the sample variances differ by no more than chance and are pooled."""
 
     def of_difference(self, pair: tuple[int, int], runs: Sequence[int]) -> VarianceEstimate | None:
-        """Return the variance of the difference of two means; what both borrowed counts once.
+        """Return the variance of the difference of two methods' means.
+
+        Its degrees of freedom are Satterthwaite's, but at most those of both samples and of the
+        prior, which both methods share and which counts once; and never more than those of all
+        methods' samples together.
 
         Args:
-            pair: the two methods.
-            runs: how many runs either mean is over.
+            pair: indices of the two methods.
+            runs: number of runs in either mean.
+
+        Returns:
+            The variance; `None` if either method has one run.
         """
-        total = math.fsum(item.degrees for item in self.own if item is not None)
-        found, before = [], 0.0
+        total = math.fsum(item.degrees for item in self.sample if item is not None)
+        terms, own_degrees = [], 0.0
         for method, count in zip(pair, runs, strict=True):
-            own = self.own[method]
+            own = self.sample[method]
             if own is None:
                 return None
-            degrees = min(self.lent + own.degrees, total)
-            found.append(VarianceEstimate(self.variances[method] / count, degrees))
-            before += own.degrees
-        variance, degrees = sum_variances(found)
-        return VarianceEstimate(variance, min(degrees, self.lent + before, total))
+            degrees = min(self.prior_degrees + own.degrees, total)
+            terms.append(VarianceEstimate(self.posterior[method] / count, degrees))
+            own_degrees += own.degrees
+        variance, degrees = sum_variances(terms)
+        return VarianceEstimate(variance, min(degrees, self.prior_degrees + own_degrees, total))
 
 
-def moderate(own: Sequence[VarianceEstimate | None]) -> Loan:
-    """Let methods lend each other degrees of freedom, as far as their variances are alike.
+def moderate_variances(sample: Sequence[VarianceEstimate | None]) -> ModeratedVariances:
+    """Shrink sample variances towards a prior variance that is estimated from all of them.
 
-    Each variance is drawn towards the one that is typical of all methods, and gains the degrees of
-    freedom that this typical one is worth. How much the true variances differ is estimated from
-    their scatter.
+    The prior is a scaled inverse chi-squared distribution. Its variance and degrees of freedom
+    match the mean and the variance of the logarithms of the sample variances.
 
     Args:
-        own: variances of a run's mean score; `None` for a method with one run.
+        sample: variances of a run's mean score, by method; `None` for a method with one run.
 
     Returns:
-        The loan; nothing is lent where fewer than two variances are known and positive.
+        The moderated variances; without a prior (`prior_degrees` 0, the sample variances as they
+        are) where fewer than two variances are known and positive.
 
     Source:
         Smyth 2004, Linear models and empirical Bayes methods for assessing differential expression
@@ -129,30 +138,37 @@ def moderate(own: Sequence[VarianceEstimate | None]) -> Loan:
     """
     from scipy.special import digamma, polygamma
 
-    known = [item for item in own if item is not None]
+    known = [item for item in sample if item is not None]
     positive = [item.variance for item in known if item.variance > 0.0]
     if len(positive) < 2:
-        return Loan(own, [0.0 if item is None else item.variance for item in own], 0.0)
+        return ModeratedVariances(
+            sample, [0.0 if item is None else item.variance for item in sample], 0.0
+        )
     degrees = np.array([item.degrees for item in known])
-    smallest = _SMALLEST * float(np.median(positive))
-    logs = np.log([max(item.variance, smallest) for item in known])
+    floor = _VARIANCE_FLOOR * float(np.median(positive))
+    logs = np.log([max(item.variance, floor) for item in known])
     logs += np.log(degrees / 2.0) - digamma(degrees / 2.0)
-    unlikeness = float(logs.var(ddof=1)) - float(polygamma(1, degrees / 2.0).mean())
-    if unlikeness <= 0.0:
+    # Variance of the logarithms of the true variances: observed less what sampling explains.
+    excess = float(logs.var(ddof=1)) - float(polygamma(1, degrees / 2.0).mean())
+    if excess <= 0.0:
         pooled = math.fsum(item.variance * item.degrees for item in known) / float(degrees.sum())
-        return Loan(own, [0.0 if item is None else pooled for item in own], math.inf)
-    lent = 2.0 * _inverse_trigamma(unlikeness)
-    typical = math.exp(logs.mean() + float(digamma(lent / 2.0)) - math.log(lent / 2.0))
-    drawn = [
+        return ModeratedVariances(
+            sample, [0.0 if item is None else pooled for item in sample], math.inf
+        )
+    prior_degrees = 2.0 * _inverse_trigamma(excess)
+    half = prior_degrees / 2.0
+    prior = math.exp(logs.mean() + float(digamma(half)) - math.log(half))
+    posterior = [
         0.0
         if item is None
-        else (lent * typical + item.degrees * item.variance) / (lent + item.degrees)
-        for item in own
+        else (prior_degrees * prior + item.degrees * item.variance) / (prior_degrees + item.degrees)
+        for item in sample
     ]
-    return Loan(own, drawn, lent)
+    return ModeratedVariances(sample, posterior, prior_degrees)
 
 
 def _inverse_trigamma(value: float) -> float:
+    """Return x such that trigamma(x) = value > 0."""
     from scipy.special import polygamma
 
     x = 0.5 + 1.0 / value
@@ -170,7 +186,7 @@ def _p_value(value: float, found: VarianceEstimate | None, scale: float) -> floa
 
     if found is None:
         return None
-    if abs(value) <= _NOISE * scale:
+    if abs(value) <= _ROUNDING * scale:
         return 1.0
     if found.variance == 0.0:  # the runs of either method are all alike, and the methods are not
         return 0.0
@@ -209,7 +225,7 @@ def probability_of_improvement(first: DoubleArray, second: DoubleArray) -> Estim
     terms = [VarianceEstimate(float(m.var(ddof=1)) / len(m), len(m) - 1.0) for m in means]
     variance, degrees = sum_variances(terms)
     error = math.sqrt(variance)
-    if error <= _NOISE:
+    if error <= _ROUNDING:
         return Estimate(value, None, None)
     half = t_quantile(degrees) * error / (value * (1.0 - value))
     return Estimate(value, *(float(expit(logit(value) + side)) for side in (-half, half)))

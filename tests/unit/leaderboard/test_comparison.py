@@ -12,7 +12,7 @@ from gmc_bench.leaderboard.comparison import (
     MeanDifference,
     letter_groups,
     mean_differences,
-    moderate,
+    moderate_variances,
     probability_of_improvement,
     told_apart,
 )
@@ -41,41 +41,46 @@ def test_two_methods_of_equal_scatter_share_their_degrees_of_freedom() -> None:
 OWN = [VarianceEstimate(4.0**power, 4.0) for power in range(5)]
 
 
-def test_a_typical_variance_is_that_of_limma() -> None:
+def test_the_prior_of_variances_is_that_of_limma() -> None:
     # s^2 = 1, 4, 16, 64, 256 with 4 degrees of freedom: log s^2 has the variance 2.5 ln(4)^2, of
     # which trigamma(2) is chance.
-    loan = moderate(OWN)
-    unlikeness = 2.5 * np.log(4.0) ** 2 - (np.pi**2 / 6.0 - 1.0)
-    assert special.polygamma(1, loan.lent / 2.0) == pytest.approx(unlikeness, rel=1e-6)
+    found = moderate_variances(OWN)
+    excess = 2.5 * np.log(4.0) ** 2 - (np.pi**2 / 6.0 - 1.0)
+    assert special.polygamma(1, found.prior_degrees / 2.0) == pytest.approx(excess, rel=1e-6)
     logs = 2.0 * np.log(4.0) + np.log(2.0) - special.digamma(2.0)
-    typical = np.exp(logs + special.digamma(loan.lent / 2.0) - np.log(loan.lent / 2.0))
-    drawn = [(loan.lent * typical + 4.0 * 4.0**power) / (4.0 + loan.lent) for power in range(5)]
-    assert loan.variances == pytest.approx(drawn)
+    prior = np.exp(
+        logs + special.digamma(found.prior_degrees / 2.0) - np.log(found.prior_degrees / 2.0)
+    )
+    posterior = [
+        (found.prior_degrees * prior + 4.0 * 4.0**power) / (4.0 + found.prior_degrees)
+        for power in range(5)
+    ]
+    assert found.posterior == pytest.approx(posterior)
 
 
 def test_runs_that_agree_exactly_are_no_special_method() -> None:
     # A variance of 0 counts as a hundred-thousandth of the median: logs -ln(1e5), 0, 0, 0, 0.
-    loan = moderate([VarianceEstimate(0.0, 4.0)] + [VarianceEstimate(1.0, 4.0)] * 4)
-    unlikeness = np.log(1e5) ** 2 / 5.0 - (np.pi**2 / 6.0 - 1.0)
-    assert special.polygamma(1, loan.lent / 2.0) == pytest.approx(unlikeness, rel=1e-6)
+    found = moderate_variances([VarianceEstimate(0.0, 4.0)] + [VarianceEstimate(1.0, 4.0)] * 4)
+    excess = np.log(1e5) ** 2 / 5.0 - (np.pi**2 / 6.0 - 1.0)
+    assert special.polygamma(1, found.prior_degrees / 2.0) == pytest.approx(excess, rel=1e-6)
 
 
-def test_what_two_methods_borrow_counts_once() -> None:
-    loan = moderate(OWN)
-    found = loan.of_difference((0, 0), [5, 5])
-    assert found is not None
-    assert found == pytest.approx((2.0 * loan.variances[0] / 5.0, loan.lent + 8.0))
-    assert loan.lent + 8.0 < 2.0 * (loan.lent + 4.0)
+def test_the_prior_that_two_methods_share_counts_once() -> None:
+    found = moderate_variances(OWN)
+    difference = found.of_difference((0, 0), [5, 5])
+    assert difference is not None
+    assert difference == pytest.approx((2.0 * found.posterior[0] / 5.0, found.prior_degrees + 8.0))
+    assert found.prior_degrees + 8.0 < 2.0 * (found.prior_degrees + 4.0)
     # All that is known is known of the pooled variance.
-    alike = moderate([VarianceEstimate(1.0, 4.0)] * 3)
-    assert (alike.lent, alike.of_difference((0, 1), [5, 5])) == (np.inf, (0.4, 12.0))
+    alike = moderate_variances([VarianceEstimate(1.0, 4.0)] * 3)
+    assert (alike.prior_degrees, alike.of_difference((0, 1), [5, 5])) == (np.inf, (0.4, 12.0))
 
 
-def test_nothing_is_lent_where_variances_are_unknown() -> None:
+def test_there_is_no_prior_where_variances_are_unknown() -> None:
     known, zero = VarianceEstimate(2.0, 3.0), VarianceEstimate(0.0, 2.0)
     for own in ([None, known], [zero, zero], []):
-        assert moderate(own).lent == 0.0
-    assert moderate([None, known]).of_difference((0, 1), [1, 4]) is None
+        assert moderate_variances(own).prior_degrees == 0.0
+    assert moderate_variances([None, known]).of_difference((0, 1), [1, 4]) is None
 
 
 def test_more_bodies_narrow_the_interval_over_bodies_and_not_the_one_over_runs() -> None:
