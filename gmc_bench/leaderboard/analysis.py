@@ -17,7 +17,7 @@ from gmc_bench.leaderboard.comparison import (
     letter_groups,
     mean_differences,
     probability_of_improvement,
-    told_apart,
+    significant_pairs,
 )
 from gmc_bench.leaderboard.learning_curve import Curve, common_curves, curve_area, mean_curve
 from gmc_bench.leaderboard.references import Scale, find_scale
@@ -52,9 +52,9 @@ __all__ = [
 
 REFERENCE_METHOD = "mlp"
 """Preferred single-robot reference: a plain network per body."""
-CORRECTION = 2.5
-"""What p-values of pairs with further seeds are multiplied by: who adds runs until a pair is told
-apart looks several times."""
+REPEATED_LOOKS_FACTOR = 2.5
+"""Factor on p-values of pairs with extra seeds: whoever adds runs until a difference is significant
+tests it repeatedly, as in an interim analysis."""
 PROFILE_POINTS = 201
 _PROFILE_MARGIN = 0.02  # of the range, so that every profile starts at 1 and ends at 0
 
@@ -94,10 +94,10 @@ class RowAnalysis:
     curve: Curve | None
     """`None` when the runs have no point in common."""
     group: str
-    """Letters; rows that share one cannot be told apart on other seeds and other bodies. Empty for
-    a reference."""
+    """Letters; rows that share one do not differ significantly over seeds and bodies. Empty for a
+    reference."""
     group_here: str
-    """The same on other seeds and these bodies."""
+    """The same over seeds on these bodies."""
 
     @property
     def mean(self) -> Estimate:
@@ -105,8 +105,8 @@ class RowAnalysis:
         return self.crossed.runs
 
     @property
-    def num_further(self) -> int:
-        """Seeds beyond those that the protocol asks for; none where it leaves them open."""
+    def num_extra_seeds(self) -> int:
+        """Seeds beyond those that the protocol asks for; 0 where it leaves them open."""
         asked = self.row.runs[0].record.protocol_seeds
         return max(0, len(self.seeds) - len(asked)) if asked else 0
 
@@ -124,14 +124,16 @@ class Comparison:
     probability_of_improvement: Estimate
     """That a run of the first beats a run of the second on a body."""
     p_runs: float | None
-    """Of the test over other seeds, not corrected for the number of pairs; `None` where it could
-    not be done."""
+    """Two-sided p-value over other seeds, corrected for repeated looks by `REPEATED_LOOKS_FACTOR`,
+    not for the number of pairs; `None` where there is no test."""
     p_both: float | None
-    """Of the test over other seeds and bodies, likewise."""
-    distinguishable_here: bool
-    """The means differ over seeds on these bodies, after correction for all pairs of the table."""
-    distinguishable: bool
-    """They differ over seeds and bodies."""
+    """The same over other seeds and bodies."""
+    significant_here: bool
+    """The means differ significantly over seeds on these bodies, corrected for all pairs of the
+    table."""
+    significant: bool
+    """They differ significantly over seeds and bodies; where bodies are not sampled, as
+    `significant_here`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +186,10 @@ def analyse(table: ComparisonTable) -> TableAnalysis:
     ]
     _require_equal_bodies([*rows, *([reference] if reference else [])])
     comparisons = _compare(rows)
-    groups = [letter_groups(_apart(len(rows), comparisons, here=here)) for here in (False, True)]
+    groups = [
+        letter_groups(_significance_matrix(len(rows), comparisons, here=here))
+        for here in (False, True)
+    ]
     lettered = tuple(
         replace(row, group=group, group_here=here)
         for row, group, here in zip(rows, *groups, strict=True)
@@ -338,20 +343,20 @@ def _compare(rows: Sequence[RowAnalysis]) -> tuple[Comparison, ...]:
     if not rows:
         return ()
     found = mean_differences([row.scores for row in rows], rows[0].families)
-    further = [row.num_further > 0 for row in rows]
+    extra = [row.num_extra_seeds > 0 for row in rows]
 
-    def looked_again(pair: tuple[int, int], p: float | None) -> float | None:
-        again = further[pair[0]] or further[pair[1]]
-        return min(1.0, CORRECTION * p) if again and p is not None else p
+    def corrected(pair: tuple[int, int], p: float | None) -> float | None:
+        """Return a p-value corrected for repeated looks at a pair with extra seeds."""
+        repeated = extra[pair[0]] or extra[pair[1]]
+        return min(1.0, REPEATED_LOOKS_FACTOR * p) if repeated and p is not None else p
 
-    p_runs = {pair: looked_again(pair, item.p_runs) for pair, item in found.items()}
-    here = told_apart(p_runs)
+    p_runs = {pair: corrected(pair, item.p_runs) for pair, item in found.items()}
+    here = significant_pairs(p_runs)
     about_bodies = _about_bodies(rows)
     p_both = {
-        pair: looked_again(pair, item.p_both) if about_bodies else None
-        for pair, item in found.items()
+        pair: corrected(pair, item.p_both) if about_bodies else None for pair, item in found.items()
     }
-    beyond = told_apart(p_both) if about_bodies else here
+    beyond = significant_pairs(p_both) if about_bodies else here
     return tuple(
         Comparison(
             first=i,
@@ -360,8 +365,8 @@ def _compare(rows: Sequence[RowAnalysis]) -> tuple[Comparison, ...]:
             probability_of_improvement=probability_of_improvement(rows[i].scores, rows[j].scores),
             p_runs=p_runs[i, j],
             p_both=p_both[i, j],
-            distinguishable_here=(i, j) in here,
-            distinguishable=(i, j) in beyond,
+            significant_here=(i, j) in here,
+            significant=(i, j) in beyond,
         )
         for (i, j), item in found.items()
     )
@@ -371,13 +376,13 @@ def _about_bodies(rows: Sequence[RowAnalysis]) -> bool:
     return any(row.crossed.bodies.low is not None for row in rows)
 
 
-def _apart(count: int, comparisons: Sequence[Comparison], *, here: bool) -> BoolArray:
-    """Return (N, N) which rows can be told apart, on these bodies or beyond them."""
-    apart = np.zeros((count, count), dtype=np.bool_)
+def _significance_matrix(count: int, comparisons: Sequence[Comparison], *, here: bool) -> BoolArray:
+    """Return (N, N) which rows differ significantly, on these bodies (`here`) or beyond them."""
+    matrix = np.zeros((count, count), dtype=np.bool_)
     for pair in comparisons:
-        differ = pair.distinguishable_here if here else pair.distinguishable
-        apart[pair.first, pair.second] = apart[pair.second, pair.first] = differ
-    return apart
+        differ = pair.significant_here if here else pair.significant
+        matrix[pair.first, pair.second] = matrix[pair.second, pair.first] = differ
+    return matrix
 
 
 def _thresholds(scores: Sequence[DoubleArray]) -> DoubleArray:

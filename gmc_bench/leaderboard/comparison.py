@@ -231,24 +231,25 @@ def probability_of_improvement(first: DoubleArray, second: DoubleArray) -> Estim
     return Estimate(value, *(float(expit(logit(value) + side)) for side in (-half, half)))
 
 
-def told_apart(
+def significant_pairs(
     p_values: dict[tuple[int, int], float | None], level: float = 1.0 - CONFIDENCE
 ) -> set[tuple[int, int]]:
-    """Return which pairs differ, with at most `level` chance of any pair that does not.
+    """Return the pairs that differ significantly, with the family-wise error rate controlled.
 
-    As Holm's correction, but it counts how many pairs can be equal at all: if one of K methods is
-    unlike another, it cannot be that all other pairs are equal.
+    A step-down procedure like Holm's, but it uses that hypotheses about pairs are logically
+    related: once two of K methods differ, not all other pairs can be equal.
 
     Args:
-        p_values: by pair of methods; `None` is a test that could not be done, because one of the
-            two has a single run. It is never rejected and does not count as a test.
-        level: family-wise error rate.
+        p_values: by pair of methods; `None` where there is no test, because one of the two has a
+            single run. Such a pair is not significant and does not count as a test.
+        level: family-wise error rate: chance of at least one pair of equal methods among those
+            returned.
 
     Source:
         Shaffer 1986, Modified sequentially rejective multiple test procedures (procedure S2).
     """
     tested = sorted((p, pair) for pair, p in p_values.items() if p is not None)
-    possible = _numbers_of_equal_pairs(len({method for _, pair in tested for method in pair}))
+    possible = _possible_true_nulls(len({method for _, pair in tested for method in pair}))
     rejected: set[tuple[int, int]] = set()
     for p, pair in tested:
         left = len(tested) - len(rejected)
@@ -259,22 +260,25 @@ def told_apart(
 
 
 @cache
-def _numbers_of_equal_pairs(methods: int) -> frozenset[int]:
-    """Return how many pairs may be equal, for every way to part methods into groups of equals."""
+def _possible_true_nulls(methods: int) -> frozenset[int]:
+    """Return the numbers of equal pairs that are possible among so many methods.
+
+    One number for every partition of the methods into groups of equals.
+    """
     if methods <= 1:
         return frozenset({0})
     return frozenset(
         size * (size - 1) // 2 + rest
         for size in range(1, methods + 1)
-        for rest in _numbers_of_equal_pairs(methods - size)
+        for rest in _possible_true_nulls(methods - size)
     )
 
 
-def letter_groups(distinguishable: BoolArray) -> tuple[str, ...]:
-    """Return letters such that two items share one exactly when they cannot be told apart.
+def letter_groups(significant: BoolArray) -> tuple[str, ...]:
+    """Return a compact letter display: two items share a letter unless they differ significantly.
 
     Args:
-        distinguishable: (N, N), symmetric, diagonal false.
+        significant: (N, N), which pairs differ significantly; symmetric, diagonal false.
 
     Returns:
         One text per item, e.g. `a`, `ab`, `b`. Earlier items get earlier letters. From the 53rd
@@ -284,11 +288,11 @@ def letter_groups(distinguishable: BoolArray) -> tuple[str, ...]:
         Piepho 2004, An algorithm for a letter-based representation of all-pairwise comparisons:
         insert and absorb, without the sweep that drops letters others make superfluous.
     """
-    count = len(distinguishable)
+    count = len(significant)
     columns = [(1 << count) - 1]  # sets of items as bits; each becomes a letter
     for i, j in combinations(range(count), 2):
         pair = 1 << i | 1 << j
-        if not distinguishable[i, j]:
+        if not significant[i, j]:
             continue
         broken = [column for column in columns if column & pair == pair]
         kept = [column for column in columns if column & pair != pair]

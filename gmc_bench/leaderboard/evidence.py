@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gmc_bench.core.table import number
-from gmc_bench.leaderboard.analysis import CORRECTION, RowAnalysis, TableAnalysis
+from gmc_bench.leaderboard.analysis import REPEATED_LOOKS_FACTOR, RowAnalysis, TableAnalysis
 
 FEW_RUNS = 2
 """Runs with which an interval is still no help."""
@@ -14,7 +14,7 @@ def evidence(analysis: TableAnalysis) -> list[str]:
     if not analysis.rows:
         return []
     rows = analysis.rows
-    told = [_bodies(analysis), _pairs(analysis), _further(rows), _few_runs(rows)]
+    told = [_bodies(analysis), _pairs(analysis), _extra_seeds(rows), _few_runs(rows)]
     told.append(_other_ranks(analysis))
     return [sentence for sentence in told if sentence]
 
@@ -43,22 +43,23 @@ def _pairs(analysis: TableAnalysis) -> str:
     pairs = analysis.comparisons
     if not pairs:
         return ""
-    here = sum(pair.distinguishable_here for pair in pairs)
+    here = sum(pair.significant_here for pair in pairs)
     text = f"Told apart: {here} of {len(pairs)} pairs over other seeds on these bodies"
     if not analysis.about_bodies:
         return f"{text}."
-    beyond = sum(pair.distinguishable for pair in pairs)
+    beyond = sum(pair.significant for pair in pairs)
     return f"{text}, {beyond} of {len(pairs)} over other seeds and other bodies."
 
 
-def _further(rows: Sequence[RowAnalysis]) -> str:
-    """Return which rows have more seeds than the protocol asks for, and what their tests pay."""
-    more = [f"{row.row.key.method} ({row.num_further})" for row in rows if row.num_further]
+def _extra_seeds(rows: Sequence[RowAnalysis]) -> str:
+    """Return which rows have more seeds than the protocol asks for, and the correction for it."""
+    more = [f"{row.row.key.method} ({row.num_extra_seeds})" for row in rows if row.num_extra_seeds]
     if not more or len(rows) < 2:
         return ""
     return (
         f"Seeds beyond those that the protocol asks for: {', '.join(more)}. Adding seeds means "
-        f"testing more than once, so p-values of their pairs are multiplied by {CORRECTION:g}."
+        "testing more than once, so p-values of their pairs are multiplied by "
+        f"{REPEATED_LOOKS_FACTOR:g}."
     )
 
 

@@ -457,7 +457,7 @@ def _draw_improvement(analysis: TableAnalysis) -> "Figure":
     for pair in analysis.comparisons:
         values[pair.first, pair.second] = pair.probability_of_improvement.value
         values[pair.second, pair.first] = 1.0 - pair.probability_of_improvement.value
-        apart[pair.first, pair.second] = apart[pair.second, pair.first] = pair.distinguishable
+        apart[pair.first, pair.second] = apart[pair.second, pair.first] = pair.significant
     numbered = count <= _MAX_NUMBERED_ROWS
     cell = 0.46 if numbered else 0.27
     figure, axes = _new_axes(max(4.6, cell * count + 3.4), max(3.4, cell * count + 2.0))

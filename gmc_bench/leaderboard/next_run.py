@@ -1,4 +1,4 @@
-"""The run that would decide most: what is missing first, then what could tell two methods apart."""
+"""The most useful next run: what is missing first, then what may make a difference significant."""
 
 import math
 import shlex
@@ -6,7 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gmc_bench.leaderboard.aggregate import ComparisonKey
-from gmc_bench.leaderboard.analysis import CORRECTION, Comparison, RowAnalysis, TableAnalysis
+from gmc_bench.leaderboard.analysis import (
+    REPEATED_LOOKS_FACTOR,
+    Comparison,
+    RowAnalysis,
+    TableAnalysis,
+)
 from gmc_bench.leaderboard.statistics import CONFIDENCE, body_variance, run_variance
 from gmc_bench.leaderboard.today import is_current, is_earlier, latest
 from gmc_bench.records.schema import RunRecord
@@ -31,8 +36,8 @@ def next_runs(analyses: Iterable[TableAnalysis], methods: Sequence[str]) -> list
 
     Where only an earlier protocol was measured, that is the first run of the new one. Else a row
     that lacks seeds comes first, the one that lacks fewest; then a method without a row; then one
-    more seed of the method that lets expect most pairs to be told apart that are not yet. A row of
-    a method's earlier version or settings gets no more runs: a new run would not join it.
+    more seed of the method that raises the expected number of significant pairs most. A row of a
+    method's earlier version or settings gets no more runs: a new run would not join it.
 
     Args:
         analyses: tables; those of earlier protocols get no more runs.
@@ -49,7 +54,7 @@ def next_runs(analyses: Iterable[TableAnalysis], methods: Sequence[str]) -> list
                 found.append(first)
             continue
         chosen = _missing_seed(analysis) or _missing_method(analysis, methods)
-        chosen = chosen or _closest(analysis)
+        chosen = chosen or _most_useful_seed(analysis)
         if chosen is not None:
             found.append(chosen)
     return found
@@ -83,12 +88,12 @@ def _missing_method(analysis: TableAnalysis, methods: Sequence[str]) -> NextRun 
     return _run(analysis.table.key, absent[0], asked[0], why)
 
 
-def _closest(analysis: TableAnalysis) -> NextRun | None:
-    """Return the further seed that is expected to tell most pairs apart."""
-    open_pairs = [pair for pair in analysis.comparisons if not pair.distinguishable]
+def _most_useful_seed(analysis: TableAnalysis) -> NextRun | None:
+    """Return the extra seed that raises the expected number of significant pairs most."""
+    open_pairs = [pair for pair in analysis.comparisons if not pair.significant]
     gains: list[tuple[float, int, int]] = []
     for place, row in enumerate(analysis.rows):
-        left = [seed for seed in _further(row) if seed not in row.seeds]
+        left = [seed for seed in _extra_seeds(row) if seed not in row.seeds]
         pairs = [pair for pair in open_pairs if place in (pair.first, pair.second)]
         if left and len(row.seeds) > 1 and pairs and is_current(row.row):
             gain = math.fsum(
@@ -111,14 +116,14 @@ def _closest(analysis: TableAnalysis) -> NextRun | None:
     return _run(analysis.table.key, method, seed, why)
 
 
-def _power(analysis: TableAnalysis, pair: Comparison, tests: int, more: int | None) -> float:
-    """Return how likely a pair is told apart if its difference is as measured.
+def _power(analysis: TableAnalysis, pair: Comparison, tests: int, extra: int | None) -> float:
+    """Return the power of a pair's test if its true difference is the measured one.
 
     Args:
         analysis: the table.
         pair: two rows.
-        tests: open pairs, which share the level.
-        more: place of the row that gets another run.
+        tests: pairs not yet significant, which share the level (Bonferroni).
+        extra: index of the row that gets one more run; `None` for the runs that there are.
     """
     from scipy.special import ndtr, ndtri
 
@@ -129,19 +134,20 @@ def _power(analysis: TableAnalysis, pair: Comparison, tests: int, more: int | No
         if over_runs is None:
             return 0.0
         runs = len(row.scores)
-        variance += over_runs.variance * runs / (runs + (place == more))
+        variance += over_runs.variance * runs / (runs + (place == extra))
     if analysis.about_bodies:
         by_body = rows[0].scores.mean(axis=0) - rows[1].scores.mean(axis=0)
         over_bodies = body_variance(by_body, rows[0].families)
         variance += 0.0 if over_bodies is None else over_bodies.variance
     if variance == 0.0:
         return 1.0
-    level = (1.0 - CONFIDENCE) / CORRECTION / tests
+    level = (1.0 - CONFIDENCE) / REPEATED_LOOKS_FACTOR / tests
     distance = abs(pair.difference.value) / math.sqrt(variance)
     return float(ndtr(distance - float(ndtri(1.0 - level / 2.0))))
 
 
-def _further(row: RowAnalysis) -> tuple[int, ...]:
+def _extra_seeds(row: RowAnalysis) -> tuple[int, ...]:
+    """Return the seeds that may be added beyond those that the protocol asks for."""
     return further_seeds(row.row.runs[0].record.protocol_seeds)
 
 

@@ -61,7 +61,7 @@ class Column:
     def told_apart(self) -> int:
         """Of them, pairs that can be told apart."""
         pairs = self.analysis.comparisons if self.analysis else ()
-        return sum(pair.distinguishable for pair in pairs)
+        return sum(pair.significant for pair in pairs)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from gmc_bench.leaderboard.comparison import MeanDifference, mean_differences, told_apart
+from gmc_bench.leaderboard.comparison import MeanDifference, mean_differences, significant_pairs
 from gmc_bench.leaderboard.findings.evidence import (
     SEEDS,
     Evidence,
@@ -223,9 +223,9 @@ class Lead(Pooled):
         claimed = None if self.size is None else self.size * abs(base)
         power = power_text([usable[best], usable[rival]], claimed, gap.value)
         names, found = self.differences(usable)
-        apart = told_apart({pair: item.p_runs for pair, item in found.items()})
-        ahead = [name for name in others if self._is_ahead(best, name, names, found, apart)]
-        behind = [name for name in others if self._is_ahead(name, best, names, found, apart)]
+        significant = significant_pairs({pair: item.p_runs for pair, item in found.items()})
+        ahead = [name for name in others if self._is_ahead(best, name, names, found, significant)]
+        behind = [name for name in others if self._is_ahead(name, best, names, found, significant)]
         if behind:
             return Finding("not seen here", f"{here}; behind {', '.join(behind)}")
         if len(ahead) == len(self.others):
@@ -259,12 +259,12 @@ class Lead(Pooled):
         second: str,
         names: Sequence[str],
         found: Mapping[tuple[int, int], MeanDifference],
-        apart: set[tuple[int, int]],
+        significant: set[tuple[int, int]],
     ) -> bool:
         i, j = names.index(first), names.index(second)
         pair = (min(i, j), max(i, j))
         value = found[pair].estimate.value
-        return pair in apart and (value if i < j else -value) > 0.0
+        return pair in significant and (value if i < j else -value) > 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -120,7 +120,7 @@ def table_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
         "metres": None if best is None or factor is None else f"{factor * best.value:z,.2f}",
         "metres_per_return": factor,
         "earlier": is_earlier(analysis.table),
-        "ties": sum(c.first == 0 and not c.distinguishable for c in analysis.comparisons),
+        "ties": sum(c.first == 0 and not c.significant for c in analysis.comparisons),
     }
 
 
@@ -256,7 +256,7 @@ def compare_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
                 "second": item.second,
                 "difference": _plain(item.difference.widest),
                 "probability": _plain(item.probability_of_improvement),
-                "distinguishable": bool(item.distinguishable),
+                "distinguishable": bool(item.significant),
             }
             for item in analysis.comparisons
         ],

@@ -143,7 +143,7 @@ def _short_note(analysis: TableAnalysis) -> str:
     over = "other seeds and other bodies" if analysis.about_bodies else "other seeds"
     told = [f"Ranked by mean return on {bodies}; in brackets its 95 % interval over {over}."]
     if pairs := analysis.comparisons:
-        apart = sum(pair.distinguishable for pair in pairs)
+        apart = sum(pair.significant for pair in pairs)
         told.append(
             f"Rows that share a letter cannot be told apart; {apart} of {len(pairs)} pairs differ "
             f"significantly."

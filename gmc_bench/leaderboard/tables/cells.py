@@ -85,8 +85,8 @@ def pair_cells(pair: Comparison) -> dict[str, str]:
         "Other bodies": ends_text(found.bodies),
         "Both": ends_text(found.both),
         "Win": estimate_text(pair.probability_of_improvement, 2),
-        "Told apart": yes_or_no(pair.distinguishable),
-        "Here": yes_or_no(pair.distinguishable_here),
+        "Told apart": yes_or_no(pair.significant),
+        "Here": yes_or_no(pair.significant_here),
     }
 
 

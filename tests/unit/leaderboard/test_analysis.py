@@ -72,8 +72,8 @@ def test_one_geometry_stands_for_no_others() -> None:
     )
     assert not analysis.about_bodies
     (pair,) = analysis.comparisons
-    assert pair.distinguishable_here
-    assert pair.distinguishable
+    assert pair.significant_here
+    assert pair.significant
     assert [row.group for row in analysis.rows] == [row.group_here for row in analysis.rows]
 
 
@@ -142,7 +142,7 @@ def test_comparisons_by_hand() -> None:
     assert [row.group for row in analysis.rows] == ["a", "a", "b"]
     pairs = {(item.first, item.second): item for item in analysis.comparisons}
     assert list(pairs) == [(0, 1), (0, 2), (1, 2)]
-    assert {k: item.distinguishable for k, item in pairs.items()} == {
+    assert {k: item.significant for k, item in pairs.items()} == {
         (0, 1): False,
         (0, 2): True,
         (1, 2): True,
@@ -163,7 +163,7 @@ def test_comparisons_by_hand() -> None:
     ("asked", "dearer"),
     [((0, 1, 2), {(0, 1), (1, 2)}), ((0, 1, 2, 3), set()), ((), set())],
 )
-def test_pairs_with_a_row_of_further_seeds_pay_for_looking_again(
+def test_pairs_with_a_row_of_extra_seeds_are_corrected_for_repeated_looks(
     asked: tuple[int, ...], dearer: set[tuple[int, int]]
 ) -> None:
     records = [
@@ -182,14 +182,14 @@ def test_pairs_with_a_row_of_further_seeds_pay_for_looking_again(
         assert found.p_runs == pytest.approx(min(1.0, factor * plain.p_runs))
 
 
-def test_distinguishable_rows_share_no_letter() -> None:
+def test_rows_that_differ_significantly_share_no_letter() -> None:
     analysis = _analyse(synthetic_records(8, 3, 6))
-    told_apart = [item.distinguishable for item in analysis.comparisons]
-    assert any(told_apart)
-    assert not all(told_apart)
+    significant = [item.significant for item in analysis.comparisons]
+    assert any(significant)
+    assert not all(significant)
     for item in analysis.comparisons:
         letters = [set(analysis.rows[place].group) for place in (item.first, item.second)]
-        assert bool(letters[0] & letters[1]) == (not item.distinguishable)
+        assert bool(letters[0] & letters[1]) == (not item.significant)
 
 
 def test_a_body_that_is_listed_twice_counts_once() -> None:
@@ -291,7 +291,7 @@ def test_a_single_run_has_values_but_no_interval() -> None:
         assert row.curve is not None
         assert row.curve.low is None
         assert row.group == "a"
-    assert not any(item.distinguishable for item in analysis.comparisons)
+    assert not any(item.significant for item in analysis.comparisons)
 
 
 def test_equal_runs_give_no_nan() -> None:

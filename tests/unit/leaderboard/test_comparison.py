@@ -14,7 +14,7 @@ from gmc_bench.leaderboard.comparison import (
     mean_differences,
     moderate_variances,
     probability_of_improvement,
-    told_apart,
+    significant_pairs,
 )
 from gmc_bench.leaderboard.statistics import Estimate, VarianceEstimate
 
@@ -231,25 +231,25 @@ def test_interval_of_the_probability_covers(runs: int) -> None:
     assert np.mean(covered) > 0.94
 
 
-def _told_apart(*p_values: float | None) -> list[bool]:
+def _significant(*p_values: float | None) -> list[bool]:
     count = int((2 * len(p_values)) ** 0.5) + 1
     pairs = list(combinations(range(count), 2))
-    rejected = told_apart(dict(zip(pairs, p_values, strict=True)))
+    rejected = significant_pairs(dict(zip(pairs, p_values, strict=True)))
     return [pair in rejected for pair in pairs]
 
 
 def test_shaffer_by_hand() -> None:
     # Three methods: if one pair differs, at most one of the others is equal. So 0.05 / 3, then
     # 0.05 / 1 twice, where Holm asks for 0.05 / 2 and 0.05 / 1.
-    assert _told_apart(0.016, 0.049, 0.04) == [True, True, True]
-    assert _told_apart(0.017, 0.01, 0.06) == [True, True, False]
-    assert _told_apart(0.017, 0.017, 0.017) == [False, False, False]
+    assert _significant(0.016, 0.049, 0.04) == [True, True, True]
+    assert _significant(0.017, 0.01, 0.06) == [True, True, False]
+    assert _significant(0.017, 0.017, 0.017) == [False, False, False]
     # Four: 6 equal pairs, or 3 (a group of three), 2, 1 or 0. After one rejection 3, not 5.
-    assert _told_apart(0.008, 0.016, 0.017, 1.0, 1.0, 1.0) == [True, True, False, *[False] * 3]
-    assert _told_apart(0.009, 0.009, 1.0, 1.0, 1.0, 1.0) == [False] * 6
-    assert told_apart({}) == set()
+    assert _significant(0.008, 0.016, 0.017, 1.0, 1.0, 1.0) == [True, True, False, *[False] * 3]
+    assert _significant(0.009, 0.009, 1.0, 1.0, 1.0, 1.0) == [False] * 6
+    assert significant_pairs({}) == set()
     # Tests that could not be done do not count: one pair of two methods is left.
-    assert _told_apart(0.04, None, None) == [True, False, False]
+    assert _significant(0.04, None, None) == [True, False, False]
 
 
 def _tables(count: int, runs: int, means: DoubleArray, unlike: float) -> tuple[float, float, float]:
@@ -262,7 +262,8 @@ def _tables(count: int, runs: int, means: DoubleArray, unlike: float) -> tuple[f
         unlike: standard deviation of the logarithm of the methods' variances.
 
     Returns:
-        False findings; true ones found by `told_apart`, and by Welch's test with Holm's correction.
+        False findings; true ones found by `significant_pairs`, and by Welch's test with Holm's
+        correction.
     """
     rng = np.random.default_rng(runs)
     false, found, welch = 0, [], []
@@ -272,7 +273,7 @@ def _tables(count: int, runs: int, means: DoubleArray, unlike: float) -> tuple[f
         noise = sd[:, None] * rng.standard_normal((len(means), runs)) + means[:, None]
         methods = [run[:, None] + 0.1 * rng.standard_normal((runs, 10)) for run in noise]
         pairs = mean_differences(methods, np.arange(10))
-        told = told_apart({pair: item.p_runs for pair, item in pairs.items()})
+        told = significant_pairs({pair: item.p_runs for pair, item in pairs.items()})
         false += any(equal[pair] for pair in told)
         unequal = [pair for pair in pairs if not equal[pair]]
         found += [pair in told for pair in unequal]
@@ -287,12 +288,12 @@ def _tables(count: int, runs: int, means: DoubleArray, unlike: float) -> tuple[f
     return false / count, float(np.mean(found or [0.0])), float(np.mean(welch or [0.0]))
 
 
-def test_equal_methods_are_seldom_told_apart() -> None:
+def test_equal_methods_are_seldom_significant() -> None:
     false, _, _ = _tables(150, 5, np.zeros(5), 1.0)
     assert false <= 0.09  # 0.05, and two standard errors of 150 tables
 
 
-def test_more_pairs_are_told_apart_than_by_separate_tests() -> None:
+def test_more_pairs_are_significant_than_by_separate_tests() -> None:
     false, found, welch = _tables(60, 3, np.array([0.0, 0.0, 3.0, 3.0, 6.0]), 0.5)
     assert false <= 0.1
     assert found > 0.4 > 0.3 > welch
@@ -331,7 +332,7 @@ def _letters(text: str) -> set[str]:
 @given(
     st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.binary(min_size=5, max_size=5)))
 )
-def test_items_share_a_letter_exactly_when_they_cannot_be_told_apart(
+def test_items_share_a_letter_unless_they_differ_significantly(
     drawn: tuple[int, bytes],
 ) -> None:
     count, bits = drawn

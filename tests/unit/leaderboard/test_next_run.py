@@ -49,7 +49,7 @@ def test_missing_seeds_come_first_then_methods_without_a_row() -> None:
 
 def test_then_a_seed_for_the_pair_that_it_could_tell_apart() -> None:
     analysis = _analysis([*FAR, *NEAR, *NEXT])
-    assert [(c.first, c.second) for c in analysis.comparisons if not c.distinguishable] == [(1, 2)]
+    assert [(c.first, c.second) for c in analysis.comparisons if not c.significant] == [(1, 2)]
     (found,) = next_runs([analysis], METHODS)
     assert found.method in ("near", "next")
     assert found.seed == 3

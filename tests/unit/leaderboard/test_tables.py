@@ -456,7 +456,7 @@ def test_rows_of_one_method_are_told_apart() -> None:
 
 def test_the_short_table_says_what_ranks_and_what_its_interval_is() -> None:
     analysis = _analysis(*synthetic_records(3, 3, 5, reference=True))
-    told = sum(pair.distinguishable for pair in analysis.comparisons)
+    told = sum(pair.significant for pair in analysis.comparisons)
     note = (
         "Ranked by mean return on unseen test bodies; in brackets its 95 % interval over other "
         f"seeds and other bodies. Rows that share a letter cannot be told apart; {told} of 3 pairs "
