@@ -70,8 +70,8 @@ class RowAnalysis:
     """(B,), zero-shot test bodies by name: columns of `scores`. Bodies of equal content are one,
     named after the first. A single-robot reference, which has none, has its train bodies here, and
     all that follows is about them."""
-    families: IntArray
-    """(B,), equal numbers for bodies of one geometry, which do not vary independently."""
+    clusters: IntArray
+    """(B,), labels of clusters: equal for bodies of one geometry, which are not independent."""
     scores: DoubleArray
     """(R, B), mean return over the deterministic episodes of a body."""
     sampled: DoubleArray | None
@@ -258,15 +258,15 @@ def analyse_row(row: Row) -> RowAnalysis:
     bodies, scores = train_bodies, train_scores
     if row.split == "test":
         bodies, scores = _score_matrix(row.runs, "test")
-    families = _families(row.runs[0], row.split)
+    clusters = _clusters(row.runs[0], row.split)
     sampled_bodies, sampled = _score_matrix(row.runs, row.split, "stochastic")
     steps, curves = common_curves([item.record.learning_curve for item in row.runs])
-    crossed = crossed_mean(scores, families)
+    crossed = crossed_mean(scores, clusters)
     return RowAnalysis(
         row=row,
         seeds=row.seeds,
         bodies=bodies,
-        families=families,
+        clusters=clusters,
         scores=scores,
         sampled=sampled if sampled_bodies == bodies else None,
         train_bodies=train_bodies,
@@ -292,11 +292,11 @@ def _scored(run: StoredRecord, split: Split, mode: Mode) -> list[list[BodyReturn
     )
 
 
-def _families(run: StoredRecord, split: Split) -> IntArray:
-    """Return (B,) numbers, equal for bodies of one geometry; all differ where none is known."""
+def _clusters(run: StoredRecord, split: Split) -> IntArray:
+    """Return cluster labels (B,), equal for bodies of one geometry; all differ if unknown."""
     found = [same[0] for same in _scored(run, split, "deterministic")]
-    kin = [geometry(item) or item.body_digest for item in found]
-    numbers: IntArray = np.unique(np.array(kin), return_inverse=True)[1].astype(np.int64)
+    labels = [geometry(item) or item.body_digest for item in found]
+    numbers: IntArray = np.unique(np.array(labels), return_inverse=True)[1].astype(np.int64)
     return numbers
 
 
@@ -342,7 +342,7 @@ def _compare(rows: Sequence[RowAnalysis]) -> tuple[Comparison, ...]:
     """Return all pairs."""
     if not rows:
         return ()
-    found = mean_differences([row.scores for row in rows], rows[0].families)
+    found = mean_differences([row.scores for row in rows], rows[0].clusters)
     extra = [row.num_extra_seeds > 0 for row in rows]
 
     def corrected(pair: tuple[int, int], p: float | None) -> float | None:

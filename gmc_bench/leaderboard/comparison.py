@@ -20,11 +20,11 @@ from gmc_bench.leaderboard.statistics import (
     Estimate,
     VarianceEstimate,
     body_variance,
-    both_variance,
     crossed_estimate,
-    crossed_noise,
+    interaction_variance,
     sum_variances,
     t_quantile,
+    two_way_variance,
 )
 
 _ROUNDING = 1e-12  # relative; smaller differences are rounding errors of equal numbers
@@ -44,13 +44,13 @@ class MeanDifference:
 
 
 def mean_differences(
-    methods: Sequence[DoubleArray], families: IntArray
+    methods: Sequence[DoubleArray], clusters: IntArray
 ) -> dict[tuple[int, int], MeanDifference]:
     """Compare the means of all pairs of methods.
 
     Args:
         methods: K matrices, (R_k, B) each, with the same bodies in the same order.
-        families: (B,), see `statistics.body_variance`.
+        clusters: (B,), see `statistics.body_variance`.
 
     Returns:
         First minus second, by the indices of both, the first less than the second.
@@ -60,14 +60,14 @@ def mean_differences(
         None if len(m) < 2 else VarianceEstimate(float(m.var(ddof=1)), len(m) - 1.0) for m in means
     ]
     moderated = moderate_variances(own)
-    noise = [crossed_noise(scores, families) for scores in methods]
+    interactions = [interaction_variance(scores, clusters) for scores in methods]
     differences = {}
     for i, j in combinations(range(len(methods)), 2):
         by_body = methods[i].mean(axis=0) - methods[j].mean(axis=0)
         value = float(methods[i].mean() - methods[j].mean())
-        bodies = body_variance(by_body, families)
+        bodies = body_variance(by_body, clusters)
         over_runs = moderated.of_difference((i, j), [len(methods[place]) for place in (i, j)])
-        both = both_variance(over_runs, bodies, noise[i] + noise[j])
+        both = two_way_variance(over_runs, bodies, interactions[i] + interactions[j])
         scale = max(float(np.abs(methods[place]).max()) for place in (i, j))
         p_runs = _p_value(value, over_runs, scale)
         p_bodies, p_both = _p_value(value, bodies, scale), _p_value(value, both, scale)

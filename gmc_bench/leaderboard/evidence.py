@@ -28,7 +28,7 @@ def _bodies(analysis: TableAnalysis) -> str:
         if (item.split, item.mode) == (split, "deterministic")
         and (split == "train" or not item.seen_in_train)
     ]
-    families = len(set(row.families.tolist()))
+    geometries = len(set(row.clusters.tolist()))
     what = f"{len(listed)} {'unseen test' if split == 'test' else 'train'} bodies"
     if len(row.bodies) < len(listed):
         what += f" with {len(row.bodies)} different contents, each of which counts once"
@@ -36,7 +36,7 @@ def _bodies(analysis: TableAnalysis) -> str:
         what += " count"
     if not analysis.about_bodies:
         return f"{what}."
-    return f"{what}; intervals over bodies are based on {families} geometries."
+    return f"{what}; intervals over bodies are based on {geometries} geometries."
 
 
 def _pairs(analysis: TableAnalysis) -> str:

@@ -137,7 +137,7 @@ def _power(analysis: TableAnalysis, pair: Comparison, tests: int, extra: int | N
         variance += over_runs.variance * runs / (runs + (place == extra))
     if analysis.about_bodies:
         by_body = rows[0].scores.mean(axis=0) - rows[1].scores.mean(axis=0)
-        over_bodies = body_variance(by_body, rows[0].families)
+        over_bodies = body_variance(by_body, rows[0].clusters)
         variance += 0.0 if over_bodies is None else over_bodies.variance
     if variance == 0.0:
         return 1.0

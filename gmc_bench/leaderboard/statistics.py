@@ -1,9 +1,10 @@
 """Statistics of the scores of one method: point estimates, and intervals over runs and bodies.
 
-Scores of one method are a matrix (R, B): R runs, which differ in their seed, crossed with B bodies.
-One run is one policy that drives all bodies, and one body is as hard for all runs, so scores are
-alike along rows and along columns. An interval takes whole runs, whole bodies or both as what
-varies, never the run on one body. `docs/statistics.md` has the formulas and what they mean.
+Scores of one method are a matrix (R, B), a two-way crossed design: R runs, which differ in their
+seed, times B bodies. One run is one policy that drives all bodies, and one body is as hard for all
+runs, so scores are correlated along rows and along columns. The sampling units of an interval are
+therefore whole runs, whole bodies or both, never single scores. `docs/statistics.md` has the
+formulas and what they mean.
 """
 
 import math
@@ -152,19 +153,19 @@ class CrossedEstimate:
         return CrossedEstimate(self.runs, alone, alone)
 
 
-def crossed_mean(scores: DoubleArray, families: IntArray) -> CrossedEstimate:
+def crossed_mean(scores: DoubleArray, clusters: IntArray) -> CrossedEstimate:
     """Return the mean of scores (R, B) with its intervals over runs, bodies and both.
 
     Args:
         scores: (R, B).
-        families: (B,), which bodies vary together; equal numbers are one family.
+        clusters: (B,), labels of bodies that vary together; equal numbers are one cluster.
 
     Returns:
-        The mean. A single run has no interval over runs, a single family none over bodies.
+        The mean. A single run has no interval over runs, a single cluster none over bodies.
     """
     value = mean(scores)
-    runs, bodies = run_variance(scores), body_variance(scores.mean(axis=0), families)
-    both = both_variance(runs, bodies, crossed_noise(scores, families))
+    runs, bodies = run_variance(scores), body_variance(scores.mean(axis=0), clusters)
+    both = two_way_variance(runs, bodies, interaction_variance(scores, clusters))
     return crossed_estimate(value, runs, bodies, both)
 
 
@@ -207,24 +208,23 @@ def run_variance(scores: DoubleArray) -> VarianceEstimate | None:
     return VarianceEstimate(float(scores.mean(axis=1).var(ddof=1)) / runs, runs - 1.0)
 
 
-def body_variance(values: DoubleArray, families: IntArray) -> VarianceEstimate | None:
+def body_variance(values: DoubleArray, clusters: IntArray) -> VarianceEstimate | None:
     """Return the variance over bodies of the mean of one number per body.
 
-    Bodies of a family are drawn together, so that relatives do not pass for independent evidence.
+    It is cluster-robust: bodies of one cluster are drawn together and are not independent.
 
     Args:
         values: (B,), e.g. means over runs, or differences of two methods.
-        families: (B,), equal numbers are one family.
+        clusters: (B,), equal numbers are one cluster.
 
     Returns:
-        The variance, with as many degrees of freedom as there are families but one; `None` for a
-        single family.
+        The variance with G - 1 degrees of freedom for G clusters; `None` for a single cluster.
 
     Source:
         Liang and Zeger 1986, Longitudinal data analysis using generalized linear models (the
         sandwich estimator of a mean of clusters, times G / (G - 1)).
     """
-    sums = _family_sums(values[None, :] - values.mean(), families)[0]
+    sums = _cluster_sums(values[None, :] - values.mean(), clusters)[0]
     count = int(sums.size)
     if count < 2:
         return None
@@ -232,44 +232,52 @@ def body_variance(values: DoubleArray, families: IntArray) -> VarianceEstimate |
     return VarianceEstimate(squares * count / (count - 1) / values.size**2, count - 1.0)
 
 
-def crossed_noise(scores: DoubleArray, families: IntArray) -> float:
-    """Return the part of the variance of a mean that `run_variance` and `body_variance` share.
+def interaction_variance(scores: DoubleArray, clusters: IntArray) -> float:
+    """Return the variance of a mean that comes from the interaction of runs and clusters.
 
-    This is what a run scores on a family beyond what both do on average.
+    `run_variance` and `body_variance` both contain it. It is estimated from the residuals of the
+    additive model, run mean + body mean - grand mean.
+
+    Args:
+        scores: (R, B).
+        clusters: (B,), equal numbers are one cluster.
+
+    Returns:
+        The variance; 0 for a single run or a single cluster.
     """
     runs = len(scores)
-    rest = scores - scores.mean(axis=1, keepdims=True) - scores.mean(axis=0) + scores.mean()
-    sums = _family_sums(rest, families)
+    residuals = scores - scores.mean(axis=1, keepdims=True) - scores.mean(axis=0) + scores.mean()
+    sums = _cluster_sums(residuals, clusters)
     count = int(sums.shape[1])
     if runs < 2 or count < 2:
         return 0.0
-    shares = runs / (runs - 1) * count / (count - 1)
-    return float((sums**2).sum()) * shares / scores.size**2
+    correction = runs / (runs - 1) * count / (count - 1)
+    return float((sums**2).sum()) * correction / scores.size**2
 
 
-def both_variance(
-    runs: VarianceEstimate | None, bodies: VarianceEstimate | None, noise: float
+def two_way_variance(
+    runs: VarianceEstimate | None, bodies: VarianceEstimate | None, interaction: float
 ) -> VarianceEstimate | None:
-    """Return the variance of a mean when runs and bodies are drawn anew.
+    """Return the two-way cluster-robust variance of a mean, over runs and clusters of bodies.
 
     Args:
         runs: variance over runs, of one method or of the difference of two.
         bodies: variance over bodies.
-        noise: what these have in common, see `crossed_noise`.
+        interaction: what these have in common, see `interaction_variance`.
 
     Returns:
-        The sum less what it counts twice, but never less than either variance; `None` where one of
-        them is not known.
+        The sum less the interaction, which it counts twice, but never less than either variance;
+        `None` where one of them is not known.
 
     Source:
-        Cameron, Gelbach and Miller 2011, Robust inference with multiway clustering; for scores
-        without families these are the mean squares of the crossed random-effects analysis of
-        variance. Degrees of freedom: Satterthwaite 1946.
+        Cameron, Gelbach and Miller 2011, Robust inference with multiway clustering. Where each body
+        is a cluster of its own, these are the mean squares of the crossed random-effects analysis
+        of variance. Degrees of freedom: Satterthwaite 1946.
     """
     if runs is None or bodies is None:
         return None
     total, degrees = sum_variances([runs, bodies])
-    return VarianceEstimate(max(total - noise, runs.variance, bodies.variance), degrees)
+    return VarianceEstimate(max(total - interaction, runs.variance, bodies.variance), degrees)
 
 
 def sum_variances(terms: Sequence[VarianceEstimate]) -> VarianceEstimate:
@@ -281,9 +289,9 @@ def sum_variances(terms: Sequence[VarianceEstimate]) -> VarianceEstimate:
     return VarianceEstimate(total, 1.0 / math.fsum(weights))
 
 
-def _family_sums(values: DoubleArray, families: IntArray) -> DoubleArray:
-    """Return sums over the bodies of each family, (R, B) -> (R, G)."""
-    _, index = np.unique(families, return_inverse=True)
+def _cluster_sums(values: DoubleArray, clusters: IntArray) -> DoubleArray:
+    """Return sums over the bodies of each cluster, (R, B) -> (R, G) for G clusters."""
+    _, index = np.unique(clusters, return_inverse=True)
     sums = np.zeros((index.max() + 1, len(values)))
     np.add.at(sums, index, values.T)
     found: DoubleArray = sums.T

@@ -211,7 +211,7 @@ def test_a_body_that_is_listed_twice_counts_once() -> None:
     assert record.score("test", "deterministic") == (both + 40.0) / 2.0
 
 
-def test_bodies_of_one_geometry_are_one_family_and_kinds_of_novelty_are_told() -> None:
+def test_bodies_of_one_geometry_are_one_cluster_and_kinds_of_novelty_are_told() -> None:
     kin = {"a": ("1", "1"), "b": ("2", "2"), "c": ("1", "1"), "d": ("1", "3")}
 
     def related(record: RunRecord) -> RunRecord:
@@ -224,7 +224,7 @@ def test_bodies_of_one_geometry_are_one_family_and_kinds_of_novelty_are_told() -
         return record.model_copy(update={"returns": tuple(found)})
 
     (row,) = _analyse([related(_shared(30.0, 40.0))]).rows
-    assert row.families.tolist() == [0, 1]
+    assert row.clusters.tolist() == [0, 1]
     found = break_down(row.row, "test")
     assert {name: spread.mean for name, spread in found.items()} == {
         "geometry of a train body (1)": 30.0,

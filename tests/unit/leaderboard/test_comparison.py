@@ -97,10 +97,10 @@ def test_more_bodies_narrow_the_interval_over_bodies_and_not_the_one_over_runs()
 
     assert width(many.estimate.bodies) < 0.1 * width(few.estimate.bodies)
     # Repeats that are known to be relatives are no evidence.
-    families = np.arange(4).repeat(100)
+    clusters = np.arange(4).repeat(100)
     repeats = [first.repeat(100, axis=1), second.repeat(100, axis=1)]
-    kin = mean_differences(repeats, families)[0, 1]
-    assert width(kin.estimate.bodies) == pytest.approx(width(few.estimate.bodies))
+    clustered = mean_differences(repeats, clusters)[0, 1]
+    assert width(clustered.estimate.bodies) == pytest.approx(width(few.estimate.bodies))
 
 
 def test_what_holds_for_other_seeds_and_bodies_holds_for_other_seeds() -> None:

@@ -6,7 +6,6 @@ from gmc_bench.leaderboard.statistics import (
     Estimate,
     Statistic,
     VarianceEstimate,
-    both_variance,
     crossed_mean,
     iqm,
     mean,
@@ -14,6 +13,7 @@ from gmc_bench.leaderboard.statistics import (
     performance_profile,
     run_interval,
     t_quantile,
+    two_way_variance,
     worst_decile,
 )
 
@@ -151,10 +151,10 @@ def test_intervals_over_runs_bodies_and_both_by_hand() -> None:
     half = t_quantile(degrees) * (runs + bodies - noise) ** 0.5
     assert half < 12.706204736 * runs**0.5  # so the longer one is shown
     assert found.both == found.runs
-    # Two bodies of a family vary as one.
-    family = crossed_mean(scores, np.array([0, 0, 1]))
+    # Two bodies of a cluster vary as one.
+    clustered = crossed_mean(scores, np.array([0, 0, 1]))
     squares = 2.0 * 2.0 * (2.0**2 / 9.0)
-    assert family.bodies.high == pytest.approx(3.0 + 12.706204736 * squares**0.5)
+    assert clustered.bodies.high == pytest.approx(3.0 + 12.706204736 * squares**0.5)
 
 
 EFFECTS = np.array([-1.5, -0.5, 0.5, 1.5])  # variance 5 / 3
@@ -179,16 +179,16 @@ def test_the_interval_over_both_is_that_of_the_crossed_analysis_of_variance() ->
 def test_the_variance_over_both_is_never_less_than_a_part() -> None:
     # By Satterthwaite the degrees of freedom are 5^2 / (4^2 / 3 + 1 / 2), that is 150 / 35.
     small, large = VarianceEstimate(1.0, 2.0), VarianceEstimate(4.0, 3.0)
-    assert both_variance(small, large, 2.0) == pytest.approx((4.0, 150.0 / 35.0))
-    assert both_variance(large, small, 2.0) == pytest.approx((4.0, 150.0 / 35.0))
-    assert both_variance(large, small, 0.5) == pytest.approx((4.5, 150.0 / 35.0))
+    assert two_way_variance(small, large, 2.0) == pytest.approx((4.0, 150.0 / 35.0))
+    assert two_way_variance(large, small, 2.0) == pytest.approx((4.0, 150.0 / 35.0))
+    assert two_way_variance(large, small, 0.5) == pytest.approx((4.5, 150.0 / 35.0))
 
 
 def test_interval_over_both_covers_when_runs_and_bodies_are_drawn_anew() -> None:
     rng = np.random.default_rng(0)
-    families, covered = np.repeat(np.arange(15), 2), 0
+    clusters, covered = np.repeat(np.arange(15), 2), 0
     for _ in range(300):
-        own = rng.standard_normal(15)[families] + 0.3 * rng.standard_normal((4, 30))
-        low_high = crossed_mean(own + 0.5 * rng.standard_normal((4, 1)), families).both
+        own = rng.standard_normal(15)[clusters] + 0.3 * rng.standard_normal((4, 30))
+        low_high = crossed_mean(own + 0.5 * rng.standard_normal((4, 1)), clusters).both
         covered += (low_high.low or 0.0) <= 0.0 <= (low_high.high or 0.0)
     assert covered / 300 == pytest.approx(0.965, abs=0.035)
