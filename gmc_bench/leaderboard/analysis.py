@@ -21,7 +21,7 @@ from gmc_bench.leaderboard.comparison import (
 )
 from gmc_bench.leaderboard.learning_curve import Curve, common_curves, curve_area, mean_curve
 from gmc_bench.leaderboard.references import Scale, find_scale
-from gmc_bench.leaderboard.stability import Stability, rank_stability
+from gmc_bench.leaderboard.stability import Ranking, rank_stability
 from gmc_bench.leaderboard.statistics import (
     CrossedEstimate,
     Estimate,
@@ -153,8 +153,8 @@ class TableAnalysis:
     """The single-robot row that others are shown against."""
     scale: Scale | None = None
     """Between an untrained policy and the reference; `None` without either."""
-    stability: tuple[Stability, ...] = ()
-    """How the rows would rank by other statistics."""
+    stability: tuple[Ranking, ...] = ()
+    """Rankings of the rows by several statistics; the first is the table's own."""
 
     @property
     def metres_per_return(self) -> float | None:

@@ -86,11 +86,11 @@ def _other_ranks(analysis: TableAnalysis) -> str:
         return ""
     ranking, *others = analysis.stability
     pairs = len(analysis.comparisons)
-    same = [_in_text(item.name) for item in others if not item.swapped]
+    same = [_in_text(item.name) for item in others if not item.num_discordant]
     told = [
-        f"{_in_text(item.name)} {item.swapped} of {pairs} (tau {number(item.tau, 2)})"
+        f"{_in_text(item.name)} {item.num_discordant} of {pairs} (tau {number(item.tau, 2)})"
         for item in others
-        if item.swapped
+        if item.num_discordant
     ]
     text = f"Places are by the {_in_text(ranking.name)} over bodies."
     if same:

@@ -1,32 +1,33 @@
-"""Stability of a ranking: the places that rows would have by other statistics."""
+"""Stability of a ranking: the ranks of the rows by other statistics, and Kendall's tau."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Stability:
-    """One statistic beside the one that ranks."""
+class Ranking:
+    """Ranks of a table's rows by one statistic, and how they agree with the table's own ranks."""
 
     name: str
-    places: tuple[int, ...]
-    """Of the rows, in the order of the table; 1 is best, equal values share the better place."""
+    """Of the statistic."""
+    ranks: tuple[int, ...]
+    """By row, in the order of the table; 1 is best, tied rows share the better rank."""
     tau: float | None
-    """Kendall's rank correlation with the statistic that ranks; `None` where one of both puts all
-    rows on one place."""
-    swapped: int
-    """Pairs of rows that it orders the other way round."""
+    """Kendall's tau-b with the statistic that ranks the table; `None` where one of the two ties all
+    rows."""
+    num_discordant: int
+    """Discordant pairs: those that it orders the other way round."""
 
 
-def rank_stability(statistics: Mapping[str, Sequence[float | None]]) -> tuple[Stability, ...]:
-    """Compare rankings of the same rows.
+def rank_stability(statistics: Mapping[str, Sequence[float | None]]) -> tuple[Ranking, ...]:
+    """Rank the same rows by several statistics and compare the rankings with the first.
 
     Args:
-        statistics: value of every row by the statistic's name, higher is better. The first one
-            ranks. One that a row lacks is left out.
+        statistics: values of the rows by the statistic's name, higher is better. The first one
+            ranks the table. One that a row lacks (`None`) is left out.
 
     Returns:
-        The statistics in their order; none for fewer than two rows.
+        One ranking per statistic, in their order; none for fewer than two rows.
     """
     from scipy.stats import kendalltau
 
@@ -35,20 +36,20 @@ def rank_stability(statistics: Mapping[str, Sequence[float | None]]) -> tuple[St
         for name, values in statistics.items()
         if None not in values
     }
-    ranking, *_ = known.values() or [[]]
-    if len(ranking) < 2:
+    first, *_ = known.values() or [[]]
+    if len(first) < 2:
         return ()
-    pairs = [(i, j) for i in range(len(ranking)) for j in range(i)]
+    pairs = [(i, j) for i in range(len(first)) for j in range(i)]
     found = []
     for name, values in known.items():
-        several = len(set(values)) > 1 and len(set(ranking)) > 1
-        signs = ((ranking[i] - ranking[j]) * (values[i] - values[j]) for i, j in pairs)
+        varied = len(set(values)) > 1 and len(set(first)) > 1
+        signs = ((first[i] - first[j]) * (values[i] - values[j]) for i, j in pairs)
         found.append(
-            Stability(
+            Ranking(
                 name=name,
-                places=tuple(1 + sum(other > value for other in values) for value in values),
-                tau=float(kendalltau(ranking, values).statistic) if several else None,
-                swapped=sum(sign < 0.0 for sign in signs),
+                ranks=tuple(1 + sum(other > value for other in values) for value in values),
+                tau=float(kendalltau(first, values).statistic) if varied else None,
+                num_discordant=sum(sign < 0.0 for sign in signs),
             )
         )
     return tuple(found)

@@ -200,14 +200,14 @@ def _against_sections(analysis: TableAnalysis) -> list[Section]:
 
 
 def _rank_sections(analysis: TableAnalysis) -> list[Section]:
-    """Return the places that other statistics would give."""
+    """Return the ranks by other statistics."""
     found = analysis.stability
     if not found:
         return []
     headings = ("Method", "Preset", "Settings", *(item.name for item in found))
     rows = [
-        {**key_cells(row.row.key), **{item.name: str(item.places[place]) for item in found}}
-        for place, row in enumerate(analysis.rows)
+        {**key_cells(row.row.key), **{item.name: str(item.ranks[index]) for item in found}}
+        for index, row in enumerate(analysis.rows)
     ]
     taus = {item.name: NONE if item.tau is None else f"{item.tau:z.2f}" for item in found}
     rows.append({"Method": "Tau", "Preset": "", "Settings": "", **taus})

@@ -1,11 +1,11 @@
-"""Places and rank correlations of few rows, counted by hand."""
+"""Ranks and rank correlations of few rows, counted by hand."""
 
 import pytest
 
 from gmc_bench.leaderboard.stability import rank_stability
 
 
-def test_places_swaps_and_rank_correlation_by_hand() -> None:
+def test_ranks_discordant_pairs_and_rank_correlation_by_hand() -> None:
     mean, median, equal = rank_stability(
         {
             "Mean": [9.0, 7.0, 5.0, 3.0],
@@ -14,14 +14,14 @@ def test_places_swaps_and_rank_correlation_by_hand() -> None:
             "Equal": [2.0, 2.0, 2.0, 2.0],
         }
     )
-    assert (mean.name, mean.places, mean.tau, mean.swapped) == ("Mean", (1, 2, 3, 4), 1.0, 0)
-    # The second and the third share the first place, and the fourth stays the fourth.
-    assert (median.name, median.places) == ("Median", (3, 1, 1, 4))
+    assert (mean.name, mean.ranks, mean.tau, mean.num_discordant) == ("Mean", (1, 2, 3, 4), 1.0, 0)
+    # The second and the third share the first rank, and the fourth stays the fourth.
+    assert (median.name, median.ranks) == ("Median", (3, 1, 1, 4))
     # Of six pairs three are ordered alike, two the other way round and one not at all:
     # tau-b = (3 - 2) / sqrt(6 * 5).
-    assert median.swapped == 2
+    assert median.num_discordant == 2
     assert median.tau == pytest.approx(1.0 / 30.0**0.5)
-    assert (equal.places, equal.tau, equal.swapped) == ((1, 1, 1, 1), None, 0)
+    assert (equal.ranks, equal.tau, equal.num_discordant) == ((1, 1, 1, 1), None, 0)
 
 
 def test_a_single_row_and_none_have_no_ranking() -> None:
