@@ -45,30 +45,30 @@ def front(
 
 
 def coverage(found: Overview) -> str:
-    """Return how much of the matrix is there, and how much of it tells methods apart."""
-    full, begun = found.filled, found.begun - found.filled
+    """Return how much of the matrix is there, and how many pairs differ significantly."""
+    complete, started = found.num_complete, found.num_started - found.num_complete
     text = (
         f"Of {len(found.cells)} combinations of {len(found.methods)} methods and "
-        f"{len(found.columns)} boards, {full} {'has' if full == 1 else 'have'} all seeds and "
-        f"{begun} {'has' if begun == 1 else 'have'} some."
+        f"{len(found.columns)} boards, {complete} {'has' if complete == 1 else 'have'} all seeds "
+        f"and {started} {'has' if started == 1 else 'have'} some."
     )
-    if not found.pairs:
+    if not found.num_pairs:
         return text
-    apart = found.told_apart
+    significant = found.num_significant
     return (
-        f"{text} Of {found.pairs} pairs of methods on the same board, {apart} "
-        f"{'differs' if apart == 1 else 'differ'} significantly."
+        f"{text} Of {found.num_pairs} pairs of methods on the same board, {significant} "
+        f"{'differs' if significant == 1 else 'differ'} significantly."
     )
 
 
 def leader(found: Overview) -> str:
-    """Return who is first on the first board that has places, and whose lag is not significant."""
+    """Return who is first on the first board that has ranks, and whose lag is not significant."""
     for place, column in enumerate(found.columns):
         cells = {method: found.cells[method, place] for method in found.methods}
         ranked = {method: cell for method, cell in cells.items() if cell.status == "ranked"}
         if not ranked:
             continue
-        first = min(ranked, key=lambda method: (ranked[method].place or 0, method))
+        first = min(ranked, key=lambda method: (ranked[method].rank or 0, method))
         best = ranked[first]
         alike = [
             name

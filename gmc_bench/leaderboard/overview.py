@@ -1,8 +1,8 @@
 """Overview of all boards: methods x tasks, with what is missing said and never averaged over.
 
 A column is a board: a suite's task under its default protocol and bodies, or another table that has
-official runs under today's rules. A cell is one method's row there. A method's place in one column
-says nothing about another, so there is no mean over columns.
+official runs under today's rules. A cell is one method's row there. Ranks in one column say nothing
+about another, so there is no mean over columns.
 """
 
 import math
@@ -53,13 +53,13 @@ class Column:
     """Score without any action, where it was measured."""
 
     @property
-    def pairs(self) -> int:
-        """Pairs of ranked rows."""
+    def num_pairs(self) -> int:
+        """Number of pairs of ranked rows."""
         return len(self.analysis.comparisons) if self.analysis else 0
 
     @property
-    def told_apart(self) -> int:
-        """Of them, pairs that can be told apart."""
+    def num_significant(self) -> int:
+        """Number of those pairs that differ significantly."""
         pairs = self.analysis.comparisons if self.analysis else ()
         return sum(pair.significant for pair in pairs)
 
@@ -72,19 +72,19 @@ class Cell:
     seeds: int
     """Seeds that were run."""
     asked: int
-    """Seeds that a place needs; 0 where nothing says."""
+    """Seeds that a complete row has; 0 for a cell without a run."""
     score: Estimate | None = None
-    """Mean return of mean actions on the bodies that rank, with its widest 95 % interval; `None` of
-    an incomplete row, because seeds are never averaged over missing ones."""
+    """Mean return of mean actions on the bodies that rank, with its widest 95 % interval; `None`
+    for an incomplete row, because nothing is averaged over missing seeds."""
     metres: float | None = None
     """The score as a distance; `None` where a return is none."""
     share: Estimate | None = None
-    """Of the way from no training to one specialist per body, on train bodies; `None` without
-    either."""
-    place: int | None = None
-    """From 1; of ranked rows only."""
+    """Normalised train score: 0 is no training, 1 is a specialist per body; `None` where one of the
+    two was not measured."""
+    rank: int | None = None
+    """From 1, ties share the better one; of ranked rows only."""
     group: str = ""
-    """Letters; of ranked rows of one column, those that share one cannot be told apart."""
+    """Letters; ranked rows of one column that share one do not differ significantly."""
     verified: bool = False
 
 
@@ -94,30 +94,30 @@ class Overview:
 
     columns: tuple[Column, ...]
     methods: tuple[str, ...]
-    """Ids: who has the better place in the first column where one has a place comes first, then
-    who has more runs."""
+    """Ids, ordered by their ranks in the first column, then in the second and so on (unranked ones
+    last), then by the number of runs."""
     cells: dict[tuple[str, int], Cell]
-    """By method and place of the column; there is one for each pair."""
+    """By method and index of the column; there is one for each pair of them."""
 
     @property
-    def filled(self) -> int:
-        """Cells of complete rows."""
+    def num_complete(self) -> int:
+        """Number of cells of complete rows."""
         return sum(cell.status == "ranked" for cell in self.cells.values())
 
     @property
-    def begun(self) -> int:
-        """Cells with at least one run."""
+    def num_started(self) -> int:
+        """Number of cells with at least one run."""
         return sum(cell.status != "not run" for cell in self.cells.values())
 
     @property
-    def pairs(self) -> int:
-        """Pairs of ranked rows, over all columns."""
-        return sum(column.pairs for column in self.columns)
+    def num_pairs(self) -> int:
+        """Number of pairs of ranked rows, over all columns."""
+        return sum(column.num_pairs for column in self.columns)
 
     @property
-    def told_apart(self) -> int:
-        """Of them, pairs that can be told apart."""
-        return sum(column.told_apart for column in self.columns)
+    def num_significant(self) -> int:
+        """Number of those pairs that differ significantly."""
+        return sum(column.num_significant for column in self.columns)
 
 
 def make_overview(analyses: Iterable[TableAnalysis], methods: Sequence[str]) -> Overview:
@@ -133,15 +133,15 @@ def make_overview(analyses: Iterable[TableAnalysis], methods: Sequence[str]) -> 
     ]
     ids = dict.fromkeys([*methods, *(method for found in rows for method in found)])
     cells = {
-        (method, place): _cell(column, rows[place].get(method))
+        (method, index): _cell(column, rows[index].get(method))
         for method in ids
-        for place, column in enumerate(columns)
+        for index, column in enumerate(columns)
     }
 
     def order(method: str) -> tuple[list[float], int, str]:
-        own = [cells[method, place] for place in range(len(columns))]
-        places = [cell.place or math.inf for cell in own]
-        return places, -sum(cell.seeds for cell in own), method
+        own = [cells[method, index] for index in range(len(columns))]
+        ranks = [cell.rank or math.inf for cell in own]
+        return ranks, -sum(cell.seeds for cell in own), method
 
     return Overview(columns, tuple(sorted(ids, key=order)), cells)
 
@@ -151,7 +151,7 @@ def _counts(analysis: TableAnalysis) -> bool:
     return bool(table.rows or table.references) and not is_earlier(table)
 
 
-def _standing() -> list[tuple[str, str, str, str]]:
+def _default_boards() -> list[tuple[str, str, str, str]]:
     """Return suite, task, protocol and bodies of the boards that suites ask for."""
     suites = [SUITES.get(name) for name in BOARD_SUITES]
     return [
@@ -166,21 +166,21 @@ def _columns(analyses: Sequence[TableAnalysis]) -> tuple[Column, ...]:
     found: dict[tuple[str, str, str, str], list[TableAnalysis]] = {}
     for item in analyses:
         key = item.table.key
-        place = (key.suite, key.task, key.protocol, key.morphologies)
-        found.setdefault(place, []).append(item)
+        board = (key.suite, key.task, key.protocol, key.morphologies)
+        found.setdefault(board, []).append(item)
     columns: list[Column] = []
-    for place in dict.fromkeys([*_standing(), *sorted(found)]):
+    for board in dict.fromkeys([*_default_boards(), *sorted(found)]):
         # Several engine versions make several tables; the one with most rows stands for the board.
-        tables = sorted(found.get(place, ()), key=lambda item: (-len(item.rows), item.table.key))
+        tables = sorted(found.get(board, ()), key=lambda item: (-len(item.rows), item.table.key))
         analysis = tables[0] if tables else None
-        columns.append(Column(*place, _heading(*place), analysis, _floor(analysis)))
+        columns.append(Column(*board, _heading(*board), analysis, _floor(analysis)))
     return tuple(columns)
 
 
 def _heading(suite: str, task: str, protocol: str, morphologies: str) -> str:
     bare = short_name(task)
     name = _TASKS.get(bare) or _HEADINGS.get(suite) or f"{suite} {bare}"
-    if (suite, task, protocol, morphologies) in _standing():
+    if (suite, task, protocol, morphologies) in _default_boards():
         return name
     return f"{name}, {protocol}, {morphologies}"
 
@@ -205,10 +205,9 @@ def _cell(column: Column, row: Row | None) -> Cell:
     if row is None or analysis is None:
         return Cell("not run", 0, 0)
     seeds, asked = len(row.seeds), len(row.seeds) + len(row.absent_seeds)
-    place = next((k for k, item in enumerate(analysis.rows) if item.row is row), None)
-    if place is None:
+    found = next((item for item in analysis.rows if item.row is row), None)
+    if found is None:
         return Cell("incomplete", seeds, asked)
-    found = analysis.rows[place]
     crossed = found.crossed
     score = crossed.both if analysis.about_bodies else crossed.runs
     values = [item.crossed.value for item in analysis.rows]
@@ -219,7 +218,7 @@ def _cell(column: Column, row: Row | None) -> Cell:
         score=score,
         metres=_metres(analysis, score),
         share=analysis.scale.estimate(row) if analysis.scale else None,
-        place=1 + sum(value > crossed.value for value in values),
+        rank=1 + sum(value > crossed.value for value in values),
         group=found.group,
         verified=row.verified,
     )

@@ -77,8 +77,8 @@ def matrix(
             (method, [_shown(found.columns[place], found.cells[method, place]) for place in places])
             for method in found.methods
         ],
-        "filled": found.filled,
-        "begun": found.begun,
+        "filled": found.num_complete,
+        "begun": found.num_started,
     }
 
 
@@ -92,7 +92,7 @@ def _shown(column: Column, cell: Cell) -> dict[str, Any] | None:
         "score": numbers.estimate(cell.score, digits),
         "share": None if cell.share is None else numbers.estimate(cell.share, SHARE_DIGITS),
         "group": cell.group,
-        "first": cell.place == 1,
+        "first": cell.rank == 1,
         "incomplete": cell.status == "incomplete",
         "seeds": f"{cell.seeds} of {cell.asked} seeds" if cell.asked > cell.seeds else "",
     }

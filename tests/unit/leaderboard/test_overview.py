@@ -16,7 +16,7 @@ def test_standing_boards_come_first_and_cells_are_never_made_up() -> None:
     assert found.methods == ("far", "near", "next", "absent")
     assert {found.cells[name, 0].status for name in found.methods} == {"not run"}
     far, near, late, absent = (found.cells[name, place] for name in found.methods)
-    assert [cell.place for cell in (far, near, late, absent)] == [1, 2, None, None]
+    assert [cell.rank for cell in (far, near, late, absent)] == [1, 2, None, None]
     assert [cell.status for cell in (far, near, late, absent)] == [
         *("ranked", "ranked", "incomplete", "not run")
     ]
@@ -26,4 +26,5 @@ def test_standing_boards_come_first_and_cells_are_never_made_up() -> None:
     assert (late.seeds, late.asked, late.group) == (1, 2, "")
     assert late.score is None  # nothing is averaged over missing seeds
     assert absent.score is None
-    assert (found.filled, found.begun, found.told_apart, found.pairs) == (2, 3, 1, 1)
+    assert (found.num_complete, found.num_started) == (2, 3)
+    assert (found.num_significant, found.num_pairs) == (1, 1)
