@@ -119,8 +119,8 @@ class Comparison:
     """Index into `TableAnalysis.rows`; less than `second`, so the first row ranks better."""
     second: int
     difference: CrossedEstimate
-    """Mean score of the first minus the second. The intervals, over bodies only where a row's are,
-    are for this pair alone."""
+    """Mean score of the first minus the second. Its intervals are not corrected for the number of
+    pairs; there is none over bodies where these are not sampled."""
     probability_of_improvement: Estimate
     """That a run of the first beats a run of the second on a body."""
     p_runs: float | None
@@ -163,9 +163,12 @@ class TableAnalysis:
         return metres_per_return(runs[0].record) if runs else None
 
     @property
-    def about_bodies(self) -> bool:
-        """Whether bodies stand for others in this table; if not, `group` is `group_here`."""
-        return _about_bodies(self.rows)
+    def bodies_are_sampled(self) -> bool:
+        """Whether bodies are a random factor, a sample that stands for other bodies of its kind.
+
+        If not, they are fixed: there are no intervals over bodies, and `group` is `group_here`.
+        """
+        return _bodies_are_sampled(self.rows)
 
 
 def analyse(table: ComparisonTable) -> TableAnalysis:
@@ -271,8 +274,8 @@ def analyse_row(row: Row) -> RowAnalysis:
         sampled=sampled if sampled_bodies == bodies else None,
         train_bodies=train_bodies,
         train_scores=train_scores,
-        # Bodies that were trained on stand for themselves: there are no others to speak about.
-        crossed=crossed if row.split == "test" else crossed.on_these_bodies(),
+        # Train bodies are a fixed factor: they were not sampled to stand for others.
+        crossed=crossed if row.split == "test" else crossed.with_fixed_bodies(),
         median=run_interval(scores, median),
         iqm=run_interval(scores, iqm),
         worst_decile=run_interval(scores, worst_decile),
@@ -352,16 +355,17 @@ def _compare(rows: Sequence[RowAnalysis]) -> tuple[Comparison, ...]:
 
     p_runs = {pair: corrected(pair, item.p_runs) for pair, item in found.items()}
     here = significant_pairs(p_runs)
-    about_bodies = _about_bodies(rows)
+    bodies_are_sampled = _bodies_are_sampled(rows)
     p_both = {
-        pair: corrected(pair, item.p_both) if about_bodies else None for pair, item in found.items()
+        pair: corrected(pair, item.p_both) if bodies_are_sampled else None
+        for pair, item in found.items()
     }
-    beyond = significant_pairs(p_both) if about_bodies else here
+    beyond = significant_pairs(p_both) if bodies_are_sampled else here
     return tuple(
         Comparison(
             first=i,
             second=j,
-            difference=item.estimate if about_bodies else item.estimate.on_these_bodies(),
+            difference=item.estimate if bodies_are_sampled else item.estimate.with_fixed_bodies(),
             probability_of_improvement=probability_of_improvement(rows[i].scores, rows[j].scores),
             p_runs=p_runs[i, j],
             p_both=p_both[i, j],
@@ -372,7 +376,7 @@ def _compare(rows: Sequence[RowAnalysis]) -> tuple[Comparison, ...]:
     )
 
 
-def _about_bodies(rows: Sequence[RowAnalysis]) -> bool:
+def _bodies_are_sampled(rows: Sequence[RowAnalysis]) -> bool:
     return any(row.crossed.bodies.low is not None for row in rows)
 
 

@@ -46,7 +46,7 @@ class MeanDifference:
 def mean_differences(
     methods: Sequence[DoubleArray], clusters: IntArray
 ) -> dict[tuple[int, int], MeanDifference]:
-    """Compare the means of all pairs of methods.
+    """Compare the means of all pairs of methods, paired by body.
 
     Args:
         methods: K matrices, (R_k, B) each, with the same bodies in the same order.

@@ -34,7 +34,7 @@ def _bodies(analysis: TableAnalysis) -> str:
         what += f" with {len(row.bodies)} different contents, each of which counts once"
     else:
         what += " count"
-    if not analysis.about_bodies:
+    if not analysis.bodies_are_sampled:
         return f"{what}."
     return f"{what}; intervals over bodies are based on {geometries} geometries."
 
@@ -45,7 +45,7 @@ def _pairs(analysis: TableAnalysis) -> str:
         return ""
     here = sum(pair.significant_here for pair in pairs)
     text = f"Told apart: {here} of {len(pairs)} pairs over other seeds on these bodies"
-    if not analysis.about_bodies:
+    if not analysis.bodies_are_sampled:
         return f"{text}."
     beyond = sum(pair.significant for pair in pairs)
     return f"{text}, {beyond} of {len(pairs)} over other seeds and other bodies."

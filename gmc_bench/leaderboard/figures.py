@@ -390,7 +390,7 @@ def _draw_scores(analysis: TableAnalysis) -> "Figure":
     axes.grid(visible=False, axis="y")
     interval = ""
     if known:  # letters are about seeds and bodies, and so is the interval of the mean
-        widest = "seeds and bodies" if analysis.about_bodies else "seeds"
+        widest = "seeds and bodies" if analysis.bodies_are_sampled else "seeds"
         interval = f"; 95 % intervals over {widest} (●), over seeds (◇)"
     axes.set_xlabel(f"Score on {_bodies_of(analysis)}{interval}")
     axes.set_title("Mean (●) and IQM (◇); dots: runs", loc="left")

@@ -135,7 +135,7 @@ def _power(analysis: TableAnalysis, pair: Comparison, tests: int, extra: int | N
             return 0.0
         runs = len(row.scores)
         variance += over_runs.variance * runs / (runs + (place == extra))
-    if analysis.about_bodies:
+    if analysis.bodies_are_sampled:
         by_body = rows[0].scores.mean(axis=0) - rows[1].scores.mean(axis=0)
         over_bodies = body_variance(by_body, rows[0].clusters)
         variance += 0.0 if over_bodies is None else over_bodies.variance

@@ -209,7 +209,7 @@ def _cell(column: Column, row: Row | None) -> Cell:
     if found is None:
         return Cell("incomplete", seeds, asked)
     crossed = found.crossed
-    score = crossed.both if analysis.about_bodies else crossed.runs
+    score = crossed.both if analysis.bodies_are_sampled else crossed.runs
     values = [item.crossed.value for item in analysis.rows]
     return Cell(
         status="ranked",

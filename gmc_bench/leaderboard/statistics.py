@@ -128,14 +128,14 @@ def run_interval(scores: DoubleArray, statistic: Statistic) -> Estimate:
 
 @dataclass(frozen=True, slots=True)
 class CrossedEstimate:
-    """A mean with three intervals, which say what would come out if something were drawn anew."""
+    """A mean with three intervals, which differ in the random factor: runs, bodies or both."""
 
     runs: Estimate
-    """Other seeds, these bodies."""
+    """Over seeds, bodies fixed."""
     bodies: Estimate
-    """Other bodies of the same kind, these trained policies."""
+    """Over bodies of the same kind, trained policies fixed."""
     both: Estimate
-    """Other seeds and other bodies."""
+    """Over seeds and bodies."""
 
     @property
     def value(self) -> float:
@@ -147,10 +147,10 @@ class CrossedEstimate:
         """The mean with its interval over seeds and bodies, or over seeds where there is none."""
         return self.runs if self.both.low is None else self.both
 
-    def on_these_bodies(self) -> "CrossedEstimate":
-        """Return it without intervals over bodies, for bodies that stand for no others."""
-        alone = Estimate(self.value, None, None)
-        return CrossedEstimate(self.runs, alone, alone)
+    def with_fixed_bodies(self) -> "CrossedEstimate":
+        """Return it without intervals over bodies, for bodies that are no sample of others."""
+        point = Estimate(self.value, None, None)
+        return CrossedEstimate(self.runs, point, point)
 
 
 def crossed_mean(scores: DoubleArray, clusters: IntArray) -> CrossedEstimate:

@@ -205,7 +205,7 @@ def challenge(analysis: TableAnalysis, digits: int) -> list[str]:
         return []
     first, *others = analysis.rows
     interval = first.crossed.widest
-    over = "other seeds and other bodies" if analysis.about_bodies else "other seeds"
+    over = "other seeds and other bodies" if analysis.bodies_are_sampled else "other seeds"
     found = [f"The mean to beat is {numbers.number(interval.value, digits)}."]
     if interval.high is not None:
         found.append(

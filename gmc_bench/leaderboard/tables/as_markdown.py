@@ -140,7 +140,7 @@ def without_place(analysis: TableAnalysis) -> list[Row]:
 def _short_note(analysis: TableAnalysis) -> str:
     """Return what ranks in a short table, what its letters say, and what has no place."""
     bodies = "unseen test bodies" if analysis.table.split == "test" else "the train bodies"
-    over = "other seeds and other bodies" if analysis.about_bodies else "other seeds"
+    over = "other seeds and other bodies" if analysis.bodies_are_sampled else "other seeds"
     told = [f"Ranked by mean return on {bodies}; in brackets its 95 % interval over {over}."]
     if pairs := analysis.comparisons:
         apart = sum(pair.significant for pair in pairs)

@@ -39,7 +39,7 @@ def ranked_cells(analysis: TableAnalysis) -> list[dict[str, str]]:
             "Test score": f"{item.crossed.value:z,.1f}",
             "Score ± SD": spread_text(item.row.test_score),
             "Test score (95 %)": estimate_text(
-                item.crossed.both if analysis.about_bodies else item.crossed.runs
+                item.crossed.both if analysis.bodies_are_sampled else item.crossed.runs
             ),
             "Metres": metres_text(item.crossed.value, analysis.metres_per_return),
             "Other seeds": ends_text(item.crossed.runs),

@@ -92,10 +92,10 @@ def ranked_sections(analysis: TableAnalysis) -> list[Section]:
     on_test, left_out = analysis.table.split == "test", set()
     explained = [
         EXPLANATION if on_test else SCORED_ON_TRAIN,
-        GROUPS if analysis.about_bodies else GROUPS_HERE,
+        GROUPS if analysis.bodies_are_sampled else GROUPS_HERE,
         *evidence(analysis),
     ]
-    if not analysis.about_bodies:
+    if not analysis.bodies_are_sampled:
         left_out |= BEYOND
     if analysis.metres_per_return is None:
         left_out.add("Metres")
@@ -189,7 +189,7 @@ def _against_sections(analysis: TableAnalysis) -> list[Section]:
         *(*KEY_HEADINGS, "Difference", "Other seeds", "Other bodies", "Both", "Win"),
         *("Told apart", "Here"),
     )
-    if not analysis.about_bodies:
+    if not analysis.bodies_are_sampled:
         headings = tuple(name for name in headings if name not in BEYOND)
     rows = [
         {**key_cells(analysis.rows[pair.second].row.key), **pair_cells(pair)}

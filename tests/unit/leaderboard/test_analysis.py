@@ -70,7 +70,7 @@ def test_one_geometry_stands_for_no_others() -> None:
             for seed in range(3)
         ]
     )
-    assert not analysis.about_bodies
+    assert not analysis.bodies_are_sampled
     (pair,) = analysis.comparisons
     assert pair.significant_here
     assert pair.significant
