@@ -13,7 +13,7 @@ import pytest
 from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.build import check, open_leaderboard
 from gmc_bench.leaderboard.findings.catalogue import CLAIMS
-from gmc_bench.leaderboard.findings.claims import Pooled, Value, figure
+from gmc_bench.leaderboard.findings.claims import AboveThreshold, Pooled, figure
 from gmc_bench.leaderboard.findings.evidence import read_evidence
 from gmc_bench.leaderboard.findings.page import find_all
 from gmc_bench.records.ledger import LEDGER_NAME, read_ledger
@@ -111,7 +111,7 @@ def test_every_number_of_the_findings_is_in_a_committed_file() -> None:
         shown = re.findall(r"(?<![\w.-])-?\d[\d,]*(?:\.\d+)?(?= \()", told)
         typical = median if getattr(claim, "timed", False) else fmean
         means = [typical(sample.values) for sample in finding.samples]
-        if isinstance(claim, Value):
+        if isinstance(claim, AboveThreshold):
             assert set(shown) <= {f"{mean:,.{claim.digits}f}" for mean in means}, claim.id
         else:
             assert set(shown) <= set(map(figure, means)), claim.id

@@ -1,14 +1,14 @@
 """All claims of the RecMorph paper that runs of this benchmark could decide, and the rest."""
 
 from gmc_bench.leaderboard.findings.claims import (
-    Alike,
-    All,
+    AboveThreshold,
     Claim,
-    Gap,
+    Conjunction,
+    Equivalence,
     Lead,
-    Linear,
-    Outside,
-    Value,
+    LinearCost,
+    Superiority,
+    Undecidable,
 )
 from gmc_bench.leaderboard.findings.evidence import BoardPool, StudyPool, VariantPool
 
@@ -77,7 +77,7 @@ _TERRAINS = (
     _first("obstacles", "obstacles", "BiGRU", "9.1"),
     _first("exploration", "exploration", "BiGRU", "23.7"),
     _first("vt", "variable terrain", "BiLSTM", "15.1"),
-    All(
+    Conjunction(
         id="first-everywhere",
         says="A RecMorph variant has the highest mean on every one of the five tasks",
         printed="",
@@ -85,7 +85,7 @@ _TERRAINS = (
         parts=tuple(f"first-{task}" for task in _TASKS),
     ),
     *(
-        Alike(
+        Equivalence(
             id=f"cells-{cell}",
             says=f"The recurrent cell matters little: {title} does about as well as BiRNN",
             printed="",
@@ -185,7 +185,7 @@ _EFFICIENCY = (
         timed=True,
         remark="Choosing actions; one thread, other load on the machines, lite networks.",
     ),
-    Linear(
+    LinearCost(
         id="linear",
         says="Acting costs RecMorph at most linearly more with more limbs",
         printed="",
@@ -199,8 +199,10 @@ _EFFICIENCY = (
 )
 
 
-def _component(name: str, arms: tuple[str, str], says: str, printed: str, gain: float) -> Gap:
-    return Gap(
+def _component(
+    name: str, arms: tuple[str, str], says: str, printed: str, gain: float
+) -> Superiority:
+    return Superiority(
         id=f"component-{name}",
         says=says,
         printed=printed,
@@ -220,7 +222,7 @@ _PARTS = (
                "3577.0 to 4027.7", 4027.7 / 3577.0 - 1),
     _component("modulation", ("rms-norm", "full"), "Channel modulation raises it further",
                "8.4 %, 4027.7 to 4367.4", 0.084),
-    Gap(
+    Superiority(
         id="component-area",
         says="Channel modulation raises the area under the learning curve",
         printed="17.0 %",
@@ -236,7 +238,7 @@ _PARTS = (
                "2785.2 against 4367.4", 4367.4 / 2785.2 - 1),
 )  # fmt: skip
 _ORDER = (
-    Gap(
+    Superiority(
         id="order-dfs-bfs",
         says="Depth-first order learns more than breadth-first",
         printed="",
@@ -247,7 +249,7 @@ _ORDER = (
         second="bfs",
     ),
     *(
-        Gap(
+        Superiority(
             id=f"order-{order}-random",
             says=f"{title} order learns more than a random one",
             printed="",
@@ -259,7 +261,7 @@ _ORDER = (
         )
         for order, title in (("dfs", "Depth-first"), ("bfs", "Breadth-first"))
     ),
-    Value(
+    AboveThreshold(
         id="siblings-drop",
         says="Trained on one sibling order, a policy loses more than a tenth under unseen ones",
         printed="a drop of 63.5 % and 61.1 %",
@@ -269,9 +271,9 @@ _ORDER = (
         unit="%",
         label="canonical",
         size=62.3,
-        least=10.0,
+        threshold=10.0,
     ),
-    Gap(
+    Superiority(
         id="siblings-cure",
         says="Drawing a sibling order for each training episode reduces the drop",
         printed="a drop of 7.4 % and 3.9 %",
@@ -284,7 +286,7 @@ _ORDER = (
         second="canonical",
         size=1 - 5.65 / 62.3,
     ),
-    Gap(
+    Superiority(
         id="siblings-tail",
         says="It raises the return in the worst tenth of orders",
         printed="319.1 and 319.3 to 1164.4 and 993.7",
@@ -295,7 +297,7 @@ _ORDER = (
         second="canonical",
         size=(1164.4 + 993.7) / (319.1 + 319.3) - 1,
     ),
-    Gap(
+    Superiority(
         id="siblings-canonical",
         says="It does not cost return in the canonical order, it improves it",
         printed="1095.0 and 1064.8 to 1369.3 and 1138.3",
@@ -317,7 +319,7 @@ def _attributes(method: str, task: str = "ft") -> StudyPool:
 
 _ATTRIBUTES = (
     *(
-        Alike(
+        Equivalence(
             id=f"attributes-{method}",
             says=f"Hiding where limbs are and how they are turned costs {title} little",
             printed="",
@@ -334,7 +336,7 @@ _ATTRIBUTES = (
             ("recmorph", "RecMorph"),
         )
     ),
-    Gap(
+    Superiority(
         id="attributes-incline",
         says="On incline hiding them costs RecMorph return, more than on other tasks",
         printed="",
@@ -347,7 +349,7 @@ _ATTRIBUTES = (
     ),
 )
 _CELLS = tuple(
-    Gap(
+    Superiority(
         id=f"mamba-{task}",
         says=f"With two blocks BiMamba2 learns more than BiRNN ({task})",
         printed="",
@@ -363,8 +365,8 @@ _CELLS = tuple(
 
 def _probe(
     name: str, says: str, printed: str, size: float, *, falls: bool, needs: str = ""
-) -> Value:
-    return Value(
+) -> AboveThreshold:
+    return AboveThreshold(
         id=f"probe-{name.replace('_', '-')}",
         says=says,
         printed=printed,
@@ -392,7 +394,7 @@ _REPRESENTATION = (
            "Calinski-Harabasz 3747.81 to 1436.39", 2311.42, falls=True),
 )  # fmt: skip
 _GAITS = (
-    Gap(
+    Superiority(
         id="gait",
         says="RecMorph walks more regularly than baselines",
         printed="",
@@ -409,8 +411,8 @@ _TILT, _PROGRESS = "Tilt RMS (degrees)", "Progress (m)"
 _STANDING = "Who stands still has an RMSE of 0.5 m/s, a tilt of 0.6 degrees and no falls."
 
 
-def _quadruped(name: str, rival: str, metric: str, printed: str, size: float) -> Gap:
-    return Gap(
+def _quadruped(name: str, rival: str, metric: str, printed: str, size: float) -> Superiority:
+    return Superiority(
         id=f"quadruped-{name}",
         says=f"On nominal friction RecMorph has a lower {metric.partition(' (')[0]} than "
         f"{'one MLP per robot' if rival == 'mlp' else 'ModuMorph'}",
@@ -430,7 +432,7 @@ _ROBOTS = (
     _quadruped("rmse-mlp", "mlp", _RMSE, "0.156 against 0.276 m/s, 43.5 %", 0.435),
     _quadruped("tilt-mlp", "mlp", _TILT, "3.00 against 5.52 degrees, 45.6 %", 0.456),
     _quadruped("falls-mlp", "mlp", _FALLS, "6.97 % against 17.04 %, 59.1 %", 0.591),
-    Gap(
+    Superiority(
         id="quadruped-progress-mlp",
         says="On nominal friction RecMorph gets further than one MLP per robot",
         printed="97.11 against 92.15 m, 5.4 %",
@@ -463,7 +465,7 @@ _ROBOTS = (
             ("high", "0.133 m/s, the next 0.332", "Table V", 1 - 0.133 / 0.332),
         )
     ),
-    Gap(
+    Superiority(
         id="quadruped-low-modumorph",
         says="On low friction ModuMorph tracks velocity better than RecMorph",
         printed="0.793 against 0.907 m/s",
@@ -476,7 +478,7 @@ _ROBOTS = (
         second="recmorph",
         size=1 - 0.793 / 0.907,
     ),
-    Gap(
+    Superiority(
         id="quadruped-low-falls",
         says="On low friction RecMorph falls more often than one MLP per robot",
         printed="77.14 % against 28.25 %",
@@ -487,7 +489,7 @@ _ROBOTS = (
         second="mlp",
         size=77.14 / 28.25 - 1,
     ),
-    Outside(
+    Undecidable(
         id="hardware",
         says="One policy completes all trials on physical Go1 and Go2 without a fall",
         printed="40 of 40 trials",

@@ -1,10 +1,10 @@
 """Kinds of claims, and what decides each of them.
 
-A claim is about how something compares over trainings with other seeds. It is *seen here* if the
-95 % interval of the difference, over seeds, lies on the claim's side, *not seen here* if it lies on
-the other, and cannot be decided otherwise; then the runs are counted that a difference of the
-claimed size would take. For claims of a likeness the interval must lie within a margin.
-The size that the paper measured decides nothing: budgets and bodies differ.
+A claim is a hypothesis about means over training seeds. It is *seen here* if the 95 % interval of
+the difference, over seeds, lies on the claim's side, *not seen here* if it lies on the other, and
+cannot be decided otherwise; then a power analysis says how many seeds would show a difference of
+the claimed size. For claims of equivalence the interval must lie within a margin.
+The effect size that the paper measured decides nothing: budgets and bodies differ.
 """
 
 import math
@@ -39,12 +39,13 @@ VERDICTS: tuple[Verdict, ...] = (
     *("cannot be decided with these runs", "not run yet"),
 )
 POWER = 0.8
-"""Chance that the runs that are asked for would decide, if the claim is true."""
-ALIKE = 0.1
-"""Share of the larger mean within which two are alike."""
-_MANY = 1_000
-_FEWEST = 2
-"""Runs of each side without which there is no interval."""
+"""Power of the tests that numbers of needed seeds are for."""
+EQUIVALENCE_MARGIN = 0.1
+"""Share of the larger mean by which equivalent means may differ, and what a linear cost's exponent
+may exceed 1 by."""
+_MAX_SEEDS = 1_000
+_MIN_RUNS = 2
+"""Runs of each side that an interval needs."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,9 @@ class Finding:
     here: str = ""
     """Our numbers, in a sentence or two."""
     power: str = ""
-    """What would decide it; empty where it is decided."""
+    """What would decide it, such as a number of seeds; empty where it is decided."""
     samples: tuple[Sample, ...] = ()
-    """Everything that `here` was made of."""
+    """All numbers that `here` is computed from."""
     missing: tuple[PlannedRun, ...] = ()
     """Runs that the claim lacks."""
     links: tuple[str, ...] = ()
@@ -117,7 +118,7 @@ class Pooled(Claim):
             run for (name, seed), run in wanted.items()
             if (name, seed) not in known and name not in without
         ]  # fmt: skip
-        decided = self.weighed(self.decide(samples))
+        decided = self.withhold_verdict(self.decide(samples))
         if samples and decided.here and (idle := sorted(self.pool.idle(evidence) & samples.keys())):
             verb = "scores" if len(idle) == 1 else "score"
             here = f"{decided.here}; {', '.join(idle)} {verb} no more than no action at all"
@@ -139,32 +140,32 @@ class Pooled(Claim):
         """Return verdict, numbers and power."""
         raise NotImplementedError
 
-    def weighed(self, found: Finding) -> Finding:
-        """Return what was decided, without a verdict where the number is no evidence."""
+    def withhold_verdict(self, found: Finding) -> Finding:
+        """Return a finding, left undecided where `needs` says that the number is no evidence."""
         if not self.needs or found.verdict == "not run yet":
             return found
         return replace(found, verdict="cannot be decided with these runs", power=self.needs)
 
-    def differences(
+    def pairwise_differences(
         self, samples: Mapping[str, Sample]
     ) -> tuple[list[str], dict[tuple[int, int], MeanDifference]]:
-        """Return labels and the differences of their means, better minus worse where it is true."""
+        """Return labels and the differences of their means; positive where the first is better."""
         names = list(samples)
         sign = -1.0 if self.lower_is_better else 1.0
         columns = [sign * np.array(samples[name].values)[:, None] for name in names]
         return names, mean_differences(columns, np.zeros(1, np.int64))
 
-    def gap(self, samples: Mapping[str, Sample], first: str, second: str) -> Estimate:
+    def difference(self, samples: Mapping[str, Sample], first: str, second: str) -> Estimate:
         """Return how much better the first is than the second, with the interval over seeds."""
-        names, found = self.differences(samples)
+        names, found = self.pairwise_differences(samples)
         i, j = names.index(first), names.index(second)
         item = found[min(i, j), max(i, j)].estimate.runs
-        return item if i < j else _negative(item)
+        return item if i < j else _negated(item)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gap(Pooled):
-    """The first is better than the second."""
+class Superiority(Pooled):
+    """The mean of the first is better than that of the second."""
 
     first: str
     second: str
@@ -177,11 +178,12 @@ class Gap(Pooled):
 
     def decide(self, samples: Mapping[str, Sample]) -> Finding:
         """Return verdict, numbers and power."""
-        if _lacking(samples, self.labels()):
+        if _too_few_runs(samples, self.labels()):
             return Finding("not run yet")
-        gap, base = self.gap(samples, self.first, self.second), _mean(samples[self.second])
-        here = f"{_versus(samples, self.first, self.second, self.unit)}: {_gain(gap, base, self)}"
-        return _by_sign(gap, here, self._power(samples, gap, base))
+        gap, base = self.difference(samples, self.first, self.second), _mean(samples[self.second])
+        means = _means_text(samples, self.first, self.second, self.unit)
+        here = f"{means}: {_difference_text(gap, base, self)}"
+        return _verdict_by_sign(gap, here, self._power(samples, gap, base))
 
     def _power(self, samples: Mapping[str, Sample], gap: Estimate, base: float) -> str:
         claimed = None if self.size is None else self.size * abs(base)
@@ -206,7 +208,7 @@ class Lead(Pooled):
 
     def decide(self, samples: Mapping[str, Sample]) -> Finding:
         """Return verdict, numbers and power."""
-        usable = {name: item for name, item in samples.items() if len(item.values) >= _FEWEST}
+        usable = {name: item for name, item in samples.items() if len(item.values) >= _MIN_RUNS}
         ours = [name for name in self.ours if name in usable]
         others = [name for name in self.others if name in usable]
         if not ours or not others:
@@ -216,13 +218,14 @@ class Lead(Pooled):
         sign = -1.0 if self.lower_is_better else 1.0
         best = max(ours, key=lambda name: sign * _mean(usable[name]))
         rival = max(others, key=lambda name: sign * _mean(usable[name]))
-        gap, base = self.gap(usable, best, rival), _mean(usable[rival])
-        here = f"{_versus(usable, best, rival, self.unit)}: {_gain(gap, base, self)}"
+        gap, base = self.difference(usable, best, rival), _mean(usable[rival])
+        means = _means_text(usable, best, rival, self.unit)
+        here = f"{means}: {_difference_text(gap, base, self)}"
         left = [name for name in self.others if name not in usable]
         here += self._coverage(others)
         claimed = None if self.size is None else self.size * abs(base)
         power = power_text([usable[best], usable[rival]], claimed, gap.value)
-        names, found = self.differences(usable)
+        names, found = self.pairwise_differences(usable)
         significant = significant_pairs({pair: item.p_runs for pair, item in found.items()})
         ahead = [name for name in others if self._is_ahead(best, name, names, found, significant)]
         behind = [name for name in others if self._is_ahead(name, best, names, found, significant)]
@@ -246,7 +249,7 @@ class Lead(Pooled):
         """Return medians, which one run beside much other load does not move."""
         medians = {name: _median(samples[name]) for name in (*ours, *others)}
         best, rival = (max(names, key=lambda name: medians[name]) for names in (ours, others))
-        here = _versus(samples, best, rival, self.unit, _median)
+        here = _means_text(samples, best, rival, self.unit, _median)
         return Finding(
             "cannot be decided with these runs",
             f"medians: {here}{self._coverage(others)}",
@@ -268,16 +271,15 @@ class Lead(Pooled):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Value(Pooled):
-    """A number of each run of one variant, less another if there is one, is above a least."""
+class AboveThreshold(Pooled):
+    """The mean of a number of one variant, less another number if given, is above a threshold."""
 
     label: str
     minus: str = ""
     """Another number of the same runs."""
     size: float | None = None
     """What the paper measured, in the same unit."""
-    least: float = 0.0
-    """What it must be more than."""
+    threshold: float = 0.0
     digits: int = 1
 
     def labels(self) -> tuple[str, ...]:
@@ -295,7 +297,7 @@ class Value(Pooled):
             return Finding("not run yet", missing=found.missing)
         values = tuple(a - b for a, b in zip(first.values, second.values, strict=True))
         change = Sample(self.label, first.seeds, values, first.sources)
-        decided = self.weighed(self.decide({self.label: change}))
+        decided = self.withhold_verdict(self.decide({self.label: change}))
         here = (
             f"{_mean(second):,.{self.digits}f} to {_mean(first):,.{self.digits}f}: {decided.here}"
         )
@@ -306,21 +308,21 @@ class Value(Pooled):
 
     def decide(self, samples: Mapping[str, Sample]) -> Finding:
         """Return verdict, numbers and power."""
-        if _lacking(samples, self.labels()):
+        if _too_few_runs(samples, self.labels()):
             return Finding("not run yet")
         sample = samples[self.label]
         found = run_interval(np.array(sample.values)[:, None], mean)
-        shown = f"{_span(found, self.digits, self.unit)}, {len(sample.values)} runs"
+        shown = f"{_estimate_text(found, self.digits, self.unit)}, {len(sample.values)} runs"
         claimed = None if self.size is None else abs(self.size)
-        signed = _negative(found) if self.lower_is_better else found
-        beyond = _less(signed, self.least)
-        claimed = None if claimed is None else claimed - self.least
-        return _by_sign(beyond, shown, power_text([sample], claimed, beyond.value))
+        signed = _negated(found) if self.lower_is_better else found
+        beyond = _minus(signed, self.threshold)
+        claimed = None if claimed is None else claimed - self.threshold
+        return _verdict_by_sign(beyond, shown, power_text([sample], claimed, beyond.value))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alike(Pooled):
-    """Two differ by no more than a tenth of the larger."""
+class Equivalence(Pooled):
+    """Two means are equivalent: they differ by no more than a tenth of the larger."""
 
     first: str
     second: str
@@ -331,12 +333,13 @@ class Alike(Pooled):
 
     def decide(self, samples: Mapping[str, Sample]) -> Finding:
         """Return verdict, numbers and power."""
-        if _lacking(samples, self.labels()):
+        if _too_few_runs(samples, self.labels()):
             return Finding("not run yet")
-        gap = self.gap(samples, self.first, self.second)
-        margin = ALIKE * max(abs(_mean(samples[name])) for name in self.labels())
+        gap = self.difference(samples, self.first, self.second)
+        margin = EQUIVALENCE_MARGIN * max(abs(_mean(samples[name])) for name in self.labels())
         base = _mean(samples[self.second])
-        here = f"{_versus(samples, self.first, self.second, self.unit)}: {_gain(gap, base, self)}"
+        means = _means_text(samples, self.first, self.second, self.unit)
+        here = f"{means}: {_difference_text(gap, base, self)}"
         here += f" (alike: within {margin:,.1f})"
         if gap.low is None or gap.high is None:
             return Finding("cannot be decided with these runs", here)
@@ -349,11 +352,11 @@ class Alike(Pooled):
 
 
 @dataclass(frozen=True, kw_only=True)
-class All(Claim):
-    """Several claims at once."""
+class Conjunction(Claim):
+    """A claim that holds if several others do."""
 
     parts: tuple[str, ...] = field(default=())
-    """Ids."""
+    """Ids of the others, which come before it."""
 
     def find(self, evidence: Evidence, others: Mapping[str, Finding]) -> Finding:
         """Return what the runs say."""
@@ -374,7 +377,7 @@ class All(Claim):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Linear(Claim):
+class LinearCost(Claim):
     """A cost grows at most linearly with the number of limbs: its exponent is at most 1.1."""
 
     method: str
@@ -405,16 +408,16 @@ class Linear(Claim):
                 ]
                 here = f"exponent {', '.join(texts)}"
                 verdict: Verdict = "cannot be decided with these runs"
-                if own.high <= 1.0 + ALIKE:
+                if own.high <= 1.0 + EQUIVALENCE_MARGIN:
                     verdict = "seen here"
-                elif own.low > 1.0 + ALIKE:
+                elif own.low > 1.0 + EQUIVALENCE_MARGIN:
                     verdict = "not seen here"
                 return Finding(verdict, here, "", (sample,), (), (path,))
         return Finding("not run yet")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outside(Claim):
+class Undecidable(Claim):
     """A claim that no run of this benchmark can decide."""
 
     why: str
@@ -425,9 +428,9 @@ class Outside(Claim):
 
 
 def power_text(samples: Sequence[Sample], claimed: float | None, measured: float) -> str:
-    """Return how many seeds would decide, from the spread of the runs that there are.
+    """Return how many seeds would decide, by the sample variances of the runs that there are.
 
-    A pair is looked at alone: nothing is corrected for other pairs.
+    The test is that of a single pair, without correction for other pairs.
 
     Args:
         samples: one, or the two that are compared.
@@ -455,7 +458,7 @@ def power_text(samples: Sequence[Sample], claimed: float | None, measured: float
 
 
 def _seeds(needed: int) -> str:
-    return f"about {needed:,} seeds" if needed < _MANY else f"more than {_MANY:,} seeds"
+    return f"about {needed:,} seeds" if needed < _MAX_SEEDS else f"more than {_MAX_SEEDS:,} seeds"
 
 
 def seeds_needed(samples: Sequence[Sequence[float]], size: float) -> int | None:
@@ -470,21 +473,21 @@ def seeds_needed(samples: Sequence[Sequence[float]], size: float) -> int | None:
         size: of the effect, in the unit of the runs.
 
     Returns:
-        At least `SEEDS`, at most `_MANY` + 1; `None` without two runs of each, or without an
+        At least `SEEDS`, at most `_MAX_SEEDS` + 1; `None` without two runs of each, or without an
         effect.
     """
-    if size <= 0.0 or any(len(values) < _FEWEST for values in samples):
+    if size <= 0.0 or any(len(values) < _MIN_RUNS for values in samples):
         return None
     variances = [float(np.var(values, ddof=1)) for values in samples]
 
     def enough(runs: int) -> bool:
         return _power(variances, runs, size) >= POWER
 
-    return bisect_left(range(_MANY + 1), True, SEEDS, key=enough)
+    return bisect_left(range(_MAX_SEEDS + 1), True, SEEDS, key=enough)
 
 
 def _power(variances: Sequence[float], runs: int, size: float) -> float:
-    """Return the chance that so many runs of each sample show an effect of a size."""
+    """Return the power of Student's or Welch's t-test, two-sided, with so many runs per sample."""
     from scipy.stats import nct
 
     variance, degrees = sum_variances(
@@ -495,7 +498,7 @@ def _power(variances: Sequence[float], runs: int, size: float) -> float:
     return float(nct.sf(t_quantile(degrees), degrees, size / math.sqrt(variance)))
 
 
-def _by_sign(gap: Estimate, here: str, power: str) -> Finding:
+def _verdict_by_sign(gap: Estimate, here: str, power: str) -> Finding:
     if gap.low is not None and gap.low > 0.0:
         return Finding("seen here", here)
     if gap.high is not None and gap.high < 0.0:
@@ -503,8 +506,8 @@ def _by_sign(gap: Estimate, here: str, power: str) -> Finding:
     return Finding("cannot be decided with these runs", here, power)
 
 
-def _lacking(samples: Mapping[str, Sample], labels: Sequence[str]) -> bool:
-    return any(len(samples[n].values) < _FEWEST if n in samples else True for n in labels)
+def _too_few_runs(samples: Mapping[str, Sample], labels: Sequence[str]) -> bool:
+    return any(len(samples[n].values) < _MIN_RUNS if n in samples else True for n in labels)
 
 
 def _mean(sample: Sample) -> float:
@@ -515,12 +518,12 @@ def _median(sample: Sample) -> float:
     return statistics.median(sample.values)
 
 
-def _negative(found: Estimate) -> Estimate:
+def _negated(found: Estimate) -> Estimate:
     low, high = found.low, found.high
     return Estimate(-found.value, None if high is None else -high, None if low is None else -low)
 
 
-def _less(found: Estimate, amount: float) -> Estimate:
+def _minus(found: Estimate, amount: float) -> Estimate:
     low, high = found.low, found.high
     return Estimate(
         found.value - amount,
@@ -529,7 +532,7 @@ def _less(found: Estimate, amount: float) -> Estimate:
     )
 
 
-def _versus(
+def _means_text(
     samples: Mapping[str, Sample],
     first: str,
     second: str,
@@ -543,21 +546,21 @@ def _versus(
     return " against ".join(parts) + (f" {unit}" if unit else "")
 
 
-def _gain(gap: Estimate, base: float, claim: Pooled) -> str:
+def _difference_text(gap: Estimate, base: float, claim: Pooled) -> str:
     """Return a difference as a share of the second mean, or as it is where that means nothing."""
     way = "lower" if claim.lower_is_better else "higher"
     if base <= 0.0:
-        return f"{way} by {_span(gap, 1, claim.unit)}"
+        return f"{way} by {_estimate_text(gap, 1, claim.unit)}"
     low, high = gap.low, gap.high
     share = Estimate(
         100.0 * gap.value / base,
         None if low is None else 100.0 * low / base,
         None if high is None else 100.0 * high / base,
     )
-    return f"{way} by {_span(share, 1, '%')}"
+    return f"{way} by {_estimate_text(share, 1, '%')}"
 
 
-def _span(found: Estimate, digits: int, unit: str) -> str:
+def _estimate_text(found: Estimate, digits: int, unit: str) -> str:
     after = "" if not unit else unit if unit == "%" else f" {unit}"
     after = after.replace("%", " %")
     if found.low is None or found.high is None:

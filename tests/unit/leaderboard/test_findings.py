@@ -15,14 +15,14 @@ from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
 from gmc_bench.leaderboard.findings.catalogue import CLAIMS
 from gmc_bench.leaderboard.findings.claims import (
-    Alike,
-    All,
+    AboveThreshold,
     Claim,
+    Conjunction,
+    Equivalence,
     Finding,
-    Gap,
     Lead,
-    Linear,
-    Value,
+    LinearCost,
+    Superiority,
     seeds_needed,
 )
 from gmc_bench.leaderboard.findings.cost import Costs
@@ -88,11 +88,11 @@ def _samples(**values: tuple[float, ...]) -> dict[str, Sample]:
     ],
 )
 def test_the_interval_of_a_gap_decides(a: tuple[float, ...], verdict: str) -> None:
-    claim = Gap(**TEXTS, first="a", second="b", size=0.1)
+    claim = Superiority(**TEXTS, first="a", second="b", size=0.1)
     found = claim.decide(_samples(a=a, b=(10.0, 11.0, 12.0)))
     assert found.verdict == verdict
     assert bool(found.power) == verdict.startswith("cannot")
-    turned = Gap(**TEXTS, first="a", second="b", lower_is_better=True)
+    turned = Superiority(**TEXTS, first="a", second="b", lower_is_better=True)
     opposite = {"seen here": "not seen here", "not seen here": "seen here"}
     assert turned.decide(_samples(a=a, b=(10.0, 11.0, 12.0))).verdict == opposite.get(
         verdict, verdict
@@ -100,7 +100,7 @@ def test_the_interval_of_a_gap_decides(a: tuple[float, ...], verdict: str) -> No
 
 
 def test_a_gap_says_what_it_compares() -> None:
-    claim = Gap(**TEXTS, first="a", second="b")
+    claim = Superiority(**TEXTS, first="a", second="b")
     here = claim.decide(_samples(a=(20.0, 22.0), b=(10.0, 10.5))).here
     assert here.startswith("a 21.0 (2 seeds) against b 10.2 (2 seeds): higher by +104.9 %")
 
@@ -136,7 +136,7 @@ def test_one_slow_run_does_not_move_a_speed() -> None:
 def test_a_number_that_is_no_evidence_decides_nothing() -> None:
     pool = StudyPool("ordering", {"dfs": "recmorph"})
     evidence = Evidence((), {"a": _study()}, {})
-    plain = Value(**{**TEXTS, "pool": pool, "number": "training_return"}, label="dfs")
+    plain = AboveThreshold(**{**TEXTS, "pool": pool, "number": "training_return"}, label="dfs")
     assert plain.find(evidence, {}).verdict == "seen here"
     for minus in ("", "core_seconds"):
         found = replace(plain, needs="another decoder", minus=minus).find(evidence, {})
@@ -149,7 +149,7 @@ def test_a_number_that_is_no_evidence_decides_nothing() -> None:
 
 def test_runs_that_lack_a_number_are_no_runs_that_are_missing() -> None:
     pool = StudyPool("ordering", dict.fromkeys(("dfs", "random"), "recmorph"))
-    claim = Gap(**{**TEXTS, "pool": pool, "number": "stride"}, first="dfs", second="random")
+    claim = Superiority(**{**TEXTS, "pool": pool, "number": "stride"}, first="dfs", second="random")
     study = _study(seeds=(1, 2, 3))
     runs = [
         run.model_copy(update={"numbers": {**run.numbers, "stride": 1.0 if run.seed < 3 else None}})
@@ -162,7 +162,7 @@ def test_runs_that_lack_a_number_are_no_runs_that_are_missing() -> None:
 
 
 def test_alike_means_within_a_tenth() -> None:
-    claim = Alike(**TEXTS, first="a", second="b")
+    claim = Equivalence(**TEXTS, first="a", second="b")
     near, far = (100.0, 100.5, 101.0), (150.0, 150.5, 151.0)
     assert claim.decide(_samples(a=near, b=near)).verdict == "seen here"
     assert claim.decide(_samples(a=near, b=far)).verdict == "not seen here"
@@ -171,13 +171,13 @@ def test_alike_means_within_a_tenth() -> None:
 
 
 def test_a_value_is_compared_with_zero() -> None:
-    claim = Value(**TEXTS, label="a", unit="%", size=62.0)
+    claim = AboveThreshold(**TEXTS, label="a", unit="%", size=62.0)
     assert claim.decide(_samples(a=(60.0, 62.0, 64.0))).verdict == "seen here"
     assert claim.decide(_samples(a=(-60.0, 62.0, 64.0))).power.startswith("about ")
 
 
 def test_several_claims_at_once() -> None:
-    both = All(id="x", says="x", printed="", place="x", parts=("a", "b"))
+    both = Conjunction(id="x", says="x", printed="", place="x", parts=("a", "b"))
     seen, no, open_ = (
         Finding(v) for v in ("seen here", "not seen here", "cannot be decided with these runs")
     )
@@ -225,7 +225,7 @@ def test_a_kept_study_is_evidence(tmp_path: Path) -> None:
     found = pool.samples(evidence, "training_return")
     assert found["dfs"].values == (101.0, 102.0)
     assert found["dfs"].sources == ("studies/ordering_recmorph.json",) * 2
-    claim = Gap(
+    claim = Superiority(
         **{**TEXTS, "pool": pool, "number": "training_return"}, first="dfs", second="random"
     )
     result = claim.find(evidence, {})
@@ -281,7 +281,7 @@ def test_seeds_added_where_a_table_was_close_decide_no_claim() -> None:
 def test_who_does_no_better_than_nothing_is_named() -> None:
     idle, high, low = (5.0, 5.1, 5.2), (90.0, 91.0, 92.0), (4.0, 4.1, 4.2)
     board = _board(swat=high, bot=low, **{"zero-action": idle})
-    claim = Gap(**TEXTS, first="swat", second="bot")
+    claim = Superiority(**TEXTS, first="swat", second="bot")
     assert claim.find(board, {}).here.endswith("; bot scores no more than no action at all")
     assert "no action" not in claim.find(_board(swat=high, bot=low), {}).here
     both = _board(swat=idle, bot=low, **{"zero-action": idle})
@@ -365,7 +365,7 @@ def test_the_growth_of_a_cost_is_at_most_linear_or_not(tmp_path: Path) -> None:
     folder = tmp_path / "scaling_lite"
     folder.mkdir()
     (folder / "scaling.json").write_text("{}")
-    claim = Linear(
+    claim = LinearCost(
         id="x", says="x", printed="", place="x", method="a", key="act-time/act_ms", beside="b"
     )
     for high, verdict in ((1.05, "seen here"), (1.3, "cannot be decided with these runs")):
