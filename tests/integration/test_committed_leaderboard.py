@@ -99,9 +99,9 @@ def test_every_number_of_the_findings_is_in_a_committed_file() -> None:
             assert len(sample.values) == len(sample.seeds) == len(sample.sources)
             if minus and place == 2:  # the difference of the two samples before it
                 continue
-            number = minus if minus and place == 1 else claim.number
+            metric = minus if minus and place == 1 else claim.metric
             raw = [
-                _raw(path, number, sample.label, seed)
+                _raw(path, metric, sample.label, seed)
                 for path, seed in zip(sample.sources, sample.seeds, strict=True)
             ]
             assert sample.values == pytest.approx(raw, rel=1e-9), claim.id

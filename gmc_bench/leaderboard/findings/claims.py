@@ -74,8 +74,8 @@ class Claim:
     """What the paper claims."""
     printed: str
     """Its own numbers, as printed; empty where it has a figure only."""
-    place: str
-    """Where they stand."""
+    source: str
+    """Where in the paper it stands, such as `Table I`."""
     remark: str = ""
     """What a reader of our number must know."""
 
@@ -90,10 +90,11 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Pooled(Claim):
-    """A claim about numbers of one pool."""
+    """A claim about one metric of the runs of one pool."""
 
     pool: Pool
-    number: str
+    metric: str
+    """Name of the number of each run, see `Pool.samples`."""
     unit: str = ""
     lower_is_better: bool = False
     needs: str = ""
@@ -109,9 +110,9 @@ class Pooled(Claim):
 
     def find(self, evidence: Evidence, others: Mapping[str, Finding]) -> Finding:
         """Return what the runs say."""
-        found = self.pool.samples(evidence, self.number)
+        found = self.pool.samples(evidence, self.metric)
         samples = {name: found[name] for name in self.labels() if name in found}
-        without = self.pool.without(evidence, self.number)
+        without = self.pool.seeds_without(evidence, self.metric)
         known = {(name, seed) for name, item in found.items() for seed in item.seeds}
         wanted = self.pool.runs(self.labels())
         missing = [
@@ -199,7 +200,7 @@ class Lead(Pooled):
     size: float | None = None
     """Share of the best other's mean by which the paper's best is better."""
     timed: bool = False
-    """The number is a speed. Runs are timed beside whatever else their machine did, so that a
+    """The metric is a speed. Runs are timed beside whatever else their machine did, so that a
     difference between them says nothing of the methods."""
 
     def labels(self) -> tuple[str, ...]:
@@ -272,11 +273,11 @@ class Lead(Pooled):
 
 @dataclass(frozen=True, kw_only=True)
 class AboveThreshold(Pooled):
-    """The mean of a number of one variant, less another number if given, is above a threshold."""
+    """The mean of a metric of one variant, less another metric if given, is above a threshold."""
 
     label: str
     minus: str = ""
-    """Another number of the same runs."""
+    """Another metric of the same runs."""
     size: float | None = None
     """What the paper measured, in the same unit."""
     threshold: float = 0.0
@@ -291,7 +292,7 @@ class AboveThreshold(Pooled):
         found = super().find(evidence, others)
         if not self.minus or not found.samples:
             return found
-        both = self.pool.samples(evidence, self.number), self.pool.samples(evidence, self.minus)
+        both = self.pool.samples(evidence, self.metric), self.pool.samples(evidence, self.minus)
         first, second = (side.get(self.label) for side in both)
         if first is None or second is None:
             return Finding("not run yet", missing=found.missing)

@@ -36,7 +36,7 @@ HORIZON = 1_000
 
 @dataclass(frozen=True)
 class Sample:
-    """One number of each of several runs that differ in their seed."""
+    """One metric of several runs that differ in their seed."""
 
     label: str
     """Method or variant."""
@@ -111,11 +111,11 @@ def read_evidence(analyses: Sequence[TableAnalysis], folder: Path) -> Evidence:
     for path, study in studies.items():
         for run in study.runs:
             bodies = run.morphologies.id if run.morphologies else ""
-            place = (
+            key = (
                 *(study.study, study.suite, study.protocol, bodies),
                 *(run.method, run.arm, run.task, str(run.seed)),
             )
-            if (other := seen.setdefault(place, path)) != path:
+            if (other := seen.setdefault(key, path)) != path:
                 raise RecordError(
                     f"{path} and {other} both hold {run.arm} of {run.method}, seed {run.seed}; "
                     f"keep the study that was made first"
@@ -140,11 +140,11 @@ def _require_once(evaluations: Mapping[str, KeptEvaluation]) -> None:
     """
     seen: dict[tuple[Any, ...], str] = {}
     for path, item in evaluations.items():
-        place = (
+        key = (
             *(item.suite, item.task, item.protocol, item.method, item.seed, item.weights_digest),
             *(item.morphologies.id, item.split, item.sensor_dropout),
         )
-        if (other := seen.setdefault(place, path)) != path:
+        if (other := seen.setdefault(key, path)) != path:
             unseen = " with a limb unseen" if item.sensor_dropout else ""
             raise RecordError(
                 f"{path} and {other} both score {item.method}, seed {item.seed}, on the "
@@ -160,12 +160,12 @@ def _files(folder: Path) -> list[Path]:
 class Pool(Protocol):
     """Where the numbers of a claim come from."""
 
-    def samples(self, evidence: Evidence, number: str) -> dict[str, Sample]:
-        """Return a number of all runs that there are, by label."""
+    def samples(self, evidence: Evidence, metric: str) -> dict[str, Sample]:
+        """Return a metric of all runs that there are, by label."""
         ...
 
-    def without(self, evidence: Evidence, number: str) -> dict[str, tuple[int, ...]]:
-        """Return by label the seeds of runs that are there, but have no such number."""
+    def seeds_without(self, evidence: Evidence, metric: str) -> dict[str, tuple[int, ...]]:
+        """Return by label the seeds of runs that are there, but lack the metric."""
         ...
 
     def runs(self, labels: Sequence[str]) -> dict[tuple[str, int], PlannedRun]:
@@ -192,18 +192,18 @@ class BoardPool:
     suite: str
     task: str
 
-    def samples(self, evidence: Evidence, number: str) -> dict[str, Sample]:
-        """Return what the first seeds of each method reached; see `NUMBERS`, and frictions."""
+    def samples(self, evidence: Evidence, metric: str) -> dict[str, Sample]:
+        """Return what the first seeds of each method reached; see `METRICS`, and frictions."""
         board = evidence.board(self.suite, self.task)
         if board is None:
             return {}
         rows = rows_by_method(board)
         for row in board.table.references:
             rows.setdefault(row.key.method, row)
-        found = {method: _sample(method, row, number) for method, row in rows.items()}
+        found = {method: _sample(method, row, metric) for method, row in rows.items()}
         return {method: sample for method, sample in found.items() if sample is not None}
 
-    def without(self, evidence: Evidence, number: str) -> dict[str, tuple[int, ...]]:
+    def seeds_without(self, evidence: Evidence, metric: str) -> dict[str, tuple[int, ...]]:
         """Return nothing: records of rows have all their numbers."""
         return {}
 
@@ -261,21 +261,21 @@ class StudyPool:
     ranked: tuple[str, ...] = ()
     """Variants that are the methods as boards rank them."""
 
-    def samples(self, evidence: Evidence, number: str) -> dict[str, Sample]:
-        """Return a number of a study's runs, as `KeptStudy` names it."""
+    def samples(self, evidence: Evidence, metric: str) -> dict[str, Sample]:
+        """Return a metric of a study's runs, as `KeptStudy` names it."""
         found = {}
         for path, arm, runs in self._complete(evidence):
-            values = [run.numbers.get(number) for run in runs]
+            values = [run.numbers.get(metric) for run in runs]
             there = [value for value in values if value is not None]
             if len(there) == len(runs):
                 seeds = tuple(run.seed for run in runs)
                 found[arm] = Sample(arm, seeds, tuple(there), (path,) * len(runs))
         return found
 
-    def without(self, evidence: Evidence, number: str) -> dict[str, tuple[int, ...]]:
-        """Return by variant the seeds of which the study could not measure the number."""
+    def seeds_without(self, evidence: Evidence, metric: str) -> dict[str, tuple[int, ...]]:
+        """Return by variant the seeds of which the study could not measure the metric."""
         found = {
-            arm: tuple(run.seed for run in runs if run.numbers.get(number) is None)
+            arm: tuple(run.seed for run in runs if run.numbers.get(metric) is None)
             for _, arm, runs in self._complete(evidence)
         }
         return {arm: seeds for arm, seeds in found.items() if seeds}
@@ -292,14 +292,14 @@ class StudyPool:
         """Say whether a run is of the variant, on the suite's bodies, by the protocol's rules."""
         suite = SUITES.get(self.suite)
         task = suite.task(self.task)
-        place = (study.study, study.suite, study.protocol, run.arm, run.task, run.method)
+        found = (study.study, study.suite, study.protocol, run.arm, run.task, run.method)
         wanted = (self.study, suite.id, suite.default_protocol, arm, task, self.arms[arm])
         bodies = run.morphologies.id if run.morphologies else ""
         steps = run.numbers.get("env_steps") or 0.0
         rules = suite.protocol(None, task)
         full = steps > rules.env_steps - rules.num_envs * rules.rollout_length  # whole rollouts
         asked = full and run.seed in rules.seeds
-        return place == wanted and bodies == suite.default_morphologies[0] and asked
+        return found == wanted and bodies == suite.default_morphologies[0] and asked
 
     def runs(self, labels: Sequence[str]) -> dict[tuple[str, int], PlannedRun]:
         """Return the first seeds of all variants, which the study's command trains together."""
@@ -346,7 +346,7 @@ class VariantPool:
     suite: str = "unimal-v1"
     task: str = "unimal-ft-v1"
 
-    def samples(self, evidence: Evidence, number: str) -> dict[str, Sample]:
+    def samples(self, evidence: Evidence, metric: str) -> dict[str, Sample]:
         """Return the scores of the first seeds of each method, of the policies in its row."""
         board = evidence.board(self.suite, self.task)
         known = {
@@ -359,8 +359,8 @@ class VariantPool:
         bodies = f"{base}+{self.variation}" if self.variation else base
         found: dict[str, dict[int, tuple[float, str]]] = {}
         for path, item in evidence.evaluations.items():
-            place = (item.suite, item.task, item.protocol, item.trained_on.id)
-            fits = place == (self.suite, self.task, suite.default_protocol, base)
+            board_key = (item.suite, item.task, item.protocol, item.trained_on.id)
+            fits = board_key == (self.suite, self.task, suite.default_protocol, base)
             fits = fits and (item.method, item.seed, item.weights_digest) in known
             dropped = (item.sensor_dropout, item.split) == (True, "train")
             varied = (item.sensor_dropout, item.split) == (False, "test")
@@ -377,7 +377,7 @@ class VariantPool:
             if sorted(runs) == list(range(1, len(runs) + 1))
         }
 
-    def without(self, evidence: Evidence, number: str) -> dict[str, tuple[int, ...]]:
+    def seeds_without(self, evidence: Evidence, metric: str) -> dict[str, tuple[int, ...]]:
         """Return nothing: an evaluation is a score."""
         return {}
 
@@ -416,25 +416,25 @@ def _no_better(row: Row, floor: Row) -> bool:
 def _asked_for(row: Row) -> list[StoredRecord]:
     """Return the runs of seeds that the protocol asks for.
 
-    Further ones were added where a table was close, which tests would have to make up for.
+    Extra seeds were added where a table was close; tests would have to be corrected for that.
     """
     return [run for run in row.runs if run.record.seed in run.record.protocol_seeds]
 
 
-def _sample(method: str, row: Row, number: str) -> Sample | None:
-    """Return a number of the first seeds that the protocol asks for, so that nobody chose."""
+def _sample(method: str, row: Row, metric: str) -> Sample | None:
+    """Return a metric of the first seeds that the protocol asks for, so that nobody can choose."""
     runs = _asked_for(row)
     seeds = tuple(run.record.seed for run in runs)
     if not seeds or runs[0].record.protocol_seeds[: len(seeds)] != seeds:
         return None
-    values = [read_number(run.record, number) for run in runs]
+    values = [read_metric(run.record, metric) for run in runs]
     there = [value for value in values if value is not None]
     if len(there) < len(values):
         return None
     return Sample(method, seeds, tuple(there), tuple(run.path for run in runs))
 
 
-NUMBERS: Mapping[str, Callable[[RunRecord], float | None]] = {
+METRICS: Mapping[str, Callable[[RunRecord], float | None]] = {
     "training_return": lambda record: record.training_return,
     "train_score": lambda record: record.score("train", "deterministic"),
     "test_score": lambda record: record.score("test", "deterministic"),
@@ -444,11 +444,11 @@ NUMBERS: Mapping[str, Callable[[RunRecord], float | None]] = {
 """Of records, by name; a rate is control steps per second."""
 
 
-def read_number(record: RunRecord, number: str) -> float | None:
-    """Return a number of a record: one of `NUMBERS`, or a friction, `/` and a heading of it."""
-    if number in NUMBERS:
-        return NUMBERS[number](record)
-    friction, _, heading = number.partition("/")
+def read_metric(record: RunRecord, metric: str) -> float | None:
+    """Return a metric of a record: one of `METRICS`, or a friction, `/` and a heading of it."""
+    if metric in METRICS:
+        return METRICS[metric](record)
+    friction, _, heading = metric.partition("/")
     return friction_means(record.friction or ()).get(friction, {}).get(heading)
 
 

@@ -103,7 +103,7 @@ def _row(claim: Claim, found: Finding, root: str) -> str:
     if found.power:
         verdict += f"; {found.power}"
     evidence = ", ".join(f"[{Path(link).name or link}]({root}/{link})" for link in found.links)
-    paper = f"{claim.printed} ({claim.place})" if claim.printed else f"{claim.place}, no number"
+    paper = f"{claim.printed} ({claim.source})" if claim.printed else f"{claim.source}, no number"
     cells = (markdown(claim.says), markdown(paper), markdown(here), verdict, evidence or _NONE)
     return f'| <a id="{claim.id}"></a>{" | ".join(cells)} |'
 

@@ -58,7 +58,7 @@ from tests.support.records import (
 
 PAPER = Path(__file__).parents[4] / "shared" / "paper"
 POOL = BoardPool("unimal-v1", "unimal-ft-v1")
-TEXTS = {"id": "x", "says": "x", "printed": "", "place": "x", "pool": POOL, "number": "test_score"}
+TEXTS = {"id": "x", "says": "x", "printed": "", "source": "x", "pool": POOL, "metric": "test_score"}
 
 
 FULL = 1_998_848.0
@@ -136,7 +136,7 @@ def test_one_slow_run_does_not_move_a_speed() -> None:
 def test_a_number_that_is_no_evidence_decides_nothing() -> None:
     pool = StudyPool("ordering", {"dfs": "recmorph"})
     evidence = Evidence((), {"a": _study()}, {})
-    plain = AboveThreshold(**{**TEXTS, "pool": pool, "number": "training_return"}, label="dfs")
+    plain = AboveThreshold(**{**TEXTS, "pool": pool, "metric": "training_return"}, label="dfs")
     assert plain.find(evidence, {}).verdict == "seen here"
     for minus in ("", "core_seconds"):
         found = replace(plain, needs="another decoder", minus=minus).find(evidence, {})
@@ -149,7 +149,7 @@ def test_a_number_that_is_no_evidence_decides_nothing() -> None:
 
 def test_runs_that_lack_a_number_are_no_runs_that_are_missing() -> None:
     pool = StudyPool("ordering", dict.fromkeys(("dfs", "random"), "recmorph"))
-    claim = Superiority(**{**TEXTS, "pool": pool, "number": "stride"}, first="dfs", second="random")
+    claim = Superiority(**{**TEXTS, "pool": pool, "metric": "stride"}, first="dfs", second="random")
     study = _study(seeds=(1, 2, 3))
     runs = [
         run.model_copy(update={"numbers": {**run.numbers, "stride": 1.0 if run.seed < 3 else None}})
@@ -177,7 +177,7 @@ def test_a_value_is_compared_with_zero() -> None:
 
 
 def test_several_claims_at_once() -> None:
-    both = Conjunction(id="x", says="x", printed="", place="x", parts=("a", "b"))
+    both = Conjunction(id="x", says="x", printed="", source="x", parts=("a", "b"))
     seen, no, open_ = (
         Finding(v) for v in ("seen here", "not seen here", "cannot be decided with these runs")
     )
@@ -226,7 +226,7 @@ def test_a_kept_study_is_evidence(tmp_path: Path) -> None:
     assert found["dfs"].values == (101.0, 102.0)
     assert found["dfs"].sources == ("studies/ordering_recmorph.json",) * 2
     claim = Superiority(
-        **{**TEXTS, "pool": pool, "number": "training_return"}, first="dfs", second="random"
+        **{**TEXTS, "pool": pool, "metric": "training_return"}, first="dfs", second="random"
     )
     result = claim.find(evidence, {})
     assert result.verdict == "seen here"
@@ -366,7 +366,7 @@ def test_the_growth_of_a_cost_is_at_most_linear_or_not(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "scaling.json").write_text("{}")
     claim = LinearCost(
-        id="x", says="x", printed="", place="x", method="a", key="act-time/act_ms", beside="b"
+        id="x", says="x", printed="", source="x", method="a", key="act-time/act_ms", beside="b"
     )
     for high, verdict in ((1.05, "seen here"), (1.3, "cannot be decided with these runs")):
         item = {"kind": "act-time", "key": "act_ms", "method": "a", "value": 0.9, "low": 0.8}
