@@ -1,8 +1,8 @@
-"""Floor and ceiling of a table: untrained policies, specialists, and scores between the two.
+"""Normalisation of train scores: 0 is an untrained policy (the floor), 1 a specialist of the body.
 
 A specialist is a policy of one body; the floor is the same method untrained, or else no action at
-all. On a body where the specialist does not stand clear of the floor, a share of the way between
-them means nothing: such bodies are left out and counted.
+all. A body on which the specialist is not clearly better than the floor has no meaningful scale:
+such bodies are left out and counted.
 """
 
 import math
@@ -19,15 +19,16 @@ from gmc_bench.records.schema import BodyReturns
 
 NO_ACTION = "zero-action"
 """Method that does nothing."""
-MIN_ERRORS = 4.0
-"""Standard errors that the specialist must be above the floor."""
+MIN_STANDARD_ERRORS = 4.0
+"""Least difference of specialist and floor on a body, in standard errors of it."""
 MIN_SHARE = 0.1
-"""Of the median distance from floor to specialist over bodies: no body weighs ten times more."""
+"""Least difference of specialist and floor on a body, as a share of the median over bodies; it
+bounds the weight of a body in the mean."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """What train scores are normalised by: (x - floor) / (specialist - floor), body by body."""
+    """Min-max scale of train scores: (x - floor) / (specialist - floor), body by body."""
 
     specialist: Row
     floor: Row
@@ -36,19 +37,19 @@ class Scale:
     low: DoubleArray
     """(B,), score of the floor."""
     span: DoubleArray
-    """(B,), score of the specialist above the floor."""
+    """(B,), score of the specialist minus that of the floor."""
     num_bodies: int
     """Different train bodies; all but `bodies` are left out."""
 
     def normalize(self, row: Row) -> DoubleArray:
-        """Return shares of the way from floor to specialist, (R, B), of a row's R runs."""
+        """Return normalised scores (R, B) of a row's R runs."""
         runs = [_episodes(run.record.returns) for run in row.runs]
         scores = np.array([[statistics.fmean(run[body]) for body in self.bodies] for run in runs])
         shares: DoubleArray = (scores - self.low) / self.span
         return shares
 
     def estimate(self, row: Row) -> Estimate:
-        """Return the mean share over bodies with its interval over runs."""
+        """Return the mean normalised score over bodies with its interval over runs."""
         return run_interval(self.normalize(row), mean)
 
 
@@ -59,9 +60,9 @@ def steps_per_body(row: Row) -> float:
 
 
 def core_seconds(row: Row) -> float:
-    """Return the seconds of training times the threads that a run was given, the median over runs.
+    """Return the training time of a run times its number of threads, s, the median over runs.
 
-    Seconds pass while other programs have the cores, too: one such run would rule a mean.
+    A mean would be dominated by a run that shared its cores with other programs.
     """
     return statistics.median(run.record.core_seconds for run in row.runs)
 
@@ -79,7 +80,7 @@ def find_scale(specialist: Row, untrained: Iterable[Row]) -> Scale | None:
     floor = _floor_of(specialist, untrained)
     if floor is None:
         return None
-    top, bottom = _pooled(specialist), _pooled(floor)
+    top, bottom = _returns_by_body(specialist), _returns_by_body(floor)
     spans = {
         body: span
         for body in top.keys() & bottom.keys()
@@ -108,7 +109,7 @@ def _floor_of(specialist: Row, untrained: Iterable[Row]) -> Row | None:
 
 
 def _clear_span(top: Sequence[Sequence[float]], low: Sequence[Sequence[float]]) -> float | None:
-    """Return how far the specialist is above the floor; `None` if that is not clear.
+    """Return how far the specialist is above the floor on a body; `None` if not clearly.
 
     Args:
         top: returns of the specialist's episodes, run by run.
@@ -119,14 +120,14 @@ def _clear_span(top: Sequence[Sequence[float]], low: Sequence[Sequence[float]]) 
     if None in errors:
         return None
     error = math.sqrt(math.fsum(item for item in errors if item is not None))
-    return span if span > MIN_ERRORS * error else None
+    return span if span > MIN_STANDARD_ERRORS * error else None
 
 
 def _variance_of_mean(runs: Sequence[Sequence[float]]) -> float | None:
-    """Return the variance of a body's score, by its spread over episodes or over runs.
+    """Return the variance of a body's mean score, from its variance over episodes or over runs.
 
-    The larger of the two counts: few runs may agree by chance, and equal episodes of one run say
-    nothing about another. `None` for a single episode.
+    It is the larger of the two: few runs may agree by chance, and episodes of one run say nothing
+    about the variance between runs. `None` for a single episode.
     """
     episodes = [value for run in runs for value in run]
     if len(episodes) < 2:
@@ -141,7 +142,7 @@ def _mean_of_runs(runs: Sequence[Sequence[float]]) -> float:
     return statistics.fmean(statistics.fmean(run) for run in runs)
 
 
-def _pooled(row: Row) -> dict[str, list[list[float]]]:
+def _returns_by_body(row: Row) -> dict[str, list[list[float]]]:
     """Return by body the returns of its episodes, run by run."""
     runs = [_episodes(run.record.returns) for run in row.runs]
     return {body: [run[body] for run in runs] for body in runs[0]}

@@ -8,7 +8,7 @@ from gmc_bench.core.escape import csv_text
 from gmc_bench.leaderboard.aggregate import Row, RowKey, Spread
 from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis
 from gmc_bench.leaderboard.references import core_seconds, steps_per_body
-from gmc_bench.leaderboard.tables.cells import normalized_share, ranked, yes_or_no
+from gmc_bench.leaderboard.tables.cells import normalized_score, ranked, yes_or_no
 
 _ESTIMATES = {
     "test_score": ("mean", "mean score on zero-shot test bodies"),
@@ -84,7 +84,7 @@ def to_csv(analysis: TableAnalysis) -> str:
         cells = _csv_row(row, "incomplete" if found is None else "ranked")
         if found is not None:
             cells |= _csv_statistics(found) | {"rank": str(place), "group": found.group}
-            cells |= _csv_numbers("normalized_train", normalized_share(analysis, row))
+            cells |= _csv_numbers("normalized_train", normalized_score(analysis, row))
             cells["group_here"] = found.group_here
             if analysis.metres_per_return is not None:
                 cells["metres"] = repr(analysis.metres_per_return * found.crossed.value)

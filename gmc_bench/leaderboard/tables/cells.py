@@ -50,7 +50,7 @@ def ranked_cells(analysis: TableAnalysis) -> list[dict[str, str]]:
             "IQM (95 %)": estimate_text(item.iqm),
             "Worst decile (95 %)": estimate_text(item.worst_decile),
             "Curve area": estimate_text(item.curve_area),
-            NORMALIZED: estimate_text(normalized_share(analysis, item.row), 3),
+            NORMALIZED: estimate_text(normalized_score(analysis, item.row), 3),
         }
         for item in analysis.rows
     ]
@@ -115,7 +115,7 @@ def key_cells(key: RowKey) -> dict[str, str]:
     return dict(zip(KEY_HEADINGS, cells, strict=True))
 
 
-def normalized_share(analysis: TableAnalysis, row: Row) -> Estimate | None:
+def normalized_score(analysis: TableAnalysis, row: Row) -> Estimate | None:
     """Return a row's normalised score on train bodies; None where a table has no scale."""
     return None if analysis.scale is None else analysis.scale.estimate(row)
 

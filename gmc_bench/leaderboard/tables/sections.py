@@ -15,7 +15,7 @@ from gmc_bench.leaderboard.breakdown import break_down, direction_spreads, frict
 from gmc_bench.leaderboard.evidence import evidence
 from gmc_bench.leaderboard.footnotes import footnotes
 from gmc_bench.leaderboard.published import PublishedScore
-from gmc_bench.leaderboard.references import MIN_ERRORS, MIN_SHARE, NO_ACTION, Scale
+from gmc_bench.leaderboard.references import MIN_SHARE, MIN_STANDARD_ERRORS, NO_ACTION, Scale
 from gmc_bench.leaderboard.tables.cells import (
     KEY_HEADINGS,
     NONE,
@@ -170,8 +170,8 @@ def _normalisation(scale: Scale) -> str:
         f"bodies, with the 95 % interval over runs. Specialist: {top.method} ({top.preset}); "
         f"floor: {floor}. {len(scale.bodies)} of "
         f"{scale.num_bodies} different train bodies count: those on which the specialist is at "
-        f"least {MIN_ERRORS:g} standard errors and {MIN_SHARE:g} of the median difference above "
-        f"the floor."
+        f"least {MIN_STANDARD_ERRORS:g} standard errors and {MIN_SHARE:g} of the median difference "
+        f"above the floor."
     )
 
 
