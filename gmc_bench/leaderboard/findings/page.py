@@ -11,7 +11,7 @@ from gmc_bench.leaderboard.findings.catalogue import CLAIMS
 from gmc_bench.leaderboard.findings.claims import VERDICTS, Claim, Finding
 from gmc_bench.leaderboard.findings.cost import Costs, distinct, hours_text
 from gmc_bench.leaderboard.findings.evidence import Evidence, read_evidence
-from gmc_bench.leaderboard.findings.plan import Left, what_is_left
+from gmc_bench.leaderboard.findings.plan import PendingRuns, pending_runs
 from gmc_bench.leaderboard.tables import MARKDOWN_MARK
 from gmc_bench.suites import SUITES
 
@@ -51,7 +51,7 @@ def findings_page(analyses: Sequence[TableAnalysis], records: Path, page: Path) 
         *_rules(), "", "## Claims", "",
         "| Claim | Paper | Here | Verdict | Evidence |", "| --- | --- | --- | --- | --- |",
         *(_row(claim, found[claim.id], root) for claim in CLAIMS), "",
-        *_left_section(what_is_left(evidence, found, costs)), "",
+        *_pending_section(pending_runs(evidence, found, costs)), "",
         *_command_section(found, costs),
     ]  # fmt: skip
     return "\n".join(lines).encode()
@@ -108,8 +108,8 @@ def _row(claim: Claim, found: Finding, root: str) -> str:
     return f'| <a id="{claim.id}"></a>{" | ".join(cells)} |'
 
 
-def _left_section(items: Sequence[Left]) -> list[str]:
-    """Return what is left to run, in order of worth."""
+def _pending_section(items: Sequence[PendingRuns]) -> list[str]:
+    """Return the pending runs, in order of priority."""
     known = [item.hours for item in items if item.hours is not None]
     lines = [
         "## What is left",

@@ -1,4 +1,4 @@
-"""What is left to run of boards and studies, in order of worth, with its cost."""
+"""Pending runs of boards and studies, in order of priority, with their cost."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ BOARDS = (
     ("Obstacles", "unimal-v1", "unimal-obstacles-v1"),
     ("Exploration", "unimal-v1", "unimal-exploration-v1"),
 )
-"""In order of worth."""
+"""In order of priority."""
 BODY_COUNTS = (10, 30, 100, 300, 1000)
 """Train bodies of the study `bodies`."""
 _SPECIALIST = {"Quadrupeds": ("mlp",)}
@@ -33,10 +33,11 @@ _SPECIALIST = {"Quadrupeds": ("mlp",)}
 
 
 @dataclass(frozen=True)
-class Left:
-    """Something that is not complete."""
+class PendingRuns:
+    """A board or study that lacks runs."""
 
     what: str
+    """Its name."""
     done: int
     """Runs that are there."""
     wanted: int
@@ -45,7 +46,9 @@ class Left:
     command: str
 
 
-def what_is_left(evidence: Evidence, findings: dict[str, Finding], costs: Costs) -> list[Left]:
+def pending_runs(
+    evidence: Evidence, findings: dict[str, Finding], costs: Costs
+) -> list[PendingRuns]:
     """Return boards, what claims need beside them, and then boards of further methods."""
     first = [
         _board(evidence, costs, name, BoardPool(suite, task), (*FIRST_METHODS, *more))
@@ -56,13 +59,13 @@ def what_is_left(evidence: Evidence, findings: dict[str, Finding], costs: Costs)
         _board(evidence, costs, f"{name}, further methods", BoardPool(suite, task), LATER_METHODS)
         for name, suite, task in BOARDS
     ]
-    found = [*first, *_beside(findings, costs), *_beyond(evidence, costs), *later]
+    found = [*first, *_claim_runs(findings, costs), *_other_runs(evidence, costs), *later]
     return [item for item in found if item.done < item.wanted]
 
 
 def _board(
     evidence: Evidence, costs: Costs, name: str, pool: BoardPool, methods: Sequence[str]
-) -> Left:
+) -> PendingRuns:
     table = evidence.board(pool.suite, pool.task)
     rows = rows_by_method(table) if table else {}
     for row in table.table.references if table else ():
@@ -72,10 +75,10 @@ def _board(
     missing = [run for place, run in wanted.items() if place not in seeds]
     absent = list(dict.fromkeys(run.method for run in missing))
     done = len(wanted) - len(missing)
-    return Left(name, done, len(wanted), costs.hours(missing), pool.command(absent))
+    return PendingRuns(name, done, len(wanted), costs.hours(missing), pool.command(absent))
 
 
-def _beside(findings: dict[str, Finding], costs: Costs) -> Iterator[Left]:
+def _claim_runs(findings: dict[str, Finding], costs: Costs) -> Iterator[PendingRuns]:
     """Yield the evaluations and studies that claims need, by command."""
     asked: dict[str, tuple[list[PlannedRun], list[PlannedRun]]] = {}
     for claim in CLAIMS:
@@ -86,10 +89,10 @@ def _beside(findings: dict[str, Finding], costs: Costs) -> Iterator[Left]:
     for command, (wanted, missing) in asked.items():
         runs, left = distinct(wanted), distinct(missing)
         name = command.removeprefix("gmc-bench ").split(" --seeds")[0].split(" --json")[0]
-        yield Left(name, len(runs) - len(left), len(runs), costs.hours(left), command)
+        yield PendingRuns(name, len(runs) - len(left), len(runs), costs.hours(left), command)
 
 
-def _beyond(evidence: Evidence, costs: Costs) -> Iterator[Left]:
+def _other_runs(evidence: Evidence, costs: Costs) -> Iterator[PendingRuns]:
     """Yield what no claim of the paper needs: more train bodies, and longer trainings."""
     suite, task = "unimal-v1", "unimal-ft-v1"
     four = (*FIRST_METHODS[:3], "nervenet")
@@ -110,12 +113,14 @@ def _beyond(evidence: Evidence, costs: Costs) -> Iterator[Left]:
     }
     left = [run for run in long if (run.method, run.seed) not in there]
     command = BoardPool(suite, task).command(four) + " --protocol standard"
-    yield Left(
+    yield PendingRuns(
         "Flat terrain, standard", len(long) - len(left), len(long), costs.hours(left), command
     )
 
 
-def _of_bodies(evidence: Evidence, costs: Costs, methods: Sequence[str], option: str) -> Left:
+def _of_bodies(
+    evidence: Evidence, costs: Costs, methods: Sequence[str], option: str
+) -> PendingRuns:
     """Return the study of numbers of train bodies, at equal steps or at equal steps per body."""
     seeds = range(1, SEEDS + 1)
     suffix = "-per-body" if option else ""
@@ -140,6 +145,6 @@ def _of_bodies(evidence: Evidence, costs: Costs, methods: Sequence[str], option:
     command = (
         f"gmc-bench study bodies{named}{option} --seeds {' '.join(map(str, seeds))} --threads 1"
     )
-    return Left(
+    return PendingRuns(
         f"study bodies{option}", len(runs) - len(left), len(runs), costs.hours(left), command
     )
