@@ -1,4 +1,4 @@
-"""From many records to one row per method, without ever averaging over what is missing.
+"""Aggregation of records into one row per method, never averaged over what is missing.
 
 Records are comparable only when suite, task, protocol, bodies and engine version are the same;
 each such group makes one table.
@@ -92,7 +92,7 @@ class Row:
     untrained: bool = False
     """Nothing was trained."""
     split: Split = "test"
-    """Whose bodies its place depends on."""
+    """Bodies that its rank depends on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +121,8 @@ class ComparisonTable:
     unranked: tuple[UnrankedRun, ...]
     torch_versions: tuple[str, ...]
     before_tuning: tuple[Row, ...] = ()
-    """With the protocol's own settings, of methods whose tuned row is complete. They have no place:
-    of two rows of one method, the better would win."""
+    """With the protocol's own settings, of methods whose tuned row is complete. They are not
+    ranked: the better of two rows would count."""
 
     @property
     def all_rows(self) -> tuple[Row, ...]:
@@ -131,7 +131,7 @@ class ComparisonTable:
 
     @property
     def split(self) -> Split:
-        """Whose bodies places depend on: `train` where the protocol scores no others."""
+        """Bodies that ranks depend on: `train` where the protocol scores no others."""
         return "train" if any(row.split == "train" for row in self.rows) else "test"
 
 

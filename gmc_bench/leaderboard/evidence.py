@@ -1,4 +1,4 @@
-"""Evidence of a table in words: what its places are worth, and what its runs cannot show."""
+"""Reliability of a table's ranking in words: significant pairs, few runs, other statistics."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from gmc_bench.core.table import number
 from gmc_bench.leaderboard.analysis import REPEATED_LOOKS_FACTOR, RowAnalysis, TableAnalysis
 
 FEW_RUNS = 2
-"""Runs with which an interval is still no help."""
+"""Runs with which a t-interval is too wide to be of use."""
 
 
 def evidence(analysis: TableAnalysis) -> list[str]:
@@ -20,6 +20,7 @@ def evidence(analysis: TableAnalysis) -> list[str]:
 
 
 def _bodies(analysis: TableAnalysis) -> str:
+    """Return how many bodies rank the rows, and in how many clusters."""
     row = analysis.rows[0]
     split = row.row.split
     listed = [
@@ -40,6 +41,7 @@ def _bodies(analysis: TableAnalysis) -> str:
 
 
 def _pairs(analysis: TableAnalysis) -> str:
+    """Return how many pairs differ significantly."""
     pairs = analysis.comparisons
     if not pairs:
         return ""
@@ -64,6 +66,7 @@ def _extra_seeds(rows: Sequence[RowAnalysis]) -> str:
 
 
 def _few_runs(rows: Sequence[RowAnalysis]) -> str:
+    """Return which rows have one run or two, and what that means for their intervals."""
     single = [row.row.key.method for row in rows if len(row.seeds) == 1]
     few = [row.row.key.method for row in rows if 1 < len(row.seeds) <= FEW_RUNS]
     told = []
@@ -82,6 +85,7 @@ def _few_runs(rows: Sequence[RowAnalysis]) -> str:
 
 
 def _other_ranks(analysis: TableAnalysis) -> str:
+    """Return how many pairs other statistics rank the other way round."""
     if len(analysis.stability) < 2:
         return ""
     ranking, *others = analysis.stability

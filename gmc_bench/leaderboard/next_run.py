@@ -48,7 +48,7 @@ def next_runs(analyses: Iterable[TableAnalysis], methods: Sequence[str]) -> list
     found = []
     for analysis in analyses:
         if is_earlier(analysis.table):
-            first = _begin(analysis)
+            first = _first_run_of_new_protocol(analysis)
             if first.table not in today:
                 today.add(first.table)
                 found.append(first)
@@ -60,7 +60,7 @@ def next_runs(analyses: Iterable[TableAnalysis], methods: Sequence[str]) -> list
     return found
 
 
-def _begin(analysis: TableAnalysis) -> NextRun:
+def _first_run_of_new_protocol(analysis: TableAnalysis) -> NextRun:
     """Return the first run under today's rules where only earlier ones were measured."""
     key = latest(analysis.table.key)
     asked = SUITES.get(key.suite).protocol(key.protocol, key.task).seeds
@@ -92,23 +92,23 @@ def _most_useful_seed(analysis: TableAnalysis) -> NextRun | None:
     """Return the extra seed that raises the expected number of significant pairs most."""
     open_pairs = [pair for pair in analysis.comparisons if not pair.significant]
     gains: list[tuple[float, int, int]] = []
-    for place, row in enumerate(analysis.rows):
+    for index, row in enumerate(analysis.rows):
         left = [seed for seed in _extra_seeds(row) if seed not in row.seeds]
-        pairs = [pair for pair in open_pairs if place in (pair.first, pair.second)]
+        pairs = [pair for pair in open_pairs if index in (pair.first, pair.second)]
         if left and len(row.seeds) > 1 and pairs and is_current(row.row):
             gain = math.fsum(
-                _power(analysis, pair, len(open_pairs), place)
+                _power(analysis, pair, len(open_pairs), index)
                 - _power(analysis, pair, len(open_pairs), None)
                 for pair in pairs
             )
-            gains.append((gain, place, left[0]))
+            gains.append((gain, index, left[0]))
     if not gains:
         return None
-    gain, place, seed = max(gains, key=lambda item: (item[0], -item[1]))
-    pairs = [pair for pair in open_pairs if place in (pair.first, pair.second)]
-    best = max(pairs, key=lambda pair: _power(analysis, pair, len(open_pairs), place))
-    other = analysis.rows[best.second if best.first == place else best.first].row.key.method
-    method = analysis.rows[place].row.key.method
+    gain, index, seed = max(gains, key=lambda item: (item[0], -item[1]))
+    pairs = [pair for pair in open_pairs if index in (pair.first, pair.second)]
+    best = max(pairs, key=lambda pair: _power(analysis, pair, len(open_pairs), index))
+    other = analysis.rows[best.second if best.first == index else best.first].row.key.method
+    method = analysis.rows[index].row.key.method
     why = (
         f"{len(open_pairs)} of {len(analysis.comparisons)} pairs are not told apart; this seed "
         f"lets expect {gain:.2f} pairs more, most likely {method} and {other}"
@@ -128,13 +128,13 @@ def _power(analysis: TableAnalysis, pair: Comparison, tests: int, extra: int | N
     from scipy.special import ndtr, ndtri
 
     variance = 0.0
-    rows = [analysis.rows[place] for place in (pair.first, pair.second)]
-    for place, row in zip((pair.first, pair.second), rows, strict=True):
+    rows = [analysis.rows[index] for index in (pair.first, pair.second)]
+    for index, row in zip((pair.first, pair.second), rows, strict=True):
         over_runs = run_variance(row.scores)
         if over_runs is None:
             return 0.0
         runs = len(row.scores)
-        variance += over_runs.variance * runs / (runs + (place == extra))
+        variance += over_runs.variance * runs / (runs + (index == extra))
     if analysis.bodies_are_sampled:
         by_body = rows[0].scores.mean(axis=0) - rows[1].scores.mean(axis=0)
         over_bodies = body_variance(by_body, rows[0].clusters)

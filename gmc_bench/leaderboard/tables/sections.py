@@ -1,8 +1,8 @@
 """The parts of a table: what each one is called, says and lists.
 
 Only complete rows are ranked, and a rank stands beside the row's group: rows that share a letter
-cannot be told apart. Single-robot references and numbers printed in papers have parts of their
-own, because neither was measured under the table's rules.
+do not differ significantly. Single-robot references and numbers printed in papers have parts of
+their own, because neither was measured under the table's rules.
 """
 
 from collections import Counter
@@ -54,7 +54,7 @@ RANKED_HEADINGS = (
     *("Test score", "Metres", "Other seeds", "Other bodies", "Both", "Verified"),
 )
 BEYOND = {"Group here", "Other bodies", "Both", "Here"}
-"""Columns that say something only where bodies stand for others."""
+"""Columns that exist only where bodies are sampled."""
 OTHER_HEADINGS = (
     *KEY_HEADINGS,
     *("Median (95 %)", "IQM (95 %)", "Worst decile (95 %)", "Sampled actions"),
