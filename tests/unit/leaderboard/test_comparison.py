@@ -96,7 +96,7 @@ def test_more_bodies_narrow_the_interval_over_bodies_and_not_the_one_over_runs()
         return estimate.high - estimate.low
 
     assert width(many.estimate.bodies) < 0.1 * width(few.estimate.bodies)
-    # Repeats that are known to be relatives are no evidence.
+    # Repeats in the same cluster add no evidence.
     clusters = np.arange(4).repeat(100)
     repeats = [first.repeat(100, axis=1), second.repeat(100, axis=1)]
     clustered = mean_differences(repeats, clusters)[0, 1]
