@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.suites.measured import FrictionMeasurement
@@ -18,8 +17,6 @@ class TaskRules:
     """Threshold of the KL stop in place of the protocol's; `None` keeps that."""
     decoder_hidden: tuple[int, ...] = ()
     """Widths of hidden decoder layers, for methods whose preset has none of its own."""
-    action_std: Mapping[str, float] = field(default_factory=dict)
-    """Standard deviation of actions by name of the protocol, in place of the protocol's."""
     seeds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Seeds of a complete entry by name of the protocol, in place of the protocol's."""
 
@@ -80,14 +77,11 @@ class Suite:
                 f"suite {self.id!r} has no protocol {name!r}{did_you_mean(name, self.protocols)}"
             )
         protocol = self.protocols[name]
-        rules, changes = self.rules(task) if task else TaskRules(), dict[str, Any]()
+        rules = self.rules(task) if task else TaskRules()
         if rules.target_kl is not None:
-            changes["ppo"] = replace(protocol.ppo, target_kl=rules.target_kl)
-        if name in rules.action_std:
-            changes["action_std"] = rules.action_std[name]
-        if name in rules.seeds:
-            changes["seeds"] = rules.seeds[name]
-        return replace(protocol, **changes) if changes else protocol
+            protocol = replace(protocol, ppo=replace(protocol.ppo, target_kl=rules.target_kl))
+        seeds = rules.seeds.get(name)
+        return replace(protocol, seeds=seeds) if seeds else protocol
 
     def rules(self, task: str) -> TaskRules:
         """Return what is special to a task, given by its full id."""

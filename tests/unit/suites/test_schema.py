@@ -86,9 +86,6 @@ def test_rules_of_one_task_leave_the_others_alone():
     seeds = _suite(task_rules={"demo-ft-v1": TaskRules(seeds={"slow": (1, 2)})})
     assert seeds.protocol("slow", "demo-ft-v1") == replace(SLOW, seeds=(1, 2))
     assert seeds.protocol("fast", "demo-ft-v1") is FAST
-    noise = _suite(task_rules={"demo-ft-v1": TaskRules(action_std={"slow": 0.25})})
-    assert noise.protocol("slow", "demo-ft-v1") == replace(SLOW, action_std=0.25)
-    assert noise.protocol("fast", "demo-ft-v1") is FAST
     assert seeds.protocol("slow", "demo-hill-climb-v2") is SLOW is seeds.protocol("slow")
 
 
