@@ -84,7 +84,7 @@ def test_a_protocol_that_scores_no_test_bodies_ranks_by_train_bodies():
     assert row.test_score.mean == row.train_score.mean == 6.0
     analysis = analyse(_robots(["train"]))
     page = to_markdown(analysis)
-    assert "scores no other bodies than those that were trained on" in page
+    assert "scores only the bodies that were trained on" in page
     assert "test bodies" not in page
     headings = "| Seeds | Score | Other seeds | Verified |"
     assert headings in page  # its two bodies stand for no others
