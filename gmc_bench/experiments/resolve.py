@@ -50,11 +50,20 @@ class Choice:
         """The method's settings before any change."""
         return self.method.make_config(None if self.preset == DEFAULT_PRESET else self.preset)
 
-    def rules(self, task: str) -> Protocol:
-        """Return the protocol of a run on a task, before any change."""
+    def rules(self, task: str, num_train: int | None = None) -> Protocol:
+        """Return the protocol of a run on a task, before any change.
+
+        Args:
+            task: full id.
+            num_train: M, bodies to train on, where a method's budget depends on them; `None`
+                leaves such a budget out.
+        """
         protocol = self.suite.protocol(self.protocol.name, task)
         protocol = with_method_training(protocol, self.method, task, self.suite)
-        return replace(protocol, preset=self.protocol.preset)
+        protocol = replace(protocol, preset=self.protocol.preset)
+        if num_train is None:
+            return protocol
+        return with_method_budget(protocol, self.method, self.suite, num_train)
 
     def settings(self, task: str) -> Any:
         """Return the method's settings on a task, before any change."""
@@ -67,6 +76,11 @@ class Choice:
     def tuned(self, task: str) -> Mapping[str, float]:
         """Return what the method keeps of its trials on a task, by dotted name."""
         return kept_settings(self.method, self.suite, task, self.protocol.name)
+
+    @property
+    def before_tuning(self) -> "Choice":
+        """The same choice with the values that the protocol has for what was tuned."""
+        return replace(self, method=replace(self.method, tuned={}, tuning=""))
 
 
 @dataclass(frozen=True)
@@ -163,12 +177,14 @@ def resolve(
     task = choose_task(spec, choice.suite)
     found, why = bodies or choose_bodies(spec.bodies, choice.suite)
     changes = _by_group(spec)
-    rules = with_method_budget(
-        choice.rules(task), choice.method, choice.suite, len(found.split("train"))
-    )
-    protocol = with_overrides(rules, nest(changes["protocol"]))
-    settings = choice.settings(task)
-    method_config = with_overrides(settings, nest(changes["model"]))
+    num_train = len(found.split("train"))
+    usual = choice.rules(task, num_train), choice.settings(task)
+    protocol = with_overrides(usual[0], nest(changes["protocol"]))
+    method_config = with_overrides(usual[1], nest(changes["model"]))
+    untuned = choice.before_tuning
+    if (protocol, method_config) == (untuned.rules(task, num_train), untuned.settings(task)):
+        # The protocol's own values are no change either: a method can be run without its tuning.
+        choice, usual = untuned, (protocol, method_config)
     tokens = with_overrides(TokenConfig(), nest(changes["tokens"]))
     seed = protocol.seeds[0] if spec.seed is None else spec.seed
     processes = check_processes(spec.processes)
@@ -185,7 +201,7 @@ def resolve(
         tokens=tokens,
         precision=spec.precision,
         untrained=spec.untrained or not choice.method.trainable,
-        unofficial_reasons=_reasons(choice, (rules, protocol), (settings, method_config))
+        unofficial_reasons=_reasons(choice, usual, (protocol, method_config))
         + tuple(f"the tokens' {name} was changed" for name in changed(TokenConfig(), tokens))
         + ((f"the networks ran in {spec.precision}",) * (spec.precision != "float32"))
         + _reasons_of_seed(seed, protocol),
@@ -235,15 +251,15 @@ def _by_group(spec: ExperimentSpec) -> dict[str, dict[str, Any]]:
 
 def _reasons(
     choice: Choice,
-    protocols: tuple[Protocol, Protocol],
-    settings: tuple[Any, Any],
+    before: tuple[Protocol, Any],
+    after: tuple[Protocol, Any],
 ) -> tuple[str, ...]:
-    """Return why a run is unofficial; protocols and settings before and after the changes."""
-    reasons = [f"the protocol's {name} was changed" for name in changed(*protocols)]
-    protocol, usual = protocols[1], choice.suite.protocol(choice.protocol.name).preset
-    if protocol.preset != usual:
-        reasons.append(f"the method's preset is {protocol.preset!r}, not the protocol's {usual!r}")
-    reasons += [f"the method's {name} was changed" for name in changed(*settings)]
+    """Return why a run is unofficial; its protocol and method's settings before and after."""
+    reasons = [f"the protocol's {name} was changed" for name in changed(before[0], after[0])]
+    preset, usual = after[0].preset, choice.suite.protocol(choice.protocol.name).preset
+    if preset != usual:
+        reasons.append(f"the method's preset is {preset!r}, not the protocol's {usual!r}")
+    reasons += [f"the method's {name} was changed" for name in changed(before[1], after[1])]
     return tuple(reasons)
 
 

@@ -259,6 +259,28 @@ def test_a_run_has_what_its_method_was_tuned_to(monkeypatch, finished_record):
     assert Tuning(method="metamorph", bodies="tiny").first["ppo.target_kl"] == 0.2  # not the tuned
 
 
+def test_a_tuned_method_follows_the_protocol_with_its_values_before_tuning_too(
+    monkeypatch, finished_record
+):
+    kept = {**KEPT, "model.embedding_dropout": 0.03}
+    metamorph = replace(METHODS.load("metamorph"), tuned={KEY: kept}, tuning="")
+    monkeypatch.setattr(METHODS, "load", lambda name: metamorph)
+    before = {"ppo.lr": 1e-3, "ppo.target_kl": 0.2, "model.embedding_dropout": 0.1}
+    spec = ExperimentSpec(
+        method="metamorph", suite="unimal", task="ft", protocol="lite", bodies="tiny", threads=1
+    )
+    found = resolve(spec.replace(settings=before))
+    assert found.config.unofficial_reasons == ()
+    assert "tuned" not in found.why
+    record = finished_record(found)
+    assert record.protocol_digest == finished_record(resolve(spec)).protocol_digest
+    for name in before:  # some of the values before tuning and some after it are neither
+        partly = {key: value for key, value in before.items() if key != name}
+        assert resolve(spec.replace(settings=partly)).config.unofficial_reasons
+    other = resolve(spec.replace(settings={**before, "ppo.gamma": 0.9})).config
+    assert "the protocol's ppo.gamma was changed" in other.unofficial_reasons
+
+
 @pytest.fixture
 def finished_record():
     """Return what makes a record of a resolved run, as far as its rules are concerned."""
