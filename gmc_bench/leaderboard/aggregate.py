@@ -8,7 +8,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gmc_bench.records.schema import Controller, Morphologies, RunRecord, Split
@@ -128,6 +128,19 @@ class ComparisonTable:
     def all_rows(self) -> tuple[Row, ...]:
         """Rows of every kind, those that rank first."""
         return (*self.rows, *self.references, *self.untrained, *self.before_tuning)
+
+    @property
+    def with_protocol_values(self) -> "ComparisonTable":
+        """The rows with the protocol's own values, those that tuned ones replaced included."""
+        rows = (row for row in (*self.rows, *self.before_tuning) if not _tuned(row))
+        return replace(
+            self,
+            rows=tuple(sorted(rows, key=_rank)),
+            references=(),
+            untrained=(),
+            unranked=(),
+            before_tuning=(),
+        )
 
     @property
     def split(self) -> Split:

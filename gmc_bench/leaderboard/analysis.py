@@ -155,6 +155,9 @@ class TableAnalysis:
     """Between an untrained policy and the reference; `None` without either."""
     stability: tuple[Ranking, ...] = ()
     """Rankings of the rows by several statistics; the first is the table's own."""
+    before_tuning: "TableAnalysis | None" = None
+    """The same of all complete rows with the protocol's own values; `None` where no tuned row has
+    replaced one."""
 
     @property
     def metres_per_return(self) -> float | None:
@@ -208,6 +211,9 @@ def analyse(table: ComparisonTable) -> TableAnalysis:
         reference=reference,
         scale=find_scale(reference.row, table.untrained) if reference else None,
         stability=rank_stability(_statistics(lettered)),
+        before_tuning=analyse(table.with_protocol_values)
+        if any(not row.missing for row in table.before_tuning)
+        else None,
     )
 
 

@@ -15,7 +15,7 @@ def evidence(analysis: TableAnalysis) -> list[str]:
         return []
     rows = analysis.rows
     told = [_bodies(analysis), _pairs(analysis), _extra_seeds(rows), _few_runs(rows)]
-    told.append(_other_ranks(analysis))
+    told += [_other_ranks(analysis), _before_tuning(analysis)]
     return [sentence for sentence in told if sentence]
 
 
@@ -106,3 +106,15 @@ def _other_ranks(analysis: TableAnalysis) -> str:
 
 def _in_text(name: str) -> str:
     return name if name.isupper() else name.lower()
+
+
+def _before_tuning(analysis: TableAnalysis) -> str:
+    """Return who is first with the protocol's own values, where that is another method."""
+    before = analysis.before_tuning
+    if before is None or before.rows[0].row.key.method == analysis.rows[0].row.key.method:
+        return ""
+    first = before.rows[0]
+    return (
+        f"With the protocol's own values instead of tuned ones, {first.row.key.method} is first of "
+        f"{len(before.rows)} ({number(first.crossed.value)}): see Before tuning."
+    )

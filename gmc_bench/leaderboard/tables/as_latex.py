@@ -10,7 +10,7 @@ from gmc_bench.leaderboard.published import published_for
 from gmc_bench.leaderboard.tables.cells import KEY_HEADINGS, NONE
 from gmc_bench.leaderboard.tables.sections import (
     Section,
-    before_tuning_section,
+    before_tuning_sections,
     published_section,
     ranked_sections,
     reference_section,
@@ -34,8 +34,7 @@ def to_latex(analysis: TableAnalysis) -> str:
         sections.append(reference_section(analysis))
     if table.untrained:
         sections.append(untrained_section(table))
-    if table.before_tuning:
-        sections.append(before_tuning_section(table))
+    sections += before_tuning_sections(analysis)
     published = published_for(table.key.suite, table.key.task)
     if published:
         sections.append(published_section(published))

@@ -17,7 +17,7 @@ from gmc_bench.leaderboard.tables.cells import (
 )
 from gmc_bench.leaderboard.tables.sections import (
     Section,
-    before_tuning_section,
+    before_tuning_sections,
     published_section,
     ranked_sections,
     reference_section,
@@ -72,8 +72,8 @@ def to_markdown(analysis: TableAnalysis, figures: Mapping[str, str] | None = Non
         lines += _markdown_section(reference_section(analysis))
     if table.untrained:
         lines += _markdown_section(untrained_section(table))
-    if table.before_tuning:
-        lines += _markdown_section(before_tuning_section(table))
+    for section in before_tuning_sections(analysis):
+        lines += _markdown_section(section)
     if figures:
         lines += ["## Figures", ""]
         lines += [f"![{markdown(what)}]({path})\n" for what, path in figures.items()]

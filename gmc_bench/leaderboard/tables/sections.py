@@ -49,10 +49,13 @@ from gmc_bench.leaderboard.tables.wording import (
 )
 from gmc_bench.records.breakdown import DIRECTION_METRICS, FRICTION_METRICS
 
-RANKED_HEADINGS = (
-    *("#", "Group", "Group here", *KEY_HEADINGS, "Seeds"),
-    *("Test score", "Metres", "Other seeds", "Other bodies", "Both", "Verified"),
+PLACE_HEADINGS = ("#", "Group", "Group here")
+SCORE_HEADINGS = (
+    *("Seeds", "Test score", "Metres"),
+    *("Other seeds", "Other bodies", "Both", "Verified"),
 )
+RANKED_HEADINGS = (*PLACE_HEADINGS, *KEY_HEADINGS, *SCORE_HEADINGS)
+BEFORE_TUNING_HEADINGS = (*KEY_HEADINGS, *PLACE_HEADINGS, *SCORE_HEADINGS)
 BEYOND = {"Group here", "Other bodies", "Both", "Here"}
 """Columns that exist only where bodies are sampled."""
 OTHER_HEADINGS = (
@@ -68,7 +71,7 @@ REFERENCE_HEADINGS = (
     *(*KEY_HEADINGS, "Seeds", "Train score", "Training return"),
     *("Steps per body", "Core seconds", "Parameters", "Env steps/s", "Verified"),
 )
-UNPLACED_HEADINGS = (*KEY_HEADINGS, "Seeds", "Test score", "Train score", "Verified")
+UNTRAINED_HEADINGS = (*KEY_HEADINGS, "Seeds", "Test score", "Train score", "Verified")
 UNRANKED_HEADINGS = ("Method", "Preset", "Seed", "Score", "Reasons", "Record")
 PUBLISHED_HEADINGS = (
     *("Name in the paper", "Our id", "Preset", "What", "Value", "Seeds"),
@@ -89,19 +92,14 @@ class Section(NamedTuple):
 def ranked_sections(analysis: TableAnalysis) -> list[Section]:
     """Return the ranking and all that is said about its rows, in the order of a page."""
     cells = ranked_cells(analysis)
-    on_test, left_out = analysis.table.split == "test", set()
     explained = [
-        EXPLANATION if on_test else SCORED_ON_TRAIN,
+        EXPLANATION if analysis.table.split == "test" else SCORED_ON_TRAIN,
         GROUPS if analysis.bodies_are_sampled else GROUPS_HERE,
         *evidence(analysis),
     ]
-    if not analysis.bodies_are_sampled:
-        left_out |= BEYOND
-    if analysis.metres_per_return is None:
-        left_out.add("Metres")
-    else:
+    if analysis.metres_per_return is not None:
         explained.append(METRES.format(metres=analysis.metres_per_return))
-    headings = tuple(name for name in RANKED_HEADINGS if name not in left_out)
+    headings = _existing(analysis, RANKED_HEADINGS)
     shown = _score_headings(headings, analysis.table)
     return [
         _section("Ranking", explained, headings, cells)._replace(
@@ -123,7 +121,11 @@ def _score_headings(headings: Sequence[str], table: ComparisonTable) -> tuple[st
 
 def further_sections(analysis: TableAnalysis) -> list[Section]:
     """Return what pages show below a ranking whose rows they draw themselves."""
-    return [*_measured_sections(analysis), *_rank_sections(analysis)]
+    return [
+        *_measured_sections(analysis),
+        *_rank_sections(analysis),
+        *before_tuning_sections(analysis),
+    ]
 
 
 def _measured_sections(analysis: TableAnalysis) -> list[Section]:
@@ -259,20 +261,28 @@ def reference_section(analysis: TableAnalysis) -> Section:
 
 def untrained_section(table: ComparisonTable) -> Section:
     """Return the untrained rows that have all seeds."""
-    return _unplaced_section("Untrained", UNTRAINED, table, table.untrained)
+    cells = [row_cells(row) for row in table.untrained if not row.missing]
+    found = _section("Untrained", (UNTRAINED, MORE), UNTRAINED_HEADINGS, cells)
+    return found._replace(headings=_score_headings(UNTRAINED_HEADINGS, table))
 
 
-def before_tuning_section(table: ComparisonTable) -> Section:
-    """Return the rows that tuned ones have replaced, those that have all seeds."""
-    return _unplaced_section("Before tuning", BEFORE_TUNING, table, table.before_tuning)
+def before_tuning_sections(analysis: TableAnalysis) -> list[Section]:
+    """Return the ranking with the protocol's own values, where tuned rows have replaced some."""
+    before = analysis.before_tuning
+    if before is None:
+        return []
+    headings = _existing(before, BEFORE_TUNING_HEADINGS)
+    text = (BEFORE_TUNING, *evidence(before))
+    found = _section("Before tuning", text, headings, ranked_cells(before))
+    return [found._replace(headings=_score_headings(headings, before.table))]
 
 
-def _unplaced_section(
-    title: str, text: str, table: ComparisonTable, rows: Sequence[Row]
-) -> Section:
-    cells = [row_cells(row) for row in rows if not row.missing]
-    found = _section(title, (text, MORE), UNPLACED_HEADINGS, cells)
-    return found._replace(headings=_score_headings(UNPLACED_HEADINGS, table))
+def _existing(analysis: TableAnalysis, headings: Sequence[str]) -> tuple[str, ...]:
+    """Return the headings of a ranking without those that mean nothing for its rows."""
+    left_out = set() if analysis.bodies_are_sampled else set(BEYOND)
+    if analysis.metres_per_return is None:
+        left_out.add("Metres")
+    return tuple(name for name in headings if name not in left_out)
 
 
 def unranked_section(table: ComparisonTable) -> Section:

@@ -44,8 +44,8 @@ UNTRAINED = (
     "statistics are those before the first step. They are not ranked."
 )
 BEFORE_TUNING = (
-    "Rows with the protocol's own settings, of methods that have been tuned since and are ranked "
-    "with their tuned settings."
+    "The same ranking with the protocol's own values for all methods: rows that tuned ones have "
+    "replaced above, and methods that were never tuned."
 )
 FRICTIONS = (
     "Walking straight ahead with mean actions; the mean over robots. A robot that falls starts "

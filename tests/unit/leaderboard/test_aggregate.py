@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, Spread, aggregate
+from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.references import core_seconds
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord
@@ -253,6 +254,16 @@ def test_untuned_rows_stay_while_the_tuned_row_lacks_a_seed() -> None:
     before = [make_record(seed=seed, **seeds) for seed in (0, 1)]
     table = _only_table(*before, _tuned_to(2e-3, seed=0, **seeds))
     assert [row.missing for row in table.rows] == [(), ("no run for seed 1",)]
+    assert table.before_tuning == ()
+    assert analyse(table).before_tuning is None
+
+
+def test_with_the_protocols_values_replaced_rows_stand_beside_those_never_tuned() -> None:
+    before, after = make_record(returns=_returns(50.0)), _tuned_to(2e-3, returns=_returns(20.0))
+    others = [make_record(method=name, returns=_returns(30.0)) for name in ("b", "a")]
+    table = _only_table(before, after, *others).with_protocol_values
+    assert [row.key.method for row in table.rows] == ["demo", "a", "b"]
+    assert [row.test_score.mean for row in table.rows] == [50.0, 30.0, 30.0]
     assert table.before_tuning == ()
 
 

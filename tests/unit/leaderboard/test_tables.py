@@ -412,13 +412,21 @@ def test_rows_of_before_tuning_have_a_part_of_their_own() -> None:
     unknown = {"morphologies": None, "morphologies_digest": None, "env_steps": None, "trials": ()}
     kept = {"settings": {"ppo.lr": 2e-3}, **unknown}
     after = _record(5.0, tuning=kept, config={"ppo": {"lr": 2e-3}})
-    analysis = _analysis(_record(7.0), after)
+    other = _record(6.0, method="other")
+    analysis = _analysis(_record(7.0), after, other)
     page = to_markdown(analysis)
     ranking, _, rest = page.partition("## Before tuning")
     assert f"| demo v1 | lite | {SHORT} |" not in ranking
-    assert f"| 1 | a | a | demo v1 | lite | {after.config_digest[:8]} |" in ranking
-    assert f"| demo v1 | lite | {SHORT} | 1 | 7.0 ± — | 1,000.5 ± — | no |" in rest
+    assert "| 1 | a | a | other v1 |" in ranking
+    assert f"| 2 | a | a | demo v1 | lite | {after.config_digest[:8]} |" in ranking
+    first = "own values instead of tuned ones, demo is first of 2 (7.0): see Before tuning."
+    assert first in ranking
+    # All methods with the protocol's own values, those without tuned ones included.
+    assert f"| demo v1 | lite | {SHORT} | 1 | a | a | 1 | 7.0 | " in rest
+    assert f"| other v1 | lite | {SHORT} | 2 | a | a | 1 | 6.0 | " in rest
+    assert after.config_digest[:8] not in rest
     assert "Before tuning" in to_latex(analysis)
+    assert first not in to_markdown(_analysis(_record(7.0), after))  # first with both values
     assert "Before tuning" not in to_markdown(_analysis(_record(7.0)))
     assert " 7.0 " not in to_readme(analysis, "x.md")
     lines = {line["status"]: line for line in csv.DictReader(io.StringIO(to_csv(analysis)))}

@@ -275,11 +275,13 @@ def test_rows_of_before_tuning_stand_below_the_ranking(tmp_path: Path) -> None:
         "env_steps": None, "trials": (),
     }  # fmt: skip
     after = make_record(tuning=tuning, config={"ppo": {"lr": 0.002}})
-    site = _build(_store([make_record(), after]), tmp_path)
+    before = make_record()
+    site = _build(_store([before, after]), tmp_path)
     ranking, heading, below = _page(site, "boards").partition("<h2>Before tuning</h2>")
     assert heading
     assert ranking.count('href="../methods/') == 1
-    assert below.count('href="../methods/') == 1
+    assert f"<code>{before.config_digest[:8]}</code>" in below
+    assert f"<code>{after.config_digest[:8]}</code>" not in below
     assert _page(site, "methods", "demo").count("has been tuned since") == 1
 
 
