@@ -15,23 +15,42 @@ def evidence(analysis: TableAnalysis) -> list[str]:
         return []
     rows = analysis.rows
     told = [_bodies(analysis), _pairs(analysis), _extra_seeds(rows), _few_runs(rows)]
-    told += [_other_ranks(analysis), _before_tuning(analysis)]
+    told += [_other_ranks(analysis), first_before_tuning(analysis)]
     return [sentence for sentence in told if sentence]
+
+
+def first_before_tuning(analysis: TableAnalysis) -> str:
+    """Return who is first with the protocol's own values, where that is another method."""
+    before = analysis.before_tuning
+    if before is None or before.rows[0].row.key.method == analysis.rows[0].row.key.method:
+        return ""
+    first, *others = before.rows
+    alike = [row.row.key.method for row in others if set(row.group) & set(first.group)]
+    lead = f"; its lead over {listed(alike)} is not significant" if alike else ""
+    return (
+        f"With the protocol's own values instead of tuned ones, {first.row.key.method} is first of "
+        f"{len(before.rows)} with {number(first.crossed.value)}{lead}."
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return one or more names as in a sentence: `a, b and c`."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _bodies(analysis: TableAnalysis) -> str:
     """Return how many bodies rank the rows, and in how many clusters."""
     row = analysis.rows[0]
     split = row.row.split
-    listed = [
+    scored = [
         item
         for item in row.row.runs[0].record.returns
         if (item.split, item.mode) == (split, "deterministic")
         and (split == "train" or not item.seen_in_train)
     ]
     geometries = len(set(row.clusters.tolist()))
-    what = f"{len(listed)} {'unseen test' if split == 'test' else 'train'} bodies"
-    if len(row.bodies) < len(listed):
+    what = f"{len(scored)} {'unseen test' if split == 'test' else 'train'} bodies"
+    if len(row.bodies) < len(scored):
         what += f" with {len(row.bodies)} different contents, each of which counts once"
     else:
         what += " count"
@@ -106,15 +125,3 @@ def _other_ranks(analysis: TableAnalysis) -> str:
 
 def _in_text(name: str) -> str:
     return name if name.isupper() else name.lower()
-
-
-def _before_tuning(analysis: TableAnalysis) -> str:
-    """Return who is first with the protocol's own values, where that is another method."""
-    before = analysis.before_tuning
-    if before is None or before.rows[0].row.key.method == analysis.rows[0].row.key.method:
-        return ""
-    first = before.rows[0]
-    return (
-        f"With the protocol's own values instead of tuned ones, {first.row.key.method} is first of "
-        f"{len(before.rows)} ({number(first.crossed.value)}): see Before tuning."
-    )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gmc_bench.core.escape import markdown
 from gmc_bench.leaderboard.analysis import TableAnalysis
+from gmc_bench.leaderboard.evidence import first_before_tuning, listed
 from gmc_bench.leaderboard.findings.claims import VERDICTS
 from gmc_bench.leaderboard.findings.evidence import read_evidence
 from gmc_bench.leaderboard.findings.page import find_all
@@ -75,11 +76,13 @@ def leader(found: Overview) -> str:
             for name, cell in ranked.items()
             if name != first and set(cell.group) & set(best.group)
         ]
-        others = f"; its lead over {_listed(alike)} is not significant" if alike else ""
-        return (
+        others = f"; its lead over {listed(alike)} is not significant" if alike else ""
+        text = (
             f"On {_board(column)}, {first} is first of {len(ranked)} with a mean return of "
             f"{_ends(best.score)}{_metres(best)} on {_bodies(column)}{others}."
         )
+        before = first_before_tuning(column.analysis) if column.analysis else ""
+        return f"{text} {before}" if before else text
     return "No board has places yet: no row has all of its seeds."
 
 
@@ -119,10 +122,10 @@ def grid(found: Overview) -> list[str]:
         )
     empty = [markdown(column.heading) for column in found.columns if column not in columns]
     if empty:
-        told.append(f"Boards without runs: {_listed(empty)}.")
+        told.append(f"Boards without runs: {listed(empty)}.")
     absent = [method for method in found.methods if method not in methods]
     if absent:
-        told.append(f"Methods without runs: {_listed(absent)}.")
+        told.append(f"Methods without runs: {listed(absent)}.")
     return [*(lines if columns else []), "", " ".join(told), ""]
 
 
@@ -158,7 +161,3 @@ def _bodies(column: Column) -> str:
 
 def _board(column: Column) -> str:
     return f"the board '{markdown(column.heading)}'"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -2,7 +2,7 @@ from pathlib import Path
 
 from gmc_bench.leaderboard.front import coverage, front, grid, leader
 from gmc_bench.leaderboard.overview import make_overview
-from tests.unit.leaderboard.test_next_run import FAR, NEAR, NEXT, _analysis
+from tests.unit.leaderboard.test_next_run import FAR, NEAR, NEXT, _analysis, _record
 
 
 def test_the_front_says_how_much_there_is_who_leads_and_what_is_missing(tmp_path: Path) -> None:
@@ -30,3 +30,19 @@ def test_cells_without_all_seeds_are_marked_and_methods_that_are_alike_are_named
     assert "Of 1 pairs of methods on the same board, 0 differ" in coverage(alike)
     begun = make_overview([_analysis([FAR[0]])], ())
     assert leader(begun) == "No board has places yet: no row has all of its seeds."
+
+
+def test_who_would_be_first_with_the_protocols_own_values_is_said() -> None:
+    unknown = {"morphologies": None, "morphologies_digest": None, "env_steps": None, "trials": ()}
+    tuning = {"settings": {"ppo.lr": 2e-3}, **unknown}
+    changes = {"tuning": tuning, "config": {"ppo": {"lr": 2e-3}}}
+    tuned = [_record("near", seed, 5.0 + seed, **changes) for seed in (1, 2)]
+    text = leader(make_overview([_analysis([*NEXT, *NEAR, *tuned])], ()))
+    assert "next is first of 2 with a mean return of 19 (" in text
+    assert "instead of tuned ones" not in text  # it is first either way
+    before = [_record("near", seed, 50.0 + seed) for seed in (1, 2)]
+    text = leader(make_overview([_analysis([*NEXT, *before, *tuned])], ()))
+    assert "next is first of 2" in text
+    assert text.endswith(
+        "With the protocol's own values instead of tuned ones, near is first of 2 with 51.8."
+    )

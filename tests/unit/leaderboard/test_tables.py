@@ -419,7 +419,7 @@ def test_rows_of_before_tuning_have_a_part_of_their_own() -> None:
     assert f"| demo v1 | lite | {SHORT} |" not in ranking
     assert "| 1 | a | a | other v1 |" in ranking
     assert f"| 2 | a | a | demo v1 | lite | {after.config_digest[:8]} |" in ranking
-    first = "own values instead of tuned ones, demo is first of 2 (7.0): see Before tuning."
+    first = "instead of tuned ones, demo is first of 2 with 7.0; its lead over other is not"
     assert first in ranking
     # All methods with the protocol's own values, those without tuned ones included.
     assert f"| demo v1 | lite | {SHORT} | 1 | a | a | 1 | 7.0 | " in rest
