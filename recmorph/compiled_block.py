@@ -6,12 +6,10 @@ It serves training on a CPU alone: what evaluates a policy keeps its bits.
 from functools import cache
 from typing import Any
 
-import numpy as np
 import torch
-from torch import nn
 from torch.autograd.function import once_differentiable
 
-from gmc_bench.core.types import Array
+from gmc_bench.nn.compiled import as_array, places
 from gmc_bench.nn.packing import Packing
 from recmorph.config import RecMorphConfig
 
@@ -27,17 +25,6 @@ def compilable(config: RecMorphConfig) -> bool:
     largest = TILE * 2 * config.hidden * max(config.hidden, config.width)
     parts = config.residual and config.rms_norm and config.modulation
     return parts and config.cell == "birnn" and largest <= MAX_PRODUCT
-
-
-def runs_compiled(rows: torch.Tensor, block: nn.Module) -> bool:
-    """Say whether rows can go through compiled code: it knows numpy's arrays, not graphs."""
-    weight = next(block.parameters())
-    return (
-        rows.device.type == "cpu"
-        and rows.dtype == weight.dtype == torch.float32
-        and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
-    )
 
 
 def compiled_block(
@@ -82,12 +69,12 @@ class _CompiledBlock(torch.autograd.Function):
         d_rows = torch.empty_like(grad, memory_format=torch.contiguous_format)
         if len(grad):
             kernels.backward(
-                _array(grad),
-                *_places(ctx.packing),
-                kernels.Weights(*map(_array, weights)),
-                kernels.Kept(*map(_array, kept)),
-                _array(d_rows),
-                kernels.Weights(*map(_array, sums)),
+                as_array(grad),
+                *places(ctx.packing),
+                kernels.Weights(*map(as_array, weights)),
+                kernels.Kept(*map(as_array, kept)),
+                as_array(d_rows),
+                kernels.Weights(*map(as_array, sums)),
             )
         return d_rows, None, None, *sums
 
@@ -101,19 +88,19 @@ def _run(
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
     """Return the output, and `num_kept` rows of what the backward pass needs."""
     kernels = _kernels()
-    given = kernels.Weights(*map(_array, weights))
+    given = kernels.Weights(*map(as_array, weights))
     width, hidden = rows.shape[1], len(given.ahead)
     kinds = (width, hidden, hidden, hidden, hidden, width, 3)
     kept = [rows.new_empty(num_kept, channels) for channels in kinds]
     out = torch.empty_like(rows, memory_format=torch.contiguous_format)
     if len(rows):
         kernels.forward(
-            _array(rows),
-            *_places(packing),
+            as_array(rows),
+            *places(packing),
             kernels.turned(given),
             given.bias.dtype.type(eps),
-            kernels.Kept(*map(_array, kept)),
-            _array(out),
+            kernels.Kept(*map(as_array, kept)),
+            as_array(out),
         )
     return out, kept
 
@@ -134,17 +121,7 @@ def _kernels() -> Any:
     return kernels
 
 
-def _places(packing: Packing) -> tuple[Array, Array]:
-    """Return the first row of every limb, and how many there are."""
-    sizes: Array = packing.batch_sizes.numpy()
-    return sizes.cumsum() - sizes, sizes
-
-
 def _rows_of_a_group(packing: Packing) -> int:
     from recmorph.kernels import BODIES
 
     return sum(min(step.stop - step.start, BODIES) for step in packing.steps)
-
-
-def _array(values: torch.Tensor) -> np.ndarray:
-    return values.detach().contiguous().numpy()

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from gmc_bench.nn import Tap, TokenBatch
+from gmc_bench.nn.compiled import runs_compiled
 from gmc_bench.nn.decoder import LimbDecoder
 from gmc_bench.nn.embedding import TokenEmbedding
 from gmc_bench.nn.norm import NormLinear, RMSNorm
@@ -13,7 +14,7 @@ from gmc_bench.nn.packing import Packing
 from gmc_bench.nn.recurrence import BidirectionalGRU, BidirectionalLSTM, BidirectionalRNN
 from gmc_bench.nn.ssd import BidirectionalMamba2
 from gmc_bench.tokens.spec import TokenSpec
-from recmorph.compiled_block import compilable, compiled_block, runs_compiled
+from recmorph.compiled_block import compilable, compiled_block
 from recmorph.config import RecMorphConfig
 
 
@@ -50,7 +51,7 @@ class RecurrentBlock(nn.Module):
 
     def forward(self, rows: torch.Tensor, packing: Packing) -> torch.Tensor:
         """Exchange information along every body."""
-        if self._compilable and self.training and runs_compiled(rows, self):
+        if self._compilable and runs_compiled(rows, self):
             return self._compiled(rows, packing)
         drive = nn.functional.silu(self.input_projection(rows))
         context: torch.Tensor = self.recurrence(drive, packing)

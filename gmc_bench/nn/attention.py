@@ -5,6 +5,8 @@ import math
 import torch
 from torch import nn
 
+from gmc_bench.nn import compiled
+from gmc_bench.nn.compiled import runs_compiled
 from gmc_bench.nn.packing import Packing
 
 
@@ -44,9 +46,14 @@ class SelfAttention(nn.Module):
             mask: see `attention_mask`.
         """
         found = nn.functional.linear(rows, self.in_proj_weight, self.in_proj_bias)
+        if runs_compiled(found, self):
+            projected: torch.Tensor = self.out_proj(
+                compiled.attend(found, packing, mask, self.num_heads)
+            )
+            return projected
         query, key, value = split_heads(packing.unpack(found), 3, self.num_heads)
         mixed = attend(query, key, value, mask)
-        projected: torch.Tensor = self.out_proj(packing.pack(merge_heads(mixed)))
+        projected = self.out_proj(packing.pack(merge_heads(mixed)))
         return projected
 
 
@@ -87,14 +94,16 @@ class AttentionLayer(nn.Module):
         """Mix the limbs of every body (see `SelfAttention.forward`)."""
         if self.pre_norm:
             rows = rows + self.self_attn(self.norm1(rows), packing, mask)
-            return rows + self._feed(self.norm2(rows))
+            return rows + feed_forward(self.norm2(rows), self.linear1, self.linear2)
         rows = self.norm1(rows + self.self_attn(rows, packing, mask))
-        normed: torch.Tensor = self.norm2(rows + self._feed(rows))
+        normed: torch.Tensor = self.norm2(rows + feed_forward(rows, self.linear1, self.linear2))
         return normed
 
-    def _feed(self, rows: torch.Tensor) -> torch.Tensor:
-        fed: torch.Tensor = self.linear2(nn.functional.relu(self.linear1(rows)))
-        return fed
+
+def feed_forward(rows: torch.Tensor, inner: nn.Linear, outer: nn.Linear) -> torch.Tensor:
+    """Return W2 relu(W1 x + b1) + b2, (P, W) -> (P, W)."""
+    fed: torch.Tensor = outer(nn.functional.relu(inner(rows), inplace=True))
+    return fed
 
 
 def attend(

@@ -5,7 +5,13 @@ import math
 import torch
 from torch import nn
 
-from gmc_bench.nn.attention import SelfAttention, attention_mask, merge_heads, split_heads
+from gmc_bench.nn.attention import (
+    SelfAttention,
+    attention_mask,
+    feed_forward,
+    merge_heads,
+    split_heads,
+)
 from gmc_bench.nn.packing import Packing
 
 
@@ -85,8 +91,7 @@ class FixedAttentionLayer(nn.Module):
             probabilities: (B, H, L, L), those of each environment's body.
         """
         rows = rows + self._mix(self.norm1(rows), packing, probabilities)
-        fed: torch.Tensor = self.linear2(nn.functional.relu(self.linear1(self.norm2(rows))))
-        return rows + fed
+        return rows + feed_forward(self.norm2(rows), self.linear1, self.linear2)
 
     def _mix(
         self, rows: torch.Tensor, packing: Packing, probabilities: torch.Tensor
