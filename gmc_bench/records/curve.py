@@ -13,6 +13,20 @@ _TITLE_CHARACTERS = 70  # per line; matplotlib's own wrapping reads `$` as mathe
 _INCHES = (8.0, 5.0)
 _DOTS_PER_INCH = 100  # 800 x 500 pixels
 _MARKED_POINTS = 30  # up to so many points are drawn as dots, so that a short curve is visible
+_STYLE = {
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.edgecolor": "0.8",
+    "grid.color": "0.8",
+    "axes.labelsize": 12,
+    "axes.titlesize": 12,
+    "xtick.labelsize": 11,
+    "ytick.labelsize": 11,
+    "xtick.color": "0.15",
+    "ytick.color": "0.15",
+    "xtick.bottom": False,
+    "ytick.left": False,
+}
 
 
 def plot_learning_curve(curve: Sequence[CurvePoint], path: Path, title: str) -> None:
@@ -29,13 +43,14 @@ def plot_learning_curve(curve: Sequence[CurvePoint], path: Path, title: str) -> 
     Raises:
         StorageError: the picture could not be written.
     """
-    # Here and not above: drawing takes a second to import, reading records must not.
-    import seaborn as sns
+    # Here and not above: drawing takes a second to import, reading records must not. One line needs
+    # no seaborn, which takes another second in every run.
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.ticker import EngFormatter
 
     points = [(item.env_steps, item.mean_return) for item in curve if item.mean_return is not None]
-    with sns.axes_style("whitegrid"), sns.plotting_context("notebook"):
+    with rc_context(_STYLE):
         # A bare figure instead of pyplot keeps no global state and needs no display.
         figure = Figure(figsize=_INCHES, dpi=_DOTS_PER_INCH, layout="constrained")
         axes = figure.add_subplot()
@@ -46,7 +61,7 @@ def plot_learning_curve(curve: Sequence[CurvePoint], path: Path, title: str) -> 
         if points:
             steps, returns = zip(*points, strict=True)
             marker = "o" if len(points) <= _MARKED_POINTS else None
-            sns.lineplot(x=list(steps), y=list(returns), marker=marker, ax=axes)
+            axes.plot(steps, returns, marker=marker)
         else:
             axes.set(xticks=[], yticks=[])
             axes.text(0.5, 0.5, EMPTY_TEXT, ha="center", va="center", transform=axes.transAxes)
