@@ -1,5 +1,7 @@
 """The rules of the installed version, in the form that records can be compared with."""
 
+from dataclasses import replace
+
 from gmc_bench.core.config import definition_digest, to_dict
 from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.leaderboard.submission import Rules
@@ -24,8 +26,13 @@ def ranked_methods() -> list[str]:
     return [name for name, spec in found if spec.trainable and not spec.capabilities.per_body]
 
 
-def installed_rules(record: RunRecord) -> Rules | None:
+def installed_rules(record: RunRecord, *, tuned: bool | None = None) -> Rules | None:
     """Return what an official run of a record's kind is here.
+
+    Args:
+        record: of which kind.
+        tuned: whether the run has what its method keeps of its trials, if there is anything; by
+            default, as the record says, since the protocol's own values are official too.
 
     Returns:
         The rules for the record's method, suite, task, protocol and bodies; `None` where one of
@@ -34,6 +41,8 @@ def installed_rules(record: RunRecord) -> Rules | None:
     try:
         suite, task = SUITES.get(record.suite), TASKS.get(record.task)
         method = METHODS.load(record.method)
+        if not (record.tuning is not None if tuned is None else tuned):
+            method = replace(method, tuned={}, tuning="")
         protocol = suite.protocol(record.protocol, record.task)
         protocol = with_method_training(protocol, method, record.task, suite)
         settings = method.make_config(protocol.preset if method.presets else None)

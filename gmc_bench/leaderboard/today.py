@@ -49,6 +49,6 @@ def is_current(row: Row) -> bool:
     """
     from gmc_bench.leaderboard.rules import installed_rules  # loads what tasks are made of
 
-    rules = installed_rules(row.runs[0].record)
+    rules = installed_rules(row.runs[0].record, tuned=True)
     made = (row.key.method_version, row.key.config_digest)
     return rules is None or made == (rules.method_version, config_digest(dict(rules.config)))

@@ -4,6 +4,7 @@ import io
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from gmc_bench.records.schema import CurvePoint
 from gmc_bench.records.store import write_atomic
@@ -13,7 +14,7 @@ _TITLE_CHARACTERS = 70  # per line; matplotlib's own wrapping reads `$` as mathe
 _INCHES = (8.0, 5.0)
 _DOTS_PER_INCH = 100  # 800 x 500 pixels
 _MARKED_POINTS = 30  # up to so many points are drawn as dots, so that a short curve is visible
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "axes.grid": True,
     "axes.axisbelow": True,
     "axes.edgecolor": "0.8",

@@ -215,7 +215,7 @@ def test_what_an_official_run_is_agrees_with_what_run_plans(gmc, tiny_set, metho
     planned = run_config_of(yaml.safe_load(out), "the plan")
     assert planned.unofficial_reasons == ()
     record = _official(tiny_set).model_copy(update={"method": method, "protocol": protocol})
-    rules = installed_rules(record)
+    rules = installed_rules(record, tuned=True)
     assert rules is not None
     assert rules.config == planned.identity()
     spec = METHODS.load(method)

@@ -248,7 +248,7 @@ def test_a_run_has_what_its_method_was_tuned_to(monkeypatch, finished_record):
     assert found.config.protocol.ppo.lr == 0.0013
     assert found.config.method_config["embedding_dropout"] == 0.03
     assert "brings along what it was tuned to: ppo.lr 0.0013" in found.why
-    record = finished_record(found)
+    record = finished_record(found, kept)
     assert installed_rules(record).config == found.config.identity()
     assert installed_rules(record).protocol == record.protocol_digest
     ablation = resolve(spec.replace(preset="paper-no-dropout"))
@@ -273,6 +273,8 @@ def test_a_tuned_method_follows_the_protocol_with_its_values_before_tuning_too(
     assert found.config.unofficial_reasons == ()
     assert "tuned" not in found.why
     record = finished_record(found)
+    assert installed_rules(record).config == found.config.identity()
+    assert installed_rules(record, tuned=True).config == resolve(spec).config.identity()
     assert record.protocol_digest == finished_record(resolve(spec)).protocol_digest
     for name in before:  # some of the values before tuning and some after it are neither
         partly = {key: value for key, value in before.items() if key != name}
@@ -286,12 +288,12 @@ def finished_record():
     """Return what makes a record of a resolved run, as far as its rules are concerned."""
     from types import SimpleNamespace
 
-    def make(found):
+    def make(found, tuning=None):
         config, choice = found.config, found.choice
         digest = protocol_digest(config.protocol, choice.method, choice.suite, config.task)
         return SimpleNamespace(
             method="metamorph", suite=config.suite, task=config.task, protocol="lite",
-            protocol_digest=digest, seed=config.seed, untrained=None,
+            protocol_digest=digest, seed=config.seed, untrained=None, tuning=tuning,
             morphologies=SimpleNamespace(
                 id=config.morphologies, digest=config.morphologies_digest, num_train=2
             ),

@@ -75,7 +75,7 @@ def test_the_first_run_of_a_suite_that_has_a_later_version_is_one_of_that_versio
 
 def test_rows_of_earlier_settings_get_no_more_runs() -> None:
     before = _record("recmorph", 1, 60.0)
-    rules = installed_rules(before)
+    rules = installed_rules(before, tuned=True)
     assert rules is not None
     (found,) = next_runs([_analysis([before, *NEAR])], ("recmorph", "near"))
     assert (found.method, found.seed) == ("recmorph", 1)
