@@ -130,7 +130,10 @@ def test_dropout_is_drawn_anew_in_every_pass_of_training_only():
 @pytest.mark.parametrize(("spec", "preset"), [(METAMORPH, "paper-no-dropout"), (STAR, "paper")])
 def test_without_dropout_training_changes_nothing(spec, preset):
     network, tokens = make(spec, preset)
-    assert torch.equal(network.train()(tokens), network.eval()(tokens))
+    # In training, attention runs in compiled code, whose last bits differ.
+    torch.testing.assert_close(
+        network.train()(tokens), network.eval()(tokens), rtol=1e-5, atol=1e-5
+    )
 
 
 def test_without_positions_the_order_of_limbs_does_not_matter():
