@@ -80,7 +80,7 @@ class Choice:
     @property
     def before_tuning(self) -> "Choice":
         """The same choice with the values that the protocol has for what was tuned."""
-        return replace(self, method=replace(self.method, tuned={}, tuning=""))
+        return replace(self, method=self.method.before_tuning)
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,6 @@ from gmc_bench.methods.tuning import FORMAT, Range, ranges_of, tuning_key
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import sealed, unsealed, write_atomic
-from gmc_bench.suites.method_rules import with_method_training, with_task_decoder
 from gmc_bench.suites.protocol import Protocol
 
 if TYPE_CHECKING:
@@ -296,15 +295,12 @@ class Tuning:
     @property
     def rules(self) -> Protocol:
         """The protocol that the method would have on the task without tuning."""
-        choice = self.choice
-        protocol = choice.suite.protocol(choice.protocol.name, self.task)
-        return with_method_training(protocol, choice.method, self.task)
+        return self.choice.before_tuning.rules(self.task)
 
     @property
     def first(self) -> dict[str, float]:
         """Settings of the first trial: those that the method would have without tuning."""
-        choice = self.choice
-        settings = with_task_decoder(choice.method_config, choice.method, choice.suite, self.task)
+        settings = self.choice.before_tuning.settings(self.task)
         ppo = to_dict(self.rules.ppo)
         found = {name: _look_up(name, ppo, to_dict(settings)) for name in self.ranges}
         return {name: value for name, value in found.items() if value is not None}

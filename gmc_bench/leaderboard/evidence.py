@@ -26,11 +26,15 @@ def first_before_tuning(analysis: TableAnalysis) -> str:
         return ""
     first, *others = before.rows
     alike = [row.row.key.method for row in others if set(row.group) & set(first.group)]
-    lead = f"; its lead over {listed(alike)} is not significant" if alike else ""
     return (
         f"With the protocol's own values instead of tuned ones, {first.row.key.method} is first of "
-        f"{len(before.rows)} with {number(first.crossed.value)}{lead}."
+        f"{len(before.rows)} with {number(first.crossed.value)}{lead_over(alike)}."
     )
+
+
+def lead_over(alike: Sequence[str]) -> str:
+    """Return over whom a first place's lead is not significant, to end a sentence with."""
+    return f"; its lead over {listed(alike)} is not significant" if alike else ""
 
 
 def listed(names: Sequence[str]) -> str:

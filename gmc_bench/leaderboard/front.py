@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gmc_bench.core.escape import markdown
 from gmc_bench.leaderboard.analysis import TableAnalysis
-from gmc_bench.leaderboard.evidence import first_before_tuning, listed
+from gmc_bench.leaderboard.evidence import first_before_tuning, lead_over, listed
 from gmc_bench.leaderboard.findings.claims import VERDICTS
 from gmc_bench.leaderboard.findings.evidence import read_evidence
 from gmc_bench.leaderboard.findings.page import find_all
@@ -76,10 +76,9 @@ def leader(found: Overview) -> str:
             for name, cell in ranked.items()
             if name != first and set(cell.group) & set(best.group)
         ]
-        others = f"; its lead over {listed(alike)} is not significant" if alike else ""
         text = (
             f"On {_board(column)}, {first} is first of {len(ranked)} with a mean return of "
-            f"{_ends(best.score)}{_metres(best)} on {_bodies(column)}{others}."
+            f"{_ends(best.score)}{_metres(best)} on {_bodies(column)}{lead_over(alike)}."
         )
         before = first_before_tuning(column.analysis) if column.analysis else ""
         return f"{text} {before}" if before else text

@@ -1,7 +1,5 @@
 """The rules of the installed version, in the form that records can be compared with."""
 
-from dataclasses import replace
-
 from gmc_bench.core.config import definition_digest, to_dict
 from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.leaderboard.submission import Rules
@@ -41,8 +39,8 @@ def installed_rules(record: RunRecord, *, tuned: bool | None = None) -> Rules | 
     try:
         suite, task = SUITES.get(record.suite), TASKS.get(record.task)
         method = METHODS.load(record.method)
-        if not (record.tuning is not None if tuned is None else tuned):
-            method = replace(method, tuned={}, tuning="")
+        if tuned is False or (tuned is None and record.tuning is None):
+            method = method.before_tuning
         protocol = suite.protocol(record.protocol, record.task)
         protocol = with_method_training(protocol, method, record.task, suite)
         settings = method.make_config(protocol.preset if method.presets else None)

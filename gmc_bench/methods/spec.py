@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any
 
 from gmc_bench.core.config import with_overrides
@@ -94,6 +94,11 @@ class MethodSpec:
     """What the method claims, in every preset that `preset_capabilities` does not name."""
     preset_capabilities: Mapping[str, Capabilities] = field(default_factory=dict)
     """What presets claim whose settings change it."""
+
+    @property
+    def before_tuning(self) -> "MethodSpec":
+        """The same method with the protocol's own values for what was tuned."""
+        return replace(self, tuned={}, tuning="")
 
     def __post_init__(self) -> None:
         _require_types(self)

@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 from gmc_bench.nn import compiled
-from gmc_bench.nn.compiled import runs_compiled
 from gmc_bench.nn.packing import Packing
 
 
@@ -46,14 +45,12 @@ class SelfAttention(nn.Module):
             mask: see `attention_mask`.
         """
         found = nn.functional.linear(rows, self.in_proj_weight, self.in_proj_bias)
-        if runs_compiled(found, self):
-            projected: torch.Tensor = self.out_proj(
-                compiled.attend(found, packing, mask, self.num_heads)
-            )
-            return projected
-        query, key, value = split_heads(packing.unpack(found), 3, self.num_heads)
-        mixed = attend(query, key, value, mask)
-        projected = self.out_proj(packing.pack(merge_heads(mixed)))
+        if compiled.runs_compiled(found, self):
+            mixed = compiled.attend(found, packing, mask, self.num_heads)
+        else:
+            query, key, value = split_heads(packing.unpack(found), 3, self.num_heads)
+            mixed = packing.pack(merge_heads(attend(query, key, value, mask)))
+        projected: torch.Tensor = self.out_proj(mixed)
         return projected
 
 

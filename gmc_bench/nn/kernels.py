@@ -14,7 +14,7 @@ from numba.extending import overload
 LANES = 64
 """Bodies whose attention is computed together, at most."""
 NO_WEIGHT = -87.0
-"""Below it, exp is less than any number of single precision."""
+"""Logits so far below the largest have no weight: in single precision, exp has no digits there."""
 
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 
@@ -211,6 +211,19 @@ def _scale(rows, channels):
 
 
 @compiled
+def _gather_inputs(rows, starts, sizes, first, begin, query, key, value):
+    """Copy what a head reads of rows (P, 3 W), its channels from `begin` on; see `_gather`.
+
+    Queries are multiplied by their scale.
+    """
+    width = rows.shape[1] // 3
+    _gather(rows, starts, sizes, first, begin, query)
+    _gather(rows, starts, sizes, first, width + begin, key)
+    _gather(rows, starts, sizes, first, 2 * width + begin, value)
+    query *= _scale(rows, query.shape[1])
+
+
+@compiled
 def attend(rows, starts, sizes, order, mask, heads, kept, out):
     """Compute softmax(Q K^T / sqrt(D) + mask) V among the limbs of every body.
 
@@ -221,7 +234,8 @@ def attend(rows, starts, sizes, order, mask, heads, kept, out):
         order: (bodies,) int64, the body in the batch of every rank.
         mask: (B or 1, H or 1, L, L), added to logits.
         heads: H; D = W / H.
-        kept: (`num_weights` * H,), weights; written, for the backward pass.
+        kept: the weights, (T, T, G) of every group and head one after the other; written, for the
+            backward pass.
         out: (P, W), written.
     """
     width = out.shape[1]
@@ -234,10 +248,7 @@ def attend(rows, starts, sizes, order, mask, heads, kept, out):
             begin, size = head * channels, steps * steps * bodies
             weights = kept[at : at + size].reshape(steps, steps, bodies)
             at += size
-            _gather(rows, starts, sizes, first, begin, query)
-            _gather(rows, starts, sizes, first, width + begin, key)
-            _gather(rows, starts, sizes, first, 2 * width + begin, value)
-            query *= _scale(rows, channels)
+            _gather_inputs(rows, starts, sizes, first, begin, query, key, value)
             _gather_pairs(mask, order, first, head, weights)
             _softmax(query, key, sizes, first, weights)
             _mix(weights, value, mixed)
@@ -271,11 +282,8 @@ def attend_back(grad, rows, starts, sizes, order, heads, kept, d_rows, d_mask):
             begin, size = head * channels, steps * steps * bodies
             weights = kept[at : at + size].reshape(steps, steps, bodies)
             at += size
-            _gather(rows, starts, sizes, first, begin, query)
-            _gather(rows, starts, sizes, first, width + begin, key)
-            _gather(rows, starts, sizes, first, 2 * width + begin, value)
+            _gather_inputs(rows, starts, sizes, first, begin, query, key, value)
             _gather(grad, starts, sizes, first, begin, delta)
-            query *= _scale(rows, channels)
             _mix_back(delta, weights, value, d_weights, d_value)
             _softmax_back(weights, query, key, d_weights, d_query, d_key)
             d_query *= _scale(rows, channels)

@@ -14,7 +14,13 @@ from gmc_bench.leaderboard.references import Scale, core_seconds, steps_per_body
 from gmc_bench.leaderboard.site import names, numbers
 from gmc_bench.leaderboard.site.charts import Series, bars, heat_strip, lines_chart
 from gmc_bench.leaderboard.site.numbers import MISSING, Cell
-from gmc_bench.leaderboard.tables import NORMALIZED, SHORT_DIGEST, further_sections, ranked
+from gmc_bench.leaderboard.tables import (
+    NORMALIZED,
+    SHORT_DIGEST,
+    before_tuning_sections,
+    further_sections,
+    ranked,
+)
 from gmc_bench.leaderboard.today import is_earlier
 from gmc_bench.records.units import metres_per_return
 
@@ -150,6 +156,7 @@ def board_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
         "references": [(row, budget(row)) for row in table.references],
         "evidence": evidence(analysis),
         "sections": further_sections(analysis),
+        "before_tuning": before_tuning_sections(analysis),
         "published": published_for(table.key.suite, table.key.task),
     }
 

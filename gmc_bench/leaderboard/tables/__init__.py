@@ -4,7 +4,7 @@ from gmc_bench.leaderboard.tables.as_csv import CSV_COLUMNS, CSV_DESCRIPTIONS, t
 from gmc_bench.leaderboard.tables.as_latex import LATEX_MARK, to_latex
 from gmc_bench.leaderboard.tables.as_markdown import MARKDOWN_MARK, to_markdown, to_readme
 from gmc_bench.leaderboard.tables.cells import NONE, NORMALIZED, SHORT_DIGEST, ranked
-from gmc_bench.leaderboard.tables.sections import Section, further_sections
+from gmc_bench.leaderboard.tables.sections import Section, before_tuning_sections, further_sections
 from gmc_bench.leaderboard.tables.wording import GENERATOR
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "NORMALIZED",
     "SHORT_DIGEST",
     "Section",
+    "before_tuning_sections",
     "further_sections",
     "ranked",
     "to_csv",

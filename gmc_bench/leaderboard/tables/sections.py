@@ -121,11 +121,7 @@ def _score_headings(headings: Sequence[str], table: ComparisonTable) -> tuple[st
 
 def further_sections(analysis: TableAnalysis) -> list[Section]:
     """Return what pages show below a ranking whose rows they draw themselves."""
-    return [
-        *_measured_sections(analysis),
-        *_rank_sections(analysis),
-        *before_tuning_sections(analysis),
-    ]
+    return [*_measured_sections(analysis), *_rank_sections(analysis)]
 
 
 def _measured_sections(analysis: TableAnalysis) -> list[Section]:

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-import gmc_bench.nn.attention
 from gmc_bench.nn import AttentionLayer, attention_mask, compiled, make_packing
 from gmc_bench.nn.kernels import LANES
+from tests.support.exactness import check_as_exact
 
 MAX_LIMBS = 12
 WIDTH, HEADS = 8, 2
@@ -65,10 +65,7 @@ def test_they_are_as_exact_as_torch(kind, name):
     rows, packing, taken = inputs
     exact = results(layer.double(), rows.double(), packing, taken.double())
     assert found.keys() >= exact.keys()
-    for part, values in exact.items():
-        if values.numel():
-            errors = [(one[part] - values).abs().max() for one in (found, torchs)]
-            assert errors[0] <= 4 * errors[1] + 1e-6 * values.abs().max(), part
+    check_as_exact(found, torchs, exact)
 
 
 @pytest.mark.slow  # in double precision, the code is compiled for this test alone
@@ -78,7 +75,7 @@ def test_in_double_precision_they_equal_torch(kind, name, monkeypatch):
     layer, pairs = LAYERS[kind]()
     layer, *inputs = make(layer, LENGTHS[name], torch.float64, pairs)
     expected = results(layer.eval(), *inputs)
-    monkeypatch.setattr(gmc_bench.nn.attention, "runs_compiled", lambda *_: True)
+    monkeypatch.setattr(compiled, "runs_compiled", lambda *_: True)
     found = results(layer.train(), *inputs)
     for part, values in expected.items():
         torch.testing.assert_close(found[part], values, rtol=1e-10, atol=1e-12, msg=part)

@@ -280,8 +280,9 @@ def test_rows_of_before_tuning_stand_below_the_ranking(tmp_path: Path) -> None:
     ranking, heading, below = _page(site, "boards").partition("<h2>Before tuning</h2>")
     assert heading
     assert ranking.count('href="../methods/') == 1
-    assert f"<code>{before.config_digest[:8]}</code>" in below
-    assert f"<code>{after.config_digest[:8]}</code>" not in below
+    assert below.count('href="../methods/') == 1
+    assert f">{before.config_digest[:8]}</code>" in below
+    assert f">{after.config_digest[:8]}</code>" not in below
     assert _page(site, "methods", "demo").count("has been tuned since") == 1
 
 
