@@ -41,6 +41,8 @@ SPEC = MethodSpec(
         "lite": {"width": 40, "feedforward": 160, "num_layers": 3, "num_convolutions": 2},
     },
     parameters={"paper": 3_553_719, "lite": 142_095},
+    tuned={"unimal-v1/unimal-ft-v1/lite": {"ppo.lr": 0.00173, "ppo.target_kl": 0.0432}},
+    tuning="gmc_baselines.gcnt:gcnt.tuning.json",
     builder="gmc_baselines.gcnt.model:build",
     capabilities=Capabilities(permutation_equivariant=True, uses_graph=True),
 )

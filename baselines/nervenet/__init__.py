@@ -57,6 +57,8 @@ SPEC = MethodSpec(
         "paper-gru": 94_787,
         "lite-gru": 146_643,
     },
+    tuned={"unimal-v1/unimal-ft-v1/lite": {"ppo.lr": 0.00081, "ppo.target_kl": 0.173}},
+    tuning="gmc_baselines.nervenet:nervenet.tuning.json",
     builder="gmc_baselines.nervenet.model:build",
     capabilities=Capabilities(permutation_equivariant=True, uses_graph=True),
 )
