@@ -16,6 +16,7 @@ from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.store import DATA_VARIABLE, save_set
 from gmc_bench.cli.main import main
 from gmc_bench.conformance.morphologies import biped, chain, star
+from tests.support.forked import Forked
 
 SETTINGS = (
     "--suite", "unimal", "--task", "ft", "--protocol", "smoke", "--morphologies", "tiny",
@@ -29,7 +30,7 @@ SMALL = ("--method", "recmorph", *SETTINGS, "--model.width", "16", "--model.hidd
 
 @dataclass(frozen=True)
 class CommandLine:
-    """Runs `gmc-bench` in a process of its own, in a folder of its own."""
+    """Runs `gmc-bench` in processes of their own, in a folder of its own."""
 
     data: Path
     """Folder of imported bodies."""
@@ -39,23 +40,31 @@ class CommandLine:
     settings: tuple[str, ...] = SETTINGS
     """The same without the method."""
 
-    def start(self, *words: object) -> subprocess.Popen[str]:
+    def start(self, *words: object) -> Forked:
         """Start a command; its output is text in pipes."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "gmc_bench.cli.main", *map(str, words)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
+        return Forked([str(word) for word in words], self.cwd, self._environment)
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            DATA_VARIABLE: str(self.data),
+        }
+
+    def from_scratch(self, *words: object) -> subprocess.CompletedProcess[str]:
+        """Run a command in a new interpreter, as a user does; it must succeed."""
+        command = [sys.executable, "-m", "gmc_bench.cli.main", *map(str, words)]
+        done = subprocess.run(
+            command,
+            capture_output=True,
             text=True,
             cwd=self.cwd,
-            env={
-                **os.environ,
-                "PYTHONPATH": str(Path(__file__).parents[2]),
-                DATA_VARIABLE: str(self.data),
-            },
-            # See `here`.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+            env=self._environment,
+            check=False,
         )
+        assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
 
     def __call__(self, *words: object, code: int = 0) -> subprocess.CompletedProcess[str]:
         """Run a command to its end, which must come with an exit code."""
@@ -64,7 +73,7 @@ class CommandLine:
         assert process.returncode == code, f"exit code {process.returncode}\n{out}\n{err}"
         return subprocess.CompletedProcess(words, code, out, err)
 
-    def start_and_wait(self, run: Path, iteration: int, *words: object) -> subprocess.Popen[str]:
+    def start_and_wait(self, run: Path, iteration: int, *words: object) -> Forked:
         """Start a command and return once the run has a checkpoint of an iteration."""
         process = self.start(*words)
         while process.poll() is None and latest(run) < iteration:
@@ -141,5 +150,5 @@ class FinishedRun:
 def finished_run(gmc, tmp_path_factory):
     """One small run from start to end."""
     path = tmp_path_factory.mktemp("runs") / "whole"
-    done = gmc("run", *gmc.small, "--out", path)
+    done = gmc.from_scratch("run", *gmc.small, "--out", path)
     return FinishedRun(path, done.stdout, done.stderr)

@@ -148,7 +148,7 @@ def test_what_is_in_the_way_is_left_alone(finished_run):
 
 
 def test_several_specifications_run_in_one_folder(capfd, monkeypatch):
-    specs = [SHORT.replace(task=task) for task in ("ft", "incline")]
+    specs = [SHORT.replace(task=task) for task in ("ft", "obstacles")]
     iterate = Trainer.iterate
 
     def failing(trainer):
@@ -159,7 +159,7 @@ def test_several_specifications_run_in_one_folder(capfd, monkeypatch):
     monkeypatch.setattr(Trainer, "iterate", failing)
     told = []
     result = gmc_bench.Sweep(specs, out="sweep", on_event=told.append).run()
-    assert list(result.records) == ["incline"]
+    assert list(result.records) == ["obstacles"]
     assert result.failures == {"ft": "RuntimeError: out of memory"}
     (failed,) = [event for event in told if isinstance(event, events.SweepRunFailed)]
     assert "Traceback" in failed.trace

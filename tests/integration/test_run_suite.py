@@ -18,7 +18,7 @@ from gmc_bench.experiments.sweep_folder import SweepFolder
 from gmc_bench.training.ppo import TrainingDivergedError
 from gmc_bench.training.trainer import Trainer
 
-TASKS = ("ft", "incline", "exploration")
+TASKS = ("ft", "obstacles", "vt")
 TIMES = {"created", "wall_clock_s", "env_steps_per_s", "digest", "git_dirty", "git_commit"}
 """Fields of a record that may differ between two runs of the same settings."""
 
@@ -75,19 +75,19 @@ def kill(process):
 
 
 def test_every_task_is_a_run_like_any_other(here, gmc, suite, tmp_path):
-    single = tmp_path / "incline"
-    here("run", *gmc.small, "--env-steps", "768", "--task", "incline", "--out", single)
+    single = tmp_path / "obstacles"
+    here("run", *gmc.small, "--env-steps", "768", "--task", "obstacles", "--out", single)
     assert sorted(item.name for item in suite.path.iterdir()) == [
-        ".lock", "exploration", "ft", "incline", "plan.yaml",
+        ".lock", "ft", "obstacles", "plan.yaml", "vt",
     ]  # fmt: skip
     for task in TASKS:
         names = sorted(item.name for item in (suite.path / task).iterdir())
         alone = {item.name for item in single.iterdir()} - {"replay.html"}  # of one run only
         assert names == sorted(alone)
     assert (single / "config.yaml").read_bytes() == (
-        suite.path / "incline/config.yaml"
+        suite.path / "obstacles/config.yaml"
     ).read_bytes()
-    assert record_of(single) == record_of(suite.path / "incline")
+    assert record_of(single) == record_of(suite.path / "obstacles")
 
 
 def test_it_shows_plan_time_left_and_one_table(suite):
@@ -112,7 +112,7 @@ def test_it_shows_plan_time_left_and_one_table(suite):
 def test_kills_between_and_inside_tasks_change_nothing(gmc, suite, tmp_path):
     path, random = tmp_path / "plan", np.random.default_rng(4)
     command = (*suite.command, path)
-    for moment in ("plan.yaml", "incline/checkpoints/00000003"):
+    for moment in ("plan.yaml", "obstacles/checkpoints/00000003"):
         process = gmc.start(*command)
         wait_for(process, path / moment)
         if moment != "plan.yaml":  # otherwise at once, before there is a first run folder
@@ -129,14 +129,14 @@ def test_half_made_folders_are_completed(here, suite, tmp_path):
     """What a kill can leave: no folder at all, or one without the run's settings."""
     path = tmp_path / "plan"
     shutil.copytree(suite.path, path)
-    shutil.rmtree(path / "incline")
-    shutil.rmtree(path / "exploration")
-    (path / "exploration").mkdir()
-    (path / "exploration" / ".lock").write_text("")
-    (path / "exploration" / ".config.yaml.0f.tmp").write_text("method: rec")
+    shutil.rmtree(path / "obstacles")
+    shutil.rmtree(path / "vt")
+    (path / "vt").mkdir()
+    (path / "vt" / ".lock").write_text("")
+    (path / "vt" / ".config.yaml.0f.tmp").write_text("method: rec")
     here("run", "--resume", path)
     check_equal(path, suite)
-    assert not list((path / "exploration").glob(".*.tmp"))
+    assert not list((path / "vt").glob(".*.tmp"))
 
 
 def test_a_folder_without_plan_is_started_again(here, suite, tmp_path, monkeypatch):
@@ -165,9 +165,9 @@ def _interrupt_at(task, iteration):
 def test_an_interruption_says_how_to_go_on_with_all(here, suite, tmp_path, monkeypatch):
     path = tmp_path / "plan"
     shutil.copytree(suite.path, path)
-    shutil.rmtree(path / "incline")
-    (path / "exploration" / "record.json").unlink()
-    monkeypatch.setattr(Trainer, "iterate", _interrupt_at("incline", 2))
+    shutil.rmtree(path / "obstacles")
+    (path / "vt" / "record.json").unlink()
+    monkeypatch.setattr(Trainer, "iterate", _interrupt_at("obstacles", 2))
     captured = here("run", "--resume", path, code=130)
     assert captured.err.endswith(
         f"Stopped. Continue with: gmc-bench run --resume {path}\ngmc-bench: interrupted\n"
@@ -176,7 +176,7 @@ def test_an_interruption_says_how_to_go_on_with_all(here, suite, tmp_path, monke
     assert [row[3] for row in states] == ["finished", "to", "begun"]
     rows = rows_of(captured.out)
     assert rows["ft"] == rows_of(suite.out)["ft"]
-    assert rows["incline"] == rows["exploration"] == ["incomplete", *["-"] * 6]
+    assert rows["obstacles"] == rows["vt"] == ["incomplete", *["-"] * 6]
 
 
 @pytest.mark.parametrize(
@@ -193,18 +193,18 @@ def test_a_task_that_fails_stops_no_other(here, suite, tmp_path, monkeypatch, er
         shutil.rmtree(path / task)
 
     def failing(trainer):
-        if trainer.env.core.task.id == "unimal-incline-v1" and trainer.iteration == 3:
+        if trainer.env.core.task.id == "unimal-obstacles-v1" and trainer.iteration == 3:
             raise error
         return iterate(trainer)
 
     monkeypatch.setattr(Trainer, "iterate", failing)
     captured = here("run", "--resume", path, code=1)
-    assert f"task 2 of 3 (incline) failed: {reason}" in captured.err
+    assert f"task 2 of 3 (obstacles) failed: {reason}" in captured.err
     assert ("Traceback" in captured.err) == isinstance(error, RuntimeError)
     rows = rows_of(captured.out)
-    assert rows["incline"] == ["failed", *["-"] * 6]
-    assert rows["exploration"][:5] == rows_of(suite.out)["exploration"][:5]
-    assert f"failed: incline: {reason}" in captured.out
+    assert rows["obstacles"] == ["failed", *["-"] * 6]
+    assert rows["vt"][:5] == rows_of(suite.out)["vt"][:5]
+    assert f"failed: obstacles: {reason}" in captured.out
     monkeypatch.setattr(Trainer, "iterate", iterate)
     here("run", "--resume", path)  # the task that failed is tried again
     check_equal(path, suite)
@@ -213,7 +213,7 @@ def test_a_task_that_fails_stops_no_other(here, suite, tmp_path, monkeypatch, er
 def test_a_full_disk_stops_all(here, suite, tmp_path, monkeypatch):
     path = tmp_path / "plan"
     shutil.copytree(suite.path, path)
-    shutil.rmtree(path / "incline")
+    shutil.rmtree(path / "obstacles")
 
     def full(folder, checkpoint):
         raise StorageError("cannot write: no space left")
@@ -221,17 +221,17 @@ def test_a_full_disk_stops_all(here, suite, tmp_path, monkeypatch):
     monkeypatch.setattr(execution, "write_checkpoint", full)
     captured = here("run", "--resume", path, code=2)
     assert captured.err.endswith("gmc-bench: cannot write: no space left\n")
-    assert rows_of(captured.out)["incline"][0] == "incomplete"
+    assert rows_of(captured.out)["obstacles"][0] == "incomplete"
 
 
 def test_a_damaged_record_is_named_and_never_shown(here, suite, tmp_path):
     path = tmp_path / "plan"
     shutil.copytree(suite.path, path)
-    record = path / "incline" / "record.json"
+    record = path / "obstacles" / "record.json"
     record.write_bytes(record.read_bytes().replace(b'"seed":1', b'"seed":2'))
     captured = here("run", "--resume", path, code=1)
-    assert rows_of(captured.out)["incline"] == ["failed", *["-"] * 6]
-    assert f"failed: incline: {record} was changed after it was written" in captured.out
+    assert rows_of(captured.out)["obstacles"] == ["failed", *["-"] * 6]
+    assert f"failed: obstacles: {record} was changed after it was written" in captured.out
 
 
 def test_a_finished_plan_shows_its_table_again(here, suite):
@@ -254,9 +254,9 @@ def test_folders_in_use_are_refused(here, suite, folder):
 
 
 def test_the_other_verbs_find_the_runs(here, suite, tmp_path):
-    assert here("evaluate", suite.path / "incline", "--json").out
+    assert here("evaluate", suite.path / "obstacles", "--json").out
     err = here("evaluate", suite.path, code=2).err
-    assert "give the folder of one of them below it (exploration, ft, incline)" in err
+    assert "give the folder of one of them below it (ft, obstacles, vt)" in err
     out = here("leaderboard", "build", "--records", suite.path, "--out", tmp_path / "tables").out
     assert "recmorph" in out
     pages = "".join(page.read_text() for page in (tmp_path / "tables").rglob("*.md"))

@@ -100,9 +100,9 @@ def test_siblings_measures_every_order(here, tmp_path):
 
 
 def test_attributes_removes_twenty_features(here, tmp_path):
-    here("study", "attributes", *TINY, "--task", "ft", "incline", "--out", tmp_path / "s")
+    here("study", "attributes", *TINY, "--task", "ft", "obstacles", "--out", tmp_path / "s")
     rows = rows_of(tmp_path / "s")
-    assert [row["Task"] for row in rows] == ["unimal-ft-v1"] * 2 + ["unimal-incline-v1"] * 2
+    assert [row["Task"] for row in rows] == ["unimal-ft-v1"] * 2 + ["unimal-obstacles-v1"] * 2
     sizes = [int(row["Parameters"].replace(",", "")) for row in rows]
     assert sizes[0] - sizes[1] == 2 * 20 * 64  # embeddings of actor and critic, width 64
 
