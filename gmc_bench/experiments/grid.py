@@ -10,9 +10,10 @@ from typing import Any, Literal, Self, TypeAlias
 from gmc_bench.core.config import coerce, type_hints
 from gmc_bench.core.errors import ConfigError, GmcBenchError, reject_unknown
 from gmc_bench.experiments.method import load_method
-from gmc_bench.experiments.resolve import Choice, choose
+from gmc_bench.experiments.resolve import choose
 from gmc_bench.experiments.spec import ExperimentSpec, flatten
 from gmc_bench.suites import SUITES
+from gmc_bench.suites.choice import Choice
 from gmc_bench.suites.schema import short_name
 
 VARIED = ("protocol", "preset", "bodies", "untrained", "precision")

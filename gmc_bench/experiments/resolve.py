@@ -1,6 +1,5 @@
 """Resolution of a specification into the settings of a run."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,71 +15,15 @@ from gmc_bench.methods import MethodSpec
 from gmc_bench.records.environment import GitState, git_state
 from gmc_bench.records.seeds import further_seeds
 from gmc_bench.suites import SUITES, Protocol, Suite
-from gmc_bench.suites.method_rules import (
-    kept_settings,
-    with_kept_settings,
-    with_method_budget,
-    with_method_training,
-    with_task_decoder,
-)
+from gmc_bench.suites.choice import Choice
+from gmc_bench.suites.method_rules import with_method_training
 from gmc_bench.suites.schema import short_name
 from gmc_bench.tokens.config import TokenConfig
 from gmc_bench.trackers.choice import choose_tracker
 from gmc_bench.training.run_config import RunConfig
 
-DEFAULT_PRESET = "default"
-"""What stands for the preset of a method that has none."""
 LOCKED = {"name", "preset", "seeds"}
 """Protocol fields that have no setting: they identify the protocol."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Method, suite and protocol of a specification, for no task yet."""
-
-    method_name: str
-    method: MethodSpec
-    suite: Suite
-    protocol: Protocol
-    preset: str
-    """Preset of the method's settings."""
-
-    @property
-    def method_config(self) -> Any:
-        """The method's settings before any change."""
-        return self.method.make_config(None if self.preset == DEFAULT_PRESET else self.preset)
-
-    def rules(self, task: str, num_train: int | None = None) -> Protocol:
-        """Return the protocol of a run on a task, before any change.
-
-        Args:
-            task: full id.
-            num_train: M, bodies to train on, where a method's budget depends on them; `None`
-                leaves such a budget out.
-        """
-        protocol = self.suite.protocol(self.protocol.name, task)
-        protocol = with_method_training(protocol, self.method, task, self.suite)
-        protocol = replace(protocol, preset=self.protocol.preset)
-        if num_train is None:
-            return protocol
-        return with_method_budget(protocol, self.method, self.suite, num_train)
-
-    def settings(self, task: str) -> Any:
-        """Return the method's settings on a task, before any change."""
-        settings = with_task_decoder(self.method_config, self.method, self.suite, task)
-        name = self.protocol.name
-        if self.protocol.preset != self.suite.protocol(name).preset:
-            return settings  # another variant of the network than the one that was tuned
-        return with_kept_settings(settings, self.method, self.suite, task, name)
-
-    def tuned(self, task: str) -> Mapping[str, float]:
-        """Return what the method keeps of its trials on a task, by dotted name."""
-        return kept_settings(self.method, self.suite, task, self.protocol.name)
-
-    @property
-    def before_tuning(self) -> "Choice":
-        """The same choice with the values that the protocol has for what was tuned."""
-        return replace(self, method=self.method.before_tuning)
 
 
 @dataclass(frozen=True)
@@ -114,7 +57,7 @@ def choose(spec: ExperimentSpec) -> Choice:
         raise ConfigError(f"method {method.id!r} has no preset {preset!r}{asks}; known: {known}")
     name = full_name(spec.method)
     protocol = replace(protocol, preset=preset)
-    return Choice(name, method, suite, protocol, preset if method.presets else DEFAULT_PRESET)
+    return Choice(name, method, suite, protocol)
 
 
 def choose_task(spec: ExperimentSpec, suite: Suite) -> str:

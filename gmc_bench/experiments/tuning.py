@@ -35,7 +35,6 @@ from gmc_bench.experiments.events import (
 )
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.resolve import (
-    Choice,
     check_threads,
     checkout,
     choose,
@@ -49,6 +48,7 @@ from gmc_bench.methods.tuning import FORMAT, Range, ranges_of, tuning_key
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import sealed, unsealed, write_atomic
+from gmc_bench.suites.choice import Choice
 from gmc_bench.suites.protocol import Protocol
 
 if TYPE_CHECKING:

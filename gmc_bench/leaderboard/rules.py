@@ -6,14 +6,8 @@ from gmc_bench.leaderboard.submission import Rules
 from gmc_bench.methods import METHODS
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.suites import SUITES
-from gmc_bench.suites.method_rules import (
-    planned_steps,
-    protocol_digest,
-    with_kept_settings,
-    with_method_budget,
-    with_method_training,
-    with_task_decoder,
-)
+from gmc_bench.suites.choice import Choice
+from gmc_bench.suites.method_rules import planned_steps, protocol_digest
 from gmc_bench.tasks import TASKS
 from gmc_bench.training.run_config import RunConfig
 
@@ -41,14 +35,11 @@ def installed_rules(record: RunRecord, *, tuned: bool | None = None) -> Rules | 
         method = METHODS.load(record.method)
         if tuned is False or (tuned is None and record.tuning is None):
             method = method.before_tuning
-        protocol = suite.protocol(record.protocol, record.task)
-        protocol = with_method_training(protocol, method, record.task, suite)
-        settings = method.make_config(protocol.preset if method.presets else None)
-        settings = with_task_decoder(settings, method, suite, record.task)
-        settings = with_kept_settings(settings, method, suite, record.task, protocol.name)
+        choice = Choice(record.method, method, suite, suite.protocol(record.protocol))
+        protocol = choice.rules(record.task, record.morphologies.num_train)
+        settings = choice.settings(record.task)
     except GmcBenchError:
         return None
-    protocol = with_method_budget(protocol, method, suite, record.morphologies.num_train)
     official = RunConfig(
         method=record.method,
         method_config=to_dict(settings),

@@ -293,7 +293,9 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
                 if not self.active.any():
                     break
         self._require_finite()
-        mean = (self.group.sum(totals) / steps.clamp(min=1.0)).mean(dim=1).tolist()
+        # Policies that took no step at all have no loss to be averaged.
+        means = self.group.sum(totals) / steps.clamp(min=1.0)
+        mean = (means.sum(dim=1) / (steps > 0.0).sum().clamp(min=1)).tolist()
         residual, returns = (
             self._by_policy(self.group.gather(values, dim=1))
             for values in (batch.returns - batch.value, batch.returns)

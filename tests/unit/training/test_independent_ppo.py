@@ -147,6 +147,9 @@ def test_a_divergence_stops_only_its_body(make_bank_trainer, threads):
     torch.set_num_threads(1)
     assert other.algorithm.active.tolist() == [True, False, True]
     assert stats.stopped_early == pytest.approx(1 / 3)
+    # A body without a step has no losses, so the means are those of the two others.
+    actuators = (~other.env.table.action_padding_mask).sum(axis=(1, 2))[[0, 2]].mean()
+    assert stats.entropy == pytest.approx(actuators * (1.4189385 + np.log(0.9)), rel=1e-5)
     for first, mine, theirs in zip(
         start, other.model.parameters(), still.model.parameters(), strict=True
     ):
