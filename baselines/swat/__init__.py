@@ -33,6 +33,8 @@ SPEC = MethodSpec(
     presets={"paper": {}, "lite": {"width": 32, "feedforward": 280, "num_layers": 3}},
     parameters={"paper": 3_315_667, "lite": 139_811},
     task_target_kl={"unimal-incline-v1": 0.03},
+    tuned={"unimal-v1/unimal-ft-v1/lite": {"ppo.lr": 0.00231, "ppo.target_kl": 0.072}},
+    tuning="gmc_baselines.swat:swat.tuning.json",
     builder="gmc_baselines.swat.model:build",
     capabilities=Capabilities(uses_graph=True),
 )
