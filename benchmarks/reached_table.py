@@ -85,7 +85,7 @@ def markdown() -> str:
         f"| `benchmarks.corruption` | {GOALS['corruption']:,} cases | {corruption['cases']:,} | "
         f"{outcomes} |",
         f"| `benchmarks.fuzz` | {GOALS['fuzz']:,} executions | {executions:,} | {findings} "
-        f"finding{'s' * (findings != 1)}, all mended; slowest {slowest:.2f} s, peak {peak:,} MiB |",
+        f"finding{'s' * (findings != 1)}, all fixed; slowest {slowest:.2f} s, peak {peak:,} MiB |",
         soak_row(),
         "",
         "| killed | times |",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from gmc_bench.records.parts import TunedSettings
 from gmc_bench.records.schema import Controller, Morphologies, RunRecord, Split
 from gmc_bench.records.seeds import absent_seeds
 from gmc_bench.records.store import RefusedFile, StoredRecord
@@ -121,8 +122,8 @@ class ComparisonTable:
     unranked: tuple[UnrankedRun, ...]
     torch_versions: tuple[str, ...]
     before_tuning: tuple[Row, ...] = ()
-    """With the protocol's own settings, of methods whose tuned row is complete. They are not
-    ranked: the better of two rows would count."""
+    """With the values before tuning, of methods whose tuned row is complete. They are not ranked:
+    the better of two rows would count."""
 
     @property
     def all_rows(self) -> tuple[Row, ...]:
@@ -131,8 +132,8 @@ class ComparisonTable:
 
     @property
     def with_protocol_values(self) -> "ComparisonTable":
-        """The rows with the protocol's own values, those that tuned ones replaced included."""
-        rows = (row for row in (*self.rows, *self.before_tuning) if not _tuned(row))
+        """The rows with the values before tuning, those that tuned ones replaced included."""
+        rows = (row for row in (*self.rows, *self.before_tuning) if not is_tuned(row))
         return replace(
             self,
             rows=tuple(sorted(rows, key=_rank)),
@@ -205,8 +206,8 @@ def _make_table(
     rows = sorted((_make_row(k, kept, verified) for k, kept in found.items() if kept), key=_rank)
     trained = [row for row in rows if not row.untrained]
     shared = [row for row in trained if row.controller == "shared"]
-    tuned = {_method_of(row) for row in shared if _tuned(row) and not row.missing}
-    replaced = [row for row in shared if _method_of(row) in tuned and not _tuned(row)]
+    tuned = {_method_of(row) for row in shared if is_tuned(row) and not row.missing}
+    replaced = [row for row in shared if _method_of(row) in tuned and not is_tuned(row)]
     table = ComparisonTable(
         key=key,
         morphologies=stored[0].record.morphologies,
@@ -224,8 +225,18 @@ def _method_of(row: Row) -> tuple[str, int, str]:
     return row.key.method, row.key.method_version, row.key.preset
 
 
-def _tuned(row: Row) -> bool:
-    return row.runs[0].record.tuning is not None  # the runs of a row share their settings
+def tuning_of(row: Row) -> TunedSettings | None:
+    """Return what the method keeps of its trials, if that is what a row was run with."""
+    return next((run.record.tuning for run in row.runs if run.record.tuning is not None), None)
+
+
+def is_tuned(row: Row) -> bool:
+    """Say whether a row has other values than those before tuning.
+
+    The first trial has these. If it was the best, runs from before and after tuning are the same.
+    """
+    kept = tuning_of(row)
+    return kept is not None and not (kept.trials and kept.settings == kept.trials[0].settings)
 
 
 def row_key(record: RunRecord) -> RowKey:

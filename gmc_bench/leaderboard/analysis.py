@@ -156,7 +156,7 @@ class TableAnalysis:
     stability: tuple[Ranking, ...] = ()
     """Rankings of the rows by several statistics; the first is the table's own."""
     before_tuning: "TableAnalysis | None" = None
-    """The same of all complete rows with the protocol's own values; `None` where no tuned row has
+    """The same of all complete rows with the values before tuning; `None` where no tuned row has
     replaced one."""
 
     @property

@@ -20,16 +20,28 @@ def evidence(analysis: TableAnalysis) -> list[str]:
 
 
 def first_before_tuning(analysis: TableAnalysis) -> str:
-    """Return who is first with the protocol's own values, where that is another method."""
+    """Return who is first with the values before tuning, where that is another method."""
     before = analysis.before_tuning
     if before is None or before.rows[0].row.key.method == analysis.rows[0].row.key.method:
         return ""
     first, *others = before.rows
     alike = [row.row.key.method for row in others if set(row.group) & set(first.group)]
+    score = number(first.crossed.value)
+    if absent := without_untuned(analysis):
+        has = "has" if len(absent) == 1 else "have"
+        score += f" ({listed(absent)} {has} no complete row of them)"
     return (
-        f"With the protocol's own values instead of tuned ones, {first.row.key.method} is first of "
-        f"{len(before.rows)} with {number(first.crossed.value)}{lead_over(alike)}."
+        f"With the values before tuning, {first.row.key.method} is first of {len(before.rows)} "
+        f"with {score}{lead_over(alike)}."
     )
+
+
+def without_untuned(analysis: TableAnalysis) -> list[str]:
+    """Return the ranked methods that have no complete row with the values before tuning."""
+    before = analysis.before_tuning
+    there = {row.row.key.method for row in before.rows} if before else set()
+    names = dict.fromkeys(row.row.key.method for row in analysis.rows)
+    return [name for name in names if name not in there]
 
 
 def lead_over(alike: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from gmc_bench.core.errors import GmcBenchError
-from gmc_bench.leaderboard.aggregate import Row, RowKey
+from gmc_bench.leaderboard.aggregate import Row, RowKey, tuning_of
 from gmc_bench.methods import METHODS
 
 MARK = "†"
@@ -54,7 +54,7 @@ def _tuning(rows: Sequence[Row]) -> Iterable[str]:
     """Yield what was tuned, if anything was."""
     tuned, untuned, named = [], [], names(rows)
     for row in sorted(rows, key=lambda row: row.key):
-        kept = row.runs[0].record.tuning  # the runs of a row share their settings
+        kept = tuning_of(row)
         if kept is None:
             untuned.append(named[row.key])
             continue
@@ -63,5 +63,5 @@ def _tuning(rows: Sequence[Row]) -> Iterable[str]:
         tuned.append(f"{named[row.key]} ({values}; {trials})")
     if not tuned:
         return
-    rest = f" Not tuned, with the protocol's own values: {', '.join(untuned)}."
+    rest = f" With the values before tuning: {', '.join(untuned)}."
     yield f"Tuned beforehand: {', '.join(tuned)}.{rest if untuned else ''}"

@@ -80,11 +80,13 @@ def _missing_seed(analysis: TableAnalysis) -> NextRun | None:
 def _missing_method(analysis: TableAnalysis, methods: Sequence[str]) -> NextRun | None:
     rows = (*analysis.table.rows, *analysis.table.references)
     there = {row.key.method for row in rows if is_current(row)}
+    known = {row.key.method for row in rows}
     absent = [method for method in methods if method not in there]
     asked = _record(analysis).protocol_seeds
     if not absent or not asked:
         return None
-    why = f"no run yet, as of {len(absent)} of {len(methods)} methods"
+    what = "no run with today's settings yet" if absent[0] in known else "no run yet"
+    why = f"{what}, as of {len(absent)} of {len(methods)} methods"
     return _run(analysis.table.key, absent[0], asked[0], why)
 
 

@@ -192,10 +192,13 @@ def _floor(analysis: TableAnalysis | None) -> float | None:
 
 
 def rows_by_method(analysis: TableAnalysis) -> dict[str, Row]:
-    """Return the row of each method that a run made now would join, or else its newest."""
+    """Return each method's row: a complete one, which has a place in the table, if there is any.
+
+    Among several it is the one that a run made now would join, or else the newest.
+    """
     found: dict[str, Row] = {}
     ordered = sorted(analysis.table.rows, key=lambda row: (-row.key.method_version, row.key))
-    for row in sorted(ordered, key=lambda row: not is_current(row)):
+    for row in sorted(ordered, key=lambda row: (bool(row.missing), not is_current(row))):
         found.setdefault(row.key.method, row)
     return found
 

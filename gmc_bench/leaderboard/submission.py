@@ -163,11 +163,12 @@ def _kept(item: Submission) -> bytes | None:
 
 
 def _keep(root: Path, name: str, content: bytes, board: Board) -> None:
-    digest = hashlib.sha256(content).hexdigest()
-    if (root / name, digest) in board.weights.values():  # an earlier attempt came that far
+    # Kept are those of an earlier attempt that came that far, or of no action at all on another
+    # task, described as its observations are; replays show whether they are the record's.
+    if (root / name) in {kept.path for kept in board.weights.values()}:
         return
     write_atomic(root / name, content)
-    append(root / LEDGER_NAME, "weights", name, digest)
+    append(root / LEDGER_NAME, "weights", name, hashlib.sha256(content).hexdigest())
 
 
 def _violations(submissions: Sequence[Submission], board: Board, root: Path) -> Iterator[str]:

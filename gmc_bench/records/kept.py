@@ -209,9 +209,9 @@ def files_to_keep(paths: Iterable[Path], board: Path) -> tuple[dict[Path, bytes]
         if (path / SCALING_SETTINGS).is_file():
             files |= scaling_file(path, board)
         elif (path / STUDY_FILE).is_file():
-            files |= study_file(path, board)
+            files |= _require_new(study_file(path, board))
         elif path.is_file() and path.suffix == ".json":
-            files |= evaluation_files(path, board)
+            files |= _require_new(evaluation_files(path, board))
         else:
             others.append(path)
     return files, others
@@ -226,6 +226,21 @@ def keep(files: Mapping[Path, bytes]) -> list[Path]:
     for path, content in files.items():
         write_atomic(path, content)
     return list(files)
+
+
+def _require_new(files: dict[Path, bytes]) -> dict[Path, bytes]:
+    """Return files, none of which may be there with another content.
+
+    Raises:
+        RecordError: one is, so that adding it would replace a score by another one.
+    """
+    for path, content in files.items():
+        if path.is_file() and path.read_bytes() != content:
+            raise RecordError(
+                f"{path} is there and says something else; scores and studies are added once: "
+                f"keep that file, or remove it first and say why"
+            )
+    return files
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -302,6 +317,8 @@ def evaluation_files(path: Path, board: Path) -> dict[Path, bytes]:
     files = {}
     for kept in found:
         what = f"{kept.morphologies.id}-{kept.split}{'-dropout' if kept.sensor_dropout else ''}"
-        name = f"{kept.suite}_{kept.task}_{kept.method}_{kept.protocol}_seed{kept.seed}_{what}.json"
+        # Two policies of one seed, one of them tuned, are scored side by side.
+        policy = f"seed{kept.seed}-{kept.weights_digest[:8]}"
+        name = f"{kept.suite}_{kept.task}_{kept.method}_{kept.protocol}_{policy}_{what}.json"
         files[board / EVALUATIONS / name] = seal(kept)
     return files

@@ -355,6 +355,7 @@ class VariantPool:
             for run in _asked_for(row)
         }
         suite = SUITES.get(self.suite)
+        episodes = suite.protocol(None, self.task).evaluation.episodes
         base = suite.default_morphologies[0]
         bodies = f"{base}+{self.variation}" if self.variation else base
         found: dict[str, dict[int, tuple[float, str]]] = {}
@@ -362,6 +363,7 @@ class VariantPool:
             board_key = (item.suite, item.task, item.protocol, item.trained_on.id)
             fits = board_key == (self.suite, self.task, suite.default_protocol, base)
             fits = fits and (item.method, item.seed, item.weights_digest) in known
+            fits = fits and (item.bodies, item.episodes) == (self.bodies, episodes)
             dropped = (item.sensor_dropout, item.split) == (True, "train")
             varied = (item.sensor_dropout, item.split) == (False, "test")
             if fits and item.morphologies.id == bodies and (varied if self.variation else dropped):

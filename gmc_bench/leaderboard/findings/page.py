@@ -79,6 +79,9 @@ def _rules() -> list[str]:
         "- **The same measure.** Where the paper compares final online training returns, so do we; "
         "they are not the scores that rank methods in our tables. All methods are our own "
         "implementations.",
+        "- **Tuned and untuned.** On flat terrain most methods have learning rate and KL threshold "
+        "from trials of their own, elsewhere none. Each table says which rows have "
+        "(*Tuned beforehand*) and ranks all of them with the values before tuning, too.",
         "- **Verdicts** rest on 95 % intervals over seeds: *seen here* if the interval of the "
         "difference lies entirely on the claim's side, *not seen here* if it lies entirely on the "
         "other, else *cannot be decided with these runs*. Variances are pooled over the methods or "

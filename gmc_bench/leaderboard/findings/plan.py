@@ -7,7 +7,7 @@ from gmc_bench.leaderboard.findings.catalogue import CLAIMS
 from gmc_bench.leaderboard.findings.claims import Finding, Pooled
 from gmc_bench.leaderboard.findings.cost import Costs, distinct
 from gmc_bench.leaderboard.findings.evidence import SEEDS, BoardPool, Evidence, PlannedRun
-from gmc_bench.leaderboard.overview import rows_by_method
+from gmc_bench.leaderboard.today import is_current
 
 FIRST_METHODS = ("recmorph", "metamorph-star", "modumorph", "swat", "nervenet", "gcnt")
 """Of every board."""
@@ -67,10 +67,8 @@ def _board(
     evidence: Evidence, costs: Costs, name: str, pool: BoardPool, methods: Sequence[str]
 ) -> PendingRuns:
     table = evidence.board(pool.suite, pool.task)
-    rows = rows_by_method(table) if table else {}
-    for row in table.table.references if table else ():
-        rows.setdefault(row.key.method, row)
-    seeds = {(method, seed) for method, row in rows.items() for seed in row.seeds}
+    rows = (*table.table.rows, *table.table.references) if table else ()
+    seeds = {(row.key.method, seed) for row in rows if is_current(row) for seed in row.seeds}
     wanted = pool.runs(methods)
     missing = [run for place, run in wanted.items() if place not in seeds]
     absent = list(dict.fromkeys(run.method for run in missing))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, Spread
 from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.breakdown import break_down, direction_spreads, friction_spreads
-from gmc_bench.leaderboard.evidence import evidence
+from gmc_bench.leaderboard.evidence import evidence, listed, without_untuned
 from gmc_bench.leaderboard.footnotes import footnotes
 from gmc_bench.leaderboard.published import PublishedScore
 from gmc_bench.leaderboard.references import MIN_SHARE, MIN_STANDARD_ERRORS, NO_ACTION, Scale
@@ -263,12 +263,14 @@ def untrained_section(table: ComparisonTable) -> Section:
 
 
 def before_tuning_sections(analysis: TableAnalysis) -> list[Section]:
-    """Return the ranking with the protocol's own values, where tuned rows have replaced some."""
+    """Return the ranking with the values before tuning, where tuned rows have replaced some."""
     before = analysis.before_tuning
     if before is None:
         return []
     headings = _existing(before, BEFORE_TUNING_HEADINGS)
-    text = (BEFORE_TUNING, *evidence(before))
+    absent = without_untuned(analysis)
+    lacking = (f"Without a complete row of them: {listed(absent)}.",) if absent else ()
+    text = (BEFORE_TUNING, *lacking, *evidence(before))
     found = _section("Before tuning", text, headings, ranked_cells(before))
     return [found._replace(headings=_score_headings(headings, before.table))]
 

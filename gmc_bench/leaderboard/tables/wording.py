@@ -44,8 +44,8 @@ UNTRAINED = (
     "statistics are those before the first step. They are not ranked."
 )
 BEFORE_TUNING = (
-    "The same ranking with the protocol's own values for all methods: rows that tuned ones have "
-    "replaced above, and methods that were never tuned."
+    "The same ranking with the values before tuning: rows that tuned ones have replaced above, and "
+    "those of methods without a complete tuned row."
 )
 FRICTIONS = (
     "Walking straight ahead with mean actions; the mean over robots. A robot that falls starts "

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, Spread, aggregate
+from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, Spread, aggregate, tuning_of
 from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.references import core_seconds
 from gmc_bench.records.schema import BodyReturns, RunRecord
@@ -265,6 +265,23 @@ def test_with_the_protocols_values_replaced_rows_stand_beside_those_never_tuned(
     assert [row.key.method for row in table.rows] == ["demo", "a", "b"]
     assert [row.test_score.mean for row in table.rows] == [50.0, 30.0, 30.0]
     assert table.before_tuning == ()
+
+
+def test_a_method_whose_first_trial_is_its_best_has_one_row_with_and_without_tuning() -> None:
+    """Its runs from before and after tuning have the same settings."""
+    trials = [{"settings": {"ppo.lr": rate}, "returns": {"1": 1.0}} for rate in (1e-3, 2e-3)]
+    unknown = {"morphologies": None, "morphologies_digest": None, "env_steps": None}
+    kept = {"settings": {"ppo.lr": 1e-3}, **unknown, "trials": trials}
+    seeds = {"protocol_seeds": (0, 1)}
+    for order in (0, 1), (1, 0):
+        table = _only_table(
+            make_record(seed=order[0], **seeds), make_record(seed=order[1], tuning=kept, **seeds)
+        )
+        (row,) = table.rows
+        assert (row.seeds, row.missing) == ((0, 1), ())
+        assert tuning_of(row) is not None
+        assert table.before_tuning == ()
+        assert table.with_protocol_values.rows == (row,)
 
 
 @pytest.mark.parametrize(

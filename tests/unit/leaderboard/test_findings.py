@@ -324,6 +324,11 @@ def test_an_evaluation_is_kept_as_one_score(tmp_path: Path) -> None:
     (path,), _ = keep_all([tmp_path / "e.json"], tmp_path)
     (found,) = read_evidence((), tmp_path).evaluations.values()
     assert path.parent.name == "evaluations"
+    assert keep_all([tmp_path / "e.json"], tmp_path)[0] == [path]  # the same once more
+    better = re.sub(r'"episode_return": [^,}]+', '"episode_return": 1e3', json.dumps(content))
+    (tmp_path / "e.json").write_text(better)
+    with pytest.raises(RecordError, match=r"is there and says something else; .* added once"):
+        keep_all([tmp_path / "e.json"], tmp_path)
     assert found.score == pytest.approx(record.score("test", "deterministic", include_seen=True))
     again = path.with_name("a-later-look.json")
     again.write_bytes(path.read_bytes())

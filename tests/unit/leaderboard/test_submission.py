@@ -22,7 +22,7 @@ from gmc_bench.leaderboard.submission import (
 from gmc_bench.records.ledger import LEDGER_NAME, read_ledger
 from gmc_bench.records.store import RECORD_NAME, read_record, write_record
 from gmc_bench.records.weights import MAX_MIB, weights_name
-from tests.support.records import digest_of, make_record, make_returns
+from tests.support.records import UNTRAINED, digest_of, make_record, make_returns
 
 SEEDS = (1, 2, 3)
 CONFIG: dict[str, Any] = {
@@ -129,6 +129,18 @@ def test_further_seeds_of_a_complete_row(tmp_path: Path) -> None:
 
 def _with(**changes: Any) -> Rules:
     return Rules(**{**vars(INSTALLED), **changes})
+
+
+def test_no_action_on_two_tasks_has_one_file_of_weights(tmp_path: Path) -> None:
+    """Nothing acts on either; only the description of the observations differs."""
+    root, digest = tmp_path / "board", digest_of("nothing")
+    for method in ("here", "there"):
+        item = _run(tmp_path / method, 1, method=method, weights_digest=digest, **UNTRAINED)
+        (item.folder / POLICY).write_text("nothing")
+        rules = _with(env_steps=0, config=UNTRAINED["config"])
+        add([replace(item, rules=rules, weights=method.encode)], root)
+    assert len(read_board(root).records) == 2
+    assert read_board(root).weights[digest].read() == b"here"
 
 
 def test_what_was_left_out_of_an_interrupted_command_can_be_added(

@@ -400,7 +400,7 @@ def test_tables_say_which_rows_were_tuned() -> None:
     plain, tuned = _record(7.0, method="plain"), _record(5.0, method="tuned", tuning=kept)
     said = (
         "Tuned beforehand: tuned (ppo.lr 0.001, ppo.target_kl 0.18; trials that are not recorded). "
-        "Not tuned, with the protocol's own values: plain.\n"
+        "With the values before tuning: plain.\n"
     )
     analysis = _analysis(plain, tuned)
     assert said in html.unescape(to_readme(analysis, "x.md").replace("\\_", "_"))
@@ -419,9 +419,9 @@ def test_rows_of_before_tuning_have_a_part_of_their_own() -> None:
     assert f"| demo v1 | lite | {SHORT} |" not in ranking
     assert "| 1 | a | a | other v1 |" in ranking
     assert f"| 2 | a | a | demo v1 | lite | {after.config_digest[:8]} |" in ranking
-    first = "instead of tuned ones, demo is first of 2 with 7.0; its lead over other is not"
+    first = "With the values before tuning, demo is first of 2 with 7.0; its lead over other is not"
     assert first in ranking
-    # All methods with the protocol's own values, those without tuned ones included.
+    # All methods with the values before tuning, those without tuned ones included.
     assert f"| demo v1 | lite | {SHORT} | 1 | a | a | 1 | 7.0 | " in rest
     assert f"| other v1 | lite | {SHORT} | 2 | a | a | 1 | 6.0 | " in rest
     assert after.config_digest[:8] not in rest
@@ -459,7 +459,7 @@ def test_rows_of_one_method_are_told_apart() -> None:
     shown = to_readme(_analysis(first, last, other), "x.md")
     assert [line.split(" | ")[2] for line in shown.splitlines()[4:7]] == [new, "other", old]
     assert f"Tuned beforehand: {old} (ppo.lr 0.001; trials that are not recorded)." in shown
-    assert f"Not tuned, with the protocol's own values: other, {new}.\n" in shown
+    assert f"With the values before tuning: other, {new}.\n" in shown
 
 
 def test_the_short_table_says_what_ranks_and_what_its_interval_is() -> None:

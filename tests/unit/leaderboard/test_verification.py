@@ -172,6 +172,42 @@ def test_a_few_absurd_episodes_do_not_hide_behind_their_own_spread(
     assert not _passes(recorded, found)
 
 
+@pytest.mark.parametrize("hidden", ["seen", "repeated"])
+def test_the_score_cannot_be_raised_at_the_cost_of_bodies_that_count_less(hidden: str) -> None:
+    """A quarter of the bodies loses what the others gain, so that the mean of all is right."""
+    rng = np.random.default_rng(13)
+    losing = NUM_BODIES // 4
+
+    def results(values: DoubleArray) -> tuple[BodyReturns, ...]:
+        items = list(_test_split(values))
+        for place in range(losing):
+            change: dict[str, object] = {"seen_in_train": True}
+            if hidden == "repeated":
+                change = {"body_digest": items[0].body_digest}
+            items[place] = items[place].model_copy(update=change)
+        return tuple(items)
+
+    honest, found = _draw(rng, 0.05), _draw(rng, 0.05)
+    parts, _ = compare(results(honest), results(found), "interval")
+    assert parts[0].passed
+    forged = honest.copy()
+    forged[losing:] += 1000.0
+    forged[:losing] -= 1000.0 * (NUM_BODIES - losing) / losing
+    assert abs(forged.mean() - honest.mean()) < 1e-6
+    assert _passes(forged, found)  # of bodies that all count alike
+    parts, _ = compare(results(forged), results(found), "interval")
+    assert not parts[0].passed
+    assert abs(parts[0].mean_difference) > parts[0].margin
+
+
+@pytest.mark.parametrize("episodes", [1, 2])
+def test_a_single_body_that_counts_may_differ_by_chance(episodes: int) -> None:
+    found = make_returns("test", {"a": [10.0] * episodes, "b": [20.0, 26.0][:episodes]}, seen={"a"})
+    recorded = make_returns("test", {"a": [11.0] * episodes, "b": [19.0] * episodes}, seen={"a"})
+    parts, _ = compare(recorded, found, "interval")
+    assert parts[0].passed
+
+
 def test_an_interval_without_any_difference_passes() -> None:
     recorded = make_returns("train", RETURNS)
     parts, first = compare(recorded, recorded, "interval")
