@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gmc_bench.leaderboard.findings.evidence import Evidence, PlannedRun
-from gmc_bench.leaderboard.today import is_current
+from gmc_bench.leaderboard.overview import rows_by_method
 from gmc_bench.suites import SUITES
 
 _HOUR = 3600.0
@@ -63,10 +63,8 @@ class Costs:
 
     def _is_there(self, run: PlannedRun) -> bool:
         board = self._evidence.board(run.suite, run.task)
-        return any(
-            row.key.method == run.method and run.seed in row.seeds and is_current(row)
-            for row in (board.table.rows if board else ())
-        )
+        row = rows_by_method(board).get(run.method) if board else None
+        return row is not None and run.seed in row.seeds
 
     def _hours(self, run: PlannedRun) -> float | None:
         board = (run.suite, run.task)

@@ -22,6 +22,7 @@ from gmc_bench.leaderboard.tables import (
     ranked,
 )
 from gmc_bench.leaderboard.today import is_earlier
+from gmc_bench.records.schema import Split
 from gmc_bench.records.units import metres_per_return
 
 SHARE_DIGITS = 2
@@ -46,6 +47,12 @@ def score_digits(table: ComparisonTable) -> int:
     rows = table.all_rows
     scores = [s.mean for row in rows for s in (row.test_score, row.train_score) if s]
     return numbers.digits_for([*scores, *(x for row in rows for _, x in row.seed_scores)])
+
+
+def scored_split(table: ComparisonTable) -> Split:
+    """Return the bodies that scores of a table are of, also where no row is ranked yet."""
+    shared = (row for row in table.all_rows if row.controller == "shared")  # others have no other
+    return next((row.split for row in shared), table.split)
 
 
 def row_numbers(
@@ -103,12 +110,15 @@ def _ends(value: Estimate | None, digits: int) -> Cell:
 
 
 def budget(row: Row) -> list[tuple[str, Cell]]:
-    """Return what a row was trained with, by heading; nothing for what was not trained."""
+    """Return what a row was trained with, by heading; nothing for what was not trained.
+
+    An incomplete row has no numbers: they would be of the runs that happen to be there.
+    """
     if row.untrained:
         return []
     return [
-        ("Steps per body", numbers.count(round(steps_per_body(row)))),
-        ("Core seconds", numbers.count(round(core_seconds(row)))),
+        (name, MISSING if row.missing else numbers.count(round(of_runs(row))))
+        for name, of_runs in (("Steps per body", steps_per_body), ("Core seconds", core_seconds))
     ]
 
 
@@ -120,6 +130,7 @@ def table_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
         "title": title,
         "analysis": analysis,
         "table": analysis.table,
+        "split": scored_split(analysis.table),
         "key": analysis.table.key,
         "digits": digits,
         "best": None if best is None else numbers.estimate(best.widest, digits),
@@ -223,7 +234,7 @@ def challenge(analysis: TableAnalysis, digits: int) -> list[str]:
         means = np.array([item.scores.mean(axis=0) for item in analysis.rows])
         best, ahead = means.max(axis=0), means[1:].max(axis=0) > means[0]
         found.append(
-            f"Another method walks farther than the first one on {int(ahead.sum())} of "
+            f"Another method scores higher than the first one on {int(ahead.sum())} of "
             f"{len(best)} bodies; the best method of each body together would reach "
             f"{numbers.number(float(best.mean()), digits)}."
         )

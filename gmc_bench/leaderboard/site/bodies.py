@@ -46,6 +46,8 @@ def bodies_context(
     return {
         "morphologies": morphologies,
         "missing": at_hand.missing,
+        "repeats": len({(body.split, body.body_digest) for body in bodies}) < len(bodies),
+        "seen": any(body.split == "test" and body.seen_in_train for body in bodies),
         "splits": splits,
         "tables": tables,
         "index": [
@@ -71,7 +73,7 @@ def _scores(
 ) -> dict[str, Any]:
     rows = []
     for body in bodies:
-        scores = [found.get((body.split, body.body)) for _, _, found in column.rows]
+        scores = [found.get((body.split, body.body_digest)) for _, _, found in column.rows]
         if any(score is not None for score in scores):
             best = max(score for score in scores if score is not None)
             cells = [(score, -1 if score is None else level_of(score, best)) for score in scores]

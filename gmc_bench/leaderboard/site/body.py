@@ -1,6 +1,8 @@
 """Page of one body: what it looks like, who walks on it, and how far."""
 
-from collections.abc import Mapping, Sequence
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +17,7 @@ from gmc_bench.leaderboard.site.media import Media
 from gmc_bench.records.parts import BodyReturns
 
 LookUp = dict[tuple[str, str], float]
-"""Mean score by split and name of the body."""
+"""Mean score by split and digest of the body: bodies of equal content share one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,15 +51,25 @@ def columns_of(
 
 
 def by_body(item: RowAnalysis) -> LookUp:
-    """Return the mean score of a row on every body that it was scored on."""
-    parts = [("train", item.train_bodies, item.train_scores)]
-    if item.row.split == "test":  # others list their train bodies as `bodies`
-        parts.append(("test", item.bodies, item.scores))
+    """Return the mean score of a row on every body that all its runs were scored on.
+
+    These include test bodies that were trained on, which the analysis leaves out.
+    """
+    runs = [_by_content(run.record.returns) for run in item.row.runs]
     return {
-        (split, body): score
-        for split, bodies, scores in parts
-        for body, score in zip(bodies, scores.mean(axis=0).tolist(), strict=True)
+        place: statistics.fmean(run[place] for run in runs)
+        for place in runs[0]
+        if all(place in run for run in runs)
     }
+
+
+def _by_content(returns: Iterable[BodyReturns]) -> LookUp:
+    """Return a run's scores; of a body that is listed twice, the mean of both."""
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for entry in returns:
+        if entry.mode == "deterministic":
+            found[entry.split, entry.body_digest].append(entry.mean_return)
+    return {place: statistics.fmean(scores) for place, scores in found.items()}
 
 
 def body_context(
@@ -66,6 +78,7 @@ def body_context(
     columns: Sequence[TableColumn],
     at_hand: BodySet,
     media: Media,
+    names_of: Mapping[tuple[str, str], Sequence[str]],
 ) -> dict[str, Any]:
     """Return what the page of a body shows.
 
@@ -75,6 +88,7 @@ def body_context(
         columns: the tables on that set.
         at_hand: bodies that can be drawn.
         media: pictures.
+        names_of: names that the set has for a body, by split and digest.
     """
     found = at_hand.bodies.get(body.body_digest)
     sections = [section for column in columns if (section := _section(column, body))["rows"]]
@@ -88,6 +102,7 @@ def body_context(
         "set_id": identity[0],
         "set_page": names.set_page(*identity),
         "drawing": None if found is None else draw(found),
+        "also": [name for name in names_of[body.split, body.body_digest] if name != body.body],
         "limbs": limbs,
         "motors": motors,
         "missing": at_hand.missing,
@@ -99,7 +114,7 @@ def body_context(
 
 def _section(column: TableColumn, body: BodyReturns) -> dict[str, Any]:
     """Return the rows of a table on one body, best first."""
-    place = (body.split, body.body)
+    place = (body.split, body.body_digest)
     factor = column.analysis.metres_per_return
     scored = [
         (scores[place], item, label) for item, label, scores in column.rows if place in scores

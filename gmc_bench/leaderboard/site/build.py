@@ -126,11 +126,14 @@ def _set_pages(
     Its gallery takes drawings from files, which a browser loads when they come into sight.
     """
     bodies, at_hand = listed_bodies(records), bodies_at_hand(*identity)
+    names_of: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for body in bodies:
+        names_of[body.split, body.body_digest].append(body.body)
     yield names.set_page(*identity), "bodies.html", bodies_context(bodies, columns, at_hand, media)
     style = Markup(_static("body.css").decode())
     for body in bodies:
         page = names.body_page(identity, body.split, body.body)
-        yield page, "body.html", body_context(body, identity, columns, at_hand, media)
+        yield page, "body.html", body_context(body, identity, columns, at_hand, media, names_of)
         found = at_hand.bodies.get(body.body_digest)
         if found is not None and media.picture(identity[0], body.body_digest) is None:
             name = names.drawing_file(body.body_digest)

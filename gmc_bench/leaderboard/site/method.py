@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gmc_bench.core.types import DoubleArray
-from gmc_bench.leaderboard.aggregate import ComparisonKey
+from gmc_bench.leaderboard.aggregate import ComparisonKey, RowKey
 from gmc_bench.leaderboard.analysis import RowAnalysis, TableAnalysis
 from gmc_bench.leaderboard.site.board import labels, row_numbers, score_digits
 from gmc_bench.leaderboard.site.charts import curve_chart, heat_strip
@@ -66,9 +66,7 @@ def _section(method: str, analysis: TableAnalysis) -> dict[str, Any]:
     table = analysis.table
     digits = score_digits(table)
     named = labels(table)
-    # The reference is analysed too, but its scores are of train bodies.
-    found = {item.row.key: item for item in analysis.rows}
-    means = [item.scores.mean(axis=0) for item in analysis.rows]
+    found, best = _analysed(analysis)
     return {
         "key": table.key,
         "digits": digits,
@@ -78,7 +76,7 @@ def _section(method: str, analysis: TableAnalysis) -> dict[str, Any]:
                 "row": row,
                 "before_tuning": row in table.before_tuning,
                 "numbers": row_numbers(row, found.get(row.key), digits, analysis.scale),
-                **_details(found.get(row.key), means),
+                **_details(found.get(row.key), best.get(row.key)),
             }
             for row in table.all_rows
             if row.key.method == method
@@ -86,14 +84,32 @@ def _section(method: str, analysis: TableAnalysis) -> dict[str, Any]:
     }
 
 
-def _details(found: RowAnalysis | None, means: Sequence[DoubleArray]) -> dict[str, Any]:
+def _analysed(
+    analysis: TableAnalysis,
+) -> tuple[dict[RowKey, RowAnalysis], dict[RowKey, DoubleArray]]:
+    """Return the ranked rows, and for each the best mean scores of those that it is ranked among.
+
+    Those are the table's or, of a row before tuning, the others before tuning.
+    """
+    # The reference is analysed too, but its scores are of train bodies.
+    found: dict[RowKey, RowAnalysis] = {}
+    best: dict[RowKey, DoubleArray] = {}
+    for ranking in (analysis.before_tuning, analysis):  # what is in both counts in the table
+        if ranking is not None and ranking.rows:
+            highest = np.max([item.scores.mean(axis=0) for item in ranking.rows], axis=0)
+            found |= {item.row.key: item for item in ranking.rows}
+            best |= {item.row.key: highest for item in ranking.rows}
+    return found, best
+
+
+def _details(found: RowAnalysis | None, best: DoubleArray | None) -> dict[str, Any]:
     """Return a row's drawings and its scores by body; nothing for a row without an analysis."""
-    if found is None:
+    if found is None or best is None:
         return {"curve": None, "strip": (), "scores": ()}
     mean, curve = found.scores.mean(axis=0), found.curve
     bodies = zip(found.bodies, mean.tolist(), found.scores.T.tolist(), strict=True)
     return {
         "curve": curve and curve_chart(curve.env_steps, curve.mean, curve.low, curve.high),
-        "strip": heat_strip(found.bodies, mean, np.max(means, axis=0)),
+        "strip": heat_strip(found.bodies, mean, best),
         "scores": [(body, [total, *runs]) for body, total, runs in bodies],
     }

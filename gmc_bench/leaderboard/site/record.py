@@ -1,15 +1,21 @@
 """Page of one record: commands, learning curve, returns of every body and all fields."""
 
+import functools
 import json
+import operator
 import shlex
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from types import NoneType
 from typing import Any
 
+from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.core.escape import one_line
 from gmc_bench.leaderboard.site import numbers
 from gmc_bench.leaderboard.site.charts import curve_chart
+from gmc_bench.methods import METHODS
+from gmc_bench.methods.tuning import tuning_key
 from gmc_bench.records.breakdown import (
     DIRECTION_METRICS,
     FRICTION_METRICS,
@@ -86,8 +92,35 @@ def run_command(record: RunRecord) -> str:
             *("--task", record.task, "--protocol", record.protocol),
             *("--morphologies", record.morphologies.id, "--seed", str(record.seed)),
             *(("--untrained",) if record.untrained else ()),
+            *_own_settings(record),
         ]
     )
+
+
+def _own_settings(record: RunRecord) -> Iterator[str]:
+    """Yield options for what the record has otherwise than its method is tuned to here.
+
+    Without them, the command would run with the tuned values.
+    """
+    try:
+        method = METHODS.get(record.method)
+    except GmcBenchError:
+        return  # nobody here knows what it is tuned to
+    kept = method.tuned.get(tuning_key(record.suite, record.task, record.protocol), {})
+    for name, value in kept.items():
+        found = _setting(record.config, name, value)
+        if found != value and isinstance(found, (int, float, NoneType)):
+            yield from (f"--{name.replace('_', '-')}", f"{found}".lower())
+
+
+def _setting(config: Mapping[str, Any], name: str, otherwise: float) -> Any:
+    """Return a setting of a record by dotted name, or `otherwise` where it has none."""
+    group, _, rest = name.partition(".")
+    place = f"method_config.{rest}" if group == "model" else f"protocol.{name}"
+    try:
+        return functools.reduce(operator.getitem, place.split("."), config)
+    except (KeyError, TypeError):  # a record may hold any settings
+        return otherwise
 
 
 def _verify_command(path: str) -> str:
