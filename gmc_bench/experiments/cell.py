@@ -34,7 +34,8 @@ from gmc_bench.experiments.events import (
     TrainingFinished,
     TrainingStarted,
 )
-from gmc_bench.experiments.lease import TIMEOUT_S, FolderInUseError
+from gmc_bench.experiments.lease import TIMEOUT_S, FolderInUseError, LeaseLostError
+from gmc_bench.experiments.resolve import threads_here
 from gmc_bench.experiments.sweep_folder import SweepFolder, read_runs
 from gmc_bench.records.store import read_record, write_atomic
 from gmc_bench.training.run_config import RunConfig, read_run_config
@@ -64,6 +65,9 @@ def execute_run(
 ) -> "RunRecord":
     """Begin or continue a run of a sweep in this process; a finished one is left as it is.
 
+    Where this machine has fewer cores than the run was planned with threads, it takes those there
+    are; a change on the way is in its record.
+
     Args:
         sweep: the folder of all; whoever holds it, the run's own folder is locked.
         name: of the run.
@@ -89,6 +93,7 @@ def execute_run(
         if not begun:
             write_atomic(folder.config, sealed_yaml(config.to_yaml()).encode())
         config = read_run_config(folder.config)
+        config = replace(config, threads=threads_here(config.threads))
         session = open_session(config, bodies)
         tell(RunStarted(folder.path, config, session.env_steps, begun))
         return execute(session, folder, tell)
@@ -158,6 +163,9 @@ class Reporter:
             attempt=before.attempt + 1,
             began=time.time(),
         )
+        self.has_begun = False
+        """Whether the run's folder was held: nobody else tells of the run then."""
+        self._processes = 1
         self._written = 0.0
         self._first: tuple[int, float] | None = None
         self._scored_from = 0.0
@@ -165,7 +173,9 @@ class Reporter:
     def __call__(self, event: Event) -> None:
         """Take note of what happened."""
         match event:
-            case RunStarted():  # the folder is held: nobody else tells of this run
+            case RunStarted():
+                self.has_begun = True
+                self._processes = 1 if event.config.untrained else event.config.processes
                 self.write()
             case TrainingStarted():
                 self._note("training", event.env_steps, event.env_steps_planned)
@@ -175,6 +185,7 @@ class Reporter:
             case TrainingFinished():
                 self._scored_from = time.perf_counter()
                 self._note("scoring", self.state.env_steps, self.state.env_steps_planned)
+                self._processes = 1  # the others have ended; this one scores alone
             case RecordWritten():
                 took = time.perf_counter() - self._scored_from
                 rate = event.record.env_steps_per_s or None
@@ -206,7 +217,9 @@ class Reporter:
     def write(self) -> None:
         """Write the state."""
         self._written = time.perf_counter()
-        self.state = replace(self.state, memory=max(peak_memory(), self.state.memory or 0))
+        # The processes of a run hold about equally much, each its share of the environments.
+        memory = max(self._processes * peak_memory(), self.state.memory or 0)
+        self.state = replace(self.state, memory=memory)
         write_state(self._sweep, self._name, self.state)
 
 
@@ -220,7 +233,7 @@ def run_cell(path: Path, name: str, stop: Stop) -> int:
     """Run one cell of a sweep in this process and tell of it in its state file.
 
     Whoever calls this for a run that is finished, or at the same time as others, does no harm: the
-    record and the lock of its folder decide.
+    record and the lock of its folder decide, and only who holds that tells of the run.
 
     Args:
         path: the sweep's folder, held by whoever launches.
@@ -231,6 +244,8 @@ def run_cell(path: Path, name: str, stop: Stop) -> int:
         `FINISHED`, `FAILED` or `STOPPED`; the reason of a failure is in the state file.
 
     Raises:
+        FolderInUseError: another process holds the run.
+        LeaseLostError: another process took it over.
         GmcBenchError: there is no such sweep or run, or its state cannot be written.
     """
     folder = SweepFolder(path)
@@ -240,8 +255,11 @@ def run_cell(path: Path, name: str, stop: Stop) -> int:
     reporter = Reporter(path, name)
     try:
         _run_when_free(folder, name, runs[name], Listeners(reporter, stop), stop)
+    except (FolderInUseError, LeaseLostError):
+        raise  # not into the state, which is that of whoever holds the run
     except RunStoppedError:
-        reporter.end("stopped")
+        if reporter.has_begun:  # and does not wait for whoever holds it
+            reporter.end("stopped")
         return STOPPED
     except PERMANENT as error:
         reporter.end("failed", str(error), permanent=True)

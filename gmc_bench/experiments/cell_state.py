@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from gmc_bench.experiments.lease import is_alive
+from gmc_bench.experiments.lease import NAME as LEASE
+from gmc_bench.experiments.lease import TIMEOUT_S, is_alive
 from gmc_bench.records.store import sealed, unsealed, write_atomic
 
 Phase = Literal[
@@ -89,8 +90,15 @@ def write_state(sweep: Path, name: str, state: CellState) -> None:
     write_atomic(state_file(sweep, name), sealed(content))
 
 
-def read_state(sweep: Path, name: str) -> CellState:
-    """Return what is known of a run; one whose process is gone has stopped."""
+def read_state(sweep: Path, name: str, *, launched: bool = False) -> CellState:
+    """Return what is known of a run; one whose process is gone has stopped.
+
+    Args:
+        sweep: the sweep's folder.
+        name: of the run.
+        launched: a launcher may have it, perhaps on a machine that shares no folder with this one
+            and sends states but no lease.
+    """
     finished = (sweep / name / "record.json").is_file()
     try:
         state = CellState.from_dict(unsealed(state_file(sweep, name).read_bytes()))
@@ -100,9 +108,22 @@ def read_state(sweep: Path, name: str) -> CellState:
         return replace(state, phase="finished", reason="")
     if state.phase == "finished":  # its record was taken away
         return replace(state, phase="stopped")
-    if state.phase in RUNNING and not is_alive(sweep / name):
-        return replace(state, phase="stopped")
-    return state
+    runs = is_alive(sweep / name) or (launched and _came_of_late(sweep, name))
+    return replace(state, phase="stopped") if state.phase in RUNNING and not runs else state
+
+
+def _came_of_late(sweep: Path, name: str) -> bool:
+    """Return whether a state was written of late beside a folder that nobody holds.
+
+    The file's time counts and not `updated`: states that are sent are written again and again also
+    while nothing in them changes, and by the clock of the machine that reads them.
+    """
+    if (sweep / name / LEASE).exists():  # which tells more
+        return False
+    try:
+        return time.time() - state_file(sweep, name).stat().st_mtime < TIMEOUT_S
+    except OSError:
+        return False
 
 
 def _phase_without_worker(run: Path) -> Phase:
@@ -137,5 +158,6 @@ class SweepOverview:
 
 def read_overview(sweep: Path, names: Iterable[str]) -> SweepOverview:
     """Return how far the sweep in a folder is."""
-    states = {name: read_state(sweep, name) for name in names}
-    return SweepOverview(sweep, states, is_over=not is_alive(sweep))
+    held = is_alive(sweep)
+    states = {name: read_state(sweep, name, launched=held) for name in names}
+    return SweepOverview(sweep, states, is_over=not held)

@@ -1,12 +1,13 @@
 """Driver of a sweep: gives its runs to a launcher, settles what became of them, tries again."""
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gmc_bench.core.errors import GmcBenchError
+from gmc_bench.core.errors import GmcBenchError, StorageError
 from gmc_bench.experiments.cell_state import (
     RUNNING,
     CellState,
@@ -75,6 +76,8 @@ class Driver:
     _todo: deque[str] = field(default_factory=deque)
     _given: dict[str, CellState] = field(default_factory=dict)
     """Cells that the launcher has, with what was known of them before."""
+    _ended: deque[Ended] = field(default_factory=deque)
+    """Those of them that the launcher has no more, and that are to be settled."""
     _tries: dict[str, int] = field(default_factory=dict)
     _lost: dict[str, int] = field(default_factory=dict)
     _finished: dict[str, Path] = field(default_factory=dict)
@@ -127,10 +130,11 @@ class Driver:
             batch.append(cell)
             self._todo.popleft()
         if batch:
-            for cell in batch:
-                self._given[cell.name] = read_state(self.path, cell.name)
-                self.states[cell.name] = replace(self.states[cell.name], phase="waiting")
+            before = {cell.name: read_state(self.path, cell.name) for cell in batch}
             self.launcher.submit(batch)
+            self._given |= before  # not earlier: nobody would report the end of what never began
+            for name in before:
+                self.states[name] = replace(self.states[name], phase="waiting")
 
     def _cell(self, name: str) -> Cell:
         config = self.runs[name]
@@ -140,8 +144,10 @@ class Driver:
 
     def _advance(self) -> None:
         """Wait a moment; settle what has ended, look at what runs."""
-        for ended in self.launcher.poll():
-            self._settle(ended)
+        self._ended.extend(self.launcher.poll())
+        while self._ended:
+            self._settle(self._ended[0])
+            self._ended.popleft()
         if time.monotonic() - self._told >= TELL_S:
             self._tell()
         time.sleep(POLL_S)
@@ -175,9 +181,10 @@ class Driver:
         self.emit(SweepRunFinished(name, record))
 
     def _fail(self, name: str, reason: str, *, permanent: bool) -> None:
-        state = replace(self.states[name], phase="failed", reason=reason, permanent=permanent)
-        self.states[name] = state
-        write_state(self.path, name, state)
+        there = self.states[name]
+        self.states[name] = replace(there, phase="failed", reason=reason, permanent=permanent)
+        if there.phase not in RUNNING:  # else it is another process's, which holds the folder
+            write_state(self.path, name, self.states[name])
         self._tries[name] = self._tries.get(name, 0) + 1
         if not permanent and self._tries[name] <= self.retries:
             self._todo.append(name)
@@ -190,9 +197,12 @@ class Driver:
         self._todo.clear()
         self.launcher.stop()
         while self._given:
-            for ended in self.launcher.poll():
-                self._given.pop(ended.name)
-                self.states[ended.name] = read_state(self.path, ended.name)
+            # First what was not settled before, which the launcher will not report again.
+            self._ended.extend(self.launcher.poll())
+            while self._ended:
+                name = self._ended.popleft().name
+                self._given.pop(name, None)
+                self.states[name] = read_state(self.path, name)
             if time.monotonic() - self._told >= TELL_S:
                 self._tell()
             time.sleep(POLL_S)
@@ -200,14 +210,16 @@ class Driver:
     def _tell(self, *, is_over: bool = False) -> None:
         self._told = time.monotonic()
         for name in self._given:
-            state = read_state(self.path, name)
+            state = read_state(self.path, name, launched=True)
             running = state.phase in RUNNING or state.phase == "finished"
             self.states[name] = state if running else replace(state, phase="waiting")
         overview = SweepOverview(self.path, self.states, self._time_left(), is_over)
         self.emit(SweepMoved(overview))
         if is_over or self._told - self._drawn >= PAGE_S:
             self._drawn = self._told
-            write_page(self.path / PAGE, overview)
+            # A page that is out of date harms nobody; states and records tell of a full disk.
+            with contextlib.suppress(StorageError):
+                write_page(self.path / PAGE, overview)
 
     def _time_left(self) -> float | None:
         """Return the seconds until all is done, with as many runs at a time as there are now."""

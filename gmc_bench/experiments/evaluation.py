@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 
@@ -39,7 +39,8 @@ class EvaluationOptions:
     split: Split | None = None
     """Only this split; of other bodies, the test split if none is named."""
     mode: Mode | None = None
-    """Only this way of choosing actions."""
+    """Only this way of choosing actions; by default those of the protocol, or both if it has none,
+    as in a tuning's trials."""
     episodes: int | None = None
     """Per body and mode."""
     untrained: bool = False
@@ -121,11 +122,12 @@ def evaluate_run(
     else:
         digest = read_record(folder.record).weights_digest if folder.record.exists() else None
         policy = load_trained(trained, folder)
+    modes = (options.mode,) if options.mode else trained.config.protocol.evaluation.modes
     returns = score(
         scored,
         policy,
         splits=splits,
-        modes=(options.mode,) if options.mode else None,
+        modes=modes or get_args(Mode),
         episodes=options.episodes,
         sensor_dropout=options.sensor_dropout,
         on_progress=emit,

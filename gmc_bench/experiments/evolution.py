@@ -7,6 +7,7 @@ Source:
     body costs thousands of steps instead of millions. Generations replace tournaments.
 """
 
+import json
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,12 +23,14 @@ from gmc_bench.core.config import config_digest
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.experiments.events import Listener, Listeners, Progress, Remark
+from gmc_bench.experiments.run_folder import LockedFolder
 from gmc_bench.generation.breeding import breed
 from gmc_bench.generation.evolution import Evolution, Generation
 from gmc_bench.generation.lineage import grow_lineage
 from gmc_bench.generation.mutation import MAX_LIMBS
 from gmc_bench.methods import METHODS
 from gmc_bench.policies.policy import Policy
+from gmc_bench.records.store import write_atomic
 from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.tasks import TASKS
 from gmc_bench.training.checkpoint import Checkpoint, read_latest, write_checkpoint
@@ -53,6 +56,23 @@ class Evolved:
         )
 
 
+class EvolutionFolder(LockedFolder):
+    """The folder of the last generations, locked while open; see `LockedFolder`.
+
+    It is made with its marker, the settings in JSON, which older folders lack.
+    """
+
+    marker = "evolution.json"
+    verb = "morphologies evolve"
+
+    def __init__(self, settings: Evolution) -> None:
+        path = evolution_folder(settings)
+        if not (path / self.marker).is_file():
+            text = json.dumps(_identity(settings), indent=1)
+            write_atomic(path / self.marker, f"{text}\n".encode())
+        super().__init__(path)
+
+
 def training_rules(settings: Evolution) -> Protocol:
     """Return how a generation trains: many environments, one pass over each short rollout."""
     return Protocol(
@@ -68,10 +88,15 @@ def training_rules(settings: Evolution) -> Protocol:
 
 def evolution_digest(settings: Evolution) -> str:
     """Return the hash of everything but the number of generations, which may be raised later."""
+    return config_digest(_identity(settings))
+
+
+def _identity(settings: Evolution) -> dict[str, Any]:
+    """Return what tells an evolution from others."""
     rules = asdict(training_rules(settings))
     content = {**asdict(settings), "rules": rules, "method": METHOD, "task": TASK}
     del content["generations"]
-    return config_digest(content)
+    return content
 
 
 def evolution_folder(settings: Evolution) -> Path:
@@ -94,19 +119,26 @@ def evolve(
 
     Raises:
         ConfigError: more generations than asked for are on disk.
+        RunFolderError: another process lets the same population evolve.
         StorageError: the folder cannot be written.
         CheckpointError: what is there is damaged.
     """
-    emit = Listeners(listener)
-    folder, digest = evolution_folder(settings), evolution_digest(settings)
-    kept = read_latest(folder, digest)
+    with EvolutionFolder(settings) as folder:
+        return _evolve(settings, folder, num_threads, Listeners(listener))
+
+
+def _evolve(
+    settings: Evolution, folder: EvolutionFolder, num_threads: int, emit: Listener
+) -> Generation:
+    digest = evolution_digest(settings)
+    kept = read_latest(folder.path, digest)
     if kept:
-        emit(Remark(f"Going on after generation {kept.iteration}, kept in {folder}."))
+        emit(Remark(f"Going on after generation {kept.iteration}, kept in {folder.path}."))
     if kept and kept.iteration > settings.generations:
         raise ConfigError(
             f"{settings.generations} generations were asked for, but this evolution is at "
-            f"generation {kept.iteration} already, kept in {folder}; ask for at least as many, or "
-            f"remove that folder"
+            f"generation {kept.iteration} already, kept in {folder.path}; ask for at least as "
+            f"many, or remove that folder"
         )
     last = _generation(kept) if kept else None
     while last is None or kept is None or last.number < settings.generations:
@@ -129,7 +161,8 @@ def evolve(
             births=births,
         )
         kept = Checkpoint(digest, number, _state(trainer, last))
-        write_checkpoint(folder, kept)
+        folder.lease.require()
+        write_checkpoint(folder.path, kept)
         emit(Remark(_line(last)))
     return last
 

@@ -50,6 +50,8 @@ def execute(
 def _execute(
     session: Session, folder: RunFolder, emit: Listener, watch: EpisodeWatch | None
 ) -> RunRecord:
+    # Of a run that was half taken from a leaderboard; what is made here is no copy of it.
+    folder.kept.unlink(missing_ok=True)
     trainer = None
     if session.config.untrained:
         dismiss()

@@ -10,8 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import yaml
+
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.arguments import as_path
+from gmc_bench.core.config import coerce, sealed_yaml
 from gmc_bench.core.errors import ConfigError, GmcBenchError, RunFolderError, StorageError
 from gmc_bench.experiments.cell import execute_run
 from gmc_bench.experiments.cell_state import SweepOverview, read_overview
@@ -19,6 +22,7 @@ from gmc_bench.experiments.events import (
     Listener,
     Listeners,
     Remark,
+    RunStoppedError,
     SweepFinished,
     SweepRunFailed,
     SweepRunFinished,
@@ -51,6 +55,8 @@ from gmc_bench.experiments.run_folder import (
 )
 from gmc_bench.experiments.spec import ExperimentSpec, require_specs
 from gmc_bench.experiments.sweep_folder import SweepFolder, name_runs, read_runs, require_names
+from gmc_bench.experiments.sweep_launch import LAUNCH, read_launch
+from gmc_bench.records.ledger import LEDGER_NAME
 from gmc_bench.records.store import write_atomic
 from gmc_bench.training.run_config import RunConfig
 
@@ -58,6 +64,9 @@ if TYPE_CHECKING:
     from gmc_bench.bodies.schema import MorphologySet
     from gmc_bench.records.schema import RunRecord
     from gmc_bench.records.store import StoredRecord
+
+REUSE = "reuse"
+"""Name, in the file of the launch, of the leaderboard that runs are taken from."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +134,7 @@ class Sweep:
         self._bodies: dict[str, MorphologySet] = {
             item.bodies.id: item.bodies for item in self.resolved
         }
+        self.reuse = None if reuse is None else as_path(reuse, "a leaderboard").absolute()
         self._known = None if reuse is None else KnownRuns(as_path(reuse, "a leaderboard"))
 
     @classmethod
@@ -139,7 +149,6 @@ class Sweep:
         sweep = cls.__new__(cls)
         sweep._emit = Listeners(on_event)
         sweep._files, sweep._kept, sweep._bodies, sweep._locked = {}, {}, {}, None
-        sweep._known = None
         sweep.path, sweep.resolved, sweep.runs = folder.path, (), read_runs(folder.plan)
         return sweep
 
@@ -255,6 +264,34 @@ class Sweep:
         """Write a file into the folder at the next start, new or not."""
         self._kept[name] = data
 
+    @cached_property
+    def reuse(self) -> Path | None:
+        """Folder of the leaderboard that runs are taken from; of an opened sweep, as it was begun.
+
+        Raises:
+            ConfigError: the file that tells is damaged.
+        """
+        found = coerce(read_launch(self._place()).get(REUSE), str | None, REUSE)
+        return None if found is None else Path(found)
+
+    @cached_property
+    def _known(self) -> KnownRuns | None:
+        """What that leaderboard has; of an opened sweep, as long as a run may be taken from it.
+
+        Raises:
+            RunFolderError: it is not there any more.
+            RecordError: it is damaged.
+        """
+        if self.reuse is None or not any(map(self._is_free, self.runs)):
+            return None
+        if not (self.reuse / LEDGER_NAME).is_file():
+            raise RunFolderError(
+                f"{self._place() / LAUNCH} names the leaderboard {self.reuse}, which is not there, "
+                f"as the one that runs are taken from; put it back, or delete the line {REUSE!r} "
+                f"with the first and the last line of that file to train all runs"
+            )
+        return KnownRuns(self.reuse)
+
     def overview(self) -> SweepOverview:
         """Return how far the runs are, also while another process runs them.
 
@@ -273,12 +310,11 @@ class Sweep:
         return {} if self._known is None else self._known.find_all(self.runs)
 
     def will_take(self, name: str) -> bool:
-        """Return whether a run will be taken from a leaderboard: one that was not begun here.
+        """Return whether a run will be taken from a leaderboard: one that was not begun here."""
+        return name in self.reused and self._is_free(name)
 
-        One that somebody was killed over while it was taken counts as not begun.
-        """
-        if name not in self.reused:
-            return False
+    def _is_free(self, name: str) -> bool:
+        """Return whether a run was not begun, or somebody was killed who took it over."""
         run = None if self.path is None else self.path / name
         if run is None or not (run / CONFIG).is_file():
             return True
@@ -295,6 +331,10 @@ class Sweep:
         self._emit(Remark(text))
 
     def _write_kept(self, folder: SweepFolder) -> None:
+        if self.reuse is not None and LAUNCH not in self._kept:
+            # For whoever goes on after a kill: what was not taken yet shall be taken then.
+            content = {**read_launch(folder.path), REUSE: str(self.reuse)}
+            self.keep(LAUNCH, sealed_yaml(yaml.safe_dump(content, sort_keys=False)).encode())
         for name, data in self._kept.items():
             write_atomic(folder.path / name, data)
 
@@ -357,7 +397,7 @@ class Sweep:
         )
 
     def _require_same(self, folder: SweepFolder) -> None:
-        """Raise unless the folder lists the very runs of this sweep."""
+        """Raise unless the folder lists the very runs of this sweep; it says with which threads."""
         found = read_runs(folder.plan)
         if found == self.runs:
             return  # the quick way, for thousands
@@ -370,6 +410,7 @@ class Sweep:
                 f"{folder.path} holds other runs; choose another 'out', or continue them with "
                 f"Sweep.open"
             )
+        self.runs = found  # threads, devices and checkpoints are those that its workers read
 
     def _bodies_of(self, config: RunConfig) -> "MorphologySet":
         name = config.morphologies
@@ -430,6 +471,8 @@ class Sweep:
             record = execute_run(folder, name, config, self._bodies_of(config), self._emit)
         except (ConfigError, StorageError, OSError):
             raise  # the other runs would meet the same
+        except RunStoppedError:
+            raise  # no failure: this run goes on when the sweep does, and so do the others
         except Exception as error:  # noqa: BLE001 - the other runs can go on all the same
             expected = isinstance(error, GmcBenchError)
             reason = str(error) if expected else f"{type(error).__name__}: {error}"

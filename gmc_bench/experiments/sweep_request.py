@@ -1,7 +1,7 @@
 """What is asked of a sweep by a file and by options, and the sweep that it comes to."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from gmc_bench.experiments.estimate import describe_plan, measured_here
 from gmc_bench.experiments.grid import VARIED, Grid
 from gmc_bench.experiments.run_folder import is_free
 from gmc_bench.experiments.spec import flatten
-from gmc_bench.experiments.sweep import Sweep, SweepResult
+from gmc_bench.experiments.sweep import REUSE, Sweep, SweepResult
 from gmc_bench.experiments.sweep_launch import LAUNCH, Launch, read_launch
 
 RECORDS = (Path("leaderboards"), Path("runs"))
@@ -34,7 +34,10 @@ class SweepRequest(NamedTuple):
             GmcBenchError: nothing can be run, or nothing more.
         """
         sweep, launch = self
-        sweep.keep(LAUNCH, launch.to_yaml().encode())
+        kept = launch
+        if sweep.reuse is not None:
+            kept = replace(launch, options={**launch.options, REUSE: str(sweep.reuse)})
+        sweep.keep(LAUNCH, kept.to_yaml().encode())
         return sweep.resume(launch.launcher, retries=launch.retries, **launch.options)
 
     def preview(self) -> str:
@@ -130,6 +133,7 @@ def continued_sweep(
             f"{other[0]!r}; leave it out, or start another sweep"
         )
     before = read_launch(path)
+    before.pop(REUSE, None)  # the sweep's own
     if launched.get("launcher", before.get("launcher")) != before.get("launcher"):
         # The options are those of the other launcher; how often a run is tried again is not.
         before = {name: before[name] for name in ("retries",) if name in before}

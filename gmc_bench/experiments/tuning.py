@@ -40,6 +40,7 @@ from gmc_bench.experiments.resolve import (
     choose,
     choose_task,
     resolve,
+    threads_here,
 )
 from gmc_bench.experiments.run_folder import LockedFolder, is_file, new_folder
 from gmc_bench.experiments.search_sets import SEARCH_SET, require_search_set
@@ -319,6 +320,7 @@ class Tuning:
         Raises:
             GmcBenchError: a trial cannot be run.
         """
+        check_threads(self.spec.threads)
         self._require_sense()  # before a folder is made that nobody could use
         with TuningFolder(self.place(), create=True) as folder:
             text = sealed_yaml(yaml.safe_dump(_plain(self.spec), sort_keys=False))
@@ -327,6 +329,8 @@ class Tuning:
 
     def resume(self) -> TuningResult:
         """Go on: finished trials are kept, a begun one goes on from its checkpoint.
+
+        On a machine with fewer cores than threads were asked for, runs take those there are.
 
         Raises:
             RunFolderError: the folder is in use, or holds something else.
@@ -410,6 +414,11 @@ class Tuning:
             method=spec.method, suite=spec.suite, task=spec.task, protocol=spec.protocol
         )
 
+    @property
+    def _threads(self) -> int | None:
+        """Threads of a trial's run: as many as were asked for, if this machine has them."""
+        return None if self.spec.threads is None else threads_here(self.spec.threads)
+
     def _spec_of(self, settings: Mapping[str, float], seed: int) -> ExperimentSpec:
         """Return the run of one seed under some settings."""
         changes = {**(self.spec.settings or {}), "env_steps": self.spec.env_steps, **TRAIN_ONLY}
@@ -418,7 +427,7 @@ class Tuning:
             seed=seed,
             bodies=self.spec.bodies,
             settings={**changes, **settings},
-            threads=self.spec.threads,
+            threads=self._threads,
             device=self.spec.device,
             checkpoint_interval=60.0,
         )
@@ -437,7 +446,7 @@ class Tuning:
 
     def _content(self, trials: Sequence[Trial]) -> dict[str, Any]:
         choice, spec, best = self.choice, self.spec, best_of(trials)
-        hardware = collect_hardware(check_threads(spec.threads))
+        hardware = collect_hardware(check_threads(self._threads))
         return {
             "method": choice.method.id,
             "method_version": choice.method.version,

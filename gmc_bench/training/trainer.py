@@ -11,6 +11,7 @@ from tianshou.utils.torch_utils import policy_within_training_step
 
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.types import Array
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.policies.policy import Policy, run_seeds
@@ -31,6 +32,8 @@ from gmc_bench.training.sharing import SharedWeights, WeightsPerBody
 
 State = dict[str, Any]
 """Nested: arrays and JSON values by name."""
+CUDA = "torch_cuda"
+"""Name of the state of the generator that a GPU draws from."""
 
 
 @dataclass(frozen=True)
@@ -230,7 +233,7 @@ class Trainer:
             {
                 "environment": self.env.get_state(),
                 "collector": {name: collector[name] for name in Collector.BY_ROW},
-                "torch": torch.get_rng_state().numpy(),
+                "random": self._torch_states(),
             }
         )
         if not parts:
@@ -240,9 +243,10 @@ class Trainer:
             for name in Collector.BY_ROW
         }
         generators = {name: part.get_state().numpy() for name, part in self._generators().items()}
-        generators["torch"], *others = (part["torch"] for part in parts)
-        if others:
-            generators["torch_of_others"] = np.stack(others)
+        for name in parts[0]["random"]:
+            generators[name], *others = (part["random"][name] for part in parts)
+            if others:
+                generators[f"{name}_of_others"] = np.stack(others)
         return {
             "policy": self.policy.tensors(),
             "optimizer": self.algorithm.get_state(),
@@ -286,13 +290,7 @@ class Trainer:
         random = {name: torch.from_numpy(v.copy()) for name, v in statistics["random"].items()}
         for name, generator in self._generators().items():
             generator.set_state(random[name])
-        torch.set_rng_state(random["torch"])
-        others = random.get("torch_of_others", ())
-        if len(others) != self.group.size - 1:
-            self._draw_apart(progress["iteration"])
-        elif self.group.rank:
-            # Cloned, because torch misreads a state that is a part of a larger tensor.
-            torch.set_rng_state(others[self.group.rank - 1].clone())
+        self._set_torch_states(random, progress["iteration"])
         for name, seconds in progress["timers"].items():
             setattr(self.timers, name, seconds)
         self.iteration, self.curve = progress["iteration"], list(progress["curve"])
@@ -301,6 +299,33 @@ class Trainer:
         self.processes = _with_change(processes, self.iteration, self.group.size)
         threads = progress.get("threads", self.threads)
         self.threads = _with_change(threads, self.iteration, self.num_threads)
+
+    def _torch_states(self) -> dict[str, Array]:
+        """Return the states of torch's own generators, from which networks with dropout draw."""
+        found: dict[str, Array] = {"torch": torch.get_rng_state().numpy()}
+        if self.policy.device.type == "cuda":
+            found[CUDA] = torch.cuda.get_rng_state(self.policy.device).numpy()
+        return found
+
+    def _set_torch_states(self, random: dict[str, torch.Tensor], since: int) -> None:
+        """Let torch's own generators go on.
+
+        Args:
+            random: states by name; that of a GPU is missing in older ones, and in those of a CPU.
+            since: the iteration from which training goes on.
+        """
+        rank = self.group.rank
+        if rank and len(random.get("torch_of_others", ())) != self.group.size - 1:
+            self._draw_apart(since)
+            return
+
+        def own(name: str) -> torch.Tensor:
+            # Cloned, because torch misreads a state that is a part of a larger tensor.
+            return random[f"{name}_of_others"][rank - 1].clone() if rank else random[name]
+
+        torch.set_rng_state(own("torch"))
+        if self.policy.device.type == "cuda" and CUDA in random:
+            torch.cuda.set_rng_state(own(CUDA), self.policy.device)
 
     def _draw_apart(self, *since: int) -> None:
         """Let networks with dropout draw other numbers in every process but the first.

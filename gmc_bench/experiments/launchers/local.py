@@ -1,5 +1,6 @@
 """Launcher `local`: processes on this machine, as many as its cores and its memory hold."""
 
+import contextlib
 import resource
 import subprocess
 from collections.abc import Sequence
@@ -9,9 +10,11 @@ from pathlib import Path
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.launchers.launcher import Cell, Ended, Launcher, LauncherSpec
 from gmc_bench.experiments.launchers.process import ask_to_stop, end, start_worker, why_ended
+from gmc_bench.experiments.run_folder import PLAN
+from gmc_bench.experiments.sweep_folder import read_runs
 
 GUESSED_MEMORY = 1536 * 2**20
-"""Bytes that a run is taken to need before one was measured."""
+"""Bytes that each process of a run is taken to need before a run was measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +48,8 @@ class LocalLauncher(Launcher):
 
     options: LocalOptions
     _sweep: Path = field(default_factory=Path)
+    _processes: dict[str, int] = field(default_factory=dict)
+    """Of each run, by name; read when they are first asked for."""
     _running: "dict[str, tuple[Cell, subprocess.Popen[bytes]]]" = field(default_factory=dict)
 
     def open(self, sweep: Path) -> None:
@@ -64,12 +69,21 @@ class LocalLauncher(Launcher):
         if free is None:
             return True
         spare = self.options.spare_gib * 2**30
-        return free - spare - self._still_to_come() >= (cell.memory or GUESSED_MEMORY)
+        return free - spare - self._still_to_come() >= self._needs(cell)
+
+    def _needs(self, cell: Cell) -> int:
+        """Return the bytes that all processes of a cell take, guessed before runs were measured."""
+        if cell.memory:
+            return cell.memory
+        if not self._processes:
+            runs = read_runs(self._sweep / PLAN)
+            self._processes = {name: config.processes for name, config in runs.items()}
+        return GUESSED_MEMORY * self._processes[cell.name]
 
     def _still_to_come(self) -> int:
         """Return the bytes that running cells may still take beyond what they have."""
         return sum(
-            max(0, (cell.memory or GUESSED_MEMORY) - memory_of(process.pid))
+            max(0, self._needs(cell) - memory_of(process.pid))
             for cell, process in self._running.values()
         )
 
@@ -125,12 +139,25 @@ def _meminfo(path: Path) -> int | None:
 
 
 def memory_of(pid: int) -> int:
-    """Return the resident memory of a process, bytes; 0 where the system does not tell."""
+    """Return the resident memory of a process and of all that it started, bytes.
+
+    It is 0 where the system does not tell.
+    """
+    place = Path(f"/proc/{pid}")
     try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+        pages = int((place / "statm").read_text(encoding="ascii").split()[1])
     except (OSError, IndexError, ValueError):
         return 0
-    return pages * resource.getpagesize()
+    return pages * resource.getpagesize() + sum(map(memory_of, _children(place)))
+
+
+def _children(place: Path) -> list[int]:
+    """Return the processes that the threads of one have started, given its folder in /proc."""
+    found: list[int] = []
+    for path in place.glob("task/*/children"):
+        with contextlib.suppress(OSError, ValueError):  # the thread has ended
+            found += map(int, path.read_text(encoding="ascii").split())
+    return found
 
 
 SPEC = LauncherSpec(

@@ -51,7 +51,10 @@ class RayOptions:
 
 
 class Post:
-    """An actor beside the driver: keeps what cells of other machines send until it is fetched."""
+    """An actor beside the driver: keeps what cells of other machines send.
+
+    The driver fetches everything once; a node that goes on with a cell gets what was sent last.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[str, Files] = {}
@@ -59,11 +62,11 @@ class Post:
 
     def send(self, name: str, files: Files) -> None:
         """Take files of a cell; a checkpoint takes the place of the one before."""
-        kept = self._kept.setdefault(name, {})
-        if len(files) > 1:  # more than its state
-            kept.clear()
-        kept |= files
-        self._new[name] = dict(kept)
+        for held in (self._kept, self._new):
+            own = held.setdefault(name, {})
+            if len(files) > 1:  # more than its state: everything that there is
+                own.clear()
+            own |= files
 
     def last(self, name: str) -> Files:
         """Return what a cell sent last, for a node that goes on with it."""
@@ -116,7 +119,7 @@ def run_alone(plan: bytes, files: Files, name: str, threads: int, post: Any, sen
                         sent = now
                     sent_at = time.monotonic()
                 elif files_of_state := pack_state(folder, name):
-                    post.send.remote(name, files_of_state)
+                    post.send.remote(name, files_of_state)  # also the same: a sign of life
         except BaseException:  # cancelled
             ask_to_stop(process)
             _wait(process, _STOP_S)

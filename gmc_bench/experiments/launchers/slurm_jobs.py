@@ -23,6 +23,16 @@ JOBS = "jobs.json"
 _GIB = 2**30
 _TAKEN = ("NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "REQUEUED", "TIMEOUT", "CANCELLED", "INTERRUPTED")
 """States of jobs that ended through no fault of their runs."""
+_REFUSALS = (
+    AssertionError,
+    NameError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    subprocess.SubprocessError,
+)
+"""What submitit raises for executors and parameters that it does not know, and for what sbatch
+says."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +52,8 @@ class SlurmOptions:
     grace_s: int = 120
     """Seconds between the signal to write a checkpoint and the end of a job's time."""
     jobs: int | None = None
-    """Jobs of an array that run at a time; by default as many as Slurm lets."""
+    """Jobs that Slurm has at a time, running or waiting, over all arrays; by default one for every
+    run, of which Slurm runs as many as it lets (with the executor `local`: one)."""
     array: int = 1000
     """Jobs of one array at most (Slurm's MaxArraySize)."""
     extra: tuple[str, ...] = ()
@@ -56,6 +67,8 @@ class SlurmOptions:
                 f"'time_h', 'memory_gib', 'grace_s' and 'array' must be positive, got "
                 f"{self.time_h}, {self.memory_gib}, {self.grace_s} and {self.array}"
             )
+        if self.jobs is not None and self.jobs < 1:
+            raise ConfigError(f"'jobs' must be at least 1, got {self.jobs}")
         for item in self.extra:
             if "=" not in item:
                 raise ConfigError(f"'extra' must hold NAME=VALUE, got {item!r}")
@@ -139,13 +152,21 @@ class SlurmLauncher(Launcher):
             self._earlier = _read_ids(path)
 
     def takes(self, cell: Cell, waiting: int) -> bool:
-        """Return whether an array has room; all that wait go into Slurm's own queue."""
-        if self.options.executor == "local":  # which has no queue
-            return len(self._running) + waiting < (self.options.jobs or 1)
-        return waiting < self.options.array
+        """Return whether an array has room, and Slurm's own queue as much as it is given."""
+        jobs = self.options.jobs
+        if jobs is None and self.options.executor == "local":  # which has no queue
+            jobs = 1
+        return waiting < self.options.array and (
+            jobs is None or len(self._running) + waiting < jobs
+        )
 
     def submit(self, cells: Sequence[Cell]) -> None:
-        """Submit an array of jobs; cells whose earlier jobs are still there are left to those."""
+        """Submit an array of jobs; cells whose earlier jobs are still there are left to those.
+
+        Raises:
+            ConfigError: submitit or Slurm refuses the jobs.
+            StorageError: the list of the jobs cannot be written.
+        """
         import submitit
 
         for cell in cells:
@@ -156,13 +177,24 @@ class SlurmLauncher(Launcher):
                     self._running[cell.name] = job
         new = [cell for cell in cells if cell.name not in self._running]
         if new:
-            executor = self._executor(new)
-            with executor.batch():
-                jobs = [executor.submit(self._job(cell)) for cell in new]
+            try:
+                jobs = self._submit(new)
+            except _REFUSALS as error:
+                reason = " ".join(str(error).split())[-300:] or type(error).__name__
+                raise ConfigError(
+                    f"submitit's executor {self.options.executor!r} could not submit jobs "
+                    f"({reason}); give --launch.executor, --launch.partition and the like what "
+                    f"this cluster has, and resume the sweep"
+                ) from error
             self._running |= dict(zip((cell.name for cell in new), jobs, strict=True))
         # Those of an earlier driver that were not asked about yet are still somewhere, too.
         ids = self._earlier | {name: job.job_id for name, job in self._running.items()}
         write_atomic(self._sweep / FOLDER / JOBS, json.dumps(ids).encode())
+
+    def _submit(self, cells: Sequence[Cell]) -> list[Any]:
+        executor = self._executor(cells)
+        with executor.batch():
+            return [executor.submit(self._job(cell)) for cell in cells]
 
     def _job(self, cell: Cell) -> CellJob:
         return CellJob(str(self._sweep), cell.name, cell.threads, self.options.grace_s)
@@ -190,7 +222,7 @@ class SlurmLauncher(Launcher):
                 slurm_partition=options.partition,
                 slurm_account=options.account,
                 slurm_qos=options.qos,
-                slurm_array_parallelism=options.jobs or 256,
+                slurm_array_parallelism=len(cells),  # `takes` holds back what is too much
                 slurm_signal_delay_s=options.grace_s,
                 slurm_additional_parameters=dict(item.split("=", 1) for item in options.extra),
             )
@@ -198,11 +230,13 @@ class SlurmLauncher(Launcher):
 
     def poll(self) -> list[Ended]:
         """Return the cells whose jobs have ended."""
-        found = []
-        for name, job in list(self._running.items()):
-            if job.paths.result_pickle.exists() or job.done():
-                del self._running[name]
-                found.append(_ended(name, job))
+        found = [
+            _ended(name, job)
+            for name, job in self._running.items()
+            if job.paths.result_pickle.exists() or job.done()
+        ]
+        for ended in found:  # not before all are read: what raises loses none of them
+            del self._running[ended.name]
         return found
 
     def stop(self) -> None:

@@ -1,13 +1,14 @@
 """The driver of a sweep: what it gives to a launcher, tries again, gives up and tells."""
 
 import json
+import os
 import time
 from dataclasses import dataclass, field, replace
 from datetime import date
 
 import pytest
 
-from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.errors import ConfigError, StorageError
 from gmc_bench.experiments import driver as driving
 from gmc_bench.experiments.cell_state import (
     CellState,
@@ -19,7 +20,7 @@ from gmc_bench.experiments.cell_state import (
 from gmc_bench.experiments.driver import Driver
 from gmc_bench.experiments.estimate import Measured, describe_plan
 from gmc_bench.experiments.events import SweepMoved
-from gmc_bench.experiments.launchers import LAUNCHERS, Ended, Launcher, LauncherSpec
+from gmc_bench.experiments.launchers import LAUNCHERS, Cell, Ended, Launcher, LauncherSpec
 from gmc_bench.experiments.lease import Lease
 from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.experiments.sweep_launch import LAUNCH, Launch, read_launch
@@ -132,6 +133,78 @@ def test_what_fails_is_tried_again_so_often_and_says_why(tmp_path, config):
     assert failures == {}
 
 
+class Refusing(Scripted):
+    """Takes a few cells, which end when they are asked to, and refuses the next batch."""
+
+    def submit(self, cells):
+        if self.given:
+            raise BlockingIOError("no more processes")
+        self.given += [cell.name for cell in cells]
+
+    def stop(self):
+        self.ended += [Ended(name) for name in self.given]
+
+
+def test_a_launcher_that_cannot_submit_ends_the_sweep_and_not_the_driver(tmp_path, config):
+    launcher = Refusing({})
+    driver = Driver(tmp_path, dict.fromkeys("abcd", config), launcher, 0, lambda event: None)
+    with pytest.raises(BlockingIOError, match="no more processes"):
+        driver.run()
+    assert launcher.given == ["a", "b"]
+    assert launcher.ended == []  # what ran was waited for
+    assert driver._given == {}
+
+
+def test_what_ends_beside_a_run_that_cannot_be_settled_is_not_waited_for(
+    tmp_path, config, monkeypatch
+):
+    def full(*arguments):
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(driving, "write_state", full)
+    with pytest.raises(StorageError, match="the disk is full"):
+        drive(tmp_path, config, {"mute": ["silent"], "good": ["finish"]})
+    assert read_state(tmp_path, "good").phase == "finished"
+
+
+def test_a_page_that_cannot_be_written_stops_no_run(tmp_path, config):
+    (tmp_path / "sweep.html").mkdir()
+    _, records, failures, _ = drive(tmp_path, config, {"a": ["finish"], "b": ["finish"]})
+    assert (set(records), failures) == ({"a", "b"}, {})
+
+
+def test_a_run_that_sends_states_and_no_lease_counts_as_running(tmp_path, config):
+    """As from a machine that shares no folder with the driver's."""
+    driver = Driver(tmp_path, {"a": config}, Scripted({}), 0, lambda event: None)
+    driver.states = driver._given = {"a": CellState()}
+    write_state(tmp_path, "a", CellState(phase="scoring", env_steps=5))
+    driver._tell()
+    assert driver.states["a"].phase == "scoring"
+    assert read_state(tmp_path, "a").phase == "stopped"  # of nobody who has it
+    assert read_overview(tmp_path, ["a"]).states["a"].phase == "stopped"
+    with Lease(tmp_path):  # a driver is there
+        assert read_overview(tmp_path, ["a"]).states["a"].phase == "scoring"
+    long_ago = time.time() - 61
+    os.utime(state_file(tmp_path, "a"), (long_ago, long_ago))
+    driver._tell()
+    assert driver.states["a"].phase == "waiting"
+    write_state(tmp_path, "a", CellState(phase="training"))
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / ".lease").touch()
+    os.utime(tmp_path / "a" / ".lease", (long_ago, long_ago))  # the folder is shared, the node gone
+    assert read_state(tmp_path, "a", launched=True).phase == "stopped"
+
+
+def test_the_state_of_another_process_that_holds_the_folder_is_left_alone(tmp_path, config):
+    (tmp_path / "a").mkdir()
+    with Lease(tmp_path / "a"):
+        write_state(tmp_path, "a", CellState(phase="training", env_steps=5))
+        _, records, failures, _ = drive(tmp_path, config, {"a": ["silent"]}, retries=0)
+        assert (records, list(failures)) == ({}, ["a"])
+        state = read_state(tmp_path, "a")
+        assert (state.phase, state.env_steps) == ("training", 5)
+
+
 def test_states_outlive_their_writers_but_not_as_running(tmp_path):
     write_state(tmp_path, "a", CellState(phase="training", env_steps=5))
     (tmp_path / "a").mkdir()
@@ -218,7 +291,7 @@ def test_launchers_are_plug_ins_with_options_of_their_own(monkeypatch):
 
 
 def test_no_cell_begins_that_memory_would_not_hold(monkeypatch):
-    from gmc_bench.experiments.launchers import Cell, local
+    from gmc_bench.experiments.launchers import local
 
     launcher = LAUNCHERS.get("local").make({"jobs": 8, "spare_gib": 1})
     big = Cell("big", 1, memory=4 * GIB)

@@ -8,8 +8,15 @@ import pytest
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.cli.main import main
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.experiments import evolution
 from gmc_bench.experiments.events import Progress, Remark
-from gmc_bench.experiments.evolution import evolution_folder, evolve, evolve_set
+from gmc_bench.experiments.evolution import (
+    EvolutionFolder,
+    evolution_folder,
+    evolve,
+    evolve_set,
+)
+from gmc_bench.experiments.lease import FolderInUseError
 from gmc_bench.generation.evolution import Evolution
 
 TINY = Evolution(
@@ -70,6 +77,18 @@ class _Stop:
     def __call__(self, event):
         if isinstance(event, Progress) and event.what == self.what:
             raise InterruptedError
+
+
+def test_two_evolutions_with_the_same_settings_are_kept_apart(data, monkeypatch):
+    monkeypatch.setattr(evolution, "_evolve", lambda *_: "evolved")
+    folder = evolution_folder(TINY)
+    (folder / "00000001").mkdir(parents=True)  # of a version without locks
+    with EvolutionFolder(replace(TINY, generations=1)):
+        with pytest.raises(FolderInUseError, match=r"is in use by another process; wait for it"):
+            evolve(TINY)
+        assert evolve(replace(TINY, seed=3)) == "evolved"
+    assert evolve(TINY) == "evolved"
+    assert {path.name for path in folder.glob("[!.]*")} == {"00000001", "evolution.json"}
 
 
 def test_more_bodies_than_there_are_cannot_be_kept(data):

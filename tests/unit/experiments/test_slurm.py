@@ -2,14 +2,15 @@
 
 import contextlib
 import json
+import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from gmc_bench.core.errors import RunFolderError
-from gmc_bench.experiments.launchers import Cell
+from gmc_bench.core.errors import ConfigError, RunFolderError
+from gmc_bench.experiments.launchers import Cell, Ended, slurm_jobs
 from gmc_bench.experiments.launchers.slurm_jobs import SlurmLauncher, SlurmOptions
 
 
@@ -18,6 +19,7 @@ class Job:
 
     def __init__(self, folder, job_id):
         self.job_id = job_id
+        self.paths = SimpleNamespace(result_pickle=Path("none"))
 
     def done(self, force_check=False):
         return False
@@ -81,3 +83,58 @@ def test_a_damaged_list_of_jobs_is_refused(launcher, tmp_path, content):
         RunFolderError, match=r"jobs\.json does not list the jobs .*delete the file"
     ):
         launcher.open(tmp_path)
+
+
+def test_jobs_limit_what_slurm_has_over_all_arrays(launcher, tmp_path):
+    cells = [Cell(name, 1) for name in "abcd"]
+    assert [launcher.takes(cells[0], waiting) for waiting in (0, 1, 2)] == [True, True, False]
+    launcher.open(tmp_path)
+    launcher.submit(cells[:2])
+    assert launcher.takes(cells[2], 1)  # by default, as many as there are
+    launcher.options = SlurmOptions(array=2, jobs=3)
+    assert [launcher.takes(cells[2], waiting) for waiting in (0, 1)] == [True, False]
+    launcher.options = SlurmOptions(executor="local")
+    assert not launcher.takes(cells[2], 0)
+    for jobs in (0, -1):
+        with pytest.raises(ConfigError, match=f"'jobs' must be at least 1, got {jobs}"):
+            SlurmOptions(jobs=jobs)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (
+            RuntimeError("sbatch: error:\n invalid partition"),
+            r"\(sbatch: error: invalid partition\)",
+        ),
+        (subprocess.CalledProcessError(1, "sbatch"), "returned non-zero exit status 1"),
+        (ValueError("AutoExecutor doesn't know moon"), "doesn't know moon"),
+        (AssertionError(), r"\(AssertionError\)"),
+    ],
+)
+def test_what_slurm_refuses_is_one_sentence(launcher, tmp_path, monkeypatch, error, reason):
+    def refuse(executor, job):
+        raise error
+
+    monkeypatch.setattr(Executor, "submit", refuse)
+    launcher.open(tmp_path)
+    with pytest.raises(ConfigError, match=f"could not submit jobs .*{reason}.*; give --launch"):
+        launcher.submit([Cell("a", 1)])
+    assert launcher.poll() == []  # nothing is there that could end
+
+
+def test_a_job_whose_result_cannot_be_read_hides_no_other(launcher, tmp_path, monkeypatch):
+    def unreadable(name, job):
+        if name == "b":
+            raise EOFError
+        return Ended(name)
+
+    monkeypatch.setattr(slurm_jobs, "_ended", unreadable)
+    monkeypatch.setattr(Job, "done", lambda job: True)
+    launcher.open(tmp_path)
+    launcher.submit([Cell("a", 1), Cell("b", 1)])
+    with pytest.raises(EOFError):
+        launcher.poll()
+    del launcher._running["b"]
+    assert launcher.poll() == [Ended("a")]
+    assert launcher.poll() == []

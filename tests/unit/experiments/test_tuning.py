@@ -22,6 +22,7 @@ from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.tuning import PPO_RANGES
 from gmc_bench.records.store import read_record, sealed, write_atomic
 from gmc_bench.sim import model
+from gmc_bench.sim.batch import available_threads
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import protocol_digest, with_method_training
 
@@ -111,6 +112,21 @@ def test_trials_meet_no_test_body_and_go_on_where_they_were(simulated, tiny_set,
     assert record.tuning.settings == again.best.settings
     assert record.tuning.morphologies_digest == tiny_set.digest
     assert [trial.settings for trial in record.tuning.trials] == [first.settings, second.settings]
+
+
+def test_a_tuning_goes_on_where_there_are_fewer_cores(tiny_set, monkeypatch):
+    """With those that there are; a new one is told how many there are."""
+    many = Tuning(SPEC, threads=64, trials=1, out="t")
+    with pytest.raises(ConfigError, match=r"--threads must be from 1 to .* here, got 64"):
+        many.run()
+    assert not Path("t").exists()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr("gmc_bench.sim.batch.available_threads", lambda: 64)
+        elsewhere.setattr(Tuning, "_finish", lambda *_: None)  # killed at its start
+        many.run()
+    result = Tuning.open("t").resume()
+    assert result.content["hardware"]["threads"] == available_threads()
+    assert yaml.safe_load(Path("t/tuning.yaml").read_text())["threads"] == 64
 
 
 def test_what_tables_score_is_no_search_set():

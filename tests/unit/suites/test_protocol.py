@@ -21,6 +21,15 @@ def test_less_than_one_iteration_is_refused():
         replace(SMALL, env_steps=119)
 
 
+def test_an_iteration_of_one_transition_is_refused():
+    with pytest.raises(
+        ConfigError, match="at least 2 transitions, got 'num_envs' 1 x 'rollout_length' 1; raise"
+    ):
+        replace(SMALL, num_envs=1, rollout_length=1)
+    for sizes in ({"num_envs": 2, "rollout_length": 1}, {"num_envs": 1, "rollout_length": 2}):
+        assert replace(SMALL, **sizes).steps_per_iteration == 2
+
+
 @pytest.mark.parametrize("name", ["env_steps", "num_envs", "rollout_length", "action_std"])
 @pytest.mark.parametrize("value", [0, -1])
 def test_sizes_must_be_positive(name, value):

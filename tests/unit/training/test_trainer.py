@@ -1,5 +1,7 @@
 """A run that is stopped and continued, inside one process."""
 
+from types import SimpleNamespace
+
 import gymnasium
 import numpy as np
 import pytest
@@ -218,6 +220,28 @@ def test_a_continued_run_counts_its_time_from_the_start(make_trainer):
     again.set_state(trainer.get_state())
     assert again.timers == trainer.timers
     assert min(vars(again.timers).values()) > 0
+
+
+def test_the_state_of_a_gpu_is_part_of_its_checkpoints_only(make_trainer, monkeypatch):
+    """With a stand-in for the GPU; what a real one draws is looked at in `test_gpu`."""
+    trainer, given = make_trainer().trainer, []
+    random = trainer.get_state()["statistics"]["random"]
+    assert random.keys() == {"shuffling", "acting", "drawing", "torch"}
+    drawn, place = torch.arange(16, dtype=torch.uint8), torch.device("cuda", 1)
+    own = {"torch": torch.from_numpy(random["torch"])}
+    others = {"torch_of_others": own["torch"][None], "torch_cuda_of_others": drawn[None] + 1}
+    monkeypatch.setattr(torch.cuda, "get_rng_state", {place: drawn}.get)
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda *what: given.append(what))
+    with monkeypatch.context() as gpu:
+        gpu.setattr(type(trainer.policy), "device", place)
+        found = {name: torch.from_numpy(v) for name, v in trainer._torch_states().items()}
+        trainer._set_torch_states(found, 0)
+        trainer._set_torch_states(own, 0)  # of a version before, or of a CPU
+        gpu.setattr(trainer, "group", SimpleNamespace(rank=1, size=2))
+        trainer._set_torch_states({**found, **others}, 0)
+    trainer._set_torch_states(found, 0)  # which a CPU does not need
+    assert [device for _, device in given] == [place, place]
+    assert [state.tolist() for state, _ in given] == [drawn.tolist(), (drawn + 1).tolist()]
 
 
 def test_what_has_changed_since_the_latest_count_is_noted(make_trainer):

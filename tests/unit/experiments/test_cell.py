@@ -1,0 +1,140 @@
+"""One run of a sweep: what its worker tells, and what it takes of the machine."""
+
+from dataclasses import replace
+
+import pytest
+
+from gmc_bench.core.config import sealed_yaml
+from gmc_bench.experiments import cell as cells
+from gmc_bench.experiments.cell import STOPPED, Reporter, execute_run, run_cell
+from gmc_bench.experiments.cell_state import CellState, read_state, write_state
+from gmc_bench.experiments.events import (
+    IterationFinished,
+    Listeners,
+    RunStarted,
+    RunStoppedError,
+    TrainingFinished,
+    TrainingStarted,
+)
+from gmc_bench.experiments.lease import FolderInUseError, LeaseLostError
+from gmc_bench.experiments.run_folder import RunFolder
+from gmc_bench.experiments.sweep import Sweep
+from gmc_bench.records.store import sealed, write_atomic
+from gmc_bench.sim.batch import available_threads
+
+FIELDS = {
+    "suites": "unimal", "tasks": "ft", "seeds": 1, "protocol": "smoke", "bodies": "tiny",
+    "settings": {"evaluation.modes": []},
+}  # fmt: skip
+TRAINED = {
+    "num_envs": 4, "rollout_length": 32, "env_steps": 256, "ppo.batch_size": 64,
+    "model.width": 8, "model.hidden": 8, "evaluation.modes": [],
+}  # fmt: skip
+
+
+def make_sweep(path, method="zero-action", **fields):
+    """Return a sweep of one run, and the run's name and settings."""
+    sweep = Sweep.grid(methods=method, out=path, **{**FIELDS, **fields})
+    ((name, config),) = sweep.runs.items()
+    return sweep, name, config
+
+
+class Quiet:
+    """Stops a run when it is told of an event of a kind, or when the run waits."""
+
+    def __init__(self, kind=None):
+        self.kind = kind
+
+    def __call__(self, event):
+        if self.kind is not None and isinstance(event, self.kind):
+            raise RunStoppedError
+
+    def wait(self, seconds):
+        raise RunStoppedError
+
+
+def test_a_run_that_was_planned_with_more_threads_goes_on_with_those_there_are(tmp_path):
+    sweep, name, config = make_sweep(tmp_path / "s", "recmorph", settings=TRAINED)
+    with sweep.locked(create=True) as folder:
+        with pytest.raises(RunStoppedError):
+            execute_run(folder, name, config, emit=Quiet(IterationFinished))
+        many = replace(config, threads=64)
+        (folder.path / name / "config.yaml").write_text(sealed_yaml(many.to_yaml()))
+        record = execute_run(folder, name, many)
+    here = available_threads()
+    assert record.hardware.threads == here
+    assert (record.remarks is None) == (here == config.threads)
+    if record.remarks:
+        assert f"1 from iteration 1, {here} from iteration 2" in record.remarks[0]
+
+
+def test_who_does_not_hold_a_run_does_not_tell_of_it(tmp_path, monkeypatch):
+    sweep, name, config = make_sweep(tmp_path / "s")
+    held = CellState(phase="training", env_steps=7, pid=1)
+    monkeypatch.setattr(cells, "_IN_USE_S", -1.0)
+    with sweep.locked(create=True) as folder:
+        folder.write(sweep.runs)
+        with RunFolder(folder.path / name, create=True) as run:
+            run.config.write_text(sealed_yaml(config.to_yaml()))
+            write_state(folder.path, name, held)
+            before = read_state(folder.path, name)
+            with pytest.raises(FolderInUseError, match="is in use by another process"):
+                run_cell(folder.path, name, Quiet())
+            monkeypatch.setattr(cells, "_IN_USE_S", 60.0)
+            assert run_cell(folder.path, name, Quiet()) == STOPPED  # while it waits
+            assert read_state(folder.path, name) == before
+        assert run_cell(folder.path, name, Quiet(RunStarted)) == STOPPED  # the folder is free
+        assert read_state(folder.path, name).phase == "stopped"
+
+
+def test_who_lost_a_run_does_not_tell_of_it_any_more(tmp_path, monkeypatch):
+    sweep, name, _ = make_sweep(tmp_path / "s")
+    taken = CellState(phase="training", env_steps=7, pid=1)
+
+    def lose(sweep, name, config, emit):
+        write_state(sweep.path, name, taken)
+        raise LeaseLostError("it was taken over")
+
+    monkeypatch.setattr(cells, "execute_run", lose)
+    with sweep.locked(create=True) as folder:
+        folder.write(sweep.runs)
+        with RunFolder(folder.path / name, create=True):
+            with pytest.raises(LeaseLostError):
+                run_cell(folder.path, name, Quiet())
+            assert read_state(folder.path, name).phase == "training"
+
+
+def test_the_memory_of_a_run_is_that_of_all_its_processes(tmp_path, monkeypatch):
+    sweep, name, config = make_sweep(tmp_path / "s", "recmorph")
+    peak = [100]
+    monkeypatch.setattr(cells, "peak_memory", lambda: peak[0])
+
+    def measured(*, trained, scored, **changes):
+        reporter = Reporter(sweep.path, name)
+        peak[0] = trained
+        for event in (
+            RunStarted(tmp_path, replace(config, **changes), 8, resumed=False),
+            TrainingStarted(0, 8),
+            TrainingFinished(tmp_path, None),
+        ):
+            Listeners(reporter)(event)
+        peak[0] = scored
+        reporter.end("stopped")
+        return read_state(sweep.path, name).memory
+
+    assert measured(trained=100, scored=150, untrained=True, processes=4) == 150
+    assert measured(trained=100, scored=200, processes=1) == 200
+    assert measured(trained=100, scored=150, processes=4) == 400
+    assert measured(trained=100, scored=500, processes=4) == 500  # one process scores
+
+
+def test_what_is_trained_here_is_no_run_of_a_leaderboard(tmp_path):
+    """Even where one was killed that took the run from there, before its record."""
+    sweep, name, config = make_sweep(tmp_path / "s")
+    with sweep.locked(create=True) as folder:
+        run = folder.path / name
+        write_atomic(run / "config.yaml", sealed_yaml(config.to_yaml()).encode())
+        write_atomic(run / "kept.json", sealed({"kept": "0" * 64}))
+        execute_run(folder, name, config)
+        assert (run / "record.json").is_file()
+        assert not (run / "kept.json").exists()

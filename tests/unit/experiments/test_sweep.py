@@ -1,0 +1,138 @@
+"""Sweeps that go on: with the machine settings of their folder, after a stop, after a kill."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gmc_bench.core.errors import RunFolderError
+from gmc_bench.experiments import sweep as sweeping
+from gmc_bench.experiments.events import RunStoppedError, SweepRunFailed
+from gmc_bench.experiments.spec import ExperimentSpec
+from gmc_bench.experiments.sweep import Sweep
+from gmc_bench.experiments.sweep_launch import read_launch
+from gmc_bench.experiments.sweep_request import continued_sweep, request_sweep
+from gmc_bench.records.ledger import LEDGER_NAME
+from gmc_bench.records.store import write_record
+from tests.support.records import make_record
+
+SPEC = ExperimentSpec(
+    method="recmorph", suite="unimal", task="ft", bodies="tiny", protocol="smoke", threads=1
+)
+SPECS = {"one": SPEC, "two": SPEC.replace(seed=2)}
+OUT = Path("sweep")
+
+
+@pytest.fixture(autouse=True)
+def _no_networks(monkeypatch):
+    monkeypatch.setattr(Sweep, "_check_methods", lambda sweep, **options: None)
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """Settings of the runs that were run, by name; nothing is trained."""
+    found = {}
+
+    def execute_run(folder, name, config, bodies, emit):
+        found[name] = config
+        return make_record()
+
+    monkeypatch.setattr(sweeping, "execute_run", execute_run)
+    return found
+
+
+def test_the_machine_settings_of_a_folder_count_however_it_is_continued(ran):
+    first = Sweep(SPECS, out=OUT)
+    with first.locked(create=True) as folder:
+        folder.write(first.runs)
+    other = SPEC.replace(threads=3, checkpoint_interval=99)
+    sweep = Sweep({"one": other, "two": other.replace(seed=2)}, out=OUT, elsewhere=True)
+    assert sweep.runs["one"].threads == 3
+    sweep.resume()
+    assert ran == first.runs == sweep.runs  # what workers read, whoever starts them
+
+
+def test_a_stopped_run_is_no_failure_and_the_next_one_does_not_begin(monkeypatch):
+    begun, told = [], []
+
+    def execute_run(folder, name, config, bodies, emit):
+        begun.append(name)
+        raise RunStoppedError
+
+    monkeypatch.setattr(sweeping, "execute_run", execute_run)
+    with pytest.raises(RunStoppedError):
+        Sweep(SPECS, out=OUT, on_event=told.append).run()
+    assert begun == ["one"]
+    assert not [event for event in told if isinstance(event, SweepRunFailed)]
+
+
+class Board:
+    """A leaderboard that has all runs; a kill may come before one of them is taken."""
+
+    kills_at: str | None = None
+
+    def __init__(self, root):
+        self.root = root
+
+    def find_all(self, runs):
+        return {name: (name, config) for name, config in runs.items()}
+
+    def restore(self, stored, path):
+        name, config = stored
+        if name == self.kills_at:
+            raise KeyboardInterrupt
+        path.mkdir()
+        (path / "config.yaml").write_text(config.to_yaml())
+        write_record(path / "record.json", make_record())
+
+
+@pytest.fixture
+def board(monkeypatch):
+    Path("board").mkdir()
+    Path("board", LEDGER_NAME).touch()
+    monkeypatch.setattr(sweeping, "KnownRuns", Board)
+    monkeypatch.setattr(Board, "kills_at", "seed2")
+    return monkeypatch
+
+
+def request(**given):
+    grid = {"methods": ["recmorph"], "suites": ["unimal"], "tasks": ["ft"], "seeds": [1, 2, 3]}
+    return request_sweep({**grid, "bodies": ["tiny"], "protocol": ["smoke"], **given}, [], out=OUT)
+
+
+def test_runs_of_a_leaderboard_are_taken_also_after_a_kill_in_between(board, monkeypatch, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        request(reuse="board", retries=5).run()
+    assert [name for name in ("seed1", "seed2", "seed3") if (OUT / name).exists()] == ["seed1"]
+    board.setattr(Board, "kills_at", None)
+    monkeypatch.chdir("/")
+    again = continued_sweep(tmp_path / OUT, {}, [])
+    assert "3 runs; about 0 s" in again.preview()  # nothing is left to train
+    result = again.run()
+    assert (set(result.records), result.failures) == ({"seed1", "seed2", "seed3"}, {})
+    kept = {"launcher": "local", "retries": 5, "reuse": str(tmp_path / "board")}
+    assert read_launch(tmp_path / OUT) == kept
+    shutil.rmtree(tmp_path / "board")
+    assert len(continued_sweep(tmp_path / OUT, {}, []).run().records) == 3  # nothing is missing
+    assert read_launch(tmp_path / OUT) == kept
+    shutil.rmtree(tmp_path / OUT / "seed3")
+    with pytest.raises(RunFolderError, match=r"launch\.yaml names the leaderboard .* put it back"):
+        continued_sweep(tmp_path / OUT, {}, []).run()
+
+
+def test_a_sweep_without_options_of_a_launch_takes_them_too(board, ran):
+    with pytest.raises(KeyboardInterrupt):
+        Sweep({"seed1": SPEC, "seed2": SPEC.replace(seed=2)}, out=OUT, reuse="board").run()
+    board.setattr(Board, "kills_at", None)
+    assert set(Sweep.open(OUT).resume().records) == {"seed1", "seed2"}
+    assert set(ran) == set()
+    assert continued_sweep(OUT, {}, []).launch.options == {}
+
+
+def test_who_begins_a_sweep_again_says_anew_whether_runs_are_taken(board):
+    with pytest.raises(KeyboardInterrupt):
+        request(reuse="board").run()
+    sweep = request().sweep
+    assert not sweep.will_take("seed2")
+    assert continued_sweep(OUT, {}, []).sweep.will_take("seed2")
+    assert not continued_sweep(OUT, {}, []).sweep.will_take("seed1")  # it is there
