@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.site import MethodPage, build_site
+from gmc_bench.leaderboard.site.names import body_page
 from gmc_bench.records.schema import FrictionResult, RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord, record_digest
 from gmc_bench.records.weights import weights_name
@@ -18,6 +20,15 @@ from tests.support.leaderboards import hostile_texts, synthetic_records
 from tests.support.records import digest_of, make_friction, make_record
 
 Build = Callable[..., Path]
+
+AFTER_TUNING: dict[str, Any] = {
+    "tuning": {
+        "settings": {"ppo.lr": 0.002}, "morphologies": None, "morphologies_digest": None,
+        "env_steps": None, "trials": (),
+    },
+    "config": {"ppo": {"lr": 0.002}},
+}  # fmt: skip
+"""Changes of `make_record` for a record of a tuned method."""
 
 
 def _store(records: Sequence[RunRecord]) -> list[StoredRecord]:
@@ -34,12 +45,14 @@ def _build(
     verified: Sequence[str] = (),
     media: Path | None = None,
     methods: dict[str, MethodPage] | None = None,
+    replays: Any = None,
 ) -> Path:
     tables, duplicates = aggregate(stored, set(verified))
     analyses = [analyse(table) for table in tables]
     kept = {str(item.record.weights_digest) for item in stored if item.path == "results/000.json"}
     problems = [*refused, *duplicates]
-    build_site(analyses, stored, problems, out, media=media, methods=methods, weights=kept)
+    options: dict[str, Any] = {"media": media, "methods": methods, "replays": replays}
+    build_site(analyses, stored, problems, out, weights=kept, **options)
     return out
 
 
@@ -174,6 +187,10 @@ def test_board_shows_ranks_groups_and_what_is_incomplete(site: Path) -> None:
     assert "env_steps was changed" in board
     assert "Reported by the paper" in board
     assert re.search(r"<svg class=\"bar\"", board)
+    (row,) = re.findall(r"<tr class=\"incomplete\".*?</tr>", board, re.DOTALL)
+    # Without scores and budget; the number of parameters is that of every run.
+    numbers = re.findall(r"<td class=\"num\" data-sort=\"(.*?)\">", row)
+    assert [bool(number) for number in numbers[1:]].count(True) == 1
 
 
 def test_verified_is_marked_only_when_all_runs_are(tmp_path: Path) -> None:
@@ -217,10 +234,18 @@ def test_bodies_that_were_trained_on_stand_for_no_others(tmp_path: Path) -> None
         )
         for item in synthetic_records(2, 3, 6)
     ]
-    site = _build(_store(records), tmp_path)
+    untrained = {"untrained": True, "config_digest": digest_of("untrained")}
+    floor = records[0].model_copy(update=untrained)
+    site = _build(_store([*records, floor]), tmp_path, replays=object())  # none is verified
     board = _page(site, "boards")
     assert "Other bodies" not in board
     assert "test bodies" not in board
+    assert "Test score" not in board
+    assert "<h2>Untrained</h2>" in board
+    assert "the worst body, played again" in board
+    method = _page(site, "methods", "method-01")
+    assert "<h4>Train bodies, against" in method
+    assert "per train body" in method
     frictions = board.split("<h2>Friction</h2>")[1].split("</table>")[0]
     assert '<th scope="col" class="num text">Velocity RMSE (m/s)</th>' in frictions
     assert frictions.count("<tr>") == 1 + 2 * 2  # two methods on two frictions
@@ -270,11 +295,7 @@ def test_record_page_says_why_a_record_is_not_used(tmp_path: Path) -> None:
 
 
 def test_rows_of_before_tuning_stand_below_the_ranking(tmp_path: Path) -> None:
-    tuning = {
-        "settings": {"ppo.lr": 0.002}, "morphologies": None, "morphologies_digest": None,
-        "env_steps": None, "trials": (),
-    }  # fmt: skip
-    after = make_record(tuning=tuning, config={"ppo": {"lr": 0.002}})
+    after = make_record(**AFTER_TUNING)
     before = make_record()
     site = _build(_store([before, after]), tmp_path)
     ranking, heading, below = _page(site, "boards").partition("<h2>Before tuning</h2>")
@@ -283,7 +304,51 @@ def test_rows_of_before_tuning_stand_below_the_ranking(tmp_path: Path) -> None:
     assert below.count('href="../methods/') == 1
     assert f">{before.config_digest[:8]}</code>" in below
     assert f">{after.config_digest[:8]}</code>" not in below
-    assert _page(site, "methods", "demo").count("has been tuned since") == 1
+    page = _page(site, "methods", "demo")
+    assert page.count("only in its second one, before tuning") == 1
+    rows = page.split('<section class="row">')[1:]
+    for row in rows:  # both with all that was measured
+        assert "<dt>Mean</dt>" in row
+        assert "Learning curve of demo" in row
+        assert "<summary>Score per body</summary>" in row
+    assert ["on each before tuning</h4>" in row for row in rows] == [False, True]
+
+
+def test_incomplete_rows_of_before_tuning_are_in_no_ranking(tmp_path: Path) -> None:
+    after = make_record(**AFTER_TUNING)
+    page = _page(_build(_store([make_record(protocol_seeds=(0, 1)), after]), tmp_path), "methods")
+    assert "not in the ranking of the table." in page
+    assert "second one" not in page
+
+
+def test_every_body_shows_what_was_measured_on_its_content(tmp_path: Path) -> None:
+    record = make_record()
+    first, *others = record.returns  # `a`, which the set now lists twice, as `c` of the test bodies
+    repeats = [
+        entry.model_copy(update={"body": f"{entry.body}-again", "episodes": first.episodes})
+        for entry in (first, others[-2])
+    ]
+    bodies = record.morphologies.model_copy(update={"num_train": 3, "num_test": 4})
+    changes = {"returns": (first, *others, *repeats), "morphologies": bodies}
+    site = _build(_store([record.model_copy(update=changes)]), tmp_path)
+
+    def shown(split: str, body: str) -> str:
+        identity = (record.morphologies.id, record.morphologies.digest)
+        return (site / body_page(identity, split, body)).read_text()
+
+    for split, body, mean in (("train", "a", "100.0"), ("test", "c", "60.0")):
+        for name, other in ((body, f"{body}-again"), (f"{body}-again", body)):
+            page = shown(split, name)
+            assert f'share s8">{mean}</td>' in page
+            assert f'also as <bdi class="free">{other}</bdi>. Returns are means over all' in page
+    assert "more than once" not in shown("test", "d")
+    seen = shown("test", "b")
+    assert 'share s8">180.0</td>' in seen
+    assert "does not count towards the score" in seen
+    assert "does not count" not in shown("train", "b")
+    gallery = _page(site, "bodies")
+    assert gallery.count("test, seen</td>") == 1
+    assert "Bodies of equal content share their numbers" in gallery
 
 
 def test_copies_of_a_record_share_a_page(tmp_path: Path) -> None:

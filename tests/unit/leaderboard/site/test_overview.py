@@ -50,7 +50,7 @@ def test_what_beats_the_first_follows_from_the_scores():
     sentences = " ".join(challenge(analysis, 1))
     assert f"mean to beat is {means[0].mean():,.1f}." in sentences
     ahead = int((means[1:].max(axis=0) > means[0]).sum())
-    assert f"on {ahead} of {means.shape[1]} bodies" in sentences
+    assert f"scores higher than the first one on {ahead} of {means.shape[1]} bodies" in sentences
     assert f"would reach {means.max(axis=0).mean():,.1f}." in sentences
 
 

@@ -1,11 +1,13 @@
 """The page of a record: commands that can be pasted, and every body once."""
 
 import shlex
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gmc_bench.leaderboard.site.record import record_context, run_command
+from gmc_bench.methods import METHODS
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import StoredRecord, record_digest
 from tests.support.records import make_friction, make_record, make_returns
@@ -20,6 +22,39 @@ def test_command_repeats_the_run() -> None:
         "gmc-bench run --method demo --suite unimal-v1 --task unimal-ft-v1 --protocol lite "
         "--morphologies demo-set-v1 --seed 7"
     )
+
+
+KEY = "unimal-v1/unimal-ft-v1/lite"
+TUNED = {"ppo.lr": 0.0013, "ppo.target_kl": 0.11, "model.embedding_dropout": 0.1}
+
+
+@pytest.fixture
+def tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `recmorph` be tuned to `TUNED`."""
+    method = replace(METHODS.get("recmorph"), tuned={KEY: TUNED})
+    monkeypatch.setattr(METHODS, "get", {"recmorph": method}.__getitem__)
+
+
+def _settings_in_command(lr: Any, target_kl: Any, dropout: Any) -> list[str]:
+    config = {
+        "protocol": {"ppo": {"lr": lr, "target_kl": target_kl}},
+        "method_config": {"embedding_dropout": dropout},
+    }
+    command = run_command(make_record(method="recmorph", config=config))
+    return shlex.split(command)[shlex.split(command).index("--seed") + 2 :]
+
+
+def test_command_repeats_a_run_before_tuning(tuned: None) -> None:
+    assert _settings_in_command(0.001, None, 0) == [
+        *("--ppo.lr", "0.001", "--ppo.target-kl", "none", "--model.embedding-dropout", "0"),
+    ]
+    assert _settings_in_command(0.0013, 0.11, 0.2) == ["--model.embedding-dropout", "0.2"]
+
+
+def test_command_of_a_tuned_run_needs_no_settings(tuned: None) -> None:
+    assert _settings_in_command(*TUNED.values()) == []
+    assert _settings_in_command("0.5", [1], {}) == []  # no numbers
+    assert run_command(make_record(method="recmorph")).endswith("--seed 0")  # none at all
 
 
 @pytest.mark.parametrize("path", ["a; rm -rf ~.json", "$(x).json", "-rf", "it's.json"])
