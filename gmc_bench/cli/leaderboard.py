@@ -218,7 +218,7 @@ def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
                 sample=parsed.sample, **how,
             )  # fmt: skip
         else:
-            outcomes = iter([verify_one(parsed.record, board, parsed.runs, **how)])
+            outcomes = iter([verify_one(parsed.record, board, parsed.runs, parsed.records, **how)])
         for outcome in outcomes:
             counts[outcome.kind] += outcome.records
             say(f"{outcome.kind.replace('failed', 'FAILED')}  {outcome.text}")

@@ -355,6 +355,7 @@ def verify_one(
     named: Path,
     board: Board,
     folders: Sequence[Path],
+    root: Path,
     *,
     ranked_only: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
@@ -365,6 +366,7 @@ def verify_one(
         named: its file, first digits of its digest, or its run folder.
         board: a leaderboard, which may keep its weights; it may be empty.
         folders: where weights are looked for otherwise.
+        root: the leaderboard's folder.
         ranked_only: see `verify`.
         on_progress: see `verify`.
 
@@ -374,7 +376,7 @@ def verify_one(
     Raises:
         GmcBenchError: see `verify`.
     """
-    path = find_record(named)
+    path = find_record(named, root)
     stored = open_run(path) if path.is_dir() else read_stored_record(path)
     weights = find_weights(stored, board, folders, path)
     found = verify(stored, weights, ranked_only=ranked_only, on_progress=on_progress)
