@@ -170,3 +170,13 @@ def make_friction(robots: int = 2) -> list[dict[str, Any]]:
 def make_stored(record: RunRecord, path: str = "results/record.json") -> StoredRecord:
     """Return a record as if it had been read from a file that was never changed."""
     return StoredRecord(path, record, record_digest(record))
+
+
+AFTER_TUNING: dict[str, Any] = {
+    "tuning": {
+        "settings": {"ppo.lr": 0.002}, "morphologies": None, "morphologies_digest": None,
+        "env_steps": None, "trials": (),
+    },
+    "config": {"ppo": {"lr": 0.002}},
+}  # fmt: skip
+"""Changes of `make_record` for a record of a tuned method, whose trials are not known."""

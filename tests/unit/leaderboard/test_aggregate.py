@@ -9,7 +9,7 @@ from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.references import core_seconds
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord
-from tests.support.records import digest_of, make_record, make_returns, make_stored
+from tests.support.records import AFTER_TUNING, digest_of, make_record, make_returns, make_stored
 
 
 def _returns(test: float, train: float = 100.0) -> tuple[BodyReturns, ...]:
@@ -233,16 +233,12 @@ def test_the_order_of_records_does_not_matter() -> None:
     assert aggregate(stored) == aggregate(stored[::-1])
 
 
-def _tuned_to(rate: float, **changes: Any) -> RunRecord:
-    unknown = {"morphologies": None, "morphologies_digest": None, "env_steps": None, "trials": ()}
-    kept = {"settings": {"ppo.lr": rate}, **unknown}
-    return make_record(tuning=kept, config={"ppo": {"lr": rate}}, **changes)
-
-
 def test_a_complete_tuned_row_takes_the_place_of_the_untuned_one_even_if_it_is_worse() -> None:
     seeds = {"protocol_seeds": (0, 1)}
     before = [make_record(seed=seed, returns=_returns(50.0), **seeds) for seed in (0, 1)]
-    after = [_tuned_to(2e-3, seed=seed, returns=_returns(20.0), **seeds) for seed in (0, 1)]
+    after = [
+        make_record(**AFTER_TUNING, seed=seed, returns=_returns(20.0), **seeds) for seed in (0, 1)
+    ]
     table = _only_table(*before, *after)
     assert [row.test_score for row in table.rows] == [Spread(20.0, 0.0)]
     assert [row.test_score for row in table.before_tuning] == [Spread(50.0, 0.0)]
@@ -252,14 +248,17 @@ def test_a_complete_tuned_row_takes_the_place_of_the_untuned_one_even_if_it_is_w
 def test_untuned_rows_stay_while_the_tuned_row_lacks_a_seed() -> None:
     seeds = {"protocol_seeds": (0, 1)}
     before = [make_record(seed=seed, **seeds) for seed in (0, 1)]
-    table = _only_table(*before, _tuned_to(2e-3, seed=0, **seeds))
+    table = _only_table(*before, make_record(**AFTER_TUNING, seed=0, **seeds))
     assert [row.missing for row in table.rows] == [(), ("no run for seed 1",)]
     assert table.before_tuning == ()
     assert analyse(table).before_tuning is None
 
 
 def test_with_the_protocols_values_replaced_rows_stand_beside_those_never_tuned() -> None:
-    before, after = make_record(returns=_returns(50.0)), _tuned_to(2e-3, returns=_returns(20.0))
+    before, after = (
+        make_record(returns=_returns(50.0)),
+        make_record(**AFTER_TUNING, returns=_returns(20.0)),
+    )
     others = [make_record(method=name, returns=_returns(30.0)) for name in ("b", "a")]
     table = _only_table(before, after, *others).with_protocol_values
     assert [row.key.method for row in table.rows] == ["demo", "a", "b"]
@@ -290,6 +289,6 @@ def test_a_method_whose_first_trial_is_its_best_has_one_row_with_and_without_tun
 def test_only_rows_of_the_same_method_version_and_preset_are_replaced(
     other: dict[str, Any],
 ) -> None:
-    table = _only_table(make_record(), _tuned_to(2e-3, **other))
+    table = _only_table(make_record(), make_record(**AFTER_TUNING, **other))
     assert len(table.rows) == 2
     assert table.before_tuning == ()

@@ -2,6 +2,7 @@ from pathlib import Path
 
 from gmc_bench.leaderboard.front import coverage, front, grid, leader
 from gmc_bench.leaderboard.overview import make_overview
+from tests.support.records import AFTER_TUNING
 from tests.unit.leaderboard.test_next_run import FAR, NEAR, NEXT, _analysis, _record
 
 
@@ -33,10 +34,7 @@ def test_cells_without_all_seeds_are_marked_and_methods_that_are_alike_are_named
 
 
 def test_who_would_be_first_with_the_values_before_tuning_is_said() -> None:
-    unknown = {"morphologies": None, "morphologies_digest": None, "env_steps": None, "trials": ()}
-    tuning = {"settings": {"ppo.lr": 2e-3}, **unknown}
-    changes = {"tuning": tuning, "config": {"ppo": {"lr": 2e-3}}}
-    tuned = [_record("near", seed, 5.0 + seed, **changes) for seed in (1, 2)]
+    tuned = [_record("near", seed, 5.0 + seed, **AFTER_TUNING) for seed in (1, 2)]
     text = leader(make_overview([_analysis([*NEXT, *NEAR, *tuned])], ()))
     assert "next is first of 2 with a mean return of 19 (" in text
     assert "before tuning" not in text  # it is first either way
@@ -45,7 +43,7 @@ def test_who_would_be_first_with_the_values_before_tuning_is_said() -> None:
     assert "next is first of 2" in text
     assert text.endswith("With the values before tuning, near is first of 2 with 51.8.")
     # A method that was run with its tuned values only was not beaten.
-    best = [_record("best", seed, 60.0 + seed, **changes) for seed in (1, 2)]
+    best = [_record("best", seed, 60.0 + seed, **AFTER_TUNING) for seed in (1, 2)]
     text = leader(make_overview([_analysis([*NEXT, *before, *tuned, *best])], ()))
     assert text.endswith(
         "With the values before tuning, near is first of 2 with 51.8 (best has no complete row of "

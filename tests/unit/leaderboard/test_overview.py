@@ -3,6 +3,7 @@ import pytest
 from gmc_bench.leaderboard import overview
 from gmc_bench.leaderboard.aggregate import is_tuned
 from gmc_bench.leaderboard.overview import make_overview
+from tests.support.records import AFTER_TUNING
 from tests.unit.leaderboard.test_next_run import FAR, NEAR, NEXT, _analysis, _record
 
 
@@ -37,11 +38,7 @@ def test_the_first_tuned_seed_takes_no_place_from_a_complete_row(
 ) -> None:
     """The table still ranks it; a run made now would join the tuned row."""
     monkeypatch.setattr(overview, "is_current", is_tuned)
-    unknown = {"morphologies": None, "morphologies_digest": None, "env_steps": None, "trials": ()}
-    kept = {"settings": {"ppo.lr": 2e-3}, **unknown}
-    tuned = [
-        _record("far", seed, 200.0, tuning=kept, config={"ppo": {"lr": 2e-3}}) for seed in (1, 2)
-    ]
+    tuned = [_record("far", seed, 200.0, **AFTER_TUNING) for seed in (1, 2)]
     for seeds, rank, score in ((1, 1, 102.25), (2, 1, 200.25)):
         found = make_overview([_analysis([*FAR, *NEAR, *tuned[:seeds]])], ())
         cell = found.cells["far", len(found.columns) - 1]

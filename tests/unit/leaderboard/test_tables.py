@@ -37,7 +37,7 @@ from gmc_bench.methods import METHODS
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.records.store import StoredRecord, record_digest
 from tests.support.leaderboards import synthetic_records
-from tests.support.records import digest_of, make_record, make_returns
+from tests.support.records import AFTER_TUNING, digest_of, make_record, make_returns
 
 SETTINGS = make_record().config_digest
 SHORT = SETTINGS[:8]
@@ -395,8 +395,7 @@ def test_methods_have_footnotes() -> None:
 
 
 def test_tables_say_which_rows_were_tuned() -> None:
-    unknown = {"morphologies": None, "morphologies_digest": None, "env_steps": None, "trials": ()}
-    kept = {"settings": {"ppo.target_kl": 0.18, "ppo.lr": 1e-3}, **unknown}
+    kept = {**AFTER_TUNING["tuning"], "settings": {"ppo.target_kl": 0.18, "ppo.lr": 1e-3}}
     plain, tuned = _record(7.0, method="plain"), _record(5.0, method="tuned", tuning=kept)
     said = (
         "Tuned beforehand: tuned (ppo.lr 0.001, ppo.target_kl 0.18; trials that are not recorded). "
@@ -409,9 +408,7 @@ def test_tables_say_which_rows_were_tuned() -> None:
 
 
 def test_rows_of_before_tuning_have_a_part_of_their_own() -> None:
-    unknown = {"morphologies": None, "morphologies_digest": None, "env_steps": None, "trials": ()}
-    kept = {"settings": {"ppo.lr": 2e-3}, **unknown}
-    after = _record(5.0, tuning=kept, config={"ppo": {"lr": 2e-3}})
+    after = _record(5.0, **AFTER_TUNING)
     other = _record(6.0, method="other")
     analysis = _analysis(_record(7.0), after, other)
     page = to_markdown(analysis)

@@ -17,18 +17,9 @@ from gmc_bench.records.schema import FrictionResult, RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord, record_digest
 from gmc_bench.records.weights import weights_name
 from tests.support.leaderboards import hostile_texts, synthetic_records
-from tests.support.records import digest_of, make_friction, make_record
+from tests.support.records import AFTER_TUNING, digest_of, make_friction, make_record
 
 Build = Callable[..., Path]
-
-AFTER_TUNING: dict[str, Any] = {
-    "tuning": {
-        "settings": {"ppo.lr": 0.002}, "morphologies": None, "morphologies_digest": None,
-        "env_steps": None, "trials": (),
-    },
-    "config": {"ppo": {"lr": 0.002}},
-}  # fmt: skip
-"""Changes of `make_record` for a record of a tuned method."""
 
 
 def _store(records: Sequence[RunRecord]) -> list[StoredRecord]:
