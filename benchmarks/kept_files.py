@@ -26,7 +26,7 @@ from gmc_bench.experiments.reuse import KnownRuns
 from gmc_bench.experiments.run_folder import KEPT, POLICY, RunFolder
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep_folder import read_runs, runs_to_yaml
-from gmc_bench.experiments.sweep_launch import LAUNCH, Launch, read_launch
+from gmc_bench.experiments.sweep_launch import LAUNCH, Launch, read_launch, write_launch
 from gmc_bench.experiments.tuning import RETURN, Tuning, TuningSpec, read_return
 from gmc_bench.generation.journal import Journal, Judged
 from gmc_bench.generation.judge import Verdict
@@ -189,7 +189,7 @@ def _lists(folder: Path, spec: ExperimentSpec) -> list[KeptFiles]:
     runs = {name: resolve(item).config for name, item in specs.items()}
     plan, study = folder / "plan.yaml", folder / "study.yaml"
     plan.write_text(sealed_yaml(runs_to_yaml(runs)), encoding="utf-8")
-    (folder / LAUNCH).write_text(Launch(retries=3, options={"jobs": 2}).to_yaml(), encoding="utf-8")
+    write_launch(folder, Launch(retries=3, options={"jobs": 2}).content())
     study.write_text(Request.make("gait", against="mlp").to_yaml(), encoding="utf-8")
     return [
         KeptFiles("plan.yaml", folder, (plan.name,), lambda: read_runs(plan)),

@@ -62,7 +62,7 @@ class RecordError(GmcBenchError):
 
 
 class StorageError(GmcBenchError):
-    """A file could not be written; nothing written earlier was touched."""
+    """The machine gave no space or no process; nothing written earlier was touched."""
 
 
 def reject_unknown(given: Iterable[object], known: Iterable[str], owner: str) -> None:

@@ -10,11 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import yaml
-
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.arguments import as_path
-from gmc_bench.core.config import coerce, sealed_yaml
+from gmc_bench.core.config import coerce
 from gmc_bench.core.errors import ConfigError, GmcBenchError, RunFolderError, StorageError
 from gmc_bench.experiments.cell import execute_run
 from gmc_bench.experiments.cell_state import SweepOverview, read_overview
@@ -55,7 +53,7 @@ from gmc_bench.experiments.run_folder import (
 )
 from gmc_bench.experiments.spec import ExperimentSpec, require_specs
 from gmc_bench.experiments.sweep_folder import SweepFolder, name_runs, read_runs, require_names
-from gmc_bench.experiments.sweep_launch import LAUNCH, read_launch
+from gmc_bench.experiments.sweep_launch import LAUNCH, Launch, read_launch, write_launch
 from gmc_bench.records.ledger import LEDGER_NAME
 from gmc_bench.records.store import write_atomic
 from gmc_bench.training.run_config import RunConfig
@@ -113,7 +111,7 @@ class Sweep:
     ) -> None:
         self._emit = Listeners(on_event)
         self._files = dict(files or {})
-        self._kept: dict[str, bytes] = {}
+        self._launched: dict[str, Any] | None = None
         self._locked: SweepFolder | None = None
         self.path = None if out is None else as_path(out, "the folder of a sweep")
         """The folder; none as long as none was named or made."""
@@ -148,7 +146,7 @@ class Sweep:
         folder = SweepFolder(as_path(path, "the folder of a sweep"))
         sweep = cls.__new__(cls)
         sweep._emit = Listeners(on_event)
-        sweep._files, sweep._kept, sweep._bodies, sweep._locked = {}, {}, {}, None
+        sweep._files, sweep._launched, sweep._bodies, sweep._locked = {}, None, {}, None
         sweep.path, sweep.resolved, sweep.runs = folder.path, (), read_runs(folder.plan)
         return sweep
 
@@ -222,7 +220,7 @@ class Sweep:
             for name, data in self._files.items():
                 write_atomic(folder.path / name, data)
             folder.write(self.runs)  # last: a folder that holds it can be continued
-            self._write_kept(folder)
+            self._write_launch(folder)
             self._take_over(folder)
             return self._visit_all(folder, launched, retries)
 
@@ -248,7 +246,7 @@ class Sweep:
         launched = self._launch(launcher, options)
         with self.locked() as folder:
             self._require_same(folder)
-            self._write_kept(folder)
+            self._write_launch(folder)
             self._take_over(folder)
             if launched is None:
                 for config in self.runs.values():
@@ -260,9 +258,9 @@ class Sweep:
         """Whether its folder lists the runs, so that it can be continued."""
         return self.path is not None and is_file(self.path / PLAN)
 
-    def keep(self, name: str, data: bytes) -> None:
-        """Write a file into the folder at the next start, new or not."""
-        self._kept[name] = data
+    def keep_launch(self, launch: Launch) -> None:
+        """Write into the folder, at the next start, how the runs are launched."""
+        self._launched = launch.content()
 
     @cached_property
     def reuse(self) -> Path | None:
@@ -330,13 +328,14 @@ class Sweep:
         text = f"{len(self.reused)} of {len(self.runs)} runs are those of {self._known.root}"
         self._emit(Remark(text))
 
-    def _write_kept(self, folder: SweepFolder) -> None:
-        if self.reuse is not None and LAUNCH not in self._kept:
-            # For whoever goes on after a kill: what was not taken yet shall be taken then.
-            content = {**read_launch(folder.path), REUSE: str(self.reuse)}
-            self.keep(LAUNCH, sealed_yaml(yaml.safe_dump(content, sort_keys=False)).encode())
-        for name, data in self._kept.items():
-            write_atomic(folder.path / name, data)
+    def _write_launch(self, folder: SweepFolder) -> None:
+        """Write, for whoever goes on after a kill, who runs it and what it takes over."""
+        content = self._launched
+        if self.reuse is not None:
+            before = read_launch(folder.path) if content is None else content
+            content = {**before, REUSE: str(self.reuse)}
+        if content is not None:
+            write_launch(folder.path, content)
 
     def _launch(self, launcher: str | None, options: Mapping[str, Any]) -> Launcher | None:
         if launcher is not None:

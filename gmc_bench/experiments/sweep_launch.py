@@ -18,6 +18,7 @@ from gmc_bench.core.config import (
 )
 from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.experiments.launchers import LAUNCHERS
+from gmc_bench.records.store import write_atomic
 
 LAUNCH = "launch.yaml"
 
@@ -76,10 +77,19 @@ class Launch:
         jobs: int | None = coerce(self.options.get("jobs"), int | None, "jobs")
         return jobs
 
-    def to_yaml(self) -> str:
-        """Return what `read_launch` reads back."""
-        content = {"launcher": self.launcher, "retries": self.retries, **to_dict(self)["options"]}
-        return sealed_yaml(yaml.safe_dump(content, sort_keys=False))
+    def content(self) -> dict[str, Any]:
+        """Return what `from_dict` takes, as plain values."""
+        return {"launcher": self.launcher, "retries": self.retries, **to_dict(self)["options"]}
+
+
+def write_launch(sweep: Path, content: Mapping[str, Any]) -> None:
+    """Write how a sweep is launched, and what else its next driver must know.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    text = sealed_yaml(yaml.safe_dump(dict(content), sort_keys=False))
+    write_atomic(sweep / LAUNCH, text.encode())
 
 
 def read_launch(sweep: Path) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What is asked of a sweep by a file and by options, and the sweep that it comes to."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from gmc_bench.experiments.grid import VARIED, Grid
 from gmc_bench.experiments.run_folder import is_free
 from gmc_bench.experiments.spec import flatten
 from gmc_bench.experiments.sweep import REUSE, Sweep, SweepResult
-from gmc_bench.experiments.sweep_launch import LAUNCH, Launch, read_launch
+from gmc_bench.experiments.sweep_launch import Launch, read_launch
 
 RECORDS = (Path("leaderboards"), Path("runs"))
 """Where records may be that tell how long runs take."""
@@ -34,10 +34,7 @@ class SweepRequest(NamedTuple):
             GmcBenchError: nothing can be run, or nothing more.
         """
         sweep, launch = self
-        kept = launch
-        if sweep.reuse is not None:
-            kept = replace(launch, options={**launch.options, REUSE: str(sweep.reuse)})
-        sweep.keep(LAUNCH, kept.to_yaml().encode())
+        sweep.keep_launch(launch)
         return sweep.resume(launch.launcher, retries=launch.retries, **launch.options)
 
     def preview(self) -> str:

@@ -137,9 +137,7 @@ class Protocol:
                 f"environments x {self.rollout_length} steps; raise it to at least "
                 f"{self.steps_per_iteration}"
             )
-        # One transition has no spread to divide its advantage by. A whole run of a single step is
-        # let pass: it stands for rules that are not given yet, see `run_config`.
-        if self.steps_per_iteration < 2 <= self.env_steps:
+        if self.steps_per_iteration < 2:  # one advantage has no spread to divide it by
             raise ConfigError(
                 f"an iteration needs at least 2 transitions, got 'num_envs' {self.num_envs} x "
                 f"'rollout_length' {self.rollout_length}; raise one of them"

@@ -118,7 +118,7 @@ _TEMPLATE = RunConfig(
     task="",
     morphologies="",
     morphologies_digest="",
-    protocol=Protocol(name="", preset="", env_steps=1, num_envs=1, rollout_length=1),
+    protocol=Protocol(name="", preset="", env_steps=2, num_envs=2, rollout_length=1),
     seed=0,
 )
 

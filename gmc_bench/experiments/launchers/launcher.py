@@ -18,7 +18,9 @@ class Cell:
 
     name: str
     threads: int
+    """Of all its processes together."""
     gpus: int = 0
+    processes: int = 1
     memory: int | None = None
     """Bytes that runs like it took; none before one was measured."""
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.launchers.launcher import Cell, Ended, Launcher, LauncherSpec
 from gmc_bench.experiments.launchers.process import ask_to_stop, end, start_worker, why_ended
-from gmc_bench.experiments.run_folder import PLAN
-from gmc_bench.experiments.sweep_folder import read_runs
 
 GUESSED_MEMORY = 1536 * 2**20
 """Bytes that each process of a run is taken to need before a run was measured."""
@@ -48,8 +46,6 @@ class LocalLauncher(Launcher):
 
     options: LocalOptions
     _sweep: Path = field(default_factory=Path)
-    _processes: dict[str, int] = field(default_factory=dict)
-    """Of each run, by name; read when they are first asked for."""
     _running: "dict[str, tuple[Cell, subprocess.Popen[bytes]]]" = field(default_factory=dict)
 
     def open(self, sweep: Path) -> None:
@@ -69,21 +65,12 @@ class LocalLauncher(Launcher):
         if free is None:
             return True
         spare = self.options.spare_gib * 2**30
-        return free - spare - self._still_to_come() >= self._needs(cell)
-
-    def _needs(self, cell: Cell) -> int:
-        """Return the bytes that all processes of a cell take, guessed before runs were measured."""
-        if cell.memory:
-            return cell.memory
-        if not self._processes:
-            runs = read_runs(self._sweep / PLAN)
-            self._processes = {name: config.processes for name, config in runs.items()}
-        return GUESSED_MEMORY * self._processes[cell.name]
+        return free - spare - self._still_to_come() >= _needs(cell)
 
     def _still_to_come(self) -> int:
         """Return the bytes that running cells may still take beyond what they have."""
         return sum(
-            max(0, self._needs(cell) - memory_of(process.pid))
+            max(0, _needs(cell) - memory_of(process.pid))
             for cell, process in self._running.values()
         )
 
@@ -115,6 +102,11 @@ class LocalLauncher(Launcher):
         for _, process in self._running.values():
             end(process)
         self._running.clear()
+
+
+def _needs(cell: Cell) -> int:
+    """Return the bytes that all processes of a cell take, guessed before runs were measured."""
+    return cell.memory or GUESSED_MEMORY * cell.processes
 
 
 def available_memory() -> int | None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from gmc_bench.core.errors import StorageError
 from gmc_bench.experiments.cell import FINISHED, STOPPED
 from gmc_bench.experiments.cell_state import STATES
 
@@ -23,23 +24,32 @@ def start_worker(
         name: of the cell.
         threads: of its libraries; a pool for every core in every process would be in the way.
         nice: how much it steps back behind other processes of the machine.
+
+    Raises:
+        StorageError: the log cannot be written, or the system starts no process more.
     """
     log = sweep / STATES / f"{name}.log"
-    log.parent.mkdir(exist_ok=True)
     paths = [path for path in sys.path if path]  # where this process found gmc_bench and plug-ins
-    with log.open("ab") as file:
-        return subprocess.Popen(
-            [sys.executable, "-m", WORKER, str(sweep), name, str(nice)],
-            stdin=subprocess.PIPE,
-            stdout=file,
-            stderr=file,
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(paths),
-                **dict.fromkeys(_THREADS, str(threads)),
-            },
-            start_new_session=True,  # Ctrl-C in a terminal is the driver's business
-        )
+    try:
+        log.parent.mkdir(exist_ok=True)
+        with log.open("ab") as file:
+            return subprocess.Popen(
+                [sys.executable, "-m", WORKER, str(sweep), name, str(nice)],
+                stdin=subprocess.PIPE,
+                stdout=file,
+                stderr=file,
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join(paths),
+                    **dict.fromkeys(_THREADS, str(threads)),
+                },
+                start_new_session=True,  # Ctrl-C in a terminal is the driver's business
+            )
+    except OSError as error:
+        raise StorageError(
+            f"no process could be started for the run {name!r} ({error}); see to free memory, "
+            f"disk space and processes (ulimit -u), and resume the sweep"
+        ) from error
 
 
 def ask_to_stop(process: "subprocess.Popen[bytes]") -> None:

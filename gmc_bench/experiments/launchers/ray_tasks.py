@@ -234,13 +234,11 @@ class RayLauncher(Launcher):
         if self._post is not None:
             for files in ray.get(self._post.fetch.remote()).values():
                 unpack(self._sweep, files)
-        found = []
-        for reference in ready:
-            name = names[reference]
-            del self._running[name]
-            found.append(self._ended(name, reference))
+        found = [self._ended(names[reference], reference) for reference in ready]
+        for ended in found:  # not before all are read: what raises loses none of them
+            del self._running[ended.name]
             if self._post is not None:
-                self._post.forget.remote(name)
+                self._post.forget.remote(ended.name)
         return found
 
     def _ended(self, name: str, reference: Any) -> Ended:

@@ -48,7 +48,7 @@ class SlurmOptions:
     time_h: float = 24.0
     """Hours that a job may take; a longer run goes on in further jobs."""
     memory_gib: float = 4.0
-    """Memory of a job, until runs have been measured that need more."""
+    """Memory of a job for each of its processes, until runs have been measured that need more."""
     grace_s: int = 120
     """Seconds between the signal to write a checkpoint and the end of a job's time."""
     jobs: int | None = None
@@ -210,12 +210,13 @@ class SlurmLauncher(Launcher):
             **{f"{options.executor}_max_num_timeout": 10_000},
         )
         measured = max(cell.memory or 0 for cell in cells) / _GIB
+        processes = max(cell.processes for cell in cells)
         executor.update_parameters(
             name="gmc-bench",
             timeout_min=max(1, round(60 * options.time_h)),
             cpus_per_task=max(cell.threads for cell in cells),
             gpus_per_node=max(cell.gpus for cell in cells) or None,
-            mem_gb=max(options.memory_gib, 1.3 * measured),
+            mem_gb=max(options.memory_gib * processes, 1.3 * measured),
         )
         if slurm:
             executor.update_parameters(

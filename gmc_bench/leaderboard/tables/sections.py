@@ -222,7 +222,7 @@ def _breakdown_sections(analysis: TableAnalysis) -> list[Section]:
         {**key_cells(key), **{name: spread_text(scores.get(name)) for name in groups}}
         for key, scores in found
     ]
-    return [_section("Test score by body", (GROUPED, MORE), (*KEY_HEADINGS, *groups), rows)]
+    return [_section("Score by kind of body", (GROUPED, MORE), (*KEY_HEADINGS, *groups), rows)]
 
 
 def _condition_sections(

@@ -23,7 +23,7 @@ from gmc_bench.experiments.events import SweepMoved
 from gmc_bench.experiments.launchers import LAUNCHERS, Cell, Ended, Launcher, LauncherSpec
 from gmc_bench.experiments.lease import Lease
 from gmc_bench.experiments.sweep import Sweep
-from gmc_bench.experiments.sweep_launch import LAUNCH, Launch, read_launch
+from gmc_bench.experiments.sweep_launch import LAUNCH, Launch, read_launch, write_launch
 from gmc_bench.experiments.sweep_page import make_page
 from gmc_bench.experiments.sweep_texts import LiveTable, describe_sweep
 from gmc_bench.records.store import write_record
@@ -260,7 +260,7 @@ def test_estimates_come_from_what_was_measured(config, tmp_path):
 
 def test_how_a_sweep_was_launched_is_not_forgotten_with_its_file(tmp_path):
     assert read_launch(tmp_path) == {}
-    (tmp_path / LAUNCH).write_text(Launch(retries=5).to_yaml())
+    write_launch(tmp_path, Launch(retries=5).content())
     assert read_launch(tmp_path)["retries"] == 5
     (tmp_path / LAUNCH).write_bytes(b"")
     with pytest.raises(ConfigError, match=r"launch\.yaml is empty; delete it"):

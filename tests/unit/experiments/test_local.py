@@ -7,28 +7,28 @@ from pathlib import Path
 
 import pytest
 
+from gmc_bench.core.errors import StorageError
 from gmc_bench.experiments.launchers import LAUNCHERS, Cell, local
-from gmc_bench.experiments.sweep import Sweep
 
 MIB = 2**20
 
 
+def test_a_run_for_which_no_process_can_be_started_ends_the_sweep_with_a_sentence(tmp_path):
+    launcher = LAUNCHERS.get("local").make({})
+    launcher.open(tmp_path)
+    with pytest.raises(StorageError, match=r"for the run 'a/b' \(.*No such file.*resume the sweep"):
+        launcher.submit([Cell("a/b", 1)])  # no folder for its log
+
+
 def test_a_guess_counts_every_process(tmp_path, monkeypatch):
-    sweep = Sweep.grid(
-        methods="zero-action", suites="unimal", tasks="ft", seeds=(1, 2), protocol="smoke",
-        bodies="tiny", processes=3, out=tmp_path / "s",
-    )  # fmt: skip
-    names = list(sweep.runs)
     launcher = LAUNCHERS.get("local").make({"jobs": 8, "spare_gib": 0})
-    with sweep.locked(create=True) as folder:
-        folder.write(sweep.runs)
-        launcher.open(folder.path)
+    launcher.open(tmp_path)
     process = type("Process", (), {"pid": 0})()
-    launcher._running["first"] = Cell(names[0], 3), process
+    launcher._running["first"] = Cell("first", 3, processes=3), process
     need = 2 * 3 * local.GUESSED_MEMORY  # what is to come of the first, and the second
     for free, takes in ((need, True), (need - 1, False)):
         monkeypatch.setattr(local, "available_memory", lambda free=free: free)
-        assert launcher.takes(Cell(names[1], 3), 0) is takes
+        assert launcher.takes(Cell("second", 3, processes=3), 0) is takes
 
 
 @pytest.mark.skipif(

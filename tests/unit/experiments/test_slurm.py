@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
@@ -32,12 +33,14 @@ class Executor:
     """Numbers the jobs of all arrays."""
 
     count = 0
+    asked: ClassVar[dict] = {}
+    """What the last array was asked for."""
 
     def __init__(self, folder, **options):
         pass
 
     def update_parameters(self, **options):
-        pass
+        Executor.asked = Executor.asked | options
 
     def batch(self):
         return contextlib.nullcontext()
@@ -98,6 +101,14 @@ def test_jobs_limit_what_slurm_has_over_all_arrays(launcher, tmp_path):
     for jobs in (0, -1):
         with pytest.raises(ConfigError, match=f"'jobs' must be at least 1, got {jobs}"):
             SlurmOptions(jobs=jobs)
+
+
+def test_a_job_has_memory_for_all_its_processes(launcher, tmp_path):
+    launcher.open(tmp_path)
+    launcher.submit([Cell("a", 1), Cell("b", 6, processes=3)])
+    assert (Executor.asked["cpus_per_task"], Executor.asked["mem_gb"]) == (6, 12.0)
+    launcher.submit([Cell("c", 6, processes=3, memory=20 * 2**30)])
+    assert Executor.asked["mem_gb"] == pytest.approx(26.0)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from gmc_bench.core.errors import ConfigError, RecordError, RunFolderError
 from gmc_bench.experiments.eta import planned
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.sweep_folder import SweepFolder, name_runs, read_runs
-from gmc_bench.experiments.sweep_launch import LAUNCH, Launch
+from gmc_bench.experiments.sweep_launch import Launch, write_launch
 from gmc_bench.experiments.sweep_request import continued_sweep
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.training.run_config import RunConfig
@@ -162,7 +162,7 @@ def test_the_folder_of_several_runs_is_not_the_folder_of_one(folder, runs):
 @pytest.mark.parametrize(("launcher", "options"), [("local", {"nice": 3}), ("ray", {})])
 def test_another_launcher_tries_as_often_as_the_one_before(folder, launcher, options):
     launch = Launch(retries=5, options={"nice": 3})
-    (folder.path / LAUNCH).write_text(launch.to_yaml())
+    write_launch(folder.path, launch.content())
     found = continued_sweep(folder.path, {"launcher": launcher}, []).launch
     assert found == Launch(launcher=launcher, retries=5, options=options)
     found = continued_sweep(folder.path, {"launcher": launcher, "retries": 2}, []).launch

@@ -46,7 +46,7 @@ def test_groups_are_averaged_over_bodies_then_over_seeds():
 def test_tables_show_groups_where_sizes_are_known():
     analysis = analyse(_table())
     page = to_markdown(analysis)
-    assert "## Test score by body" in page
+    assert "## Score by kind of body" in page
     assert "5 to 9 limbs" in page
     assert "15.0 ± 7.1" in page
     assert "20 to 24 limbs" in to_latex(analysis)
