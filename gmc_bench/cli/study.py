@@ -20,15 +20,12 @@ EXAMPLES = (
     "gmc-bench study attributes --method modumorph --task ft incline --protocol smoke --dry-run",
     "gmc-bench study representation --morphologies unimals_100 --reuse leaderboards",
     "gmc-bench study gait --method recmorph --against metamorph-star",
-    "gmc-bench study friction --method recmorph modumorph",
-    "gmc-bench study friction --heading free --friction-rule dynamic",
-    "gmc-bench study budget --seeds 1 2 --threads 1",
+    "gmc-bench study friction --method recmorph modumorph --heading free --friction-rule dynamic",
+    "gmc-bench study budget --seeds 1 2 --threads 1 --budgets 1/3 1",
     "gmc-bench study bodies --seeds 1 2 3 --counts 10 30 100 --steps per-body",
-    "gmc-bench study scaling",
     "gmc-bench study scaling --method recmorph metamorph-star --tokens 8..512 --part memory time",
     "gmc-bench study --resume studies/components_recmorph_lite_gmc-unimal-mini-v2",
 )
-_OPTIONS = ("against", "body", "heading", "friction_rule", "robot_source", "steps", "counts")
 _OF_SCALING = ("tokens", "bodies", "part", "seconds", "max_gib", "max_seconds")
 _OF_RUNS = ("suite", "task", "seeds", "against", "body")
 
@@ -60,6 +57,8 @@ def add_parser(verbs: Any) -> None:
     add("--friction-rule", metavar="R", help=text)
     text = "bodies: numbers of train bodies (default: 10 30 100 300 1000)"
     add("--counts", metavar="N", nargs="+", type=integer(1), help=text)
+    text = "budget: multiples of the protocol's env steps (default: 1/3 1 10)"
+    add("--budgets", metavar="N", nargs="+", help=text)
     text = "bodies: env steps, equal for all or per-body as of 100 bodies (default: equal)"
     add("--steps", metavar="S", help=text)
     add("--robot-source", metavar="S", help="friction: built-in or menagerie (default: built-in)")
@@ -129,9 +128,9 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 
 def _plan(parsed: argparse.Namespace, argv: list[str]) -> "StudyRun":
-    from gmc_bench.studies.request import Request
+    from gmc_bench.studies.request import OPTIONS, Request
 
-    options = {name: getattr(parsed, name) for name in _OPTIONS}
+    options = {name: getattr(parsed, name) for name in OPTIONS}
     request = Request.make(parsed.name, parsed.method, **options)
     from gmc_bench.cli.run import specs_of
     from gmc_bench.studies.study_run import StudyRun

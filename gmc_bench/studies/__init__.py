@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from gmc_bench.experiments.events import Listener
     from gmc_bench.studies.study_run import StudyResult
 
-_OPTIONS = ("against", "body", "heading", "friction_rule", "robot_source", "steps", "counts")
-
 
 def run(
     study: str,
@@ -46,11 +44,11 @@ def run(
         GmcBenchError: an option does not fit, nothing can be run, or a policy not be measured.
     """
     from gmc_bench.experiments.spec import ExperimentSpec
-    from gmc_bench.studies.request import Request
+    from gmc_bench.studies.request import OPTIONS, Request
     from gmc_bench.studies.study_run import StudyRun
 
     request = Request.make(
-        study, methods, **{name: fields.pop(name) for name in _OPTIONS if name in fields}
+        study, methods, **{name: fields.pop(name) for name in OPTIONS if name in fields}
     )
     shared = {"method": request.methods[0], "suite": request.study.suite}
     base = ExperimentSpec.from_dict({**shared, **fields})

@@ -155,14 +155,14 @@ FRICTION = Study(
 
 BUDGET = Study(
     id="budget",
-    title="Rankings at three budgets",
+    title="Rankings at several budgets",
     question="Does a short training rank methods as a long one does?",
     arms=(),
     many_methods=True,
     asked=("recmorph", "metamorph-star", "nervenet", "modumorph"),
     budgets=(Fraction(1, 3), Fraction(1), Fraction(10)),
     measure="budget",
-    source="A third of the protocol's env steps, the protocol's, and ten times as many.",
+    source="Multiples of the protocol's env steps.",
 )
 
 BODIES = Study(

@@ -24,7 +24,7 @@ from gmc_bench.suites.schema import short_name
 STUDY = "study.yaml"
 """What was asked for, in the folder of a study."""
 FORMAT = 2
-_OPTIONS = {
+OPTIONS = {
     "against": "gait",
     "body": "gait",
     "heading": "friction",
@@ -32,6 +32,7 @@ _OPTIONS = {
     "robot_source": "friction",
     "steps": "bodies",
     "counts": "bodies",
+    "budgets": "budget",
 }
 """Options, and what the study measures that they are for."""
 EQUAL, PER_BODY = "equal", "per-body"
@@ -58,6 +59,8 @@ class Request:
     """Of studies of numbers of bodies: `EQUAL` env steps, or as many `PER_BODY`."""
     counts: tuple[int, ...] = ()
     """Numbers of train bodies; by default the study's."""
+    budgets: tuple[Fraction, ...] = ()
+    """Multiples of the protocol's env steps; by default the study's."""
 
     @classmethod
     def make(cls, study: str, methods: Sequence[str] = (), **options: Any) -> Self:
@@ -68,7 +71,7 @@ class Request:
             methods: by default the study's first, or recmorph.
             **options: `against` and `body` of `gait`; `heading`, `friction_rule` and
                 `robot_source` of `friction`, see `FrictionOptions`; `steps` and `counts` of
-                `bodies`; `None` is the default.
+                `bodies`; `budgets` of `budget`, numbers or text like `1/3`; `None` is the default.
 
         Raises:
             ConfigError: there is no such study, or a method or an option is not for it.
@@ -85,9 +88,9 @@ class Request:
             )
         given = {name: value for name, value in options.items() if value is not None}
         for name in given:
-            if found.measure != _OPTIONS[name]:
+            if found.measure != OPTIONS[name]:
                 raise ConfigError(
-                    f"--{name.replace('_', '-')} is for the study {_OPTIONS[name]!r}, got it for "
+                    f"--{name.replace('_', '-')} is for the study {OPTIONS[name]!r}, got it for "
                     f"{study!r}"
                 )
         if given.get("against") in methods:
@@ -108,6 +111,7 @@ class Request:
             friction=FrictionOptions(**friction),
             steps=given.get("steps", EQUAL),
             counts=tuple(given.get("counts", ())),
+            budgets=_fractions(given["budgets"]) if "budgets" in given else (),
         )
 
     def to_yaml(self) -> str:
@@ -122,6 +126,8 @@ class Request:
         }
         if self.study.body_counts:
             content |= {"steps": self.steps, "counts": list(self.counts)}
+        if self.budgets:
+            content["budgets"] = list(map(str, self.budgets))
         return sealed_yaml(yaml.safe_dump(content, sort_keys=False))
 
     @property
@@ -140,8 +146,8 @@ class Request:
         return tuple(found.values())
 
     def _at_budgets(self, arm: Arm) -> list[Arm]:
-        """Return the variants of a method: one for each budget of the study."""
-        budgets = self.study.budgets
+        """Return the variants of a method: one for each budget."""
+        budgets = self.budgets or self.study.budgets
         if len(budgets) == 1:
             return [arm]
         return [
@@ -234,6 +240,25 @@ class Request:
         return spec.replace(preset=wanted)
 
 
+def _fractions(budgets: Sequence[object]) -> tuple[Fraction, ...]:
+    """Return multiples of a number of steps, the smallest first.
+
+    Raises:
+        ConfigError: they are not several positive numbers.
+    """
+    try:
+        found = sorted({Fraction(str(budget)) for budget in budgets})
+    except (ValueError, ZeroDivisionError):
+        found = []
+    if len(found) < 2 or found[0] <= 0:
+        shown = " ".join(map(str, budgets))
+        raise ConfigError(
+            f"--budgets takes at least two different positive multiples of the protocol's env "
+            f"steps, such as 1/3 1 10, got {shown!r}"
+        )
+    return tuple(found)
+
+
 def _require_undecided(base: ExperimentSpec) -> None:
     """Raise if runs would differ in more than their variants, or the study would be undone."""
     decided = [name for name in ("seed", "preset") if getattr(base, name) is not None]
@@ -272,6 +297,7 @@ def read_request(path: Path) -> Request:
             friction=FrictionOptions.from_dict(content.get("friction", {})),
             steps=content.get("steps", EQUAL),
             counts=tuple(content.get("counts", ())),
+            budgets=tuple(map(Fraction, content.get("budgets", ()))),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.studies.budget import _scores, agreement, agreement_table, kendall, score_table
 from gmc_bench.studies.outcome import Outcome
-from gmc_bench.studies.request import Request
+from gmc_bench.studies.request import Request, read_request
 from gmc_bench.suites import SUITES
 from tests.support.records import make_record, make_returns
 
@@ -32,6 +33,24 @@ def test_every_method_is_planned_at_a_third_at_once_and_at_ten_times_the_protoco
     shorter = REQUEST.specs(BASE.replace(settings={"env_steps": 3000}), seeds=(1,))
     assert [spec.settings["env_steps"] for spec in shorter.values()] == 2 * [1000, 3000, 30000]
     assert len(Request.make("budget").methods) == 4
+
+
+def test_other_budgets_can_be_asked_for_and_are_kept(tmp_path):
+    request = Request.make("budget", ["recmorph"], budgets=("1", 0.1, "1/3", "1.0"))
+    found = request.specs(BASE.replace(settings={"env_steps": 3000}), seeds=(1,))
+    assert [(name, spec.settings["env_steps"]) for name, spec in found.items()] == [
+        ("recmorph-x1-10_ft_seed1", 300),
+        ("recmorph-x1-3_ft_seed1", 1000),
+        ("recmorph-x1_ft_seed1", 3000),
+    ]
+    (tmp_path / "study.yaml").write_text(request.to_yaml())
+    assert read_request(tmp_path / "study.yaml") == request
+
+
+@pytest.mark.parametrize("budgets", [("1",), ("1/3", "0.5/2"), ("1", "1.0"), ("0", "1"), ("1/0",)])
+def test_budgets_that_compare_nothing_are_refused(budgets):
+    with pytest.raises(ConfigError, match=f"--budgets takes .*, got '{' '.join(budgets)}'"):
+        Request.make("budget", budgets=budgets)
 
 
 def test_kendalls_tau_counts_pairs():
