@@ -49,7 +49,10 @@ def test_train_and_test_share_nothing_but_the_known_repetitions(base):
     assert shared(base) == SEEN[base.id] == base.seen_in_train
 
 
-@pytest.mark.parametrize("name", RELEASED)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * ("-1k-" in name)) for name in RELEASED],
+)
 def test_released_sets_share_nothing_between_their_splits(name):
     assert shared(load_morphologies(name)) == set()
 

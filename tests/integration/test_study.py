@@ -30,26 +30,23 @@ def test_without_a_name_the_questions_are_listed(here):
 
 
 def test_components_gives_the_papers_rows_from_our_records(here, tmp_path):
-    out = here("study", "components", *TINY, "--seeds", 1, 2, "--out", tmp_path / "s").out
+    out = here("study", "components", *TINY, "--seeds", 1, "--out", tmp_path / "s").out
     rows = rows_of(tmp_path / "s")
     assert [row["Variant"].removeprefix("'") for row in rows] == [  # no formula for spreadsheets
         "Plain BiRNN", "Param.-matched", "+ Residual", "+ RMSNorm", "Full RecMorph",
     ]  # fmt: skip
-    assert [row["Runs"] for row in rows] == ["2"] * 5
-    records = [
-        read_record(tmp_path / "s" / f"full_ft_seed{seed}" / "record.json") for seed in (1, 2)
-    ]
-    scores = [record.score("train", "deterministic") for record in records]
-    assert rows[4]["Train score"].startswith(f"{sum(scores) / 2:,.1f}")
+    assert [row["Runs"] for row in rows] == ["1"] * 5
+    record = read_record(tmp_path / "s" / "full_ft_seed1" / "record.json")
+    assert rows[4]["Train score"].startswith(f"{record.score('train', 'deterministic'):,.1f}")
     assert rows[4]["Published: training return"] == "4367.4 ± 71.6"
     assert (tmp_path / "s" / "figure.png").read_bytes()[:4] == b"\x89PNG"
     assert "Component ablation" in out
     result, _ = read_sealed(tmp_path / "s" / "study.json")
     assert result["status"] == "complete"
-    assert record_digest(records[0]) in [run["record_digest"] for run in result["runs"]]
+    assert record_digest(record) in [run["record_digest"] for run in result["runs"]]
     plain = read_record(tmp_path / "s" / "plain_ft_seed1" / "record.json")
     assert plain.preset == "lite-plain"
-    assert {record.preset for record in records} == {"lite"}
+    assert record.preset == "lite"
 
 
 def test_ordering_trains_each_order(here, tmp_path):
@@ -79,7 +76,7 @@ def test_bodies_trains_on_ever_more_of_a_set(here, tmp_path):
     assert named["recmorph-1_ft_seed1"].id == "tiny.first1"
     assert named["recmorph-1_ft_seed2"].id == "tiny.first1from2"  # another body
     assert named["nervenet-2_ft_seed2"].id == "tiny.first2"  # the set has no more
-    assert {item.num_test for item in named.values()} == {named["recmorph-1_ft_seed1"].num_test}
+    assert len({item.num_test for item in named.values()}) == 1
     assert (tmp_path / "s" / "crossings.md").exists()
     kept = json.loads((tmp_path / "s" / "study.json").read_bytes())
     assert {run["numbers"]["env_steps"] for run in kept["runs"]} == {256.0}
@@ -100,9 +97,9 @@ def test_siblings_measures_every_order(here, tmp_path):
 
 
 def test_attributes_removes_twenty_features(here, tmp_path):
-    here("study", "attributes", *TINY, "--task", "ft", "obstacles", "--out", tmp_path / "s")
+    here("study", "attributes", *TINY, "--task", "obstacles", "--out", tmp_path / "s")
     rows = rows_of(tmp_path / "s")
-    assert [row["Task"] for row in rows] == ["unimal-ft-v1"] * 2 + ["unimal-obstacles-v1"] * 2
+    assert [row["Task"] for row in rows] == ["unimal-obstacles-v1"] * 2
     sizes = [int(row["Parameters"].replace(",", "")) for row in rows]
     assert sizes[0] - sizes[1] == 2 * 20 * 64  # embeddings of actor and critic, width 64
 
