@@ -49,10 +49,10 @@ def parts(name, preset):
 
 
 def presets_of_other_parts():
-    """Yield the presets that are not `lite` or an earlier preset in another size."""
+    """Yield the presets that are not `lite` or another one in another size, small ones first."""
     for name in NAMES:
         seen = [parts(name, "lite")]
-        for preset in METHODS.get(name).presets:
+        for preset in sorted(METHODS.get(name).presets, key=lambda item: "lite" not in item):
             if parts(name, preset) not in seen:
                 seen.append(parts(name, preset))
                 yield name, preset
