@@ -38,6 +38,7 @@ RULES = {
     "signature": "a signature beside the record is by a key in the leaderboard's list of signers; "
     "where that asks for signatures, there is one",
     "duplicate": "no record of this method, settings and seed, or of these weights, is there yet",
+    "tuned-once": "tuned runs of one version of a method on one board share their tuned values",
     "missing-seeds": "seeds come in order: together with what is there, none before it is missing",
 }
 """Name of each rule and what it asks for."""
@@ -190,6 +191,18 @@ def _violations(submissions: Sequence[Submission], board: Board, root: Path) -> 
             twin = weights[item.record.weights_digest]
             yield _refusal(item, "duplicate", f"{twin} has the same weights")
         there[place] = weights[item.record.weights_digest] = str(item.folder)
+    # Else the method would have two ranked rows, of which the better one would count.
+    tuned = {_row_of_tuned(stored.record): stored for stored in board.records if _is_tuned(stored)}
+    for item in submissions:
+        if not _is_tuned(item.stored):
+            continue
+        earlier = tuned.setdefault(_row_of_tuned(item.record), item.stored)
+        if row_key(earlier.record) != row_key(item.record):
+            problem = (
+                f"{earlier.path} of version {item.record.method_version} has other ones; raise the "
+                f"method's version with what it is tuned to"
+            )
+            yield _refusal(item, "tuned-once", problem)
     for item in submissions:
         key, row, _ = _place(item.record)
         seeds = {seed for found, owner, seed in there if (found, owner) == (key, row)}
@@ -298,6 +311,14 @@ def _refusal(item: Submission, rule: str, problem: str) -> str:
 
 def _place(record: RunRecord) -> tuple[object, RowKey, int]:
     return comparison_key(record), row_key(record), record.seed
+
+
+def _is_tuned(stored: StoredRecord) -> bool:
+    return stored.record.tuning is not None and not stored.record.untrained
+
+
+def _row_of_tuned(record: RunRecord) -> tuple[object, str, int, str]:
+    return comparison_key(record), record.method, record.method_version, record.preset
 
 
 def _digest_of(path: Path) -> str | None:

@@ -22,7 +22,7 @@ from gmc_bench.leaderboard.submission import (
 from gmc_bench.records.ledger import LEDGER_NAME, read_ledger
 from gmc_bench.records.store import RECORD_NAME, read_record, write_record
 from gmc_bench.records.weights import MAX_MIB, weights_name
-from tests.support.records import UNTRAINED, digest_of, make_record, make_returns
+from tests.support.records import AFTER_TUNING, UNTRAINED, digest_of, make_record, make_returns
 
 SEEDS = (1, 2, 3)
 CONFIG: dict[str, Any] = {
@@ -209,6 +209,24 @@ def test_other_settings_or_bodies_do_not_fill_a_row(
     _refuse([*runs[:2], other], board, "missing-seeds", "no run for seed 1, 2")
 
 
+def test_a_version_of_a_method_is_tuned_once(tmp_path: Path, board: Path) -> None:
+    def tuned(name: str, seed: int, rate: float, version: int = 1) -> Submission:
+        config = {**CONFIG, "ppo": {"lr": rate}}
+        kept = {**AFTER_TUNING["tuning"], "settings": {"ppo.lr": rate}}
+        rules = replace(_with(config=config), method_version=version)
+        changes = {"tuning": kept, "config": config, "method_version": version, "rules": rules}
+        weights = {"weights_digest": digest_of(f"weights {name}")}
+        run = _run(tmp_path / name, seed, **changes, **weights)
+        (run.folder / POLICY).write_text(f"weights {name}")
+        return run
+
+    first, again = tuned("first", 1, 0.002), tuned("again", 1, 0.003)
+    _refuse([first, again], board, "tuned-once", str(first.folder), "raise the method's version")
+    add([first, _run(tmp_path / "untuned", 1)], board)
+    _refuse([again], board, "tuned-once", "of version 1 has other ones")
+    add([tuned("second", 2, 0.002), tuned("raised", 1, 0.003, version=2)], board)
+
+
 INCOMPLETE = {"status": "incomplete", "env_steps": 1000, "env_steps_per_s": 100.0}
 UNOFFICIAL = {"official": False, "unofficial_reasons": ("the protocol's env_steps was changed",)}
 COMMIT = "a" * 40
@@ -285,9 +303,9 @@ def test_a_broken_rule(
 
 
 def test_every_rule_was_broken_here() -> None:
-    # The last two need several runs and have tests of their own above; signatures with the verb.
-    assert [*dict.fromkeys(case[0] for case in BROKEN)] == [*RULES][:-3]
-    assert [*RULES][-2:] == ["duplicate", "missing-seeds"]
+    # The last need several runs and have tests of their own above; signatures with the verb.
+    assert [*dict.fromkeys(case[0] for case in BROKEN)] == [*RULES][:-4]
+    assert [*RULES][-3:] == ["duplicate", "tuned-once", "missing-seeds"]
 
 
 @pytest.mark.parametrize("change", [Path.unlink, lambda path: path.write_text("weights demo 2")])
