@@ -297,7 +297,7 @@ def read_request(path: Path) -> Request:
             friction=FrictionOptions.from_dict(content.get("friction", {})),
             steps=content.get("steps", EQUAL),
             counts=tuple(content.get("counts", ())),
-            budgets=tuple(map(Fraction, content.get("budgets", ()))),
+            budgets=_fractions(content["budgets"]) if "budgets" in content else (),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(
