@@ -22,6 +22,10 @@ from torch import nn
 
 _FEW = 2
 """With at most so many rows per group, a weight per row is cheaper than making a plan."""
+_COPIED = 3 * 2**17
+"""Numbers of weights copied at a time: 1.5 MiB in float32 stay in the cache of a core. 57 MiB, as
+for 256 environments and a decoder of 96 x 64, take six times as long, since the C library maps them
+anew each time."""
 
 
 @dataclass(frozen=True)
@@ -96,14 +100,31 @@ def grouped_linear(
     num_groups, inputs, outputs = weight.shape
     plan = plan or plan_groups(groups, num_groups)
     if plan is None:
-        own_weight, own_bias = take_rows(weight, groups), take_rows(bias, groups)
-        return torch.baddbmm(own_bias.unsqueeze(1), rows.unsqueeze(1), own_weight).squeeze(1)
+        return _with_own_weights(rows, groups, weight, bias)
     blocks = rows.new_zeros(plan.num_blocks * plan.capacity, inputs)
     blocks = blocks.index_copy(0, plan.places, rows).view(-1, plan.capacity, inputs)
     if plan.block_groups is not None:
         weight, bias = take_rows(weight, plan.block_groups), take_rows(bias, plan.block_groups)
     mapped = torch.baddbmm(bias.unsqueeze(1), blocks, weight)  # (K, capacity, out)
     return mapped.reshape(-1, outputs).index_select(0, plan.places)
+
+
+def _with_own_weights(
+    rows: torch.Tensor, groups: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
+) -> torch.Tensor:
+    """Map every row by a copy of its weights; without gradients, few copies at a time."""
+    size = max(len(rows), 1)
+    if rows.device.type == "cpu" and not torch.is_grad_enabled():
+        size = min(size, _COPIED // (weight.shape[1] * weight.shape[2]) + 1)
+
+    def of_part(start: int) -> torch.Tensor:
+        part, own = rows[start : start + size].unsqueeze(1), groups[start : start + size]
+        mapped = torch.baddbmm(take_rows(bias, own).unsqueeze(1), part, take_rows(weight, own))
+        return mapped.squeeze(1)
+
+    if size >= len(rows):
+        return of_part(0)
+    return torch.cat([of_part(start) for start in range(0, len(rows), size)])
 
 
 def take_rows(values: torch.Tensor, index: torch.Tensor) -> torch.Tensor:

@@ -128,6 +128,18 @@ def test_no_weight_per_row_is_made(skew):
     assert largest.numel < count * inputs * outputs / 4
 
 
+def test_few_weights_at_a_time_are_copied_without_gradients_and_no_bit_changes():
+    generator = torch.Generator().manual_seed(5)
+    groups = torch.randint(600, (1100,), generator=generator)
+    shapes = ((1100, 96), (600, 96, 64), (600, 64))
+    rows, weight, bias = (torch.randn(shape, generator=generator) for shape in shapes)
+    expected = grouped_linear(rows, groups, weight, bias)
+    with torch.no_grad(), LargestTensor() as largest:
+        found = grouped_linear(rows, groups, weight, bias)
+    assert largest.numel <= weight.numel()  # a copy for every row would be 1.8 times as large
+    assert torch.equal(found, expected)
+
+
 @pytest.mark.parametrize("count", [100, 20_000])
 def test_repeated_runs_are_equal(count):
     """With a weight per row, and in blocks with groups that are split."""
