@@ -62,7 +62,7 @@ class RecordError(GmcBenchError):
 
 
 class StorageError(GmcBenchError):
-    """The machine gave no space or no process; nothing written earlier was touched."""
+    """No file could be written or no process started; nothing written earlier was touched."""
 
 
 def reject_unknown(given: Iterable[object], known: Iterable[str], owner: str) -> None:

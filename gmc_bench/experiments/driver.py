@@ -140,7 +140,8 @@ class Driver:
         config = self.runs[name]
         gpus = config.processes * int(config.device.startswith("cuda"))
         threads = config.threads * config.processes
-        return Cell(name, threads, gpus, config.processes, self._measured.memory(config))
+        memory = self._measured.memory(config)
+        return Cell(name, threads, gpus=gpus, processes=config.processes, memory=memory)
 
     def _advance(self) -> None:
         """Wait a moment; settle what has ended, look at what runs."""
