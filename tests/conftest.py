@@ -1,5 +1,6 @@
 """Settings of the whole test run."""
 
+import gc
 import ipaddress
 import os
 import socket
@@ -9,11 +10,23 @@ import sys
 # the tests of the other process. The bits are the same.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
+import pytest
 import torch
 
 # Networks in tests are small: a second thread only waits for the first, and on a busy machine it
 # waits so long that a test of one second takes minutes. Tests about threads set their own number.
 torch.set_num_threads(1)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Leave modules and collected tests out of garbage collection.
+
+    Sweeps collect garbage after every run; a million objects that never go would take longer than
+    some of the runs.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _is_here(host: object) -> bool:

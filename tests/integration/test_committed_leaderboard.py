@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from gmc_bench.leaderboard.board import read_board
-from gmc_bench.leaderboard.build import check, open_leaderboard
+from gmc_bench.leaderboard.build import Leaderboard, check, open_leaderboard
 from gmc_bench.leaderboard.findings.catalogue import CLAIMS
 from gmc_bench.leaderboard.findings.claims import AboveThreshold, Pooled, figure
 from gmc_bench.leaderboard.findings.evidence import read_evidence
@@ -28,16 +27,21 @@ def _pinned(name: str) -> str:
     return next(line.partition("==")[2] for line in lines if line.startswith(f"{name}=="))
 
 
-def test_every_record_is_the_one_that_was_added_and_was_verified() -> None:
-    board = read_board(BOARD)
-    assert not board.refused
+@pytest.fixture(scope="module")
+def opened() -> Leaderboard:
+    return open_leaderboard(BOARD)
+
+
+def test_every_record_is_the_one_that_was_added_and_was_verified(opened: Leaderboard) -> None:
+    board = opened.board
+    assert not opened.refused
     assert board.length == len(board.records) + len(board.verifications) + len(board.weights)
     assert {item.digest for item in board.records} == board.verified
     assert all(item.record.official and not item.record.git_dirty for item in board.records)
 
 
-def test_weights_are_kept_of_every_record_since_weights_are() -> None:
-    board, entries = read_board(BOARD), read_ledger(BOARD / LEDGER_NAME).entries
+def test_weights_are_kept_of_every_record_since_weights_are(opened: Leaderboard) -> None:
+    board, entries = opened.board, read_ledger(BOARD / LEDGER_NAME).entries
     first = next((item.number for item in entries if item.kind == "weights"), len(entries))
     later = {item.digest for item in entries[first:] if item.kind == "record"}
     for item in board.records:
@@ -86,8 +90,8 @@ def _straight_ahead(content: Mapping[str, Any], friction: str, heading: str) -> 
     return fmean(item["restarts"][names[heading[:3]]] for item in items)
 
 
-def test_every_number_of_the_findings_is_in_a_committed_file() -> None:
-    found = find_all(read_evidence(open_leaderboard(BOARD).analyses, BOARD))
+def test_every_number_of_the_findings_is_in_a_committed_file(opened: Leaderboard) -> None:
+    found = find_all(read_evidence(opened.analyses, BOARD))
     page = FINDINGS.read_text(encoding="utf-8")
     for claim in CLAIMS:
         finding = found[claim.id]
