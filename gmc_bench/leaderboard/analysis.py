@@ -28,12 +28,13 @@ from gmc_bench.leaderboard.statistics import (
     crossed_mean,
     iqm,
     mean,
+    mean_over_subsets,
     median,
     performance_profile,
     run_interval,
     worst_decile,
 )
-from gmc_bench.records.kinship import contents, geometry
+from gmc_bench.records.kinship import contents, geometry_clusters
 from gmc_bench.records.schema import BodyReturns, Mode, Split
 from gmc_bench.records.store import StoredRecord
 from gmc_bench.records.units import metres_per_return
@@ -218,16 +219,21 @@ def analyse(table: ComparisonTable) -> TableAnalysis:
 
 
 def _statistics(rows: Sequence[RowAnalysis]) -> dict[str, list[float | None]]:
-    """Return by name every statistic that could rank the rows; the first one does."""
+    """Return by name every statistic that could rank the rows; the first one does.
+
+    What is expected of the median and of the worst decile depends on the number of runs, because
+    both look at bodies' means over runs. So all rows take as many runs as the row with the fewest.
+    """
+    num_runs = min((len(row.scores) for row in rows), default=0)
 
     def of(number: Callable[[RowAnalysis], float | None]) -> list[float | None]:
         return [number(row) for row in rows]
 
     return {
         "Mean": of(lambda row: row.crossed.value),
-        "Median": of(lambda row: row.median.value),
+        "Median": of(lambda row: mean_over_subsets(row.scores, num_runs, median)),
         "IQM": of(lambda row: row.iqm.value),
-        "Worst decile": of(lambda row: row.worst_decile.value),
+        "Worst decile": of(lambda row: mean_over_subsets(row.scores, num_runs, worst_decile)),
         "Sampled actions": of(lambda row: None if row.sampled is None else mean(row.sampled)),
         "Train score": of(lambda row: _mean_of(row.row.train_score)),
         "Training return": of(lambda row: _mean_of(row.row.training_return)),
@@ -304,9 +310,7 @@ def _scored(run: StoredRecord, split: Split, mode: Mode) -> list[list[BodyReturn
 def _clusters(run: StoredRecord, split: Split) -> IntArray:
     """Return cluster labels (B,), equal for bodies of one geometry; all differ if unknown."""
     found = [same[0] for same in _scored(run, split, "deterministic")]
-    labels = [geometry(item) or item.body_digest for item in found]
-    numbers: IntArray = np.unique(np.array(labels), return_inverse=True)[1].astype(np.int64)
-    return numbers
+    return geometry_clusters(found)
 
 
 def _score_matrix(

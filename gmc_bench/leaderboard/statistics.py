@@ -10,6 +10,7 @@ formulas and what they mean.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -74,6 +75,16 @@ def worst_decile(scores: DoubleArray) -> float:
     """Return the mean over the tenth of bodies, rounded up, with the lowest mean over runs."""
     ordered = np.sort(scores.mean(axis=0))
     return float(ordered[: math.ceil(WORST_SHARE * ordered.size)].mean())
+
+
+def mean_over_subsets(scores: DoubleArray, size: int, statistic: Statistic) -> float:
+    """Return the mean of a statistic over all subsets of `size` runs of scores (R, B).
+
+    Makes statistics whose expectation depends on the number of runs comparable between methods
+    that have unequal numbers of them.
+    """
+    subsets = combinations(range(len(scores)), size)
+    return mean(np.array([statistic(scores[list(runs)]) for runs in subsets]))
 
 
 def performance_profile(scores: DoubleArray, thresholds: DoubleArray) -> DoubleArray:

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
+from gmc_bench.core.types import IntArray
 from gmc_bench.records.parts import BodyReturns
 
 MAX_RUNS = 8
@@ -23,6 +26,16 @@ def limb_tree(item: BodyReturns) -> str | None:
 def geometry(item: BodyReturns) -> str | None:
     """Return a digest of a body's geometry; `None` where nothing tells it."""
     return item.geometry or _published().get(item.body_digest, (None, None))[1]
+
+
+def geometry_clusters(items: Sequence[BodyReturns]) -> IntArray:
+    """Return a number per body, (B,), equal where bodies have one geometry.
+
+    Bodies of which nothing tells the geometry are each alone.
+    """
+    labels = [geometry(item) or item.body_digest for item in items]
+    found: IntArray = np.unique(np.array(labels), return_inverse=True)[1].astype(np.int64)
+    return found
 
 
 def evolution_run(name: str) -> str | None:

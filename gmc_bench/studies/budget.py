@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gmc_bench.core.table import Table
-from gmc_bench.core.types import DoubleArray
+from gmc_bench.core.types import DoubleArray, IntArray
 from gmc_bench.leaderboard.learning_curve import common_curves, mean_curve
 from gmc_bench.leaderboard.statistics import CONFIDENCE
 from gmc_bench.records.breakdown import scored
 from gmc_bench.records.drawing import COLOURS
-from gmc_bench.records.kinship import contents
+from gmc_bench.records.kinship import contents, geometry_clusters
 from gmc_bench.records.schema import RunRecord, Split
 from gmc_bench.studies import outcome as read
 from gmc_bench.studies.outcome import Outcome, summarize
@@ -66,17 +66,22 @@ def kendall(first: DoubleArray, second: DoubleArray) -> DoubleArray:
 
 
 def agreement(
-    first: Sequence[DoubleArray], second: Sequence[DoubleArray], seed: int = 0
+    first: Sequence[DoubleArray],
+    second: Sequence[DoubleArray],
+    clusters: IntArray | None = None,
+    seed: int = 0,
 ) -> Agreement:
     """Compare the rankings of methods at two budgets.
 
-    The interval is that of a bootstrap that draws bodies, the same for all methods and both
-    budgets, and, for every method and budget on its own, runs: R - 1 of R, because drawing R
-    would make it too short (Rao and Wu 1988).
+    The interval is that of a bootstrap that draws whole clusters of bodies, the same for all
+    methods and both budgets, and, for every method and budget on its own, runs: R - 1 of R,
+    because drawing R would make it too short (Rao and Wu 1988).
 
     Args:
         first: of each of M methods the scores (R, B) of its runs at one budget.
         second: the same at the other; B is that of `first`.
+        clusters: (B,), the number of each body's cluster, from 0; `None` where bodies are fixed,
+            no sample that stands for others.
         seed: of the resampling.
     """
     means = [np.array([scores.mean() for scores in side]) for side in (first, second)]
@@ -88,16 +93,24 @@ def agreement(
     if all(scores.size == 1 for scores in cells):
         return Agreement(tau, None, None, *counts)
     random = np.random.default_rng(seed)
-    bodies = first[0].shape[1]
-    drawn = random.integers(bodies, size=(RESAMPLES, 1, bodies))
+    members = _members(first[0].shape[1], clusters)
+    num_bodies = members.sum(axis=0)
+    drawn = random.integers(len(num_bodies), size=(RESAMPLES, 1, len(num_bodies)))
     found = []
     for scores in cells:
         runs = random.integers(len(scores), size=(RESAMPLES, max(len(scores) - 1, 1), 1))
-        found.append(scores[runs, drawn].mean(axis=(1, 2)))
+        totals = (scores @ members)[runs, drawn].sum(axis=2).mean(axis=1)
+        found.append(totals / num_bodies[drawn[:, 0]].sum(axis=1))
     sides = np.stack(found[: len(first)], axis=1), np.stack(found[len(first) :], axis=1)
     tail = (1.0 - CONFIDENCE) / 2.0
     low, high = np.quantile(kendall(*sides), [tail, 1.0 - tail])
     return Agreement(tau, float(low), float(high), *counts)
+
+
+def _members(num_bodies: int, clusters: IntArray | None) -> DoubleArray:
+    """Return which bodies are in which cluster, (B, G) of 0 and 1; fixed ones in one."""
+    labels = np.zeros(num_bodies, np.int64) if clusters is None else clusters
+    return np.eye(labels.max() + 1)[labels]
 
 
 def score_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
@@ -132,21 +145,25 @@ def agreement_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
                 budgets.setdefault(arm.parts["Budget"], []).append(arm)
         for label, _ in SCORES:
             for one, other in itertools.combinations(budgets, 2):
-                sides = [
+                first, second = (
                     [_scores(_of(outcomes, task, arm), label) for arm in budgets[budget]]
                     for budget in (one, other)
-                ]
-                rows.append((task, label, f"{one}, {other}", *_cells(*sides)))
+                )
+                clusters = _clusters(outcomes, task) if label == "Test score" else None
+                rows.append((task, label, f"{one}, {other}", *_cells(first, second, clusters)))
     return Table(headings, rows, f"{study.title}: agreement of rankings", _notes(study))
 
 
 def draw_budgets(study: Study, outcomes: Sequence[Outcome]) -> bytes:
     """Draw learning curves, a panel per task and method and a line per budget."""
+    from matplotlib.ticker import EngFormatter
+
     methods: dict[tuple[str, str], list[Arm]] = {}
     for task, arm in _variants(outcomes):
         methods.setdefault((task, arm.parts["Method"]), []).append(arm)
 
     def draw(axes: "Axes", key: tuple[str, str]) -> None:
+        ends = []
         for arm, colour in zip(methods[key], itertools.cycle(COLOURS.values()), strict=False):
             records = [run.record for run in _of(outcomes, key[0], arm)]
             curves = [record.learning_curve for record in records if record is not None]
@@ -156,7 +173,12 @@ def draw_budgets(study: Study, outcomes: Sequence[Outcome]) -> bytes:
             if curve is not None:
                 label = arm.parts["Budget"]
                 axes.plot(curve.env_steps, curve.mean, color=colour, label=label, linewidth=1.4)
+                ends.append(curve.env_steps[-1])
         axes.set(title=" ".join(key), xlabel="Env steps", ylabel="Training return", xscale="log")
+        # Powers of ten, which a logarithmic axis would show, may be none of the steps drawn here.
+        axes.set_xticks(sorted(set(ends)))
+        axes.minorticks_off()
+        axes.xaxis.set_major_formatter(EngFormatter(places=1, sep=""))
         if axes.lines:
             axes.legend(frameon=False)
 
@@ -215,8 +237,20 @@ def _by_body(record: RunRecord, split: Split) -> list[float]:
     ]
 
 
+def _clusters(outcomes: Sequence[Outcome], task: str) -> IntArray | None:
+    """Return the clusters of the test bodies that count, by geometry."""
+    record = next(
+        (item.record for item in outcomes if item.task == task and item.record is not None), None
+    )
+    if record is None:
+        return None
+    return geometry_clusters([same[0] for same in contents(scored(record.returns, "test"))])
+
+
 def _cells(
-    first: Sequence[DoubleArray | None], second: Sequence[DoubleArray | None]
+    first: Sequence[DoubleArray | None],
+    second: Sequence[DoubleArray | None],
+    clusters: IntArray | None,
 ) -> tuple[str, str, str]:
     """Return the cells of a comparison of two budgets, or why there are none."""
     there = [[scores for scores in side if scores is not None] for side in (first, second)]
@@ -224,7 +258,7 @@ def _cells(
         return INCOMPLETE, INCOMPLETE, INCOMPLETE
     if len(first) < 2 or any(not scores.size for side in there for scores in side):
         return NONE, NONE, NONE
-    found = agreement(there[0], there[1])
+    found = agreement(there[0], there[1], clusters)
     span = NONE if found.low is None else f"{found.low:+.2f} to {found.high:+.2f}"
     return f"{found.tau:+.2f}", span, f"{found.same} of {found.pairs} pairs"
 
@@ -237,5 +271,6 @@ def _notes(study: Study) -> tuple[str, ...]:
         "training of its own, whose schedules end with it.",
         "Kendall's tau: pairs of methods in the same order less pairs in the other, as a share of "
         "all pairs; 1 if both budgets rank alike, 0 if they have nothing to do with each other. "
-        "Intervals: bootstrap over bodies and over seeds; few methods make them wide.",
+        "Intervals: bootstrap over seeds and, of the test score, over geometries of bodies; few "
+        "methods make them wide.",
     )

@@ -259,6 +259,9 @@ def draw_growth(study: Study, outcomes: Sequence[Outcome]) -> bytes:
                 heights = [line.at(count) for count in ends]
                 axes.plot(ends, heights, color=colour, linewidth=1.4, label=method)
         axes.set(title=f"{short_name(task)}: {label}", xlabel=COUNT, xscale="log")
+        counts = sorted({_count(run) for run in outcomes if run.task == task})
+        axes.set_xticks(counts, [f"{count:,.0f}" for count in counts])
+        axes.minorticks_off()
         axes.set_ylabel("Mean return")
         if axes.get_legend_handles_labels()[0]:
             axes.legend(frameon=False)

@@ -123,7 +123,7 @@ class Pooled(Claim):
         if samples and decided.here and (idle := sorted(self.pool.idle(evidence) & samples.keys())):
             verb = "scores" if len(idle) == 1 else "score"
             here = f"{decided.here}; {', '.join(idle)} {verb} no more than no action at all"
-            decided = replace(decided, here=here)
+            decided = self.weigh_idle(replace(decided, here=here), idle)
         if decided.verdict == "not run yet" and without:
             texts = [f"{name}: seed {', '.join(map(str, each))}" for name, each in without.items()]
             here = f"the runs are there, but some have no such number ({'; '.join(texts)})"
@@ -146,6 +146,10 @@ class Pooled(Claim):
         if not self.needs or found.verdict == "not run yet":
             return found
         return replace(found, verdict="cannot be decided with these runs", power=self.needs)
+
+    def weigh_idle(self, found: Finding, idle: Sequence[str]) -> Finding:
+        """Return a finding, given which methods or variants have learned nothing."""
+        return found
 
     def pairwise_differences(
         self, samples: Mapping[str, Sample]
@@ -185,6 +189,14 @@ class Superiority(Pooled):
         means = _means_text(samples, self.first, self.second, self.unit)
         here = f"{means}: {_difference_text(gap, base, self)}"
         return _verdict_by_sign(gap, here, self._power(samples, gap, base))
+
+    def weigh_idle(self, found: Finding, idle: Sequence[str]) -> Finding:
+        """Leave undecided how two compare of which one has learned nothing."""
+        return replace(
+            found,
+            verdict="cannot be decided with these runs",
+            power=f"runs in which {' and '.join(idle)} learn{'s' * (len(idle) == 1)} something",
+        )
 
     def _power(self, samples: Mapping[str, Sample], gap: Estimate, base: float) -> str:
         claimed = None if self.size is None else self.size * abs(base)
@@ -231,7 +243,12 @@ class Lead(Pooled):
         ahead = [name for name in others if self._is_ahead(best, name, names, found, significant)]
         behind = [name for name in others if self._is_ahead(name, best, names, found, significant)]
         if behind:
-            return Finding("not seen here", f"{here}; behind {', '.join(behind)}")
+            here = f"{here}; behind {', '.join(behind)}"
+            untried = [name for name in self.ours if name not in usable]
+            if not untried:
+                return Finding("not seen here", here)
+            power = f"runs of {', '.join(untried)}"
+            return Finding("cannot be decided with these runs", here, power)
         if len(ahead) == len(self.others):
             return Finding("seen here", here)
         told = f"; significantly ahead of {len(ahead)} of {len(others)}"

@@ -73,8 +73,9 @@ def _rules() -> list[str]:
         "([protocols](protocols.md)). A claim that is not seen here may hold after longer "
         "training, and one that is seen may not.",
         "- **Other bodies.** The suite `unimal` uses the published bodies, as the paper does. "
-        "Larger bodies, bodies with closed loops and varied bodies are this benchmark's own, "
-        "because the paper's are not public ([bodies](bodies.md), [variations](variations.md)); "
+        "Larger bodies and bodies with closed loops are this benchmark's own, because the paper's "
+        "are not public ([bodies](bodies.md)), and so are varied bodies, for which an archive was "
+        "announced that was not used here ([variations](variations.md)); "
         "quadrupeds have other commands and episodes ([quadrupeds](quadrupeds.md)).",
         "- **The same measure.** Where the paper compares final online training returns, so do we; "
         "they are not the scores that rank methods in our tables. All methods are our own "

@@ -114,6 +114,12 @@ def test_a_lead_needs_all_others() -> None:
     assert claim.decide({**ahead, **_samples(d=(9.0, 10.0, 11.0))}).verdict == "seen here"
     beaten = claim.decide({**ahead, **_samples(d=(190.0, 191.0, 192.0))})
     assert beaten.verdict == "not seen here"
+    only_a = {name: item for name, item in ahead.items() if name != "b"}
+    untried = claim.decide(only_a | _samples(c=(190.0, 191.0, 192.0)))
+    assert untried.verdict == "cannot be decided with these runs"
+    assert (untried.power, untried.here.partition("; ")[2]) == (
+        "runs of b", "1 of 2 others have runs; behind c",
+    )  # fmt: skip
     close = claim.decide({**ahead, **_samples(d=(88.0, 92.0, 93.0))})
     assert close.verdict == "cannot be decided with these runs"
     assert "significantly ahead of 1 of 2" in close.here
@@ -282,8 +288,13 @@ def test_who_does_no_better_than_nothing_is_named() -> None:
     idle, high, low = (5.0, 5.1, 5.2), (90.0, 91.0, 92.0), (4.0, 4.1, 4.2)
     board = _board(swat=high, bot=low, **{"zero-action": idle})
     claim = Superiority(**TEXTS, first="swat", second="bot")
-    assert claim.find(board, {}).here.endswith("; bot scores no more than no action at all")
-    assert "no action" not in claim.find(_board(swat=high, bot=low), {}).here
+    found = claim.find(board, {})
+    assert found.here.endswith("; bot scores no more than no action at all")
+    assert found.verdict == "cannot be decided with these runs"
+    assert found.power == "runs in which bot learns something"
+    without_floor = claim.find(_board(swat=high, bot=low), {})
+    assert "no action" not in without_floor.here
+    assert without_floor.verdict == "seen here"
     both = _board(swat=idle, bot=low, **{"zero-action": idle})
     assert claim.find(both, {}).here.endswith("; bot, swat score no more than no action at all")
 

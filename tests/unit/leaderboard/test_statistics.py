@@ -9,6 +9,7 @@ from gmc_bench.leaderboard.statistics import (
     crossed_mean,
     iqm,
     mean,
+    mean_over_subsets,
     median,
     performance_profile,
     run_interval,
@@ -53,6 +54,13 @@ def test_worst_decile_counts_a_tenth_of_the_bodies_rounded_up() -> None:
     assert worst_decile(scores[:, :10]) == 0.0
     # Bodies are bad on average over runs, not in one unlucky run: means 5 and 1.
     assert worst_decile(np.array([[0.0, 1.0], [10.0, 1.0]])) == 1.0
+
+
+def test_subsets_of_runs_by_hand() -> None:
+    scores = np.array([[0.0, 3.0], [2.0, 1.0], [7.0, 5.0]])
+    # Means of runs 1 and 2: 1, 2; of 1 and 3: 3.5, 4; of 2 and 3: 4.5, 3.
+    assert mean_over_subsets(scores, 2, worst_decile) == (1.0 + 3.5 + 3.0) / 3.0
+    assert mean_over_subsets(scores, 3, worst_decile) == worst_decile(scores)
 
 
 def test_profile_does_not_count_scores_at_the_threshold() -> None:

@@ -1,11 +1,20 @@
 """Rankings at several budgets: runs that are planned, Kendall's tau by hand, incomplete cells."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.spec import ExperimentSpec
-from gmc_bench.studies.budget import _scores, agreement, agreement_table, kendall, score_table
+from gmc_bench.studies.budget import (
+    _scores,
+    agreement,
+    agreement_table,
+    draw_budgets,
+    kendall,
+    score_table,
+)
 from gmc_bench.studies.outcome import Outcome
 from gmc_bench.studies.request import Request, read_request
 from gmc_bench.suites import SUITES
@@ -72,12 +81,25 @@ def test_the_interval_is_over_bodies_and_over_seeds():
     # The first is better by 1 on one of three bodies and worse by 0.4 on each of two.
     bodies = [np.array([[1.0, 0.0, 0.0]]), np.array([[0.0, 0.4, 0.4]])]
     clear = [np.full((1, 3), 1.0), np.full((1, 3), 0.0)]
-    over_bodies = agreement(bodies, clear)
+    over_bodies = agreement(bodies, clear, np.arange(3))
     assert (over_bodies.tau, over_bodies.low, over_bodies.high) == (1.0, -1.0, 1.0)
     seeds = [np.array([[3.0], [0.0]]), np.array([[1.0], [1.0]])]
     over_seeds = agreement(seeds, [scores[:1, :1] for scores in clear])
     assert (over_seeds.tau, over_seeds.low, over_seeds.high) == (1.0, -1.0, 1.0)
-    assert agreement(bodies, clear) == over_bodies
+    assert agreement(bodies, clear, np.arange(3)) == over_bodies
+    fixed = agreement(bodies, clear)
+    assert (fixed.tau, fixed.low, fixed.high) == (1.0, 1.0, 1.0)
+
+
+def test_bodies_of_a_cluster_are_drawn_together():
+    # Better by 1 on one half of the bodies and worse by 0.5 on the other. A quarter of the draws
+    # of two halves has the second alone; of draws of 40 bodies, one in 50 is worse.
+    half = np.repeat([0, 1], 20)
+    bodies = [1.0 * (half == 0)[None], 0.5 * (half == 1)[None]]
+    clear = [np.full((1, 40), 1.0), np.full((1, 40), 0.0)]
+    single, together = (agreement(bodies, clear, each) for each in (np.arange(40), half))
+    assert (single.tau, single.low, single.high) == (1.0, 1.0, 1.0)
+    assert (together.tau, together.low, together.high) == (1.0, -1.0, 1.0)
 
 
 def runs_of(scores, missing=()):
@@ -140,3 +162,16 @@ def test_nothing_is_compared_before_all_runs_are_there():
     assert set(found["1 x, 10 x"]) == {"incomplete"}
     shown = score_table(REQUEST.study, runs_of(SCORES, missing={("nervenet-x10", 2)}))
     assert [row[-1] for row in shown.rows if row[2] == "10 x"] == ["-", "-"]
+
+
+def test_learning_curves_are_marked_where_trainings_end(steps_below):
+    outcomes = runs_of(SCORES)
+    for place, run in enumerate(outcomes):
+        if run.arm.parts["Budget"] == "1/3 x":
+            points = [
+                point.model_copy(update={"env_steps": point.env_steps // 3})
+                for point in run.record.learning_curve
+            ]
+            short = run.record.model_copy(update={"learning_curve": tuple(points)})
+            outcomes[place] = replace(run, record=short)
+    assert steps_below(lambda: draw_budgets(REQUEST.study, outcomes)) == ["666.0", "2.0k"]

@@ -1,13 +1,17 @@
 """Scores over numbers of train bodies: lines by hand, crossing points, and planned runs."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.spec import ExperimentSpec
-from gmc_bench.studies.generalisation import Series, crossing, fit_line
+from gmc_bench.studies.generalisation import Series, crossing, draw_growth, fit_line
+from gmc_bench.studies.outcome import Outcome
 from gmc_bench.studies.request import Request, read_request
 from gmc_bench.suites import SUITES
+from tests.support.records import make_record
 
 BASE = ExperimentSpec(method="recmorph", suite="unimal", bodies="gmc-unimal-mini-v2")
 COUNTS = np.repeat([1.0, 10.0, 100.0], 2)
@@ -72,3 +76,11 @@ def test_each_body_can_have_as_many_steps(tmp_path) -> None:
         Request.make("bodies", steps="each")
     with pytest.raises(ConfigError, match="--counts is for the study 'bodies'"):
         Request.make("budget", counts=(1,))
+
+
+def test_the_axis_names_the_numbers_of_bodies(
+    steps_below: Callable[[Callable[[], bytes]], list[str]],
+) -> None:
+    request = Request.make("bodies", ["recmorph"], counts=(4, 1000))
+    outcomes = [Outcome(arm, "unimal-ft-v1", 1, make_record()) for arm in request.arms]
+    assert steps_below(lambda: draw_growth(request.study, outcomes)) == ["4", "1,000"]
