@@ -62,6 +62,8 @@ class Finding:
     missing: tuple[PlannedRun, ...] = ()
     """Runs that the claim lacks."""
     links: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
+    """Methods among `samples` that score no more than no action at all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +125,7 @@ class Pooled(Claim):
         if samples and decided.here and (idle := sorted(self.pool.idle(evidence) & samples.keys())):
             verb = "scores" if len(idle) == 1 else "score"
             here = f"{decided.here}; {', '.join(idle)} {verb} no more than no action at all"
-            decided = self.weigh_idle(replace(decided, here=here), idle)
+            decided = replace(decided, here=here, idle=tuple(idle))
         if decided.verdict == "not run yet" and without:
             texts = [f"{name}: seed {', '.join(map(str, each))}" for name, each in without.items()]
             here = f"the runs are there, but some have no such number ({'; '.join(texts)})"
@@ -135,6 +137,7 @@ class Pooled(Claim):
             tuple(samples.values()),
             tuple(missing),
             tuple(self.pool.links(evidence)) if samples or without else (),
+            decided.idle,
         )
 
     def decide(self, samples: Mapping[str, Sample]) -> Finding:
@@ -146,10 +149,6 @@ class Pooled(Claim):
         if not self.needs or found.verdict == "not run yet":
             return found
         return replace(found, verdict="cannot be decided with these runs", power=self.needs)
-
-    def weigh_idle(self, found: Finding, idle: Sequence[str]) -> Finding:
-        """Return a finding, given which methods or variants have learned nothing."""
-        return found
 
     def pairwise_differences(
         self, samples: Mapping[str, Sample]
@@ -189,14 +188,6 @@ class Superiority(Pooled):
         means = _means_text(samples, self.first, self.second, self.unit)
         here = f"{means}: {_difference_text(gap, base, self)}"
         return _verdict_by_sign(gap, here, self._power(samples, gap, base))
-
-    def weigh_idle(self, found: Finding, idle: Sequence[str]) -> Finding:
-        """Leave undecided how two compare of which one has learned nothing."""
-        return replace(
-            found,
-            verdict="cannot be decided with these runs",
-            power=f"runs in which {' and '.join(idle)} learn{'s' * (len(idle) == 1)} something",
-        )
 
     def _power(self, samples: Mapping[str, Sample], gap: Estimate, base: float) -> str:
         claimed = None if self.size is None else self.size * abs(base)
