@@ -97,3 +97,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if close:
         return f"; did you mean {close[0]!r}?"
     return f"; known: {', '.join(names)}" if names else ""
+
+
+class TrainingDivergedError(GmcBenchError):
+    """Weights became infinite or not a number; what follows would not be a measurement."""

@@ -20,6 +20,7 @@ from gmc_bench.core.errors import (
     MorphologySetError,
     PluginError,
     RunFolderError,
+    TrainingDivergedError,
     UnknownNameError,
 )
 from gmc_bench.experiments.cell_state import CellState, Phase, read_state, write_state
@@ -44,11 +45,13 @@ if TYPE_CHECKING:
     from gmc_bench.bodies.schema import MorphologySet
     from gmc_bench.records.schema import RunRecord
 
-PERMANENT = (ConfigError, PluginError, UnknownNameError, MorphologySetError)
+PERMANENT = (
+    ConfigError, PluginError, UnknownNameError, MorphologySetError, TrainingDivergedError
+)  # fmt: skip
 """Errors that a run meets again however often it is tried."""
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 """Signals that ask a worker to write a checkpoint and end."""
-FINISHED, FAILED, STOPPED = 0, 1, 3
+FINISHED, FAILED, STOPPED, HELD = 0, 1, 3, 4
 """Exit codes of a worker."""
 _WRITE_S = 2.0
 """Seconds between two states at least, so that a file server has little to do."""

@@ -59,6 +59,7 @@ def _execute(
         trainer = _trained(session, folder, emit)
     policy = untrained_policy(session) if trainer is None else trainer.policy
     weights = policy.to_bytes()
+    folder.lease.require()
     write_atomic(folder.policy, weights)
     last = None if trainer is None else trainer.tracker.mean_return(complete=False)
     emit(TrainingFinished(folder.policy, last))

@@ -2,6 +2,7 @@
 
 import json
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -21,7 +22,7 @@ from gmc_bench.core.config import (
     sealed_yaml,
     to_dict,
 )
-from gmc_bench.core.errors import ConfigError, RunFolderError, reject_unknown
+from gmc_bench.core.errors import ConfigError, RunFolderError, TrainingDivergedError, reject_unknown
 from gmc_bench.experiments.events import (
     CheckpointWritten,
     Event,
@@ -47,7 +48,6 @@ from gmc_bench.experiments.search_sets import SEARCH_SET, require_search_set
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.methods.tuning import FORMAT, Range, ranges_of, tuning_key
 from gmc_bench.records.environment import collect_hardware, collect_versions
-from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import sealed, unsealed, write_atomic
 from gmc_bench.suites.choice import Choice
 from gmc_bench.suites.protocol import Protocol
@@ -80,6 +80,8 @@ short run needs a wider window for some episodes of every body."""
 RETURN = "training_return.json"
 """File in the folder of a trial's run: what it is judged by. Records have no training return where
 some body finished no episode, which may happen in a short run to a body that never falls."""
+DIVERGED = "diverged.json"
+"""File in the folder of a trial's run that diverged."""
 _OF_RUNS = (RunStarted, CheckpointWritten, TrainingFinished, RecordWritten)
 """Events of a trial's runs that are not told."""
 
@@ -182,13 +184,17 @@ def read_return(path: Path) -> float | None:
     Raises:
         RunFolderError: the file is missing or damaged.
     """
+    found: float | None = _read(path, "training_return")
+    return found
+
+
+def _read(path: Path, key: str) -> Any:
     try:
-        found: float | None = unsealed(path.read_bytes())["training_return"]
+        return unsealed(path.read_bytes())[key]
     except (OSError, ValueError, KeyError) as error:
         raise RunFolderError(
             f"{path} is damaged ({error}); delete the folder {path.parent} to make this run again"
         ) from error
-    return found
 
 
 class TuningFolder(LockedFolder):
@@ -376,7 +382,7 @@ class Tuning:
                 number,
                 settings,
                 {seed: returned for seed, (returned, _) in runs.items()},
-                round(sum(record.core_seconds for _, record in runs.values()), 1),
+                round(sum(seconds for _, seconds in runs.values()), 1),
             )
             trials.append(trial)
             value = "none" if trial.value is None else f"{trial.value:,.1f}"
@@ -389,10 +395,15 @@ class Tuning:
 
     def _run(
         self, folder: TuningFolder, number: int, settings: Mapping[str, float], seed: int
-    ) -> tuple[float | None, RunRecord]:
-        """Return training return and record of one run, made now or before."""
+    ) -> tuple[float | None, float]:
+        """Return training return and core seconds of one run, made now or before.
+
+        One that diverges has no return. It would diverge again, so it is not repeated.
+        """
         path = folder.path / f"trial-{number + 1:03d}" / f"seed-{seed}"
-        judged = path / RETURN
+        judged, diverged = path / RETURN, path / DIVERGED
+        if is_file(diverged):
+            return None, float(_read(diverged, "core_seconds"))
 
         def judge(event: Event) -> None:
             if isinstance(event, TrainingFinished):  # the record comes after it
@@ -400,8 +411,15 @@ class Tuning:
 
         experiment = Experiment(self._spec_of(settings, seed), out=path, on_event=self._tell)
         experiment.subscribe(judge)
-        record = experiment.resume()
-        return read_return(judged), record
+        begun = time.process_time()
+        try:
+            record = experiment.resume()
+        except TrainingDivergedError as error:
+            seconds = round(time.process_time() - begun, 1)
+            write_atomic(diverged, sealed({"reason": str(error), "core_seconds": seconds}))
+            self._emit(Remark(f"seed {seed}: {error}"))
+            return None, seconds
+        return read_return(judged), record.core_seconds
 
     def _tell(self, event: Event) -> None:
         """Tell what is going on in a trial's run, not that it is a run."""
@@ -490,7 +508,8 @@ def best_of(trials: Sequence[Trial]) -> Trial:
     judged = [(trial.value, -trial.number, trial) for trial in trials if trial.value is not None]
     if not judged:
         raise ConfigError(
-            "no trial has a training return, because no body finished an episode; raise 'env_steps'"
+            "no trial has a training return, because no body finished an episode or training "
+            "diverged; raise 'env_steps', or set lower rates"
         )
     return max(judged, key=lambda item: item[:2])[2]
 

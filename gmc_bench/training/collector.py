@@ -112,9 +112,8 @@ class Collector:
         buffer.cut_off.clear()
         self._ended.clear()
         self._opened = 0
-        buffer.diverged.zero_()
         rewards = np.zeros((buffer.length, buffer.num_envs))
-        ends = np.zeros((2, buffer.length, buffer.num_envs), np.bool_)
+        ends = np.zeros((3, buffer.length, buffer.num_envs), np.bool_)
         for t in range(buffer.length):
             if t % buffer.sequence_length == 0:
                 buffer.state[t // buffer.sequence_length] = bound.state
@@ -139,16 +138,17 @@ class Collector:
                 self._opened += int(info["loops_opened"].sum())
             done = terminated | truncated
             rewards[t] = reward
-            ends[:, t] = terminated, truncated
+            ends[:2, t] = terminated, truncated
             if done.any():
-                self._finish(buffer, t, done, info)
+                ends[2, t] = self._finish(buffer, t, done, info)
             self._begin(np.flatnonzero(done))
             self.timers.policy += acted - acting
             self.timers.simulation += stepped - stepping
         buffer.keep_last(bound.see(self._seen), bound.state)
         buffer.terminated.copy_(torch.from_numpy(ends[0]))
         buffer.truncated.copy_(torch.from_numpy(ends[1]))
-        self._scale(buffer, np.stack((rewards, ends.any(axis=0))))
+        buffer.diverged.copy_(torch.from_numpy(ends[2]))
+        self._scale(buffer, np.stack((rewards, ends[:2].any(axis=0))))
         self._count()
 
     def _scale(self, buffer: RolloutBuffer, rewards: DoubleArray) -> None:
@@ -179,13 +179,13 @@ class Collector:
 
     def _finish(
         self, buffer: RolloutBuffer, t: int, done: BoolArray, info: dict[str, object]
-    ) -> None:
+    ) -> BoolArray:
+        """Take note of the episodes that end at step t; return which of all rows diverged, (N,)."""
         final: dict[str, np.ndarray] = info["final_info"]  # type: ignore[assignment]
         rows = np.flatnonzero(done)
         index = final["morphology_index"][rows]
         ended = final["ended"][rows]
         broken = ended == DIVERGED
-        buffer.diverged[t, torch.from_numpy(rows)] = torch.from_numpy(broken)
         lengths, returns = final["episode_length"][rows], final["episode_return"][rows]
         places = self.sharing.share.first + rows
         columns = (np.full(len(rows), t), places, index, returns, lengths, broken)
@@ -205,6 +205,9 @@ class Collector:
                     bound.state[row].clone(),
                 )
             )
+        diverged = np.zeros(len(done), np.bool_)
+        diverged[rows] = broken
+        return diverged
 
     def get_state(self) -> dict[str, Any]:
         """Return what is remembered and shown of this process's episodes, and what was counted."""

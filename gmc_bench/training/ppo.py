@@ -15,7 +15,7 @@ from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
 from tianshou.algorithm.optim import LRSchedulerFactory, OptimizerFactory
 from torch.optim.lr_scheduler import LambdaLR
 
-from gmc_bench.core.errors import GmcBenchError
+from gmc_bench.core.errors import TrainingDivergedError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.suites.protocol import PPOConfig
@@ -26,10 +26,6 @@ from gmc_bench.training.group import Group
 VALUE_CHUNK = 1024
 """Transitions per forward pass of the critic over a rollout; more leave the cache of a core."""
 ADVANTAGE_EPSILON = 1e-5
-
-
-class TrainingDivergedError(GmcBenchError):
-    """Weights became infinite or not a number; what follows would not be a measurement."""
 
 
 class WarmupCosine(LRSchedulerFactory):  # type: ignore[misc]

@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gmc_bench.core.errors import StorageError
+from gmc_bench.core.errors import StorageError, TrainingDivergedError
 from gmc_bench.experiments import execution
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.sweep_folder import SweepFolder
-from gmc_bench.training.ppo import TrainingDivergedError
 from gmc_bench.training.trainer import Trainer
 
 TASKS = ("ft", "obstacles", "vt")

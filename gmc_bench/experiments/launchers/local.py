@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.launchers.launcher import Cell, Ended, Launcher, LauncherSpec
-from gmc_bench.experiments.launchers.process import ask_to_stop, end, start_worker, why_ended
+from gmc_bench.experiments.launchers.process import ask_to_stop, end, ended_with, start_worker
 
 GUESSED_MEMORY = 1536 * 2**20
 """Bytes that each process of a run is taken to need before a run was measured."""
@@ -89,7 +89,7 @@ class LocalLauncher(Launcher):
             if (code := process.poll()) is not None:
                 end(process)
                 del self._running[name]
-                found.append(Ended(name, why_ended(code)))
+                found.append(ended_with(name, code))
         return found
 
     def stop(self) -> None:

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 from gmc_bench.core.errors import StorageError
-from gmc_bench.experiments.cell import FINISHED, STOPPED
+from gmc_bench.experiments.cell import FINISHED, HELD, STOPPED
 from gmc_bench.experiments.cell_state import STATES
+from gmc_bench.experiments.launchers.launcher import Ended
 
 WORKER = "gmc_bench.experiments.launchers.worker"
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -67,10 +68,17 @@ def end(process: "subprocess.Popen[bytes]") -> None:
         process.stdin.close()
 
 
-def why_ended(code: int) -> str:
+def ended_with(name: str, code: int) -> Ended:
+    """Return how a worker ended, given its exit code."""
+    return Ended(name, _why(code), lost=code in (STOPPED, HELD))
+
+
+def _why(code: int) -> str:
     """Return what an exit code says that the cell's files may not, half a sentence."""
     if code in (FINISHED, STOPPED):
         return ""
+    if code == HELD:
+        return "ended because another process holds the run"
     if code > 0:
         return f"ended with exit code {code} without a word"
     memory = ", as the system does when memory runs out" if code == -signal.SIGKILL else ""

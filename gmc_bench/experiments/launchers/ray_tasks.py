@@ -14,7 +14,7 @@ from typing import Any
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.launchers.cell_files import Files, newest, pack, pack_state, unpack
 from gmc_bench.experiments.launchers.launcher import Cell, Ended, Launcher, LauncherSpec
-from gmc_bench.experiments.launchers.process import ask_to_stop, end, start_worker, why_ended
+from gmc_bench.experiments.launchers.process import ask_to_stop, end, ended_with, start_worker
 from gmc_bench.experiments.run_folder import PLAN
 
 LOOPBACK = "127.0.0.1"
@@ -106,7 +106,7 @@ def run_alone(plan: bytes, files: Files, name: str, threads: int, post: Any, sen
     folder = Path(tempfile.mkdtemp(prefix="gmc-bench-"))
     try:
         (folder / PLAN).write_bytes(plan)
-        unpack(folder, ray.get(post.last.remote(name)) or files)
+        unpack(folder, files | ray.get(post.last.remote(name)))
         process = start_worker(folder, name, threads=threads)
         sent, sent_at = newest(folder, name), time.monotonic()
         try:
@@ -246,7 +246,7 @@ class RayLauncher(Launcher):
         from ray.exceptions import OutOfMemoryError, RayError, RayTaskError, TaskCancelledError
 
         try:
-            return Ended(name, why_ended(ray.get(reference)))
+            return ended_with(name, ray.get(reference))
         except (OutOfMemoryError, RayTaskError) as error:
             return Ended(name, f"ended: {' '.join(str(error).split())[-300:]}")
         except TaskCancelledError:

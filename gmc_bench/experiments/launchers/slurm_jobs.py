@@ -12,9 +12,8 @@ from types import FrameType
 from typing import Any
 
 from gmc_bench.core.errors import ConfigError, RunFolderError
-from gmc_bench.experiments.cell import STOPPED
 from gmc_bench.experiments.launchers.launcher import Cell, Ended, Launcher, LauncherSpec
-from gmc_bench.experiments.launchers.process import ask_to_stop, end, start_worker, why_ended
+from gmc_bench.experiments.launchers.process import ask_to_stop, end, ended_with, start_worker
 from gmc_bench.records.store import write_atomic
 
 FOLDER = ".slurm"
@@ -281,8 +280,7 @@ def _ended(name: str, job: Any) -> Ended:
     error = job.exception()
     if error is not None:
         return Ended(name, f"ended: {' '.join(str(error).split())[-300:]}")
-    code = job.result()
-    return Ended(name, why_ended(code), lost=code == STOPPED)
+    return ended_with(name, job.result())
 
 
 SPEC = LauncherSpec(

@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 from gmc_bench.core.errors import GmcBenchError
-from gmc_bench.experiments.cell import FAILED, Stop, run_cell
+from gmc_bench.experiments.cell import FAILED, HELD, Stop, run_cell
+from gmc_bench.experiments.lease import FolderInUseError, LeaseLostError
 
 
 def main(words: list[str]) -> int:
@@ -23,6 +24,9 @@ def main(words: list[str]) -> int:
         os.nice(int(nice))
     try:
         return run_cell(Path(folder), name, stop)
+    except (FolderInUseError, LeaseLostError) as error:
+        sys.stderr.write(f"{error}\n")
+        return HELD
     except GmcBenchError as error:
         sys.stderr.write(f"{error}\n")
         return FAILED

@@ -1,6 +1,10 @@
 """One run of a sweep: what its worker tells, and what it takes of the machine."""
 
+import json
+import os
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +13,7 @@ from gmc_bench.experiments import cell as cells
 from gmc_bench.experiments.cell import STOPPED, Reporter, execute_run, run_cell
 from gmc_bench.experiments.cell_state import CellState, read_state, write_state
 from gmc_bench.experiments.events import (
+    CheckpointWritten,
     IterationFinished,
     Listeners,
     RunStarted,
@@ -16,7 +21,9 @@ from gmc_bench.experiments.events import (
     TrainingFinished,
     TrainingStarted,
 )
-from gmc_bench.experiments.lease import FolderInUseError, LeaseLostError
+from gmc_bench.experiments.launchers import worker
+from gmc_bench.experiments.launchers.process import ended_with
+from gmc_bench.experiments.lease import NAME, FolderInUseError, LeaseLostError
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.records.store import sealed, write_atomic
@@ -102,6 +109,48 @@ def test_who_lost_a_run_does_not_tell_of_it_any_more(tmp_path, monkeypatch):
             with pytest.raises(LeaseLostError):
                 run_cell(folder.path, name, Quiet())
             assert read_state(folder.path, name).phase == "training"
+
+
+@pytest.mark.parametrize("error", [FolderInUseError, LeaseLostError])
+def test_a_worker_whose_run_another_holds_is_no_failure(tmp_path, monkeypatch, capsys, error):
+    def refuse(*_):
+        raise error("another process holds it")
+
+    monkeypatch.setattr(worker, "run_cell", refuse)
+    monkeypatch.setattr(worker, "Stop", lambda watched: None)
+    with Path(os.devnull).open() as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        code = worker.main([str(tmp_path), "a", "0"])
+    assert capsys.readouterr().err == "another process holds it\n"
+    ended = ended_with("a", code)
+    assert (ended.why, ended.lost) == ("ended because another process holds the run", True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "left"),
+    [
+        (TrainingStarted, (False, False, False)),
+        (CheckpointWritten, (True, False, False)),
+        (TrainingFinished, (True, True, False)),
+    ],
+)
+def test_who_lost_a_run_writes_nothing_more(tmp_path, kind, left):
+    """Whoever took it over has other bits, perhaps, and its files must stay."""
+    sweep, name, config = make_sweep(
+        tmp_path / "s", "recmorph", settings={**TRAINED, "env_steps": 128}
+    )
+
+    def take_over(event):
+        if isinstance(event, kind):
+            lease = folder.path / name / NAME
+            lease.write_text(json.dumps({**json.loads(lease.read_text()), "token": "theirs"}))
+
+    with sweep.locked(create=True) as folder:
+        with pytest.raises(LeaseLostError, match="was taken over"):
+            execute_run(folder, name, config, emit=take_over)
+        run = RunFolder(folder.path / name)
+        written = any(run.checkpoints.glob("[0-9]*")), run.policy.exists(), run.record.exists()
+        assert written == left
 
 
 def test_the_memory_of_a_run_is_that_of_all_its_processes(tmp_path, monkeypatch):

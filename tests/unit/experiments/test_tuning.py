@@ -11,7 +11,13 @@ import gmc_bench
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.bodies.store import save_set
 from gmc_bench.conformance.morphologies import biped
-from gmc_bench.core.errors import ConfigError, GmcBenchError, PluginError
+from gmc_bench.core.errors import (
+    ConfigError,
+    GmcBenchError,
+    PluginError,
+    RunFolderError,
+    TrainingDivergedError,
+)
 from gmc_bench.experiments import events, search_sets, tuning
 from gmc_bench.experiments.resolve import resolve
 from gmc_bench.experiments.spec import ExperimentSpec
@@ -112,6 +118,29 @@ def test_trials_meet_no_test_body_and_go_on_where_they_were(simulated, tiny_set,
     assert record.tuning.settings == again.best.settings
     assert record.tuning.morphologies_digest == tiny_set.digest
     assert [trial.settings for trial in record.tuning.trials] == [first.settings, second.settings]
+
+
+def test_a_trial_that_diverges_is_no_end_and_not_repeated(tiny_set, monkeypatch):
+    resume, begun = tuning.Experiment.resume, []
+
+    def diverge_later(experiment):
+        begun.append(experiment.config.protocol.ppo.lr)
+        if begun[-1] != 3e-4:
+            raise TrainingDivergedError("training diverged; start a new run with a lower rate")
+        return resume(experiment)
+
+    monkeypatch.setattr(tuning.Experiment, "resume", diverge_later)
+    told = []
+    first, second = Tuning(SPEC, out="t", on_event=told.append).run().trials
+    assert first.value is not None
+    assert (second.returns, second.value) == ({5: None}, None)
+    assert events.Remark("seed 5: training diverged; start a new run with a lower rate") in told
+    assert len(begun) == 2
+    assert Tuning.open("t").resume().trials == (first, second)
+    assert begun[2:] == [3e-4]  # which is finished, and only read
+    Path("t/trial-002/seed-5", tuning.DIVERGED).write_text("{}")
+    with pytest.raises(RunFolderError, match=r"diverged.json is damaged .*; delete the folder"):
+        Tuning.open("t").resume()
 
 
 def test_a_tuning_goes_on_where_there_are_fewer_cores(tiny_set, monkeypatch):

@@ -7,10 +7,11 @@ import pytest
 import torch
 from tianshou.utils.torch_utils import policy_within_training_step
 
+from gmc_bench.core.errors import TrainingDivergedError
 from gmc_bench.tasks.unimal_vt import TASK as RUGGED
 from gmc_bench.training import ppo
 from gmc_bench.training.buffer import CutOff
-from gmc_bench.training.ppo import ADVANTAGE_EPSILON, TrainingDivergedError, WarmupCosine
+from gmc_bench.training.ppo import ADVANTAGE_EPSILON, WarmupCosine
 
 
 @pytest.fixture
