@@ -51,14 +51,19 @@ def check_shares(config: RunConfig, method: MethodSpec) -> None:
     """Raise unless a run's environments can be shared out to its processes.
 
     Raises:
-        ConfigError: there are fewer environments than processes, or the method has separate weights
-            per body.
+        ConfigError: there are fewer environments than processes, the method has separate weights
+            per body, or one GPU is named for all.
     """
     count, envs = config.processes, config.protocol.num_envs
     if count > 1 and method.capabilities.per_body:
         raise ConfigError(
             f"the method {method.id!r} has separate weights per body and is trained by one "
             f"process, got {count}; leave out --processes"
+        )
+    if count > 1 and config.device.startswith("cuda:"):
+        raise ConfigError(
+            f"each process takes a GPU of its own, but --device names {config.device!r} for "
+            f"{count} processes; use --device cuda"
         )
     if count > envs:
         raise ConfigError(

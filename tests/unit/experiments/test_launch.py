@@ -1,10 +1,15 @@
 """Who a process of a run is, and how many there are."""
 
+from dataclasses import replace
+
 import pytest
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments import launch
-from gmc_bench.experiments.resolve import check_threads
+from gmc_bench.experiments.method import check_shares
+from gmc_bench.experiments.resolve import check_threads, resolve
+from gmc_bench.experiments.spec import ExperimentSpec
+from gmc_bench.methods import METHODS
 from gmc_bench.sim.batch import available_threads
 
 
@@ -59,3 +64,12 @@ def test_each_process_takes_a_gpu_of_its_own(monkeypatch):
     assert taken == [0, 1]
     with pytest.raises(ConfigError, match="got 3 processes and 2 GPUs"):
         launch._take_gpu("cuda", 0, 3)
+
+
+def test_one_gpu_is_not_named_for_several_processes():
+    spec = ExperimentSpec(method="recmorph", suite="closed-loop")
+    config, method = resolve(spec).config, METHODS.load("recmorph")
+    for processes, device in ((1, "cuda:1"), (2, "cuda")):
+        check_shares(replace(config, processes=processes, device=device), method)
+    with pytest.raises(ConfigError, match="--device names 'cuda:1' for 2 processes; use --device"):
+        check_shares(replace(config, processes=2, device="cuda:1"), method)

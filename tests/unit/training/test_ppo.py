@@ -255,6 +255,14 @@ def test_weights_that_are_not_finite_end_the_run(make_trainer, part):
         update(trainer)
 
 
+def test_an_estimate_that_is_no_number_does_not_skip_the_step_that_shows_it(make_trainer):
+    trainer = make_trainer(target_kl=0.05)
+    trainer.collector.collect(trainer.buffer)
+    trainer.buffer.log_prob.fill_(math.nan)
+    with pytest.raises(TrainingDivergedError):
+        update(trainer)
+
+
 # --- schedule -----------------------------------------------------------------------------------
 
 
