@@ -2,12 +2,12 @@
 
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from gmc_bench.experiments.launchers import ray_tasks
-from gmc_bench.experiments.launchers.ray_tasks import Post, run_alone
+from gmc_bench.experiments.launchers import Cell, Ended, ray_tasks
+from gmc_bench.experiments.launchers.ray_tasks import Post, RayLauncher, RayOptions, run_alone
 
 STATE = ".states/a.json"
 
@@ -66,3 +66,60 @@ def test_a_node_goes_on_from_the_newest_checkpoint_there_is(monkeypatch, sent, g
     assert run_alone(b"plan", whole(1), "a", 1, Remote(post), 30.0) == 0
     assert max(found) == f"{goes_on_from:08d}"
     assert post.last("a")["a/config.yaml"] == b"c"  # what it left has been sent
+
+
+class Errors(ModuleType):
+    """What `ray.exceptions` has, as far as the launcher knows it."""
+
+    RayError = type("RayError", (Exception,), {})
+    OutOfMemoryError = type("OutOfMemoryError", (RayError,), {})
+    RayTaskError = type("RayTaskError", (RayError,), {})
+    TaskCancelledError = type("TaskCancelledError", (RayError,), {})
+    NodeDiedError = type("NodeDiedError", (RayError,), {})
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Return what Ray was asked for; its references are results or errors."""
+    found = []
+
+    def options(**needs):
+        found.append(needs)
+        return SimpleNamespace(remote=lambda *arguments: arguments)
+
+    def get(reference):
+        if isinstance(reference, Exception):
+            raise reference
+        return reference
+
+    ray = ModuleType("ray")
+    ray.get, ray.remote = get, lambda task: SimpleNamespace(options=options)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "ray.exceptions", Errors("ray.exceptions"))
+    return found
+
+
+def test_a_task_has_what_its_cell_needs(asked, tmp_path):
+    launcher = RayLauncher(RayOptions(node_retries=3), tmp_path)
+    launcher.submit([Cell("a", 4, gpus=2, memory=5), Cell("b", 1)])
+    assert asked == [
+        {"num_cpus": 4, "num_gpus": 2, "memory": 5, "max_retries": 3, "name": "a"},
+        {"num_cpus": 1, "num_gpus": 0, "max_retries": 3, "name": "b"},
+    ]
+    assert launcher._running["a"] == (str(tmp_path), "a", 4)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "ended"),
+    [
+        (0, Ended("a")),
+        (4, Ended("a", "ended because another process holds the run", lost=True)),
+        (1, Ended("a", "ended with exit code 1 without a word")),
+        (Errors.TaskCancelledError(), Ended("a", "was cancelled", lost=True)),
+        (Errors.NodeDiedError("n7"), Ended("a", "was lost with its node (n7)", lost=True)),
+        (Errors.OutOfMemoryError("too much"), Ended("a", "ended: too much")),
+        (Errors.RayTaskError("KeyError"), Ended("a", "ended: KeyError")),
+    ],
+)
+def test_a_task_that_ended_was_lost_or_not(asked, tmp_path, outcome, ended):
+    assert RayLauncher(RayOptions(), tmp_path)._ended("a", outcome) == ended

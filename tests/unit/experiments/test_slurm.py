@@ -11,6 +11,7 @@ from typing import ClassVar
 import pytest
 
 from gmc_bench.core.errors import ConfigError, RunFolderError
+from gmc_bench.experiments.cell import FAILED, FINISHED, HELD, STOPPED
 from gmc_bench.experiments.launchers import Cell, Ended, slurm_jobs
 from gmc_bench.experiments.launchers.slurm_jobs import SlurmLauncher, SlurmOptions
 
@@ -109,6 +110,68 @@ def test_a_job_has_memory_for_all_its_processes(launcher, tmp_path):
     assert (Executor.asked["cpus_per_task"], Executor.asked["mem_gb"]) == (6, 12.0)
     launcher.submit([Cell("c", 6, processes=3, memory=20 * 2**30)])
     assert Executor.asked["mem_gb"] == pytest.approx(26.0)
+
+
+def test_a_job_is_asked_for_what_its_cell_and_the_options_need(launcher, tmp_path):
+    launcher.options = SlurmOptions(
+        time_h=2.5, grace_s=77, partition="long", account="lab", qos="low", extra=("nice=5",)
+    )
+    launcher.open(tmp_path)
+    launcher.submit([Cell("a", 1), Cell("b", 2, gpus=2, processes=2)])
+    wanted = {
+        "timeout_min": 150, "gpus_per_node": 2, "slurm_signal_delay_s": 77,
+        "slurm_partition": "long", "slurm_account": "lab", "slurm_qos": "low",
+        "slurm_array_parallelism": 2, "slurm_additional_parameters": {"nice": "5"},
+    }  # fmt: skip
+    assert {name: Executor.asked[name] for name in wanted} == wanted
+    launcher.submit([Cell("c", 1)])
+    assert Executor.asked["gpus_per_node"] is None
+
+
+def test_a_job_that_has_ended_is_not_taken_over(launcher, tmp_path, monkeypatch):
+    (tmp_path / ".slurm" / "jobs.json").write_text('{"a": "old-a", "b": "old-b"}')
+    monkeypatch.setattr(Job, "done", lambda job, force_check=False: job.job_id == "old-a")
+    launcher.open(tmp_path)
+    launcher.submit([Cell("a", 1), Cell("b", 1)])
+    found = listed(tmp_path)
+    assert found["a"].startswith("new-")
+    assert found["b"] == "old-b"
+
+
+@pytest.mark.parametrize(
+    ("state", "lost"),
+    [
+        ("PREEMPTED", True),
+        ("TIMEOUT", True),
+        ("NODE_FAIL", True),
+        ("CANCELLED by 0", True),
+        ("OUT_OF_MEMORY", False),
+        ("FAILED", False),
+    ],
+)
+def test_a_job_that_left_nothing_was_taken_away_or_failed(tmp_path, state, lost):
+    job = SimpleNamespace(paths=SimpleNamespace(result_pickle=tmp_path / "none"), state=state)
+    why = f"was ended by its job's end ({state.split()[0]})"
+    assert slurm_jobs._ended("a", job) == Ended("a", why, lost=lost)
+
+
+@pytest.mark.parametrize(
+    ("code", "why", "lost"),
+    [
+        (FINISHED, "", False),
+        (STOPPED, "", True),
+        (HELD, "ended because another process holds the run", True),
+        (FAILED, "ended with exit code 1 without a word", False),
+        (-15, "was ended by signal 15 (SIGTERM)", False),
+    ],
+)
+def test_a_job_ended_as_its_worker_did(tmp_path, code, why, lost):
+    (tmp_path / "result").touch()
+    paths, job = SimpleNamespace(result_pickle=tmp_path / "result"), SimpleNamespace
+    ended = job(paths=paths, exception=lambda: None, result=lambda: code)
+    assert slurm_jobs._ended("a", ended) == Ended("a", why, lost=lost)
+    broken = job(paths=paths, exception=lambda: OSError("no \n space"))
+    assert slurm_jobs._ended("a", broken) == Ended("a", "ended: no space", lost=False)
 
 
 @pytest.mark.parametrize(
