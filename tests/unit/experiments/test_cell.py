@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -109,6 +110,39 @@ def test_who_lost_a_run_does_not_tell_of_it_any_more(tmp_path, monkeypatch):
             with pytest.raises(LeaseLostError):
                 run_cell(folder.path, name, Quiet())
             assert read_state(folder.path, name).phase == "training"
+
+
+@pytest.fixture
+def signals():
+    """Leave no handler of signals behind."""
+    before = {number: signal.getsignal(number) for number in cells.STOPS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("signals")
+def test_a_worker_stops_when_whoever_started_it_is_gone():
+    ours, theirs = os.pipe()
+    stop = cells.Stop(watched=ours)
+    os.write(theirs, b"still there")
+    stop.wait(0.05)
+    os.close(theirs)
+    with pytest.raises(RunStoppedError):
+        stop.wait(10.0)
+    with pytest.raises(RunStoppedError):
+        stop(TrainingFinished(Path("p"), None))
+    os.close(ours)
+
+
+@pytest.mark.usefixtures("signals")
+@pytest.mark.parametrize("number", cells.STOPS)
+def test_a_worker_stops_when_it_is_asked_to(number):
+    stop = cells.Stop()
+    stop.wait(0.0)
+    signal.raise_signal(number)
+    with pytest.raises(RunStoppedError):
+        stop.wait(10.0)
 
 
 @pytest.mark.parametrize("error", [FolderInUseError, LeaseLostError])

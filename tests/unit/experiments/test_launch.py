@@ -1,5 +1,8 @@
 """Who a process of a run is, and how many there are."""
 
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -73,3 +76,13 @@ def test_one_gpu_is_not_named_for_several_processes():
         check_shares(replace(config, processes=processes, device=device), method)
     with pytest.raises(ConfigError, match="--device names 'cuda:1' for 2 processes; use --device"):
         check_shares(replace(config, processes=2, device="cuda:1"), method)
+
+
+def test_a_process_ends_with_the_one_that_started_it():
+    code = "from gmc_bench.experiments.launch import _end_with_parent as e; e(); print('lives on')"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        process.stdin.close()
+        assert process.wait(60) == -signal.SIGTERM
+        assert process.stdout.read() == b""
