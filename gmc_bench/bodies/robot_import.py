@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gmc_bench.bodies.importer import (
+    PUBLISHED,
     SPLITS,
     ImportProblemsError,
     ImportReport,
@@ -99,6 +100,11 @@ def import_robots(
         MorphologySetError: the id cannot be used, or the folder has no robots.
         StorageError: the set could not be written.
     """
+    if set_id in PUBLISHED:
+        raise MorphologySetError(
+            f"the published set {set_id!r} is imported from a folder with 'train' and 'test' in "
+            f"it, which {path} is not; give that folder, or choose another id for your own robots"
+        )
     check_free_id(set_id)
     found, robots = read_robots(
         set_id, path, keyframe=keyframe, seconds=seconds, seed=seed, root=root

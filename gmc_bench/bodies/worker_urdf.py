@@ -32,8 +32,13 @@ def turn_between(one: Sequence[Any], other: Sequence[Any]) -> float:
 
 
 def untie(text: str) -> tuple[str, list[ET.Element]]:
-    """Return a URDF that is a tree, and the joints that would give links a second parent."""
+    """Return a URDF that is a tree, and the joints that would give links a second parent.
+
+    Raises:
+        RefusalError: it has no base, or a joint with limits the wrong way round.
+    """
     root = ET.fromstring(text)
+    _require_limits_in_order(root)
     children: set[str] = set()
     extra = []
     for joint in root.findall("joint"):
@@ -48,6 +53,24 @@ def untie(text: str) -> tuple[str, list[ET.Element]]:
             "has no base: every link is the child of a joint; let one link be no joint's child"
         )
     return (ET.tostring(root, encoding="unicode") if extra else text), extra
+
+
+def _require_limits_in_order(root: ET.Element) -> None:
+    """Raise if a joint has a lower limit above its upper one, which MuJoCo takes for none."""
+    for joint in root.findall("joint"):
+        limit = joint.find("limit")
+        if limit is None or joint.get("type") not in ("revolute", "prismatic"):
+            continue
+        lower, upper = (limit.get(name, "0") for name in ("lower", "upper"))
+        try:
+            in_order = float(lower) <= float(upper)
+        except ValueError:
+            continue  # MuJoCo says so
+        if not in_order:
+            raise RefusalError(
+                f"has a joint {clean_name(joint.get('name', ''))!r} whose lower limit "
+                f"{float(lower):g} is above its upper limit {float(upper):g}; exchange them"
+            )
 
 
 def _link(joint: ET.Element, role: str) -> str:

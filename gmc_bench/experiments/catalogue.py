@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from gmc_bench.core.errors import PluginError
+from gmc_bench.core.errors import ConfigError, PluginError
 from gmc_bench.core.registry import Registry
 from gmc_bench.methods import METHODS, MethodSpec
 
@@ -135,6 +135,8 @@ def make_env(
     Raises:
         GmcBenchError: no such task or body set.
     """
+    if "morphologies" in options:  # gymnasium.make's name of it
+        raise ConfigError("'morphologies' is called 'bodies' here; give the body set as that")
     from gmc_bench.envs.registration import make_single, make_vector
     from gmc_bench.tasks import TASKS
 

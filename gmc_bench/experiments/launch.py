@@ -63,8 +63,10 @@ def check_processes(count: int | None) -> int:
         count: that was asked for; by default as many as torchrun has started, or one.
 
     Raises:
-        ConfigError: torchrun has started another number.
+        ConfigError: it is below 1, or torchrun has started another number.
     """
+    if count is not None and count < 1:
+        raise ConfigError(f"a run needs at least one process, got {count}; leave out --processes")
     started = int(os.environ["WORLD_SIZE"]) if under_torchrun() else None
     if count is not None and started not in (None, count):
         raise ConfigError(

@@ -1,5 +1,6 @@
 """The trainable controller: a method's network as actor, and once more as critic."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -14,6 +15,9 @@ from gmc_bench.nn.history import History
 from gmc_bench.nn.row_blocks import use_row_blocks
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 from gmc_bench.tokens.spec import TokenSpec
+
+_LONGEST = 300
+"""Letters of a foreign message that are shown."""
 
 
 class ActorCritic(nn.Module):
@@ -187,6 +191,18 @@ class ActorCritic(nn.Module):
         actions = distribution.mode if generator is None else distribution.sample(generator)
         return actions, self.remember(state, actions)
 
+    def backward(self, loss: torch.Tensor) -> None:
+        """Add the gradients of a loss, (), to those of the parameters.
+
+        Raises:
+            PluginError: the networks' outputs do not depend on parameters, or a network has changed
+                what a gradient needs.
+        """
+        try:
+            loss.backward()  # type: ignore[no-untyped-call]
+        except RuntimeError as error:
+            raise _failed(self.method, "network's gradient", error) from error
+
     def num_parameters(self) -> int:
         """Return the trainable parameters of actor and critic."""
         return sum(parameter.numel() for parameter in self.parameters() if parameter.requires_grad)
@@ -202,12 +218,14 @@ class ActorCritic(nn.Module):
         if history is not None:
             own = torch.split(history.state, list(self._widths[:2]), dim=-1)[part]
             arguments = (tokens, replace(history, state=own))
-        if self.precision == "bfloat16":
-            with torch.autocast(tokens.dynamic.device.type, torch.bfloat16):
+        mixed, kind = self.precision == "bfloat16", tokens.dynamic.device.type
+        try:
+            with torch.autocast(kind, torch.bfloat16) if mixed else nullcontext():
                 found = network(*arguments)
-            return tuple(value.float() for value in ((found,) if history is None else found))
-        found = network(*arguments)
-        return (found,) if history is None else found
+        except Exception as error:
+            raise _failed(self.method, "network", error) from error
+        outputs: tuple[torch.Tensor, ...] = (found,) if history is None else tuple(found)
+        return tuple(value.float() for value in outputs) if mixed else outputs
 
 
 def build_network(
@@ -247,6 +265,8 @@ def build_network(
         raise _broken(method, f"network returned a {type(output).__name__}, not a tensor")
     if output.shape != expected:
         raise _broken(method, f"network returned shape {tuple(output.shape)}, expected {expected}")
+    if output.dtype != tokens.dynamic.dtype:
+        raise _broken(method, f"network returned {output.dtype}, expected {tokens.dynamic.dtype}")
     if not output[~tokens.limb_padding_mask].isfinite().all():
         raise _broken(method, "network returned numbers that are not finite")
     return network
@@ -284,7 +304,10 @@ def _number(network: nn.Module, name: str) -> int:
 
 
 def _failed(method: MethodSpec, part: str, error: BaseException) -> PluginError:
-    return _broken(method, f"{part} failed with {type(error).__name__}: {error}", raised_at(error))
+    # One line: torch appends the frames of its own stack.
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    why = ": ".join([type(error).__name__, *(line[:_LONGEST] for line in lines[:1])])
+    return _broken(method, f"{part} failed with {why}", raised_at(error))
 
 
 def _draws_random_numbers(method: MethodSpec, network: nn.Module, tokens: TokenBatch) -> bool:

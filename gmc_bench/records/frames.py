@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from gmc_bench.core.arguments import as_path
+from gmc_bench.records.parts import CurvePoint, Episode
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord, read_records, read_stored_record
 
@@ -17,6 +18,11 @@ _OF_RUN = (
 _MEASURED = (
     "status", "official", "parameters", "env_steps", "env_steps_per_s", "training_return",
 )  # fmt: skip
+_PLACE = ("path", *_OF_RUN, "bodies")
+_OF_RECORD = (
+    "seconds", "train_return", "test_return", "created", "config_digest", "weights_digest",
+)  # fmt: skip
+_OF_EPISODE = ("split", "mode", "body", "episode", *Episode.model_fields)
 
 
 class Records(Sequence[RunRecord]):
@@ -57,7 +63,7 @@ class Records(Sequence[RunRecord]):
         `train_return` and `test_return` are means over bodies of the deterministic policy's mean
         returns; test bodies that were trained on do not count. What was not measured is missing.
         """
-        return _frame(
+        rows = (
             {
                 **_place(item),
                 **{name: getattr(item.record, name) for name in _MEASURED},
@@ -70,27 +76,30 @@ class Records(Sequence[RunRecord]):
             }
             for item in self.stored
         )
+        return _frame(rows, (*_PLACE, *_MEASURED, *_OF_RECORD))
 
     def episodes(self) -> "pd.DataFrame":
         """Return one row per scored episode: run, split, mode, body, and what the episode was."""
-        return _frame(
+        rows = (
             {**_place(item), **row}
             for item in self.stored
             for row in _episodes(item.record.returns)
         )
+        return _frame(rows, (*_PLACE, *_OF_EPISODE))
 
     def curves(self) -> "pd.DataFrame":
         """Return one row per point of the learning curves."""
-        return _frame(
+        rows = (
             {**_place(item), **point.model_dump()}
             for item in self.stored
             for point in item.record.learning_curve
         )
+        return _frame(rows, (*_PLACE, *CurvePoint.model_fields))
 
 
 def episodes_frame(returns: Iterable[BodyReturns]) -> "pd.DataFrame":
     """Return one row per episode of an evaluation."""
-    return _frame(_episodes(returns))
+    return _frame(_episodes(returns), _OF_EPISODE)
 
 
 def load_records(path: str | Path) -> Records:
@@ -140,7 +149,9 @@ def _flat(content: dict[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _frame(rows: Iterable[dict[str, Any]]) -> "pd.DataFrame":
+def _frame(rows: Iterable[dict[str, Any]], columns: Iterable[str]) -> "pd.DataFrame":
+    """Return rows as a frame, whose columns without any rows are those that every row has."""
     import pandas as pd
 
-    return pd.DataFrame(list(rows))
+    found = list(rows)
+    return pd.DataFrame(found) if found else pd.DataFrame(columns=list(columns))

@@ -8,11 +8,12 @@ import math
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
 from gmc_bench.core.config import config_digest
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.records.kinship import mean_return
 from gmc_bench.records.parts import (
     Amount,
@@ -327,6 +328,11 @@ class RunRecord(RecordPart):
             there, when the run is incomplete, when a body of the split has no episodes in this
             mode, or when no body is left to count.
         """
+        if split not in get_args(Split) or mode not in get_args(Mode):
+            raise ConfigError(
+                f"a score has the split 'train' or 'test' and the mode 'deterministic' or "
+                f"'stochastic', got {split!r} and {mode!r}"
+            )
         results = [item for item in self.returns if (item.split, item.mode) == (split, mode)]
         if self.status != "complete" or len(results) != self._num_bodies(split):
             return None

@@ -400,7 +400,7 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         surrogate = -self._mean(gain, minibatch)
         entropy = self._mean(distribution.entropy(), minibatch)
         loss = surrogate - self.ent_coef * entropy
-        loss.sum().backward()
+        self.model.backward(loss.sum())
         outside = self._mean(((ratio.detach() - 1.0).abs() > self.eps_clip).float(), minibatch)
         return (loss.detach(), surrogate.detach(), entropy.detach(), outside), kl
 
@@ -428,5 +428,5 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
             change = (value - minibatch.v_s).clamp(-self.eps_clip, self.eps_clip)
             error = torch.max(error, (minibatch.v_s + change - minibatch.returns).square())
         loss = 0.5 * self._mean(error, minibatch)
-        (self.vf_coef * loss).sum().backward()
+        self.model.backward((self.vf_coef * loss).sum())
         return loss.detach()

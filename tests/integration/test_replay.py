@@ -20,6 +20,16 @@ def test_the_evaluation_played_again_gives_the_file_of_the_run(here, finished_ru
     assert path.stat().st_size < 5_000_000
 
 
+@pytest.mark.parametrize("name", ["record.json", "policy.safetensors", "."])
+def test_a_replay_takes_the_place_of_no_other_file(here, finished_run, tmp_path, name):
+    run = tmp_path / "run"
+    shutil.copytree(finished_run.path, run)
+    done = here("replay", run, "--out", run / name, code=2)
+    assert f"a replay is an HTML page, got {run / name}; give a file that ends in .html" in done.err
+    for path in run.glob("*.*"):
+        assert path.read_bytes() == (finished_run.path / path.name).read_bytes()
+
+
 def test_what_differs_from_the_record_is_left_out(here, finished_run, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(finished_run.path, run)

@@ -29,6 +29,7 @@ FILE = "replay.html"
 """Of a run's best, median and worst body, in its folder."""
 _SPLITS, _MODES = ("test", "train"), ("deterministic", "stochastic")
 """What is shown of several, the first one that was scored."""
+_PAGES = (".html", ".htm")
 _RANKS = ("best", "median", "worst")
 
 
@@ -103,8 +104,11 @@ def write_replay(
         listener: told of progress.
 
     Raises:
-        GmcBenchError: there is no record, no such body in it, or no episode equals the record.
+        GmcBenchError: there is no record, no such body in it, no episode equals the record, or the
+            file's name is not that of a page.
     """
+    if path is not None and (path.suffix not in _PAGES or path.is_dir()):
+        raise ConfigError(f"a replay is an HTML page, got {path}; give a file that ends in .html")
     title, data = describe_replay(experiment, choice, listener=listener)
     if not data["episodes"]:
         raise ConfigError(f"nothing can be replayed: {data['remarks'][0]}")

@@ -361,3 +361,14 @@ def test_importing_twice_gives_the_same_body(read):
 )
 def test_sets_are_named_after_files(path, expected):
     assert set_id_of(Path(path)) == expected
+
+
+def test_limits_the_wrong_way_round_are_refused(read):
+    text = robots.looped_urdf().replace('lower="-0.6"', 'lower="0.7"')
+    with pytest.raises(MorphologyError, match=r"lower limit 0\.7 is above its upper limit 0\.6"):
+        read(text, "loop.urdf")
+
+
+def test_the_id_of_a_published_set_is_for_its_folder(tmp_path):
+    with pytest.raises(MorphologySetError, match=r"from a folder with 'train' and 'test' in it"):
+        import_robots("unimals_100", tmp_path / "nowhere")

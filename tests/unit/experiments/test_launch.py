@@ -45,6 +45,8 @@ def test_torchrun_says_who_a_process_is(torchrun):
     assert launch.processes_here(8) == 4
     with pytest.raises(ConfigError, match="started 8 processes, but --processes is 2"):
         launch.check_processes(2)
+    with pytest.raises(ConfigError, match="at least one process, got 0"):
+        launch.check_processes(0)
     torchrun(rank=0, size=8, here=4)
     assert not launch.follows()
     with pytest.raises(ConfigError, match="name one --task"):

@@ -191,3 +191,27 @@ def test_construction_leaves_dropout_on_and_draws_nothing_for_its_check():
     assert policy.actor.training
     assert policy.draws_random_numbers
     assert not ActorCritic(method(), Config(), SPEC).draws_random_numbers
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_outputs_of_another_precision_are_refused(dtype):
+    class Other(FirstFeature):
+        def forward(self, tokens):
+            return super().forward(tokens).to(dtype)
+
+    with pytest.raises(PluginError, match=f"returned {dtype}, expected torch.float32"):
+        ActorCritic(method(Other), Config(), SPEC)
+
+
+def test_an_error_in_training_is_one_line_that_says_where(tokens):
+    policy = ActorCritic(method(), Config(), SPEC)
+
+    def fail(tokens):
+        raise ValueError("\nno such limb\nframe #1: libc.so.6")
+
+    policy.actor.forward = fail
+    with pytest.raises(PluginError) as caught:
+        policy.distribution(tokens)
+    assert "failed with ValueError: no such limb; its" in str(caught.value)
+    assert str(caught.value).count("\n") == 0
+    assert "[test_policy.py:" in str(caught.value)

@@ -5,7 +5,7 @@ import math
 import pytest
 
 import gmc_bench as gmc
-from gmc_bench.core.errors import RecordError
+from gmc_bench.core.errors import ConfigError, RecordError
 from gmc_bench.records.store import write_record
 from tests.support.records import make_record
 
@@ -47,6 +47,24 @@ def test_a_row_per_point_of_a_curve(folder):
     assert list(frame.loc[frame["seed"] == 1, "env_steps"]) == [
         point.env_steps for point in records[0].learning_curve
     ]
+
+
+def test_frames_without_rows_have_columns(folder):
+    records = gmc.load_records(folder)
+    none = records[:0]
+    for rows, empty in (
+        (records.to_pandas(), none.to_pandas()),
+        (records.curves(), none.curves()),
+    ):
+        assert list(empty.columns) == list(rows.columns)
+    assert len(none.episodes()) == 0
+    assert set(none.episodes().columns) <= set(records.episodes().columns)
+
+
+@pytest.mark.parametrize(("split", "mode"), [("tst", "deterministic"), ("test", "det")])
+def test_scores_of_no_split_or_mode_are_refused(split, mode):
+    with pytest.raises(ConfigError, match=f"got '{split}' and '{mode}'"):
+        make_record().score(split, mode)
 
 
 def test_records_are_a_sequence_and_name_what_they_refuse(folder):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tianshou.utils.torch_utils import policy_within_training_step
 
-from gmc_bench.core.errors import TrainingDivergedError
+from gmc_bench.core.errors import PluginError, TrainingDivergedError
 from gmc_bench.tasks.unimal_vt import TASK as RUGGED
 from gmc_bench.training import ppo
 from gmc_bench.training.buffer import CutOff
@@ -408,5 +408,21 @@ def test_an_error_in_the_critic_is_not_lost(make_trainer):
     update(trainer)
     trainer.model.critic.forward = lambda tokens: 1 / 0
     trainer.algorithm._preprocess_batch = lambda batch, buffer, indices: batch
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(PluginError, match="network failed with ZeroDivisionError"):
+        update(trainer)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda tokens, outputs: outputs.detach(), "does not require grad"),
+        (lambda tokens, outputs: (e := outputs.exp(), e * e, e.zero_())[1], "inplace operation"),
+    ],
+)
+def test_a_network_without_a_gradient_is_told_in_a_sentence(make_trainer, change, why):
+    trainer = make_trainer()
+    trainer.collector.collect(trainer.buffer)
+    forward = trainer.model.critic.forward
+    trainer.model.critic.forward = lambda tokens: change(tokens, forward(tokens))
+    with pytest.raises(PluginError, match=f"gradient failed with RuntimeError: .*{why}"):
         update(trainer)
