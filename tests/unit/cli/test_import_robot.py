@@ -85,7 +85,10 @@ def test_links_out_of_a_folder_are_refused(tmp_path, capsys):
         (["a", "b", "--as", "c"], "expected the name of a set and one path"),
         (["x", "nothing"], "there is no file or folder nothing"),
         (["/dev/null"], "is not a regular file"),
-        (["unimals_100", ASSETS / "hopper.xml"], "is the id of a published set"),
+        (
+            ["unimals_100", ASSETS / "hopper.xml"],
+            "from a folder with 'train' and 'test' in it, which",
+        ),
         (["gmc-x", ASSETS / "hopper.xml"], "reserved for generated sets"),
         (["A B", ASSETS / "hopper.xml"], "cannot be the id of a set"),
         ([ASSETS / "swimmer.xml"], "no shape that could touch the ground"),

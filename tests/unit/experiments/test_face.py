@@ -24,6 +24,11 @@ def test_every_public_name_is_there_and_documented():
         gmc.nothing  # noqa: B018
 
 
+def test_the_body_set_of_an_environment_has_one_name():
+    with pytest.raises(ConfigError, match="'morphologies' is called 'bodies' here"):
+        gmc.make_env("unimal-ft", morphologies="tiny")
+
+
 @pytest.mark.parametrize(
     ("statement", "heavy"),
     [
