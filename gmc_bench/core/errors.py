@@ -65,6 +65,10 @@ class StorageError(GmcBenchError):
     """No file could be written or no process started; nothing written earlier was touched."""
 
 
+class TrainingDivergedError(GmcBenchError):
+    """Weights became infinite or not a number; what follows would not be a measurement."""
+
+
 def reject_unknown(given: Iterable[object], known: Iterable[str], owner: str) -> None:
     """Raise for a name that is not known.
 
@@ -97,7 +101,3 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if close:
         return f"; did you mean {close[0]!r}?"
     return f"; known: {', '.join(names)}" if names else ""
-
-
-class TrainingDivergedError(GmcBenchError):
-    """Weights became infinite or not a number; what follows would not be a measurement."""

@@ -143,14 +143,15 @@ def agreement_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
         for where, arm in _variants(outcomes):
             if where == task:
                 budgets.setdefault(arm.parts["Budget"], []).append(arm)
+        sampled = {"Test score": _clusters(outcomes, task)}  # all else is of fixed bodies
         for label, _ in SCORES:
             for one, other in itertools.combinations(budgets, 2):
                 first, second = (
                     [_scores(_of(outcomes, task, arm), label) for arm in budgets[budget]]
                     for budget in (one, other)
                 )
-                clusters = _clusters(outcomes, task) if label == "Test score" else None
-                rows.append((task, label, f"{one}, {other}", *_cells(first, second, clusters)))
+                cells = _cells(first, second, sampled.get(label))
+                rows.append((task, label, f"{one}, {other}", *cells))
     return Table(headings, rows, f"{study.title}: agreement of rankings", _notes(study))
 
 
@@ -175,7 +176,7 @@ def draw_budgets(study: Study, outcomes: Sequence[Outcome]) -> bytes:
                 axes.plot(curve.env_steps, curve.mean, color=colour, label=label, linewidth=1.4)
                 ends.append(curve.env_steps[-1])
         axes.set(title=" ".join(key), xlabel="Env steps", ylabel="Training return", xscale="log")
-        # Powers of ten, which a logarithmic axis would show, may be none of the steps drawn here.
+        # Powers of ten would be set as mathematics, and may be none of the steps drawn here.
         axes.set_xticks(sorted(set(ends)))
         axes.minorticks_off()
         axes.xaxis.set_major_formatter(EngFormatter(places=1, sep=""))

@@ -260,6 +260,7 @@ def draw_growth(study: Study, outcomes: Sequence[Outcome]) -> bytes:
                 axes.plot(ends, heights, color=colour, linewidth=1.4, label=method)
         axes.set(title=f"{short_name(task)}: {label}", xlabel=COUNT, xscale="log")
         counts = sorted({_count(run) for run in outcomes if run.task == task})
+        # Powers of ten would be set as mathematics.
         axes.set_xticks(counts, [f"{count:,.0f}" for count in counts])
         axes.minorticks_off()
         axes.set_ylabel("Mean return")

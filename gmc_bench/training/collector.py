@@ -140,7 +140,7 @@ class Collector:
             rewards[t] = reward
             ends[:2, t] = terminated, truncated
             if done.any():
-                ends[2, t] = self._finish(buffer, t, done, info)
+                ends[2, t, done] = self._finish(buffer, t, done, info)
             self._begin(np.flatnonzero(done))
             self.timers.policy += acted - acting
             self.timers.simulation += stepped - stepping
@@ -180,12 +180,12 @@ class Collector:
     def _finish(
         self, buffer: RolloutBuffer, t: int, done: BoolArray, info: dict[str, object]
     ) -> BoolArray:
-        """Take note of the episodes that end at step t; return which of all rows diverged, (N,)."""
+        """Take note of the K episodes that end at step t; return which of them diverged, (K,)."""
         final: dict[str, np.ndarray] = info["final_info"]  # type: ignore[assignment]
         rows = np.flatnonzero(done)
         index = final["morphology_index"][rows]
         ended = final["ended"][rows]
-        broken = ended == DIVERGED
+        broken: BoolArray = ended == DIVERGED
         lengths, returns = final["episode_length"][rows], final["episode_return"][rows]
         places = self.sharing.share.first + rows
         columns = (np.full(len(rows), t), places, index, returns, lengths, broken)
@@ -205,9 +205,7 @@ class Collector:
                     bound.state[row].clone(),
                 )
             )
-        diverged = np.zeros(len(done), np.bool_)
-        diverged[rows] = broken
-        return diverged
+        return broken
 
     def get_state(self) -> dict[str, Any]:
         """Return what is remembered and shown of this process's episodes, and what was counted."""

@@ -130,14 +130,11 @@ class Pooled(Claim):
             texts = [f"{name}: seed {', '.join(map(str, each))}" for name, each in without.items()]
             here = f"the runs are there, but some have no such number ({'; '.join(texts)})"
             decided = Finding("cannot be decided with these runs", here)
-        return Finding(
-            decided.verdict,
-            decided.here,
-            decided.power,
-            tuple(samples.values()),
-            tuple(missing),
-            tuple(self.pool.links(evidence)) if samples or without else (),
-            decided.idle,
+        return replace(
+            decided,
+            samples=tuple(samples.values()),
+            missing=tuple(missing),
+            links=tuple(self.pool.links(evidence)) if samples or without else (),
         )
 
     def decide(self, samples: Mapping[str, Sample]) -> Finding:
