@@ -133,6 +133,12 @@ def test_what_fails_is_tried_again_so_often_and_says_why(tmp_path, config):
     assert failures == {}
 
 
+def test_what_was_begun_goes_on_first(tmp_path, config):
+    write_state(tmp_path, "c", CellState(phase="training", env_steps=5))
+    launcher, *_ = drive(tmp_path, config, {name: ["finish"] for name in "abcd"})
+    assert launcher.given == ["c", "a", "b", "d"]
+
+
 class Refusing(Scripted):
     """Takes a few cells, which end when they are asked to, and refuses the next batch."""
 

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from gmc_bench.experiments.resolve import check_threads, resolve
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.methods import METHODS
 from gmc_bench.sim.batch import available_threads
+from gmc_bench.training.group import Group
 
 
 @pytest.fixture
@@ -51,6 +53,30 @@ def test_torchrun_says_who_a_process_is(torchrun):
     assert not launch.follows()
     with pytest.raises(ConfigError, match="name one --task"):
         launch.require_one_run()
+
+
+class Told(Group):
+    """The first of two processes, which says what the other one hears."""
+
+    size = 2
+
+    def __init__(self):
+        self.heard = []
+
+    def broadcast(self, value):
+        self.heard.append(value)
+
+
+def test_what_torchrun_started_hears_of_the_run_and_of_its_end(torchrun, monkeypatch, tmp_path):
+    spec = ExperimentSpec(method="recmorph", suite="closed-loop")
+    config, group = replace(resolve(spec).config, processes=2), Told()
+    monkeypatch.setattr("gmc_bench.training.group.joined", lambda: nullcontext(group))
+    torchrun(rank=0, size=2, here=2)
+    with launch.shared(config, tmp_path) as shared:
+        assert (shared, group.heard) == (group, [config])
+    assert group.heard == [config, None]
+    launch.dismiss()
+    assert group.heard == [config, None, None]
 
 
 def test_processes_share_the_cores(torchrun):

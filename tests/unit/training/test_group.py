@@ -230,6 +230,9 @@ def test_processes_draw_other_numbers_for_dropout_and_go_on_with_them():
     assert not torch.equal(last, numbered)
     assert not torch.equal(later, last)
     assert not torch.equal(later, drawn(1, state, seed=4))
+    state["progress"]["iteration"] = 7  # not what they drew when they began before
+    assert not torch.equal(later, drawn(1, state))
+    assert not torch.equal(second, drawn(1, state))
     # Three are three again: each goes on where it was.
     random["torch_of_others"] = np.stack([second.numpy(), third.numpy()])
     for rank, expected in enumerate((numbered, second, third)):
