@@ -99,10 +99,10 @@ def open_run(folder: Path) -> StoredRecord:
         RecordError: the folder has no valid record.
     """
     if not (folder / RECORD_NAME).is_file():
+        begun = f", or finish it with: gmc-bench run --resume {folder}" if folder.is_dir() else ""
         raise RecordError(
             f"{folder} is not the folder of a finished run (it has no {RECORD_NAME}); give the "
-            f"folder that 'gmc-bench run' printed, or finish it with: gmc-bench run --resume "
-            f"{folder}"
+            f"folder that 'gmc-bench run' printed{begun}"
         )
     return read_stored_record(folder / RECORD_NAME)
 

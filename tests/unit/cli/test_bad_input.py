@@ -149,7 +149,7 @@ CASES = [
     (f"{RUN} --method methods.py:NEGATIVE", "'env_steps_per_body' of the method 'negative' must"),
     # files and folders
     (f"{RUN} --out full", "full already exists and is not empty; choose another --out"),
-    (f"{RUN} --out full/note.txt", "already exists and is not empty"),
+    (f"{RUN} --out full/note.txt", "full/note.txt is a file; choose another folder for --out"),
     (f"{RUN} --out full --dry-run", "full already exists and is not empty; choose another --out"),
     (f"{RUN} --config absent.yaml", "cannot read the configuration file absent.yaml"),
     (f"{RUN} --config full", "cannot read the configuration file full: Is a directory"),
