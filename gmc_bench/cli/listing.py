@@ -6,7 +6,6 @@ from typing import Any
 
 from gmc_bench.cli.output import say, say_json
 from gmc_bench.cli.parser import add_verb
-from gmc_bench.core.errors import UnknownNameError, did_you_mean
 from gmc_bench.core.table import aligned
 
 EXAMPLES = (
@@ -21,7 +20,6 @@ _COLUMNS = {
     "tasks": ("id", "horizon", "rewards", "terminations", "metrics", "title"),
     "morphologies": ("id", "status", "hint"),
 }
-Rows = list[dict[str, Any]]
 
 
 def add_parser(verbs: Any) -> None:
@@ -40,9 +38,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     from gmc_bench.experiments.catalogue import describe
     from gmc_bench.experiments.method_texts import cell, describe_method, describe_methods
 
-    rows, columns = describe(parsed.what), _COLUMNS[parsed.what]
-    if parsed.names:
-        rows = _chosen(rows, parsed.names, parsed.what)
+    rows, columns = describe(parsed.what, parsed.names), _COLUMNS[parsed.what]
     if parsed.json:
         say_json(rows)
     elif parsed.what == "methods" and parsed.names:
@@ -56,14 +52,6 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         if parsed.what == "morphologies" and not parsed.names:
             _show_variations()
     return 0
-
-
-def _chosen(rows: Rows, names: list[str], what: str) -> Rows:
-    known = {row["id"]: row for row in rows}
-    for name in names:
-        if name not in known:
-            raise UnknownNameError(f"unknown name {name!r} of {what}{did_you_mean(name, known)}")
-    return [known[name] for name in names]
 
 
 _MAX_TERMS = {"rewards": 3, "metrics": 1}

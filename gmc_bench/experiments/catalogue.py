@@ -1,10 +1,10 @@
 """Catalogue of what there is to run, and environments by name."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from gmc_bench.core.errors import ConfigError, PluginError
+from gmc_bench.core.errors import ConfigError, PluginError, UnknownNameError, did_you_mean
 from gmc_bench.core.registry import Registry
 from gmc_bench.methods import METHODS, MethodSpec
 
@@ -37,24 +37,44 @@ def list_bodies() -> list[str]:
     return [item.id for item in list_sets() if item.status not in ("not imported", "broken")]
 
 
-def describe(what: str) -> list[dict[str, Any]]:
-    """Return everything that is registered of a kind, as plain values by field.
+def describe(what: str, names: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return what is registered of a kind, as plain values by field.
 
     Args:
         what: `methods`, `suites`, `tasks` or `morphologies`. What is registered and broken has the
             fields `id`, `title` and `error`.
+        names: only these, in this order, as `gmc-bench run` takes them; by default everything.
+
+    Raises:
+        UnknownNameError: one of them is not registered.
     """
     if what == "morphologies":
         from gmc_bench.bodies.sets import list_sets
 
-        return [asdict(item) for item in list_sets()]
-    registry, fields = _kind(what)
-    return [
-        {"id": name, "title": f"broken: {item}", "error": str(item)}
-        if isinstance(item, PluginError)
-        else fields(item)
-        for name, item in registry.items()
-    ]
+        rows = [asdict(item) for item in list_sets()]
+    else:
+        registry, fields = _kind(what)
+        rows = [
+            {"id": name, "title": f"broken: {item}", "error": str(item)}
+            if isinstance(item, PluginError)
+            else fields(item)
+            for name, item in registry.items()
+        ]
+    known = {row["id"]: row for row in rows}
+    return [known[_full_name(name, what, known)] for name in names] if names else rows
+
+
+def _full_name(name: str, what: str, known: Iterable[str]) -> str:
+    if name in known:
+        return name
+    if what == "morphologies":
+        raise UnknownNameError(f"unknown body set {name!r}{did_you_mean(name, known)}")
+    registry = _kind(what)[0]
+    if what == "tasks":
+        from gmc_bench.suites.schema import short_name
+
+        name = {short_name(task): task for task in registry.names()}.get(name, name)
+    return registry.resolve(name)
 
 
 def _of_method(spec: MethodSpec) -> dict[str, Any]:

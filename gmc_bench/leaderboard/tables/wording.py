@@ -25,7 +25,11 @@ OTHERS = (
     "Median over bodies; IQM: mean of the middle half of all runs and bodies; worst decile: mean "
     "over the tenth of bodies with the lowest scores. In brackets: 95 % interval over seeds."
 )
-RANKS = "The place of each row by each statistic. Tau: rank correlation (Kendall) with the first."
+RANKS = (
+    "The place of each row by each statistic. Tau: rank correlation (Kendall) with the first. "
+    "Median and worst decile are expected to change with the number of seeds and take equally many "
+    "of each row."
+)
 GROUPED = (
     "In brackets: the number of bodies in a group. Test bodies may share the geometry of a train "
     "body (only joints, motors or masses are new), only its limb tree, or neither; groups such as "

@@ -106,6 +106,19 @@ def test_listing_methods_does_not_import_torch():
     assert "recmorph" in found.stdout
 
 
+@pytest.mark.parametrize(
+    ("what", "short", "full"),
+    [
+        ("suites", "unimal", "unimal-v1"),
+        ("tasks", "ft", "unimal-ft-v1"),
+        ("tasks", "unimal-vt", "unimal-vt-v1"),
+        ("morphologies", "tiny", "tiny"),
+    ],
+)
+def test_names_are_those_that_a_run_takes(gmc, what, short, full):
+    assert [row["id"] for row in json.loads(gmc("list", what, short, "--json")[1])] == [full]
+
+
 def test_the_list_of_bodies_says_what_is_at_hand(gmc):
     status = {
         row["id"]: row["status"] for row in json.loads(gmc("list", "morphologies", "--json")[1])
@@ -185,7 +198,7 @@ def test_a_named_method_is_shown_with_every_preset_and_deviation(gmc):
 def test_an_unknown_name_is_refused_with_a_suggestion(gmc):
     code, _, err = gmc("list", "methods", "recmorf")
     assert code == 2
-    assert "unknown name 'recmorf' of methods; did you mean 'recmorph'?" in err
+    assert "unknown method 'recmorf'; did you mean 'recmorph'?" in err
 
 
 def test_only_the_named_are_listed(gmc):
