@@ -1,9 +1,12 @@
 """Arguments that users give from Python: checked at the door, where a mistake is still theirs."""
 
 import contextlib
+import math
 import os
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from gmc_bench.core.config import shown
 from gmc_bench.core.errors import ConfigError
@@ -42,3 +45,41 @@ def require_instance(given: Any, kind: type[Any], what: str, fix: str) -> None:
     """
     if not isinstance(given, kind):
         raise ConfigError(f"{what} needs a {kind.__name__}, got {shown(given)}; {fix}")
+
+
+def require_count(given: Any, what: str, unit: str) -> None:
+    """Check that an argument is an integer of at least 1.
+
+    Args:
+        given: the argument.
+        what: it is, e.g. `the horizon`.
+        unit: what it counts, in the plural.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < 1:
+        raise ConfigError(f"{what} must be a number of {unit}, at least 1, got {shown(given)}")
+
+
+def require_number(
+    given: Any, what: str, *, low: float = -math.inf, above: float = -math.inf
+) -> None:
+    """Check that an argument is a finite number.
+
+    Args:
+        given: the argument.
+        what: it is, e.g. `the weight of the reward 'speed'`.
+        low: smallest number.
+        above: what it must be greater than.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    is_number = isinstance(given, (int, float, np.number)) and not isinstance(given, bool)
+    if is_number and math.isfinite(given) and given >= low and given > above:
+        return
+    limits = [f"at least {low:g}"] * (low > -math.inf) + [f"above {above:g}"] * (above > -math.inf)
+    raise ConfigError(
+        f"{what} must be a finite number{' '.join(['', *limits])}, got {shown(given)}"
+    )

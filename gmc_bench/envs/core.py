@@ -1,7 +1,8 @@
 """One task for B bodies at a time: scene, terms and memory of a batch of environments."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +13,7 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.bodies import require_bodies, smallest_layout
 from gmc_bench.envs.driven import DrivenRows
+from gmc_bench.envs.terms import Kind, Term
 from gmc_bench.sim.batch import BatchSimulator
 from gmc_bench.sim.ground_kernels import visit_cells
 from gmc_bench.sim.loops import OPEN
@@ -74,7 +76,7 @@ class EnvironmentCore:
 
     Raises:
         ConfigError: no bodies, bodies that the task is not for, a layout with other observations
-            than the task's, or events that the bodies have no part for.
+            than the task's, or events, noise or ground that the bodies have no part for.
         MorphologyError: a body does not compile.
         TokenOverflowError: a body does not fit the layout.
     """
@@ -94,11 +96,7 @@ class EnvironmentCore:
             token_spec = smallest_layout(task, morphologies)
         require_instance(token_spec, TokenSpec, "an environment", "use e.g. policy.spec")
         self.spec = token_spec
-        if self.spec.num_heights != task.num_heights:
-            raise ConfigError(
-                f"the token layout has {self.spec.num_heights} heights, but the task {task.id!r} "
-                f"has {task.num_heights}; use a TokenSpec with num_heights={task.num_heights}"
-            )
+        _require_heights(task, self.spec)
         _require_own_groups(task, self.spec)
         models = compile_models(morphologies, task.scene)
         self._grounds = task.scene.num_grounds
@@ -131,10 +129,10 @@ class EnvironmentCore:
         self.driven: DrivenRows | None = None
         if self.simulator.has_drives:
             self.driven = DrivenRows(task, models, self.simulator)
-        elif task.events or task.scene.rough:
+        elif task.events or task.scene.rough or task.sensor_noise != SensorNoise():
             raise ConfigError(
-                f"the task {task.id!r} has events or rough ground, which only bodies with joint "
-                f"drives have a part for; leave them out for bodies made of limbs"
+                f"the task {task.id!r} has events, rough ground or sensor noise, which only bodies "
+                f"with joint drives have a part for; leave them out for bodies made of limbs"
             )
         self._standing_height = np.array(
             [
@@ -152,11 +150,18 @@ class EnvironmentCore:
         padding = self.table.limb_padding_mask
         self._num_tokens = int((~padding).sum(axis=1).max())
         self._slots = {term.name: self._columns(term.name) for term in task.observations}
+        self._rewards = self._terms("reward", task.rewards)
+        self._terminations = self._terms("termination", task.terminations)
+        self._metrics = self._terms("metric", task.metrics)
+        self._observations = self._terms("observation", task.observations)
         # The simulator writes readings of limbs in place; other terms' columns keep them apart.
         self._readings: FloatArray | None = None
         if self.table.layout is not None and task.observations:
             width = self.table.layout.num_readings
             self._readings = np.zeros((*shape[:2], width), np.float32)
+
+    def _terms(self, kind: Kind, terms: Iterable[Any]) -> dict[str, Term]:
+        return {term.name: Term(self.task.id, kind, term.name, term.function) for term in terms}
 
     def _columns(self, name: str) -> slice:
         """Return the places of a group among the time-varying features."""
@@ -267,7 +272,7 @@ class EnvironmentCore:
             previous_action=previous,
             joint_velocity_before=joint_velocity,
         )
-        result = self._judge(transition, diverged, self._watch_loops(diverged))
+        result = self._judge(transition, rows, diverged, self._watch_loops(diverged))
         self._go_on()
         self._observe(self._all_rows, flat)
         self._contain(diverged)
@@ -341,10 +346,12 @@ class EnvironmentCore:
             moment = replace(moment, driven=moment.driven.sensed(task.sensor_noise, drawn))
         padding = self.table.limb_padding_mask[self.morphology_index[rows], : self._num_tokens]
         for term in task.observations:
-            value = term.scale * term.function(moment)
+            slot = self._slots[term.name]
+            shapes = ((len(rows), t, slot.stop - slot.start) for t in (1, self._num_tokens))
+            value = term.scale * self._observations[term.name](moment, *shapes)
             if padding.any():
                 value = np.where(padding[..., None], 0.0, value)
-            self.dynamic[rows, : self._num_tokens, self._slots[term.name]] = value
+            self.dynamic[rows, : self._num_tokens, slot] = value
 
     def _contain(self, diverged: BoolArray) -> None:
         """Show rows whose simulation broke their last valid observation."""
@@ -385,16 +392,30 @@ class EnvironmentCore:
         return task.ground_height
 
     def _judge(
-        self, transition: Transition, diverged: BoolArray, loops_opened: IntArray | None
+        self,
+        transition: Transition,
+        rows: IntArray | None,
+        diverged: BoolArray,
+        loops_opened: IntArray | None,
     ) -> StepResult:
         task = self.task
-        terms = {term.name: term.weight * term.function(transition) for term in task.rewards}
+        one = (self.num_envs,)
+        terms = {
+            term.name: term.weight * self._rewards[term.name](transition, one)
+            for term in task.rewards
+        }
         if task.only_positive:
             terms[CUT_OFF] = np.maximum(-np.sum(list(terms.values()), axis=0), 0.0)
         rate = transition.control_dt if task.reward_rates else 1.0
         terms = {name: np.where(diverged, 0.0, value * rate) for name, value in terms.items()}
-        events = {term.name: term.function(transition) & ~diverged for term in task.terminations}
-        metrics = {term.name: term.function(transition) for term in task.metrics}
+        events = {
+            name: term(transition, one) & ~diverged for name, term in self._terminations.items()
+        }
+        # Copies: rows that end are reset in place before anybody reads them.
+        metrics = {
+            name: np.array(term(transition, one), np.float64)
+            for name, term in self._metrics.items()
+        }
         nobody = np.zeros(self.num_envs, np.bool_)
         terminated = np.logical_or.reduce([nobody, *events.values()])
         if task.failure_cost:
@@ -402,6 +423,10 @@ class EnvironmentCore:
         time_up = (self.episode_length >= task.horizon) & ~terminated & ~diverged
         events |= {TIME_LIMIT: time_up, DIVERGED: diverged}
         reward = np.sum([np.zeros(self.num_envs), *terms.values()], axis=0)
+        simulated = slice(None) if rows is None else rows
+        if not np.isfinite(reward[simulated]).all():
+            for name, term in self._rewards.items():
+                term.require_finite(terms[name][simulated])
         truncated = time_up | diverged
         return StepResult(
             reward, terms, terminated, truncated, diverged, events, metrics, loops_opened
@@ -444,6 +469,14 @@ class EnvironmentCore:
             value[:] = state[name]
         if self._visited is not None:
             self._num_visited[:] = self._visited.sum(axis=(1, 2))
+
+
+def _require_heights(task: Task, spec: TokenSpec) -> None:
+    if spec.num_heights != task.num_heights:
+        raise ConfigError(
+            f"the token layout has {spec.num_heights} heights, but the task {task.id!r} has "
+            f"{task.num_heights}; use a TokenSpec with num_heights={task.num_heights}"
+        )
 
 
 def _require_own_groups(task: Task, spec: TokenSpec) -> None:

@@ -4,18 +4,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.errors import ConfigError, PluginError
 from gmc_bench.core.types import Array, DoubleArray, FloatArray, IntArray
+from gmc_bench.envs.terms import Term
 from gmc_bench.robots.friction import FRICTION_PAIRS
 from gmc_bench.robots.model import CompiledRobot
 from gmc_bench.sim.batch import BatchSimulator
-from gmc_bench.sim.model import CompiledModel
+from gmc_bench.sim.model import CompiledModel, Scene
 from gmc_bench.tasks.motion import TOUCHING, Joints, Motion
 from gmc_bench.tasks.spec import Draw, EventTerm, Task
 
 _CLEARANCE = 0.01
 """Height of the lowest foot above the highest ground at the start, m."""
 _ONLY_AT_RESETS = ("base_mass", "position", "heading", "joint_angle")
+_SET = ("friction", "strength", "base_mass")
+"""Targets whose values replace others; those of the rest are added."""
 
 
 def make_joints(robots: Sequence[CompiledRobot]) -> Joints:
@@ -30,6 +33,23 @@ def make_joints(robots: Sequence[CompiledRobot]) -> Joints:
     )
 
 
+def _require_own_ground(task: Task) -> None:
+    """Check that a task has no ground but that of bodies with drives."""
+    plain = Scene(floor="")
+    places = ("floor", "assets", "spawn", "start_offset", "start_orientation", "terrain")
+    for name in places:
+        if getattr(task.scene, name) != getattr(plain, name):
+            raise ConfigError(
+                f"the scene of the task {task.id!r} has {name!r}, but bodies with joint drives "
+                f"stand on a plane at z = 0, or on 'rough' ground; leave it out (floor='')"
+            )
+    if task.ground_height != 0.0:
+        raise ConfigError(
+            f"the task {task.id!r} has a ground_height of {task.ground_height}, but bodies with "
+            f"joint drives stand on a plane at z = 0; use 0.0"
+        )
+
+
 class DrivenRows:
     """What an environment core keeps of B rows with joint drives.
 
@@ -39,7 +59,8 @@ class DrivenRows:
         simulator: of those models.
 
     Raises:
-        ConfigError: an event that only resets can have is to happen from time to time.
+        ConfigError: an event that only resets can have is to happen from time to time, or a scene
+            that bodies with drives are not put into.
     """
 
     def __init__(
@@ -51,6 +72,7 @@ class DrivenRows:
                     f"the event {event.name!r} of the task {task.id!r} changes {event.target!r}, "
                     f"which only resets can; leave out 'every'"
                 )
+        _require_own_ground(task)
         self._task = task
         self._simulator = simulator
         robots = [model.robot for model in models if model.robot is not None]
@@ -113,8 +135,8 @@ class DrivenRows:
             if event.every:
                 self._schedule(event, rows, np.zeros(count, np.int64))
                 continue
-            drawn, value = event.function(self._draw(rows)), values[event.target]
-            if event.target in ("friction", "strength", "base_mass"):
+            drawn, value = self._drawn(event, rows), values[event.target]
+            if event.target in _SET:
                 value[:] = drawn
             elif value.ndim == 1:
                 value += drawn
@@ -145,6 +167,28 @@ class DrivenRows:
 
         return Draw(uniform, len(rows), self.action.shape[1])
 
+    def _drawn(self, event: EventTerm, rows: IntArray) -> Array:
+        """Return what an event draws for rows (K,), by the shape that its target asks for."""
+        count, target = len(rows), event.target
+        widths: dict[str, tuple[int, ...]] = {
+            "friction": (2,),
+            "position": (1, 2, 3),
+            "joint_angle": (self.action.shape[1],),
+            "base_velocity": (1, 2, 3, 4, 5, 6),
+        }
+        shapes = [(count, width) for width in widths[target]] if target in widths else [(count,)]
+        term = Term(self._task.id, "event", event.name, event.function)
+        value = term(self._draw(rows), *shapes)
+        term.require_finite(value)
+        smallest = value.min(initial=np.inf)
+        if target in _SET and (smallest < 0.0 or (target == "base_mass" and smallest == 0.0)):
+            wanted = "be positive" if target == "base_mass" else "not be negative"
+            raise PluginError(
+                f"the event {event.name!r} of the task {self._task.id!r} drew {smallest:g} for "
+                f"{target!r}; it must {wanted}"
+            )
+        return value
+
     def _schedule(self, event: EventTerm, rows: IntArray, now: IntArray) -> None:
         assert event.every is not None
         low, high = event.every
@@ -158,7 +202,7 @@ class DrivenRows:
             rows = np.flatnonzero(episode_length >= self._due[:, number])
             if not len(rows):
                 continue
-            value = event.function(self._draw(rows))
+            value = self._drawn(event, rows)
             if event.target == "base_velocity":
                 self._simulator.push(rows, value)
             elif event.target == "friction":

@@ -12,9 +12,10 @@ from gmc_bench.bodies.body import Body
 from gmc_bench.bodies.compiler import compile_mjcf
 from gmc_bench.bodies.mjcf import emit_mjcf
 from gmc_bench.bodies.schema import IDENTITY, Morphology
+from gmc_bench.core.arguments import require_count
 from gmc_bench.core.errors import ConfigError, MorphologyError
 from gmc_bench.core.types import Quat, Vec3
-from gmc_bench.robots.friction import FrictionRule
+from gmc_bench.robots.friction import FRICTION_RULES, FrictionRule
 from gmc_bench.robots.mjcf import HeightField
 from gmc_bench.robots.model import CompiledRobot, compile_robot
 from gmc_bench.robots.schema import Robot
@@ -65,6 +66,14 @@ class Scene:
     rough: RoughGround | None = None
     """Another ground beside `floor`; only for bodies with drives."""
 
+    def __post_init__(self) -> None:
+        require_count(self.num_substeps, "num_substeps of a scene", "engine steps")
+        if self.friction_rule not in FRICTION_RULES:
+            raise ConfigError(
+                f"the friction_rule of a scene must be one of {', '.join(FRICTION_RULES)}, got "
+                f"{self.friction_rule!r}"
+            )
+
     @property
     def num_grounds(self) -> int:
         """Models per body."""
@@ -105,6 +114,7 @@ def compile_model(morphology: Morphology, scene: Scene) -> CompiledModel:
 
     Raises:
         MorphologyError: MuJoCo refuses the body; the message carries its reason.
+        ConfigError: the scene has bodies of its own.
     """
     text = emit_mjcf(morphology, floor=scene.floor, spawn=scene.spawn, assets=scene.assets)
     try:
@@ -114,6 +124,12 @@ def compile_model(morphology: Morphology, scene: Scene) -> CompiledModel:
         raise MorphologyError(
             f"MuJoCo cannot compile the body {morphology.name!r}: {reason}"
         ) from error
+    others = model.nbody - 1 - len(morphology.limbs)
+    if others:  # limbs are looked up by their number among the engine's bodies
+        raise ConfigError(
+            f"the floor of a scene has a <body> {model.body(1).name!r}, but the ground cannot move "
+            f"and is part of the world; put its geoms into the floor without a <body>"
+        )
     _move_start(model, scene)
     return CompiledModel(body=morphology, scene=scene, model=model)
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gmc_bench.core.arguments import require_number
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import DoubleArray
 from gmc_bench.tasks.motion import wrapped
@@ -47,6 +48,17 @@ class VelocityCommand:
     """rad/s, largest yaw rate of a command that holds its heading."""
     resample_s: float = 10.0
     """s between two draws."""
+
+    def __post_init__(self) -> None:
+        for name in ("standing", "straight", "backward", "sideways", "turning", "held"):
+            require_number(getattr(self, name), f"the share {name!r} of a command", low=0.0)
+        kinds = self.straight + self.backward + self.sideways + self.turning
+        if max(kinds, self.standing, self.held) > 1.0 + 1e-9:
+            raise ConfigError(
+                f"shares of commands are at most 1, and so are straight, backward, sideways and "
+                f"turning together, got {kinds:g} of these, standing {self.standing:g} and held "
+                f"{self.held:g}"
+            )
 
     @classmethod
     def fixed(

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
 from gmc_bench.bodies.body import Parts
 from gmc_bench.bodies.mjcf import SIM_DT
-from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.arguments import require_count, require_number
+from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.core.types import BoolArray, DoubleArray
 from gmc_bench.sim.height_map import num_heights
 from gmc_bench.sim.model import Scene
@@ -187,8 +188,8 @@ Target = Literal[
 ]
 """What an event changes. Set for the rest of the episode: `friction` of the feet (K, 2), static and
 dynamic; `strength` (K,), factor on torques; `base_mass` (K,), factor on mass and inertia, only at
-resets. Added: `position` (K, 3), m, `heading` (K,), rad, and `joint_angle` (K, A), rad, to those of
-the start, only at resets; `base_velocity` (K, up to 6), m/s in the world, then rad/s."""
+resets. Added: `position` (K, up to 3), m, `heading` (K,), rad, and `joint_angle` (K, A), rad, to
+those of the start, only at resets; `base_velocity` (K, up to 6), m/s in the world, then rad/s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +202,17 @@ class EventTerm:
     """Returns values for `target`."""
     every: Range | None = None
     """s between two, drawn evenly each time; `None` = at every reset."""
+
+    def __post_init__(self) -> None:
+        if self.target not in get_args(Target):
+            raise ConfigError(
+                f"the event {self.name!r} changes {self.target!r}, which is not known"
+                f"{did_you_mean(self.target, get_args(Target))}"
+            )
+        if self.every is not None:
+            low, high = self.every
+            require_number(low, f"the first time of 'every' of the event {self.name!r}", low=0.0)
+            require_number(high, f"the second time of 'every' of the event {self.name!r}", low=low)
 
 
 class Command(Protocol):
@@ -253,6 +265,11 @@ class VisitGrid:
     """Cells along x and along y."""
     cell_size: float
     """Side of a cell, m."""
+
+    def __post_init__(self) -> None:
+        require_number(self.cell_size, "the cell_size of a grid", above=0.0)
+        for count in self.shape:
+            require_count(count, "the shape of a grid", "cells along x and along y")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -327,6 +344,7 @@ class Task:
     """Actions beyond it are cut off; `None` leaves that to the engine."""
 
     def __post_init__(self) -> None:
+        self._require_numbers()
         names = [*(term.name for term in self.rewards), *self.termination_names]
         for kind in (self.metrics, self.observations, self.events):
             _require_unique(self.id, [term.name for term in kind])
@@ -340,6 +358,24 @@ class Task:
                 f"the task {self.id!r} has a term named {taken[0]!r}, which the environment "
                 f"reports itself; give the term another name"
             )
+
+    def _require_numbers(self) -> None:
+        of = f"of the task {self.id!r}"
+        require_count(self.horizon, f"the horizon {of}", "control steps")
+        for name in ("ground_height", "floor_clearance"):
+            require_number(getattr(self, name), f"the {name} {of}")
+        for name in ("reset_noise", "failure_cost"):
+            require_number(getattr(self, name), f"the {name} {of}", low=0.0)
+        if self.action_clip is not None:
+            require_number(self.action_clip, f"the action_clip {of}", above=0.0)
+        if self.command is not None:
+            require_number(self.command.resample_s, f"the command's resample_s {of}", above=0.0)
+        for term in self.rewards:
+            require_number(term.weight, f"the weight of the reward {term.name!r} {of}")
+        for observed in self.observations:
+            where = f"of the observation {observed.name!r} {of}"
+            require_count(observed.width, f"the width {where}", "features")
+            require_number(observed.scale, f"the scale {where}")
 
     @property
     def num_heights(self) -> int:

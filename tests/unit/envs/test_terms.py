@@ -6,14 +6,22 @@ import numpy as np
 import pytest
 
 from gmc_bench.conformance.morphologies import biped, chain
-from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.errors import ConfigError, PluginError
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.robots import GO1, GO2
 from gmc_bench.sim.model import RoughGround
 from gmc_bench.tasks import events
+from gmc_bench.tasks.motion import SensorNoise
 from gmc_bench.tasks.quadruped_velocity import TASK as VELOCITY
-from gmc_bench.tasks.spec import EventTerm, ObservationTerm, RewardTerm
+from gmc_bench.tasks.spec import (
+    EventTerm,
+    MetricTerm,
+    ObservationTerm,
+    RewardTerm,
+    TerminationTerm,
+)
 from gmc_bench.tasks.unimal_ft import TASK
+from gmc_bench.tasks.unimal_obstacles import TASK as OBSTACLES
 from gmc_bench.tasks.velocity_rewards import tilted_base
 
 BODIES = [chain(3), biped()]
@@ -84,7 +92,12 @@ def test_friction_can_change_from_time_to_time():
 
 def test_what_a_body_has_no_part_for_is_refused():
     push = EventTerm("push", "base_velocity", events.within(0.3), every=(1.0, 2.0))
-    for changes in ({"events": (push,)}, {"scene": replace(TASK.scene, rough=RoughGround())}):
+    lacking = (
+        {"events": (push,)},
+        {"scene": replace(TASK.scene, rough=RoughGround())},
+        {"sensor_noise": SensorNoise(joint_angle=0.1)},
+    )
+    for changes in lacking:
         with pytest.raises(ConfigError, match="only bodies with joint drives"):
             _core(replace(TASK, **changes))
     heavier = EventTerm("load", "base_mass", events.factor(1.0, 1.5), every=(1.0, 2.0))
@@ -93,6 +106,88 @@ def test_what_a_body_has_no_part_for_is_refused():
     core = _core(replace(TASK, rewards=(RewardTerm("tilt", -1.0, tilted_base),)))
     with pytest.raises(ConfigError, match="only bodies with joint drives have"):
         core.step(_actions(core))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"floor": '<geom type="box" size="9 9 1"/>'},
+        {"spawn": (0.0, 0.0, 1.0)},
+        {"start_offset": (5.0, 0.0, 0.0)},
+        {"start_orientation": (0.0, 0.0, 0.0, 1.0)},
+        {"terrain": OBSTACLES.scene.terrain},
+    ],
+)
+def test_bodies_with_drives_stand_on_ground_of_their_own(changes):
+    (name,) = changes
+    task = replace(VELOCITY, scene=replace(VELOCITY.scene, **changes))
+    with pytest.raises(ConfigError, match=f"has '{name}', but bodies with joint drives stand on"):
+        _core(task, [GO1])
+    with pytest.raises(ConfigError, match=r"ground_height of 1.0, but bodies with joint drives"):
+        _core(replace(VELOCITY, ground_height=1.0), [GO1])
+
+
+def _of_wrong_shape(seen):
+    return np.zeros((4, 1))
+
+
+def _not_finite(transition):
+    return np.log(np.minimum(transition.torso_after[:, 0], 0.0))
+
+
+def _broken(seen):
+    return {}["key"]
+
+
+WRONG = [
+    ("rewards", RewardTerm("odd", 1.0, _of_wrong_shape), r"\(4, 1\); it must be \(4,\)$"),
+    ("rewards", RewardTerm("odd", 1.0, lambda t: 1.0), r"shape \(\); it must be \(4,\)$"),
+    ("rewards", RewardTerm("odd", 1.0, lambda t: np.array(list("abcd"))), "must return numbers$"),
+    ("rewards", RewardTerm("odd", 0.5, _not_finite), "returned (nan|-inf); it must be finite"),
+    ("rewards", RewardTerm("odd", 1.0, _broken), r"KeyError: 'key' \[test_terms.py:\d+\]$"),
+    ("terminations", TerminationTerm("odd", lambda t: np.zeros(4)), "must return truth values"),
+    ("terminations", TerminationTerm("odd", lambda t: np.zeros(4, bool).any()), r"it must be \(4,"),
+    ("metrics", MetricTerm("odd", "m", _of_wrong_shape), r"it must be \(4,\)$"),
+    ("observations", ObservationTerm("odd", place, width=3), r"\(4, 1, 3\) or \(4, 5, 3\)$"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:(divide by zero|invalid value) encountered in log")
+@pytest.mark.parametrize(("kind", "term", "message"), WRONG)
+def test_terms_that_return_something_else_are_named(kind, term, message):
+    task = replace(TASK, **{kind: (*getattr(TASK, kind), term)})
+    expected = rf"^the {kind[:-1]} 'odd' of the task 'unimal-ft-v1' .*{message}"
+    with pytest.raises(PluginError, match=expected):  # noqa: PT012 - observations fail at the reset
+        core = _core(task)
+        core.step(_actions(core))
+
+
+@pytest.mark.parametrize(
+    ("target", "value", "message"),
+    [
+        ("base_mass", lambda draw: np.full(draw.num_rows, -0.5), "drew -0.5 .* must be positive"),
+        ("base_mass", lambda draw: np.zeros(draw.num_rows), "drew 0 .* must be positive"),
+        ("strength", lambda draw: np.full(draw.num_rows, -0.5), "-0.5 .* must not be negative"),
+        ("heading", lambda draw: np.full(draw.num_rows, np.nan), "must be finite"),
+        ("friction", lambda draw: np.ones(draw.num_rows), r"it must be \(4, 2\)$"),
+        ("base_velocity", lambda draw: np.ones((draw.num_rows, 7)), r"or \(4, 6\)$"),
+    ],
+)
+def test_events_that_draw_something_else_are_named(target, value, message):
+    task = replace(VELOCITY, events=(EventTerm("odd", target, value),))
+    with pytest.raises(PluginError, match=f"^the event 'odd' of the task .*{message}"):
+        _core(task, [GO1])
+
+
+def test_a_metric_is_that_of_the_end_and_not_of_the_next_start():
+    """A function may return the simulator's own array, which a reset overwrites in place."""
+    at_end = TerminationTerm("at_end", lambda t: np.array([False, False, True, True]))
+    side = MetricTerm("side", "m", lambda t: t.torso_after[:, 1])
+    core = _core(replace(TASK, terminations=(at_end,), metrics=(side,)))
+    result = core.step(_actions(core))
+    expected = core.simulator.torso_position[:, 1].copy()
+    core.reset(ROWS[2:], ROWS[2:] % 2)
+    np.testing.assert_array_equal(result.metrics["side"], expected)
 
 
 def test_a_layout_with_observations_of_another_task_is_refused():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gmc_bench.conformance.morphologies import biped, chain, star
-from gmc_bench.core.errors import MorphologyError
+from gmc_bench.core.errors import ConfigError, MorphologyError
 from gmc_bench.sim.model import Scene, compile_model, compile_models
 
 SCENE = Scene(
@@ -36,3 +36,25 @@ def test_what_the_engine_refuses_is_reported_with_its_reason():
     flawed = replace(body, name="ghost", limbs=(body.limbs[0], weightless))
     with pytest.raises(MorphologyError, match=r"cannot compile the body 'ghost': .*mass"):
         compile_models([body, flawed], SCENE)
+
+
+@pytest.mark.parametrize("more", ["", "<freejoint/>"], ids=["a rock", "a ball"])
+def test_a_floor_with_a_body_of_its_own_is_refused(more):
+    """Limbs are looked up by their number among the engine's bodies."""
+    rock = f'<body name="rock" pos="3 0 1">{more}<geom size="0.1"/></body>'
+    with pytest.raises(ConfigError, match=r"has a <body> 'rock', .* put its geoms into the floor"):
+        compile_model(biped(), replace(SCENE, floor=SCENE.floor + rock))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_substeps": 0}, "engine steps, at least 1, got 0"),
+        ({"num_substeps": 2.5}, "got 2.5"),
+        ({"num_substeps": True}, "got True"),
+        ({"friction_rule": "static-ish"}, "must be one of two-state, .* got 'static-ish'"),
+    ],
+)
+def test_a_scene_of_other_numbers_is_refused(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        replace(SCENE, **changes)

@@ -6,6 +6,7 @@ import pytest
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.tasks import unimal_exploration, unimal_ft, unimal_incline, unimal_obstacles
+from gmc_bench.tasks.commands import VelocityCommand
 from gmc_bench.tasks.events import within
 from gmc_bench.tasks.metrics import position_x
 from gmc_bench.tasks.observations import joint_offset
@@ -17,6 +18,7 @@ from gmc_bench.tasks.spec import (
     RewardTerm,
     Slope,
     TerminationTerm,
+    VisitGrid,
 )
 
 
@@ -66,3 +68,46 @@ def test_names_are_unique_among_terms_of_a_kind():
     ):
         with pytest.raises(ConfigError, match="names must be unique"):
             replace(task, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"horizon": 0}, "the horizon of the task 'unimal-ft-v1' must be .* at least 1, got 0"),
+        ({"horizon": 2.5}, "got 2.5"),
+        ({"action_clip": -1.0}, "action_clip .* above 0, got -1.0"),
+        ({"action_clip": 0.0}, "action_clip .* above 0, got 0.0"),
+        ({"reset_noise": math.nan}, "reset_noise .* at least 0, got nan"),
+        ({"failure_cost": -1.0}, "failure_cost .* at least 0"),
+        ({"ground_height": math.inf}, "ground_height .* must be a finite number, got inf"),
+        ({"floor_clearance": "0.2"}, "floor_clearance .* got '0.2'"),
+        ({"rewards": (RewardTerm("x", math.nan, forward_velocity),)}, "weight of the reward 'x'"),
+        ({"observations": (ObservationTerm("x", joint_offset, width=0),)}, "width of .* 'x'"),
+        (
+            {"observations": (ObservationTerm("x", joint_offset, scale=math.inf),)},
+            "scale of .* 'x'",
+        ),
+        ({"command": replace(VelocityCommand(), resample_s=0.0)}, "resample_s .* above 0"),
+    ],
+)
+def test_a_task_of_other_numbers_is_refused(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        replace(unimal_ft.TASK, **changes)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: VisitGrid(low=(0, 0), shape=(3, 3), cell_size=0.0), "cell_size .* above 0"),
+        (lambda: VisitGrid(low=(0, 0), shape=(3, 0), cell_size=1.0), "shape of a grid .* got 0"),
+        (lambda: EventTerm("x", "base_mas", within(0.3)), "'base_mas', .* mean 'base_mass'"),
+        (lambda: EventTerm("x", "friction", within(0.3), every=(2.0, 1.0)), "at least 2, got 1"),
+        (lambda: EventTerm("x", "friction", within(0.3), every=(-1.0, 1.0)), "at least 0, got -1"),
+        (lambda: VelocityCommand(standing=1.5), "at most 1"),
+        (lambda: VelocityCommand(turning=-0.1), "'turning' .* at least 0"),
+        (lambda: VelocityCommand(straight=0.8, sideways=0.3), "got 1.35 of these"),
+    ],
+)
+def test_parts_of_a_task_of_other_numbers_are_refused(build, message):
+    with pytest.raises(ConfigError, match=message):
+        build()
