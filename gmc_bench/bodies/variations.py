@@ -299,6 +299,15 @@ def _require_design(body: Morphology) -> None:
     Raises:
         MorphologySetError: names the limb.
     """
+    for limb in body.limbs:
+        # Nothing says where other shapes and a centre of mass would go when a limb grows.
+        if limb.more_geoms or limb.inertia is not None:
+            has = "several shapes" if limb.more_geoms else "an inertia of its own"
+            raise MorphologySetError(
+                f"the shape of the body {body.name!r} cannot be varied, because its limb "
+                f"{limb.name!r} has {has}, unlike any of the UNIMAL design space; choose another "
+                f"variation or base set"
+            )
     for limb in body.limbs[1:]:
         if not _is_of_design(body, limb):
             raise MorphologySetError(

@@ -13,7 +13,7 @@ import pytest
 from gmc_bench.bodies import variations
 from gmc_bench.bodies.importer import PUBLISHED, SPLITS, read_public_layout
 from gmc_bench.bodies.mjcf import check_compiles, emit_mjcf
-from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.bodies.schema import Geom, Inertia, MorphologySet
 from gmc_bench.bodies.variations import (
     GROUPS,
     PINNED,
@@ -327,6 +327,28 @@ def test_shapes_outside_the_design_space_are_refused():
     assert len(build_variations(base, "dynamics").split("test")) == 16
     with pytest.raises(MorphologySetError, match="limb 'limb/1' does not lie as in the UNIMAL"):
         build_variations(base, "module-shape")
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"more_geoms": (Geom(kind="sphere", radius=0.08),)}, "several shapes"),
+        (
+            {"inertia": Inertia(mass=2.0, centre=(0.0, 0.0, 0.0), moments=(0.1, 0.1, 0.1))},
+            "an inertia of its own",
+        ),
+    ],
+)
+def test_limbs_with_more_than_one_shape_or_an_inertia_are_refused(place, changes, reason):
+    body = biped()
+    limbs = list(body.limbs)
+    limbs[place] = replace(limbs[place], **changes)
+    odd = replace(body, limbs=tuple(limbs))
+    named = f"its limb '{limbs[place].name}' has {reason}"
+    with pytest.raises(MorphologySetError, match=named):
+        draw_variant("0" * 64, "module-shape", odd, 0)
+    assert draw_variant("0" * 64, "damping", odd, 0).limbs[place].geoms == limbs[place].geoms
 
 
 @pytest.mark.parametrize("group", GROUPS)
