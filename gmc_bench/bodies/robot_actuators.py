@@ -72,7 +72,7 @@ def _actuator(
         )
         return None
     constant, spring, damper = row["bias"] if row["bias_kind"] == "mjBIAS_AFFINE" else (0.0,) * 3
-    lower, upper = row["control"] or _control(row, joint, spring, what, notes)
+    lower, upper = row["control"] or _control(row, joint, constant, spring, what, notes)
     middle, half = (lower + upper) / 2, (upper - lower) / 2
     if not half > 0:
         notes.append(f"actuators with an empty control range are left out: {what}")
@@ -104,21 +104,27 @@ def _actuator(
 
 
 def _control(
-    row: dict[str, Any], joint: dict[str, Any], spring: float, what: str, notes: list[str]
+    row: dict[str, Any],
+    joint: dict[str, Any],
+    constant: float,
+    spring: float,
+    what: str,
+    notes: list[str],
 ) -> tuple[float, float]:
     """Choose the range of a control that has none."""
     gear, gain = row["gear"], row["gain"]
+    offset = constant / gain  # the constant acts like this much control
     if spring and joint["limited"]:
         notes.append(f"servos without control range, which take that of the joint: {what}")
-        # The servo's length is gear times the joint's value.
-        low, high = sorted(gear * value * -spring / gain for value in joint["range"])
+        # The servo's length is gear times the joint's value; its force is zero at the target.
+        low, high = sorted(gear * value * -spring / gain - offset for value in joint["range"])
         return low, high
     bounds = row["force"] or (
         [torque / gear for torque in joint["torque"]] if joint["torque"] else None
     )
     if bounds and not spring:
         notes.append(f"actuators without control range, which take that of their force: {what}")
-        low, high = sorted(force / gain for force in bounds)
+        low, high = sorted(force / gain - offset for force in bounds)
         return low, high
     notes.append(f"actuators without control range, which take -1 to 1: {what}")
     return -1.0, 1.0

@@ -96,6 +96,35 @@ def test_actuators_with_several_controls_do_not_shift_the_others(read):
     assert "delays of actuators are left out: l" in found.notes
 
 
+@pytest.mark.parametrize("gear", [1.0, -2.0])
+@pytest.mark.parametrize("gain", [20.0, -10.0])
+def test_servos_without_control_range_reach_the_limits_of_their_joint(read, gear, gain):
+    motor = '<motor joint="l" gear="10" ctrlrange="-1 1" ctrllimited="true"/>'
+    servo = (
+        f'<general joint="l" gear="{gear}" gainprm="{gain}" biastype="affine" biasprm="5 -20 -1"/>'
+    )
+    found = read(_four_bar((motor, servo)))
+    assert "servos without control range, which take that of the joint: l" in found.notes
+    model = mujoco.MjModel.from_xml_string(emit_mjcf(found.body))
+    data = mujoco.MjData(model)
+    limits = _joint(found, "l").range
+    for control, limit in zip((-1.0, 1.0), sorted(limits, reverse=gear * gain < 0), strict=True):
+        data.ctrl[:] = control
+        data.joint("l").qpos = limit
+        mujoco.mj_forward(model, data)
+        assert data.actuator("l").force == pytest.approx(0.0, abs=1e-9)
+
+
+def test_motors_without_control_range_reach_the_limits_of_their_force(read):
+    motor = '<motor joint="l" gear="10" ctrlrange="-1 1" ctrllimited="true"/>'
+    pushing = (
+        '<general joint="l" gainprm="4" biastype="affine" biasprm="5 0 0" forcerange="-9 11"/>'
+    )
+    (found,) = read(_four_bar((motor, pushing))).body.actuators
+    assert found.gear == pytest.approx(10.0)
+    assert found.bias[0] == pytest.approx(1.0)  # controls -1 and 1 give -9 and 11 N m
+
+
 def test_actuators_of_disabled_groups_are_left_out(read):
     motor = '<motor joint="l" gear="10" ctrlrange="-1 1" ctrllimited="true"/>'
     both = (motor, motor.replace("/>", ' group="1"/>') + '<position joint="l" kp="7"/>')
