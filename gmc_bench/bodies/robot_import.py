@@ -31,6 +31,7 @@ from gmc_bench.core.types import DoubleArray
 FLOOR_HEIGHT = 1.0
 """m, of the ground in trials, as in the flat task."""
 _FLOOR = '<geom name="floor/0" type="box" size="100 100 1" pos="0 0 0"/>'
+_TRIAL = 5.0  # s
 _SAME = 1e-6  # relative, and m
 _FOLDERS = ("urdf", "mjcf", "xml", "robots")  # where packages keep their robot files
 
@@ -40,7 +41,7 @@ def import_bodies(
     set_id: str | None = None,
     *,
     keyframe: str | None = None,
-    seconds: float = 5.0,
+    seconds: float | None = None,
     root: Path | None = None,
 ) -> ImportReport:
     """Read whatever bodies there are and keep them as a set.
@@ -48,12 +49,12 @@ def import_bodies(
     Args:
         path: a robot's file, a folder of them, or a folder in the public layout, see `import_set`.
         set_id: id to store the set under; None makes one of the path.
-        keyframe: see `import_robots`, as the others.
-        seconds: of simulated time that each robot is tried for.
+        keyframe: see `import_robots`, as the others; only for robots.
+        seconds: of simulated time that each robot is tried for; None for the default.
         root: the folder outside of which nothing is read.
 
     Raises:
-        ConfigError: there is nothing at `path`.
+        ConfigError: there is nothing at `path`, or an option does not apply to what is there.
         ImportProblemsError: a body cannot be used; nothing was stored.
         MorphologySetError: the id cannot be used, or the folder has no robots.
         StorageError: the set could not be written.
@@ -64,10 +65,29 @@ def import_bodies(
             f"there is no file or folder {path}; expected [SET] PATH with a robot's file"
         )
     set_id = set_id or set_id_of(path)
-    # What is missing is reported in the words of the layout it was meant to have.
-    if path.is_dir() and any((path / split).exists() for split in SPLITS):
+    if _has_public_layout(path, set_id):
+        given = {"--keyframe": keyframe, "--seconds": seconds, "--root": root}
+        idle = [option for option, value in given.items() if value is not None]
+        if idle:
+            raise ConfigError(
+                f"got {', '.join(idle)} for {path}, which has the public layout (train/ "
+                f"and test/); expected none of these, which are for robot files: leave them out"
+            )
         return import_set(set_id, path)
+    seconds = _TRIAL if seconds is None else seconds
     return import_robots(set_id, path, keyframe=keyframe, seconds=seconds, root=root)
+
+
+def _has_public_layout(path: Path, set_id: str) -> bool:
+    """Return whether a folder was meant to have the public layout, complete or not.
+
+    What is missing is then reported in the words of that layout. Robots' packages often have a
+    folder `test`, with their own tests.
+    """
+    if not path.is_dir():
+        return False
+    train, test = (path / split for split in SPLITS)
+    return train.exists() or (test / "xml").exists() or (test.exists() and set_id in PUBLISHED)
 
 
 def import_robots(
@@ -75,7 +95,7 @@ def import_robots(
     path: Path,
     *,
     keyframe: str | None = None,
-    seconds: float = 5.0,
+    seconds: float = _TRIAL,
     seed: int = 0,
     root: Path | None = None,
 ) -> ImportReport:
@@ -120,7 +140,7 @@ def read_robots(
     path: Path,
     *,
     keyframe: str | None = None,
-    seconds: float = 5.0,
+    seconds: float = _TRIAL,
     seed: int = 0,
     root: Path | None = None,
 ) -> tuple[MorphologySet, tuple[ImportedRobot, ...]]:
@@ -204,7 +224,7 @@ def read_robot(
     sandbox: Sandbox,
     *,
     keyframe: str | None = None,
-    seconds: float = 5.0,
+    seconds: float = _TRIAL,
     seed: int = 0,
     root: Path | None = None,
 ) -> ImportedRobot:

@@ -70,7 +70,7 @@ def _add_import(actions: Any) -> None:
     parser.add_argument("--keyframe", metavar="NAME", help=f"{text} 'home' if there is one)")
     text = "simulated time for which each robot is tried under random control (default: 5)"
     span = seconds(zero=True, most=60.0)
-    parser.add_argument("--seconds", type=span, default=5.0, metavar="S", help=text)
+    parser.add_argument("--seconds", type=span, metavar="S", help=text)
     text = "folder that holds all files of the robot, where that is not the file's own"
     parser.add_argument("--root", type=Path, metavar="FOLDER", help=text)
     parser.set_defaults(execute=_import, parser=parser)

@@ -8,10 +8,10 @@ import pytest
 
 from gmc_bench.bodies.importer import ImportProblemsError
 from gmc_bench.bodies.mjcf import emit_mjcf, parse_mjcf
-from gmc_bench.bodies.robot_import import import_robots, read_robot, set_id_of
+from gmc_bench.bodies.robot_import import import_bodies, import_robots, read_robot, set_id_of
 from gmc_bench.bodies.robot_report import render_robot
 from gmc_bench.bodies.store import load_set
-from gmc_bench.core.errors import MorphologyError, MorphologySetError
+from gmc_bench.core.errors import ConfigError, MorphologyError, MorphologySetError
 from gmc_bench.robots import ROBOTS
 from gmc_bench.robots.mjcf import build_mjcf
 from gmc_bench.sim.model import Scene, compile_model
@@ -372,3 +372,33 @@ def test_limits_the_wrong_way_round_are_refused(read):
 def test_the_id_of_a_published_set_is_for_its_folder(tmp_path):
     with pytest.raises(MorphologySetError, match=r"from a folder with 'train' and 'test' in it"):
         import_robots("unimals_100", tmp_path / "nowhere")
+
+
+def test_a_folder_with_tests_of_its_own_is_a_package_of_robots(monkeypatch, tmp_path):
+    monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path / "data"))
+    package = tmp_path / "pkg"
+    (package / "urdf").mkdir(parents=True)
+    (package / "test").mkdir()
+    (package / "test" / "test_launch.py").write_text("")
+    (package / "urdf" / "loop.urdf").write_text(robots.looped_urdf())
+    report = import_bodies(package, seconds=0.0)
+    assert [body.name for body in report.bodies.split("test")] == ["loop"]
+    with pytest.raises(ImportProblemsError, match="train/xml is missing"):
+        import_bodies(package, "unimals_100")
+    (package / "test" / "xml").mkdir()
+    with pytest.raises(ImportProblemsError, match="train/xml is missing"):
+        import_bodies(package)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"keyframe": "home"}, "--keyframe"),
+        ({"seconds": 0.0}, "--seconds"),
+        ({"seconds": 5.0, "root": Path()}, "--seconds, --root"),
+    ],
+)
+def test_options_for_robots_are_refused_for_the_public_layout(tmp_path, given, named):
+    (tmp_path / "train").mkdir()
+    with pytest.raises(ConfigError, match=f"^got {named} for .*leave them out$"):
+        import_bodies(tmp_path, "mine", **given)
