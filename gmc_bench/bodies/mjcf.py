@@ -5,6 +5,7 @@ Source:
     environments), which replaces the settings of the body files.
 """
 
+import re
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -15,6 +16,7 @@ from gmc_bench.bodies.engine_library import engine_library
 from gmc_bench.bodies.mjcf_reader import parse_mjcf
 from gmc_bench.bodies.mjcf_writer import (
     ROOT_JOINT,
+    SCENERY,
     actuator_text,
     exclusion_text,
     limb_lines,
@@ -37,6 +39,7 @@ __all__ = [
 SIM_DT = 0.005  # s, physics timestep
 
 _NUM_CHECK_STEPS = 10
+_FLOOR_NAME = re.compile(r"""<(?:geom|body)\b[^>]*\sname=(["'])(.*?)\1""")
 _FRICTION = "0.7 0.1 0.1"  # sliding (1), torsional (m), rolling (m)
 _LIMIT_SOFTNESS = "0 0.99 0.01"  # solimplimit: impedance at, and 0.01 m or rad beyond, the limit
 
@@ -84,13 +87,13 @@ def emit_mjcf(
         A MJCF document; bodies and geoms carry the limb names, motors the joint names.
 
     Raises:
-        MorphologyError: a limb or joint has a name that the model needs itself.
+        MorphologyError: a limb or joint has a name that the model or the floor needs itself.
 
     Source:
         agrimgupta92/metamorph, template and assembly of the UNIMAL environments. Differs: no
         sites, sensors, cameras and materials; `autoreset`, `sensor` and `jacobian` as above.
     """
-    _check_names(morphology)
+    _check_names(morphology, floor)
     lines = [
         f"<mujoco model={quoteattr(morphology.name)}>",
         '  <compiler angle="radian"/>',
@@ -128,9 +131,17 @@ def _closures(morphology: Morphology) -> list[str]:
     return lines
 
 
-def _check_names(morphology: Morphology) -> None:
+def _check_names(morphology: Morphology, floor: str) -> None:
     if any(limb.name == "world" for limb in morphology.limbs):
         raise MorphologyError(f"body {morphology.name!r} has a limb named 'world'; rename it")
+    # Scenes of other packages may use further names.
+    taken = {name for _, name in _FLOOR_NAME.findall(floor)}
+    for limb in morphology.limbs:
+        if limb.name.startswith(SCENERY) or limb.name in taken:
+            raise MorphologyError(
+                f"body {morphology.name!r} has a limb named {limb.name!r}, as a part of the ground "
+                f"is or may be; rename it, e.g. to {f'limb {limb.name}'!r}"
+            )
     if any(joint.name == ROOT_JOINT for limb in morphology.limbs for joint in limb.joints):
         raise MorphologyError(
             f"body {morphology.name!r} has a hinge named {ROOT_JOINT!r}, the name of the torso's "

@@ -12,6 +12,8 @@ from gmc_bench.core.types import Vec3
 
 ROOT_JOINT = "root"
 """Name of the torso's free joint in every written model."""
+FLOOR, WALL, PATCH, BOX = SCENERY = ("floor/", "wall/", "patch/", "box/")
+"""Starts of the names of a scene's geoms; limbs take no such names, whatever scene they meet."""
 KEPT_EXCLUSION = "kept/"
 """Start of the name of a contact exclusion that belongs to the body itself."""
 

@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from gmc_bench.bodies.mjcf_writer import SCENERY
 from gmc_bench.bodies.robot_tree import Draft
 
 _FAR = 100.0  # rad or m; limits beyond stand for none
 _ENDLESS = 1e9  # N m or N; larger limits of a torque stand for none
 _GROUND = 1  # contact bit of the ground
-_SCENERY = ("floor/", "wall/", "patch/")  # starts of the names of a task's geoms
 
 
 def forget_endless_limits(model: dict[str, Any], notes: list[str]) -> None:
@@ -64,4 +64,4 @@ def _meet(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def free_name(name: str) -> str:
     """Return a limb's name that no geom of a task has."""
-    return f"limb {name}" if name.startswith(_SCENERY) else name
+    return f"limb {name}" if name.startswith(SCENERY) else name

@@ -17,6 +17,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
+from gmc_bench.bodies.mjcf_writer import BOX, FLOOR, PATCH, WALL
 from gmc_bench.core.types import Array, DoubleArray, IntArray, Vec3
 
 CELLS_PER_METRE = 10
@@ -50,10 +51,10 @@ def walls(low: float, high: float, half_width: float) -> str:
     )
     return "\n".join(
         [
-            box("wall/0", (low - thick, 0.0, center), across),
-            box("wall/1", (high + thick, 0.0, center), across),
-            box("wall/2", (middle, -half_width - thick, center), along),
-            box("wall/3", (middle, half_width + thick, center), along),
+            box(f"{WALL}0", (low - thick, 0.0, center), across),
+            box(f"{WALL}1", (high + thick, 0.0, center), across),
+            box(f"{WALL}2", (middle, -half_width - thick, center), along),
+            box(f"{WALL}3", (middle, half_width + thick, center), along),
         ]
     )
 
@@ -123,7 +124,7 @@ class ObstacleField(Field):
         while x < self.end:
             half = min(pieces[0], (self.end - x) / 2)
             center = (x + half, 0.0, 0.0)
-            lines.append(box(f"floor/{len(lines)}", center, (half, self.half_width, SURFACE)))
+            lines.append(box(f"{FLOOR}{len(lines)}", center, (half, self.half_width, SURFACE)))
             x += 2 * half
             pieces = pieces[1:] or pieces
         lines.append(walls(self.start, self.end, self.half_width))
@@ -131,7 +132,7 @@ class ObstacleField(Field):
         step = self.length / (self.num_boxes + 1)
         for index in range(self.num_boxes):
             center = (self.start + (index + 1) * step, 0.0, BOX_CENTER)
-            lines.append(box(f"box/{index}", center, (0.5, 0.5, BOX_HALF_HEIGHT)))
+            lines.append(box(f"{BOX}{index}", center, (0.5, 0.5, BOX_HALF_HEIGHT)))
         return "\n".join(lines)
 
     @property
@@ -226,10 +227,10 @@ class Corridor(Field):
         num_flats, num_patches, _ = self.capacity
         size = (1.0, self.half_width, SURFACE)
         places = np.linspace(self.start + 1.0, self.end - 1.0, num_flats)
-        lines = [box(f"floor/{i}", (float(x), 0.0, 0.0), size) for i, x in enumerate(places)]
+        lines = [box(f"{FLOOR}{i}", (float(x), 0.0, 0.0), size) for i, x in enumerate(places)]
         places = np.linspace(self.start + 5.0, self.end - 5.0, num_patches)
         lines += [
-            f'    <geom name="patch/{i}" type="hfield" hfield="patch/{i}" '
+            f'    <geom name="{PATCH}{i}" type="hfield" hfield="{PATCH}{i}" '
             f'pos="{_text((float(x), 0.0, 0.0))}" friction="0.7 0.1 0.1"/>'
             for i, x in enumerate(places)
         ]
@@ -242,7 +243,7 @@ class Corridor(Field):
         each = math.ceil(columns / num_patches)
         size = _text((1.0, self.half_width, MAX_HEIGHT))
         return "\n".join(
-            f'    <hfield name="patch/{i}" nrow="{self.num_rows}" ncol="{each}" '
+            f'    <hfield name="{PATCH}{i}" nrow="{self.num_rows}" ncol="{each}" '
             f'size="{size} {DEPTH!r}"/>'
             for i in range(num_patches)
         )

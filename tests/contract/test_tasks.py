@@ -6,7 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gmc_bench.bodies.mjcf_writer import SCENERY
 from gmc_bench.conformance.morphologies import biped, chain, star
+from gmc_bench.core.errors import MorphologyError
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.robots import ROBOTS
 from gmc_bench.tasks import TASKS
@@ -65,6 +67,19 @@ def test_its_terms_have_names_of_their_own(task):
     assert task.reward_weights
     assert len(set(names)) == len(names)
     assert not {"time_limit", "diverged"} & set(names)
+
+
+def test_no_limb_can_have_the_name_of_a_part_of_its_ground(task):
+    if task.parts == "actuators":
+        pytest.skip("bodies with drives are compiled on a ground of their own")
+    names = re.findall(r'<geom name="([^"]*)"', task.scene.floor)
+    assert len(names) == task.scene.floor.count("<geom")
+    assert all(name.startswith(SCENERY) for name in names)
+    body = biped()
+    for name in names[:2] + names[-2:]:
+        limbs = (*body.limbs[:-1], replace(body.limbs[-1], name=name))
+        with pytest.raises(MorphologyError, match=f"limb named '{name}', as a part of the ground"):
+            MorphologyVectorEnv(task, [replace(body, limbs=limbs)], 1)
 
 
 def test_the_seed_decides_everything(task, rollout):

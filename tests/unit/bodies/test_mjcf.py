@@ -110,6 +110,23 @@ def test_refuses_names_that_the_model_needs(tiny_body):
         emit_mjcf(replace(parse_mjcf(tiny_body, "tiny"), limbs=limbs))
 
 
+@pytest.mark.parametrize("ground", ['<geom name="ramp"/>', "<body pos='0 0 0' name='ramp'/>"])
+def test_refuses_names_of_the_ground(tiny_body, ground):
+    torso, *others, last = parse_mjcf(tiny_body, "tiny").limbs
+
+    def named(name):
+        return replace(
+            parse_mjcf(tiny_body, "tiny"), limbs=(torso, *others, replace(last, name=name))
+        )
+
+    for name in ("floor/0", "wall/x", "patch/", "box/12"):
+        with pytest.raises(MorphologyError, match=f"limb named '{name}', .* 'limb {name}'$"):
+            emit_mjcf(named(name))
+    assert emit_mjcf(named("ramp"))
+    with pytest.raises(MorphologyError, match="limb named 'ramp'"):
+        emit_mjcf(named("ramp"), floor=ground)
+
+
 def test_check_compiles_accepts_a_sound_body(tiny_body):
     check_compiles(parse_mjcf(tiny_body, "tiny"))
 

@@ -7,9 +7,11 @@ import pytest
 from gmc_bench.bodies.mjcf import emit_mjcf, parse_mjcf
 from gmc_bench.bodies.robot_import import read_robot
 from gmc_bench.core.errors import MorphologyError
+from gmc_bench.sim.model import compile_model
+from gmc_bench.tasks import TASKS
 from tests.unit.bodies import foreign_robots as robots
 
-SCENERY = {"t": "floor/0", "l": "wall/1", "bar": "patch/2", "r": "floor"}
+SCENERY = {"t": "floor/0", "l": "wall/1", "bar": "patch/2", "r": "box/0"}
 
 
 @pytest.fixture
@@ -63,11 +65,12 @@ def test_robots_that_touch_only_the_ground_of_their_file_touch_this_one(read):
 
 def test_names_of_scenery_are_free_for_the_scenery(read):
     changes = [(f'name="{old}" pos', f'name="{new}" pos') for old, new in SCENERY.items()]
-    ends = ('body1="bar" body2="r"', 'body1="patch/2" body2="floor"')
+    ends = ('body1="bar" body2="r"', 'body1="patch/2" body2="box/0"')
     body = read(_four_bar(*changes, ends)).body
     names = [limb.name for limb in body.limbs]
-    assert names == ["limb floor/0", "limb wall/1", "limb patch/2", "floor"]
+    assert names == ["limb floor/0", "limb wall/1", "limb patch/2", "limb box/0"]
     assert parse_mjcf(emit_mjcf(body), body.name) == body
+    compile_model(body, TASKS.get("unimal-obstacles-v1").scene)
 
 
 def test_what_motors_add_to_their_joints_is_kept(read):
