@@ -11,6 +11,9 @@ from typing import Literal
 from gmc_bench.core.types import Quat, Vec3
 
 IDENTITY: Quat = (1.0, 0.0, 0.0, 0.0)
+JointKind = Literal["hinge", "slide"]
+GeomKind = Literal["sphere", "capsule", "cylinder", "box", "ellipsoid"]
+LoopKind = Literal["connect", "weld"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +35,7 @@ class Joint:
     """N m/rad, with its rest at `spring_reference`; N/m for a slide."""
     armature: float = 1.0
     """Rotor inertia, kg m^2; kg for a slide."""
-    kind: Literal["hinge", "slide"] = "hinge"
+    kind: JointKind = "hinge"
     limited: bool = True
     """False where nothing stops the joint; `range` then only scales its value in tokens."""
     spring_reference: float = 0.0
@@ -45,7 +48,7 @@ class Joint:
 class Geom:
     """One collision shape; it also gives the limb its mass, unless the limb states its inertia."""
 
-    kind: Literal["sphere", "capsule", "cylinder", "box", "ellipsoid"]
+    kind: GeomKind
     radius: float
     """m; of a box or ellipsoid, its largest half size."""
     start: Vec3 = (0.0, 0.0, 0.0)
@@ -181,5 +184,5 @@ class Loop:
     """Index of the other limb."""
     anchor: Vec3
     """The joint's centre in the frame of `first`, m."""
-    kind: Literal["connect", "weld"] = "connect"
+    kind: LoopKind = "connect"
     """`connect` is a ball joint, three constraints; `weld` leaves no freedom, six constraints."""

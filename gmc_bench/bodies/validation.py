@@ -4,8 +4,19 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import get_args
 
-from gmc_bench.bodies.parts import IDENTITY, Actuator, Geom, Joint, Limb, Loop
+from gmc_bench.bodies.parts import (
+    IDENTITY,
+    Actuator,
+    Geom,
+    GeomKind,
+    Joint,
+    JointKind,
+    Limb,
+    Loop,
+    LoopKind,
+)
 from gmc_bench.core.errors import did_you_mean
 
 _ZERO = 1e-9  # shorter vectors have no direction
@@ -34,6 +45,7 @@ def find_flaw(
     # Lazy, in this order: later checks rely on what earlier ones have established.
     flaws = chain(
         _tree_flaws(limbs),
+        _kind_flaws(limbs, loops),
         _joint_flaws(limbs),
         _actuator_flaws(limbs, actuators),
         *(_vector_flaws(limb) for limb in limbs),
@@ -53,6 +65,11 @@ def _tree_flaws(limbs: Sequence[Limb]) -> Iterator[str]:
         yield f"starts with {limbs[0].name!r}, which has a parent; the torso must come first"
     path = [0]
     for index, limb in enumerate(limbs[1:], start=1):
+        if not _is_whole(limb.parent):
+            yield (
+                f"has {limb.parent!r} as parent of limb {limb.name!r}; expected the index of an "
+                f"earlier limb, an int"
+            )
         if not 0 <= limb.parent < index:
             yield (
                 f"is not a tree: limb {limb.name!r} has parent {limb.parent}, "
@@ -69,12 +86,32 @@ def _tree_flaws(limbs: Sequence[Limb]) -> Iterator[str]:
     yield from _repeats([limb.name for limb in limbs], "limb")
 
 
+def _is_whole(number: object) -> bool:
+    # Integers of numpy cannot be written into a digest.
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
+def _kind_flaws(limbs: Sequence[Limb], loops: Sequence[Loop]) -> Iterator[str]:
+    kinds: list[tuple[object, object, str]] = []
+    for limb in limbs:
+        kinds += [(geom.kind, GeomKind, f"a shape of limb {limb.name!r}") for geom in limb.geoms]
+        kinds += [(joint.kind, JointKind, f"joint {joint.name!r}") for joint in limb.joints]
+    kinds += [
+        (loop.kind, LoopKind, f"the loop of {loop.first} and {loop.second}") for loop in loops
+    ]
+    for kind, known, what in kinds:
+        if kind not in get_args(known):
+            yield f"has {kind!r} as kind of {what}; expected one of {', '.join(get_args(known))}"
+
+
 def _joint_flaws(limbs: Sequence[Limb]) -> Iterator[str]:
     if limbs[0].joints:
         yield "has hinges on its torso; the torso moves freely and takes none"
     yield from _repeats([joint.name for limb in limbs for joint in limb.joints], "joint")
     for limb in limbs:
         slots = [joint.slot for joint in limb.joints]
+        if not all(map(_is_whole, slots)):
+            yield f"has joints of limb {limb.name!r} in the slots {slots}; expected an int each"
         if len(set(slots)) != len(slots) or any(slot < 0 for slot in slots):
             yield f"has joints of limb {limb.name!r} in the slots {slots}; each needs its own"
 

@@ -82,6 +82,21 @@ BAD_BODIES = {
         TORSO, limb("leg", 0, hinge("hip"), hinge("roll"))
     ),
     r"in the slots \[-1\]": lambda: leg(slot=-1),
+    r"in the slots \[1.0\]; expected an int each": lambda: leg(slot=1.0),
+    r"in the slots \[np.int64\(1\)\]; expected an int": lambda: leg(slot=np.int64(1)),
+    r"in the slots \[None\]; expected an int": lambda: leg(slot=None),
+    r"in the slots \[True\]; expected an int": lambda: leg(slot=True),
+    "has 'torso' as parent of limb 'leg'": lambda: body(TORSO, limb("leg", "torso", hinge("hip"))),
+    "has 'ball' as kind of joint 'hip'; expected one of hinge, slide": lambda: leg(kind="ball"),
+    "has 'mesh' as kind of a shape of limb 'leg'; expected one of sphere, caps": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip"), more_geoms=(replace(SPHERE, kind="mesh"),))
+    ),
+    "has 'joint' as kind of the loop of 0 and 2; expected one of connect, weld": lambda: body(
+        TORSO,
+        limb("leg", 0, hinge("hip")),
+        limb("foot", 1),
+        loops=(Loop(first=0, second=2, anchor=(0.0, 0.0, 0.0), kind="joint"),),
+    ),
     "has no actuators": lambda: body(TORSO, limb("leg", 0, hinge("hip")), motors=()),
     "has the actuated joint name 'hip' twice": lambda: body(
         TORSO, limb("leg", 0, hinge("hip")), motors=(MOTOR, MOTOR)
