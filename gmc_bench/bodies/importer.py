@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gmc_bench.bodies.clearance import check_clearance
 from gmc_bench.bodies.mjcf import check_compiles, read_mjcf
 from gmc_bench.bodies.registry import registered_sets
 from gmc_bench.bodies.schema import Morphology, MorphologySet
@@ -189,6 +190,7 @@ def _read_body(xml: Path, metadata: Path) -> Morphology:
             raise MorphologyError(
                 f"its metadata says {key} = {facts.get(key)!r}, but the body has {actual}"
             )
+    check_clearance(body)
     return replace(body, symmetric_limbs=_symmetric_limbs(facts, body))
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "ROOT_JOINT",
     "SIM_DT",
     "check_compiles",
+    "check_names",
     "emit_mjcf",
     "mute_warnings",
     "parse_mjcf",
@@ -93,7 +94,7 @@ def emit_mjcf(
         agrimgupta92/metamorph, template and assembly of the UNIMAL environments. Differs: no
         sites, sensors, cameras and materials; `autoreset`, `sensor` and `jacobian` as above.
     """
-    _check_names(morphology, floor)
+    check_names(morphology, floor)
     lines = [
         f"<mujoco model={quoteattr(morphology.name)}>",
         '  <compiler angle="radian"/>',
@@ -131,7 +132,12 @@ def _closures(morphology: Morphology) -> list[str]:
     return lines
 
 
-def _check_names(morphology: Morphology, floor: str) -> None:
+def check_names(morphology: Morphology, floor: str = "") -> None:
+    """Refuse names that the model, some scene, or this floor needs itself.
+
+    Raises:
+        MorphologyError: names the limb or joint.
+    """
     if any(limb.name == "world" for limb in morphology.limbs):
         raise MorphologyError(f"body {morphology.name!r} has a limb named 'world'; rename it")
     # Scenes of other packages may use further names.

@@ -103,7 +103,8 @@ class Limb:
     parent: int
     """Index of the parent limb, -1 for the torso."""
     position: Vec3
-    """Origin in the parent's frame, m; for the torso, the start position above the floor."""
+    """Origin in the parent's frame, m; for the torso, the start position above the floor, at which
+    the body's lowest point is 0.2 m up."""
     geom: Geom
     """The limb's largest shape; the one that tokens describe."""
     joints: tuple[Joint, ...] = ()

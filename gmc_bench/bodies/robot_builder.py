@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from gmc_bench.bodies.clearance import CLEARANCE
 from gmc_bench.bodies.mjcf_reader import slot_of
 from gmc_bench.bodies.mjcf_writer import ROOT_JOINT
 from gmc_bench.bodies.robot_actuators import build_actuators
@@ -30,9 +31,6 @@ from gmc_bench.bodies.robot_shapes import (
 from gmc_bench.bodies.robot_tree import Draft, Part, find_root, group_bodies, shorten
 from gmc_bench.bodies.sandbox import FlawError
 from gmc_bench.bodies.schema import Joint, Limb, Loop, Morphology
-
-CLEARANCE = 0.2
-"""m, lowest point above the ground at the start, as of the published bodies; fall rules know it."""
 
 _HUGE = 1e10  # in SI units; contact bits are smaller
 _MAX_GAP = 0.02  # m, opening of a loop in the start pose

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from gmc_bench.bodies.clearance import CLEARANCE
 from gmc_bench.bodies.robot_tree import shorten
 from gmc_bench.bodies.schema import Morphology
 
 _FALL_RATIO = 0.5  # of the standing height, below which the flat task ends an episode
-_CLEARANCE = 0.2  # m, above the ground at the start
 _LIGHT, _HEAVY = 0.05, 1000.0  # kg
 _SHARE = 1e-4  # of the robot's mass
 _TINY_INERTIA = 1e-7  # kg m^2, armature included
@@ -122,7 +122,7 @@ def _contact_doubts(body: Morphology, trial: dict[str, Any]) -> Iterator[str]:
         if depth > _DEEP and first:  # body 0 is the floor
             names = [body.limbs[end - 1].name for end in (first, second)]
             yield f"the limbs {names[0]!r} and {names[1]!r} overlap by {depth:.3g} m at the start"
-    standing = trial["height"] - _CLEARANCE
+    standing = trial["height"] - CLEARANCE
     if trial["time"] > 1.0 and not trial["landed"]:
         yield "it did not touch the ground in the trial; do its shapes collide with contype 1?"
     if trial["height"] <= _FALL_RATIO * standing:

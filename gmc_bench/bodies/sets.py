@@ -6,8 +6,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain
 
+from gmc_bench.bodies.clearance import check_clearance
 from gmc_bench.bodies.importer import PUBLISHED
+from gmc_bench.bodies.mjcf import check_names
 from gmc_bench.bodies.registry import BODY_SETS, ROBOT_FILES, RobotFile, registered_sets
 from gmc_bench.bodies.robot_import import read_robots
 from gmc_bench.bodies.schema import Morphology, MorphologySet
@@ -110,13 +113,13 @@ def build_set(set_id: str) -> MorphologySet:
     Raises:
         UnknownNameError: no package offers it.
         PluginError: it fails to load or to build, or is not what it should be.
-        MorphologyError: the robot cannot be used; one sentence says why.
+        MorphologyError: a body cannot be used; one sentence says why.
     """
     if set_id in ROBOT_FILES.names():
         return _read_robot(set_id, ROBOT_FILES.get(set_id))
-    build = BODY_SETS.get(set_id).build
+    offered = BODY_SETS.get(set_id)
     try:
-        bodies = build()
+        bodies = offered.build()
     except GmcBenchError:
         raise
     except Exception as error:  # building runs foreign code
@@ -130,6 +133,11 @@ def build_set(set_id: str) -> MorphologySet:
             f"building the morphology set {set_id!r} gave {found}; expected a MorphologySet whose "
             f"id is the name of its entry point"
         )
+    if offered.origin == "installed":  # ours are known by their hashes
+        for body in chain(*bodies.splits.values()):
+            if isinstance(body, Morphology):
+                check_names(body)
+                check_clearance(body)
     return bodies
 
 

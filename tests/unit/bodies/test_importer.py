@@ -25,6 +25,7 @@ def _own_data_dir(monkeypatch, tmp_path):
 def layout(tmp_path, tiny_body):
     """A valid set: train a, b (another gear), test c (the same body as a)."""
     folder = tmp_path / "layout"
+    tiny_body = tiny_body.replace('pos="0 0 0.5"', 'pos="0 0 0.3"')
     bodies = {"train/b": tiny_body.replace('"250"', '"300"'), "train/a": tiny_body}
     for place, text in {**bodies, "test/c": tiny_body}.items():
         split, name = place.split("/")
@@ -158,3 +159,20 @@ def test_published_content_is_recognised_by_its_hash(layout, monkeypatch):
     known = replace(PUBLISHED["unimals_100"], digest=read_public_layout("x", layout).digest)
     monkeypatch.setitem(importer.PUBLISHED, "unimals_100", known)
     assert import_set("unimals_100", layout).bodies.source == known.source
+
+
+@pytest.mark.parametrize(
+    ("height", "reason"),
+    [
+        ("1", "lowest point 0.9 m above .* at z = 0.3 instead of 1"),
+        ("0.15", "point 0.05 m above .* at z = 0.3 instead of 0.15"),
+        ("0.19", "0.09 m above the ground"),
+        ("0.41", "0.31 m"),
+    ],
+)
+def test_bodies_that_start_too_high_or_too_low_are_refused(layout, height, reason):
+    file = layout / "train" / "xml" / "a.xml"
+    file.write_text(file.read_text().replace('pos="0 0 0.3"', f'pos="0 0 {height}"'))
+    # The torso, whose radius is 0.1 m, reaches lower than its level limbs.
+    with pytest.raises(ImportProblemsError, match=f"a.xml: body 'a' .*{reason}"):
+        import_set("tall", layout)

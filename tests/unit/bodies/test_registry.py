@@ -5,8 +5,10 @@ import pytest
 
 from gmc_bench.bodies.importer import check_free_id
 from gmc_bench.bodies.registry import BODY_SETS, ROBOT_FILES, BodySet, RobotFile
+from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import build_set, list_sets, load_morphologies, resolve_set
-from gmc_bench.core.errors import MorphologySetError, PluginError
+from gmc_bench.conformance.morphologies import biped, chain
+from gmc_bench.core.errors import MorphologyError, MorphologySetError, PluginError
 from gmc_bench.generation.released import build_released
 
 MINI = "gmc-unimal-mini-v2"
@@ -74,6 +76,33 @@ def test_a_set_that_breaks_its_promise_ends_in_one_sentence(build, reason):
     broken = BODY_SETS.temporarily("outside-v1", BodySet(build=build))
     with broken, pytest.raises(PluginError, match=re.escape(reason)):
         build_set("outside-v1")
+
+
+def with_torso(**changes):
+    def build():
+        body = biped()
+        torso = replace(body.limbs[0], **changes)
+        odd = replace(body, limbs=(torso, *body.limbs[1:]))
+        return MorphologySet(
+            id="outside-v1", splits={"train": (chain(3),), "test": (odd,)}, source="made for tests"
+        )
+
+    return BODY_SETS.temporarily("outside-v1", BodySet(build=build))
+
+
+def test_bodies_that_start_too_high_or_have_names_of_the_ground_are_refused():
+    height = biped().limbs[0].position[2]
+    high = with_torso(position=(0.0, 0.0, 1.0))
+    reason = (
+        rf"'biped' starts .* {1.2 - height:.3g} m above .*, expected 0.2 m, .* z = {height:.4g} "
+    )
+    with high, pytest.raises(MorphologyError, match=reason):
+        load_morphologies("outside")
+    named = with_torso(name="box/0")
+    with named, pytest.raises(MorphologyError, match="limb named 'box/0'"):
+        load_morphologies("outside")
+    with with_torso(position=(0.0, 0.0, height + 0.09)):
+        assert load_morphologies("outside").split("test")[0].num_limbs == 5
 
 
 def test_a_set_may_say_itself_why_there_is_none():
