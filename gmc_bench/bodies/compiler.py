@@ -8,6 +8,7 @@ from gmc_bench.bodies.engine_library import engine_library
 
 _ARENA = 2**20  # bytes
 _ARENA_PER_JOINT = 2**15  # bytes
+_ARENA_PER_SQUARE = 192  # bytes; more than the above from 199 joints on
 
 
 def compile_mjcf(text: str) -> Any:
@@ -16,7 +17,9 @@ def compile_mjcf(text: str) -> Any:
     Every `MjData` has an arena for contacts and constraints, by default of 14 MiB, of which bodies
     need 0.15 MiB at most. What is not needed is not free: the arena comes out of memory that
     networks have used and given back, and keeps it. Here the arena has 1 MiB and 32 KiB for each
-    joint; one that overflows nevertheless counts as a divergence, as every warning of the engine.
+    joint, or 192 bytes times the square of their number where that is more, because a snake on the
+    ground has constraints in proportion to its joints, and each constraint a number for every
+    joint. One that overflows nevertheless counts as a divergence, as every warning of the engine.
 
     Args:
         text: MJCF.
@@ -29,5 +32,6 @@ def compile_mjcf(text: str) -> Any:
     """
     engine_library()  # before MuJoCo has anything to log
     spec = mujoco.MjSpec.from_string(text)
-    spec.memory = _ARENA + _ARENA_PER_JOINT * len(spec.joints)
+    joints = len(spec.joints)
+    spec.memory = max(_ARENA + _ARENA_PER_JOINT * joints, _ARENA_PER_SQUARE * joints**2)
     return spec.compile()

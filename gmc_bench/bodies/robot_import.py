@@ -32,6 +32,7 @@ FLOOR_HEIGHT = 1.0
 """m, of the ground in trials, as in the flat task."""
 _FLOOR = '<geom name="floor/0" type="box" size="100 100 1" pos="0 0 0"/>'
 _TRIAL = 5.0  # s
+_FULL = {"mjWARN_CONTACTFULL", "mjWARN_CNSTRFULL"}
 _SAME = 1e-6  # relative, and m
 _FOLDERS = ("urdf", "mjcf", "xml", "robots")  # where packages keep their robot files
 
@@ -254,10 +255,12 @@ def read_robot(
         trial = sandbox.roll_out(text, steps=round(seconds / SIM_DT), seed=seed)
         if trial["warnings"]:
             finer = f", and its file steps by {1000 * model['timestep']:.3g} ms only"
+            full = " (more contacts and joint limits at once than it has memory for)"
             raise FlawError(
                 f"does not simulate: after {trial['time']:.2f} s of random control in steps of "
-                f"{1000 * SIM_DT:.3g} ms the engine reports {', '.join(trial['warnings'])}; check "
-                f"masses, gears, gains and ranges, or add damping and armature"
+                f"{1000 * SIM_DT:.3g} ms the engine reports {', '.join(trial['warnings'])}"
+                f"{full if _FULL & set(trial['warnings']) else ''}; check masses, gears, gains and "
+                f"ranges, or add damping and armature"
                 f"{finer if model['timestep'] < 0.99 * SIM_DT else ''}"
             )
     except FlawError as error:

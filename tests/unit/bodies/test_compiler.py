@@ -4,6 +4,7 @@ import pytest
 
 from gmc_bench.bodies.compiler import compile_mjcf
 from gmc_bench.bodies.mjcf import emit_mjcf
+from gmc_bench.bodies.schema import Actuator, Geom, Joint, Limb, Morphology
 from gmc_bench.conformance.morphologies import chain, linkage, star
 
 _FLOOR = '<geom name="floor/0" type="plane" size="50 50 1"/>'
@@ -39,6 +40,30 @@ def test_a_heap_of_limbs_needs_a_part_of_the_arena(body):
     assert data.maxuse_arena + data.maxuse_stack < 0.5 * model.narena
     assert not data.warning[mujoco.mjtWarning.mjWARN_CONTACTFULL].number
     assert not data.warning[mujoco.mjtWarning.mjWARN_CNSTRFULL].number
+
+
+def test_a_long_snake_of_boxes_can_lie_on_the_ground():
+    limbs = [
+        Limb(
+            name=f"l{k}",
+            parent=k - 1,
+            position=(0.05, 0.0, 0.0) if k else (0.0, 0.0, 0.019),
+            geom=Geom(kind="box", radius=0.05, half_sizes=(0.024, 0.05, 0.02)),
+            joints=tuple(
+                Joint(name=f"j{k}{n}", axis=axis, position=(0.0,) * 3, range=(-0.5, 0.5), slot=n)
+                for n, axis in enumerate([(0.0, 1.0, 0.0), (0.0, 0.0, 1.0)] if k else [])
+            ),
+        )
+        for k in range(256)
+    ]
+    body = Morphology(
+        name="snake", limbs=tuple(limbs), actuators=(Actuator(joint="j10", gear=1.0),)
+    )
+    model = compile_mjcf(emit_mjcf(body, floor=_FLOOR))
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    assert data.ncon >= 2 * 256
+    assert not any(warning.number for warning in data.warning)
 
 
 def test_a_text_that_the_engine_refuses_is_an_error():

@@ -269,3 +269,14 @@ def test_refusals_say_what_to_do(read, change, reason):
     with pytest.raises(MorphologyError) as error:
         read(_four_bar(change))
     assert reason in str(error.value)
+
+
+def test_a_trial_that_runs_out_of_memory_for_contacts_says_so(read, sandbox, monkeypatch):
+    full = {"warnings": ["mjWARN_CNSTRFULL"], "time": 0.18}
+    monkeypatch.setattr(sandbox, "roll_out", lambda *given, **more: full)
+    reason = r"reports mjWARN_CNSTRFULL \(more contacts and joint limits at once than .*\); check"
+    with pytest.raises(MorphologyError, match=reason):
+        read(robots.FOUR_BAR)
+    full["warnings"] = ["mjWARN_BADQACC"]
+    with pytest.raises(MorphologyError, match="reports mjWARN_BADQACC; check masses"):
+        read(robots.FOUR_BAR)
