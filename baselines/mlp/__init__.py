@@ -14,8 +14,9 @@ SPEC = MethodSpec(
     deviations=(
         "All bodies are trained in one batched run, each as if it were alone: weights, "
         "environments, statistics, gradient-norm limit, KL stop and Adam's moments are its own.",
-        "Initialisation is not published: torch's for hidden layers, U(-0.01, 0.01) with zero "
-        "bias for the last one, as in the other controllers.",
+        "Initialisation: torch's for hidden layers, as in the source; U(-0.01, 0.01) with zero "
+        "bias for the last one, as in the other controllers, where the source has torch's.",
+        "The encoded height map is appended before the last layer; in the source after the first.",
         "`paper` has the environments, rollouts and minibatches of the public script for single "
         "robots, which runs the default configuration, but 1,000,000 steps per body, the share of "
         "a shared policy; `lite` has rules of its own (docs/protocols.md). Elsewhere a body has "

@@ -7,7 +7,7 @@ from gmc_bench.methods import METHODS
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.choice import Choice
-from gmc_bench.suites.method_rules import planned_steps, protocol_digest
+from gmc_bench.suites.method_rules import planned_steps, protocol_digest, training_rules
 from gmc_bench.tasks import TASKS
 from gmc_bench.training.run_config import RunConfig
 
@@ -51,7 +51,7 @@ def installed_rules(record: RunRecord, *, tuned: bool | None = None) -> Rules | 
         seed=record.seed,
         untrained=bool(record.untrained),
     )
-    per_body = method.capabilities.per_body
+    per_body, bodies = method.capabilities.per_body, record.morphologies.num_train
     return Rules(
         task=definition_digest(task),
         protocol=protocol_digest(protocol, method, suite, record.task),
@@ -59,9 +59,8 @@ def installed_rules(record: RunRecord, *, tuned: bool | None = None) -> Rules | 
         controller="single_robot" if per_body else "shared",
         config=official.identity(),
         seeds=protocol.seeds,
-        env_steps=0
-        if record.untrained
-        else planned_steps(protocol, record.morphologies.num_train, per_body=per_body),
+        env_steps=0 if record.untrained else planned_steps(protocol, bodies, per_body=per_body),
+        steps_per_iteration=training_rules(protocol, bodies, per_body=per_body).steps_per_iteration,
         episodes=protocol.evaluation.episodes,
         parts=tuple(
             (split, mode)

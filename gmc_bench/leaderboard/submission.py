@@ -69,6 +69,8 @@ class Rules:
     seeds: tuple[int, ...]
     env_steps: int
     """Control steps in whole iterations."""
+    steps_per_iteration: int
+    """Control steps between two points of the learning curve."""
     episodes: int
     """Per body and mode."""
     parts: tuple[tuple[Split, Mode], ...]
@@ -258,6 +260,15 @@ def _unlike_official(record: RunRecord, rules: Rules) -> Iterator[tuple[str, str
     names += [f"config.{name}" for name in _different(record.config, rules.config)]
     if names:
         yield "official", f"{', '.join(names)} differ from an official run's"
+    else:
+        step = rules.steps_per_iteration
+        points = [point.env_steps for point in record.learning_curve]
+        if points != list(range(step, rules.env_steps + 1, step)):
+            yield (
+                "official",
+                f"its learning curve has {len(points)} points; an official run has one every "
+                f"{step} env steps",
+            )
     yield from (("complete", problem) for problem in _unlike_scored(record, rules))
 
 

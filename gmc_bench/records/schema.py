@@ -256,6 +256,12 @@ class RunRecord(RecordPart):
             yield "episodes of the learning_curve fall"
         if self.learning_curve and self.learning_curve[-1].env_steps > self.env_steps:
             yield "the learning_curve goes beyond env_steps"
+        if self.status == "complete" and not self.untrained:
+            last = self.learning_curve[-1] if self.learning_curve else None
+            if last is None or last.env_steps != self.env_steps:
+                yield "the learning_curve of a complete run does not end at env_steps"
+            elif last.mean_return != self.training_return:
+                yield "training_return is not the mean_return at the end of the learning_curve"
 
     def _status_contradictions(self) -> Iterator[str]:
         if self.official == bool(self.unofficial_reasons):

@@ -60,8 +60,9 @@ def make_record(**changes: Any) -> RunRecord:
     or 80 (with `b`).
 
     Args:
-        **changes: fields to replace. Only `config_digest` follows its field, `config`, so that
-            contradictions between the others can be made on purpose.
+        **changes: fields to replace. `config_digest` follows its field, `config`, and of
+            `training_return` and the end of `learning_curve` one the other; contradictions between
+            the rest can be made on purpose, and between these two where both are given.
 
     Returns:
         The record.
@@ -129,6 +130,10 @@ def make_record(**changes: Any) -> RunRecord:
         "official": True,
         "unofficial_reasons": (),
     }
+    if "training_return" in changes:
+        fields["learning_curve"][-1]["mean_return"] = changes["training_return"]
+    elif changes.get("learning_curve"):
+        fields["training_return"] = dict(changes["learning_curve"][-1])["mean_return"]
     return RunRecord.model_validate({**fields, **changes})
 
 

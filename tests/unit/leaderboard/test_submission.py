@@ -40,6 +40,7 @@ INSTALLED = Rules(
     config=CONFIG,
     seeds=SEEDS,
     env_steps=2000,
+    steps_per_iteration=1000,
     episodes=2,
     parts=(("train", "deterministic"), ("test", "deterministic")),
 )
@@ -233,6 +234,7 @@ COMMIT = "a" * 40
 HARD_BODY_SEEN = make_returns(
     "test", {"b": [180.0] * 2, "c": [10.0] * 2, "d": [40.0] * 2}, seen={"b", "c"}
 )
+END = make_record().learning_curve[-1].model_dump()
 LONGER = {**CONFIG, "protocol": {**CONFIG["protocol"], "env_steps": 9000}}
 
 BROKEN: list[tuple[str, dict[str, Any], str]] = [
@@ -266,8 +268,18 @@ BROKEN: list[tuple[str, dict[str, Any], str]] = [
     ("official", {"env_steps_planned": 1000}, "env_steps_planned differ from an official run's"),
     (
         "official",
-        {"env_steps": 3000, "env_steps_per_s": 300.0},
+        {
+            "env_steps": 3000,
+            "env_steps_per_s": 300.0,
+            "learning_curve": [{**END, "env_steps": 3000}],
+        },
         "env_steps differ from an official run's",
+    ),
+    ("official", {"learning_curve": [END]}, "has 1 points; an official run has one every 1000 env"),
+    (
+        "official",
+        {"learning_curve": [{**END, "env_steps": 900}, END]},
+        "has 2 points; an official run has one every 1000 env",
     ),
     (
         "registered-method",

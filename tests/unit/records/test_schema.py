@@ -132,6 +132,16 @@ CURVE = [item.model_dump() for item in make_record().learning_curve]
         ({"learning_curve": [CURVE[0], CURVE[0]]}, "do not rise"),
         ({"learning_curve": [CURVE[0], {**CURVE[1], "episodes": 0}]}, "episodes .* fall"),
         ({"learning_curve": [{**CURVE[1], "env_steps": 2001}]}, "goes beyond env_steps"),
+        ({"learning_curve": ()}, "does not end at env_steps"),
+        ({"learning_curve": [{**CURVE[1], "env_steps": 1999}]}, "does not end at env_steps"),
+        (
+            {"training_return": 900.0, "learning_curve": CURVE},
+            "not the mean_return at the end of the learning_curve",
+        ),
+        (
+            {"training_return": None, "learning_curve": CURVE},
+            "not the mean_return at the end of the learning_curve",
+        ),
         ({"returns": _changed(split="test", body="c", episodes=[])}, "at least 1 item"),
         ({"returns": _changed(split="train", body="a", seen_in_train=False)}, "seen_in_train true"),
         ({"returns": _changed(split="test", body="b", seen_in_train=False)}, "is a train body"),
