@@ -102,6 +102,8 @@ def make_trainer(tmp_path):
         precision="float32",
         order="dfs",
         action_std_end=None,
+        normalization="per_feature",
+        sampling_alpha=1.0,
         task=TASK,
         device="cpu",
         **ppo,
@@ -111,9 +113,11 @@ def make_trainer(tmp_path):
             preset="lite",
             env_steps=env_steps,
             action_std_end=action_std_end,
+            normalization=normalization,
             num_envs=4,
             rollout_length=rollout_length,
             ppo=PPOConfig(**{"repeat": 2, "batch_size": 24, "lr": 1e-2, **ppo}),
+            sampling_alpha=sampling_alpha,
             sampling_warmup_iterations=1,
         )
         spec = METHODS.get(method) or REGISTERED.load(method)

@@ -54,6 +54,15 @@ def test_log_probabilities_are_those_of_the_policy_that_acted(make_trainer):
         assert torch.equal(found, buffer.log_prob[t])
 
 
+def test_dropout_is_on_while_acting(make_trainer):
+    """As in the public MetaMorph code: every pass of training draws masks, not just updates."""
+    trainer, training = make_trainer(dropout=0.5), []
+    dropout = trainer.model.actor.dropout
+    dropout.register_forward_hook(lambda module, *_: training.append(module.training))
+    trainer.collector.collect(trainer.buffer)
+    assert training == [True] * trainer.buffer.length
+
+
 def plainly_normalized(values, padding, moments):
     """Normalise one row (L, F), feature by feature, in float64."""
     deviation = np.sqrt(moments.variance + 1e-8)

@@ -188,12 +188,16 @@ def test_statistics_are_means_over_the_steps_of_each_body(make_bank_trainer):
     assert stats.explained_variance == pytest.approx(explained.mean(), abs=1e-4)
 
 
-@pytest.mark.parametrize("target_kl", [None, 6.0])
-def test_no_body_stops_without_or_below_the_limit(make_bank_trainer, target_kl):
+@pytest.mark.parametrize(
+    ("target_kl", "steps", "stopped"),
+    [(None, 8.0, 0.0), (6.0, 8.0, 0.0), (5.1, 8.0, 0.0), (4.9, 0.0, 1.0)],  # 2 epochs x 256 / 64
+)
+def test_no_body_stops_without_or_below_the_limit(make_bank_trainer, target_kl, steps, stopped):
+    """And all stop at their first minibatch above it."""
     trainer = rollout(make_bank_trainer, target_kl=target_kl, lr=1e-9)
     trainer.buffer.log_prob += 5.0
     stats = update(trainer)
-    assert (stats.gradient_steps, stats.stopped_early) == (8.0, 0.0)  # 2 epochs x 256 / 64
+    assert (stats.gradient_steps, stats.stopped_early) == (steps, stopped)
     assert stats.approx_kl == pytest.approx(5.0, abs=1e-4)
 
 

@@ -7,6 +7,7 @@ import yaml
 
 from gmc_bench.core.config import config_digest, to_dict
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.policies.options import PolicyOptions
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tokens.config import TokenConfig
 from gmc_bench.training.run_config import RunConfig, read_run_config
@@ -75,6 +76,35 @@ def test_the_identity_is_what_decides_the_numbers(config):
 def test_every_setting_that_decides_the_numbers_is_part_of_the_identity(config, change):
     other = dataclasses.replace(config, **change)
     assert config_digest(config.identity()) != config_digest(other.identity())
+
+
+def test_the_policy_has_what_the_run_says(config):
+    rules = dataclasses.replace(config.protocol, normalization="per_slot", action_std=0.3)
+    changed = dataclasses.replace(
+        config,
+        protocol=rules,
+        tokens=TokenConfig(order="bfs"),
+        precision="bfloat16",
+        device="cuda:1",
+    )
+    expected = {
+        "order": "bfs",
+        "normalization": "per_slot",
+        "action_std": 0.3,
+        "precision": "bfloat16",
+        "device": "cuda:1",
+    }
+    assert vars(changed.policy_options) == expected
+    usual = vars(PolicyOptions())
+    assert usual.keys() == expected.keys()
+    assert not [name for name, value in usual.items() if value == expected[name]]
+
+
+@pytest.mark.parametrize(("normalization", "rows"), [("per_feature", ()), ("per_slot", (4,))])
+def test_observations_are_normalised_as_the_protocol_says(make_trainer, normalization, rows):
+    trainer = make_trainer(normalization=normalization)
+    *_, features = trainer.buffer.dynamic.shape
+    assert trainer.policy.normalizer.dynamic.mean.shape == (*rows, features)
 
 
 def test_the_usual_tree_is_not_part_of_the_identity(config):

@@ -112,6 +112,16 @@ def test_bodies_that_fall_early_are_drawn_more_often(make_trainer, monkeypatch):
         assert point["mean_length"] == pytest.approx(np.mean([np.mean(x) for x in shown]))
 
 
+def test_without_balance_all_bodies_are_drawn_alike(make_trainer, monkeypatch):
+    """Also after the warm-up of one iteration, and though body 0 lasts a quarter as long."""
+    trainer, used = make_trainer(sampling_alpha=0.0), []
+    monkeypatch.setattr(trainer.env, "set_sampling", lambda found: used.append(found.tolist()))
+    trainer.sampler.record([0, 1] * 10, [2, 8] * 10)
+    for _ in range(3):
+        trainer.iterate()
+    assert used == [[0.5, 0.5]] * 3
+
+
 def test_another_seed_gives_another_run(make_trainer):
     first, second = make_trainer("a", seed=0), make_trainer("b", seed=1)
     for trainer in (first, second):
