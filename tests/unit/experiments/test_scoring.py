@@ -82,7 +82,7 @@ def test_the_parts_of_an_evaluation_share_no_random_numbers():
 
 
 def test_scoring_takes_the_runs_threads_seeds_and_rules(config, monkeypatch):
-    rules = EvaluationConfig(episodes=1)
+    rules = EvaluationConfig(episodes=3)
     config = replace(config, protocol=replace(config.protocol, evaluation=rules))
     calls = []
 
@@ -109,7 +109,8 @@ def test_scoring_takes_the_runs_threads_seeds_and_rules(config, monkeypatch):
         for split in ("train", "test")
         for mode in ("deterministic", "stochastic")
     ]
-    assert all(call[2]["episodes"] == 1 for call in calls)
+    assert all(call[2]["episodes"] == 3 for call in calls)
+    assert all(len(item.episodes) == 3 for item in returns)
     seen = {(item.split, item.body): item.seen_in_train for item in returns}
     assert seen == {
         ("train", "chain-3"): True,

@@ -176,6 +176,16 @@ def test_refuses_a_missing_field(field: str) -> None:
         RunRecord.model_validate(content)
 
 
+@pytest.mark.parametrize(("processes", "cores"), [(None, 2), (1, 2), (3, 6)])
+def test_core_seconds_are_of_the_threads_of_all_processes(
+    processes: int | None, cores: int
+) -> None:
+    machine = make_record().hardware.model_dump()
+    hardware = {**machine, "threads": 2, "processes": processes}
+    record = make_record(hardware=hardware)
+    assert record.core_seconds == cores * record.wall_clock_s.total == cores * 10.0
+
+
 def test_every_field_is_described() -> None:
     models = [RunRecord] + [
         found

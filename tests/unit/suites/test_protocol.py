@@ -14,6 +14,12 @@ def test_iterations_are_whole_rollouts_over_all_environments():
     assert replace(SMALL, env_steps=120).num_iterations == 1
 
 
+@pytest.mark.parametrize(("iterations", "window"), [(1, 1), (29, 1), (30, 2), (45, 2), (60, 3)])
+def test_the_window_of_returns_is_rounded_to_iterations(iterations, window):
+    protocol = replace(SMALL, env_steps=iterations * 120, return_window=0.05)
+    assert (protocol.num_iterations, protocol.window_iterations) == (iterations, window)
+
+
 def test_less_than_one_iteration_is_refused():
     with pytest.raises(
         ConfigError, match=r"119, less than one .* 4 environments x 30 .* least 120"

@@ -1,0 +1,43 @@
+"""What a record says of a training."""
+
+import pytest
+
+from gmc_bench.experiments.record import make_record
+from gmc_bench.experiments.session import open_session
+from gmc_bench.suites.unimal import SUITE
+from gmc_bench.training.run_config import RunConfig
+from gmc_bench.training.trainer import make_trainer
+
+
+@pytest.fixture
+def trained(tiny_set):
+    """A session, and its trainer as if it had done all iterations in 10 s without an episode."""
+    config = RunConfig(
+        method="mlp",
+        method_config={"hidden": [4]},
+        suite="unimal-v1",
+        task="unimal-ft-v1",
+        morphologies="tiny",
+        morphologies_digest=tiny_set.digest,
+        protocol=SUITE.protocol("smoke"),
+        seed=1,
+    )
+    session = open_session(config)
+    bodies = session.bodies.split("train")
+    trainer = make_trainer(config, session.method, session.task, bodies, session.spec)
+    trainer.iteration, trainer.timers.total = trainer.protocol.num_iterations, 10.0
+    return session, trainer
+
+
+def test_the_training_return_is_of_all_bodies_or_missing(trained):
+    session, trainer = trained
+
+    def found():
+        record = make_record(session, trainer.policy, trainer, (), weights_digest="0" * 64)
+        return record.status, record.env_steps > 0, record.training_return
+
+    assert found() == ("complete", True, None)
+    trainer.tracker.record([0, 0], [2.0, 3.0], [5, 5])
+    assert found() == ("complete", True, None)  # body 1 has never ended an episode
+    trainer.tracker.record([1], [6.5], [7])
+    assert found() == ("complete", True, 4.5)
