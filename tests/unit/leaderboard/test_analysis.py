@@ -10,6 +10,7 @@ from gmc_bench.leaderboard.aggregate import ComparisonTable, aggregate
 from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis, analyse
 from gmc_bench.leaderboard.breakdown import break_down
 from gmc_bench.leaderboard.comparison import mean_differences
+from gmc_bench.leaderboard.stability import Ranking
 from gmc_bench.leaderboard.statistics import crossed_mean, iqm, mean, run_interval
 from gmc_bench.records.schema import RunRecord
 from tests.support.leaderboards import synthetic_records
@@ -101,6 +102,33 @@ def test_statistics_of_a_row_by_hand() -> None:
     assert row.curve_area is None
     assert analysis.reference is None
     assert analysis.comparisons == ()
+
+
+def test_rankings_take_as_many_runs_of_every_row() -> None:
+    """Of the method with three runs, all pairs: medians 4.5 and worst bodies 0.
+
+    All its runs together have 3 on every body, by which both places would be the other way round.
+    """
+    scores = {"few": [[1.0, 4.0, 7.0]] * 2, "many": np.diag([9.0] * 3).tolist()}
+    sets = make_record().morphologies.model_copy(update={"num_test": 4})
+    analysis = _analyse(
+        [
+            _record(
+                {"a": [1.0], "b": [1.0]},
+                {body: [value] for body, value in zip("cde", run, strict=True)},
+                method=method,
+                seed=seed,
+                morphologies=sets,
+            )
+            for method, runs in scores.items()
+            for seed, run in enumerate(runs)
+        ]
+    )
+    assert [row.row.key.method for row in analysis.rows] == ["few", "many"]
+    found = {item.name: item for item in analysis.stability}
+    assert found["Mean"] == Ranking("Mean", (1, 2), pytest.approx(1.0), 0)
+    assert found["Median"] == Ranking("Median", (2, 1), pytest.approx(-1.0), 1)
+    assert found["Worst decile"] == Ranking("Worst decile", (1, 2), pytest.approx(1.0), 0)
 
 
 def test_rows_are_those_of_the_table_best_first() -> None:
@@ -253,6 +281,31 @@ def test_a_reference_is_scored_on_its_train_bodies() -> None:
     assert analysis.reference.scores.tolist() == [[4.0, 2.0]]
     assert analysis.reference.mean == Estimate(3.0, None, None)
     assert analysis.table.references[0] is analysis.reference.row
+
+
+def test_train_bodies_stand_for_no_others() -> None:
+    rules = {"protocol": {"evaluation": {"splits": ["train"]}}}
+    analysis = _analyse(
+        [
+            make_record(
+                returns=make_returns("train", {"a": [level + seed], "b": [level - 2.0 * seed]}),
+                method=method,
+                seed=seed,
+                config=rules,
+            )
+            for method, level in (("far", 100.0), ("near", 10.0))
+            for seed in range(3)
+        ]
+    )
+    assert analysis.table.split == "train"
+    assert not analysis.bodies_are_sampled
+    for row in analysis.rows:
+        value = row.mean.value
+        assert row.crossed.bodies == row.crossed.both == Estimate(value, None, None)
+        assert row.crossed.runs.low is not None
+    (pair,) = analysis.comparisons
+    assert (pair.difference.bodies.low, pair.p_both) == (None, None)
+    assert (pair.significant_here, pair.significant) == (True, True)
 
 
 def test_choice_of_the_reference() -> None:

@@ -58,6 +58,18 @@ def test_the_prior_of_variances_is_that_of_limma() -> None:
     assert found.posterior == pytest.approx(posterior)
 
 
+def test_the_prior_of_variances_with_unequal_degrees_of_freedom() -> None:
+    # digamma(1) is -gamma. Chance explains pi^2 / 6 of the logarithms with 2 degrees of freedom,
+    # pi^2 / 2 less 4 (1 + 1/9 + 1/25 + 1/49) of the one with 9: the mean of the three.
+    own = [VarianceEstimate(1.0, 2.0), VarianceEstimate(30.0, 2.0), VarianceEstimate(200.0, 9.0)]
+    logs = np.log([1.0, 30.0, 200.0 * 4.5])
+    logs -= [-np.euler_gamma, -np.euler_gamma, special.digamma(4.5)]
+    chance = [np.pi**2 / 6.0] * 2 + [np.pi**2 / 2.0 - 4.0 * (1 + 1 / 9 + 1 / 25 + 1 / 49)]
+    excess = logs.var(ddof=1) - np.mean(chance)
+    found = moderate_variances(own)
+    assert special.polygamma(1, found.prior_degrees / 2.0) == pytest.approx(excess, rel=1e-6)
+
+
 def test_runs_that_agree_exactly_are_no_special_method() -> None:
     # A variance of 0 counts as a hundred-thousandth of the median: logs -ln(1e5), 0, 0, 0, 0.
     found = moderate_variances([VarianceEstimate(0.0, 4.0)] + [VarianceEstimate(1.0, 4.0)] * 4)

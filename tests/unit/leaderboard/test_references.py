@@ -63,6 +63,17 @@ def test_shares_of_the_way_from_floor_to_specialist() -> None:
     assert scale.estimate(scale.specialist).value == 1.0
 
 
+def test_one_body_with_a_great_span_leaves_none_out() -> None:
+    """A tenth of the median of 1000, 10 and 8 is 1; of their mean it is 34."""
+    top, low = {"a": [1000.0] * 2, "b": [10.0] * 2, "c": [8.0] * 2}, dict.fromkeys("abc", [0.0] * 2)
+    mlp = _record(top, "mlp", **ALONE)
+    scale = _analyse(_record(low, "walker"), mlp, _record(low, "zero-action", **UNTRAINED)).scale
+    assert scale is not None
+    assert dict(zip(scale.bodies, scale.span, strict=True)) == {
+        digest_of(name): values[0] for name, values in top.items()
+    }
+
+
 def test_the_floor_is_the_specialist_untrained_or_no_action() -> None:
     first = _record(FLOOR, "mlp", **{**UNTRAINED, "controller": "single_robot"})
     found = _analyse(METHOD, MLP, IDLE, first).scale
