@@ -125,6 +125,19 @@ def test_a_lead_needs_all_others() -> None:
     assert "significantly ahead of 1 of 2" in close.here
 
 
+def test_the_best_error_is_the_lowest_of_ours_and_of_the_others() -> None:
+    claim = Lead(**TEXTS, ours=("a", "b"), others=("c", "d"), lower_is_better=True, size=0.5)
+    errors = _samples(
+        a=(90.0, 91.0, 92.0), b=(1.0, 2.0, 3.0), c=(10.0, 11.0, 12.0), d=(50.0, 51.0, 52.0)
+    )
+    found = claim.decide(errors)
+    assert found.verdict == "seen here"
+    assert found.here.startswith("b 2.000 (3 seeds) against c 11.0 (3 seeds): lower by +81.8 %")
+    beaten = claim.decide({**errors, **_samples(d=(-90.0, -91.0, -92.0))})
+    assert beaten.verdict == "not seen here"
+    assert beaten.here.endswith("; behind d")
+
+
 def test_speeds_of_runs_at_different_times_decide_nothing() -> None:
     claim = Lead(**TEXTS, ours=("a",), others=("b",), timed=True)
     for b in ((10.0, 11.0, 12.0), (190.0, 191.0, 192.0)):
@@ -174,6 +187,13 @@ def test_alike_means_within_a_tenth() -> None:
     assert claim.decide(_samples(a=near, b=far)).verdict == "not seen here"
     wild = claim.decide(_samples(a=(60.0, 100.0, 140.0), b=near))
     assert wild.verdict == "cannot be decided with these runs"
+    # The interval of the gap is 10 +- 2.776 * 0.2 * sqrt(2 / 3) = 9.5 to 10.5: within a tenth of
+    # the larger mean, not of the smaller one.
+    tenth = _samples(a=(99.8, 100.0, 100.2), b=(109.8, 110.0, 110.2))
+    for first, second in (("a", "b"), ("b", "a")):
+        found = Equivalence(**TEXTS, first=first, second=second).decide(tenth)
+        assert found.verdict == "seen here"
+        assert found.here.endswith("(alike: within 11.0)")
 
 
 def test_a_value_is_compared_with_zero() -> None:
@@ -438,6 +458,9 @@ def test_scores_on_other_bodies_count_for_policies_with_a_record() -> None:
     # One policy is neither another seed nor another method.
     assert seeds(first, _varied(records[0], seed=2)) == seeds(first)
     assert seeds(first, _varied(records[0], method="swat")) == seeds(first)
+    # Fewer episodes or bodies than asked for are other scores.
+    for change in ({"episodes": 1}, {"bodies": 800}):
+        assert seeds(first.model_copy(update=change), second) == {}
     # Nor are policies of settings that the method has no more those of its row.
     config = {"training": {"gamma": 0.5}}
     older = make_record(

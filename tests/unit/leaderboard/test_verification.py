@@ -109,6 +109,29 @@ def test_the_interval_by_hand() -> None:
     assert parts[0].margin == pytest.approx(t.isf(share, 1) * math.sqrt(2 * 50 / 2))
 
 
+def test_the_mean_of_all_bodies_and_that_of_the_score_share_the_false_alarms() -> None:
+    """As above, with a trained-on body: two means with two limits each, so 1 / 4000 for a limit."""
+    found = {"a": [10.0, 12.0], "b": [20.0, 26.0], "c": [30.0, 30.0]}
+    gaps = {"a": [3.0, 1.0], "b": [2.0, 6.0], "c": [3.0, 3.0]}
+
+    def judged(factor: float) -> tuple[float, float | None]:
+        recorded = {
+            body: [value - factor * gap for value, gap in zip(values, gaps[body], strict=True)]
+            for body, values in found.items()
+        }
+        old, new = (make_returns("test", values, seen={"a"}) for values in (recorded, found))
+        (part,), _ = compare(old, new, "interval")
+        return part.mean_difference, part.margin
+
+    # The mean of all is reported: 3, squares 0 + 4 + 1 + 9 = 14 of six episodes. Of the score it is
+    # 3.5, from 4 of `b` and 3 of `c`, which two terms allow.
+    assert judged(1.0) == pytest.approx((3.0, t.isf(1 / 8000, 5) * math.sqrt(14 / 5 / 6)))
+    # The other way round: variances 2, 18 and 0 of two found episodes each, so the mean of six has
+    # (2 * 2 + 2 * 18) / 36 with 1 / (0.1^2 + 0.9^2) degrees of freedom.
+    spread = t.isf(1 / 4000, 1 / 0.82) * math.sqrt(2 * 40 / 36)
+    assert judged(-1e6) == pytest.approx((-3e6, spread))
+
+
 @pytest.mark.parametrize("episodes", [1, NUM_EPISODES])
 def test_an_honest_record_fails_once_in_a_thousand(episodes: int) -> None:
     rng = np.random.default_rng(7)
