@@ -246,7 +246,9 @@ def significant_pairs(
             returned.
 
     Source:
-        Shaffer 1986, Modified sequentially rejective multiple test procedures (procedure S2).
+        Shaffer 1986, Modified sequentially rejective multiple test procedures: the one commonly
+        called S1, which asks how many pairs can be equal after so many rejections of any pairs; S2
+        would ask after these rejections.
     """
     tested = sorted((p, pair) for pair, p in p_values.items() if p is not None)
     possible = _possible_true_nulls(len({method for _, pair in tested for method in pair}))
