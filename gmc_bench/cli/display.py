@@ -9,8 +9,8 @@ from gmc_bench.cli.output import note
 from gmc_bench.core.table import number
 from gmc_bench.experiments import events
 from gmc_bench.experiments.eta import ETA, duration
+from gmc_bench.experiments.method import method_of
 from gmc_bench.experiments.overview import describe_runs
-from gmc_bench.methods import METHODS
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.summary import summary_line
 from gmc_bench.suites import SUITES
@@ -154,7 +154,7 @@ class Display:
 
 def announce(config: RunConfig, env_steps: int) -> None:
     """Show what will be run."""
-    method, suite, protocol = METHODS.load(config.method), SUITES.get(config.suite), config.protocol
+    method, suite, protocol = method_of(config), SUITES.get(config.suite), config.protocol
     digest = protocol_digest(protocol, method, suite, config.task)
     preset = protocol.preset if method.presets else "default"
     note(

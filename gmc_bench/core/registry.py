@@ -6,6 +6,7 @@ registry, so that the public door is always the one in use.
 
 import hashlib
 import importlib
+import importlib.abc
 import importlib.util
 import io
 import logging
@@ -15,8 +16,10 @@ import textwrap
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from gmc_bench.core.errors import PluginError, UnknownNameError, did_you_mean
@@ -32,11 +35,39 @@ _CALLERS = sys.stdlib_module_names | {"gmc_bench", "numpy", "torch", "torch_geom
 """Packages in which an error may surface whose cause is in the plug-in that called them."""
 
 
-def load_target(target: str) -> Any:
+@dataclass(frozen=True)
+class Origin:
+    """Where an object was loaded from."""
+
+    item: Any
+    """The object; held, so that no other one gets its identity."""
+    file: Path | None
+    """File of its module, if that has one."""
+    digest: str | None
+    """SHA-256 of the text that was executed, for a file that is no module of a package."""
+
+
+_ORIGINS: dict[int, Origin] = {}
+"""By the identity of the object."""
+_TEXTS: dict[tuple[Path, str], ModuleType] = {}
+"""Files that were loaded, by path and SHA-256: each text of a file is a module of its own, since a
+notebook changes files and runs them again in one process."""
+
+
+def origin_of(item: Any) -> Origin | None:
+    """Return where `load_target` found an object, most recently; `None` for any other object."""
+    return _ORIGINS.get(id(item))
+
+
+def load_target(target: str, digest: str | None = None) -> Any:
     """Import `"package.module:ATTRIBUTE"` or `"path/to/FILE.py:ATTRIBUTE"`.
+
+    A file that changed is loaded again.
 
     Args:
         target: where the object lives; a file path ends in `.py` before the colon.
+        digest: SHA-256 of a file's text: if that was loaded before, it is taken, whatever the file
+            holds by now.
 
     Returns:
         The object.
@@ -50,7 +81,7 @@ def load_target(target: str) -> Any:
             f"{target!r} is not of the form 'MODULE:ATTRIBUTE' or 'FILE.py:ATTRIBUTE'"
         )
     try:
-        module = _import(location)
+        module, found = _import(location, digest)
     except (PluginError, KeyboardInterrupt):
         raise
     except BaseException as error:  # importing runs foreign code
@@ -59,20 +90,23 @@ def load_target(target: str) -> Any:
             f"{location!r} could not be imported: {what}{raised_at(error)}"
         ) from error
     try:
-        return getattr(module, attribute)
+        item = getattr(module, attribute)
     except AttributeError:
         public = [name for name in vars(module) if not name.startswith("_")]
         raise PluginError(
             f"{location!r} has no {attribute!r}{did_you_mean(attribute, public)}"
         ) from None
+    file = getattr(module, "__file__", None)
+    _ORIGINS[id(item)] = Origin(item, None if file is None else Path(file), found)
+    return item
 
 
-def _import(location: str) -> Any:
-    """Import a module or a file."""
+def _import(location: str, digest: str | None) -> tuple[ModuleType, str | None]:
+    """Import a module or a file; return it, and of a file the SHA-256 of what was executed."""
     with logged_prints(location):
         if location.endswith(".py"):
-            return _import_file(location)
-        return importlib.import_module(location)
+            return _import_file(location, digest)
+        return importlib.import_module(location), None
 
 
 @contextmanager
@@ -87,17 +121,45 @@ def logged_prints(who: str) -> Iterator[None]:
             _LOG.info("%s printed: %s", who, textwrap.shorten(text, _PRINTED, placeholder=" ..."))
 
 
-def _import_file(location: str) -> Any:
+class _TextLoader(importlib.abc.SourceLoader):
+    """Executes the very bytes that were hashed: no later text of the file, and no `.pyc` of it.
+
+    Python takes a `.pyc` for current by time in seconds and size, which two texts may share.
+    """
+
+    def __init__(self, path: Path, data: bytes) -> None:
+        self._path = path
+        self._data = data
+
+    def get_filename(self, fullname: str) -> str:
+        return str(self._path)
+
+    def get_data(self, path: str | bytes) -> bytes:
+        return self._data
+
+
+def _import_file(location: str, digest: str | None) -> tuple[ModuleType, str]:
     path = Path(location).expanduser().resolve()
+    if digest is not None and (path, digest) in _TEXTS:
+        return _TEXTS[path, digest], digest
     if not path.is_file():
         raise PluginError(f"method file {location!r} does not exist; give a path to a .py file")
-    # The path is part of the name: two files called my_method.py must not replace each other.
-    name = f"gmc_bench_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise PluginError(f"{location!r} is not a Python file")
+    data = path.read_bytes()
+    digest = hashlib.sha256(data).hexdigest()
+    if (path, digest) not in _TEXTS:
+        _TEXTS[path, digest] = _execute(path, data, digest)
+    return _TEXTS[path, digest], digest
+
+
+def _execute(path: Path, data: bytes, digest: str) -> ModuleType:
+    """Return the module that a file's text makes."""
+    # Path and text are part of the name: two files called my_method.py must not replace each other,
+    # nor a later text of a file the one that a run still has.
+    place = hashlib.sha256(str(path).encode()).hexdigest()
+    name = f"gmc_bench_plugin_{path.stem}_{place[:8]}_{digest[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path, loader=_TextLoader(path, data))
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up by name
     try:
@@ -251,8 +313,12 @@ class Registry(Generic[T]):
             )
         return item
 
-    def load(self, name: str) -> T:
+    def load(self, name: str, digest: str | None = None) -> T:
         """Return a plug-in by registered name, or by `FILE.py:SPEC` or `MODULE:SPEC`.
+
+        Args:
+            name: of it.
+            digest: of the file's text, see `load_target`.
 
         Raises:
             UnknownNameError: the name is not registered.
@@ -260,7 +326,7 @@ class Registry(Generic[T]):
         """
         self._require_text(name)
         if ":" in name:
-            return self.check(load_target(name), name)
+            return self.check(load_target(name, digest), name)
         try:
             return self.get(name)
         except UnknownNameError:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from gmc_bench.core.table import aligned
 from gmc_bench.experiments.cell_state import STATES, CellState
 from gmc_bench.experiments.eta import duration, planned
-from gmc_bench.experiments.method import load_method
+from gmc_bench.experiments.method import method_of
 from gmc_bench.suites.schema import short_name
 from gmc_bench.training.run_config import RunConfig
 
@@ -56,7 +56,7 @@ class Measured:
 
     def add_state(self, config: RunConfig, state: CellState) -> None:
         """Take note of what one run of a sweep tells."""
-        names = load_method(config.method).id, config.suite, config.task
+        names = method_of(config).id, config.suite, config.task
         self._medians.clear()
         if state.env_steps_per_s:
             self._add_speed(names, state.env_steps_per_s / config.threads)
@@ -74,7 +74,7 @@ class Measured:
     def seconds(self, config: RunConfig) -> float | None:
         """Return what a run takes from its start to its record, `None` if nothing is known."""
         steps = planned(config)
-        names = load_method(config.method).id, config.suite, config.task
+        names = method_of(config).id, config.suite, config.task
         if names not in self._medians:
             self._medians[names] = self._median(names)
         per_step, scoring = self._medians[names]
@@ -90,7 +90,7 @@ class Measured:
 
     def memory(self, config: RunConfig) -> int | None:
         """Return the bytes that a run takes at most, `None` if nothing is known."""
-        keys = _keys((load_method(config.method).id, config.suite, config.task))
+        keys = _keys((method_of(config).id, config.suite, config.task))
         return next((self._memory[key] for key in keys if key in self._memory), None)
 
 
@@ -116,7 +116,7 @@ def describe_plan(
     """
     groups: dict[_Key, list[str]] = defaultdict(list)
     for name, config in runs.items():
-        method = load_method(config.method).id
+        method = method_of(config).id
         where = config.suite, short_name(config.task), config.protocol.name, config.morphologies
         groups[(method, *where)].append(name)
     rows, hours, unknown, biggest = [], 0.0, 0, 0

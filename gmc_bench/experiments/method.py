@@ -4,6 +4,7 @@ import hashlib
 from pathlib import Path
 
 from gmc_bench.core.errors import ConfigError, PluginError
+from gmc_bench.core.registry import origin_of
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.training.run_config import RunConfig
 
@@ -32,6 +33,16 @@ def full_name(name: str) -> str:
     return name if ":" in name else METHODS.resolve(name)
 
 
+def method_of(config: RunConfig) -> MethodSpec:
+    """Return the method of a run: of a file the text that the run has, if it was loaded before.
+
+    Raises:
+        UnknownNameError: its name is not registered.
+        PluginError: it cannot be loaded.
+    """
+    return METHODS.load(config.method, config.method_source_digest)
+
+
 def source_digest(name: str) -> str | None:
     """Return the SHA-256 of the file of a method named as `FILE.py:SPEC`; else `None`.
 
@@ -45,6 +56,15 @@ def source_digest(name: str) -> str | None:
         return hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError as error:
         raise ConfigError(f"cannot read the method file {file}: {error.strerror}") from error
+
+
+def executed_digest(name: str, method: MethodSpec) -> str | None:
+    """Return the SHA-256 of the text that made a method named as `FILE.py:SPEC`; else `None`.
+
+    The file may hold another text by now.
+    """
+    origin = origin_of(method)
+    return None if origin is None or _file(name) is None else origin.digest
 
 
 def check_shares(config: RunConfig, method: MethodSpec) -> None:

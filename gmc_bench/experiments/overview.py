@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gmc_bench.core.table import aligned, number
 from gmc_bench.experiments.eta import ETA, planned
-from gmc_bench.methods import METHODS
+from gmc_bench.experiments.method import method_of
 from gmc_bench.records.breakdown import scored
 from gmc_bench.records.kinship import mean_return
 from gmc_bench.records.schema import RunRecord
@@ -52,7 +52,7 @@ def describe_runs(runs: Mapping[str, RunConfig], states: Mapping[str, str], eta:
 def _shared(configs: Sequence[RunConfig]) -> list[str]:
     """Return what all runs have in common, in words."""
     values = [
-        (f"method {METHODS.load(config.method).id}", f"preset {config.protocol.preset}",
+        (f"method {method_of(config).id}", f"preset {config.protocol.preset}",
          f"suite {config.suite}", f"protocol {config.protocol.name}",
          f"bodies {config.morphologies}", f"seed {config.seed}")
         for config in configs
@@ -61,7 +61,7 @@ def _shared(configs: Sequence[RunConfig]) -> list[str]:
 
 
 def _digest(config: RunConfig) -> str:
-    method, suite = METHODS.load(config.method), SUITES.get(config.suite)
+    method, suite = method_of(config), SUITES.get(config.suite)
     return protocol_digest(config.protocol, method, suite, config.task)
 
 

@@ -9,7 +9,7 @@ from gmc_bench.bodies.sets import load_morphologies, resolve_default
 from gmc_bench.core.config import nest, to_dict, with_overrides
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.launch import check_processes, processes_here
-from gmc_bench.experiments.method import check_shares, full_name, load_method, source_digest
+from gmc_bench.experiments.method import check_shares, executed_digest, full_name, load_method
 from gmc_bench.experiments.spec import GROUPS, ExperimentSpec, flatten
 from gmc_bench.methods import MethodSpec
 from gmc_bench.records.environment import GitState, git_state
@@ -117,6 +117,7 @@ def resolve(
         GmcBenchError: a name is unknown, or a setting does not fit.
     """
     choice = choose(spec)
+    source = executed_digest(choice.method_name, choice.method)
     task = choose_task(spec, choice.suite)
     found, why = bodies or choose_bodies(spec.bodies, choice.suite)
     changes = _by_group(spec)
@@ -134,7 +135,7 @@ def resolve(
     config = RunConfig(
         method=choice.method_name,
         method_config=to_dict(method_config),
-        method_source_digest=source_digest(choice.method_name),
+        method_source_digest=source,
         suite=choice.suite.id,
         task=task,
         morphologies=found.id,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gmc_bench.core.config import config_digest, sealed_yaml
 from gmc_bench.core.errors import RecordError
-from gmc_bench.experiments.method import load_method
+from gmc_bench.experiments.method import method_of
 from gmc_bench.experiments.recorded import recorded_config
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.records.ledger import LEDGER_NAME, LedgerEntry, read_ledger, require_listed
@@ -49,7 +49,7 @@ class KnownRuns:
         Raises:
             RecordError: a file is not the one that the ledger lists.
         """
-        method, digest = load_method(config.method), config_digest(config.identity())
+        method, digest = method_of(config), config_digest(config.identity())
         engine = version("mujoco")
         folder = f"results/{config.suite}/{config.task}/{method.id}"
         for entry in reversed(self._entries.get(folder, [])):

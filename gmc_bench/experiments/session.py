@@ -7,7 +7,7 @@ from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.bodies import require_bodies
-from gmc_bench.experiments.method import check_shares, source_digest
+from gmc_bench.experiments.method import check_shares, executed_digest, source_digest
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
@@ -51,7 +51,7 @@ def open_session(config: RunConfig, bodies: MorphologySet | None = None) -> Sess
     Raises:
         ConfigError: the body set, or the file of the method, is not the one the run used.
     """
-    _require_same_source(config)
+    method = _load_same_method(config)
     bodies = bodies or load_morphologies(config.morphologies)
     if bodies.digest != config.morphologies_digest:
         raise ConfigError(
@@ -63,21 +63,28 @@ def open_session(config: RunConfig, bodies: MorphologySet | None = None) -> Sess
     require_bodies(task, bodies.split("train"))
     return Session(
         config,
-        METHODS.load(config.method),
+        method,
         task,
         bodies,
         token_spec(suite, bodies, task, config.tokens),
     )
 
 
-def _require_same_source(config: RunConfig) -> None:
+def _load_same_method(config: RunConfig) -> MethodSpec:
+    """Return a run's method; of a file, made of the very text that the run was started with."""
     expected = config.method_source_digest
-    if expected is None:
-        return
-    found = source_digest(config.method)
+    if expected is not None:  # before a text is executed that the run does not have
+        _require_same_source(config.method, source_digest(config.method), expected)
+    method = METHODS.load(config.method, expected)
+    if expected is not None:
+        _require_same_source(config.method, executed_digest(config.method, method), expected)
+    return method
+
+
+def _require_same_source(name: str, found: str | None, expected: str) -> None:
     if found != expected:
         raise ConfigError(
-            f"the file of the method {config.method} has changed since the run was started (hash "
+            f"the file of the method {name} has changed since the run was started (hash "
             f"{str(found)[:12]}, expected {expected[:12]}); restore it, or start another run"
         )
 
@@ -133,8 +140,8 @@ def limb_task(session: Session) -> Task:
 
 def untrained_policy(session: Session) -> Policy:
     """Return the policy that a run starts from."""
-    return Policy.untrained(
-        session.config.method,
+    policy = Policy.untrained(
+        session.method,
         session.task,
         session.bodies.split("train"),
         seed=session.config.seed,
@@ -142,6 +149,8 @@ def untrained_policy(session: Session) -> Policy:
         spec=session.spec,
         options=session.config.policy_options,
     )
+    policy.method = session.config.method
+    return policy
 
 
 def load_trained(session: Session, folder: RunFolder) -> Policy:
@@ -165,8 +174,8 @@ def load_policy(session: Session, data: bytes, origin: Path) -> Policy:
     Raises:
         CheckpointError: the content is damaged or of another method.
     """
-    return Policy.of_tensors(
-        session.config.method,
+    policy = Policy.of_tensors(
+        session.method,
         data,
         origin,
         config=session.config.method_config,
@@ -174,3 +183,5 @@ def load_policy(session: Session, data: bytes, origin: Path) -> Policy:
         num_bodies=len(session.bodies.split("train")),
         options=session.config.policy_options,
     )
+    policy.method = session.config.method
+    return policy

@@ -11,7 +11,7 @@ import yaml
 
 from gmc_bench.core.config import load_yaml, sealed_yaml, shown, to_dict
 from gmc_bench.core.errors import ConfigError, RunFolderError
-from gmc_bench.experiments.method import load_method
+from gmc_bench.experiments.method import method_of
 from gmc_bench.experiments.resolve import with_seed
 from gmc_bench.experiments.run_folder import CONFIG, PLAN, LockedFolder, RunFolder
 from gmc_bench.records.schema import RunRecord
@@ -225,7 +225,7 @@ def name_runs(configs: Sequence[RunConfig]) -> dict[str, RunConfig]:
     distinct = len({short_name(task) for task in tasks}) == len(tasks)
     parts = [
         (
-            load_method(config.method).id,
+            method_of(config).id,
             short_name(config.task) if distinct else config.task,
             config.morphologies,
             config.protocol.preset,

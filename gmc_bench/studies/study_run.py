@@ -9,7 +9,7 @@ from gmc_bench.core.arguments import as_path
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.table import Table
 from gmc_bench.experiments.events import Listener, Listeners
-from gmc_bench.experiments.method import load_method
+from gmc_bench.experiments.method import load_method, method_of
 from gmc_bench.experiments.run_folder import new_folder
 from gmc_bench.experiments.session import check_method, open_session
 from gmc_bench.experiments.spec import ExperimentSpec
@@ -216,7 +216,7 @@ class StudyRun:
             protocol=first.protocol.name,
             status="complete" if all(item.record for item in outcomes) else "incomplete",
             runs=tuple(
-                _numbers(item, load_method(self.sweep.runs[name].method).id)
+                _numbers(item, method_of(self.sweep.runs[name]).id)
                 for name, item in zip(self.arms, outcomes, strict=True)
             ),
             versions=collect_versions(),

@@ -1,10 +1,12 @@
+import hashlib
+import os
 import sys
 from importlib.metadata import entry_points
 
 import pytest
 
 from gmc_bench.core.errors import PluginError, UnknownNameError
-from gmc_bench.core.registry import Registry, load_target, raised_at
+from gmc_bench.core.registry import Registry, load_target, origin_of, raised_at
 
 GROUP = "test_gmc_bench.colours"
 
@@ -185,6 +187,20 @@ def test_a_module_attribute_is_loaded():
 def test_a_file_attribute_is_loaded_once(tmp_path):
     path = plugin_file(tmp_path, "ITEM = object()\n")
     assert load_target(f"{path}:ITEM") is load_target(f"{path}:ITEM")
+
+
+def test_a_file_that_changed_is_loaded_again_and_the_text_before_stays(tmp_path):
+    path = plugin_file(tmp_path, "class Item:\n    value = 1\n")
+    first = load_target(f"{path}:Item")
+    times = path.stat().st_atime, path.stat().st_mtime
+    path.write_text("class Item:\n    value = 2\n")
+    os.utime(path, times)  # as large and as old: neither tells that it changed
+    second = load_target(f"{path}:Item")
+    assert (first.value, second.value) == (1, 2)
+    assert origin_of(second).digest == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert load_target(f"{path}:Item", origin_of(first).digest) is first
+    path.write_text("class Item:\n    value = 1\n")
+    assert load_target(f"{path}:Item") is first
 
 
 def test_files_of_the_same_name_do_not_replace_each_other(tmp_path):
