@@ -9,6 +9,7 @@ import torch
 
 from gmc_bench.conformance.backends import BACKENDS
 from gmc_bench.conformance.method_checks import CHECKS
+from gmc_bench.conformance.method_description import require_kept
 from gmc_bench.conformance.method_execution import CheckSkippedError
 from gmc_bench.conformance.method_subject import CheckFailedError, make_subject
 from gmc_bench.core.errors import ConfigError, GmcBenchError, did_you_mean
@@ -95,7 +96,8 @@ def check_method(
 def _check_description(method: MethodSpec) -> str:
     """The method says all that a comparison needs, and keeps its rules."""
     require_description(method)
-    return f"presets {', '.join(method.presets)}"
+    absent = "".join(f"; not here: {name}" for name in require_kept(method))
+    return f"presets {', '.join(method.presets)}{absent}"
 
 
 def _known(what: str, names: Iterable[str], known: Iterable[str]) -> list[str]:

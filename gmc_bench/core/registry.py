@@ -219,7 +219,7 @@ class Registry(Generic[T]):
         attribute: str | None = None,
         unlisted: Mapping[str, str] | None = None,
     ) -> None:
-        self._kind = kind
+        self.kind = kind
         self._group = group
         self._base = base
         self._attribute = attribute or kind.upper()
@@ -236,7 +236,7 @@ class Registry(Generic[T]):
                 known = table.get(point.name)
                 if isinstance(known, EntryPoint) and known.value != point.value:
                     raise PluginError(
-                        f"two packages register the {self._kind} {point.name!r} "
+                        f"two packages register the {self.kind} {point.name!r} "
                         f"({known.value} and {point.value}); uninstall one of them"
                     )
                 table[point.name] = point
@@ -263,15 +263,15 @@ class Registry(Generic[T]):
             return max(versions, key=lambda match: int(match["version"])).string
         if (latest := self.latest(name)) != name:
             raise UnknownNameError(
-                f"the {self._kind} {name!r} is no longer here, {latest!r} took its place; use "
+                f"the {self.kind} {name!r} is no longer here, {latest!r} took its place; use "
                 f"that, or the version of gmc-bench that has {name!r}"
             )
         known = {match["bare"] for match in matches} | set(table)
-        raise UnknownNameError(f"unknown {self._kind} {name!r}{did_you_mean(name, known)}")
+        raise UnknownNameError(f"unknown {self.kind} {name!r}{did_you_mean(name, known)}")
 
     def _require_text(self, name: object) -> None:
         if not isinstance(name, str):
-            raise UnknownNameError(f"the name of a {self._kind} must be a string, got {name!r}")
+            raise UnknownNameError(f"the name of a {self.kind} must be a string, got {name!r}")
 
     def latest(self, name: str) -> str:
         """Return the latest version of a name that is not registered, else the name itself."""
@@ -309,7 +309,7 @@ class Registry(Generic[T]):
         if not isinstance(item, self._base):
             raise PluginError(
                 f"{origin} is a {type(item).__name__}, "
-                f"but a {self._kind} must be a {self._base.__name__}"
+                f"but a {self.kind} must be a {self._base.__name__}"
             )
         return item
 
@@ -333,7 +333,7 @@ class Registry(Generic[T]):
             if not _is_location(name):
                 raise
         raise UnknownNameError(
-            f"{name!r} is not a registered {self._kind}; for the one that it defines give "
+            f"{name!r} is not a registered {self.kind}; for the one that it defines give "
             f"{name}:{self._attribute}"
         )
 
@@ -372,6 +372,6 @@ class Registry(Generic[T]):
         table = self._scan()
         if name in table:
             raise PluginError(
-                f"the {self._kind} {name!r} is already registered; choose another name"
+                f"the {self.kind} {name!r} is already registered; choose another name"
             )
         table[name] = self.check(item, name)

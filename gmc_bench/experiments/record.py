@@ -9,7 +9,7 @@ from gmc_bench.core.config import config_digest, definition_digest, to_dict
 from gmc_bench.experiments.resolve import checkout
 from gmc_bench.experiments.session import Session
 from gmc_bench.experiments.spec import flatten
-from gmc_bench.methods.tuning import read_trials, tuning_key
+from gmc_bench.methods.tuning import tuning_key
 from gmc_bench.policies.policy import Policy
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.schema import (
@@ -102,7 +102,7 @@ def _tuning(session: Session) -> TunedSettings | None:
     if not kept or any(values.get(name) != value for name, value in kept.items()):
         return None
     key = tuning_key(config.suite, config.task, config.protocol.name)
-    found = read_trials(method.id, method.tuning).get(key, {})
+    found = method.trials().get(key, {})
     return TunedSettings(
         settings={name: float(value) for name, value in kept.items()},
         morphologies=found.get("bodies", {}).get("id"),

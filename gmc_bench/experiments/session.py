@@ -5,6 +5,7 @@ from pathlib import Path
 
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
+from gmc_bench.conformance.method_description import require_kept
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.bodies import require_bodies
 from gmc_bench.experiments.method import check_shares, executed_digest, source_digest
@@ -94,11 +95,12 @@ def check_method(session: Session) -> None:
 
     Raises:
         PluginError: the networks cannot be built or do not map tokens to numbers of the right
-            shape.
+            shape; or what the method keeps of its trials is not what they found.
         ConfigError: separate weights per body meet several token orders per body, or rollouts do
             not consist of whole sequences of the steps that the method's training keeps together.
     """
     check_shares(session.config, session.method)
+    require_kept(session.method)  # a record holds the trials: after training it would be late
     if session.method.capabilities.per_body and session.config.tokens.order == "siblings":
         raise ConfigError(
             f"the method {session.method.id!r} has separate weights per body and cannot be trained "

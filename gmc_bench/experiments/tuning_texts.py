@@ -40,5 +40,5 @@ def describe_tuning(result: TuningResult, tuning: Tuning) -> str:
         f"trials  {folder.result}",
         "In the method's specification, with the file of trials beside it:",
         f"    {result.to_spec()}",
-        '    tuning="PACKAGE:tuning.json",  # or a path, e.g. str(Path(__file__).with_name(...))',
+        '    tuning="tuning.json",  # in a package: "PACKAGE:tuning.json"',
     ])  # fmt: skip

@@ -8,8 +8,8 @@ from typing import Any
 
 from gmc_bench.core.config import with_overrides
 from gmc_bench.core.errors import ConfigError, PluginError, did_you_mean
-from gmc_bench.core.registry import load_target
-from gmc_bench.methods.tuning import require_tuned
+from gmc_bench.core.registry import load_target, origin_of
+from gmc_bench.methods.tuning import read_trials, require_tuned
 
 REQUIRED_PRESETS = ("paper", "lite")
 """Presets that every method of a comparison has."""
@@ -84,7 +84,8 @@ class MethodSpec:
     suite, task and protocol; within the ranges that all methods have, runs keep the suite's
     protocol (see `gmc_bench.methods.tuning`)."""
     tuning: str = ""
-    """File of these trials, `"package:file.json"` or a path; empty if there are none."""
+    """File of these trials, `"package:file.json"` or a path, which starts from the folder of the
+    method's file; empty if there are none."""
     env_steps_per_body: int | None = None
     """Control steps for every training body in place of the protocol's total, for references with
     a budget of their own; without `Capabilities.per_body` such a run has a protocol of its own."""
@@ -99,6 +100,16 @@ class MethodSpec:
     def before_tuning(self) -> "MethodSpec":
         """The same method with the protocol's own values for what was tuned."""
         return replace(self, tuned={}, tuning="")
+
+    def trials(self) -> dict[str, Any]:
+        """Return the trials of `tuning`, by suite, task and protocol.
+
+        Raises:
+            PluginError: the file is missing or holds no trials.
+        """
+        origin = origin_of(self)
+        folder = None if origin is None or origin.file is None else origin.file.parent
+        return read_trials(self.id, self.tuning, folder)
 
     def __post_init__(self) -> None:
         _require_types(self)

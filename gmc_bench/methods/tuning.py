@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gmc_bench.core.config import leaves
-from gmc_bench.core.errors import PluginError
+from gmc_bench.core.errors import PluginError, did_you_mean
 
 FORMAT = 1
 """Version of the layout of files of trials."""
@@ -95,8 +95,7 @@ def require_tuned(method: str, tuned: Mapping[str, Any]) -> None:
                 f"'tuned' of the method {method!r} sets {name!r} for {key!r}, but a method may "
                 f"tune {known} only; everything else is the protocol's"
             )
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not math.isfinite(value) or value < 0 or (value == 0 and name[0] == "p"):
+        if not _is_number(value) or value < 0 or (value == 0 and name[0] == "p"):
             raise PluginError(
                 f"'tuned' of the method {method!r} must set {name!r} for {key!r} to a positive "
                 f"number, got {value!r}"
@@ -114,12 +113,13 @@ def _kept(method: str, tuned: Mapping[str, Any]) -> Iterator[tuple[str, str, Any
             yield key, name, value
 
 
-def read_trials(method: str, file: str) -> dict[str, Any]:
+def read_trials(method: str, file: str, folder: Path | None = None) -> dict[str, Any]:
     """Return the trials beside a method, by `tuning_key`, as `gmc-bench tune` writes them.
 
     Args:
         method: its id.
         file: as in `MethodSpec.tuning`.
+        folder: that a relative path starts from; by default the working folder.
 
     Returns:
         Nothing where the method names no file.
@@ -131,17 +131,96 @@ def read_trials(method: str, file: str) -> dict[str, Any]:
         return {}
     package, colon, name = file.rpartition(":")
     try:
-        place = resources.files(package) / name if colon else Path(file)
+        place = resources.files(package) / name if colon else (folder or Path()) / file
         content = json.loads(place.read_text(encoding="utf-8"))
-    except (OSError, ValueError, ModuleNotFoundError) as error:
+    except (OSError, ValueError, TypeError, ImportError, RecursionError) as error:
         raise PluginError(
             f"the trials of the method {method!r} cannot be read from {file!r} "
             f"({error}); restore the file, or leave 'tuning' out"
         ) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise PluginError(
-            f"{file!r} of the method {method!r} holds no trials of format {FORMAT}; "
-            f"make them again with: gmc-bench tune {method}"
-        )
-    searches: dict[str, Any] = content["searches"]
+        raise _no_trials(method, file, f"of format {FORMAT}")
+    searches = content.get("searches")
+    if not isinstance(searches, dict):
+        raise _no_trials(method, file, "under 'searches'")
+    for key, search in searches.items():
+        if flaw := _flaw(search):
+            raise _no_trials(method, file, f"for {key!r} that can be read ({flaw})")
     return searches
+
+
+def require_own_trials(
+    method: str, tuned: Mapping[str, Any], file: str, trials: Mapping[str, Any]
+) -> None:
+    """Raise unless what a method keeps follows from trials of its own.
+
+    Args:
+        method: its id.
+        tuned: what it keeps, as in `MethodSpec.tuned`.
+        file: as in `MethodSpec.tuning`; a method without one may keep values.
+        trials: what `read_trials` returns.
+
+    Raises:
+        PluginError: the trials are those of another method, or other values won them.
+    """
+    for key, search in trials.items():
+        if search["method"] != method:
+            raise PluginError(
+                f"the trials in {file!r} of the method {method!r} are those of the method "
+                f"{search['method']!r}; leave 'tuned' and 'tuning' out of a copied specification, "
+                f"or make trials of its own with 'gmc-bench tune'"
+            )
+        if key in tuned and dict(tuned[key]) != search["kept"]:
+            raise PluginError(
+                f"'tuned' of the method {method!r} keeps {dict(tuned[key])} for {key!r}, but its "
+                f"trials in {file!r} found {search['kept']}; keep that"
+            )
+    for key in tuned:
+        if file and key not in trials:
+            raise PluginError(
+                f"'tuned' of the method {method!r} keeps values for {key!r}, but {file!r} has no "
+                f"trials of it{did_you_mean(key, trials)}"
+            )
+
+
+def _no_trials(method: str, file: str, what: str) -> PluginError:
+    return PluginError(
+        f"{file!r} of the method {method!r} holds no trials {what}; make them again with: "
+        f"gmc-bench tune {method}"
+    )
+
+
+def _flaw(search: Any) -> str:
+    """Return what a record could not take of a method's trials; empty if it can take all."""
+    if not isinstance(search, dict):
+        return f"expected a mapping, got {search!r:.60}"
+    bodies, trials = search.get("bodies", {}), search.get("trials", [])
+    texts = [bodies.get("id"), bodies.get("digest")] if isinstance(bodies, dict) else [bodies]
+    steps = search.get("env_steps")
+    right = {
+        "method": isinstance(search.get("method"), str),
+        "kept": _are_numbers(search.get("kept")),
+        "bodies": all(text is None or isinstance(text, str) for text in texts),
+        "env_steps": steps is None or (isinstance(steps, int) and steps > 0),
+        "trials": isinstance(trials, list)
+        and all(
+            isinstance(trial, dict)
+            and _are_numbers(trial.get("settings"))
+            and _are_numbers(trial.get("returns"), or_none=True)
+            for trial in trials
+        ),
+    }
+    wrong = [name for name, fits in right.items() if not fits]
+    return f"{wrong[0]!r} is missing or damaged" if wrong else ""
+
+
+def _are_numbers(found: Any, *, or_none: bool = False) -> bool:
+    """Return whether there is a mapping of names to finite numbers."""
+    return isinstance(found, dict) and all(
+        (value is None and or_none) or _is_number(value) for value in found.values()
+    )
+
+
+def _is_number(value: Any) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and math.isfinite(value)
