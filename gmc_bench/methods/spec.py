@@ -9,6 +9,7 @@ from typing import Any
 from gmc_bench.core.config import with_overrides
 from gmc_bench.core.errors import ConfigError, PluginError, did_you_mean
 from gmc_bench.core.registry import load_target, origin_of
+from gmc_bench.methods.settings import require_settings
 from gmc_bench.methods.tuning import read_trials, require_tuned
 
 REQUIRED_PRESETS = ("paper", "lite")
@@ -127,13 +128,15 @@ class MethodSpec:
         """Return the class of the method's settings.
 
         Raises:
-            PluginError: what the specification names is not there, or no dataclass.
+            PluginError: what the specification names is not there or no dataclass, or a record
+                cannot hold one of its fields, see `gmc_bench.methods.settings`.
         """
         found = load_target(self.config) if isinstance(self.config, str) else self.config
         if not (isinstance(found, type) and is_dataclass(found)):
             raise PluginError(
                 f"the config of method {self.id!r} must be a dataclass, got {found!r}"
             )
+        require_settings(self.id, found)
         return found
 
     def make_config(

@@ -110,3 +110,26 @@ def test_a_file_that_is_edited_during_a_run_does_not_reach_it(notebook):
     assert second.weights_digest == first.weights_digest
     assert second.returns == first.returns
     assert second.config["method_source_digest"] == hashlib.sha256(text.encode()).hexdigest()
+
+
+FIELDS = {
+    "an enumeration": "odd: Kind = Kind.A",
+    "a path": "odd: pathlib.Path = pathlib.Path('x')",
+    "a type of torch": "odd: torch.dtype = torch.float32",
+    "no default": "odd: int",
+    "an unknown annotation": "odd: 'Foo' = 3",
+}
+
+
+@pytest.mark.parametrize("line", FIELDS.values(), ids=list(FIELDS))
+def test_settings_that_no_record_can_hold_are_refused_in_one_sentence(here, gmc, tmp_path, line):
+    kind = "import enum, pathlib\nclass Kind(enum.Enum):\n    A = 1\n\n\n@dataclass("
+    text = EXAMPLE.read_text().replace("@dataclass(", kind)
+    file, out = tmp_path / "my_method.py", tmp_path / "run"
+    file.write_text(text.replace("    width: int = 256", f"    {line}\n    width: int = 256"))
+    checked = here("check-method", f"{file}:SPEC", "--preset", "lite", "--backend", "none", code=1)
+    refused = here("run", "--method", f"{file}:SPEC", *gmc.settings, "--out", out, code=2)
+    for err in (checked.err, refused.err):
+        assert "the setting 'odd' of the method 'my-method'" in err.splitlines()[-1]
+        assert "Traceback" not in err
+    assert not out.exists()
