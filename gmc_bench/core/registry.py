@@ -294,13 +294,20 @@ class Registry(Generic[T]):
 
         Raises:
             UnknownNameError: the name is not registered.
-            PluginError: it is registered but fails to load or has the wrong type.
+            PluginError: it is registered but fails to load, or has the wrong type or another id.
         """
         table = self._scan()
         key = self.resolve(name)
         item = table[key]
         if isinstance(item, EntryPoint):
-            item = self.check(load_target(item.value), item.value)
+            target = item.value
+            item = self.check(load_target(target), target)
+            # Results state the id, by which everything later looks for what made them.
+            if (own := getattr(item, "id", key)) != key:
+                raise PluginError(
+                    f"{target} is registered as {key!r}, but its id is {own!r}; give the entry "
+                    f"point and the {self.kind} the same name"
+                )
             table[key] = item
         return item
 

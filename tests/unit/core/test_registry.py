@@ -98,6 +98,17 @@ def test_a_broken_plugin_is_listed_with_its_reason_and_stops_nobody_else(distrib
     assert str(found["wrong"]) == "text:X is a str, but a number must be a int"
 
 
+def test_an_entry_point_has_the_name_of_its_plugin(distribution):
+    source = "class Named(int):\n    id = 'eleven'\nELEVEN = Named(11)\n"
+    distribution("paint", source, {"ten": "paint:ELEVEN", "eleven": "paint:ELEVEN"})
+    numbers = Registry("number", GROUP, int)
+    assert numbers.get("eleven") == 11
+    sentence = "paint:ELEVEN is registered as 'ten', but its id is 'eleven'; give the entry point"
+    with pytest.raises(PluginError, match=sentence):
+        numbers.get("ten")
+    assert isinstance(dict(numbers.items())["ten"], PluginError)
+
+
 # --- names
 
 

@@ -56,7 +56,9 @@ def test_every_method_has_such_settings(name):
 def settings(annotation, *default):
     """Return a dataclass with one field."""
     body = {"__annotations__": {"odd": annotation}, "__module__": __name__}
-    return dataclass(frozen=True)(type("Settings", (), body | {"odd": value for value in default}))
+    if default:
+        body["odd"] = default[0]
+    return dataclass(frozen=True)(type("Settings", (), body))
 
 
 @pytest.mark.parametrize(
