@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.methods.config import NetworkConfig
+from gmc_bench.methods.config import NetworkConfig, require_positive
 
 CellName = Literal["birnn", "bigru", "bilstm", "bimamba2"]
 
@@ -40,6 +40,7 @@ class RecMorphConfig(NetworkConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_positive(self)
         inner = self.mamba_expand * self.hidden
         if self.cell == "bimamba2" and inner % self.mamba_head:
             raise ConfigError(

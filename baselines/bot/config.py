@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from gmc_bench.methods.config import AttentionConfig
+from gmc_bench.methods.config import AttentionConfig, require_positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,3 +17,7 @@ class BotConfig(AttentionConfig):
     encoder_init: float = 0.02
     """Standard deviation of the encoder's linear weights (not the query, key and value map) and
     of the slot vectors at the start."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(self)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gmc_bench.methods.config import AttentionConfig
+from gmc_bench.methods.config import AttentionConfig, require_positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,3 +17,7 @@ class GcntConfig(AttentionConfig):
     """Bins that colours are hashed to."""
     max_distance: int = 12
     """Joints between two limbs from which on all distances share one row of the table."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(self)

@@ -21,8 +21,9 @@ class MetaMorphConfig(AttentionConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.embedding_dropout < 0:
+            raise ConfigError(
+                f"'embedding_dropout' must not be negative, got {self.embedding_dropout}"
+            )
         if not self.embedding_dropout < 1:
             raise ConfigError(f"'embedding_dropout' must be below 1, got {self.embedding_dropout}")
-
-    def _may_be_zero(self) -> tuple[str, ...]:
-        return ("embedding_dropout",)

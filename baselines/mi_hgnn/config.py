@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.methods.config import NetworkConfig
+from gmc_bench.methods.config import NetworkConfig, require_positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +21,7 @@ class MIHGNNConfig(NetworkConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_positive(self)
         if self.embedding_init != NetworkConfig.embedding_init:
             raise ConfigError(
                 "'embedding_init' has no effect here: the encoders start as in torch-geometric; "

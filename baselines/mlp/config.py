@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gmc_bench.methods.config import NetworkConfig
+from gmc_bench.methods.config import NetworkConfig, require_positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -11,3 +11,7 @@ class MLPConfig(NetworkConfig):
 
     hidden: tuple[int, ...] = (256, 256, 256)
     """Widths of the hidden layers, ReLU after each."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(self)

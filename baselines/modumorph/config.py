@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gmc_bench.methods.config import AttentionConfig
+from gmc_bench.methods.config import AttentionConfig, require_positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,3 +17,7 @@ class ModuMorphConfig(AttentionConfig):
     """Linear layers of the context encoder that embedding and decoder are generated from."""
     context_init: float = 0.1
     """The first weight of both context encoders starts in U(-x, x)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(self)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.methods.config import NetworkConfig
+from gmc_bench.methods.config import NetworkConfig, require_positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +26,7 @@ class NerveNetConfig(NetworkConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_positive(self)
         if self.form != "gru":
             return
         if self.width % 2:

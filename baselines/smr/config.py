@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from gmc_bench.methods.config import AttentionConfig
+from gmc_bench.methods.config import AttentionConfig, require_positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,3 +16,7 @@ class SMRConfig(AttentionConfig):
     """Whether the unit reads the embedded limb or its features."""
     sequence_length: int = 16
     """Consecutive control steps that training unrolls."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(self)

@@ -1,19 +1,44 @@
 """Settings that controllers share."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
+from gmc_bench.core.config import fields_of
 from gmc_bench.core.errors import ConfigError
+
+
+def require_positive(config: Any, *names: str) -> None:
+    """Raise unless sizes and scales among a method's settings are positive.
+
+    Args:
+        config: the settings.
+        names: of the fields; by default all. Those that hold no numbers pass.
+
+    Raises:
+        ConfigError: an integer is below one, a number is not positive and finite, or one of several
+            widths is below one.
+    """
+    for name in names or fields_of(config):
+        value = getattr(config, name)
+        if isinstance(value, tuple):
+            if any(width < 1 for width in value):
+                raise ConfigError(f"{name!r} must hold widths of at least 1, got {value}")
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            low = 1 if isinstance(value, int) else 0
+            if not (low <= value < float("inf")) or value == 0:
+                kind = "at least 1" if isinstance(value, int) else "positive"
+                raise ConfigError(f"{name!r} must be {kind}, got {value}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig:
     """Settings of the parts every controller has: embedding, decoder, height map.
 
-    Subclasses add their own fields and may add checks in `__post_init__`, calling this one.
+    Subclasses add their own fields, which may hold anything, also zero. In a `__post_init__` that
+    calls this one they may check them, sizes with `require_positive(self, "width")`.
 
     Raises:
-        ConfigError: an integer is below one, or a number is not positive and finite.
+        ConfigError: of the fields here, a width is below one, or a number not positive and finite.
     """
 
     embedding_init: float = 0.1
@@ -26,19 +51,7 @@ class NetworkConfig:
     """Widths of the height map's encoder, for tasks that have one."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name in self._may_be_zero():
-                if value < 0:
-                    raise ConfigError(f"{field.name!r} must not be negative, got {value}")
-            elif isinstance(value, tuple):
-                if any(width < 1 for width in value):
-                    raise ConfigError(f"{field.name!r} must hold widths of at least 1, got {value}")
-            elif isinstance(value, (int, float)) and not isinstance(value, bool):
-                low = 1 if isinstance(value, int) else 0
-                if not (low <= value < float("inf")) or value == 0:
-                    kind = "at least 1" if isinstance(value, int) else "positive"
-                    raise ConfigError(f"{field.name!r} must be {kind}, got {value}")
+        require_positive(self, *fields_of(NetworkConfig))
         if not self.height_map_hidden:
             raise ConfigError("'height_map_hidden' must hold at least one width, got none")
 
@@ -50,10 +63,6 @@ class NetworkConfig:
             "init": self.decoder_init,
             "height_map_hidden": self.height_map_hidden,
         }
-
-    def _may_be_zero(self) -> tuple[str, ...]:
-        """Return the names of numbers that may be zero, such as a dropout rate."""
-        return ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +84,7 @@ class AttentionConfig(NetworkConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_positive(self, *fields_of(AttentionConfig))
         if self.width % self.num_heads:
             raise ConfigError(
                 f"'num_heads' must divide 'width', got {self.num_heads} and {self.width}"

@@ -133,3 +133,13 @@ def test_settings_that_no_record_can_hold_are_refused_in_one_sentence(here, gmc,
         assert "the setting 'odd' of the method 'my-method'" in err.splitlines()[-1]
         assert "Traceback" not in err
     assert not out.exists()
+
+
+def test_a_dropout_rate_of_its_own_may_be_zero(here, gmc, tmp_path):
+    line = "    width: int = 256"
+    text = EXAMPLE.read_text().replace(line, f"    dropout: float = 0.1\n{line}")
+    file, out = tmp_path / "my_method.py", tmp_path / "run"
+    file.write_text(text)
+    settings = (*gmc.settings, "--env-steps", "512", "--model.dropout", "0")
+    here("run", "--method", f"{file}:SPEC", *settings, "--out", out)
+    assert read_record(out / "record.json").config["method_config"]["dropout"] == 0.0
