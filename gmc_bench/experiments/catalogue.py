@@ -47,6 +47,7 @@ def describe(what: str, names: Sequence[str] = ()) -> list[dict[str, Any]]:
 
     Raises:
         UnknownNameError: one of them is not registered.
+        PluginError: a method that is given as a file or module cannot be loaded.
     """
     if what == "morphologies":
         from gmc_bench.bodies.sets import list_sets
@@ -61,12 +62,18 @@ def describe(what: str, names: Sequence[str] = ()) -> list[dict[str, Any]]:
             for name, item in registry.items()
         ]
     known = {row["id"]: row for row in rows}
-    return [known[_full_name(name, what, known)] for name in names] if names else rows
+    return [_find(name, what, known) for name in names] if names else rows
+
+
+def _find(name: str, what: str, known: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    if name in known:
+        return known[name]
+    if what == "methods":  # also one that is not listed: a file's, a module's, a reference
+        return _of_method(METHODS.load(name))
+    return known[_full_name(name, what, known)]
 
 
 def _full_name(name: str, what: str, known: Iterable[str]) -> str:
-    if name in known:
-        return name
     if what == "morphologies":
         raise UnknownNameError(f"unknown body set {name!r}{did_you_mean(name, known)}")
     registry = _kind(what)[0]

@@ -205,3 +205,21 @@ def test_only_the_named_are_listed(gmc):
     code, out, _ = gmc("list", "tasks", "unimal-ft-v1", "--json")
     assert code == 0
     assert [row["id"] for row in json.loads(out)] == ["unimal-ft-v1"]
+
+
+def test_a_method_of_a_file_or_module_is_shown_like_a_registered_one(gmc, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import replace\nfrom recmorph import SPEC as BASE\n"
+        "SPEC = replace(BASE, id='mine', tuned={}, tuning='')\n"
+    )
+    code, out, err = gmc("list", "methods", f"{tmp_path}/mine.py:SPEC", "recmorph:SPEC", "--json")
+    assert (code, err) == (0, "")
+    assert [row["id"] for row in json.loads(out)] == ["mine", "recmorph"]
+    code, _, err = gmc("list", "methods", f"{tmp_path}/mine.py")
+    assert code == 2
+    assert f"give {tmp_path}/mine.py:SPEC" in err
+
+
+def test_a_reference_is_shown_by_name_though_it_is_not_listed(gmc):
+    (row,) = json.loads(gmc("list", "methods", "zero-action", "--json")[1])
+    assert row["id"] == "zero-action"
