@@ -163,11 +163,29 @@ def _execute(path: Path, data: bytes, digest: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up by name
     try:
-        spec.loader.exec_module(module)
+        with _importable(path.parent):
+            spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
     return module
+
+
+@contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    """Let a file import what lies beside it, as Python does for a script.
+
+    Other packages come first: no file of the folder can take the place of one of theirs.
+    """
+    place = str(folder)
+    added = place not in sys.path
+    if added:
+        sys.path.append(place)
+    try:
+        yield
+    finally:
+        if added and place in sys.path:
+            sys.path.remove(place)
 
 
 def raised_at(error: BaseException) -> str:

@@ -214,6 +214,15 @@ def test_a_file_that_changed_is_loaded_again_and_the_text_before_stays(tmp_path)
     assert load_target(f"{path}:Item") is first
 
 
+def test_a_file_imports_what_lies_beside_it_but_nothing_in_place_of_a_package(tmp_path):
+    (tmp_path / "beside_my_colour.py").write_text("VALUE = 3\n")
+    (tmp_path / "colorsys.py").write_text("1 / 0\n")
+    source = "import colorsys\nfrom beside_my_colour import VALUE\nITEM = VALUE\n"
+    before = list(sys.path)
+    assert load_target(f"{plugin_file(tmp_path, source)}:ITEM") == 3
+    assert sys.path == before
+
+
 def test_files_of_the_same_name_do_not_replace_each_other(tmp_path):
     source = (
         "from __future__ import annotations\n"
