@@ -223,6 +223,7 @@ CHECKS: dict[str, Check] = {
     "output shapes": _check_shapes,
     "finite outputs": _check_finite,
     "inputs unchanged": _check_inputs_kept,
+    "repeatable": check_repeatable,  # before all that compare outputs, which it would fail too
     "padding ignored": _check_padding,
     "bodies independent": _check_batch,
     "more token slots": _check_slots,
@@ -230,7 +231,6 @@ CHECKS: dict[str, Check] = {
     "gradients": _check_gradients,
     "state dict": check_state_dict,
     "seeded build": check_seed,
-    "repeatable": check_repeatable,
     "limb order": check_order,
     "limb tree": check_tree,
     "closed loops": check_loops,

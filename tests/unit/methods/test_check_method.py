@@ -501,6 +501,20 @@ def test_other_checks_stay_quiet(method, only):
     assert set(failures(method)) == only
 
 
+class DrawsAlways(Sound):
+    """Noise that is no dropout: every comparison of outputs fails with it."""
+
+    source = np.random.default_rng(0)
+
+    def forward(self, tokens):
+        return super().forward(tokens) * float(self.source.random())
+
+
+@pytest.mark.parametrize("builder", [DrawsAlways, DropsAlways])
+def test_a_network_of_chance_is_first_of_all_not_repeatable(builder):
+    assert next(iter(failures(spec(builder)))) == "repeatable"
+
+
 def test_the_first_counterexample_says_where_and_what():
     detail = failures(spec(CountsSlots), checks=["more token slots"])["more token slots"]
     place, _, numbers = detail.partition("slot 0, output 0 is ")
