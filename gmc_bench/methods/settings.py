@@ -60,7 +60,10 @@ def _require_fields(method: str, values: Any, prefix: str) -> None:
             _require_fields(method, value, f"{name}.")
         elif not _comes_back(value, hints[field.name], name):
             raise _refused(
-                method, name, f"must be {ALLOWED}, got {shown(value)} for {field.type!r}"
+                method,
+                name,
+                f"must be {ALLOWED}, which a record gives back as it was, got {shown(value)} for "
+                f"{field.type!r}",
             )
 
 
