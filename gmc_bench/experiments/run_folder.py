@@ -40,9 +40,9 @@ def require_unused(path: Path, verb: str = "run") -> None:
     Raises:
         RunFolderError: something else is there.
     """
-    if is_file(path):
-        raise RunFolderError(f"{path} is a file; choose another folder for --out")
     if not is_free(path):
+        if path.is_file():
+            raise RunFolderError(f"{path} is a file; choose another folder for --out")
         raise RunFolderError(
             f"{path} already exists and is not empty; choose another --out, or continue what is in "
             f"it with: gmc-bench {verb} --resume {path}"
