@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.evaluation.friction import EPISODE_SECONDS, control_steps, measure_friction
@@ -13,7 +11,7 @@ from gmc_bench.evaluation.friction_metrics import READINGS, macro_average
 from gmc_bench.evaluation.friction_options import FrictionOptions
 from gmc_bench.experiments.events import Listener, counter
 from gmc_bench.experiments.scoring import evaluation_seed
-from gmc_bench.experiments.session import Session
+from gmc_bench.experiments.session import Session, torch_state
 from gmc_bench.policies.policy import Policy
 from gmc_bench.records.parts import AHEAD
 from gmc_bench.records.schema import FrictionResult
@@ -104,19 +102,19 @@ def measure_run(
     """
     config, measurement = session.config, friction_measurement(session.config, options)
     bodies = bodies_from(options.robots, session.bodies.split("train"))
-    # The last bits of a network's output depend on it.
-    torch.set_num_threads(config.threads)
     steps = control_steps(session.task, measurement.seconds)
     total = steps * measurement.num_envs * len(bodies) * len(measurement.conditions)
-    return measure_friction(
-        policy,
-        session.task,
-        bodies,
-        measurement,
-        seed=evaluation_seed(config.seed, "train", "friction"),
-        num_threads=config.threads,
-        on_progress=counter(listener, "frictions", "step", total),
-    )
+    own = torch_state(session)
+    with own.in_use():
+        return measure_friction(
+            policy,
+            session.task,
+            bodies,
+            measurement,
+            seed=evaluation_seed(config.seed, "train", "friction"),
+            num_threads=config.threads,
+            on_progress=counter(own.aside(listener), "frictions", "step", total),
+        )
 
 
 def study_numbers(setting: dict[str, Any], results: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -4,8 +4,6 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import asdict, replace
 
-import torch
-
 from gmc_bench.bodies.body import Body
 from gmc_bench.bodies.kinship import geometry, limb_tree
 from gmc_bench.bodies.schema import Morphology
@@ -14,7 +12,7 @@ from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.evaluation.evaluate import EpisodeCounter, EpisodeResult, Observer, Scoring
 from gmc_bench.evaluation.loops import LoopMonitor, make_loop_monitor
 from gmc_bench.experiments.events import Progress
-from gmc_bench.experiments.session import Session
+from gmc_bench.experiments.session import Session, torch_state
 from gmc_bench.policies.policy import Policy
 from gmc_bench.records.schema import BodyReturns, Episode, LoopResiduals, RunRecord
 
@@ -50,11 +48,9 @@ def score(
     Raises:
         ConfigError: a split was asked for whose bodies the method cannot control.
     """
-    # The last bits of a network's output depend on it, so a later evaluation takes as many.
-    torch.set_num_threads(session.config.threads)
-    rules = session.config.protocol.evaluation
-    count = episodes or rules.episodes
-    chosen, ways = splits or rules.splits, modes or rules.modes
+    protocol = session.config.protocol.evaluation
+    count = episodes or protocol.episodes
+    chosen, ways = splits or protocol.splits, modes or protocol.modes
     if session.method.capabilities.per_body:
         if splits and "test" in splits:
             raise ConfigError(
@@ -63,40 +59,32 @@ def score(
             )
         chosen = ("train",)
     total = sum(len(session.bodies.split(split)) for split in chosen) * count * len(ways)
-    seen = {body.digest for body in session.bodies.split("train")}
+    # The last bits of a network's output depend on the threads; a later evaluation takes as many.
+    own, done = torch_state(session), 0
+    tell = None if on_progress is None else own.aside(on_progress)
     results: list[BodyReturns] = []
-    done = 0
 
     def advance(ended: int) -> None:
         nonlocal done
         done += ended
-        if on_progress is not None and total:
-            on_progress(Progress("score", done, total, "episode"))
+        if tell is not None and total:
+            tell(Progress("score", done, total, "episode"))
 
-    advance(0)
-    for split in chosen:
-        bodies = session.bodies.split(split)
-        silent = draw_silent_limbs(bodies, session.config.seed) if sensor_dropout else None
-        for mode in ways:
-            monitor = make_loop_monitor(bodies)
-            scoring = replace(scoring_of(session, split, mode), episodes=count, silent_limbs=silent)
-            watcher = watch(split, scoring) if watch is not None else None
-            watching = (EpisodeCounter(advance), *filter(None, (monitor, watcher)))
-            found = scoring.run(policy, watching)
-            results += [
-                BodyReturns(
-                    split=split,  # type: ignore[arg-type]
-                    mode=mode,  # type: ignore[arg-type]
-                    body=body.name,
-                    body_digest=body.digest,
-                    seen_in_train=body.digest in seen,
-                    episodes=tuple(_episode(item) for item in items),
-                    limbs=body.num_limbs if session.task.parts == "limbs" else None,
-                    loops=_loops(monitor, number),
-                    **_kin(body),
+    with own.in_use():
+        advance(0)
+        for split in chosen:
+            bodies = session.bodies.split(split)
+            silent = draw_silent_limbs(bodies, session.config.seed) if sensor_dropout else None
+            for mode in ways:
+                monitor = make_loop_monitor(bodies)
+                rules = replace(
+                    scoring_of(session, split, mode), episodes=count, silent_limbs=silent
                 )
-                for number, (body, items) in enumerate(zip(bodies, found, strict=True))
-            ]
+                watcher = own.aside(watch)(split, rules) if watch is not None else None
+                watching = (EpisodeCounter(advance), *filter(None, (monitor, watcher)))
+                results += _body_returns(
+                    session, rules, split, rules.run(policy, watching), monitor
+                )
     return tuple(results)
 
 
@@ -110,6 +98,31 @@ def scoring_of(session: Session, split: str, mode: str) -> Scoring:
         seed=evaluation_seed(session.config.seed, split, mode),
         num_threads=session.config.threads,
     )
+
+
+def _body_returns(
+    session: Session,
+    rules: Scoring,
+    split: str,
+    found: list[list[EpisodeResult]],
+    monitor: LoopMonitor | None,
+) -> list[BodyReturns]:
+    """Return what a record says of each body of a part of an evaluation."""
+    seen = {body.digest for body in session.bodies.split("train")}
+    return [
+        BodyReturns(
+            split=split,  # type: ignore[arg-type]
+            mode=rules.mode,
+            body=body.name,
+            body_digest=body.digest,
+            seen_in_train=body.digest in seen,
+            episodes=tuple(_episode(item) for item in items),
+            limbs=body.num_limbs if session.task.parts == "limbs" else None,
+            loops=_loops(monitor, number),
+            **_kin(body),
+        )
+        for number, (body, items) in enumerate(zip(rules.bodies, found, strict=True))
+    ]
 
 
 def recorded_lengths(record: RunRecord, split: str, mode: str) -> list[int]:

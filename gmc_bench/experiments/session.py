@@ -12,7 +12,8 @@ from gmc_bench.experiments.method import check_shares, executed_digest, source_d
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
-from gmc_bench.policies.policy import Policy
+from gmc_bench.policies.policy import Policy, run_seeds
+from gmc_bench.policies.torch_state import TorchState, drawing_apart
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import planned_steps, token_spec
 from gmc_bench.tasks import TASKS, Task
@@ -116,14 +117,21 @@ def check_method(session: Session) -> None:
 
 def make_policy(session: Session) -> ActorCritic:
     """Return the untrained policy of a run."""
-    return ActorCritic(
-        session.method,
-        session.method.make_config(changes=session.config.method_config),
-        session.spec,
-        session.config.protocol.action_std,
-        num_bodies=len(session.bodies.split("train")),
-        precision=session.config.precision,
-    )
+    with drawing_apart():
+        return ActorCritic(
+            session.method,
+            session.method.make_config(changes=session.config.method_config),
+            session.spec,
+            session.config.protocol.action_std,
+            num_bodies=len(session.bodies.split("train")),
+            precision=session.config.precision,
+        )
+
+
+def torch_state(session: Session) -> TorchState:
+    """Return the generators and threads of torch that a run's policy is measured with."""
+    config = session.config
+    return TorchState(config.threads, config.device, run_seeds(config.seed)[0])
 
 
 def limb_task(session: Session) -> Task:

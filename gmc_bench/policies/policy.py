@@ -33,6 +33,7 @@ from gmc_bench.policies.observations import (
 )
 from gmc_bench.policies.options import PolicyOptions
 from gmc_bench.policies.tensors import decode_tensors, encode_tensors, read_description
+from gmc_bench.policies.torch_state import drawing_apart
 from gmc_bench.records.store import write_atomic
 from gmc_bench.records.weights import kept_at
 from gmc_bench.tasks import TASKS, Task
@@ -149,8 +150,7 @@ class Policy:
         options: PolicyOptions = USUAL,
     ) -> "Policy":
         """Return what `untrained` does, for bodies whose table is at hand."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(run_seeds(seed)[0])
+        with drawing_apart(run_seeds(seed)[0]):
             policy = cls._made(method, config, table, options)
             policy.random_state = torch.get_rng_state()
             if policy.model.per_body:
@@ -184,7 +184,7 @@ class Policy:
             CheckpointError: the content is damaged or of another method.
             PluginError: the networks cannot be built.
         """
-        with torch.random.fork_rng(devices=[]):
+        with drawing_apart():
             policy = cls._made(method, config, _featureless(spec, num_bodies), options)
         policy.set_tensors(decode_tensors(data, origin), origin)
         return policy
@@ -539,7 +539,7 @@ def run_seeds(seed: int) -> list[int]:
 def _start_apart(bank: ActorCritic, streams: BodyStreams, options: PolicyOptions) -> None:
     """Give every body the weights that it would start from alone."""
     for body, seed in enumerate(streams.weights()):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         alone = ActorCritic(
             bank.method, bank.config, bank.spec, options.action_std, precision=options.precision
         )

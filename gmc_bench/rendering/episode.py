@@ -90,7 +90,7 @@ def render_episode(
     Raises:
         GmcBenchError: there is no such episode, or pictures cannot be drawn here.
     """
-    import torch
+    from gmc_bench.policies.torch_state import torch_threads
 
     require_video()
     settings = settings or VideoSettings()
@@ -100,20 +100,20 @@ def render_episode(
     split, index = _find_body(session, wanted)
     _check_episode(session, wanted.episode)
     config = session.config
-    torch.set_num_threads(config.threads)  # as for the score: the last bits depend on it
     scoring = scoring_of(session, split, wanted.mode)
     lengths = None if record is None else recorded_lengths(record, split, wanted.mode)
-    replay = replay_episode(
-        experiment.policy,
-        WantedEpisode(
-            scoring=scoring,
-            body=index,
-            episode=wanted.episode - 1,
-            lengths=lengths,
-            seconds=wanted.seconds,
-        ),
-        counter(listener, "replay", "step", task.horizon),
-    )
+    with torch_threads(config.threads):  # as for the score: the last bits depend on it
+        replay = replay_episode(
+            experiment.policy,
+            WantedEpisode(
+                scoring=scoring,
+                body=index,
+                episode=wanted.episode - 1,
+                lengths=lengths,
+                seconds=wanted.seconds,
+            ),
+            counter(listener, "replay", "step", task.horizon),
+        )
     name = replay.morphology.name
     plain = re.sub(r"[^A-Za-z0-9._-]", "_", f"{name}_{split}_{wanted.mode}_{wanted.episode}")
     path = path or folder.path / "videos" / f"{plain}.mp4"

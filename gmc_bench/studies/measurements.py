@@ -20,6 +20,7 @@ from gmc_bench.experiments.scoring import evaluation_seed
 from gmc_bench.experiments.session import Session, limb_task, make_policy
 from gmc_bench.nn.tap import offers_representations
 from gmc_bench.policies.policy import Policy
+from gmc_bench.policies.torch_state import torch_threads
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.studies import budget, figures, friction_table, generalisation, table
 from gmc_bench.studies.gait import SETTLING, Gait, gait_metrics, record_gait
@@ -270,10 +271,7 @@ def best_body(records: Sequence[RunRecord]) -> str:
 
 
 def _record(run: FinishedRun, name: str) -> Gait:
-    import torch
-
     config, bodies = run.session.config, run.session.bodies.split("train")
-    torch.set_num_threads(config.threads)
     scoring = Scoring(
         task=limb_task(run.session),
         bodies=bodies,
@@ -282,7 +280,8 @@ def _record(run: FinishedRun, name: str) -> Gait:
         num_threads=config.threads,
     )
     wanted = WantedEpisode(scoring=scoring, body=[body.name for body in bodies].index(name))
-    return record_gait(run.policy, wanted, run.count("gait", "step"))
+    with torch_threads(config.threads):
+        return record_gait(run.policy, wanted, run.count("gait", "step"))
 
 
 def _numbers(gait: Gait) -> dict[str, float | None]:

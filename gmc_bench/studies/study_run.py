@@ -14,6 +14,7 @@ from gmc_bench.experiments.run_folder import new_folder
 from gmc_bench.experiments.session import check_method, open_session
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep, SweepResult
+from gmc_bench.policies.torch_state import torch_threads
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.kept import (
     STUDY_FILE,
@@ -198,7 +199,8 @@ class StudyRun:
             if {name: content.get(name) for name in made_with} == made_with:
                 found: dict[str, Any] = content["measured"]
                 return found
-        numbers = self._measurement.measure(run, self.request)
+        with torch_threads(run.session.config.threads):  # the last bits depend on it
+            numbers = self._measurement.measure(run, self.request)
         content = {
             **made_with,
             "measured": numbers,

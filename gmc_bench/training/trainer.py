@@ -15,6 +15,7 @@ from gmc_bench.core.types import Array
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.policies.policy import Policy, run_seeds
+from gmc_bench.policies.torch_state import TorchState
 from gmc_bench.suites.method_rules import training_rules
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.tasks.spec import Task
@@ -90,7 +91,6 @@ class Trainer:
                 "the policy was read without its critic and cannot be trained; give one that "
                 "'Policy.untrained' or 'Policy.save' made"
             )
-        torch.set_num_threads(num_threads)
         keep_freed_memory()
         self.env, self.policy, self.model = env, policy, policy.model
         self.num_threads = num_threads
@@ -104,9 +104,11 @@ class Trainer:
                 f"{env.num_envs} that show {env.token_spec}; make them with num_envs and token_spec"
             )
         seeds = run_seeds(seed)
-        torch.manual_seed(seeds[0])
+        # The threads of a process that are trainers of one group wait for each other.
+        alone = group.size == 1
+        self.torch = TorchState(num_threads, policy.device, seeds[0], takes_turns=alone)
         if policy.random_state is not None:
-            torch.set_rng_state(policy.random_state)
+            self.torch.cpu = policy.random_state
         self._seed = seeds[0]
         self._draw_apart()
         self.drawing = torch.Generator().manual_seed(seeds[3])
@@ -177,6 +179,10 @@ class Trainer:
     def iterate(self) -> PPOStats:
         """Run one iteration: a rollout, and the updates on it."""
         self.group.announce("iterate")
+        with self.torch.in_use():
+            return self._iterate()
+
+    def _iterate(self) -> PPOStats:
         self.tracker.begin_iteration()
         self.env.set_sampling(self.sampler.probabilities(self.iteration))
         self.model.action_std.fill_(self.protocol.action_std_at(self.iteration))
@@ -302,9 +308,9 @@ class Trainer:
 
     def _torch_states(self) -> dict[str, Array]:
         """Return the states of torch's own generators, from which networks with dropout draw."""
-        found: dict[str, Array] = {"torch": torch.get_rng_state().numpy()}
-        if self.policy.device.type == "cuda":
-            found[CUDA] = torch.cuda.get_rng_state(self.policy.device).numpy()
+        found: dict[str, Array] = {"torch": self.torch.cpu.numpy()}
+        if self.torch.gpu is not None:
+            found[CUDA] = self.torch.gpu.numpy()
         return found
 
     def _set_torch_states(self, random: dict[str, torch.Tensor], since: int) -> None:
@@ -320,12 +326,11 @@ class Trainer:
             return
 
         def own(name: str) -> torch.Tensor:
-            # Cloned, because torch misreads a state that is a part of a larger tensor.
-            return random[f"{name}_of_others"][rank - 1].clone() if rank else random[name]
+            return random[f"{name}_of_others"][rank - 1] if rank else random[name]
 
-        torch.set_rng_state(own("torch"))
-        if self.policy.device.type == "cuda" and CUDA in random:
-            torch.cuda.set_rng_state(own(CUDA), self.policy.device)
+        self.torch.cpu = own("torch")
+        if self.torch.gpu is not None and CUDA in random:
+            self.torch.gpu = own(CUDA)
 
     def _draw_apart(self, *since: int) -> None:
         """Let networks with dropout draw other numbers in every process but the first.
@@ -335,7 +340,7 @@ class Trainer:
         """
         if self.group.rank:
             apart = np.random.SeedSequence((self._seed, self.group.rank, *since))
-            torch.manual_seed(int(apart.generate_state(1)[0]))
+            self.torch.seed(int(apart.generate_state(1)[0]))
 
     def _generators(self) -> dict[str, torch.Generator]:
         return {

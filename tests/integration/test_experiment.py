@@ -251,3 +251,22 @@ def test_the_policy_drives_an_environment(finished_run, tmp_path):
 def test_a_sweep_of_nothing_is_refused():
     with pytest.raises(GmcBenchError, match="a sweep needs at least one specification"):
         gmc_bench.Sweep([])
+
+
+def test_a_run_leaves_torchs_generator_and_threads_as_they_were(finished_run):
+    """Also an evaluation and the loading of a policy."""
+    spec = SHORT.replace(settings={**SHORT.settings, "evaluation.episodes": 1})
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        torch.manual_seed(7)
+        expected = torch.rand(3)
+        torch.manual_seed(7)
+        gmc_bench.Experiment(spec, out="quiet").run()
+        assert torch.get_num_threads() == 3
+        gmc_bench.evaluate("quiet", split="train", episodes=1)
+        gmc_bench.load_policy("quiet")
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(torch.rand(3), expected)

@@ -135,12 +135,11 @@ def describe_replay(
     Raises:
         GmcBenchError: there is no record, or no such body in it.
     """
-    import torch
+    from gmc_bench.policies.torch_state import torch_threads
 
     session, record = experiment.session, experiment.record
     shown = _choose(record, choice)
     split, mode = shown[0].item.split, shown[0].item.mode
-    torch.set_num_threads(session.config.threads)  # as for the score: the last bits depend on it
     scoring = scoring_of(session, split, mode)
     names = [body.name for body in scoring.bodies]
     recorded = [item.body for item in record.returns if (item.split, item.mode) == (split, mode)]
@@ -152,12 +151,13 @@ def describe_replay(
     keeper = EpisodeKeeper(
         scoring, expected, counter(listener, "replay", "step", scoring.task.horizon)
     )
-    played = keeper.play(
-        experiment.policy,
-        lengths=recorded_lengths(record, split, mode),
-        expected=expected,
-        give_up=not (choice.bodies or choice.everything),
-    )
+    with torch_threads(session.config.threads):  # as for the score: the last bits depend on it
+        played = keeper.play(
+            experiment.policy,
+            lengths=recorded_lengths(record, split, mode),
+            expected=expected,
+            give_up=not (choice.bodies or choice.everything),
+        )
     return _title(record, session), _describe(record, session, shown, played)
 
 

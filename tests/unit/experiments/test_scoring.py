@@ -81,6 +81,38 @@ def test_the_parts_of_an_evaluation_share_no_random_numbers():
     assert all(0 <= seed < 2**32 for seed in seeds)
 
 
+def test_scoring_leaves_torch_as_it_is_also_for_who_is_told(config, monkeypatch):
+    """Whoever is told draws the process's own numbers, on its own threads."""
+    rules = EvaluationConfig(episodes=1, splits=("train",), modes=("deterministic",))
+    config = replace(config, protocol=replace(config.protocol, evaluation=rules))
+    inside, told, threads = [], [], torch.get_num_threads()
+
+    def fake(evaluation, policy, observers):
+        inside.append((torch.rand(2).tolist(), torch.get_num_threads()))
+        observers[0].finished(1)
+        return [[EpisodeResult(1.5, 10, "fell")] for _ in evaluation.bodies]
+
+    def listen(_):
+        told.append((torch.rand(2).tolist(), torch.get_num_threads()))
+
+    monkeypatch.setattr(scoring.Scoring, "run", fake)
+    session = sessions.open_session(config)
+    torch.manual_seed(7)
+    expected = torch.rand(3, 2).tolist()
+    torch.set_num_threads(2)
+    try:
+        for seed in (7, 8):
+            torch.manual_seed(seed)
+            scoring.score(session, None, on_progress=listen)
+            if seed == 7:
+                told.append((torch.rand(2).tolist(), torch.get_num_threads()))
+    finally:
+        torch.set_num_threads(threads)
+    assert told[:3] == [(row, 2) for row in expected]
+    assert inside[0] == inside[1]
+    assert inside[0][1] == 1
+
+
 def test_scoring_takes_the_runs_threads_seeds_and_rules(config, monkeypatch):
     rules = EvaluationConfig(episodes=3)
     config = replace(config, protocol=replace(config.protocol, evaluation=rules))

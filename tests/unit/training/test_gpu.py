@@ -74,12 +74,13 @@ def test_a_stopped_run_goes_on_with_the_same_random_numbers(make_trainer):
     """Networks with dropout draw them on the device."""
     settings = {"device": "cuda", "dropout": 0.5, "target_kl": None}
     whole = make_trainer("whole", **settings)
-    start = torch.cuda.get_rng_state()
+    start, outside = whole.torch.gpu, torch.cuda.get_rng_state()
     for _ in range(2):
         whole.iterate()
-    drawn = torch.cuda.get_rng_state()
+    drawn = whole.torch.gpu
     assert not torch.equal(drawn, start)
+    assert torch.equal(torch.cuda.get_rng_state(), outside)  # the process draws as if it was alone
     whole.save()
     rest = make_trainer("whole", **settings)
     assert rest.iteration == 2
-    assert torch.equal(torch.cuda.get_rng_state(), drawn)
+    assert torch.equal(rest.torch.gpu, drawn)

@@ -390,11 +390,12 @@ def test_networks_that_draw_random_numbers_do_so_in_a_fixed_order(make_trainer, 
     runs = []
     for name in ("a", "b"):
         trainer = make_trainer(name, dropout=0.5, target_kl=None)
-        trainer.collector.collect(trainer.buffer)
-        torch.set_num_threads(2)
         apart = []
         monkeypatch.setattr(trainer.algorithm._thread, "submit", apart.append)
-        update(trainer)
+        with trainer.torch.in_use():
+            trainer.collector.collect(trainer.buffer)
+            torch.set_num_threads(2)
+            update(trainer)
         assert trainer.model.draws_random_numbers
         assert not apart
         runs.append(parameters(trainer))

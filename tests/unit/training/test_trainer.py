@@ -1,5 +1,6 @@
 """A run that is stopped and continued, inside one process."""
 
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import gymnasium
@@ -49,6 +50,39 @@ def test_a_continued_run_ends_in_the_same_bits(make_trainer, iteration, dropout)
     assert rest.algorithm.learning_rate == whole.algorithm.learning_rate
     assert rest.collector.episodes == whole.collector.episodes
     same_statistics(rest, whole)
+
+
+def test_what_listeners_draw_changes_nothing_and_is_not_changed(make_trainer):
+    """Networks with dropout draw from torch's generator; so does a trainer inside a listener."""
+    threads = torch.get_num_threads()
+    whole, found = make_trainer("whole", dropout=0.5, target_kl=None), []
+    whole.train()
+
+    def disturb(_):
+        found.append((torch.rand(3).tolist(), torch.get_num_threads()))
+        torch.set_num_threads(threads + 1 + len(found))
+        if len(found) == 2:
+            make_trainer("inner", dropout=0.5, target_kl=None).train()
+
+    disturbed = make_trainer("disturbed", dropout=0.5, target_kl=None)
+    torch.manual_seed(7)
+    expected = torch.rand(5, 3).tolist()
+    torch.manual_seed(7)
+    disturbed.train(disturb)
+    assert outcome(disturbed) == outcome(whole)
+    same_statistics(disturbed, whole)
+    assert [drawn for drawn, _ in found] == expected
+    assert [count for _, count in found] == [threads, *range(threads + 2, threads + 6)]
+
+
+def test_trainers_in_threads_take_turns(make_trainer):
+    """Of torch's generator a process has one; all come to the bits of one alone."""
+    names = ("alone", "a", "b")
+    alone, *others = (make_trainer(name, dropout=0.5, target_kl=None) for name in names)
+    alone.train()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda trainer: trainer.train(), others))
+    assert [outcome(trainer) for trainer in others] == [outcome(alone)] * 2
 
 
 def test_the_spread_of_actions_shrinks_also_in_a_continued_run(make_trainer):
@@ -240,18 +274,22 @@ def test_the_state_of_a_gpu_is_part_of_its_checkpoints_only(make_trainer, monkey
     drawn, place = torch.arange(16, dtype=torch.uint8), torch.device("cuda", 1)
     own = {"torch": torch.from_numpy(random["torch"])}
     others = {"torch_of_others": own["torch"][None], "torch_cuda_of_others": drawn[None] + 1}
-    monkeypatch.setattr(torch.cuda, "get_rng_state", {place: drawn}.get)
-    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda *what: given.append(what))
     with monkeypatch.context() as gpu:
-        gpu.setattr(type(trainer.policy), "device", place)
+        gpu.setattr(trainer.torch, "_device", place)
+        trainer.torch.gpu = drawn
         found = {name: torch.from_numpy(v) for name, v in trainer._torch_states().items()}
-        trainer._set_torch_states(found, 0)
+        trainer.torch.gpu = drawn + 2
         trainer._set_torch_states(own, 0)  # of a version before, or of a CPU
+        given.append(trainer.torch.gpu)
+        trainer._set_torch_states(found, 0)
+        given.append(trainer.torch.gpu)
         gpu.setattr(trainer, "group", SimpleNamespace(rank=1, size=2))
         trainer._set_torch_states({**found, **others}, 0)
+        given.append(trainer.torch.gpu)
     trainer._set_torch_states(found, 0)  # which a CPU does not need
-    assert [device for _, device in given] == [place, place]
-    assert [state.tolist() for state, _ in given] == [drawn.tolist(), (drawn + 1).tolist()]
+    assert trainer.torch.gpu is None
+    expected = [(drawn + change).tolist() for change in (2, 0, 1)]
+    assert [state.tolist() for state in given] == expected
 
 
 def test_what_has_changed_since_the_latest_count_is_noted(make_trainer):

@@ -1,0 +1,134 @@
+"""Torch's generators and number of threads, which a process has once, lent to one piece of work."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
+
+import torch
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_IN_USE = threading.RLock()
+"""Held by the thread whose work draws from torch's generators."""
+
+
+class TorchState:
+    """States of torch's own generators and a number of threads that belong to one piece of work.
+
+    Networks with dropout draw from torch's own generators, of which all of a process share one per
+    device, and the last bits of a product depend on the number of threads. `in_use` puts the
+    work's states and threads in their place, and the process's back at its end; so nothing that
+    draws meanwhile changes the work, nor the work anything else.
+
+    Args:
+        num_threads: of the networks.
+        device: where they are.
+        seed: that the generators start from.
+        takes_turns: whether other threads of the process wait while it is in use; not where the
+            work itself waits for other threads.
+    """
+
+    def __init__(
+        self, num_threads: int, device: torch.device | str, seed: int, *, takes_turns: bool = True
+    ) -> None:
+        self._num_threads = num_threads
+        self._device = torch.device(device)
+        self._takes_turns = takes_turns
+        self._cpu, self._gpu = torch.Tensor(), torch.Tensor()
+        self.seed(seed)
+
+    @property
+    def cpu(self) -> torch.Tensor:
+        """State of the CPU's generator, when it is not in use."""
+        return self._cpu
+
+    @cpu.setter
+    def cpu(self, state: torch.Tensor) -> None:
+        # Cloned, because torch misreads a state that is a part of a larger tensor.
+        self._cpu = state.clone()
+
+    @property
+    def gpu(self) -> torch.Tensor | None:
+        """State of the GPU's generator, when it is not in use; none of networks on a CPU."""
+        return self._gpu if self._has_gpu else None
+
+    @gpu.setter
+    def gpu(self, state: torch.Tensor) -> None:
+        self._gpu = state.clone()
+
+    @property
+    def _has_gpu(self) -> bool:
+        return self._device.type == "cuda"
+
+    def seed(self, seed: int) -> None:
+        """Let all generators start from a seed."""
+        self._cpu = torch.Generator().manual_seed(seed).get_state()
+        if self._has_gpu:
+            self._gpu = torch.Generator(self._device).manual_seed(seed).get_state()
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Let torch draw from these states, with these threads, as long as the context lasts."""
+        self._begin()
+        try:
+            yield
+        finally:
+            self._end()
+
+    def aside(self, call: Callable[P, T]) -> Callable[P, T]:
+        """Return a function that may be called while this is in use, and does not notice that."""
+
+        def outside(*args: P.args, **options: P.kwargs) -> T:
+            self._end()
+            try:
+                return call(*args, **options)
+            finally:
+                self._begin()
+
+        return outside
+
+    def _begin(self) -> None:
+        if self._takes_turns:
+            _IN_USE.acquire()
+        self._exchange()
+
+    def _end(self) -> None:
+        self._exchange()
+        if self._takes_turns:
+            _IN_USE.release()
+
+    def _exchange(self) -> None:
+        """Put these in the place of torch's, and torch's in the place of these."""
+        cpu, threads = torch.get_rng_state(), torch.get_num_threads()
+        torch.set_rng_state(self._cpu)
+        torch.set_num_threads(self._num_threads)
+        self._cpu, self._num_threads = cpu, threads
+        if self._has_gpu:
+            gpu = torch.cuda.get_rng_state(self._device)
+            torch.cuda.set_rng_state(self._gpu, self._device)
+            self._gpu = gpu
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Let torch use so many threads as long as the context lasts."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def drawing_apart(seed: int | None = None) -> Iterator[None]:
+    """Leave torch's generator as it is, whatever draws from it as long as the context lasts.
+
+    Args:
+        seed: that it starts from meanwhile.
+    """
+    with _IN_USE, torch.random.fork_rng(devices=[]):
+        if seed is not None:
+            torch.default_generator.manual_seed(seed)  # not those of GPUs, which are not put back
+        yield
