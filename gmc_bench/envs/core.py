@@ -174,6 +174,10 @@ class EnvironmentCore:
         first = int(np.searchsorted(self.spec.dynamic_indices, group.start))
         return slice(first, first + group.width)
 
+    def __getstate__(self) -> None:
+        """Refuse to be copied or pickled, in the words of the simulation."""
+        self.simulator.__getstate__()
+
     @property
     def morphology_index(self) -> IntArray:
         """(B,) int64, the body each row hosts."""

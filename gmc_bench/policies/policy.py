@@ -47,7 +47,7 @@ USUAL = PolicyOptions()
 _MODEL, _NORMALIZER = "model.", "normalizer."
 _CRITIC = f"{_MODEL}critic."
 FORMAT = 1
-"""Version of the description beside a saved policy."""
+"""Version of the description of a saved policy."""
 
 
 class Policy:
@@ -91,6 +91,10 @@ class Policy:
         self._env: Any = None
         self._bound: BoundPolicy | None = None
         self._shown: bytes = b""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the environment that it acts in, and what it has seen: a copy has none."""
+        return {**vars(self), "_env": None, "_bound": None, "_shown": b""}
 
     @property
     def spec(self) -> TokenSpec:
@@ -275,20 +279,19 @@ class Policy:
         self.normalizer.set_state(statistics)
 
     def save(self, path: str | Path) -> None:
-        """Write weights and statistics, and beside them a description that `load` needs.
+        """Write weights and statistics with their description, one file that `load` reads.
 
         Args:
-            path: `NAME.safetensors`; the description is `NAME.json`.
+            path: `NAME.safetensors`.
 
         Raises:
             ConfigError: the name has another ending.
-            StorageError: a file could not be written.
+            StorageError: the file could not be written.
         """
-        path, data = _weights_file(path), self.to_bytes()
-        content = self._description() | {"weights_digest": hashlib.sha256(data).hexdigest()}
+        path, tensors = _weights_file(path), self.tensors()
+        content = self._description() | {"weights_digest": _digest_of(tensors)}
         content["digest"] = config_digest(content)
-        write_atomic(path, data)
-        write_atomic(path.with_suffix(".json"), json.dumps(content, indent=1).encode())
+        write_atomic(path, encode_tensors(tensors, content))
 
     def _description(self) -> dict[str, Any]:
         """Return what rebuilds the policy for its tensors."""
@@ -321,25 +324,32 @@ class Policy:
             GmcBenchError: the method cannot be loaded.
         """
         path = _weights_file(path)
-        described = path.with_suffix(".json")
+        described = path
         try:
             kept = kept_at(path)
             data = path.read_bytes() if kept is None else kept.read()
             content = read_description(data, path)
-            if content is None:
+            if content is None:  # of a version that wrote the description into a second file
+                described = path.with_suffix(".json")
                 content = json.loads(described.read_bytes())
-                stated = content.pop("digest", None)  # none before there were digests
-                if stated is not None and stated != config_digest(content):
-                    raise CheckpointError(
-                        f"{described} was changed after it was written (its digest is not that of "
-                        f"its content); restore the file"
-                    )
-                if hashlib.sha256(data).hexdigest() != content["weights_digest"]:
-                    raise CheckpointError(
-                        f"{path} is not the file that {described.name} describes; restore both"
-                    )
-            else:
-                described = path
+                found = hashlib.sha256(data).hexdigest()
+            elif "weights_digest" in content:
+                found = _digest_of(decode_tensors(data, path))
+            else:  # of `actor_bytes`
+                found = None
+            stated = content.pop("digest", None)  # none before there were digests
+            if stated is not None and stated != config_digest(content):
+                raise CheckpointError(
+                    f"{described} was changed after it was written (its digest is not that of "
+                    f"its content); restore the file"
+                )
+            if found is not None and found != content["weights_digest"]:
+                raise CheckpointError(
+                    f"{path} is not the file that {described.name} describes; restore both"
+                    if described != path
+                    else f"{path} was changed after it was written (its weights are not those that "
+                    f"it describes); restore the file"
+                )
             return cls._described(content, data, described, device=device, method=method)
         except OSError as error:
             raise CheckpointError(
@@ -579,6 +589,11 @@ def _featureless(spec: TokenSpec, count: int) -> MorphologyTable:
         parents=np.zeros(shape, np.int64),
         num_limbs=np.full(count, spec.max_limbs),
     )
+
+
+def _digest_of(tensors: dict[str, Array]) -> str:
+    """Return the SHA-256 of weights and statistics as `to_bytes` returns them."""
+    return hashlib.sha256(encode_tensors(tensors)).hexdigest()
 
 
 def _without_critic(tensors: dict[str, Array]) -> dict[str, Array]:

@@ -1,13 +1,18 @@
+import copy
+import pickle
 import re
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+from gmc_bench.conformance.morphologies import chain
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.morphology_env import MorphologyEnv
+from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.tasks.spec import TerminationTerm
 from gmc_bench.tasks.terminations import fallen
 from gmc_bench.tasks.unimal_ft import TASK
@@ -117,3 +122,12 @@ def test_what_a_reset_and_a_step_cannot_use_is_refused(env):
 def test_a_step_before_the_first_reset_is_refused(env):
     with pytest.raises(ConfigError, match="call reset first"):
         env.step(np.zeros((6, 2), np.float32))
+
+
+@pytest.mark.parametrize("kind", [MorphologyEnv, partial(MorphologyVectorEnv, num_envs=2)])
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickle.dumps])
+def test_an_environment_is_neither_copied_nor_pickled(kind, copied):
+    """Tasks have functions that cannot be pickled, so the environment speaks before they do."""
+    env = kind(TASK, (chain(3),))
+    with pytest.raises(ConfigError, match="a simulation cannot be copied or pickled"):
+        copied(env)

@@ -1,7 +1,9 @@
 """Policies as users have them: made, saved, read, and driving environments of gymnasium."""
 
+import copy
 import hashlib
 import json
+import pickle
 from dataclasses import replace
 
 import gymnasium
@@ -11,6 +13,7 @@ import torch
 
 import gmc_bench.envs  # noqa: F401 - registers the environments
 from gmc_bench.conformance.morphologies import biped, chain, linkage, star
+from gmc_bench.core.config import config_digest
 from gmc_bench.core.errors import CheckpointError, ConfigError
 from gmc_bench.envs.morphology_env import MorphologyEnv
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
@@ -155,7 +158,7 @@ def test_files_that_hold_no_policy_are_refused(tmp_path):
         policy_of().save(tmp_path / "walk.onnx")
     with pytest.raises(CheckpointError, match=r"walk\.safetensors cannot be read"):
         Policy.load(path)
-    policy_of().save(path)
+    save_as_pair(policy_of(), path)
     described = path.with_suffix(".json")
     content = json.loads(described.read_bytes())
     described.write_text(json.dumps({**content, "order": "bfs"}))
@@ -171,11 +174,64 @@ def test_files_that_hold_no_policy_are_refused(tmp_path):
     described.write_text("{}")
     with pytest.raises(CheckpointError, match="describes no policy"):
         Policy.load(path)
-    policy_of(seed=4).save(tmp_path / "other.safetensors")
     described.write_text(json.dumps(content))
-    path.write_bytes((tmp_path / "other.safetensors").read_bytes())
+    path.write_bytes(policy_of(seed=4).to_bytes())
     with pytest.raises(CheckpointError, match=r"is not the file that walk\.json describes"):
         Policy.load(path)
+
+
+def save_as_pair(policy, path):
+    """Write a policy as versions did that wrote the description into a second file."""
+    data = policy.to_bytes()
+    content = policy._description() | {"weights_digest": hashlib.sha256(data).hexdigest()}
+    content["digest"] = config_digest(content)
+    path.write_bytes(data)
+    path.with_suffix(".json").write_text(json.dumps(content, indent=1))
+
+
+def test_one_file_holds_a_saved_policy(tmp_path):
+    """It can be moved; a pair of files of an older version is read, too."""
+    policy, moved = policy_of(), tmp_path / "elsewhere" / "run.safetensors"
+    moved.parent.mkdir()
+    policy.save(tmp_path / "walk.safetensors")
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["walk.safetensors"]
+    (tmp_path / "walk.safetensors").rename(moved)
+    loaded = Policy.load(moved)
+    assert (loaded.to_bytes(), loaded.acts_only) == (policy.to_bytes(), False)
+    loaded.save(tmp_path / "again.safetensors")
+    assert (tmp_path / "again.safetensors").read_bytes() == moved.read_bytes()
+    save_as_pair(policy, tmp_path / "old.safetensors")
+    assert Policy.load(tmp_path / "old.safetensors").to_bytes() == policy.to_bytes()
+
+
+def test_a_saved_policy_that_was_changed_is_refused(tmp_path):
+    path = tmp_path / "walk.safetensors"
+    policy_of().save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(CheckpointError, match="its weights are not those that it describes"):
+        Policy.load(path)
+    path.write_bytes(whole.replace(b'\\"order\\": \\"dfs\\"', b'\\"order\\": \\"bfs\\"'))
+    assert path.read_bytes() != whole
+    with pytest.raises(CheckpointError, match="its digest is not that of its content"):
+        Policy.load(path)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_policy_that_acts_in_an_environment_can_be_copied(copied):
+    """The copy acts nowhere yet; the original goes on."""
+    policy = policy_of("smr")
+    env = MorphologyVectorEnv(TASK, BODIES, 2, token_spec=SPEC, num_threads=1)
+    observation, _ = env.reset(seed=0)
+    policy.reset(env)
+    expected = policy.act(observation)
+    other = copied(policy)
+    assert other.to_bytes() == policy.to_bytes()
+    with pytest.raises(ConfigError, match=r"say which environment it is of with policy\.reset"):
+        other.act(observation)
+    other.reset(env)
+    np.testing.assert_array_equal(other.act(observation), expected)
+    policy.act(observation)
 
 
 @pytest.mark.parametrize("method", ["recmorph", "metamorph", "mlp", "smr"])
