@@ -69,6 +69,12 @@ class Evaluation:
     silent_limbs: dict[str, dict[str, str]] | None
     """By split and body the name of the limb that was not seen, if any was not."""
 
+    def __repr__(self) -> str:
+        return (
+            f"<evaluation of {self.trained.method.id} trained on {self.trained.bodies.id}: "
+            f"{len(self.returns)} body scores on {self.scored.bodies.id}>"
+        )
+
     def to_pandas(self) -> "pd.DataFrame":
         """Return one row per episode."""
         return episodes_frame(self.returns)

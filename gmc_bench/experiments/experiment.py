@@ -79,6 +79,14 @@ class Experiment:
         self._bodies: MorphologySet | None = None
         self._watch: EpisodeWatch | None = None
 
+    def __repr__(self) -> str:
+        place = "" if self.path is None else f" in {self.path}"
+        if self.spec is None:
+            return f"<experiment{place}>"
+        parts = (self.spec.suite, self.spec.task, self.spec.protocol)
+        where = ", ".join(part for part in parts if part is not None)
+        return f"<experiment: {self.spec.method} on {where}{place}>"
+
     @classmethod
     def open(
         cls,

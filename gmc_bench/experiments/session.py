@@ -31,6 +31,12 @@ class Session:
     bodies: MorphologySet
     spec: TokenSpec
 
+    def __repr__(self) -> str:
+        return (
+            f"<{self.method.id} on {self.task.id}, bodies {self.bodies.id}, seed "
+            f"{self.config.seed}>"
+        )
+
     @property
     def env_steps(self) -> int:
         """Control steps of the whole run, over all environments; 0 where nothing is trained."""

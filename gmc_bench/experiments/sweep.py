@@ -76,6 +76,9 @@ class SweepResult:
     failures: dict[str, str] = field(default_factory=dict)
     """Why others failed, by name."""
 
+    def __repr__(self) -> str:
+        return f"<{len(self.records)} finished runs, {len(self.failures)} failed>"
+
 
 class Sweep:
     """Several runs in one folder: tasks, methods, variants or seeds.
@@ -134,6 +137,10 @@ class Sweep:
         }
         self.reuse = None if reuse is None else as_path(reuse, "a leaderboard").absolute()
         self._known = None if reuse is None else KnownRuns(as_path(reuse, "a leaderboard"))
+
+    def __repr__(self) -> str:
+        place = "" if self.path is None else f" in {self.path}"
+        return f"<sweep of {len(self.runs)} runs{place}>"
 
     @classmethod
     def open(cls, path: Path | str, *, on_event: Listener | None = None) -> Self:

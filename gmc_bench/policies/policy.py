@@ -96,6 +96,12 @@ class Policy:
         """Leave out the environment that it acts in, and what it has seen: a copy has none."""
         return {**vars(self), "_env": None, "_bound": None, "_shown": b""}
 
+    def __repr__(self) -> str:
+        return (
+            f"<policy of {self.model.method.id}: {self.model.num_parameters():,} parameters, "
+            f"bodies of up to {self.spec.max_limbs} tokens, on {self.device}>"
+        )
+
     @property
     def spec(self) -> TokenSpec:
         """Layout of the tokens that the policy reads."""

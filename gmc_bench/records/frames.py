@@ -22,7 +22,17 @@ _PLACE = ("path", *_OF_RUN, "bodies")
 _OF_RECORD = (
     "seconds", "train_return", "test_return", "created", "config_digest", "weights_digest",
 )  # fmt: skip
+_MISSING = ("training_return", "train_return", "test_return", "mean_return", "mean_length")
+"""Numbers that may be missing in every row."""
+_LIKE = ("method", "preset", "suite", "task", "protocol")
+"""What records have in common whose settings are compared."""
+_NAMED = (
+    "method", "method_source_digest", "suite", "task", "morphologies", "morphologies_digest",
+    "protocol.name", "protocol.preset", "protocol.seeds",
+)  # fmt: skip
+"""Settings that other columns tell of."""
 _OF_EPISODE = ("split", "mode", "body", "episode", *Episode.model_fields)
+_TAKEN = (*_PLACE, *_MEASURED, *_OF_RECORD, *_OF_EPISODE, *CurvePoint.model_fields)
 
 
 class Records(Sequence[RunRecord]):
@@ -62,10 +72,12 @@ class Records(Sequence[RunRecord]):
 
         `train_return` and `test_return` are means over bodies of the deterministic policy's mean
         returns; test bodies that were trained on do not count. What was not measured is missing.
+        Settings in which runs of one method on one task differ have columns of their own, here
+        and in the other frames, named as in a specification: `model.width`, `ppo.lr`.
         """
         rows = (
             {
-                **_place(item),
+                **place,
                 **{name: getattr(item.record, name) for name in _MEASURED},
                 "seconds": item.record.wall_clock_s.total,
                 "train_return": item.record.score("train", "deterministic"),
@@ -74,15 +86,15 @@ class Records(Sequence[RunRecord]):
                 "config_digest": item.record.config_digest,
                 "weights_digest": item.record.weights_digest,
             }
-            for item in self.stored
+            for item, place in self._placed()
         )
         return _frame(rows, (*_PLACE, *_MEASURED, *_OF_RECORD))
 
     def episodes(self) -> "pd.DataFrame":
         """Return one row per scored episode: run, split, mode, body, and what the episode was."""
         rows = (
-            {**_place(item), **row}
-            for item in self.stored
+            {**place, **row}
+            for item, place in self._placed()
             for row in _episodes(item.record.returns)
         )
         return _frame(rows, (*_PLACE, *_OF_EPISODE))
@@ -90,11 +102,26 @@ class Records(Sequence[RunRecord]):
     def curves(self) -> "pd.DataFrame":
         """Return one row per point of the learning curves."""
         rows = (
-            {**_place(item), **point.model_dump()}
-            for item in self.stored
+            {**place, **point.model_dump()}
+            for item, place in self._placed()
             for point in item.record.learning_curve
         )
         return _frame(rows, (*_PLACE, *CurvePoint.model_fields))
+
+    def _placed(self) -> Iterator[tuple[StoredRecord, dict[str, Any]]]:
+        """Yield records with what tells them apart: names, and settings that differ."""
+        settings = [_settings(item.record) for item in self.stored]
+        alike: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+        for item, own in zip(self.stored, settings, strict=True):
+            alike.setdefault(tuple(getattr(item.record, name) for name in _LIKE), []).append(own)
+        differing = {
+            name
+            for group in alike.values()
+            for name in {name for own in group for name in own}
+            if any(own.get(name) != group[0].get(name) for own in group)
+        }
+        for item, own in zip(self.stored, settings, strict=True):
+            yield item, _place(item) | {name: own.get(name) for name in sorted(differing)}
 
 
 def episodes_frame(returns: Iterable[BodyReturns]) -> "pd.DataFrame":
@@ -126,6 +153,27 @@ def _place(item: StoredRecord) -> dict[str, Any]:
     }
 
 
+def _settings(record: RunRecord) -> dict[str, Any]:
+    """Return the settings of a run by dotted name, as specifications have them."""
+    found: dict[str, Any] = {}
+    for name, value in _dotted(record.config):
+        if name in _NAMED:
+            continue
+        short = name.removeprefix("protocol.").replace("method_config.", "model.", 1)
+        # What a column of another meaning is called keeps its whole name, e.g. env_steps.
+        found[name if short in _TAKEN else short] = value
+    return found
+
+
+def _dotted(content: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in content.items():
+        if isinstance(value, dict):
+            yield from _dotted(value, f"{prefix}{name}.")
+        else:
+            # Not a list, because frames group and join by values that can be hashed.
+            yield prefix + name, tuple(value) if isinstance(value, list) else value
+
+
 def _episodes(returns: Iterable[BodyReturns]) -> Iterator[dict[str, Any]]:
     for part in returns:
         shared = part.model_dump(exclude={"episodes", "body_digest"}, exclude_none=True)
@@ -154,4 +202,6 @@ def _frame(rows: Iterable[dict[str, Any]], columns: Iterable[str]) -> "pd.DataFr
     import pandas as pd
 
     found = list(rows)
-    return pd.DataFrame(found) if found else pd.DataFrame(columns=list(columns))
+    frame = pd.DataFrame(found) if found else pd.DataFrame(columns=list(columns))
+    # Without any number in a column, pandas would take it for one of texts.
+    return frame.astype({name: "float64" for name in _MISSING if name in frame.columns})

@@ -110,6 +110,14 @@ class BodyReturns(RecordPart):
             raise ValueError(f"train body {self.body!r} must have seen_in_train true")
         return self
 
+    def __repr__(self) -> str:
+        return (
+            f"<{len(self.episodes)} {self.mode} episodes of the {self.split} body {self.body!r}, "
+            f"mean return {self.mean_return:g}>"
+        )
+
+    __str__ = __repr__
+
     @property
     def mean_return(self) -> float:
         """Mean return over the episodes."""
@@ -133,6 +141,11 @@ class TunedSettings(RecordPart):
     morphologies_digest: Digest | None = Field(description="Content hash of these bodies.")
     env_steps: Positive | None = Field(description="Control steps asked for in each run.")
     trials: tuple[TrialResult, ...] = Field(description="In their order; empty if not known.")
+
+    def __repr__(self) -> str:
+        return f"<{len(self.settings)} tuned settings of {len(self.trials)} trials>"
+
+    __str__ = __repr__
 
 
 class FrictionResult(RecordPart):

@@ -223,6 +223,15 @@ class RunRecord(RecordPart):
             raise ValueError(problem)
         return self
 
+    def __repr__(self) -> str:
+        what = "untrained " if self.untrained else ""
+        return (
+            f"<record of {what}{self.method} on {self.task}, {self.protocol}, seed {self.seed}: "
+            f"{self.status}, {self.env_steps:,} env steps, {len(self.returns)} body scores>"
+        )
+
+    __str__ = __repr__
+
     @property
     def core_seconds(self) -> float:
         """Seconds of training times the threads that all of its processes were given."""

@@ -18,6 +18,7 @@ from gmc_bench.bodies.store import DATA_VARIABLE
 from gmc_bench.core.config import sealed_yaml
 from gmc_bench.core.errors import ConfigError, GmcBenchError, RunFolderError
 from gmc_bench.experiments import events
+from gmc_bench.experiments.sweep import SweepResult
 from gmc_bench.sim.batch import available_threads
 from gmc_bench.training.trainer import Trainer
 
@@ -270,3 +271,17 @@ def test_a_run_leaves_torchs_generator_and_threads_as_they_were(finished_run):
     finally:
         torch.set_num_threads(before)
     assert torch.equal(torch.rand(3), expected)
+
+
+def test_what_a_notebook_shows_is_a_line(finished_run):
+    opened = gmc_bench.Experiment.open(finished_run.path)
+    found = gmc_bench.evaluate(finished_run.path, split="train", episodes=1)
+    sweep = gmc_bench.Sweep([SPEC, SPEC.replace(task="incline")], out="two")
+    result = SweepResult({"a": opened.record}, {})
+    new = gmc_bench.Experiment(SPEC, out="new")
+    for thing in (new, opened, opened.record, opened.policy, opened.session, found, sweep, result):
+        assert len(repr(thing)) < 300
+        assert len(str(thing)) < 300
+    assert repr(new) == "<experiment: recmorph on unimal, ft, smoke in new>"
+    assert repr(sweep) == "<sweep of 2 runs in two>"
+    assert repr(result) == "<1 finished runs, 0 failed>"

@@ -5,6 +5,7 @@ import math
 import pytest
 
 import gmc_bench as gmc
+from gmc_bench.core.config import config_digest
 from gmc_bench.core.errors import ConfigError, RecordError
 from gmc_bench.records.store import write_record
 from tests.support.records import make_record
@@ -83,3 +84,64 @@ def test_one_file_will_do_and_no_folder_will_not(folder, tmp_path):
         gmc.load_records(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
     assert gmc.load_records(tmp_path / "empty").to_pandas().empty
+
+
+def varied(record, **changes):
+    """Return a record with other settings."""
+    config = {**record.config, **changes}
+    return make_record(seed=record.seed, config=config, config_digest=config_digest(config))
+
+
+def test_settings_that_differ_have_columns(tmp_path):
+    """Those of one method on one task; what other columns tell of does not come twice."""
+    first = make_record(seed=1)
+    for place, (width, hidden, steps) in enumerate(
+        [(8, [4], 64), (12, [4, 2], 128), (12, [4], 64)]
+    ):
+        rules = {**first.config.get("protocol", {}), "env_steps": steps, "ppo": {"lr": 1e-4}}
+        model = {"width": width, "hidden": hidden, "layers": 2}
+        record = varied(first, method_config=model, protocol=rules, morphologies=f"set-{place}")
+        write_record(tmp_path / str(place) / "record.json", record)
+    records = gmc.load_records(tmp_path)
+    for frame in (records.to_pandas(), records.episodes(), records.curves()):
+        rows = frame.groupby("path").first()
+        assert list(rows["model.width"]) == [8, 12, 12]
+        assert list(rows["model.hidden"]) == [(4,), (4, 2), (4,)]
+        assert list(rows["protocol.env_steps"]) == [64, 128, 64]
+        assert len(frame.groupby(["model.width", "model.hidden"])) == 3
+        assert {name for name in frame.columns if "." in name or "morphologies" in name} == {
+            "model.width", "model.hidden", "protocol.env_steps"
+        }  # fmt: skip
+
+
+def test_settings_of_different_methods_are_not_compared(tmp_path):
+    for method, width in (("recmorph", 8), ("mlp", 12)):
+        config = {**make_record().config, "method_config": {"width": width}}
+        record = make_record(method=method, config=config, config_digest=config_digest(config))
+        write_record(tmp_path / method / "record.json", record)
+    assert "model.width" not in gmc.load_records(tmp_path).to_pandas().columns
+
+
+def test_numbers_that_are_missing_everywhere_are_numbers(tmp_path):
+    record = make_record()
+    points = [point.model_copy(update={"mean_return": None}) for point in record.learning_curve]
+    missing = make_record(learning_curve=points, training_return=None, returns=[])
+    write_record(tmp_path / "record.json", missing)
+    records = gmc.load_records(tmp_path)
+    assert len(records) == 1, records.refused
+    for found in (records, records[:0]):
+        curves, runs = found.curves(), found.to_pandas()
+        assert curves["mean_return"].dtype == "float64"
+        for name in ("training_return", "train_return", "test_return"):
+            assert runs[name].dtype == "float64"
+
+
+def test_a_record_is_shown_in_a_line():
+    record = make_record()
+    shown = "<record of demo on unimal-ft-v1, "
+    for text in (repr(record), str(record), f"{record}"):
+        assert text.startswith(shown)
+        assert len(text) < 300
+    many = record.returns[0].model_copy(update={"episodes": record.returns[0].episodes * 100})
+    assert len(repr(many)) < 300
+    assert len(str(many)) < 300
