@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self, TypeAlias
 
-from gmc_bench.core.config import coerce, type_hints
+from gmc_bench.core.config import coerce, plain_scalar, type_hints
 from gmc_bench.core.errors import ConfigError, GmcBenchError, reject_unknown
 from gmc_bench.experiments.method import load_method
 from gmc_bench.experiments.resolve import choose
@@ -18,6 +18,12 @@ from gmc_bench.suites.schema import short_name
 
 VARIED = ("protocol", "preset", "bodies", "untrained", "precision")
 """Fields of a specification that `Grid.vary` takes beside settings."""
+_FIELDS = {
+    name: several
+    for several in ("methods", "suites", "tasks", "seeds")
+    for name in (several, several.removesuffix("s"))
+}
+"""What has a field of its own and is not varied."""
 MAX_NAME = 120
 """Characters of a run's name, which is that of its folder."""
 _ODD = re.compile(r"[^A-Za-z0-9._=+-]+")
@@ -84,6 +90,12 @@ class Grid:
             if not getattr(self, name):
                 raise ConfigError(f"a sweep needs {name}, got none; give at least one")
         for name, values in self.vary.items():
+            if name in _FIELDS:
+                field_name = _FIELDS[name]
+                raise ConfigError(
+                    f"'vary' gives values of settings, and {name!r} is none; use {field_name}=, or "
+                    f"'{field_name}:' in a file"
+                )
             if not isinstance(values, list) or not values:
                 raise ConfigError(f"'vary' must give a list of values for {name!r}, got {values!r}")
             if name in self.settings or getattr(self, name, None) != _DEFAULTS.get(name):
@@ -192,6 +204,7 @@ def _task(suite: str, name: str) -> str | None:
 
 def _listed(value: Any) -> list[Any]:
     """Return what a list or one value holds; a file has either."""
+    value = plain_scalar(value)
     if value is None:
         return []
     several = isinstance(value, Iterable) and not isinstance(value, (str, Mapping))

@@ -182,6 +182,11 @@ def _by_group(spec: ExperimentSpec) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {"protocol": {}, **{name: {} for name in GROUPS}}
     for name, value in spec.settings.items():
         group, _, rest = name.partition(".")
+        if name == "seed":
+            raise ConfigError(
+                f"the seed is not one of the settings, got 'seed': {value!r} there; give seed=, or "
+                f"--seed"
+            )
         if name in LOCKED:
             raise ConfigError(
                 f"the protocol's {name!r} cannot be changed; choose another --protocol"

@@ -182,7 +182,9 @@ def flatten(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     value = plain_scalar(value)
-    if isinstance(value, (list, tuple)):
+    if callable(listed := getattr(value, "tolist", None)):  # arrays of numpy and torch
+        value = listed()
+    if isinstance(value, (list, tuple, range)):
         return [_plain(item) for item in value]
     if value is None or isinstance(value, (bool, int, float, str)):
         return value

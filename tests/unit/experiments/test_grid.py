@@ -3,7 +3,9 @@
 import time
 from datetime import date
 
+import numpy as np
 import pytest
+import torch
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.grid import MAX_NAME, Grid
@@ -63,6 +65,34 @@ def test_seeds_and_tasks_follow_from_suites():
     assert list(some.specs()) == ["unimal-v1_ft", "unimal-v1_vt", "closed-loop-v1_ft"]
 
 
+def test_values_may_be_arrays_and_ranges():
+    """Of numpy and torch, as loops and spaces of settings give them."""
+    grid = Grid(
+        methods=np.array(["recmorph"]),
+        suites="unimal",
+        tasks=np.array("ft"),
+        seeds=np.arange(1, 3),
+        vary={
+            "ppo.lr": np.array([0.5, 0.25]),
+            "model.width": range(8, 10),
+            "ppo.repeat": torch.tensor([2, 3]),
+            "model.decoder_hidden": [np.array([8, 8]), range(2)],
+        },
+        settings={"ppo.gamma": np.float64(0.5), "ppo.batch_size": np.int64(64)},
+    )
+    assert grid.tasks == ("ft",)
+    assert grid.vary == {
+        "model.decoder_hidden": [[8, 8], [0, 1]],
+        "model.width": [8, 9],
+        "ppo.lr": [0.5, 0.25],
+        "ppo.repeat": [2, 3],
+    }
+    assert grid.settings == {"ppo.batch_size": 64, "ppo.gamma": 0.5}
+    found = [type(values[0]) for values in grid.vary.values()]
+    assert found == [list, int, float, int]
+    assert len(grid.specs()) == 2 * 2**4
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
@@ -77,6 +107,10 @@ def test_seeds_and_tasks_follow_from_suites():
         ({"methods": {"recmorph": 1}}, "'methods' must be a string, got {'recmorph': 1}"),
         ({7: 1}, "a sweep has no 7"),
         ({"seed": 1}, "has no 'seed'; did you mean 'seeds'"),
+        ({"vary": {"seed": [1, 2]}}, "'seed' is none; use seeds=, or 'seeds:' in a file"),
+        ({"vary": {"seeds": [1, 2]}}, "'seeds' is none; use seeds="),
+        ({"vary": {"task": ["ft"]}}, "'task' is none; use tasks="),
+        ({"vary": {"model.width": {8, 9}}}, "a list of these, got {8, 9}"),
     ],
 )
 def test_what_is_no_grid_is_refused(fields, reason):
