@@ -134,11 +134,20 @@ def build_set(set_id: str) -> MorphologySet:
             f"id is the name of its entry point"
         )
     if offered.origin == "installed":  # ours are known by their hashes
-        for body in chain(*bodies.splits.values()):
-            if isinstance(body, Morphology):
-                check_names(body)
-                check_clearance(body)
+        check_bodies(bodies)
     return bodies
+
+
+def check_bodies(bodies: MorphologySet) -> None:
+    """Raise unless the bodies of a set that somebody made can be used.
+
+    Raises:
+        MorphologyError: one of limbs cannot; one sentence says why.
+    """
+    for body in chain(*bodies.splits.values()):
+        if isinstance(body, Morphology):
+            check_names(body)
+            check_clearance(body)
 
 
 @cache

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 
-from gmc_bench.bodies.schema import Morphology
-from gmc_bench.bodies.sets import load_morphologies
+from gmc_bench.bodies.schema import Morphology, MorphologySet
+from gmc_bench.bodies.sets import check_bodies, load_morphologies
 from gmc_bench.core.config import coerce_fields
 from gmc_bench.core.errors import ConfigError, TokenOverflowError
 from gmc_bench.evaluation.dropout import draw_silent_limbs
@@ -34,8 +34,9 @@ class EvaluationOptions:
         ConfigError: a value does not fit its field, or there is less than one episode.
     """
 
-    bodies: str | None = None
-    """Set to score on instead of the run's, without training or new observation statistics."""
+    bodies: str | MorphologySet | None = None
+    """Set to score on instead of the run's, by its id or itself, without training or new
+    observation statistics."""
     split: Split | None = None
     """Only this split; of other bodies, the test split if none is named."""
     mode: Mode | None = None
@@ -164,10 +165,11 @@ def _on_this_machine(session: Session, emit: Callable[[Event], None]) -> Session
     return replace(session, config=replace(config, threads=threads, device=device))
 
 
-def _on_other_bodies(trained: Session, set_id: str) -> Session:
+def _on_other_bodies(trained: Session, wanted: str | MorphologySet) -> Session:
     """Return a run's session with another set of bodies.
 
     Raises:
+        MorphologyError: a body of a set that was made in Python cannot be used.
         ConfigError: the method has separate weights per body.
         TokenOverflowError: a body does not fit the run's token layout.
     """
@@ -176,7 +178,12 @@ def _on_other_bodies(trained: Session, set_id: str) -> Session:
             f"the method {trained.method.id!r} has one policy for each training body and cannot "
             f"be scored on other bodies; leave out --morphologies"
         )
-    bodies, spec = load_morphologies(set_id), trained.spec
+    if isinstance(wanted, MorphologySet):
+        check_bodies(wanted)
+        bodies = wanted
+    else:
+        bodies = load_morphologies(wanted)
+    spec = trained.spec
     if bodies.max_limbs > spec.max_limbs or bodies.joints_per_limb > spec.joints_per_limb:
         raise TokenOverflowError(
             f"the set {bodies.id!r} has bodies of up to {bodies.max_limbs} limbs with up to "

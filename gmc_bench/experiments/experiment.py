@@ -1,5 +1,6 @@
 """Experiment: one run in a folder of its own, from its specification to its record."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gmc_bench.core.arguments import as_path
 from gmc_bench.core.config import sealed_yaml
-from gmc_bench.core.errors import ConfigError, RunFolderError
+from gmc_bench.core.errors import ConfigError, RunFolderError, reject_unknown
 from gmc_bench.experiments.events import Listener, Listeners, RunStarted
 from gmc_bench.experiments.launch import check_processes, dismiss, under_torchrun
 from gmc_bench.experiments.method import check_shares
@@ -245,7 +246,7 @@ class Experiment:
     def evaluate(
         self,
         *,
-        bodies: str | None = None,
+        bodies: "str | MorphologySet | None" = None,
         split: "Split | None" = None,
         mode: "Mode | None" = None,
         episodes: int | None = None,
@@ -255,8 +256,9 @@ class Experiment:
         """Score the policy again, also on other bodies; the defaults are the protocol's.
 
         Args:
-            bodies: set to score on, e.g. `gmc-unimal-mini+damping-v1`, without training or new
-                observation statistics; of other bodies, the test split if none is named.
+            bodies: set to score on, e.g. `gmc-unimal-mini+damping-v1` or the set itself, without
+                training or new observation statistics; of other bodies, the test split if none is
+                named.
             split: only this one.
             mode: only this way of choosing actions.
             episodes: per body and mode.
@@ -324,7 +326,13 @@ def evaluate(path: Path | str, **options: Any) -> "Evaluation":
     Args:
         path: the run's folder.
         options: as there.
+
+    Raises:
+        ConfigError: there is no such option.
+        GmcBenchError: see there.
     """
+    known = list(inspect.signature(Experiment.evaluate).parameters)[1:]
+    reject_unknown(options, known, "an evaluation")
     return Experiment.open(path).evaluate(**options)
 
 

@@ -11,7 +11,7 @@ from gmc_bench.core.config import coerce, plain_scalar, type_hints
 from gmc_bench.core.errors import ConfigError, GmcBenchError, reject_unknown
 from gmc_bench.experiments.method import load_method
 from gmc_bench.experiments.resolve import choose
-from gmc_bench.experiments.spec import ExperimentSpec, flatten
+from gmc_bench.experiments.spec import ExperimentSpec, flatten, require_set_id
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.choice import Choice
 from gmc_bench.suites.schema import short_name
@@ -74,6 +74,7 @@ class Grid:
     """Tracker that the runs' numbers are also sent to."""
 
     def __post_init__(self) -> None:
+        require_set_id(self.bodies)
         hints = type_hints(type(self))
         for item in fields(self):
             value = getattr(self, item.name)

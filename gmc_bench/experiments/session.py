@@ -60,6 +60,11 @@ def open_session(config: RunConfig, bodies: MorphologySet | None = None) -> Sess
         ConfigError: the body set, or the file of the method, is not the one the run used.
     """
     method = _load_same_method(config)
+    if bodies is not None and bodies.id != config.morphologies:
+        raise ConfigError(
+            f"the run was made on the body set {config.morphologies!r}, got the set {bodies.id!r} "
+            f"for it; leave it out, or score on other bodies with evaluate(bodies=...)"
+        )
     bodies = bodies or load_morphologies(config.morphologies)
     if bodies.digest != config.morphologies_digest:
         raise ConfigError(

@@ -72,6 +72,8 @@ class ExperimentSpec:
         hints = type_hints(type(self))
         for item in fields(self):
             value = getattr(self, item.name)
+            if item.name == "bodies":
+                require_set_id(value)
             value = (
                 flatten(value)
                 if item.name == "settings"
@@ -128,6 +130,19 @@ class ExperimentSpec:
         """
         reject_unknown(changes, fields_of(self), "an experiment")
         return replace(self, **changes)
+
+
+def require_set_id(value: Any) -> None:
+    """Raise if a set of bodies was given itself: other processes find it by its id alone.
+
+    Raises:
+        ConfigError: so it is.
+    """
+    if hasattr(value, "splits") and hasattr(value, "id"):
+        raise ConfigError(
+            f"'bodies' must be the id of a set, got the set {value.id!r} itself; keep it with "
+            f"gmc_bench.bodies.store.save_set, and give its id (docs/add-your-bodies.md)"
+        )
 
 
 def require_specs(found: Any) -> list[ExperimentSpec]:

@@ -1,6 +1,19 @@
 """Evaluations after a run."""
 
+from dataclasses import replace
+
+import pytest
+
+import gmc_bench
+from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.conformance.morphologies import biped, chain, star
+from gmc_bench.core.errors import ConfigError, MorphologyError
 from gmc_bench.experiments.experiment import Experiment
+from gmc_bench.experiments.grid import Grid
+
+OWN = MorphologySet(
+    id="made-here", splits={"train": (chain(2),), "test": (star(3), biped())}, source="Python."
+)
 
 
 def test_a_run_that_scores_nothing_can_be_evaluated():
@@ -16,3 +29,50 @@ def test_a_run_that_scores_nothing_can_be_evaluated():
     assert found == [("train", "deterministic")] * 2 + [("train", "stochastic")] * 2
     (only,) = {item.mode for item in experiment.evaluate(mode="stochastic", episodes=1).returns}
     assert only == "stochastic"
+
+
+@pytest.fixture
+def finished():
+    experiment = Experiment(
+        method="zero-action", suite="unimal", task="ft", protocol="smoke", bodies="tiny", threads=1,
+        settings={"evaluation.modes": [], "evaluation.splits": ["train"]}, out="run",
+    )  # fmt: skip
+    experiment.run()
+    return experiment
+
+
+def test_a_set_of_bodies_is_scored_by_itself_or_by_its_id(finished):
+    found = gmc_bench.evaluate("run", bodies=OWN, mode="deterministic", episodes=1)
+    assert [item.body for item in found.returns] == ["star-3", "biped"]
+    content = found.to_dict()
+    assert content["morphologies"] == {"id": "made-here", "digest": OWN.digest}
+    torso, *limbs = chain(2).limbs
+    unusable = replace(chain(2), limbs=(replace(torso, name="world"), *limbs))
+    bad = replace(OWN, splits={**OWN.splits, "test": (unusable,)})
+    with pytest.raises(MorphologyError, match="has a limb named 'world'; rename it"):
+        gmc_bench.evaluate("run", bodies=bad, episodes=1)
+    with pytest.raises(ConfigError, match="'bodies' must be a string or MorphologySet or none"):
+        gmc_bench.evaluate("run", bodies=3)
+
+
+def test_a_run_is_not_opened_on_other_bodies(finished):
+    """Both sets are named, and the way that is meant for it."""
+    with pytest.raises(ConfigError) as caught:
+        Experiment.open("run", bodies=OWN).evaluate()
+    assert "made on the body set 'tiny', got the set 'made-here'" in str(caught.value)
+    assert "evaluate(bodies=...)" in str(caught.value)
+
+
+def test_runs_take_a_set_by_its_id():
+    common = {"protocol": "smoke", "bodies": OWN}
+    for make in (
+        lambda: Experiment(method="recmorph", suite="unimal", **common),
+        lambda: Grid(methods=["recmorph"], suites=["unimal"], **common),
+    ):
+        with pytest.raises(ConfigError, match="the id of a set, got the set 'made-here' itself"):
+            make()
+
+
+def test_an_option_that_an_evaluation_does_not_have_is_refused(finished):
+    with pytest.raises(ConfigError, match="an evaluation has no 'num_episodes'; did you mean 'epi"):
+        gmc_bench.evaluate("run", num_episodes=2)

@@ -58,7 +58,7 @@ def test_texts_are_read_as_the_setting_asks():
         ({"protocol": "tiny"}, "suite 'unimal-v1' has no protocol 'tiny'"),
         ({"preset": "huge"}, "method 'recmorph' has no preset 'huge'; known: lite"),
         ({"settings": {"seeds": [1]}}, "the protocol's 'seeds' cannot be changed"),
-        ({"settings": {"seed": 3}}, "the seed is not one of the settings, got 'seed': 3 there; give"),
+        ({"settings": {"seed": 3}}, "the seed is not one of the settings, got 'seed': 3"),
         ({"settings": {"ppo.rate": 1}}, "unknown setting 'ppo.rate'"),
         ({"settings": {"model.widht": 1}}, "unknown setting 'widht'; did you mean 'width'"),
         ({"settings": {"model": 1}}, "unknown setting 'model'"),
