@@ -239,6 +239,8 @@ def _name(hint: Any) -> str:
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         options = typing.get_args(hint)
         return " or ".join("none" if option is type(None) else _name(option) for option in options)
+    if typing.get_origin(hint) is typing.Literal:
+        return " or ".join(map(repr, typing.get_args(hint)))
     plain = isinstance(hint, type) and typing.get_origin(hint) is None
     return hint.__name__ if plain else str(hint).replace("typing.", "")
 

@@ -143,7 +143,7 @@ class SweepOverview:
     time_left: float | None = None
     """Seconds until all are done, if anything is known."""
     is_over: bool = False
-    """Nothing is being run, and nothing will be without another start."""
+    """It was begun, nothing is being run, and nothing will be without another start."""
 
     def counts(self) -> dict[str, int]:
         """Return how many runs are in each phase, without those that have none."""

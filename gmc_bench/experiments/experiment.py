@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gmc_bench.core.arguments import as_path
 from gmc_bench.core.config import sealed_yaml
-from gmc_bench.core.errors import ConfigError, RunFolderError, reject_unknown
+from gmc_bench.core.errors import CheckpointError, ConfigError, RunFolderError, reject_unknown
 from gmc_bench.experiments.events import Listener, Listeners, RunStarted
 from gmc_bench.experiments.launch import check_processes, dismiss, under_torchrun
 from gmc_bench.experiments.method import check_shares
@@ -358,4 +358,9 @@ def load_policy(path: Path | str, device: str = "cpu") -> "Policy":
         from gmc_bench.policies.policy import Policy
 
         return Policy.load(path, device=device)
+    if is_file(path) and path.suffix:
+        raise CheckpointError(
+            f"a policy is the folder of a run, NAME.safetensors of Policy.save or NAME.json of a "
+            f"leaderboard, got the file {path}; give one of these"
+        )
     return Experiment.open(path).load_policy(device)

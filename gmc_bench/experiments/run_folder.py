@@ -67,6 +67,11 @@ class LockedFolder:
     verb: ClassVar[str] = "run"
     """What starts it, and goes on in it with `--resume`: `gmc-bench VERB`."""
 
+    what: ClassVar[str] = ""
+    """What it is called; by default a folder of the verb."""
+    maker: ClassVar[str] = ""
+    """The verb that names such folders; by default `verb`."""
+
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.path = path
         self._create = create
@@ -89,8 +94,8 @@ class LockedFolder:
                 f"{self.marker}); give the command that started it again, with --out {self.path}"
             )
         return (
-            f"{self.path} is not a {self.verb} folder (it has no {self.marker}); give the folder "
-            f"that 'gmc-bench {self.verb}' printed"
+            f"{self.path} is not {self.what or f'a {self.verb} folder'} (it has no "
+            f"{self.marker}); give the folder that 'gmc-bench {self.maker or self.verb}' printed"
         )
 
     def __enter__(self) -> Self:

@@ -303,7 +303,8 @@ class Sweep:
         Raises:
             RunFolderError: nothing was begun.
         """
-        return read_overview(self._place(), self.runs)
+        found = read_overview(self._place(), self.runs)
+        return found if self.is_begun else replace(found, is_over=False)
 
     @cached_property
     def reused(self) -> "Mapping[str, StoredRecord]":

@@ -35,6 +35,8 @@ class SweepFolder(LockedFolder):
     """The folder of several runs, locked while open; see `LockedFolder`."""
 
     marker = PLAN
+    what = "the folder of several runs"
+    maker = "sweep"
 
     def _why_not(self) -> str:
         if (self.path / CONFIG).is_file():

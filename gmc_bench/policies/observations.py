@@ -45,6 +45,12 @@ def observed(observation: Observation, spec: TokenSpec, morphology_index: IntArr
     tokens = part_of(observation, "tokens" if complete else "dynamic", np.float32)
     tokens = tokens[None] if complete else tokens
     expected = (spec.max_limbs, spec.num_features if complete else spec.num_dynamic)
+    if complete and tokens.shape[2:] == expected:
+        raise ConfigError(
+            f"the observation is a batch of {tokens.shape[1]} single environments, as gymnasium "
+            f"puts them together, which a policy does not read; make the batch with "
+            f"gmc_bench.make_env(TASK, num_envs={tokens.shape[1]}, token_spec=policy.spec)"
+        )
     if tokens.shape[1:] != expected:
         raise ConfigError(
             f"the policy reads tokens of the shape {expected}, got {tokens.shape[1:]}; make the "

@@ -449,9 +449,10 @@ class Policy:
         if env is not None:
             core = getattr(env, "core", None)
             if not isinstance(core, EnvironmentCore):
+                several = ", num_envs=N" if hasattr(env, "num_envs") else ""
                 raise ConfigError(
-                    f"{shown(env)} shows no bodies; give an environment of gmc_bench, e.g. of "
-                    f"gmc_bench.make_env"
+                    f"{shown(env)} shows no bodies; give an environment of gmc_bench, made by "
+                    f"gmc_bench.make_env(TASK{several}, token_spec=policy.spec)"
                 )
             if core.spec != self.spec:
                 raise ConfigError(

@@ -62,10 +62,17 @@ def find_record(named: Path, root: Path = LEADERBOARD) -> Path:
         The record's file; a path is returned as it is, whether something is there or not.
 
     Raises:
-        RecordError: no record, or more than one, has this digest, or the ledger is damaged.
+        RecordError: no record, or more than one, has this digest, there is no leaderboard to look
+            it up in, or its ledger is damaged.
     """
-    if not _DIGITS.fullmatch(str(named)) or named.exists() or not (root / LEDGER_NAME).is_file():
+    if not _DIGITS.fullmatch(str(named)) or named.exists():
         return named
+    if not (root / LEDGER_NAME).is_file():
+        raise RecordError(
+            f"{named} is no file or folder here, and cannot be looked up as the digest of a "
+            f"record, because {root.absolute()} is no leaderboard (it has no {LEDGER_NAME}); give "
+            f"a path, or work in the folder that holds {LEADERBOARD}"
+        )
     found = [
         entry.path
         for entry in read_ledger(root / LEDGER_NAME).entries

@@ -16,7 +16,13 @@ import torch
 import gmc_bench
 from gmc_bench.bodies.store import DATA_VARIABLE
 from gmc_bench.core.config import sealed_yaml
-from gmc_bench.core.errors import ConfigError, GmcBenchError, RunFolderError
+from gmc_bench.core.errors import (
+    CheckpointError,
+    ConfigError,
+    GmcBenchError,
+    RecordError,
+    RunFolderError,
+)
 from gmc_bench.experiments import events
 from gmc_bench.experiments.sweep import SweepResult
 from gmc_bench.sim.batch import available_threads
@@ -247,6 +253,31 @@ def test_the_policy_drives_an_environment(finished_run, tmp_path):
     assert (again.act(observation) == actions).all()
     with pytest.raises(RunFolderError, match="is not a run folder"):
         gmc_bench.load_policy(tmp_path)
+
+
+def test_what_holds_no_policy_is_refused_with_what_does(finished_run):
+    Path("model.pt").write_bytes(b"PK")
+    with pytest.raises(
+        CheckpointError, match=r"NAME\.safetensors of Policy\.save .*got .*model\.pt"
+    ):
+        gmc_bench.load_policy("model.pt")
+    for door in (gmc_bench.load_policy, gmc_bench.Experiment.open):
+        with pytest.raises(
+            RecordError, match=r"looked up as the digest .*leaderboards is no leader"
+        ):
+            door("abcdef0123")
+    with pytest.raises(ConfigError, match=r"'split' must be 'train' or 'test' or none, got 'tst'"):
+        gmc_bench.evaluate(finished_run.path, split="tst")
+
+
+def test_a_sweep_that_was_never_begun_is_not_over():
+    sweep = gmc_bench.Sweep([SPEC, SPEC.replace(task="incline")], out="never")
+    overview = sweep.overview()
+    assert (overview.counts(), overview.is_over) == ({"to do": 2}, False)
+    with pytest.raises(
+        RunFolderError, match=r"never is not the folder of several runs .*bench sweep'"
+    ):
+        gmc_bench.Sweep.open("never")
 
 
 def test_a_sweep_of_nothing_is_refused():

@@ -124,7 +124,7 @@ def test_what_does_not_fit_is_one_sentence(here, tmp_path):
         ((*few, "--launcher", "moon"), "unknown launcher 'moon'"),
         ((*few, "--ppo.rate", "1"), "unknown setting 'ppo.rate'"),
         (("status",), "'status' needs the folder of a sweep"),
-        (("status", tmp_path), "is not a run folder"),
+        (("status", tmp_path), "is not the folder of several runs"),
         (("--resume", tmp_path, "--seeds", "1"), "takes options of the launch only, got 'seeds'"),
         (("--resume", tmp_path, "--config", "a.yaml"), "of the launch only, got 'config'"),
         (("--resume", tmp_path, "--out", "other"), "of the launch only, got 'out'"),

@@ -396,6 +396,16 @@ def test_environments_without_bodies_are_refused(other):
         policy_of().reset(other)
 
 
+def test_batches_that_gymnasium_puts_together_are_refused_with_the_way_to_make_one():
+    make = [lambda: MorphologyEnv(TASK, BODIES, token_spec=SPEC)] * 2
+    env, policy = gymnasium.vector.SyncVectorEnv(make), policy_of()
+    observation, _ = env.reset(seed=0)
+    with pytest.raises(ConfigError, match=r"made by gmc_bench\.make_env\(TASK, num_envs=N, token_"):
+        policy.reset(env)
+    with pytest.raises(ConfigError, match=r"batch of 2 single .*make_env\(TASK, num_envs=2, "):
+        policy.act(observation)
+
+
 def test_seeds_are_integers():
     for seed in (-1, 0.5, None):
         with pytest.raises(ConfigError, match="a seed must be an integer"):
