@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from gmc_bench.core.arguments import as_path
-from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.core.table import Table
 from gmc_bench.experiments.events import Listener, Listeners
 from gmc_bench.experiments.method import load_method, method_of
-from gmc_bench.experiments.run_folder import new_folder
+from gmc_bench.experiments.run_folder import LOCK, PLAN, is_file, new_folder
 from gmc_bench.experiments.session import check_method, open_session
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep, SweepResult
@@ -114,7 +114,13 @@ class StudyRun:
             RunFolderError: it is not the folder of a study.
             ConfigError: what was asked for, or the list of runs, is damaged.
         """
-        place, sweep = as_path(path, "the folder of a study"), Sweep.open(path)
+        place = as_path(path, "the folder of a study")
+        if not any(is_file(place / name) for name in (PLAN, STUDY, LOCK)):
+            raise RunFolderError(
+                f"{place} is not a study folder (it has no {STUDY}); give the folder that "
+                f"'gmc-bench study' printed"
+            )
+        sweep = Sweep.open(place)
         return cls(read_request(place / STUDY), sweep)
 
     def subscribe(self, listener: Listener) -> None:

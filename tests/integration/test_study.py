@@ -208,7 +208,7 @@ def test_a_killed_study_continues_and_measures_only_what_is_left(gmc, here, tmp_
         (("ordering", "--ppo.lrr", "3"), "unknown option '--ppo.lrr'"),
         (("ordering", "--body", "x"), "--body is for the study 'gait'"),
         (("ordering", "--task", "hill"), "has no task 'hill'"),
-        (("--resume", "nowhere"), "nowhere is not a"),
+        (("--resume", "nowhere"), "nowhere is not a study folder"),
         (("ordering", "--resume", "nowhere"), "--resume takes no other options"),
         (("gait", "--body", "nobody"), "have none named 'nobody'"),
     ],
