@@ -18,6 +18,11 @@ import torch
 torch.set_num_threads(1)
 
 
+def pytest_runtest_setup() -> None:
+    """Begin every test with torch's own generator in one state, whatever ran before."""
+    torch.manual_seed(0)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """Leave modules and collected tests out of garbage collection.

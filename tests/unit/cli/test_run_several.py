@@ -50,8 +50,10 @@ def test_why_some_tasks_are_unofficial_names_them(gmc, tmp_path):
     assert changed.endswith("(ft, incline, exploration, obstacles)")  # on vt, it is the suite's
 
 
-@pytest.mark.parametrize("there", ["file", "folder"])
-def test_a_folder_that_is_in_the_way_is_left_alone(gmc, tmp_path, there):
+@pytest.mark.parametrize(
+    ("there", "why"), [("file", "is a file"), ("folder", "already exists and is not empty")]
+)
+def test_a_folder_that_is_in_the_way_is_left_alone(gmc, tmp_path, there, why):
     path = tmp_path / "out"
     if there == "file":
         path.write_text("mine")
@@ -60,7 +62,7 @@ def test_a_folder_that_is_in_the_way_is_left_alone(gmc, tmp_path, there):
         (path / "note.txt").write_text("mine")
     code, out, err = gmc(*TINY, "--task", "ft", "vt", "--out", path)
     assert (code, out) == (2, "")
-    assert f"gmc-bench: {path} already exists and is not empty" in err
+    assert f"gmc-bench: {path} {why}" in err
 
 
 def test_a_plan_that_was_tampered_with(gmc, tmp_path):

@@ -127,9 +127,6 @@ def test_global_settings_are_left_as_they_were(analysis: TableAnalysis, tmp_path
 def test_figures_with_nothing_to_show_are_left_out(tmp_path: Path) -> None:
     lone = _analysis(synthetic_records(1, 1, 3))
     assert [path.name for path in write_figures(lone, tmp_path / "lone")] == NAMES[:4]
-    nothing = {"env_steps": 2000, "mean_return": None, "mean_length": None, "episodes": 0}
-    record = make_record(learning_curve=[nothing])
-    assert [path.name for path in write_figures(_analysis([record]), tmp_path / "no")] == NAMES[1:4]
     unranked = make_record(official=False, unofficial_reasons=["short"])
     assert write_figures(_analysis([unranked]), tmp_path / "none") == []
     assert not (tmp_path / "none").exists()
