@@ -86,6 +86,13 @@ class DrivenRows:
         """(B, A) float64, the latest action, cut off at the task's `action_clip`."""
         self.air_time: DoubleArray = np.zeros((simulator.num_envs, state.contacts.shape[1] - 1))
         """(B, F) float64, s, how long each foot had been in the air one control step ago."""
+        self._events = {e.name: Term(task.id, "event", e.name, e.function) for e in task.events}
+        self._widths: dict[str, tuple[int, ...]] = {
+            "friction": (2,),
+            "position": (1, 2, 3),
+            "joint_angle": (state.torque.shape[1],),
+            "base_velocity": (1, 2, 3, 4, 5, 6),
+        }
         self._timed = [event for event in task.events if event.every]
         self._due: IntArray = np.zeros((simulator.num_envs, len(self._timed)), np.int64)
 
@@ -169,15 +176,9 @@ class DrivenRows:
 
     def _drawn(self, event: EventTerm, rows: IntArray) -> Array:
         """Return what an event draws for rows (K,), by the shape that its target asks for."""
-        count, target = len(rows), event.target
-        widths: dict[str, tuple[int, ...]] = {
-            "friction": (2,),
-            "position": (1, 2, 3),
-            "joint_angle": (self.action.shape[1],),
-            "base_velocity": (1, 2, 3, 4, 5, 6),
-        }
-        shapes = [(count, width) for width in widths[target]] if target in widths else [(count,)]
-        term = Term(self._task.id, "event", event.name, event.function)
+        count, target, term = len(rows), event.target, self._events[event.name]
+        widths = self._widths.get(target)
+        shapes = [(count, width) for width in widths] if widths else [(count,)]
         value = term(self._draw(rows), *shapes)
         term.require_finite(value)
         smallest = value.min(initial=np.inf)

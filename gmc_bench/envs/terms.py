@@ -6,12 +6,13 @@ from typing import Any, Literal
 import numpy as np
 
 from gmc_bench.core.errors import GmcBenchError, PluginError
+from gmc_bench.core.escape import one_line
 from gmc_bench.core.registry import raised_at
 from gmc_bench.core.types import Array, DoubleArray
 
 Kind = Literal["reward", "termination", "metric", "observation", "event"]
-_NUMBERS = "fiub"
-"""Kinds of numpy's types that count as numbers: floats, integers, truth values."""
+_TRUTH, _NUMBERS = "b", "fiub"
+"""Kinds of numpy's types that count as truth values, and as numbers."""
 
 
 class Term:
@@ -27,7 +28,7 @@ class Term:
     def __init__(self, task: str, kind: Kind, name: str, function: Callable[[Any], Any]) -> None:
         self._where = f"the {kind} {name!r} of the task {task!r}"
         self._function = function
-        self._truth = kind == "termination"
+        self._kinds = _TRUTH if kind == "termination" else _NUMBERS
 
     def __call__(self, seen: Any, *shapes: tuple[int, ...]) -> Array:
         """Return the term's value.
@@ -44,15 +45,15 @@ class Term:
         except GmcBenchError:
             raise
         except Exception as error:
-            why = " ".join(f"{type(error).__name__}: {error}".split())
+            why = one_line(f"{type(error).__name__}: {error}")
             raise PluginError(f"{self._where} failed with {why}{raised_at(error)}") from error
         if value.shape not in shapes:
             raise PluginError(
                 f"{self._where} returned an array of the shape {value.shape}; it must be "
                 f"{' or '.join(map(str, dict.fromkeys(shapes)))}"
             )
-        if value.dtype != np.bool_ if self._truth else value.dtype.kind not in _NUMBERS:
-            what = "truth values (dtype bool)" if self._truth else "numbers"
+        if value.dtype.kind not in self._kinds:
+            what = "truth values (dtype bool)" if self._kinds == _TRUTH else "numbers"
             raise PluginError(f"{self._where} returned {value.dtype}; it must return {what}")
         return value
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 
 from gmc_bench.bodies.body import Parts
+from gmc_bench.bodies.clearance import CLEARANCE
 from gmc_bench.bodies.mjcf import SIM_DT
 from gmc_bench.core.arguments import require_count, require_number
 from gmc_bench.core.errors import ConfigError, did_you_mean
@@ -318,7 +319,7 @@ class Task:
     """Control steps after which an episode is cut off."""
     source: str = ""
     metrics: tuple[MetricTerm, ...] = ()
-    floor_clearance: float = 0.2
+    floor_clearance: float = CLEARANCE
     """Height of a limbed body's lowest point above the floor at its start position, m."""
     reset_noise: float = 0.005
     """Half width of the uniform noise on every position and velocity coordinate at reset, of

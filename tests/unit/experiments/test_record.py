@@ -1,27 +1,18 @@
 """What a record says of a training."""
 
+from dataclasses import replace
+
 import pytest
 
 from gmc_bench.experiments.record import make_record
 from gmc_bench.experiments.session import open_session
-from gmc_bench.suites.unimal import SUITE
-from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.trainer import make_trainer
 
 
 @pytest.fixture
-def trained(tiny_set):
+def trained(config):
     """A session, and its trainer as if it had done all iterations in 10 s without an episode."""
-    config = RunConfig(
-        method="mlp",
-        method_config={"hidden": [4]},
-        suite="unimal-v1",
-        task="unimal-ft-v1",
-        morphologies="tiny",
-        morphologies_digest=tiny_set.digest,
-        protocol=SUITE.protocol("smoke"),
-        seed=1,
-    )
+    config = replace(config, method="mlp", method_config={"hidden": [4]})
     session = open_session(config)
     bodies = session.bodies.split("train")
     trainer = make_trainer(config, session.method, session.task, bodies, session.spec)

@@ -20,20 +20,6 @@ from gmc_bench.training.run_config import RunConfig
 from tests.support.records import make_returns
 
 
-@pytest.fixture
-def config(tiny_set):
-    return RunConfig(
-        method="recmorph",
-        method_config={},
-        suite="unimal-v1",
-        task="unimal-ft-v1",
-        morphologies="tiny",
-        morphologies_digest=tiny_set.digest,
-        protocol=SUITE.protocol("smoke"),
-        seed=1,
-    )
-
-
 def test_a_session_resolves_every_name(config, tiny_set):
     session = sessions.open_session(config)
     assert session.method.id == "recmorph"
