@@ -34,8 +34,8 @@ from gmc_bench.generation.recipe import Recipe
 from gmc_bench.leaderboard.board import read_board
 from gmc_bench.policies.policy import Policy
 from gmc_bench.profiling.report import ROOT
-from gmc_bench.records.ledger import LEDGER_NAME, append, read_ledger
-from gmc_bench.records.store import read_stored_record, sealed, write_atomic
+from gmc_bench.records.ledger import append, read_ledger
+from gmc_bench.records.store import LEDGER_NAME, read_stored_record, sealed, write_atomic
 from gmc_bench.records.weights import LEADERBOARD
 from gmc_bench.robots import ROBOTS
 from gmc_bench.studies.request import Request, read_request

@@ -13,6 +13,7 @@ from gmc_bench.deployment.export import SEALED_VERSION, is_sealed, load_package
 from gmc_bench.deployment.interface import Manifest
 from gmc_bench.policies.bound import Observed
 from gmc_bench.policies.policy import Policy
+from gmc_bench.policies.torch_state import torch_threads
 from gmc_bench.tokens.actuators import NUM_ACTUATORS
 from gmc_bench.tokens.table import MorphologyTable
 
@@ -62,7 +63,7 @@ class TorchPolicy:
         """Return deterministic actions, see `RobotPolicy`."""
         index = np.array([self.manifest.robot(robot).index])
         self._bound.sequences = index
-        with torch.no_grad():
+        with torch_threads(1), torch.no_grad():  # one robot is too little to share
             actions = self._bound.act(Observed(tokens[..., self._places], index))
         found: FloatArray = actions[0, :, 0]
         return found

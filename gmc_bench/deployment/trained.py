@@ -4,8 +4,6 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 import gmc_bench
 from gmc_bench.core.errors import ConfigError, PluginError
 from gmc_bench.deployment.export import export_onnx, load_package
@@ -60,7 +58,6 @@ def open_run(run_dir: Path) -> TrainedQuadrupeds:
             f"{session.config.precision}; give a run with --precision float32"
         )
     policy = experiment.policy
-    torch.set_num_threads(1)
     table = tabulate(task, session.bodies.split("train"), session.spec)
     weights = hashlib.sha256(experiment.folder.policy.read_bytes()).hexdigest()
     manifest = _describe(session, task, policy, weights)

@@ -10,9 +10,15 @@ from gmc_bench.core.errors import RecordError
 from gmc_bench.experiments.method import method_of
 from gmc_bench.experiments.recorded import recorded_config
 from gmc_bench.experiments.run_folder import RunFolder
-from gmc_bench.records.ledger import LEDGER_NAME, LedgerEntry, read_ledger, require_listed
+from gmc_bench.records.ledger import LedgerEntry, read_ledger, require_listed
 from gmc_bench.records.schema import RunRecord
-from gmc_bench.records.store import StoredRecord, read_stored_record, sealed, write_atomic
+from gmc_bench.records.store import (
+    LEDGER_NAME,
+    StoredRecord,
+    read_stored_record,
+    sealed,
+    write_atomic,
+)
 from gmc_bench.records.weights import KeptWeights, kept_in
 from gmc_bench.training.run_config import RunConfig
 

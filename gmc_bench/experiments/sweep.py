@@ -54,8 +54,7 @@ from gmc_bench.experiments.run_folder import (
 from gmc_bench.experiments.spec import ExperimentSpec, require_specs
 from gmc_bench.experiments.sweep_folder import SweepFolder, name_runs, read_runs, require_names
 from gmc_bench.experiments.sweep_launch import LAUNCH, Launch, read_launch, write_launch
-from gmc_bench.records.ledger import LEDGER_NAME
-from gmc_bench.records.store import write_atomic
+from gmc_bench.records.store import LEDGER_NAME, write_atomic
 from gmc_bench.training.run_config import RunConfig
 
 if TYPE_CHECKING:

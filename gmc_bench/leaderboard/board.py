@@ -12,10 +12,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from gmc_bench.core.errors import RecordError
-from gmc_bench.records.ledger import BEGINNING, LEDGER_NAME, append, read_ledger, require_listed
+from gmc_bench.records.ledger import BEGINNING, append, read_ledger, require_listed
 from gmc_bench.records.schema import Mode, RunRecord, Split
 from gmc_bench.records.signature import SUFFIX
 from gmc_bench.records.store import (
+    LEDGER_NAME,
     RecordFiles,
     RefusedFile,
     StoredRecord,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gmc_bench.core.errors import ConfigError, RecordError
-from gmc_bench.records.ledger import LEDGER_NAME, append, read_ledger
+from gmc_bench.records.ledger import append, read_ledger
 from gmc_bench.records.signature import (
     SIGNERS_NAME,
     Signers,
@@ -17,7 +17,7 @@ from gmc_bench.records.signature import (
     signature_file,
     signer_of,
 )
-from gmc_bench.records.store import RECORD_NAME
+from gmc_bench.records.store import LEDGER_NAME, RECORD_NAME
 from gmc_bench.records.weights import find_record
 
 

@@ -18,7 +18,6 @@ from gmc_bench.core.errors import GmcBenchError, RecordError, StorageError
 from gmc_bench.records.parts import Digest, Positive, RecordPart
 from gmc_bench.records.store import canonical_json, first_problem
 
-LEDGER_NAME = "ledger.jsonl"
 BEGINNING = "0" * 64
 """Stands before the first line."""
 

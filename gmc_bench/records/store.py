@@ -16,6 +16,7 @@ from gmc_bench.records.schema import SCHEMA_VERSION, RunRecord
 
 RECORD_NAME = "record.json"
 RESULTS_FOLDER = "results"
+LEDGER_NAME = "ledger.jsonl"
 _WIDEST_INTEGER = 2**53 - 1
 """Beyond it, integers are not all doubles, so canonical JSON has floats only."""
 
@@ -211,7 +212,8 @@ def read_records(folder: Path) -> RecordFiles:
     """Read every record below a folder.
 
     Files named `record.json` are records, and so is every `.json` file below a folder named
-    `results` (the folder given counts). Other files are passed over.
+    `results` (the folder given counts, and so does a leaderboard's that it lies in). Other files
+    are passed over.
 
     Args:
         folder: where to look.
@@ -225,8 +227,11 @@ def read_records(folder: Path) -> RecordFiles:
     if not folder.is_dir():
         raise RecordError(f"the records folder {folder} does not exist; give a folder of records")
     found = RecordFiles([], [])
+    all_records = _holds_results(folder.resolve())
     for path in sorted(folder.rglob("*.json"), key=lambda item: item.relative_to(folder).parts):
-        if not _is_record_file(path, folder):
+        parents = path.relative_to(folder).parent.parts
+        named = path.name == RECORD_NAME or all_records or RESULTS_FOLDER in parents
+        if not (named and path.is_file()):
             continue
         name = path.relative_to(folder).as_posix()
         try:
@@ -237,9 +242,12 @@ def read_records(folder: Path) -> RecordFiles:
     return found
 
 
-def _is_record_file(path: Path, folder: Path) -> bool:
-    folders = {folder.resolve().name, *path.relative_to(folder).parent.parts}
-    return path.is_file() and (path.name == RECORD_NAME or RESULTS_FOLDER in folders)
+def _holds_results(folder: Path) -> bool:
+    """Return whether a folder is one of results, or lies in a leaderboard's."""
+    return folder.name == RESULTS_FOLDER or any(
+        above.name == RESULTS_FOLDER and (above.parent / LEDGER_NAME).is_file()
+        for above in folder.parents
+    )
 
 
 def _load(path: Path) -> tuple[bytes, dict[str, Any]]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gmc_bench.core.errors import CheckpointError, RecordError
-from gmc_bench.records.ledger import LEDGER_NAME, Ledger, read_ledger, require_listed
-from gmc_bench.records.store import StoredRecord, read_stored_record
+from gmc_bench.records.ledger import Ledger, read_ledger, require_listed
+from gmc_bench.records.store import LEDGER_NAME, StoredRecord, read_stored_record
 
 LEADERBOARD = Path("leaderboards")
 """The repository's, from the top folder of a checkout."""

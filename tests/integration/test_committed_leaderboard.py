@@ -15,7 +15,8 @@ from gmc_bench.leaderboard.findings.catalogue import CLAIMS
 from gmc_bench.leaderboard.findings.claims import AboveThreshold, Pooled, figure
 from gmc_bench.leaderboard.findings.evidence import read_evidence
 from gmc_bench.leaderboard.findings.page import find_all
-from gmc_bench.records.ledger import LEDGER_NAME, read_ledger
+from gmc_bench.records.ledger import read_ledger
+from gmc_bench.records.store import LEDGER_NAME
 
 ROOT = Path(__file__).parents[2]
 BOARD = ROOT / "leaderboards"

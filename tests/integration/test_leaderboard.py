@@ -16,9 +16,9 @@ from gmc_bench.experiments import reuse as reusing
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.verification import MOVING_VERSIONS
-from gmc_bench.records.ledger import LEDGER_NAME, read_ledger
+from gmc_bench.records.ledger import read_ledger
 from gmc_bench.records.schema import RunRecord
-from gmc_bench.records.store import read_record, write_record
+from gmc_bench.records.store import LEDGER_NAME, read_record, write_record
 from gmc_bench.records.weights import LEADERBOARD
 from gmc_bench.rendering.web.episodes import EpisodeKeeper
 from gmc_bench.studies.request import Request

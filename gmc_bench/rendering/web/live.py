@@ -14,6 +14,7 @@ from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.session import Session
 from gmc_bench.policies.policy import Policy
+from gmc_bench.policies.torch_state import torch_threads
 from gmc_bench.rendering.scene import SQUARE
 from gmc_bench.rendering.web.episodes import model_of_row
 from gmc_bench.rendering.web.motion import place_bodies
@@ -90,9 +91,6 @@ class LiveSimulation:
         Raises:
             GmcBenchError: a policy cannot be loaded.
         """
-        import torch
-
-        torch.set_num_threads(1)  # one body is too little to share
         found = []
         for run in runs:
             one = Experiment.open(run)
@@ -141,7 +139,8 @@ class LiveSimulation:
     def step(self) -> None:
         """Advance by one control step; where an episode ends, the next one begins."""
         core = self._core
-        with self._contestant.policy.acting():
+        # One body is too little to share.
+        with torch_threads(1), self._contestant.policy.acting():
             actions = self._bound.act(core)
         result = core.step(actions)
         self._total += float(result.reward[0])

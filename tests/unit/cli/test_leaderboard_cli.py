@@ -17,9 +17,9 @@ from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.leaderboard.submission import POLICY
 from gmc_bench.methods import METHODS
 from gmc_bench.records.kept import STUDY_FILE, KeptStudy, seal
-from gmc_bench.records.ledger import LEDGER_NAME, append, read_ledger
+from gmc_bench.records.ledger import append, read_ledger
 from gmc_bench.records.schema import RunRecord
-from gmc_bench.records.store import RECORD_NAME, read_stored_record, write_record
+from gmc_bench.records.store import LEDGER_NAME, RECORD_NAME, read_stored_record, write_record
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import protocol_digest
 from gmc_bench.training.run_config import run_config_of

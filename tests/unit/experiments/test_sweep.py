@@ -12,8 +12,7 @@ from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.experiments.sweep_launch import read_launch
 from gmc_bench.experiments.sweep_request import continued_sweep, request_sweep
-from gmc_bench.records.ledger import LEDGER_NAME
-from gmc_bench.records.store import write_record
+from gmc_bench.records.store import LEDGER_NAME, write_record
 from tests.support.records import make_record
 
 SPEC = ExperimentSpec(

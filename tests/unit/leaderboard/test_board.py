@@ -17,9 +17,15 @@ from gmc_bench.leaderboard.board import (
     says_something_new,
 )
 from gmc_bench.leaderboard.build import build, check, open_leaderboard
-from gmc_bench.records.ledger import BEGINNING, LEDGER_NAME, append, read_ledger
+from gmc_bench.records.ledger import BEGINNING, append, read_ledger
 from gmc_bench.records.schema import RunRecord
-from gmc_bench.records.store import read_stored_record, record_bytes, write_atomic, write_record
+from gmc_bench.records.store import (
+    LEDGER_NAME,
+    read_stored_record,
+    record_bytes,
+    write_atomic,
+    write_record,
+)
 from gmc_bench.records.verification import Verification, verification_bytes
 from gmc_bench.records.weights import weights_name
 from tests.support.records import digest_of, make_record, make_returns, make_stored

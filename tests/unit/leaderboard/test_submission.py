@@ -19,8 +19,8 @@ from gmc_bench.leaderboard.submission import (
     add,
     open_run,
 )
-from gmc_bench.records.ledger import LEDGER_NAME, read_ledger
-from gmc_bench.records.store import RECORD_NAME, read_record, write_record
+from gmc_bench.records.ledger import read_ledger
+from gmc_bench.records.store import LEDGER_NAME, RECORD_NAME, read_record, write_record
 from gmc_bench.records.weights import MAX_MIB, weights_name
 from tests.support.records import AFTER_TUNING, UNTRAINED, digest_of, make_record, make_returns
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from gmc_bench.core.errors import RecordError, StorageError
-from gmc_bench.records.ledger import BEGINNING, LEDGER_NAME, append, read_ledger
+from gmc_bench.records.ledger import BEGINNING, append, read_ledger
+from gmc_bench.records.store import LEDGER_NAME
 from tests.support.records import digest_of
 
 FILES = [f"results/demo/{name}.json" for name in "abcd"]

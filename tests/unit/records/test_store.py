@@ -17,6 +17,7 @@ from gmc_bench.records import store
 from gmc_bench.records.breakdown import DIRECTION_METRICS
 from gmc_bench.records.schema import SCHEMA_VERSION
 from gmc_bench.records.store import (
+    LEDGER_NAME,
     canonical_json,
     read_record,
     read_records,
@@ -300,6 +301,8 @@ def test_every_json_file_of_a_results_folder_is_a_record(tmp_path: Path) -> None
     write_record(tmp_path / "results" / "demo" / "0.json", make_record())
     assert len(read_records(tmp_path / "results").records) == 1
     assert len(read_records(tmp_path / "results" / "demo").records) == 0
+    (tmp_path / LEDGER_NAME).touch()  # a leaderboard
+    assert len(read_records(tmp_path / "results" / "demo").records) == 1
 
 
 def test_an_empty_folder_has_no_records_and_a_missing_one_is_an_error(tmp_path: Path) -> None:
