@@ -222,7 +222,7 @@ class Listeners:
 
 
 def counter(
-    listener: Listener, what: str, unit: str, total: int | None = None
+    listener: Callable[[Progress], None], what: str, unit: str, total: int | None = None
 ) -> Callable[..., None]:
     """Return what tells a listener of so much more that is done, by default one more.
 

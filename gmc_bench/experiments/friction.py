@@ -1,6 +1,6 @@
 """Friction of a run's robots: what its suite measures on its policy beside returns."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +9,7 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.evaluation.friction import EPISODE_SECONDS, control_steps, measure_friction
 from gmc_bench.evaluation.friction_metrics import READINGS, macro_average
 from gmc_bench.evaluation.friction_options import FrictionOptions
-from gmc_bench.experiments.events import Listener, counter
+from gmc_bench.experiments.events import Progress, counter
 from gmc_bench.experiments.scoring import evaluation_seed
 from gmc_bench.experiments.session import Session, torch_state
 from gmc_bench.policies.policy import Policy
@@ -74,7 +74,7 @@ def _origin(bodies: Sequence[Robot]) -> str | dict[str, str]:
 
 
 def suite_friction(
-    session: Session, policy: Policy, listener: Listener
+    session: Session, policy: Policy, listener: Callable[[Progress], None]
 ) -> tuple[FrictionResult, ...] | None:
     """Return what the suite of a run measures on frictions; `None` if it measures nothing."""
     if session.config.protocol.name not in SUITES.get(session.config.suite).measurements:
@@ -84,7 +84,10 @@ def suite_friction(
 
 
 def measure_run(
-    session: Session, policy: Policy, options: FrictionOptions, listener: Listener
+    session: Session,
+    policy: Policy,
+    options: FrictionOptions,
+    listener: Callable[[Progress], None],
 ) -> list[dict[str, Any]]:
     """Measure a policy on every robot, friction and direction.
 

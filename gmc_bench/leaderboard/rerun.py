@@ -26,12 +26,13 @@ from gmc_bench.core.errors import (
 from gmc_bench.experiments import resolve
 from gmc_bench.experiments import session as sessions
 from gmc_bench.experiments.events import Progress
+from gmc_bench.experiments.friction import suite_friction
 from gmc_bench.experiments.recorded import recorded_config
 from gmc_bench.experiments.scoring import score
 from gmc_bench.leaderboard.board import Board, ranked_part
 from gmc_bench.leaderboard.submission import POLICY, open_run
 from gmc_bench.leaderboard.today import is_replaced
-from gmc_bench.leaderboard.verification import compare, comparison_for
+from gmc_bench.leaderboard.verification import compare, compare_friction, comparison_for
 from gmc_bench.methods.tuning import tuning_key
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.store import StoredRecord, read_stored_record
@@ -197,7 +198,7 @@ def verify(
     ranked_only: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Verification:
-    """Run a record's episodes again and compare.
+    """Run a record's episodes again, measure its frictions again, and compare.
 
     Args:
         stored: the record.
@@ -255,6 +256,10 @@ def verify(
     if record.untrained and comparison == "exact":
         _require_first_weights(stored, session)
     parts, difference = compare(wanted, found, comparison)
+    friction = None
+    if record.friction is not None and not ranked_only:
+        again = suite_friction(session, trained, on_progress or _nobody)
+        friction = compare_friction(record.friction, again or (), comparison)
     git = resolve.checkout()
     return Verification(
         record_digest=stored.digest,
@@ -263,12 +268,17 @@ def verify(
         comparison=comparison,
         parts=parts,
         first_difference=difference,
-        passed=all(part.passed for part in parts),
+        friction=friction,
+        passed=all(part.passed for part in parts) and (friction is None or friction.passed),
         hardware=hardware,
         versions=versions,
         git_commit=git.commit,
         git_dirty=git.dirty,
     )
+
+
+def _nobody(_event: object) -> None:
+    """Listen to nothing."""
 
 
 class Outcome(NamedTuple):

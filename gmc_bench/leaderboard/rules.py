@@ -67,4 +67,5 @@ def installed_rules(record: RunRecord, *, tuned: bool | None = None) -> Rules | 
             for split in (("train",) if per_body else protocol.evaluation.splits)
             for mode in protocol.evaluation.modes
         ),
+        friction=suite.measurements.get(record.protocol),
     )

@@ -4,6 +4,7 @@ All runs of one submission are checked before anything is written.
 """
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ from gmc_bench.records.store import (
     write_atomic,
 )
 from gmc_bench.records.weights import MAX_MIB, weights_name
+from gmc_bench.robots.schema import BUILT_IN
+from gmc_bench.suites.measured import FrictionMeasurement
 
 POLICY = "policy.safetensors"
 
@@ -76,6 +79,8 @@ class Rules:
     """Per body and mode."""
     parts: tuple[tuple[Split, Mode], ...]
     """What is scored."""
+    friction: FrictionMeasurement | None
+    """What is measured on frictions, if anything."""
 
 
 @dataclass(frozen=True)
@@ -271,6 +276,7 @@ def _unlike_official(record: RunRecord, rules: Rules) -> Iterator[tuple[str, str
                 f"{step} env steps",
             )
     yield from (("complete", problem) for problem in _unlike_scored(record, rules))
+    yield from (("complete", problem) for problem in _unlike_measured(record, rules))
 
 
 def _unlike_scored(record: RunRecord, rules: Rules) -> Iterator[str]:
@@ -288,6 +294,38 @@ def _unlike_scored(record: RunRecord, rules: Rules) -> Iterator[str]:
                 )
             if item.seen_in_train != (item.body_digest in trained):
                 yield f"seen_in_train of {split} body {item.body!r} contradicts its body_digest"
+
+
+def _unlike_measured(record: RunRecord, rules: Rules) -> Iterator[str]:
+    """Find what a record measured on frictions otherwise than its suite does, or did not."""
+    robots = {item.body: item.body_digest for item in record.returns if item.split == "train"}
+    stated = {(item.robot, item.friction, item.direction): item for item in record.friction or ()}
+    if rules.friction is None:
+        if stated:
+            yield "it states frictions, which its suite does not measure in this protocol"
+        return
+    rule = rules.friction
+    expected = {
+        (robot, friction, direction): (
+            *(digest, BUILT_IN, command, rule.heading_of(command), rule.rule, rule.num_envs),
+            *(rule.pairs[friction].static, rule.pairs[friction].dynamic),
+        )
+        for friction, direction, command in rule.conditions
+        for robot, digest in robots.items()
+    }
+    if absent := len(expected.keys() - stated.keys()):
+        yield f"{absent} of {len(expected)} results on friction are missing"
+    for place, item in stated.items():
+        measured = (
+            *(item.robot_digest, item.robot_origin, item.command, item.heading, item.rule),
+            *(item.num_envs, item.static, item.dynamic),
+        )
+        if measured != expected.get(place) or not math.isclose(
+            item.seconds,
+            rule.seconds,
+            rel_tol=0.05,  # in whole control steps
+        ):
+            yield f"{item.robot} on friction {item.friction!r} was measured in another way"
 
 
 def _different(found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[str]:

@@ -4,15 +4,21 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from gmc_bench.core.errors import RecordError
-from gmc_bench.records.kinship import contents
-from gmc_bench.records.parts import BodyReturns, Episode, Hardware, Mode, Split
-from gmc_bench.records.schema import RunRecord
-from gmc_bench.records.verification import DifferingEpisode, VerifiedPart
+import numpy as np
 
-CONFIDENCE = 0.999
-"""Of all limits of a part's mean differences together, on another engine or hardware class: one
-honest part in a thousand fails."""
+from gmc_bench.core.errors import RecordError
+from gmc_bench.evaluation.friction_metrics import READINGS
+from gmc_bench.leaderboard.chance import chance_of_outcomes, chance_of_shift
+from gmc_bench.records.kinship import contents
+from gmc_bench.records.parts import BodyReturns, Episode, FrictionResult, Hardware, Mode, Split
+from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.verification import (
+    CONFIDENCE,
+    DifferingEpisode,
+    VerifiedFriction,
+    VerifiedPart,
+)
+
 MOVING_VERSIONS = ("gmc-bench", "mujoco", "torch", "numpy", "numba")
 """Software that decides the last bits of an episode."""
 
@@ -57,7 +63,8 @@ def compare(
     The mean that the score is leaves out test bodies that were trained on and counts repeated ones
     once; it must keep to the same limits. All limits share the false alarms. Episodes that rarely
     and by far succeed break the second limit more often; such a record can be verified on the class
-    of machine that made it.
+    of machine that made it. Means say nothing about single bodies, lengths and ends; of these see
+    `chance_of_outcomes`.
 
     Args:
         recorded: what the record says, of the splits and modes that were run again.
@@ -94,6 +101,9 @@ def compare(
         different = [difference for difference in pairs if difference.recorded != difference.found]
         first = first or next(iter(different), None)
         mean, margin = _judged(items, again)
+        by_chance = comparison == "interval"
+        chance = chance_of_outcomes(items, [again[_place(item)] for item in items])
+        likely = abs(mean) <= margin and chance >= 1.0 - CONFIDENCE
         parts.append(
             VerifiedPart(
                 split=split,
@@ -101,11 +111,76 @@ def compare(
                 episodes=len(pairs),
                 differing=len(different),
                 mean_difference=mean,
-                margin=margin if comparison == "interval" else None,
-                passed=abs(mean) <= margin if comparison == "interval" else not different,
+                margin=margin if by_chance else None,
+                chance=chance if by_chance else None,
+                passed=likely if by_chance else not different,
             )
         )
     return tuple(parts), first
+
+
+def compare_friction(
+    recorded: Sequence[FrictionResult], found: Sequence[FrictionResult], comparison: Comparison
+) -> VerifiedFriction:
+    """Compare what was measured on frictions.
+
+    On another engine or hardware class, a metric may be larger here and smaller there, but not
+    larger on almost all robots, frictions and directions: the differences of each metric are judged
+    by `chance_of_shift`, and all metrics share the false alarms. A single number may be off by any
+    amount there.
+
+    Args:
+        recorded: what the record says.
+        found: what came out, in any order.
+        comparison: how equal they must be.
+
+    Raises:
+        RecordError: they were not measured in the same way, or not on the same robots, frictions
+            and directions.
+    """
+    again = {_condition(item): item for item in found}
+    if len(again) != len(recorded) or any(_condition(item) not in again for item in recorded):
+        raise RecordError(
+            f"the record has {len(recorded)} results on friction, which are not the {len(found)} "
+            f"that its suite measures, or were measured in another way"
+        )
+    pairs = [(item, again[_condition(item)]) for item in recorded]
+    gaps: dict[str, list[float]] = {}
+    different: dict[tuple[str, ...], str] = {}
+    for old, new in pairs:
+        for reading in READINGS:
+            values, expected = getattr(old, reading), getattr(new, reading)
+            for name in sorted({*values, *expected}):
+                was, now = values.get(name), expected.get(name)
+                place = (old.robot, old.friction, old.went)
+                if was != now:
+                    text = f"{reading}.{name} of {' on '.join(place[:2])} friction, {old.went}"
+                    different.setdefault(place, f"{text}: recorded {was!r}, found {now!r}")
+                gap = 0.0 if was is None or now is None else now - was
+                gaps.setdefault(f"{reading}.{name}", []).append(gap)
+    by_chance = comparison == "interval"
+    chance = min(1.0, len(gaps) * min(chance_of_shift(np.array(item)) for item in gaps.values()))
+    likely = chance >= 1.0 - CONFIDENCE
+    return VerifiedFriction(
+        results=len(pairs),
+        differing=len(different),
+        chance=chance if by_chance else None,
+        first_difference=next(iter(different.values()), None),
+        passed=likely if by_chance else not different,
+    )
+
+
+def _condition(item: FrictionResult) -> tuple[object, ...]:
+    """Return everything about a result but its numbers: how it was measured, and which there are.
+
+    There is no slip where robots hardly move, and no rate of falls where no episode ends.
+    """
+    metrics = tuple(
+        (reading, name, value is None and name not in ("slip", "fall_rate"))
+        for reading in READINGS
+        for name, value in sorted(getattr(item, reading).items())
+    )
+    return *item.model_dump(exclude=set(READINGS)).values(), metrics
 
 
 def _place(item: BodyReturns) -> tuple[Split, Mode, str]:

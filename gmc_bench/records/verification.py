@@ -1,7 +1,7 @@
 """The record of one verification: episodes of a recorded run, run again and compared."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -23,6 +23,14 @@ from gmc_bench.records.parts import (
 )
 from gmc_bench.records.schema import Commit, utc_time
 from gmc_bench.records.store import first_problem, read_sealed, sealed
+
+CONFIDENCE = 0.999
+"""Of all limits of a part's mean differences together, on another engine or hardware class, and
+again of what its bodies' outcomes must be likelier than: of each, one honest part in a thousand
+fails."""
+
+
+Chance = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class DifferingEpisode(RecordPart):
@@ -48,7 +56,34 @@ class VerifiedPart(RecordPart):
         description="Half width of the interval that mean_difference must lie in; null where "
         "episodes must be equal."
     )
-    passed: Flag = Field(description="Equal, or inside the margin.")
+    chance: Chance | None = Field(
+        default=None,
+        description="How likely bodies' returns, lengths and ends differ as much by chance; null "
+        "where episodes must be equal, and in verifications that did not look at it.",
+    )
+    passed: Flag = Field(description="Equal; or inside the margin, and likely enough.")
+
+    @property
+    def is_near(self) -> bool:
+        """The mean difference is inside the margin."""
+        return self.margin is not None and abs(self.mean_difference) <= self.margin
+
+    @property
+    def is_likely(self) -> bool:
+        """The outcomes of bodies do not differ by more than chance."""
+        return self.chance is None or self.chance >= 1.0 - CONFIDENCE
+
+
+class VerifiedFriction(RecordPart):
+    """Every robot on every friction in every direction, as far as the suite measures it."""
+
+    results: Positive = Field(description="Robots times conditions compared.")
+    differing: Count = Field(description="Those of which a metric differs.")
+    chance: Chance | None = Field(
+        description="How likely metrics differ as much by chance; null where they must be equal."
+    )
+    first_difference: Text | None = Field(description="The first metric that differs.")
+    passed: Flag = Field(description="Equal, or likely enough.")
 
 
 class Verification(RecordPart):
@@ -64,7 +99,12 @@ class Verification(RecordPart):
     )
     parts: tuple[VerifiedPart, ...] = Field(min_length=1, description="What was run again.")
     first_difference: DifferingEpisode | None = Field(description="The first episode that differs.")
-    passed: Flag = Field(description="Every part passed.")
+    friction: VerifiedFriction | None = Field(
+        default=None,
+        description="The frictions of the record, measured again; null where there are none, or "
+        "only what decides the rank was run, and in verifications that did not look at them.",
+    )
+    passed: Flag = Field(description="Every part passed, and the frictions.")
     hardware: Hardware = Field(description="The machine.")
     versions: dict[str, Text] = Field(description="Version of each package that moves numbers.")
     git_commit: Commit | None = Field(description="Commit of the checkout; null if none.")
@@ -73,7 +113,8 @@ class Verification(RecordPart):
     @model_validator(mode="after")
     def _fields_agree(self) -> "Verification":
         utc_time(self.created)
-        if self.passed != all(part.passed for part in self.parts):
+        friction_passed = self.friction is None or self.friction.passed
+        if self.passed != (friction_passed and all(part.passed for part in self.parts)):
             raise ValueError("passed is not whether all parts passed")
         if len({(part.split, part.mode) for part in self.parts}) != len(self.parts):
             raise ValueError("parts lists one split and mode twice")
@@ -83,9 +124,11 @@ class Verification(RecordPart):
             if (part.margin is None) != (self.comparison == "exact"):
                 raise ValueError("a margin belongs to an interval comparison and only there")
             exact = part.differing == 0 if part.margin is None else None
-            inside = part.margin is not None and abs(part.mean_difference) <= part.margin
+            inside = part.is_near and part.is_likely
             if part.passed != (inside if exact is None else exact):
                 raise ValueError(f"passed of {part.split}, {part.mode} contradicts its numbers")
+        if self.friction is not None:
+            _require_agreement(self.friction, self.comparison)
         if (self.first_difference is not None) != any(part.differing for part in self.parts):
             raise ValueError("first_difference must be given exactly when an episode differs")
         return self
@@ -94,16 +137,27 @@ class Verification(RecordPart):
     def outcome(self) -> str:
         """What came out, as the end of a sentence."""
         failed = next((part for part in self.parts if not part.passed), None)
-        first = self.first_difference
+        first, friction = self.first_difference, self.friction
+        if failed is None and friction is not None and not friction.passed:
+            return (
+                f"{friction.differing} of {friction.results} results on friction differ; the first "
+                f"is {friction.first_difference}"
+            )
         if failed is None:
             how = "equal" if self.comparison == "exact" else "equal within chance (another machine)"
-            return f"{sum(part.episodes for part in self.parts)} episodes {how}"
+            also = "" if friction is None else f" and {friction.results} results on friction"
+            return f"{sum(part.episodes for part in self.parts)} episodes{also} {how}"
         part = f"{failed.split}, {failed.mode}"
         count = f"{failed.differing} of {failed.episodes} episodes of {part} differ"
-        if failed.margin is not None:
+        if failed.margin is not None and not failed.is_near:
             count = (
                 f"mean return of {part} is {number(failed.mean_difference)} off, more than chance "
                 f"allows ({number(failed.margin)})"
+            )
+        elif failed.margin is not None:
+            count = (
+                f"returns, lengths or ends of the bodies of {part} differ from those found by more "
+                f"than chance allows (probability {failed.chance:.1g})"
             )
         assert first is not None
         return (
@@ -112,6 +166,18 @@ class Verification(RecordPart):
             f"{first.recorded.length} steps ({first.recorded.ended}), found "
             f"{first.found.episode_return!r} after {first.found.length} ({first.found.ended})"
         )
+
+
+def _require_agreement(friction: VerifiedFriction, comparison: str) -> None:
+    if friction.differing > friction.results:
+        raise ValueError("more results on friction differ than were compared")
+    if (friction.first_difference is not None) != bool(friction.differing):
+        raise ValueError("first_difference must be given exactly when a friction differs")
+    if (friction.chance is None) != (comparison == "exact"):
+        raise ValueError("the chance of frictions belongs to an interval comparison and only there")
+    likely = friction.chance is not None and friction.chance >= 1.0 - CONFIDENCE
+    if friction.passed != (likely if friction.chance is not None else not friction.differing):
+        raise ValueError("passed of friction contradicts its numbers")
 
 
 def verification_bytes(verification: Verification) -> bytes:

@@ -7,12 +7,33 @@ from importlib.util import find_spec
 import pytest
 import yaml
 
-from gmc_bench.records.store import read_record, read_sealed
+from gmc_bench.records.store import read_record, read_sealed, write_record
 
 TINY = (
     "--protocol", "smoke", "--threads", "1", "--num-envs", "4", "--rollout-length", "32",
     "--env-steps", "256", "--ppo.batch-size", "64", "--checkpoint-interval", "0",
 )  # fmt: skip
+
+
+def require_honest_frictions(here, run):
+    """Verify a run, then with another metric, then with a result less."""
+
+    def verified(code=0):
+        return here("leaderboard", "verify", run, "--records", run.parent / "board", code=code)
+
+    assert "episodes and 32 results on friction equal" in verified().out
+    record = read_record(run / "record.json")
+    one = record.friction[5]
+    better = one.model_copy(update={"restarts": {**one.restarts, "velocity_rmse": 0.001}})
+    forged = (*record.friction[:5], better, *record.friction[6:])
+    write_record(run / "record.json", record.model_copy(update={"friction": forged}))
+    assert (
+        "1 of 32 results on friction differ; the first is restarts.velocity_rmse of go2 on nominal "
+        "friction, forward: recorded 0.001, found "
+    ) in verified(code=1).out
+    write_record(run / "record.json", record.model_copy(update={"friction": forged[1:]}))
+    expected = "has 31 results on friction, which are not the 32 that its suite measures"
+    assert expected in verified(code=2).err
 
 
 def rows_of(path):
@@ -46,6 +67,7 @@ def test_a_shared_policy_and_one_per_robot_on_three_frictions(here, tmp_path):
     assert "measuring" not in here("study", "--resume", folder).err
     assert (folder / "table.md").read_bytes() == before
     assert json.loads((folder / "study.json").read_bytes())["status"] == "complete"
+    require_honest_frictions(here, folder / "recmorph_velocity_seed1")
 
 
 def test_several_methods_are_planned_side_by_side(here):

@@ -22,7 +22,16 @@ from gmc_bench.leaderboard.submission import (
 from gmc_bench.records.ledger import read_ledger
 from gmc_bench.records.store import LEDGER_NAME, RECORD_NAME, read_record, write_record
 from gmc_bench.records.weights import MAX_MIB, weights_name
-from tests.support.records import AFTER_TUNING, UNTRAINED, digest_of, make_record, make_returns
+from gmc_bench.robots.friction import FrictionPair
+from gmc_bench.suites.measured import FrictionMeasurement
+from tests.support.records import (
+    AFTER_TUNING,
+    UNTRAINED,
+    digest_of,
+    make_friction,
+    make_record,
+    make_returns,
+)
 
 SEEDS = (1, 2, 3)
 CONFIG: dict[str, Any] = {
@@ -43,6 +52,7 @@ INSTALLED = Rules(
     steps_per_iteration=1000,
     episodes=2,
     parts=(("train", "deterministic"), ("test", "deterministic")),
+    friction=None,
 )
 
 
@@ -130,6 +140,58 @@ def test_further_seeds_of_a_complete_row(tmp_path: Path) -> None:
 
 def _with(**changes: Any) -> Rules:
     return Rules(**{**vars(INSTALLED), **changes})
+
+
+MEASURED = FrictionMeasurement(
+    num_envs=2,
+    seconds=4.0,
+    forward=0.5,
+    pairs={"low": FrictionPair(static=0.3, dynamic=0.2)},
+    direction_pair="low",
+    directions={"left": (0.0, 0.3, 0.0)},
+)
+
+
+def _measured(**changes: Any) -> list[dict[str, Any]]:
+    """Return the frictions of the train bodies under `MEASURED`, with changes of the first."""
+    found = [
+        {
+            **make_friction()[0],
+            **{"robot": item.body, "robot_digest": item.body_digest},
+            **{"direction": direction, "command": command},
+        }
+        for _, direction, command in MEASURED.conditions
+        for item in TRAIN
+    ]
+    return [{**found[0], **changes}, *found[1:]]
+
+
+@pytest.mark.parametrize(
+    ("friction", "problem"),
+    [
+        (_measured()[1:], "1 of 4 results on friction are missing"),
+        (None, "4 of 4 results on friction are missing"),
+        (_measured(robot="go1"), "1 of 4 results on friction are missing"),
+        (_measured(num_envs=1), "a on friction 'low' was measured in another way"),
+        (_measured(seconds=2.0), "a on friction 'low' was measured in another way"),
+        (_measured(static=0.9), "a on friction 'low' was measured in another way"),
+        (_measured(command=[1.0, 0.0, 0.0]), "a on friction 'low' was measured in another way"),
+        (_measured(robot_origin="mine.xml"), "a on friction 'low' was measured in another way"),
+    ],
+)
+def test_frictions_are_those_that_the_suite_measures(
+    tmp_path: Path, friction: list[dict[str, Any]] | None, problem: str
+) -> None:
+    board, rules = tmp_path / "board", _with(friction=MEASURED)
+    with pytest.raises(SubmissionError, match="refused by the rule 'complete'") as caught:
+        add([_run(tmp_path / "run", 1, rules, friction=friction)], board)
+    assert problem in str(caught.value)
+    add([_run(tmp_path / "whole", 1, rules, friction=_measured())], board)
+
+
+def test_frictions_that_the_suite_does_not_measure_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SubmissionError, match="frictions, which its suite does not measure"):
+        add([_run(tmp_path / "run", 1, friction=_measured())], tmp_path / "board")
 
 
 def test_no_action_on_two_tasks_has_one_file_of_weights(tmp_path: Path) -> None:

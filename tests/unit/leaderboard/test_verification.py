@@ -9,14 +9,17 @@ from scipy.stats import t
 
 from gmc_bench.core.errors import RecordError
 from gmc_bench.core.types import DoubleArray
+from gmc_bench.leaderboard.chance import chance_of_outcomes
 from gmc_bench.leaderboard.verification import (
-    CONFIDENCE,
     MOVING_VERSIONS,
     compare,
+    compare_friction,
     comparison_for,
 )
+from gmc_bench.records.parts import FrictionResult
 from gmc_bench.records.schema import BodyReturns, Episode
-from tests.support.records import make_record, make_returns
+from gmc_bench.records.verification import CONFIDENCE
+from tests.support.records import make_friction, make_record, make_returns
 
 NUM_BODIES, NUM_EPISODES = 20, 4
 BODIES = [f"body-{place}" for place in range(NUM_BODIES)]
@@ -217,7 +220,8 @@ def test_the_score_cannot_be_raised_at_the_cost_of_bodies_that_count_less(hidden
     forged[losing:] += 1000.0
     forged[:losing] -= 1000.0 * (NUM_BODIES - losing) / losing
     assert abs(forged.mean() - honest.mean()) < 1e-6
-    assert _passes(forged, found)  # of bodies that all count alike
+    parts, _ = compare(_test_split(forged), _test_split(found), "interval")
+    assert parts[0].is_near  # of bodies that all count alike
     parts, _ = compare(results(forged), results(found), "interval")
     assert not parts[0].passed
     assert abs(parts[0].mean_difference) > parts[0].margin
@@ -235,6 +239,131 @@ def test_an_interval_without_any_difference_passes() -> None:
     recorded = make_returns("train", RETURNS)
     parts, first = compare(recorded, recorded, "interval")
     assert (parts[0].margin, parts[0].passed, first) == (0.0, True, None)
+
+
+@pytest.mark.parametrize("episodes", [1, NUM_EPISODES])
+def test_made_up_bodies_fail_though_their_mean_is_right(episodes: int) -> None:
+    found = _draw(np.random.default_rng(5), 0.3, episodes)
+    flat = np.full_like(found, found.mean())
+    parts, _ = compare(_test_split(flat), _test_split(found), "interval")
+    assert parts[0].is_near
+    assert not parts[0].passed
+    if episodes > 1:  # else nobody knows how a body's episodes scatter
+        parts, _ = compare(_test_split(found[::-1]), _test_split(found), "interval")
+        assert (parts[0].is_near, parts[0].is_likely) == (True, False)
+
+
+@pytest.mark.parametrize("episodes", [1, NUM_EPISODES])
+@pytest.mark.parametrize("changes", [{"length": 1000}, {"ended": "time_limit"}])
+def test_falls_that_were_left_out_fail(episodes: int, changes: dict[str, object]) -> None:
+    rng = np.random.default_rng(6)
+    values = _test_split(_draw(rng, 0.3, episodes))
+    found = [
+        item.model_copy(
+            update={
+                "episodes": tuple(
+                    Episode(
+                        episode_return=episode.episode_return,
+                        length=int(rng.integers(100, 900)),
+                        ended="fell",
+                    )
+                    for episode in item.episodes
+                )
+            }
+        )
+        for item in values
+    ]
+    recorded = [
+        item.model_copy(
+            update={"episodes": tuple(one.model_copy(update=changes) for one in item.episodes)}
+        )
+        for item in found
+    ]
+    parts, _ = compare(recorded, found, "interval")
+    assert parts[0].mean_difference == 0.0
+    assert not parts[0].passed
+
+
+@pytest.mark.parametrize(("bodies", "episodes"), [(30, 1), (8, 4), (6, 7)])
+def test_outcomes_of_honest_records_are_unlikely_as_often_as_they_should_be(
+    bodies: int, episodes: int
+) -> None:
+    rng = np.random.default_rng(7)
+    level = np.exp(rng.standard_normal((bodies, 1)))
+
+    def draw() -> list[BodyReturns]:
+        values = 100.0 * level * (1.0 + 0.3 * rng.standard_t(3, (bodies, episodes)))
+        lengths = np.minimum(1000, 1 + np.abs(values) * 5.0).astype(int)
+        names = [f"body-{place}" for place in range(bodies)]
+        items = make_returns("test", dict(zip(names, values.tolist(), strict=True)))
+        return [
+            item.model_copy(
+                update={
+                    "episodes": tuple(
+                        Episode(
+                            episode_return=episode.episode_return,
+                            length=int(length),
+                            ended="time_limit" if length == 1000 else "fell",
+                        )
+                        for episode, length in zip(item.episodes, row, strict=True)
+                    )
+                }
+            )
+            for item, row in zip(items, lengths, strict=True)
+        ]
+
+    chances = np.array([chance_of_outcomes(draw(), draw()) for _ in range(200)])
+    # Six probabilities of numbers that depend on each other: fewer false alarms than allowed.
+    assert np.mean(chances <= 0.1) < 0.1 + 3.0 * np.sqrt(0.09 / 200)
+    assert np.mean(chances <= 0.5) > 0.15
+
+
+def _friction(rng: np.random.Generator, scale: float = 1.0) -> list[FrictionResult]:
+    return [
+        FrictionResult.model_validate(
+            {
+                **item,
+                "restarts": {
+                    name: value and scale * value * (1.0 + 0.05 * rng.standard_normal())
+                    for name, value in item["restarts"].items()
+                },
+            }
+        )
+        for item in make_friction(robots=10)
+    ]
+
+
+def test_frictions_are_equal_or_likely() -> None:
+    rng = np.random.default_rng(8)
+    recorded = _friction(rng)
+    same = compare_friction(recorded, recorded[::-1], "exact")
+    assert (same.results, same.differing, same.chance, same.passed) == (20, 0, None, True)
+    other = compare_friction(recorded, _friction(rng), "exact")
+    assert (other.differing, other.passed) == (20, False)
+    assert str(other.first_difference).startswith(
+        "restarts.fall_rate of robot-1 on low friction, forward: recorded "
+    )
+    assert compare_friction(recorded, _friction(rng), "interval").passed
+    better = compare_friction(_friction(rng, 0.8), _friction(rng), "interval")
+    assert not better.passed
+    assert better.chance is not None
+
+
+def test_frictions_measured_in_another_way_are_refused() -> None:
+    rng = np.random.default_rng(9)
+    found = _friction(rng)
+    for changes in (
+        {"rule": "static"},
+        {"num_envs": 1},
+        {"friction": "dry"},
+        {"restarts": {**found[0].restarts, "tilt_rms": None}},
+        {"restarts": {}},
+    ):
+        recorded = [found[0].model_copy(update=changes), *found[1:]]
+        with pytest.raises(RecordError, match="20 results on friction, which are not the 20"):
+            compare_friction(recorded, found, "interval")
+    with pytest.raises(RecordError, match="19 results on friction, which are not the 20"):
+        compare_friction(found[1:], found, "interval")
 
 
 def test_other_bodies_or_numbers_of_episodes_are_refused() -> None:

@@ -134,6 +134,53 @@ def test_the_margin_decides_an_interval_comparison() -> None:
             )
 
 
+def _friction(**changes: Any) -> dict[str, Any]:
+    equal = {
+        "results": 32,
+        "differing": 0,
+        "chance": None,
+        "first_difference": None,
+        "passed": True,
+    }
+    return {**equal, **changes}
+
+
+def test_unlikely_bodies_fail_within_the_margin() -> None:
+    def judged(chance: float, passed: bool) -> Verification:
+        part = {**PART, "differing": 2, "margin": 1.0, "chance": chance, "passed": passed}
+        changes = {"first_difference": DIFFERENCE, "passed": passed}
+        return _make(comparison="interval", parts=[part], **changes)
+
+    assert judged(0.002, True).outcome == "3 episodes equal within chance (another machine)"
+    assert judged(0.0005, False).outcome.startswith(
+        "returns, lengths or ends of the bodies of test, deterministic differ from those found by "
+        "more than chance allows (probability 0.0005); the first is episode 2 of test body 'a'"
+    )
+    for chance, passed in ((0.002, False), (0.0005, True)):
+        with pytest.raises(ValidationError, match="contradicts its numbers"):
+            judged(chance, passed)
+
+
+def test_frictions_that_differ_fail() -> None:
+    assert _make(friction=_friction()).outcome == "3 episodes and 32 results on friction equal"
+    differing = _friction(differing=1, first_difference="the rmse of go1", passed=False)
+    assert _make(friction=differing, passed=False).outcome == (
+        "1 of 32 results on friction differ; the first is the rmse of go1"
+    )
+    for wrong in (
+        {"differing": 33, "first_difference": "x", "passed": False},
+        {"differing": 1, "first_difference": "x"},
+        {"differing": 1, "passed": False},
+        {"passed": False},
+        {"chance": 0.5},
+    ):
+        item = _friction(**wrong)
+        with pytest.raises(ValidationError):
+            _make(friction=item, passed=item["passed"])
+    with pytest.raises(ValidationError, match="passed is not whether all parts passed"):
+        _make(friction=differing)
+
+
 def test_a_record_is_no_verification(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     path.write_bytes(sealed(make_record().model_dump(mode="json")))
