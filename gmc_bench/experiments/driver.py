@@ -80,6 +80,8 @@ class Driver:
     """Those of them that the launcher has no more, and that are to be settled."""
     _tries: dict[str, int] = field(default_factory=dict)
     _lost: dict[str, int] = field(default_factory=dict)
+    _unwritten: set[str] = field(default_factory=set)
+    """Runs that failed while their folders seemed held, so that their files do not say so yet."""
     _finished: dict[str, Path] = field(default_factory=dict)
     _measured: Measured = field(default_factory=Measured)
     _told: float = 0.0
@@ -132,6 +134,7 @@ class Driver:
         if batch:
             before = {cell.name: read_state(self.path, cell.name) for cell in batch}
             self.launcher.submit(batch)
+            self._unwritten -= set(before)
             self._given |= before  # not earlier: nobody would report the end of what never began
             for name in before:
                 self.states[name] = replace(self.states[name], phase="waiting")
@@ -184,14 +187,24 @@ class Driver:
     def _fail(self, name: str, reason: str, *, permanent: bool) -> None:
         there = self.states[name]
         self.states[name] = replace(there, phase="failed", reason=reason, permanent=permanent)
-        if there.phase not in RUNNING:  # else it is another process's, which holds the folder
-            write_state(self.path, name, self.states[name])
+        self._unwritten.add(name)
+        self._write_failures()
         self._tries[name] = self._tries.get(name, 0) + 1
         if not permanent and self._tries[name] <= self.retries:
             self._todo.append(name)
             return
         self.failures[name] = reason
         self.emit(SweepRunFailed(name, reason))
+
+    def _write_failures(self) -> None:
+        """Write the states of runs that failed, unless another process holds their folders.
+
+        Of a process of another machine, it is known only after a while that it has ended.
+        """
+        for name in tuple(self._unwritten):
+            if read_state(self.path, name).phase not in RUNNING:
+                write_state(self.path, name, self.states[name])
+                self._unwritten.remove(name)
 
     def _stop(self) -> None:
         """Let everything that runs end at its next checkpoint; a second interruption kills."""
@@ -214,6 +227,8 @@ class Driver:
             state = read_state(self.path, name, launched=True)
             running = state.phase in RUNNING or state.phase == "finished"
             self.states[name] = state if running else replace(state, phase="waiting")
+        with contextlib.suppress(StorageError):  # what is written next tells of a full disk
+            self._write_failures()
         overview = SweepOverview(self.path, self.states, self._time_left(), is_over)
         self.emit(SweepMoved(overview))
         if is_over or self._told - self._drawn >= PAGE_S:

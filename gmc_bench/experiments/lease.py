@@ -106,6 +106,7 @@ class Lease:
             "machine": machine(),
             "node": socket.gethostname(),
             "pid": os.getpid(),
+            "pids": _pid_namespace(),
         }
         # A link to a whole file: no reader sees half of it, and only one of several can be made.
         mine = self.path.with_name(f"{NAME}.{uuid.uuid4().hex}.tmp")
@@ -158,17 +159,7 @@ class Lease:
 
     def _is_gone(self, found: dict[str, object]) -> bool:
         """Return whether a holder is known to be gone, without waiting for signs of life."""
-        if found.get("machine") != machine():
-            return False
-        if self.locked:
-            return True
-        try:
-            os.kill(int(str(found.get("pid"))), 0)
-        except (ValueError, ProcessLookupError):
-            return True
-        except OSError:
-            return False
-        return False
+        return (self.locked and found.get("machine") == machine()) or _has_ended(found)
 
     def _stay(self) -> None:
         while not self._ended.wait(TOUCH_S):
@@ -180,11 +171,30 @@ class Lease:
 
 
 def is_alive(folder: Path) -> bool:
-    """Return whether the holder of a folder's lease gave a sign of life of late.
+    """Return whether a folder's lease has a holder: it gave a sign of life of late, and has not ended.
 
-    Both times are those of the file system, so that clocks may differ between machines.
+    Both times are those of the file system, so that clocks may differ between machines. Of a
+    process of this machine, it is known at once that it has ended.
     """
-    return _age(folder / NAME) < TIMEOUT_S
+    if _age(folder / NAME) >= TIMEOUT_S:
+        return False
+    try:
+        return not _has_ended(_read(folder / NAME))
+    except OSError:  # says nothing about who holds it
+        return True
+
+
+def _has_ended(found: dict[str, object]) -> bool:
+    """Return whether the holder that a lease names is a process of this machine that has ended."""
+    if (found.get("machine"), found.get("pids")) != (machine(), _pid_namespace()):
+        return False
+    try:
+        os.kill(int(str(found.get("pid"))), 0)
+    except (ValueError, ProcessLookupError):
+        return True
+    except OSError:  # another user's
+        return False
+    return False
 
 
 def _age(path: Path) -> float:
@@ -211,6 +221,14 @@ def machine() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return f"{socket.gethostname()}-{uuid.getnode():x}"
+
+
+def _pid_namespace() -> str:
+    """Return what tells whose numbers of processes these are; containers have their own."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
 
 
 def _read(path: Path) -> dict[str, object]:

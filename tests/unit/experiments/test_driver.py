@@ -21,12 +21,13 @@ from gmc_bench.experiments.driver import Driver
 from gmc_bench.experiments.estimate import Measured, describe_plan
 from gmc_bench.experiments.events import SweepMoved
 from gmc_bench.experiments.launchers import LAUNCHERS, Cell, Ended, Launcher, LauncherSpec
-from gmc_bench.experiments.lease import Lease
+from gmc_bench.experiments.lease import NAME, Lease
 from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.experiments.sweep_launch import LAUNCH, Launch, read_launch, write_launch
 from gmc_bench.experiments.sweep_page import make_page
 from gmc_bench.experiments.sweep_texts import LiveTable, describe_sweep
 from gmc_bench.records.store import write_record
+from tests.support.leases import write_orphaned_lease
 from tests.support.records import make_record
 
 GIB = 2**30
@@ -209,6 +210,30 @@ def test_the_state_of_another_process_that_holds_the_folder_is_left_alone(tmp_pa
         assert (records, list(failures)) == ({}, ["a"])
         state = read_state(tmp_path, "a")
         assert (state.phase, state.env_steps) == ("training", 5)
+
+
+def test_a_worker_that_was_killed_has_failed_at_once_and_says_why(tmp_path, config):
+    """Its lease was touched a moment ago, and nobody takes it away."""
+    (tmp_path / "a").mkdir()
+    write_orphaned_lease(tmp_path / "a")
+    write_state(tmp_path, "a", CellState(phase="training", env_steps=5))
+    assert read_state(tmp_path, "a").phase == "stopped"
+    _, _, failures, _ = drive(tmp_path, config, {"a": ["silent"]}, retries=0)
+    state = read_overview(tmp_path, ["a"]).states["a"]
+    assert (state.phase, state.env_steps) == ("failed", 5)
+    assert state.reason == failures["a"] == "its process was ended by signal 9 (SIGKILL)"
+
+
+def test_a_worker_that_was_killed_elsewhere_has_failed_once_its_lease_is_void(tmp_path, config):
+    (tmp_path / "a").mkdir()
+    write_orphaned_lease(tmp_path / "a", machine="another")
+    write_state(tmp_path, "a", CellState(phase="training"))
+    driver = Driver(tmp_path, {"a": config}, Scripted({"a": ["silent"]}), 0, lambda event: None)
+    driver.run()
+    assert read_state(tmp_path, "a").phase == "training"
+    os.utime(tmp_path / "a" / NAME, (1, 1))
+    driver._tell()
+    assert read_state(tmp_path, "a").phase == "failed"
 
 
 def test_states_outlive_their_writers_but_not_as_running(tmp_path):

@@ -10,7 +10,15 @@ import pytest
 
 from gmc_bench.core.errors import RunFolderError
 from gmc_bench.experiments import lease
-from gmc_bench.experiments.lease import NAME, FolderInUseError, Lease, LeaseLostError, is_alive
+from gmc_bench.experiments.lease import (
+    NAME,
+    TAKING,
+    FolderInUseError,
+    Lease,
+    LeaseLostError,
+    is_alive,
+)
+from tests.support.leases import write_orphaned_lease
 
 
 def of_another_machine(folder, age=0.0):
@@ -47,6 +55,21 @@ def test_that_of_this_machine_ends_with_the_lock_or_the_process(tmp_path):
         third.locked = False  # there are no locks, but the process of the second lives
         with pytest.raises(FolderInUseError):
             third.__enter__()
+
+
+def test_who_is_known_to_have_ended_holds_nothing(tmp_path):
+    write_orphaned_lease(tmp_path)
+    assert not is_alive(tmp_path)
+    mine = Lease(tmp_path)
+    mine.locked = False  # nor does it need a lock to be taken over
+    with mine:
+        assert mine.is_held()
+
+
+@pytest.mark.parametrize("field", ["machine", "pids"])
+def test_of_other_machines_and_containers_a_number_of_a_process_tells_nothing(tmp_path, field):
+    write_orphaned_lease(tmp_path, **{field: "another"})
+    assert is_alive(tmp_path)
 
 
 def test_a_holder_notices_that_it_was_taken_over(tmp_path):
@@ -90,6 +113,44 @@ def test_a_disk_that_fails_for_a_moment_takes_no_lease(tmp_path, monkeypatch):
         while not is_alive(tmp_path) and time.monotonic() < deadline:
             time.sleep(0.01)
         assert is_alive(tmp_path)
+
+
+def test_who_was_killed_while_it_put_a_lease_away_stops_nobody(tmp_path, monkeypatch):
+    of_another_machine(tmp_path, age=lease.TIMEOUT_S + 1)
+    (tmp_path / TAKING).touch()
+    waits = iter(range(3))
+    monkeypatch.setattr(lease.time, "sleep", lambda seconds: next(waits))
+    with pytest.raises(StopIteration):  # it may still be at it
+        Lease(tmp_path).__enter__()
+    os.utime(tmp_path / TAKING, (1, 1))
+    waits = iter(range(3))
+    with Lease(tmp_path) as held:
+        assert held.is_held()
+
+
+def test_a_lease_that_was_taken_anew_is_not_put_away_with_the_void_one(tmp_path, monkeypatch):
+    of_another_machine(tmp_path, age=lease.TIMEOUT_S + 1)
+    rename = lease.Path.rename
+
+    def take_before(path, target):
+        path.write_text('{"token": "anew"}')
+        return rename(path, target)
+
+    monkeypatch.setattr(lease.Path, "rename", take_before)
+    Lease(tmp_path)._end_void()
+    assert [path.name for path in tmp_path.iterdir()] == [NAME]
+    assert json.loads((tmp_path / NAME).read_text()) == {"token": "anew"}
+
+
+def test_without_links_a_lease_is_made_once_too(tmp_path, monkeypatch):
+    def refuse(source, target):
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(lease.os, "link", refuse)
+    with Lease(tmp_path) as held:
+        assert held.is_held()
+        assert not Lease(tmp_path)._create()
+        assert held.is_held()
 
 
 def test_of_many_that_find_a_void_one_a_single_one_gets_it(tmp_path):
