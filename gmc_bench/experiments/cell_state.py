@@ -142,6 +142,8 @@ class SweepOverview:
     """Of each run, by name, in order."""
     time_left: float | None = None
     """Seconds until all are done, if anything is known."""
+    is_least: bool = False
+    """How long scoring takes is not known and comes on top of that."""
     is_over: bool = False
     """It was begun, nothing is being run, and nothing will be without another start."""
 
@@ -153,7 +155,12 @@ class SweepOverview:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
         states = {name: state.to_dict() for name, state in self.states.items()}
-        return {"path": str(self.path), "counts": self.counts(), "runs": states}
+        return {
+            "path": str(self.path),
+            "counts": self.counts(),
+            "time_left": self.time_left,
+            "runs": states,
+        }
 
 
 def read_overview(sweep: Path, names: Iterable[str]) -> SweepOverview:

@@ -15,7 +15,7 @@ from gmc_bench.experiments.cell_state import (
     read_state,
     write_state,
 )
-from gmc_bench.experiments.estimate import Measured
+from gmc_bench.experiments.estimate import Measured, time_left
 from gmc_bench.experiments.events import (
     Listener,
     SweepFinished,
@@ -160,7 +160,7 @@ class Driver:
         name = ended.name
         before = self._given.pop(name)
         state = self.states[name] = read_state(self.path, name)
-        self._measured.add_state(self.runs[name], state)
+        self._measured.add_state(name, self.runs[name], state)
         if state.phase == "finished":
             self._finish(name)
             return
@@ -227,33 +227,15 @@ class Driver:
             state = read_state(self.path, name, launched=True)
             running = state.phase in RUNNING or state.phase == "finished"
             self.states[name] = state if running else replace(state, phase="waiting")
+            if running:
+                self._measured.add_state(name, self.runs[name], state)
         with contextlib.suppress(StorageError):  # what is written next tells of a full disk
             self._write_failures()
-        overview = SweepOverview(self.path, self.states, self._time_left(), is_over)
+        left = time_left((*self._given, *self._todo), self.runs, self.states, self._measured)
+        overview = SweepOverview(self.path, self.states, left.seconds, left.is_least, is_over)
         self.emit(SweepMoved(overview))
         if is_over or self._told - self._drawn >= PAGE_S:
             self._drawn = self._told
             # A page that is out of date harms nobody; states and records tell of a full disk.
             with contextlib.suppress(StorageError):
                 write_page(self.path / PAGE, overview)
-
-    def _time_left(self) -> float | None:
-        """Return the seconds until all is done, with as many runs at a time as there are now."""
-        if not (self._todo or self._given):
-            return 0.0
-        left = [self._left(name) for name in (*self._given, *self._todo)]
-        if any(seconds is None for seconds in left):
-            return None
-        together = max(1, len(self._given) if self._todo else 1)
-        running = [seconds or 0.0 for seconds in left[: len(self._given)]]
-        total = sum(seconds or 0.0 for seconds in left)
-        return max([total / together, *running]) if self._todo else max(running, default=0.0)
-
-    def _left(self, name: str) -> float | None:
-        state = self.states[name]
-        if (left := state.time_left()) is not None:
-            return left + (state.scoring_s or 0.0)
-        seconds = self._measured.seconds(self.runs[name])
-        if seconds is None or not state.env_steps_planned:
-            return seconds
-        return seconds * max(0.0, 1 - state.env_steps / state.env_steps_planned)

@@ -160,10 +160,8 @@ class ETA:
         """Return a duration in words: seconds of training and a number of tasks to score."""
         if training is None:
             return "unknown"
-        if not self._scoring and tasks:
-            return f"at least {duration(training)}"
         mean = sum(self._scoring) / len(self._scoring) if self._scoring else 0.0
-        return f"about {duration(training + tasks * mean)}"
+        return about(training + tasks * mean, is_least=not self._scoring and tasks > 0)
 
 
 def planned(config: RunConfig) -> int:
@@ -180,3 +178,8 @@ def duration(seconds: float) -> str:
     if seconds < 90 * 60:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
+
+
+def about(seconds: float, *, is_least: bool) -> str:
+    """Return an estimated time span for readers; `is_least`: something was left out."""
+    return f"{'at least' if is_least else 'about'} {duration(seconds)}"

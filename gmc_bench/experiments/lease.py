@@ -171,10 +171,10 @@ class Lease:
 
 
 def is_alive(folder: Path) -> bool:
-    """Return whether a folder's lease has a holder: it gave a sign of life of late, and has not ended.
+    """Return whether the holder of a folder's lease gave a sign of life of late.
 
-    Both times are those of the file system, so that clocks may differ between machines. Of a
-    process of this machine, it is known at once that it has ended.
+    Both times are those of the file system, so that clocks may differ between machines. A process
+    of this machine that has ended is known to be gone at once.
     """
     if _age(folder / NAME) >= TIMEOUT_S:
         return False

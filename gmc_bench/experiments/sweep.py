@@ -16,6 +16,7 @@ from gmc_bench.core.config import coerce
 from gmc_bench.core.errors import ConfigError, GmcBenchError, RunFolderError, StorageError
 from gmc_bench.experiments.cell import execute_run
 from gmc_bench.experiments.cell_state import SweepOverview, read_overview
+from gmc_bench.experiments.estimate import Measured, time_left
 from gmc_bench.experiments.events import (
     Listener,
     Listeners,
@@ -303,7 +304,17 @@ class Sweep:
             RunFolderError: nothing was begun.
         """
         found = read_overview(self._place(), self.runs)
-        return found if self.is_begun else replace(found, is_over=False)
+        if not self.is_begun:
+            return replace(found, is_over=False)
+        # What failed may be tried again, which only who drives the sweep knows.
+        done = ("finished", "failed")
+        names = [name for name, state in found.states.items() if state.phase not in done]
+        if found.is_over and names:
+            return found
+        measured = Measured()
+        measured.add_states(self.runs, found.states)
+        left = time_left(names, self.runs, found.states, measured)
+        return replace(found, time_left=left.seconds, is_least=left.is_least)
 
     @cached_property
     def reused(self) -> "Mapping[str, StoredRecord]":

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gmc_bench.core.escape import one_line
 from gmc_bench.core.table import aligned, number
 from gmc_bench.experiments.cell_state import RUNNING, CellState, SweepOverview
-from gmc_bench.experiments.eta import duration
+from gmc_bench.experiments.eta import about, duration
 from gmc_bench.experiments.events import (
     Event,
     SweepMoved,
@@ -74,12 +74,13 @@ def _row(name: str, state: CellState) -> Row:
 
 
 def headline(overview: SweepOverview) -> str:
-    """Return one line about all runs, e.g. `12 runs: 4 finished, 8 to do; about 31 min left`."""
+    """Return one line about all runs, e.g. `2 runs: 1 finished, 1 to do; time left: about 1 h`."""
     counts = ", ".join(f"{count:,} {phase}" for phase, count in overview.counts().items())
     text = f"{len(overview.states):,} runs: {counts}"
     if overview.is_over:
         return text
-    left = "unknown" if overview.time_left is None else f"about {duration(overview.time_left)}"
+    seconds = overview.time_left
+    left = "unknown" if seconds is None else about(seconds, is_least=overview.is_least)
     return f"{text}; time left: {left}"
 
 

@@ -18,7 +18,7 @@ from gmc_bench.experiments.cell_state import (
     write_state,
 )
 from gmc_bench.experiments.driver import Driver
-from gmc_bench.experiments.estimate import Measured, describe_plan
+from gmc_bench.experiments.eta import planned
 from gmc_bench.experiments.events import SweepMoved
 from gmc_bench.experiments.launchers import LAUNCHERS, Cell, Ended, Launcher, LauncherSpec
 from gmc_bench.experiments.lease import NAME, Lease
@@ -266,29 +266,6 @@ def test_pages_and_tables_show_every_run_and_no_text_becomes_markup(tmp_path):
     assert second[0].removeprefix(f"\x1b[{first[0].count(chr(10)) + 1}F\x1b[J") == first[0]
 
 
-def test_estimates_come_from_what_was_measured(config, tmp_path):
-    measured = Measured()
-    runs = {"a": config, "b": replace(config, seed=2, threads=2)}
-    states = dict.fromkeys(runs, CellState())
-    assert "the time of 2 is unknown" in describe_plan(runs, states, measured)
-    steps = config.protocol.num_iterations * config.protocol.steps_per_iteration
-    state = CellState(phase="finished", env_steps_per_s=steps / 100, scoring_s=7, memory=2 * GIB)
-    measured.add_state(config, state)
-    assert measured.seconds(config) == pytest.approx(107)
-    assert measured.seconds(runs["b"]) == pytest.approx(57)
-    text = describe_plan(runs, {**states, "a": state}, measured, jobs=2)
-    assert "2 runs; about 57 s one by one, 29 s with 2 at a time" in text
-    assert "memory: at most 4.0 GiB for 2 runs at a time" in text
-    found = Measured()
-    write_record(tmp_path / "runs" / "x" / "record.json", make_record())
-    for name, threads in (("none", 0), ("many", "1e999")):  # no record of ours, and passed over
-        content = f'{{"hardware": {{"threads": {threads}}}, "env_steps_per_s": 1}}'
-        (tmp_path / f"{name}.json").write_text(content)
-    (tmp_path / "deep.json").write_text("[" * 100_000)
-    found.add_records(tmp_path)
-    assert found.seconds(config) > 0
-
-
 def test_how_a_sweep_was_launched_is_not_forgotten_with_its_file(tmp_path):
     assert read_launch(tmp_path) == {}
     write_launch(tmp_path, Launch(retries=5).content())
@@ -338,14 +315,22 @@ def test_no_cell_begins_that_memory_would_not_hold(monkeypatch):
     assert (local.available_memory(), local.memory_of(0)) == (6 * GIB - 1, 0)
 
 
-def test_the_time_left_counts_what_runs_at_once(tmp_path, config):
-    driver = Driver(tmp_path, {"a": config, "b": config}, Scripted({}), 0, print)
-    running = CellState(
-        phase="training", env_steps=50, env_steps_planned=100, env_steps_per_s=1, began=time.time()
-    )
-    driver.states = {"a": running, "b": running}
-    driver._given = {"a": CellState(), "b": CellState()}
-    assert driver._time_left() == pytest.approx(50)
+@pytest.mark.parametrize(("running", "left"), [(4, 225), (1, 1050), (0, 1100)])
+def test_what_waits_in_a_queue_does_not_run(tmp_path, config, running, left):
+    """Ray and Slurm take all runs at once."""
+    names = [f"r{i}" for i in range(11)]
+    told = []
+    driver = Driver(tmp_path, dict.fromkeys(names, config), Scripted({}), 0, told.append)
+    steps = planned(config)
+    measured = CellState(phase="finished", env_steps_per_s=steps / 100, scoring_s=0)
+    driver._measured.add_state("before", config, measured)
+    driver._given = dict.fromkeys(names, CellState())
+    driver.states = dict.fromkeys(names, CellState(phase="waiting"))
+    for name in names[:running]:
+        half = replace(measured, phase="training", env_steps=steps // 2)
+        write_state(tmp_path, name, replace(half, env_steps_planned=steps))
+    driver._tell()
+    assert told[0].overview.time_left == pytest.approx(left)
 
 
 def test_a_run_that_no_worker_tells_of_is_seen_in_its_folder(tmp_path):
