@@ -13,6 +13,9 @@ from gmc_bench.experiments.launchers.process import ask_to_stop, end, ended_with
 
 GUESSED_MEMORY = 1536 * 2**20
 """Bytes that each process of a run is taken to need before a run was measured."""
+_MEMINFO = Path("/proc/meminfo")
+_CONTAINER = Path("/sys/fs/cgroup")
+"""Limits of the control group of a container, as it sees them itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,14 +114,24 @@ def _needs(cell: Cell) -> int:
 
 def available_memory() -> int | None:
     """Return the bytes that new processes can have, `None` where the system does not tell."""
-    free = _meminfo(Path("/proc/meminfo"))
-    group = Path("/sys/fs/cgroup")
+    free = _meminfo(_MEMINFO)
     try:  # of a container
-        limit = int((group / "memory.max").read_text(encoding="ascii"))
-        used = int((group / "memory.current").read_text(encoding="ascii"))
+        limit = int((_CONTAINER / "memory.max").read_text(encoding="ascii"))
+        used = int((_CONTAINER / "memory.current").read_text(encoding="ascii"))
     except (OSError, ValueError):  # none, or no limit
         return free
+    used -= _page_cache(_CONTAINER / "memory.stat")
     return limit - used if free is None else min(free, limit - used)
+
+
+def _page_cache(path: Path) -> int:
+    """Return the bytes of files that the system keeps as long as nobody needs their memory."""
+    try:
+        lines = path.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    found = [line.split()[1] for line in lines if line.startswith("inactive_file ")]
+    return int(found[0]) if found else 0
 
 
 def _meminfo(path: Path) -> int | None:
