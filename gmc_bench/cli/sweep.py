@@ -55,6 +55,7 @@ def add_options(parser: Parser) -> None:
     add("--untrained", action="store_true", help="train nothing", **one)
     add("--device", metavar="D", help="cpu or cuda (default: cpu)", **one)
     add("--threads", metavar="N", type=integer(1), help="of each run (default: 1)", **one)
+    add("--processes", metavar="N", type=integer(1), help="that share a run (default: 1)", **one)
     add("--checkpoint-interval", metavar="S", type=seconds(zero=True), help="default: 10", **one)
     add("--track", metavar="NAME[:PROJECT]", help="also send curves and scores there", **one)
     add("--launcher", metavar="L", help="who runs them, e.g. local (default: local)", **one)

@@ -32,6 +32,12 @@ def test_a_dry_run_shows_the_plan_and_all_settings(gmc, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_sweep_takes_the_processes_of_each_run(gmc):
+    words = ("--methods", "recmorph", "--suites", "unimal", "--bodies", "tiny", "--tasks", "ft")
+    code, out, _ = gmc("sweep", *words, "--processes", 2, "--dry-run")
+    assert (code, out.count("unimal-v1")) == (0, 1)
+
+
 def test_one_task_keeps_the_layout_of_one_run(gmc):
     code, out, err = gmc(*TINY, "--task", "ft", "--dry-run")
     assert code == 0
