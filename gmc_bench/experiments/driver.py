@@ -25,8 +25,8 @@ from gmc_bench.experiments.events import (
     SweepStarted,
 )
 from gmc_bench.experiments.launchers import Cell, Ended, Launcher
-from gmc_bench.experiments.run_folder import RECORD
-from gmc_bench.experiments.sweep_page import PAGE, write_page
+from gmc_bench.experiments.run_folder import PAGE, RECORD
+from gmc_bench.experiments.sweep_page import write_page
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import read_record
 from gmc_bench.training.run_config import RunConfig
@@ -108,8 +108,8 @@ class Driver:
         self._measured.add_states(self.runs, self.states)
         records = StoredRecords(self._finished)
         phases = {name: str(state.phase) for name, state in self.states.items()}
+        self.launcher.open(self.path)  # before anybody is told of a start
         self.emit(SweepStarted(self.path, dict(self.runs), phases, records, {}))
-        self.launcher.open(self.path)
         try:
             while self._todo or self._given:
                 self._submit()

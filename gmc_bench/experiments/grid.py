@@ -18,12 +18,12 @@ from gmc_bench.suites.schema import short_name
 
 VARIED = ("protocol", "preset", "bodies", "untrained", "precision")
 """Fields of a specification that `Grid.vary` takes beside settings."""
-_FIELDS = {
+FIELDS = {
     name: several
     for several in ("methods", "suites", "tasks", "seeds")
     for name in (several, several.removesuffix("s"))
 }
-"""What has a field of its own and is not varied."""
+"""What is no setting: the field that holds it, by what it may be called."""
 MAX_NAME = 120
 """Characters of a run's name, which is that of its folder."""
 _ODD = re.compile(r"[^A-Za-z0-9._=+-]+")
@@ -79,7 +79,7 @@ class Grid:
         for item in fields(self):
             value = getattr(self, item.name)
             if item.name in ("settings", "vary"):
-                value = flatten(value)
+                value = flatten(value, what=item.name)
             elif item.name in ("methods", "suites", "tasks", "seeds"):
                 # What is named twice is run once.
                 found = coerce(_listed(value), hints[item.name], item.name)
@@ -91,8 +91,8 @@ class Grid:
             if not getattr(self, name):
                 raise ConfigError(f"a sweep needs {name}, got none; give at least one")
         for name, values in self.vary.items():
-            if name in _FIELDS:
-                field_name = _FIELDS[name]
+            if name in FIELDS:
+                field_name = FIELDS[name]
                 raise ConfigError(
                     f"'vary' gives values of settings, and {name!r} is none; use {field_name}=, or "
                     f"'{field_name}:' in a file"

@@ -5,6 +5,7 @@ folder; the others get from it what to do, and end when it does.
 """
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -46,14 +47,21 @@ def require_one_run() -> None:
     """
     if under_torchrun():
         raise ConfigError(
-            "torchrun starts the processes of one run, but several were asked for; name one "
-            "--task, or start without torchrun and with --processes"
+            "torchrun starts the processes of one run, but this command is for several; use "
+            "'gmc-bench run' and name one --task, or start without torchrun and with --processes"
         )
 
 
 def follows() -> bool:
-    """Return whether another process of torchrun is the first one."""
-    return under_torchrun() and int(os.environ["RANK"]) > 0
+    """Return whether another process of torchrun is the first one.
+
+    Raises:
+        ConfigError: a variable that torchrun sets does not fit.
+    """
+    if not under_torchrun():
+        return False
+    rank, _, _ = map(_number, ("RANK", "WORLD_SIZE", "MASTER_PORT"))
+    return rank > 0
 
 
 def check_processes(count: int | None) -> int:
@@ -67,7 +75,7 @@ def check_processes(count: int | None) -> int:
     """
     if count is not None and count < 1:
         raise ConfigError(f"a run needs at least one process, got {count}; leave out --processes")
-    started = int(os.environ["WORLD_SIZE"]) if under_torchrun() else None
+    started = _number("WORLD_SIZE") if under_torchrun() else None
     if count is not None and started not in (None, count):
         raise ConfigError(
             f"torchrun has started {started} processes, but --processes is {count}; leave it out"
@@ -77,7 +85,22 @@ def check_processes(count: int | None) -> int:
 
 def processes_here(count: int) -> int:
     """Return how many of a run's processes are on this machine."""
-    return int(os.environ.get("LOCAL_WORLD_SIZE", count)) if under_torchrun() else count
+    return _number("LOCAL_WORLD_SIZE", count) if under_torchrun() else count
+
+
+def _number(name: str, default: int = 0) -> int:
+    """Return what a variable says that torchrun sets.
+
+    Raises:
+        ConfigError: it is no number.
+    """
+    text = os.environ.get(name, str(default))
+    if not text.isdecimal():
+        raise ConfigError(
+            f"the variable {name}, which torchrun sets, must be a whole number, got {text!r}; "
+            f"start with torchrun, or unset {', '.join(TORCHRUN)}"
+        )
+    return int(text)
 
 
 @contextmanager
@@ -127,7 +150,7 @@ def follow() -> bool:
     from gmc_bench.training.group import joined
 
     with joined() as group:
-        _follow(group, int(os.environ.get("LOCAL_RANK", group.rank)))
+        _follow(group, _number("LOCAL_RANK", group.rank))
     return True
 
 
@@ -255,8 +278,8 @@ def _what_happened(others: Mapping[int, subprocess.Popen[bytes]], place: Path, f
         reasons.append(("LostProcessError" in last, f"process {rank + 1} {how}"))
     what = min(reasons)[1] if reasons else "a process does not answer"
     return (
-        f"{what}; the other processes of the run cannot go on without it: continue with "
-        f"'gmc-bench run --resume {folder}'"
+        f"{what}; the other processes of the run cannot go on without it; continue with: "
+        f"gmc-bench run --resume {shlex.quote(str(folder))}"
     )
 
 

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import hashlib
+import shlex
 from pathlib import Path
 from typing import IO, ClassVar, Self
 
@@ -23,6 +24,8 @@ LOGS = "tensorboard"
 TRACKING = "tracking"
 PLAN = "plan.yaml"
 """Marks the folder of several runs; see `gmc_bench.experiments.sweep_folder`."""
+PAGE = "sweep.html"
+"""Shows in a browser how far a sweep is; see `gmc_bench.experiments.sweep_page`."""
 LOCK = ".lock"
 LEFTOVER = ".*.tmp"
 """Files that were being written when their process was killed."""
@@ -45,7 +48,7 @@ def require_unused(path: Path, verb: str = "run") -> None:
             raise RunFolderError(f"{path} is a file; choose another folder for --out")
         raise RunFolderError(
             f"{path} already exists and is not empty; choose another --out, or continue what is in "
-            f"it with: gmc-bench {verb} --resume {path}"
+            f"it with: gmc-bench {verb} --resume {shlex.quote(str(path))}"
         )
 
 
@@ -91,7 +94,8 @@ class LockedFolder:
         if (self.path / LOCK).is_file() and is_unused(self.path):
             return (
                 f"{self.path} holds no run yet (it was stopped before it had written its "
-                f"{self.marker}); give the command that started it again, with --out {self.path}"
+                f"{self.marker}); give the command that started it again, with --out "
+                f"{shlex.quote(str(self.path))}"
             )
         return (
             f"{self.path} is not {self.what or f'a {self.verb} folder'} (it has no "
@@ -194,15 +198,19 @@ class RunFolder(LockedFolder):
             data = self.policy.read_bytes()
         except OSError as error:
             raise CheckpointError(
-                f"{self.policy} cannot be read; finish the run with: gmc-bench run --resume "
-                f"{self.path}"
+                f"{self.policy} cannot be read; finish the run with: {self._again}"
             ) from error
         if record is not None and not self._belongs(data, record):
             raise CheckpointError(
                 f"{self.policy} is damaged (its digest is not the one in the record); delete it "
-                f"and {self.record.name}, then run: gmc-bench run --resume {self.path}"
+                f"and {self.record.name}, then run: {self._again}"
             )
         return data
+
+    @property
+    def _again(self) -> str:
+        """The command that goes on with the run."""
+        return f"gmc-bench run --resume {shlex.quote(str(self.path))}"
 
     def _belongs(self, data: bytes, record: RunRecord) -> bool:
         """Return whether a file is the record's policy, or what a leaderboard keeps of it."""

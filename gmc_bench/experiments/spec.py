@@ -174,15 +174,23 @@ def read_settings(path: Path) -> dict[str, Any]:
     return flatten(content)
 
 
-def flatten(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(
+    content: Mapping[str, Any], prefix: str = "", *, what: str = "settings"
+) -> dict[str, Any]:
     """Return nested settings by dotted name, sorted, in values that JSON and YAML have.
+
+    Args:
+        content: the settings.
+        prefix: put before each name.
+        what: the field that holds them, for messages.
 
     Raises:
         ConfigError: the content is no mapping, or a setting is given more than once.
     """
     if not isinstance(content, Mapping):
         raise ConfigError(
-            f"'settings' must map names to values, got {content!r}; write e.g. {{'ppo.lr': 1e-4}}"
+            f"{what!r} must map names to values, got {content!r}; write e.g. "
+            f"{{'ppo.lr': {'[1e-4, 3e-4]' if what == 'vary' else '1e-4'}}}"
         )
     flat: dict[str, Any] = {}
     for key, value in content.items():

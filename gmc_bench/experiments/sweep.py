@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import json
+import shlex
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -51,9 +52,16 @@ from gmc_bench.experiments.run_folder import (
     is_file,
     is_free,
     new_folder,
+    require_unused,
 )
 from gmc_bench.experiments.spec import ExperimentSpec, require_specs
-from gmc_bench.experiments.sweep_folder import SweepFolder, name_runs, read_runs, require_names
+from gmc_bench.experiments.sweep_folder import (
+    SweepFolder,
+    first_of_each,
+    name_runs,
+    read_runs,
+    require_names,
+)
 from gmc_bench.experiments.sweep_launch import LAUNCH, Launch, read_launch, write_launch
 from gmc_bench.records.store import LEDGER_NAME, write_atomic
 from gmc_bench.training.run_config import RunConfig
@@ -112,6 +120,7 @@ class Sweep:
         elsewhere: bool = False,
         reuse: Path | str | None = None,
     ) -> None:
+        require_one_run()
         self._emit = Listeners(on_event)
         self._files = dict(files or {})
         self._launched: dict[str, Any] | None = None
@@ -187,7 +196,14 @@ class Sweep:
             GmcBenchError: a field is unknown, or a name, or a setting does not fit.
         """
         found = Grid.from_dict(fields) if grid is None else grid
-        return cls(found.specs(), out=out, on_event=on_event, elsewhere=elsewhere, reuse=reuse)
+        sweep = cls(found.specs(), out=out, on_event=on_event, elsewhere=elsewhere, reuse=reuse)
+        # What comes to the same is run once, e.g. where a value is spelled in two ways.
+        kept = {name: sweep.runs[name] for name in first_of_each(sweep.runs)}
+        sweep.resolved = tuple(
+            item for name, item in zip(sweep.runs, sweep.resolved, strict=True) if name in kept
+        )
+        sweep.runs = kept
+        return sweep
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Tell a function of what happens from now on; return one that ends that."""
@@ -251,6 +267,7 @@ class Sweep:
         if self.resolved and (self.path is None or is_free(self.path)):
             return self.run(launcher, retries=retries, **options)
         launched = self._launch(launcher, options)
+        self._require_begun()
         with self.locked() as folder:
             self._require_same(folder)
             self._write_launch(folder)
@@ -259,6 +276,17 @@ class Sweep:
                 for config in self.runs.values():
                     self._bodies_of(config)  # without them, no run can go on
             return self._visit_all(folder, launched, retries)
+
+    def require_fit(self) -> None:
+        """Raise where its folder holds something else, so that `resume` would be refused.
+
+        Raises:
+            RunFolderError: so it is.
+            ConfigError: the list of runs there is damaged.
+        """
+        if self.path is not None and not is_free(self.path):
+            self._require_begun()
+            self._require_same(SweepFolder(self.path))
 
     @property
     def is_begun(self) -> bool:
@@ -357,7 +385,9 @@ class Sweep:
 
     def _launch(self, launcher: str | None, options: Mapping[str, Any]) -> Launcher | None:
         if launcher is not None:
-            return LAUNCHERS.get(launcher).make(options)
+            made = LAUNCHERS.get(launcher).make(options)
+            made.require()  # before a folder is made that nobody could use
+            return made
         if options:
             raise ConfigError(
                 f"{next(iter(options))!r} is an option of a launcher, but none is named; name one, "
@@ -413,6 +443,12 @@ class Sweep:
             f"{config.morphologies}_seed{config.seed}"
         )
 
+    def _require_begun(self) -> None:
+        """Raise where a new sweep's folder holds something else than a sweep, or is a file."""
+        path = self._place()
+        if self.resolved and not self.is_begun and not is_file(path / CONFIG):
+            require_unused(path, "sweep")
+
     def _require_same(self, folder: SweepFolder) -> None:
         """Raise unless the folder lists the very runs of this sweep; it says with which threads."""
         found = read_runs(folder.plan)
@@ -424,8 +460,8 @@ class Sweep:
         )
         if listed != wanted:
             raise RunFolderError(
-                f"{folder.path} holds other runs; choose another 'out', or continue them with "
-                f"Sweep.open"
+                f"{folder.path} holds other runs; choose another 'out', or continue those with: "
+                f"gmc-bench sweep --resume {shlex.quote(str(folder.path))} (in Python: Sweep.open)"
             )
         self.runs = found  # threads, devices and checkpoints are those that its workers read
 

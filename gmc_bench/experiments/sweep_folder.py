@@ -3,17 +3,19 @@
 import copy
 import json
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from gmc_bench.core.config import load_yaml, sealed_yaml, shown, to_dict
+from gmc_bench.core.config import config_digest, load_yaml, sealed_yaml, shown, to_dict
 from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.experiments.method import method_of
 from gmc_bench.experiments.resolve import with_seed
-from gmc_bench.experiments.run_folder import CONFIG, PLAN, LockedFolder, RunFolder
+from gmc_bench.experiments.run_folder import CONFIG, PAGE, PLAN, LockedFolder, RunFolder
+from gmc_bench.experiments.sweep_launch import LAUNCH
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import read_record, write_atomic
 from gmc_bench.suites.schema import short_name
@@ -25,7 +27,9 @@ _OBJECTS = ("method_config", "protocol", "tokens")
 """Settings that runs share as objects where they differ in their seeds alone."""
 MAX_BYTES = 200
 """Of a run's name: file systems take 255, of which names of temporary files need some."""
-_NAME = re.compile(r"[^./\0][^/\0]*")
+_NAME = re.compile(r"(?![.-])[^/\x00-\x1f\x7f]+")
+_OWN = (PLAN, LAUNCH, PAGE)
+"""Files of the sweep beside the folders of its runs."""
 _SafeDumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _SHARED = ("method", "suite", "protocol", "morphologies", "seed")
 """Settings that the file states once where all runs have them in common."""
@@ -42,7 +46,7 @@ class SweepFolder(LockedFolder):
         if (self.path / CONFIG).is_file():
             return (
                 f"{self.path} holds one run, several were expected; go on with it by: gmc-bench "
-                f"run --resume {self.path}"
+                f"run --resume {shlex.quote(str(self.path))}"
             )
         return super()._why_not()
 
@@ -107,11 +111,7 @@ def runs_to_yaml(runs: Mapping[str, RunConfig]) -> str:
     first: dict[str, Any] = {}
     known: dict[Any, int] = {}  # many runs share the very objects, which are slow to compare
     for name, config in runs.items():
-        same = tuple(
-            id(value) if item in _OBJECTS else value
-            for item, value in vars(config).items()
-            if item not in ("seed", "unofficial_reasons")
-        )
+        same = _settings(config)
         if same not in known:
             plain = to_dict(with_seed(config, config.protocol.seeds[0]))
             del plain["seed"]
@@ -133,6 +133,27 @@ def runs_to_yaml(runs: Mapping[str, RunConfig]) -> str:
             *lines,
         ]
     )
+
+
+def _settings(config: RunConfig) -> tuple[Any, ...]:
+    """Return what is the same, as long as they live, of runs that differ in their seeds alone."""
+    return tuple(
+        id(value) if item in _OBJECTS else value
+        for item, value in vars(config).items()
+        if item not in ("seed", "unofficial_reasons")
+    )
+
+
+def first_of_each(runs: Mapping[str, RunConfig]) -> list[str]:
+    """Return the names of runs without those that would repeat an earlier one."""
+    digests: dict[Any, str] = {}  # many runs share settings, which are slow to compare
+    found: dict[tuple[str, int], str] = {}
+    for name, config in runs.items():
+        same = _settings(config)
+        if same not in digests:
+            digests[same] = config_digest(config.identity())
+        found.setdefault((digests[same], config.seed), name)
+    return list(found.values())
 
 
 def _in_one_line(content: dict[str, Any]) -> str:
@@ -258,8 +279,13 @@ def require_names(names: Iterable[Any]) -> None:
     for name in names:
         if not isinstance(name, str) or not _NAME.fullmatch(name) or not _is_short(name):
             raise ConfigError(
-                f"a run has the name of its folder: text without '/' that does not begin with '.', "
-                f"{MAX_BYTES} bytes at most, got {shown(name)}"
+                f"a run has the name of its folder: text without '/' and line breaks that does not "
+                f"begin with '.' or '-', {MAX_BYTES} bytes at most, got {shown(name)}"
+            )
+        if name.lower() in _OWN:  # also where file systems do not tell cases apart
+            raise ConfigError(
+                f"a run has the name of its folder, and {name!r} is a file of the sweep; give it "
+                f"another name"
             )
 
 

@@ -12,7 +12,6 @@ from gmc_bench.experiments.cell_state import RUNNING, SweepOverview
 from gmc_bench.experiments.sweep_texts import Row, headline, rows_of
 from gmc_bench.records.store import write_atomic
 
-PAGE = "sweep.html"
 REFRESH_S = 5
 MOST = 2000
 """Rows that a browser draws again and again without effort."""

@@ -9,7 +9,7 @@ from gmc_bench.core.config import coerce, load_yaml
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.cell_state import CellState
 from gmc_bench.experiments.estimate import describe_plan, measured_here
-from gmc_bench.experiments.grid import VARIED, Grid
+from gmc_bench.experiments.grid import FIELDS, VARIED, Grid
 from gmc_bench.experiments.run_folder import is_free
 from gmc_bench.experiments.spec import flatten
 from gmc_bench.experiments.sweep import REUSE, Sweep, SweepResult
@@ -38,8 +38,13 @@ class SweepRequest(NamedTuple):
         return sweep.resume(launch.launcher, retries=launch.retries, **launch.options)
 
     def preview(self) -> str:
-        """Return the runs, hours and memory as text, from the records that are at hand."""
+        """Return the runs, hours and memory as text, from the records that are at hand.
+
+        Raises:
+            GmcBenchError: the folder holds something else, or is damaged.
+        """
         sweep, launch = self
+        sweep.require_fit()
         states: Mapping[str, CellState] = dict.fromkeys(sweep.runs, CellState())
         if sweep.path is not None and not is_free(sweep.path):
             states = sweep.overview().states
@@ -79,6 +84,9 @@ def request_sweep(
     out = out or coerce(file.get("out"), str | None, "out")
     reuse = given.get("reuse") or coerce(file.get("reuse"), str | None, "reuse")
     single, varied = settings_of(words)
+    for name in (*single, *varied):
+        if name in FIELDS:
+            raise ConfigError(f"a sweep has no option --{name}; give --{FIELDS[name]}")
     launch = Launch.from_dict(launched | _launched(given, single))
     grid = {name: file[name] for name in file if name not in ("out", "reuse")}
     grid |= {item.name: given[item.name] for item in fields(Grid) if item.name in given}
@@ -92,7 +100,7 @@ def request_sweep(
     here = {*single, *varied, *given}
     for name, content in (("settings", single), ("vary", varied)):
         if name in grid or content:
-            of_file = flatten(grid.get(name, {}))
+            of_file = flatten(grid.get(name, {}), what=name)
             kept = {item: value for item, value in of_file.items() if item not in here}
             grid[name] = kept | content
     sweep = Sweep.grid(Grid.from_dict(grid), out=out, elsewhere=launch.elsewhere, reuse=reuse)
@@ -140,6 +148,9 @@ def continued_sweep(
 def _launched(given: Mapping[str, Any], single: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a launch that are given; options of the launcher leave `single`."""
     options = [name for name in single if name.startswith(_PREFIX)]
+    for name in options:
+        if (own := name.removeprefix(_PREFIX)) in given:
+            raise ConfigError(f"--{own} and --{name} are the same option; keep one of them")
     return {name: given[name] for name in _LAUNCH if name in given} | {
         name.removeprefix(_PREFIX): single.pop(name) for name in options
     }

@@ -1,5 +1,6 @@
 """Texts of a sweep that runs: one line about all, and a table of its runs."""
 
+import shlex
 import shutil
 import time
 from collections.abc import Iterable, Iterator
@@ -119,7 +120,7 @@ class LiveTable:
             case SweepStarted():
                 yield (
                     f"sweep folder {event.path}: its sweep.html shows how far it is, and so does\n"
-                    f"gmc-bench sweep status {event.path}"
+                    f"gmc-bench sweep status {shlex.quote(str(event.path))}"
                 )
             case SweepRunFinished():
                 yield self._instead(f"{event.name} finished: {summary_line(event.record)}")

@@ -51,7 +51,7 @@ def test_a_run_that_loses_a_process_ends_with_a_sentence_and_goes_on(
     err = here("run", *gmc.small, *SHORT, "--processes", 2, "--out", run, code=2).err
     assert err.splitlines()[-1] == (
         "gmc-bench: process 2 was killed by signal 9; the other processes of the run cannot go on "
-        f"without it: continue with 'gmc-bench run --resume {run}'"
+        f"without it; continue with: gmc-bench run --resume {run}"
     )
     monkeypatch.setattr(Trainer, "iterate", iterate)
     err = here("run", "--resume", run, "--processes", 1).err

@@ -43,6 +43,13 @@ class Launcher(ABC):
     that a launcher may run one twice, at the same time or later, without harm.
     """
 
+    def require(self) -> None:  # noqa: B027 - most can tell only with a folder
+        """Raise where nothing can be run, as far as that can be told before there is a folder.
+
+        Raises:
+            GmcBenchError: nothing can be run.
+        """
+
     @abstractmethod
     def open(self, sweep: Path) -> None:
         """Prepare to run cells of the sweep in a folder.

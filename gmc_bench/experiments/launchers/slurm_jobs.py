@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -68,6 +69,11 @@ class SlurmOptions:
             )
         if self.jobs is not None and self.jobs < 1:
             raise ConfigError(f"'jobs' must be at least 1, got {self.jobs}")
+        if self.grace_s >= 3600 * self.time_h:
+            raise ConfigError(
+                f"'grace_s' must be less than the job's time, 'time_h' {self.time_h:g} h "
+                f"({3600 * self.time_h:g} s), got {self.grace_s} s; give less, or more time"
+            )
         for item in self.extra:
             if "=" not in item:
                 raise ConfigError(f"'extra' must hold NAME=VALUE, got {item!r}")
@@ -131,21 +137,25 @@ class SlurmLauncher(Launcher):
     _earlier: dict[str, str] = field(default_factory=dict)
     """Ids of the jobs that an earlier driver submitted, by cell."""
 
-    def open(self, sweep: Path) -> None:
-        """Look for the jobs of an earlier driver.
+    def require(self) -> None:
+        """Raise where there is no Slurm.
 
         Raises:
-            ConfigError: there is no Slurm here.
-            RunFolderError: the list of the jobs is damaged.
+            ConfigError: so it is.
         """
-        import shutil
-
-        self._sweep = sweep.absolute()
         if self.options.executor == "slurm" and shutil.which("sbatch") is None:
             raise ConfigError(
                 "the launcher 'slurm' needs the command 'sbatch', which is not here; start the "
                 "sweep on a login node of the cluster, or try it with --launch.executor local"
             )
+
+    def open(self, sweep: Path) -> None:
+        """Look for the jobs of an earlier driver.
+
+        Raises:
+            RunFolderError: the list of the jobs is damaged.
+        """
+        self._sweep = sweep.absolute()
         path = self._sweep / FOLDER / JOBS
         if path.is_file() and self.options.executor == "slurm":
             self._earlier = _read_ids(path)

@@ -8,6 +8,8 @@ import pytest
 
 RUN = "run --method recmorph --suite unimal --task ft --protocol smoke --morphologies tiny"
 
+SWEEP = "sweep --methods recmorph --suites unimal --protocol smoke --bodies tiny"
+
 METHOD_FILES = {
     "stops.py": "class Stop(BaseException): pass\nraise Stop('two\\nlines')\n",
     "syntax.py": "def broken(:\n",
@@ -164,6 +166,14 @@ CASES = [
     ("run --resume full", "full is not a run folder"),
     (f"{RUN} --track wandbb", "unknown tracker 'wandbb'; did you mean 'wandb'?"),
     ("run --resume full --seed 3", "--resume takes no other options, got '--seed'"),
+    # sweeps
+    (f"{SWEEP} --out full", "full already exists and is not empty; choose another --out"),
+    (f"{SWEEP} --out full --dry-run", "full already exists and is not empty; choose another --out"),
+    (f"{SWEEP} --out full/note.txt", "full/note.txt is a file; choose another folder for --out"),
+    (f"{SWEEP} --task vt", "a sweep has no option --task; give --tasks"),
+    (f"{SWEEP} --seed 1 2", "a sweep has no option --seed; give --seeds"),
+    (f"{SWEEP} --jobs 2 --launch.jobs 3", "--jobs and --launch.jobs are the same option"),
+    (f"{SWEEP} --processes 0", "--processes: must be an integer of at least 1, got 0"),
     # the other verbs
     ("evaluate", "the following arguments are required: RUN_DIR"),
     ("evaluate full", "full is not a run folder"),

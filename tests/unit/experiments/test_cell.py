@@ -211,6 +211,12 @@ def test_the_memory_of_a_run_is_that_of_all_its_processes(tmp_path, monkeypatch)
     assert measured(trained=100, scored=500, processes=4) == 500  # one process scores
 
 
+def test_how_often_a_run_was_begun_is_counted(tmp_path):
+    for attempt in (1, 2, 3):
+        Reporter(tmp_path, "a").end("stopped")
+        assert read_state(tmp_path, "a").attempt == attempt
+
+
 def test_what_is_trained_here_is_no_run_of_a_leaderboard(tmp_path):
     """Even where one was killed that took the run from there, before its record."""
     sweep, name, config = make_sweep(tmp_path / "s")

@@ -140,6 +140,34 @@ def test_what_was_begun_goes_on_first(tmp_path, config):
     assert launcher.given == ["c", "a", "b", "d"]
 
 
+class Closed(Scripted):
+    """Can run nothing."""
+
+    def open(self, sweep):
+        raise ConfigError("there is no cluster")
+
+
+def test_nobody_is_told_of_a_sweep_that_cannot_start(tmp_path, config):
+    told = []
+    with pytest.raises(ConfigError, match="there is no cluster"):
+        Driver(tmp_path, {"a": config}, Closed({}), 0, told.append).run()
+    assert told == []
+
+
+def test_a_run_that_is_taken_away_again_and_again_fails(tmp_path, config, monkeypatch):
+    monkeypatch.setattr(driving, "LOST_LIMIT", 3)
+    launcher, _, failures, _ = drive(tmp_path, config, {"a": ["lost"]}, retries=0)
+    assert launcher.given == ["a"] * 4
+    assert failures == {"a": "its process was on a node that is gone"}
+
+
+def test_a_cell_asks_for_what_all_its_processes_need(tmp_path, config):
+    run = replace(config, threads=2, processes=3, device="cuda")
+    driver = Driver(tmp_path, {"a": run, "b": replace(run, device="cpu")}, Scripted({}), 0, print)
+    assert driver._cell("a") == Cell("a", 6, gpus=3, processes=3)
+    assert driver._cell("b").gpus == 0
+
+
 class Refusing(Scripted):
     """Takes a few cells, which end when they are asked to, and refuses the next batch."""
 

@@ -47,6 +47,14 @@ def test_runs_are_named_by_what_tells_them_apart():
         vary={"evaluation.modes": ["x" * 200, "x" * 201]},
     )
     assert len(set(long)) == 2
+    odd = names(
+        methods="recmorph",
+        suites="unimal",
+        tasks="ft",
+        seeds=1,
+        vary={"evaluation.modes": ["a b", "a/b", "a?b", "c"]},
+    )
+    assert odd == ["modes=a-b", "modes=a-b_2", "modes=a-b_3", "modes=c"]
     assert max(map(len, long)) <= MAX_NAME + 2
 
 
@@ -111,6 +119,7 @@ def test_values_may_be_arrays_and_ranges():
         ({"vary": {"seeds": [1, 2]}}, "'seeds' is none; use seeds="),
         ({"vary": {"task": ["ft"]}}, "'task' is none; use tasks="),
         ({"vary": {"model.width": {8, 9}}}, "a list of these, got {8, 9}"),
+        ({"vary": [1]}, r"'vary' must map names to values, got \[1\]; .*'ppo.lr': \[1e-4, 3e-4\]"),
     ],
 )
 def test_what_is_no_grid_is_refused(fields, reason):
@@ -168,6 +177,7 @@ def test_options_win_over_a_file_however_it_spells_them(tmp_path):
     [
         ("settings:", "'settings' must map names to values, got None"),
         ("settings: [1]", "'settings' must map names to values"),
+        ("vary: [1]", "'vary' must map names to values"),
         ("out: 5", "'out' must be a string or none, got 5"),
         ("out: [a]", "'out' must be a string or none"),
         ("reuse: true", "'reuse' must be a string or none, got True"),

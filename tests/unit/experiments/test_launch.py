@@ -13,6 +13,7 @@ from gmc_bench.experiments import launch
 from gmc_bench.experiments.method import check_shares
 from gmc_bench.experiments.resolve import check_threads, resolve
 from gmc_bench.experiments.spec import ExperimentSpec
+from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.methods import METHODS
 from gmc_bench.sim.batch import available_threads
 from gmc_bench.training.group import Group
@@ -53,6 +54,20 @@ def test_torchrun_says_who_a_process_is(torchrun):
     assert not launch.follows()
     with pytest.raises(ConfigError, match="name one --task"):
         launch.require_one_run()
+
+
+@pytest.mark.parametrize("name", ["RANK", "WORLD_SIZE", "MASTER_PORT"])
+def test_a_variable_that_is_no_number_is_named(torchrun, monkeypatch, name):
+    torchrun(rank=1, size=2, here=2)
+    monkeypatch.setenv(name, "x")
+    with pytest.raises(ConfigError, match=f"variable {name}, .* a whole number, got 'x'; start"):
+        launch.follow()
+
+
+def test_several_runs_are_refused_before_anything_else_is(torchrun):
+    torchrun(rank=0, size=2, here=2)
+    with pytest.raises(ConfigError, match="but this command is for several; use 'gmc-bench run'"):
+        Sweep.grid(methods="recmorph", suites="closed-loop", protocol="smoke", seeds=1)
 
 
 class Told(Group):

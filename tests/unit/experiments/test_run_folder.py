@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from gmc_bench.core.errors import RunFolderError, StorageError
+from gmc_bench.core.errors import CheckpointError, RunFolderError, StorageError
+from gmc_bench.experiments import launch
+from gmc_bench.experiments.events import SweepStarted
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.run_folder import RunFolder, new_folder
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep
+from gmc_bench.experiments.sweep_folder import SweepFolder
+from gmc_bench.experiments.sweep_texts import LiveTable
 from gmc_bench.experiments.tuning import Tuning
 
 
@@ -32,6 +36,43 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
     with pytest.raises(RunFolderError, match="is not empty; choose another --out, or continue"):
         RunFolder(tmp_path, create=True)
     assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]
+
+
+def test_commands_can_be_copied_from_messages_also_where_a_folder_has_spaces(tmp_path, monkeypatch):
+    monkeypatch.setattr(launch, "END_S", 0.0)
+    path = tmp_path / "my run"
+    path.mkdir()
+    (path / ".lock").touch()
+    with pytest.raises(RunFolderError, match=f"with --out '{path}'$"):
+        RunFolder(path)
+    (path / "config.yaml").touch()
+    with pytest.raises(RunFolderError, match=f"gmc-bench run --resume '{path}'$"):
+        RunFolder(path, create=True)
+    with pytest.raises(RunFolderError, match=f"gmc-bench run --resume '{path}'$"):
+        SweepFolder(path)
+    with pytest.raises(CheckpointError, match=f"gmc-bench run --resume '{path}'$"):
+        RunFolder(path).read_policy()
+    (told,) = LiveTable(live=False)(SweepStarted(path, {}, {}, {}, {}))
+    assert told.endswith(f"gmc-bench sweep status '{path}'")
+    assert f"gmc-bench run --resume '{path}'" in launch._what_happened({}, tmp_path, path)
+
+
+@pytest.mark.parametrize("error", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EIO])
+def test_on_file_systems_without_locks_the_lease_alone_decides(tmp_path, monkeypatch, error):
+    def refuse(file, how):
+        raise OSError(error, "no locks")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    if error == errno.EIO:
+        with pytest.raises(StorageError, match="cannot lock"), RunFolder(tmp_path, create=True):
+            pass
+        return
+    with RunFolder(tmp_path, create=True) as folder:
+        assert not folder.lease.locked
+        assert folder.lease.is_held()
+        folder.config.write_text("")
+        with pytest.raises(RunFolderError, match="in use"), RunFolder(tmp_path):
+            pass
 
 
 def test_a_file_is_no_folder(tmp_path):

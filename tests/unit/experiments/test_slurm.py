@@ -197,6 +197,32 @@ def test_what_slurm_refuses_is_one_sentence(launcher, tmp_path, monkeypatch, err
     assert launcher.poll() == []  # nothing is there that could end
 
 
+def test_a_job_that_left_its_result_has_ended_whatever_slurm_says(launcher, tmp_path):
+    """Which may know nothing of a job that has ended, or not yet."""
+    launcher.open(tmp_path)
+    launcher.submit([Cell("a", 1)])
+    assert launcher.poll() == []
+    (job,) = launcher._running.values()
+    (tmp_path / "result").touch()
+    job.paths = SimpleNamespace(result_pickle=tmp_path / "result")
+    job.exception, job.result = (lambda: None), (lambda: FINISHED)
+    assert launcher.poll() == [Ended("a")]
+
+
+def test_without_slurm_nothing_is_begun(launcher, monkeypatch):
+    launcher.require()
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ConfigError, match="needs the command 'sbatch', which is not here"):
+        launcher.require()
+    SlurmLauncher(SlurmOptions(executor="local")).require()
+
+
+def test_a_job_has_more_time_than_its_last_checkpoint_needs():
+    assert SlurmOptions(time_h=0.5, grace_s=1799).grace_s == 1799
+    with pytest.raises(ConfigError, match=r"'time_h' 0\.5 h \(1800 s\), got 1800 s; give less"):
+        SlurmOptions(time_h=0.5, grace_s=1800)
+
+
 def test_a_job_whose_result_cannot_be_read_hides_no_other(launcher, tmp_path, monkeypatch):
     def unreadable(name, job):
         if name == "b":

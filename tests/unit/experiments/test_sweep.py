@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from gmc_bench.core.errors import RunFolderError
+from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.experiments import sweep as sweeping
 from gmc_bench.experiments.events import RunStoppedError, SweepRunFailed
+from gmc_bench.experiments.launchers.local import LocalLauncher
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep
-from gmc_bench.experiments.sweep_launch import read_launch
-from gmc_bench.experiments.sweep_request import continued_sweep, request_sweep
+from gmc_bench.experiments.sweep_launch import Launch, read_launch
+from gmc_bench.experiments.sweep_request import SweepRequest, continued_sweep, request_sweep
 from gmc_bench.records.store import LEDGER_NAME, write_record
 from tests.support.records import make_record
 
@@ -63,6 +64,39 @@ def test_a_stopped_run_is_no_failure_and_the_next_one_does_not_begin(monkeypatch
         Sweep(SPECS, out=OUT, on_event=told.append).run()
     assert begun == ["one"]
     assert not [event for event in told if isinstance(event, SweepRunFailed)]
+
+
+@pytest.mark.parametrize("change", [{"settings": {"ppo.lr": 0.5}}, {"seed": 3}])
+def test_other_runs_of_the_same_names_are_neither_run_nor_shown_as_done(ran, change):
+    first = Sweep(SPECS, out=OUT)
+    with first.locked(create=True) as folder:
+        folder.write(first.runs)
+    write_record(OUT / "two" / "record.json", make_record())
+    other = Sweep({"one": SPEC, "two": SPECS["two"].replace(**change)}, out=OUT)
+    for use in (other.resume, SweepRequest(other, Launch()).preview):
+        with pytest.raises(RunFolderError, match=r"holds other runs.* sweep --resume sweep \(in"):
+            use()
+    assert ran == {}
+    assert "2 runs" in SweepRequest(Sweep(SPECS, out=OUT), Launch()).preview()
+
+
+def test_a_launcher_that_can_run_nothing_leaves_no_folder(monkeypatch):
+    def refuse(launcher):
+        raise ConfigError("there is no cluster")
+
+    monkeypatch.setattr(LocalLauncher, "require", refuse)
+    told = []
+    with pytest.raises(ConfigError, match="there is no cluster"):
+        Sweep(SPECS, out=OUT, on_event=told.append).run("local")
+    assert (told, OUT.exists()) == ([], False)
+
+
+def test_what_comes_to_the_same_run_is_run_once():
+    lr = ["1e-4", "0.0001", 1e-3, "1e-3"]
+    fields = {"methods": "recmorph", "suites": "unimal", "tasks": "ft", "seeds": (1, 2)}
+    sweep = Sweep.grid(**fields, bodies="tiny", protocol="smoke", vary={"ppo.lr": lr})
+    assert list(sweep.runs) == [f"lr={lr}_seed{i}" for i in (1, 2) for lr in ("1e-4", "0.001")]
+    assert [item.config for item in sweep.resolved] == list(sweep.runs.values())
 
 
 class Board:

@@ -9,7 +9,12 @@ from gmc_bench.core.config import to_dict
 from gmc_bench.core.errors import ConfigError, RecordError, RunFolderError
 from gmc_bench.experiments.eta import planned
 from gmc_bench.experiments.run_folder import RunFolder
-from gmc_bench.experiments.sweep_folder import SweepFolder, name_runs, read_runs
+from gmc_bench.experiments.sweep_folder import (
+    SweepFolder,
+    name_runs,
+    read_runs,
+    require_names,
+)
 from gmc_bench.experiments.sweep_launch import Launch, write_launch
 from gmc_bench.experiments.sweep_request import continued_sweep
 from gmc_bench.suites.unimal import SUITE
@@ -81,6 +86,27 @@ def test_runs_are_named_by_what_tells_them_apart():
     ]
     with pytest.raises(ConfigError, match="differ in neither method, task, bodies, preset nor"):
         name_runs([one, replace(one, precision="bfloat16")])
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("a/b", "without '/' and line breaks"),
+        (".hidden", "does not begin with '.' or '-'"),
+        ("-rf", "does not begin with '.' or '-'"),
+        ("two\nlines", "without '/' and line breaks"),
+        ("", "text without"),
+        ("x" * 201, "200 bytes at most"),
+        (7, "got 7"),
+        ("plan.yaml", "'plan.yaml' is a file of the sweep; give it another name"),
+        ("launch.yaml", "is a file of the sweep"),
+        ("Sweep.html", "is a file of the sweep"),
+    ],
+)
+def test_a_name_that_cannot_be_that_of_a_folder_is_refused(name, reason):
+    with pytest.raises(ConfigError, match=reason):
+        require_names([name])
+    require_names(["a-b.c", "lr=1e-4", "plan", "ü"])
 
 
 def damaged(content, way):
