@@ -273,3 +273,27 @@ def test_a_live_page_plays_and_is_heard(tmp_path: Path, visit: Any) -> None:
         assert tab.page.evaluate("window.hit") is None
         assert tab.complaints == []
         assert [url for url in tab.requests if not url.startswith(server.url)] == []
+
+
+SETTINGS = """[document.getElementById("play").textContent,
+    ...["speed", "friction"].map((name) => document.getElementById(name).value)].join()"""
+"""What the controls of a live page say."""
+
+
+@pytest.mark.slow
+def test_all_tabs_show_the_settings(tmp_path: Path, visit: Any) -> None:
+    with _served(["one", "other"]) as server:
+        pages = [visit(tmp_path).page for _ in range(2)]
+        for page in pages:
+            page.goto(server.url)
+            _wait(page, "window.replay !== undefined && replay.ready")
+        pages[0].select_option("#friction", "0.25")
+        pages[0].select_option("#speed", "4")
+        pages[0].click("#play")
+        for page in pages:
+            _wait(page, f"{SETTINGS} === 'Play,4,0.25'")
+        pages[1].click("#play")
+        pages[1].select_option("#speed", "0.5")
+        _wait(pages[0], f"{SETTINGS} === 'Pause,0.5,0.25'")
+        pages[0].reload()
+        _wait(pages[0], f"{SETTINGS} === 'Pause,0.5,0.25'")

@@ -116,18 +116,20 @@ class LiveSimulation:
         match dict(wish):
             case {"playing": bool(playing)}:
                 self.playing = playing
-            case {"speed": int() | float() as speed} if SPEEDS[0] <= speed <= SPEEDS[1]:
+            case {"speed": speed} if _is_within(speed, *SPEEDS):
                 self.speed = float(speed)
-            case {"friction": int() | float() as factor} if FRICTIONS[0] <= factor <= FRICTIONS[1]:
+            case {"friction": factor} if _is_within(factor, *FRICTIONS):
                 self.friction = float(factor)
                 self._apply_friction()
-            case {"push": [int() | float() as x, int() | float() as y]} if (
-                math.hypot(x, y) <= MAX_PUSH
+            case {"push": [x, y]} if (
+                # Each alone first: of whole numbers beyond any float there is no hypotenuse.
+                all(_is_within(value, -MAX_PUSH, MAX_PUSH) for value in (x, y))
+                and math.hypot(x, y) <= MAX_PUSH
             ):
                 self._core.simulator.push(_ROW, np.array([[x, y]], np.float64))
-            case {"body": int(body)} if 0 <= body < len(self._contestant.bodies):
+            case {"body": int(body)} if _is_within(body, 0, len(self._contestant.bodies) - 1):
                 self._begin(body)
-            case {"policy": int(policy)} if 0 <= policy < len(self.contestants):
+            case {"policy": int(policy)} if _is_within(policy, 0, len(self.contestants) - 1):
                 names = [item.name for item in self.contestants[policy].bodies]
                 here = self._contestant.bodies[self._body].name
                 self._enter(policy, names.index(here) if here in names else 0)
@@ -166,6 +168,11 @@ class LiveSimulation:
             "total": self._total,
             "time": self._steps * self.control_dt,
             "step": self._steps,
+            "settings": {
+                "playing": self.playing,
+                "speed": self.speed,
+                "friction": self.friction,
+            },
         }
 
     def _enter(self, policy: int, body: int) -> None:
@@ -222,5 +229,10 @@ class LiveSimulation:
             "policy": self._policy,
             "body_names": bodies,
             "body": self._body,
-            "friction": self.friction,
         }
+
+
+def _is_within(value: object, low: float, high: float) -> bool:
+    """Return whether a value of JSON is a number in a range; true and false are none."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and low <= value <= high

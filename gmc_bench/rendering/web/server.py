@@ -6,6 +6,7 @@ or from another origin are refused.
 """
 
 import json
+import re
 import sys
 import threading
 import time
@@ -25,6 +26,7 @@ PORT = 8765
 MAX_VIEWERS = 8
 """Browser tabs at a time."""
 _MAX_WISH = 1000  # bytes
+_LENGTH = re.compile("[0-9]{1,9}")  # Python makes no number of thousands of digits
 _FRAMES_PER_S = 30
 _BEHIND = 0.25  # s; farther behind, the clock is set anew
 _SILENCE = 2.0  # s after which a viewer who sees nothing new is asked whether it is there
@@ -197,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path != "/control" or kind != "application/json":
             self._send(HTTPStatus.NOT_FOUND)
             return
-        if not length.isascii() or not length.isdigit() or int(length) > _MAX_WISH:
+        if not _LENGTH.fullmatch(length) or int(length) > _MAX_WISH:
             self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return
         try:

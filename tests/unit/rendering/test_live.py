@@ -4,14 +4,16 @@ import http.client
 import json
 import socket
 import threading
+from contextlib import ExitStack
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.rendering.web import server as module
 from gmc_bench.rendering.web.live import Contestant, LiveSimulation
-from gmc_bench.rendering.web.server import LiveServer
+from gmc_bench.rendering.web.server import MAX_VIEWERS, LiveServer
 
 
 def contestant(subject, title="toy"):
@@ -56,16 +58,20 @@ def test_wishes_come_true(simulation):
     simulation.change({"friction": 0.5})
     assert set(model.geom_friction[:, 0].round(6)) == {0.35}
     simulation.change({"body": 2})
-    assert (simulation.scene["title"], simulation.scene["friction"]) == ("biped", 0.5)
+    assert simulation.scene["title"] == "biped"
+    assert set(simulation._core.simulator.model(0).geom_friction[:, 0].round(6)) == {0.35}
     simulation.change({"policy": 1})
     assert simulation.scene["facts"].startswith("other")
     assert simulation.scene["title"] == "biped"
     simulation.change({"speed": 2})
     simulation.change({"playing": False})
     assert (simulation.speed, simulation.playing) == (2.0, False)
-    run(simulation, 3)
+    frame = run(simulation, 3)
+    assert frame["settings"] == {"playing": False, "speed": 2.0, "friction": 0.5}
+    assert frame["total"] != 0.0
     simulation.change({"restart": True})
-    assert simulation.frame()["step"] == 0
+    frame = simulation.frame()
+    assert (frame["step"], frame["total"]) == (0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +79,9 @@ def test_wishes_come_true(simulation):
     [
         {}, {"body": 3}, {"body": -1}, {"body": "0"}, {"policy": 2}, {"speed": 0},
         {"speed": float("nan")}, {"friction": 1e9}, {"push": [9, 0]}, {"push": [0]},
-        {"push": "up"}, {"playing": 1}, {"format": "disk"},
+        {"push": "up"}, {"playing": 1}, {"format": "disk"}, {"body": True}, {"policy": False},
+        {"speed": True}, {"friction": True}, {"push": [True, 0]}, {"push": [10**400, 0]},
+        {"push": [2.9, 2.9]}, {"speed": 10**400}, {"body": 10**400},
     ],
 )  # fmt: skip
 def test_other_wishes_are_refused(simulation, wish):
@@ -147,7 +155,58 @@ def test_what_is_not_asked_properly_changes_nothing(server):
     assert ask(server, "POST", "/control", b" " * 2000, **json_type)[0] == 413
     assert ask(server, "OPTIONS", "/control")[0] == 501  # so that nobody elsewhere is let in
     assert ask(server, "POST", "/control", b'{"speed": -1}', **json_type)[0] == 204
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+        kind = f"Host: 127.0.0.1:{server.port}\r\nContent-Type: application/json\r\n"
+        raw.sendall(
+            f"POST /control HTTP/1.1\r\n{kind}Content-Length: {'9' * 5000}\r\n\r\n".encode()
+        )
+        assert b" 413 " in raw.recv(100)
     assert server._simulation.speed == 1.0
+
+
+def head_of(server, path):
+    """Return an answer whose content is not read, because it may have no end."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    connection.close()
+    return answer
+
+
+def test_no_other_page_can_hold_it_in_a_frame(server):
+    assert head_of(server, "/").getheader("X-Frame-Options") == "DENY"
+
+
+def test_viewers_beyond_the_limit_are_sent_away(server):
+    with ExitStack() as viewers:
+        assert all(viewers.enter_context(server.viewing()) for _ in range(MAX_VIEWERS))
+        assert head_of(server, "/events").status == 503
+    with server.viewing() as room:
+        assert room
+
+
+@pytest.mark.parametrize("speed", [0.5, 1.0, 4.0])
+def test_time_passes_at_the_speed_that_is_set(monkeypatch, speed):
+    now, steps = 0.0, 0
+
+    def step():
+        nonlocal steps
+        steps += 1
+
+    def wait(seconds):
+        nonlocal now
+        now += seconds
+
+    shown = SimpleNamespace(
+        step=step, control_dt=0.02, speed=speed, playing=True, number=1, scene={}, frame=dict
+    )
+    server = LiveServer(shown, port=0)
+    server._http.server_close()
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(server, "_over", SimpleNamespace(is_set=lambda: now >= 2.0, wait=wait))
+    with server.viewing():
+        server._simulate()
+    assert steps == pytest.approx(2.0 * speed / 0.02, abs=1)
 
 
 @pytest.mark.timeout(60)

@@ -529,7 +529,6 @@
       waiting = waiting.then(async () => {
         fill(find("policy"), episode.policies, episode.policy);
         fill(find("body"), episode.body_names, episode.body);
-        find("friction").value = String(episode.friction);
         const fresh = await new Tile(episode, null).build();
         fresh.isNew = true;
         tile = fresh;
@@ -537,8 +536,22 @@
         find("tiles").replaceChildren(tile.element);
       });
     });
+    const setPlaying = (value) => {
+      playing = value;
+      find("play").textContent = playing ? "Pause" : "Play";
+    };
+    const known = {};
+    /** Show what is set, here or in another tab. Only what has changed: a choice that is on its way stays. */
+    function showSettings(settings) {
+      if (settings.playing !== known.playing) setPlaying(settings.playing);
+      for (const name of ["speed", "friction"]) {
+        if (settings[name] !== known[name]) find(name).value = String(settings[name]);
+      }
+      Object.assign(known, settings);
+    }
     source.addEventListener("frame", (event) => {
       const frame = JSON.parse(event.data);
+      showSettings(frame.settings);
       waiting = waiting.then(() => {
         if (!tile || tile.episode.number !== frame.number) return;
         frame.places.forEach((place, body) => tile.groups[body].position.fromArray(place));
@@ -556,8 +569,7 @@
     });
     source.onerror = () => { find("clock").textContent = "no connection"; };
     find("play").addEventListener("click", () => {
-      playing = !playing;
-      find("play").textContent = playing ? "Pause" : "Play";
+      setPlaying(!playing);
       send({ playing });
     });
     find("speed").addEventListener("change", () => send({ speed: Number(find("speed").value) }));
