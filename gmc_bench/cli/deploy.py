@@ -37,7 +37,7 @@ def add_parser(verbs: Any) -> None:
         metavar="S",
         type=seconds(zero=False),
         default=15.0,
-        help="length of a trial (default: 15)",
+        help="length of a trial, at least 2 (default: 15)",
     )
     add("--seed", metavar="N", type=integer(0), default=1, help="of disturbances (default: 1)")
     add(

@@ -4,17 +4,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from gmc_bench.core.errors import ConfigError, StorageError, did_you_mean
+from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.deployment import report
 from gmc_bench.deployment.loop import run_trial
 from gmc_bench.deployment.policies import RobotPolicy
 from gmc_bench.deployment.report import Attempt
 from gmc_bench.deployment.robot import SimulatedRobot
 from gmc_bench.deployment.trained import SUFFIX, open_policy
-from gmc_bench.deployment.trials import NUM_TRIALS, SECONDS, TRIALS, Trial, draw_conditions
+from gmc_bench.deployment.trials import (
+    MIN_SECONDS,
+    NUM_TRIALS,
+    RAMP_SECONDS,
+    SECONDS,
+    TRIALS,
+    Trial,
+    draw_conditions,
+)
 from gmc_bench.experiments.events import Listener, counter
-from gmc_bench.experiments.run_folder import new_folder
-from gmc_bench.records.store import sealed, write_atomic
+from gmc_bench.experiments.run_folder import new_folder, require_unused
+from gmc_bench.records.store import make_folder, sealed, write_atomic
 from gmc_bench.rendering.episode import require_video
 from gmc_bench.rendering.robots import film_of_robot
 from gmc_bench.rendering.video import VideoSettings, write_video
@@ -41,7 +49,7 @@ class DeployOptions:
     trials: int = NUM_TRIALS
     """Of each kind."""
     seconds: float = SECONDS
-    """Length of a trial."""
+    """Length of a trial, at least `MIN_SECONDS`."""
     seed: int = 1
     """Of disturbances."""
     realtime: bool = True
@@ -51,6 +59,13 @@ class DeployOptions:
     robot_source: str = "built-in"
     """Whose bodies are simulated."""
     video: Videos | None = None
+
+    def __post_init__(self) -> None:
+        if not self.seconds >= MIN_SECONDS:
+            raise ConfigError(
+                f"a trial is {self.seconds:g} s long, but its command rises for {RAMP_SECONDS:g} "
+                f"s; give at least {MIN_SECONDS:g} s"
+            )
 
     def kinds(self) -> list[Trial]:
         """Return the kinds of trials.
@@ -103,7 +118,7 @@ def deploy(
     Args:
         path: a finished run, or a file of `export_run`.
         options: which trials.
-        out: folder of the report; by default a new one beside the policy.
+        out: folder of the report, absent or empty; by default a new one beside the policy.
         listener: told of progress.
 
     Returns:
@@ -121,6 +136,8 @@ def deploy(
     exported = path.suffix == SUFFIX
     place = (path.parent, f"{path.stem}_deploy") if exported else (path, "deploy")
     folder = out or new_folder(*place)
+    require_unused(folder, verb=None)
+    make_folder(folder)
     attempts = _run(options, policy, task, bodies, folder, listener)
     _write(folder, attempts, policy, options)
     return folder, attempts
@@ -188,12 +205,6 @@ def _video(folder: Path, attempt: Attempt, ground: CompiledRobot, rate: float) -
 def _write(
     folder: Path, attempts: list[Attempt], policy: RobotPolicy, options: DeployOptions
 ) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(
-            f"cannot create {folder}: {error.strerror}; choose another --out"
-        ) from error
     held, clock = options.hold_heading, (options.realtime, options.seconds)
     table = report.make_table(attempts, *clock, hold_heading=held)
     content = report.to_dict(attempts, policy.manifest.origin, *clock, hold_heading=held)

@@ -82,7 +82,6 @@ def export_onnx(policy: PolicyGraph, manifest: Manifest, path: Path) -> None:
     model.producer_name, model.model_version = "gmc-bench", SEALED_VERSION
     entry = model.metadata_props.add()
     entry.key, entry.value = _DIGEST, f'"{_BLANK.decode()}"'
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, _sealed(model.SerializeToString()))
 
 

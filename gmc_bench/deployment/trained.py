@@ -17,8 +17,10 @@ from gmc_bench.deployment.policies import (
 )
 from gmc_bench.envs.bodies import tabulate
 from gmc_bench.experiments.experiment import Experiment
+from gmc_bench.experiments.run_folder import is_file
 from gmc_bench.experiments.session import Session
 from gmc_bench.policies.policy import Policy
+from gmc_bench.records.store import make_folder
 from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.commands import velocity_command
 from gmc_bench.tasks.spec import Task
@@ -90,9 +92,14 @@ def open_policy(path: Path) -> tuple[RobotPolicy, Task]:
     """Return the policy of a finished run, or of a file of `export_run`, and its task.
 
     Raises:
-        ConfigError: it is not about quadrupeds.
+        ConfigError: it is not about quadrupeds, or a file of another kind.
         GmcBenchError: it cannot be read.
     """
+    if path.suffix not in (SUFFIX, ".json") and is_file(path):
+        raise ConfigError(
+            f"a policy to deploy is RUN_DIR or FILE{SUFFIX} of 'gmc-bench export', got the file "
+            f"{path}; give one of these"
+        )
     if path.suffix != SUFFIX:
         run = open_run(path)
         return TorchPolicy(run.policy, run.table, run.manifest), run.task
@@ -115,6 +122,7 @@ def export_run(run_dir: Path, path: Path) -> tuple[Manifest, float]:
     Raises:
         ConfigError: the file has another ending, or packages are missing.
         PluginError: the network cannot be written, or the file acts otherwise.
+        StorageError: the file cannot be written.
         GmcBenchError: see `open_run`.
     """
     if path.suffix != SUFFIX:
@@ -122,6 +130,7 @@ def export_run(run_dir: Path, path: Path) -> tuple[Manifest, float]:
     run = open_run(run_dir)
     for package in ("onnx", "onnxscript", "onnxruntime"):
         load_package(package)  # what is missing is said before the long part
+    make_folder(path.parent)
     export_onnx(PolicyGraph(run.policy, run.table), run.manifest, path)
     trained = TorchPolicy(run.policy, run.table, run.manifest)
     apart = largest_difference(trained, OnnxPolicy(path), NUM_CHECKED)

@@ -11,7 +11,7 @@ from gmc_bench.core.errors import CheckpointError, RunFolderError, StorageError
 from gmc_bench.experiments.lease import NAME as LEASE
 from gmc_bench.experiments.lease import FolderInUseError, Lease
 from gmc_bench.records.schema import RunRecord
-from gmc_bench.records.store import read_record, read_sealed
+from gmc_bench.records.store import make_folder, read_record, read_sealed
 from gmc_bench.training.run_config import RunConfig, read_run_config
 
 CONFIG = "config.yaml"
@@ -33,12 +33,12 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """What file systems answer that have no locks; there the lease alone decides."""
 
 
-def require_unused(path: Path, verb: str = "run") -> None:
+def require_unused(path: Path, verb: str | None = "run") -> None:
     """Check that something can be begun in a folder.
 
     Args:
         path: the folder, which need not exist.
-        verb: what is to be begun: `gmc-bench VERB`.
+        verb: what is to be begun: `gmc-bench VERB`; none if it cannot be continued.
 
     Raises:
         RunFolderError: something else is there.
@@ -46,9 +46,10 @@ def require_unused(path: Path, verb: str = "run") -> None:
     if not is_free(path):
         if path.is_file():
             raise RunFolderError(f"{path} is a file; choose another folder for --out")
+        where = shlex.quote(str(path))
+        go_on = f", or continue what is in it with: gmc-bench {verb} --resume {where}"
         raise RunFolderError(
-            f"{path} already exists and is not empty; choose another --out, or continue what is in "
-            f"it with: gmc-bench {verb} --resume {shlex.quote(str(path))}"
+            f"{path} already exists and is not empty; choose another --out{go_on if verb else ''}"
         )
 
 
@@ -83,10 +84,7 @@ class LockedFolder:
         """Beside the lock, for file systems that machines share."""
         if create:
             require_unused(self.path, self.verb)
-            try:
-                self.path.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise StorageError(f"cannot create {self.path}: {error.strerror}") from error
+            make_folder(self.path)
         elif not is_file(path / self.marker):
             raise RunFolderError(self._why_not())
 

@@ -149,6 +149,20 @@ def write_atomic(path: Path, data: bytes) -> None:
         ) from error
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder with its parents, if it is not there: before the long part, not after it.
+
+    Raises:
+        StorageError: it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"cannot create {path}: {error.strerror}; choose another --out"
+        ) from error
+
+
 def read_record(path: Path) -> RunRecord:
     """Read and check a record of any released schema.
 

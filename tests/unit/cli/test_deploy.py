@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from gmc_bench.deployment import deploy as module
+from gmc_bench.deployment import trained
 from gmc_bench.deployment.deploy import wants_video
 
 RUN = (
@@ -14,7 +16,7 @@ RUN = (
     "--seed", "1", "--env-steps", "256", "--model.num-blocks", "1", "--model.width", "16",
     "--model.hidden", "16", "--threads", "1", "--out",
 )  # fmt: skip
-SHORT = ("--trials", "1", "--seconds", "0.1", "--no-realtime")
+SHORT = ("--trials", "1", "--seconds", "2", "--no-realtime")
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +74,13 @@ def test_what_is_refused(gmc, run_dir, tmp_path):
         code, _, err = gmc("deploy", run_dir, "--robot-source", "menagerie")
         assert code == 2
         assert "run: pip install 'gmc-bench[menagerie]'" in err
+    code, _, err = gmc("deploy", run_dir, "--seconds", "1.9")
+    assert code == 2
+    assert "1.9 s long, but its command rises for 1 s; give at least 2 s" in err
+    (tmp_path / "notes.txt").write_text("mine")
+    code, _, err = gmc("deploy", "notes.txt")
+    assert code == 2
+    assert "RUN_DIR or FILE.onnx of 'gmc-bench export', got the file notes.txt" in err
     code, _, err = gmc("deploy", "absent.onnx", *SHORT)
     assert code == 2
     assert "cannot be read as ONNX" in err
@@ -83,6 +92,32 @@ def test_what_is_refused(gmc, run_dir, tmp_path):
     code, _, err = gmc("export", "copy")
     assert code == 2
     assert "cannot be read" in err
+
+
+def test_a_place_that_cannot_be_written_to_is_refused_before_the_long_part(
+    gmc, run_dir, tmp_path, monkeypatch
+):
+    def never(*_, **__):
+        raise AssertionError
+
+    monkeypatch.setattr(trained, "export_onnx", never)
+    monkeypatch.setattr(trained, "load_package", lambda _: None)
+    monkeypatch.setattr(module, "_run", never)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "deploy.json").write_text("mine")
+    for words, reason in (
+        (("export", run_dir, "--out", "file/bar.onnx"), "cannot create file: File exists; choose"),
+        (("export", run_dir, "--out", "file/a/b.onnx"), "cannot create file/a: Not a directory"),
+        (("deploy", run_dir, "--out", "file/a"), "cannot create file/a: Not a directory; choose"),
+        (("deploy", run_dir, "--out", "file"), "file is a file; choose another folder for --out"),
+        (("deploy", run_dir, "--out", "full"), "is not empty; choose another --out\n"),
+    ):
+        code, _, err = gmc(*words)
+        assert code == 2, err
+        assert reason in err
+        assert err.count("\n") == 1
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["deploy.json"]
 
 
 def test_runs_on_other_bodies_are_refused(gmc):
