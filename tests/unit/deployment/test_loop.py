@@ -76,16 +76,31 @@ def test_moving_along_the_command_succeeds(subject, make_robot):
     ("share", "outcome"),
     [(0.1, "motion not completed"), (0.45, "motion not completed"), (0.55, "success")],
 )
+@pytest.mark.parametrize(("trial", "speed"), [("forward", 0.5), ("backward-right", 0.583)])
 def test_half_of_the_commanded_velocity_completes_the_motion(
-    subject, make_robot, monkeypatch, share, outcome
+    subject, make_robot, monkeypatch, trial, speed, share, outcome
 ):
-    robot = make_robot()
-    forward = np.array([share * FORWARD.command[0], 0.0])
-    # What goes sideways counts for nothing.
-    monkeypatch.setattr(robot, "yaw_velocity", lambda: forward + np.array([0.0, 5.0]))
-    result = run(robot, Constant(subject.manifest))
+    robot, command = make_robot(), np.array(TRIALS[trial].command[:2])
+    aside = np.array([-command[1], command[0]])  # what goes sideways counts for nothing
+    monkeypatch.setattr(robot, "yaw_velocity", lambda: share * command + 10.0 * aside)
+    result = run(robot, Constant(subject.manifest), TRIALS[trial])
+    assert result.wanted_velocity == pytest.approx(speed, abs=1e-3)
     assert result.mean_velocity == pytest.approx(share * result.wanted_velocity)
     assert result.outcome == outcome
+
+
+def test_the_mean_velocity_is_over_the_steps_that_were_taken(subject, make_robot, monkeypatch):
+    class Failing(Constant):
+        def __call__(self, tokens, robot):
+            actions = super().__call__(tokens, robot)
+            calls.append(1)
+            return actions if len(calls) <= 25 else math.nan * actions  # twenty to warm up
+
+    robot, calls = make_robot(), []
+    monkeypatch.setattr(robot, "yaw_velocity", lambda: np.array([0.4, 0.0]))
+    result = run(robot, Failing(subject.manifest))
+    assert (result.outcome, result.steps) == ("emergency stop", 5)
+    assert result.mean_velocity == pytest.approx(0.4)
 
 
 def test_actions_that_are_not_finite_stop(subject, make_robot):
