@@ -10,6 +10,7 @@ from gmc_bench.records.schema import CurvePoint
 from gmc_bench.records.store import write_atomic
 
 EMPTY_TEXT = "not every body has finished an episode yet"
+UNTRAINED_TEXT = "nothing was trained"
 _TITLE_CHARACTERS = 70  # per line; matplotlib's own wrapping reads `$` as mathematics
 _INCHES = (8.0, 5.0)
 _DOTS_PER_INCH = 100  # 800 x 500 pixels
@@ -37,7 +38,7 @@ def plot_learning_curve(curve: Sequence[CurvePoint], path: Path, title: str) -> 
     so, because a run that is too short to have a curve is not an error.
 
     Args:
-        curve: points by rising env steps.
+        curve: points by rising env steps; none of a run that trains nothing.
         path: PNG file to write.
         title: shown above the curve as it is, without mathematics in `$`.
 
@@ -65,7 +66,8 @@ def plot_learning_curve(curve: Sequence[CurvePoint], path: Path, title: str) -> 
             axes.plot(steps, returns, marker=marker)
         else:
             axes.set(xticks=[], yticks=[])
-            axes.text(0.5, 0.5, EMPTY_TEXT, ha="center", va="center", transform=axes.transAxes)
+            text = EMPTY_TEXT if curve else UNTRAINED_TEXT
+            axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes)
         picture = io.BytesIO()
         figure.savefig(picture, format="png")
     write_atomic(path, picture.getvalue())

@@ -50,6 +50,15 @@ def test_a_curve_without_points_is_not_an_error(tmp_path: Path, curve: list[Curv
     assert not _coloured(path).any()
 
 
+def test_an_empty_picture_says_whether_anything_was_trained(tmp_path: Path) -> None:
+    untrained, short, path = [], _curve(None), tmp_path / "curve.png"
+    pictures = set()
+    for curve in (untrained, short, _curve(None, None)):
+        plot_learning_curve(curve, path, "demo")
+        pictures.add(path.read_bytes())
+    assert len(pictures) == 2
+
+
 def test_a_title_with_dollars_is_not_mathematics(tmp_path: Path) -> None:
     # As mathematics this title does not parse, and drawing would raise.
     plot_learning_curve(_curve(1.0, 2.0), tmp_path / "curve.png", r"costs $\frac{1$ more")
