@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import IO, ClassVar, Self
 
-from gmc_bench.core.errors import CheckpointError, RunFolderError, StorageError
+from gmc_bench.core.errors import CheckpointError, RecordError, RunFolderError, StorageError
 from gmc_bench.experiments.lease import NAME as LEASE
 from gmc_bench.experiments.lease import FolderInUseError, Lease
 from gmc_bench.records.schema import RunRecord
@@ -149,8 +149,8 @@ class RunFolder(LockedFolder):
             return super()._why_not()
         names = ", ".join(sorted(path.parent.name for path in self.path.glob(f"*/{CONFIG}")))
         return (
-            f"{self.path} holds the runs of several tasks, one was expected; give the folder of "
-            f"one of them below it ({names or 'none was begun'})"
+            f"{self.path} holds several runs, one was expected; give the folder of one of them "
+            f"below it ({names or 'none was begun'})"
         )
 
     @property
@@ -182,6 +182,11 @@ class RunFolder(LockedFolder):
         Raises:
             RecordError: there is none yet, or it is damaged.
         """
+        if not is_file(self.record):
+            raise RecordError(
+                f"the run in {self.path} is not finished (it has no {self.record.name}); finish it "
+                f"with: gmc-bench run --resume {self.path}"
+            )
         return read_record(self.record)
 
     def read_policy(self) -> bytes:
@@ -195,8 +200,10 @@ class RunFolder(LockedFolder):
         try:
             data = self.policy.read_bytes()
         except OSError as error:
+            # A run that has its record is not resumed.
+            first = "finish" if record is None else f"delete {self.record.name}, then finish"
             raise CheckpointError(
-                f"{self.policy} cannot be read; finish the run with: {self._again}"
+                f"{self.policy} cannot be read; {first} the run with: {self._again}"
             ) from error
         if record is not None and not self._belongs(data, record):
             raise CheckpointError(

@@ -154,7 +154,8 @@ def limb_task(session: Session) -> Task:
     if session.task.parts != "limbs":
         raise ConfigError(
             f"this is about bodies of limbs, but {session.task.id} is about quadrupeds, whose "
-            f"tokens are actuators; 'gmc-bench deploy' makes videos and trials of them"
+            f"tokens are actuators; 'gmc-bench replay' shows their recorded episodes, 'gmc-bench "
+            f"deploy' makes trials of them, with videos"
         )
     return session.task
 

@@ -87,11 +87,17 @@ def test_what_is_refused(gmc, run_dir, tmp_path):
     code, _, err = gmc("export", run_dir, "--out", "walk.pt")
     assert code == 2
     assert "give a file that ends in .onnx" in err
+    code, _, err = gmc("evaluate", run_dir, "--sensor-dropout")
+    assert code == 2
+    assert (
+        "'gmc-bench replay' shows their recorded episodes, 'gmc-bench deploy' makes trials" in err
+    )
     shutil.copytree(run_dir, tmp_path / "copy")
     (tmp_path / "copy" / "policy.safetensors").unlink()
-    code, _, err = gmc("export", "copy")
-    assert code == 2
-    assert "cannot be read" in err
+    for words in (("export", "copy"), ("deploy", "copy"), ("watch", "copy")):
+        code, _, err = gmc(*words)
+        assert code == 2
+        assert "delete record.json, then finish the run with: gmc-bench run --resume copy" in err
 
 
 def test_a_place_that_cannot_be_written_to_is_refused_before_the_long_part(
