@@ -18,6 +18,7 @@ EXAMPLES = (
 VIDEO_SIZE = (320, 240)  # pixels
 STILL_SIZE = (256, 256)  # pixels
 _SIDES = (64, 4096)  # pixels
+_OF_EPISODES, _OF_STILLS = ("mode", "episode", "seconds", "fps"), ("task", "seed")
 
 
 def add_parser(verbs: Any) -> None:
@@ -41,17 +42,17 @@ def add_parser(verbs: Any) -> None:
     add("--split", choices=("train", "test"), help=f"{text} split (default: both)")
     text = "how actions are chosen (default: deterministic)"
     modes = ("deterministic", "stochastic")
-    add("--mode", choices=modes, default=modes[0], help=text)
-    add("--episode", metavar="K", type=integer(1), default=1, help="from 1 (default: 1)")
+    add("--mode", choices=modes, help=text)
+    add("--episode", metavar="K", type=integer(1), help="from 1 (default: 1)")
     text = "show only the first S seconds of the episode (default: all of it)"
     add("--seconds", metavar="S", type=seconds(zero=False), help=text)
     add("--stills", metavar="SET", help="draw every body of a set in its rest pose")
     add("--task", metavar="TASK", help="with --stills: draw the bodies at the start of a task")
     text = "with --task: of random terrain (default: 1)"
-    add("--seed", metavar="N", type=integer(0), default=1, help=text)
+    add("--seed", metavar="N", type=integer(0), help=text)
     text = "pixels, even (default: 320x240, with --stills 256x256)"
     add("--size", metavar="WxH", type=_size, help=text)
-    add("--fps", metavar="N", type=integer(1, 120), default=25, help="default: 25")
+    add("--fps", metavar="N", type=integer(1, 120), help="default: 25")
     text = "FILE.mp4 (default: in RUN_DIR/videos); with --stills a folder (default: media/SET, with"
     add("--out", metavar="PATH", type=Path, help=f"{text} --task media/SET/TASK)")
     parser.set_defaults(execute=execute, parser=parser)
@@ -76,8 +77,10 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     if (parsed.run_dir is None) == (parsed.stills is None):
         got = "neither" if parsed.stills is None else "both"
         raise ConfigError(f"expected RUN_DIR or --stills SET, got {got}; give one of them")
-    if parsed.task is not None and parsed.stills is None:
-        raise ConfigError("--task was given with RUN_DIR, which has a task; leave it out")
+    for name in _OF_STILLS if parsed.stills is None else _OF_EPISODES:
+        if getattr(parsed, name) is not None:
+            has = "RUN_DIR, which has a" if parsed.stills is None else "--stills, which have no"
+            raise ConfigError(f"--{name} was given with {has} {name}; leave it out")
     from gmc_bench.rendering.backend import import_engine
 
     import_engine()
@@ -94,9 +97,9 @@ def _stills(parsed: argparse.Namespace) -> int:
         raise ConfigError(f"stills show bodies of limbs, but {task.id} is about quadrupeds")
     set_id, chosen = choose_bodies(parsed.stills, parsed.split, parsed.body)
     folder = parsed.out or Path("media", set_id, *([task.id] if task else []))
-    size = parsed.size or STILL_SIZE
+    size, seed = parsed.size or STILL_SIZE, 1 if parsed.seed is None else parsed.seed
     with Display() as display:
-        report = write_stills(chosen, folder, size, task=task, seed=parsed.seed, listener=display)
+        report = write_stills(chosen, folder, size, task=task, seed=seed, listener=display)
     say(f"{report.drawn} drawn, {report.kept} kept, in  {report.folder}")
     say(f"contact sheet  {report.sheet}")
     return 0
@@ -113,12 +116,12 @@ def _episode(parsed: argparse.Namespace) -> int:
     from gmc_bench.rendering.video import VideoSettings
 
     width, height = parsed.size or VIDEO_SIZE
-    settings = VideoSettings(width=width, height=height, fps=parsed.fps)
+    settings = VideoSettings(width=width, height=height, fps=parsed.fps or 25)
     wanted = EpisodeChoice(
         body=parsed.body,
         split=parsed.split,
-        mode=parsed.mode,
-        episode=parsed.episode,
+        mode=parsed.mode or "deterministic",
+        episode=parsed.episode or 1,
         seconds=parsed.seconds,
     )
     with Display() as display:

@@ -1,5 +1,6 @@
-"""Text from records made harmless in Markdown, CSV and LaTeX."""
+"""Text from records made harmless in Markdown, CSV and LaTeX, and in names of files."""
 
+import hashlib
 import re
 
 _MARKDOWN = re.compile(r"([\\`*_\[\]#|~$])")
@@ -19,6 +20,8 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
 }
+_NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
+_MAX_FILE_NAME = 100  # characters
 _FORMULA_STARTS = ("=", "+", "-", "@")
 
 
@@ -42,3 +45,9 @@ def csv_text(text: str) -> str:
     """Return a text that a spreadsheet does not run as a formula; the csv module quotes it."""
     plain = one_line(text)
     return f"'{plain}" if plain.startswith(_FORMULA_STARTS) else plain
+
+
+def file_name(text: str) -> str:
+    """Return a text as part of a file's name; what is replaced or cut off leaves a digest."""
+    plain = _NO_FILE_NAME.sub("_", text)[:_MAX_FILE_NAME]
+    return plain if plain == text else f"{plain}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"

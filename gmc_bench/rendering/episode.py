@@ -1,11 +1,11 @@
 """Video of an evaluation episode of a finished run."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gmc_bench.core.errors import ConfigError, UnknownNameError, did_you_mean
+from gmc_bench.core.escape import file_name
 from gmc_bench.evaluation.evaluate import Mode
 from gmc_bench.evaluation.one_episode import WantedEpisode
 from gmc_bench.experiments.events import Listener, counter
@@ -19,7 +19,6 @@ from gmc_bench.rendering.replay import Replay, replay_episode
 from gmc_bench.rendering.video import (
     VideoSettings,
     film_of,
-    frame_steps,
     load_encoder,
     write_video,
 )
@@ -115,11 +114,11 @@ def render_episode(
             counter(listener, "replay", "step", task.horizon),
         )
     name = replay.morphology.name
-    plain = re.sub(r"[^A-Za-z0-9._-]", "_", f"{name}_{split}_{wanted.mode}_{wanted.episode}")
+    plain = file_name(f"{name}_{split}_{wanted.mode}_{wanted.episode}")
     path = path or folder.path / "videos" / f"{plain}.mp4"
     title = f"{name}, {split}, {wanted.mode} #{wanted.episode}"
-    frames = len(frame_steps(replay.length, replay.control_dt, settings.fps))
     film = film_of(replay, task, title, settings)
+    frames = len(film.frame_steps(settings.fps))
     write_video(path, film, settings, on_frame=counter(listener, "draw", "frame", frames))
     recorded = _recorded(record, split, wanted)
     return ShownEpisode(title=title, replay=replay, recorded=recorded, path=path)

@@ -25,7 +25,7 @@ from gmc_bench.tasks.spec import Task
 
 EXTRA = "pip install 'gmc-bench[video]'"
 HOLD = 1.0
-"""s for which the last picture stays."""
+"""s for which the last picture stays, if it is the end."""
 _ENDINGS = {"time_limit": "time limit", "diverged": "simulation diverged"}
 
 
@@ -85,6 +85,10 @@ class Film:
         """T, control steps."""
         return len(self.states) - 1
 
+    def frame_steps(self, fps: int) -> IntArray:
+        """Return the control step that each picture shows, see `frame_steps`."""
+        return frame_steps(self.length, self.control_dt, fps, hold=bool(self.ending))
+
 
 def load_encoder() -> Any:
     """Return the module that runs the encoder.
@@ -100,20 +104,22 @@ def load_encoder() -> Any:
         ) from error
 
 
-def frame_steps(length: int, control_dt: float, fps: int) -> IntArray:
-    """Return the control step that each picture shows, the last step at the end.
+def frame_steps(length: int, control_dt: float, fps: int, *, hold: bool = True) -> IntArray:
+    """Return the control step that each picture shows.
 
     Args:
-        length: T, control steps of the episode.
+        length: T, control steps that are shown.
         control_dt: s.
         fps: pictures per second.
+        hold: whether they end there.
 
     Returns:
-        (N,) int64, rising from 0 to T, then T for `HOLD` seconds.
+        (N,) int64, rising from 0 to the last one that is due; with `hold`, then T for `HOLD` s.
     """
     count = int(np.floor(length * control_dt * fps + 1e-9)) + 1
     steps = np.floor(np.arange(count) / (fps * control_dt) + 1e-9).astype(np.int64)
-    return np.concatenate([steps, np.full(max(1, round(HOLD * fps)), length)])
+    held = max(1, round(HOLD * fps)) if hold else 0
+    return np.concatenate([steps, np.full(held, length)])
 
 
 def film_of(replay: Replay, task: Task, title: str, settings: VideoSettings) -> Film:
@@ -168,12 +174,12 @@ def draw_frames(film: Film, settings: VideoSettings, canvas: Canvas) -> Iterator
         canvas: gives the size.
 
     Yields:
-        (height, width, 3) uint8, one for each of `frame_steps`.
+        (height, width, 3) uint8, one for each of `Film.frame_steps`.
     """
     view, data, sight = View(), mujoco.MjData(film.model), Sight(film.model)
     overlay = Overlay(canvas.width, canvas.height, film.title, film.colors)
     canvas.show(film.model)
-    for step in frame_steps(film.length, film.control_dt, settings.fps).tolist():
+    for step in film.frame_steps(settings.fps).tolist():
         data.qpos[:] = film.states[step]
         point = film.points[step]
         sight.look(point, film.distance, view, canvas.aspect)

@@ -88,6 +88,16 @@ def test_the_recorded_episode_is_shown_on_every_task(gmc, here, tmp_path, task):
         (("RUN", "--stills", "tiny"), "expected RUN_DIR or --stills SET, got both"),
         (("RUN",), "add --body ID"),
         (("RUN", "--task", "unimal-vt"), "--task was given with RUN_DIR, which has a task"),
+        (("RUN", "--seed", "0"), "--seed was given with RUN_DIR, which has a seed; leave it out"),
+        *(
+            (("--stills", "tiny", f"--{name}", value), f"--{name} was given with --stills, which")
+            for name, value in {
+                "mode": "deterministic",
+                "episode": "1",
+                "seconds": "2",
+                "fps": "25",
+            }.items()
+        ),
         (("--stills", "tiny", "--task", "unimal-vx"), "unknown task 'unimal-vx'"),
         (("/nowhere", "--body", "biped"), "is not a run folder"),
         (("--stills", "tinny"), "did you mean 'tiny'?"),

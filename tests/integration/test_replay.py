@@ -56,6 +56,27 @@ def test_bodies_that_are_not_there_are_refused(here, finished_run):
     assert "the record holds no stochastic evaluation episodes" in done.err
 
 
+@pytest.mark.parametrize(
+    ("missing", "advice"),
+    [
+        (["record.json"], "is not finished (it has no record.json); finish it with"),
+        (["record.json", "policy.safetensors"], "is not finished (it has no record.json); finish"),
+        (["policy.safetensors"], "cannot be read; delete record.json, then finish the run with"),
+    ],
+)
+def test_a_run_that_lacks_a_file_says_how_to_finish_it(
+    here, finished_run, tmp_path, missing, advice
+):
+    run = tmp_path / "run"
+    shutil.copytree(finished_run.path, run)
+    for name in missing:
+        (run / name).unlink()
+    done = here("replay", run, code=2)
+    assert advice in done.err
+    assert done.err.endswith(f": gmc-bench run --resume {run}\n")
+    assert done.err.count("\n") == 1
+
+
 @pytest.mark.usefixtures("here")
 def test_what_goes_wrong_while_looking_on_is_a_sentence(finished_run, monkeypatch):
     experiment = Experiment.open(finished_run.path)

@@ -4,13 +4,13 @@ What is shown is what was recorded: an episode whose return or length is not tha
 left out, and a sentence on the page says so.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gmc_bench.core.errors import ConfigError, did_you_mean
+from gmc_bench.core.escape import file_name
 from gmc_bench.evaluation.evaluate import Observer, Scoring
 from gmc_bench.experiments.events import Listener, counter
 from gmc_bench.experiments.experiment import Experiment
@@ -162,10 +162,9 @@ def describe_replay(
 
 
 def _file_name(choice: ReplayChoice) -> str:
-    if choice.everything:
-        return "replay_all.html"
-    plain = re.sub(r"[^A-Za-z0-9._-]", "_", "_".join(choice.bodies))[:100]
-    return f"replay_{plain}.html" if plain else FILE
+    bodies = "all" if choice.everything else file_name("_".join(choice.bodies))
+    parts = filter(None, (Path(FILE).stem, bodies, choice.split, choice.mode))
+    return f"{'_'.join(parts)}{Path(FILE).suffix}"
 
 
 def _choose(record: RunRecord, choice: ReplayChoice) -> list[_Shown]:
@@ -233,18 +232,20 @@ def _describe(
                 f"{expected.length}; another processor or other versions give other numbers."
             )
             continue
-        facts = [
-            entry.rank,
-            f"{item.split} body, {item.mode}, episode 1 of {len(item.episodes)}",
-            f"recorded return {expected.episode_return:.2f}",
-        ]
-        title = {
-            "title": item.body,
-            "rank": entry.rank,
-            "facts": " · ".join(filter(None, facts)),
-        }
+        title = {"title": item.body, "rank": entry.rank, "facts": _facts(entry)}
         episodes.append(describe_episode(found, session.task) | title)
     return {"episodes": episodes, "remarks": [*remarks, *left]}
+
+
+def _facts(entry: _Shown) -> str:
+    """Return what is said below the name of a body."""
+    item = entry.item
+    parts = [
+        entry.rank and f"{entry.rank} by mean return {item.mean_return:.2f}",
+        f"{item.split} body, {item.mode}, episode 1 of {len(item.episodes)}",
+        f"return of this episode {item.episodes[0].episode_return:.2f}",
+    ]
+    return " · ".join(filter(None, parts))
 
 
 def describe_episode(episode: PlayedEpisode, task: Task) -> dict[str, Any]:

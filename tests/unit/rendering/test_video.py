@@ -29,6 +29,17 @@ def test_pictures_are_taken_at_the_speed_of_the_simulation():
         assert (steps < length).sum() == pytest.approx(length * 0.02 * fps, abs=1)
 
 
+@pytest.mark.parametrize("fps", [20, 25, 30])
+def test_only_an_end_is_held(subject, fps):
+    whole = film_of(subject.replay(0, 0), subject.task, "title", SMALL)
+    part = film_of(subject.replay(0, 0, seconds=0.2), subject.task, "title", SMALL)
+    steps = part.frame_steps(fps)
+    assert part.length == 10
+    assert len(steps) == 0.2 * fps + 1
+    assert (np.diff(steps) > 0).all()
+    assert whole.frame_steps(fps)[-fps:].tolist() == [whole.length] * fps
+
+
 def test_odd_sizes_are_refused():
     with pytest.raises(ConfigError, match="even width and height, got 321x240"):
         VideoSettings(width=321, height=240)

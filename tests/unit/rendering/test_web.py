@@ -11,10 +11,18 @@ import pytest
 
 from gmc_bench.conformance.morphologies import linkage
 from gmc_bench.evaluation import chosen
+from gmc_bench.records.schema import BodyReturns, Episode
 from gmc_bench.rendering.scene import drawing_model
 from gmc_bench.rendering.web.episodes import EpisodeKeeper, model_of
-from gmc_bench.rendering.web.motion import LENGTH_UNIT, TURN_UNIT, follow_states, frames_of
+from gmc_bench.rendering.web.motion import (
+    LENGTH_UNIT,
+    TURN_UNIT,
+    follow_states,
+    frames_of,
+    place_bodies,
+)
 from gmc_bench.rendering.web.page import linked_files, make_page
+from gmc_bench.rendering.web.replay import ReplayChoice, _facts, _file_name, _Shown
 from gmc_bench.rendering.web.shapes import describe_model
 from gmc_bench.tasks.unimal_ft import TASK
 from tests.support.leaderboards import hostile_texts
@@ -138,6 +146,30 @@ def test_motion_can_be_read_back(subject):
     np.testing.assert_allclose(motion.contacts[:, 2], TASK.ground_height, atol=0.05)
 
 
+def test_turns_do_not_jump_to_their_negatives():
+    model = mujoco.MjModel.from_xml_string(
+        "<mujoco><worldbody><body><freejoint/><geom size='.1'/></body></worldbody></mujoco>"
+    )
+    angles = 0.1 * np.arange(6)
+    states = np.zeros((6, 7))
+    states[:, 3], states[:, 6] = np.cos(angles / 2), np.sin(angles / 2)
+    expected = states[:, None, 3:].copy()
+    states[:, 3:] *= np.array([1, -1, -1, -1, 1, -1])[:, None]  # q and -q are one turn
+    np.testing.assert_allclose(follow_states(model, states, np.arange(6)).turns, expected)
+
+
+@pytest.mark.parametrize(("height", "touching"), [(0.1, 1), (0.12, 0), (0.3, 0)])
+def test_only_what_touches_the_ground_is_marked(height, touching):
+    # The engine also has contacts within a margin.
+    model = mujoco.MjModel.from_xml_string(
+        "<mujoco><worldbody><geom type='plane' size='1 1 1'/><body><freejoint/>"
+        "<geom size='.1' margin='.05'/></body></worldbody></mujoco>"
+    )
+    data = mujoco.MjData(model)
+    data.qpos[2] = height
+    assert len(place_bodies(model, data)) == touching
+
+
 def test_frames_are_25_a_second_and_end_with_the_last_step():
     assert frames_of(7, 0.02).tolist() == [0, 2, 4, 6, 7]
     assert frames_of(3, 0.1).tolist() == [0, 1, 2, 3]
@@ -157,6 +189,36 @@ def test_closed_loops_have_a_mark_at_each_end(kind):
         for mark in marks
     ]
     np.testing.assert_allclose(places[::2], places[1::2], atol=1e-4)  # closed in the start pose
+
+
+def test_every_choice_has_a_file_of_its_own():
+    bodies = [(), ("足",), ("手",), ("a/b",), ("a_b",), ("a" * 120,), ("a" * 121,)]
+    choices = [
+        ReplayChoice(**which, split=split, mode=mode)
+        for which in ({"everything": True}, *({"bodies": names} for names in bodies))
+        for split in (None, "train")
+        for mode in (None, "stochastic")
+    ]
+    names = [_file_name(choice) for choice in choices]
+    assert len(set(names)) == len(choices)
+    assert names[0] == "replay_all.html"
+    assert names[4:7] == ["replay.html", "replay_stochastic.html", "replay_train.html"]
+    assert "replay_a_b_train_stochastic.html" in names
+    for name in names:
+        assert re.fullmatch(r"replay[A-Za-z0-9._-]{,150}\.html", name)
+
+
+def test_a_rank_stands_beside_the_mean_that_makes_it():
+    episodes = [Episode(episode_return=value, length=9, ended="fell") for value in (1.0, 4.0)]
+    item = BodyReturns(
+        split="test", mode="deterministic", body="a", body_digest="0" * 64, seen_in_train=False,
+        episodes=episodes,
+    )  # fmt: skip
+    assert _facts(_Shown(item=item, index=0, rank="median of 4")) == (
+        "median of 4 by mean return 2.50 · test body, deterministic, episode 1 of 2 · "
+        "return of this episode 1.00"
+    )
+    assert _facts(_Shown(item=item, index=0)).startswith("test body")
 
 
 def test_texts_of_others_stay_texts():

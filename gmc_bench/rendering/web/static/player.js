@@ -269,7 +269,7 @@
     write(speed, total, time, step) {
       const sign = speed < 0 ? "−" : "+";
       this.numbers.textContent =
-        `${sign}${Math.abs(speed).toFixed(2)} m/s · return ${total.toFixed(2)} · ${time.toFixed(2)} s, step ${step}`;
+        `${sign}${Math.abs(speed).toFixed(2)} m/s along x · return ${total.toFixed(2)} · ${time.toFixed(2)} s, step ${step}`;
     }
 
     /** Where the middle of the picture is that the camera looks at, pixels of the window. */
