@@ -234,5 +234,6 @@ class LiveSimulation:
 
 def _is_within(value: object, low: float, high: float) -> bool:
     """Return whether a value of JSON is a number in a range; true and false are none."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and low <= value <= high
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return low <= value <= high
