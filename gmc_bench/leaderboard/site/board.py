@@ -138,7 +138,19 @@ def table_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
         "metres_per_return": factor,
         "earlier": is_earlier(analysis.table),
         "ties": sum(c.first == 0 and not c.significant for c in analysis.comparisons),
+        "not_ranked": _not_ranked(analysis.table),
     }
+
+
+def _not_ranked(table: ComparisonTable) -> list[str]:
+    """Return how much of each kind has no place in a table."""
+    kinds = {
+        "single-robot": table.references,
+        "untrained": table.untrained,
+        "before tuning": table.before_tuning,
+        "unofficial": table.unranked,
+    }
+    return [f"{len(found)} {name}" for name, found in kinds.items() if found]
 
 
 def board_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from gmc_bench.leaderboard.site import names
-from gmc_bench.leaderboard.site.body import TableColumn, level_of
+from gmc_bench.leaderboard.site.body import TableColumn, level_of, tag
 from gmc_bench.leaderboard.site.drawing import BodySet
 from gmc_bench.leaderboard.site.media import Media
 from gmc_bench.records.parts import BodyReturns
@@ -82,8 +82,6 @@ def _scores(
         "key": column.analysis.table.key,
         "title": column.title,
         "digits": column.digits,
-        "columns": [
-            (label, item.row.controller == "single_robot") for item, label, _ in column.rows
-        ],
+        "columns": [(label, tag(row)) for row, label, _ in column.rows],
         "rows": rows,
     }

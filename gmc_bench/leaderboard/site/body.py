@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from gmc_bench.bodies.schema import Morphology
-from gmc_bench.leaderboard.aggregate import ComparisonKey
-from gmc_bench.leaderboard.analysis import RowAnalysis, TableAnalysis
+from gmc_bench.leaderboard.aggregate import ComparisonKey, Row
+from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.site import names, numbers
 from gmc_bench.leaderboard.site.board import labels, score_digits
 from gmc_bench.leaderboard.site.charts import HEAT_STEPS
 from gmc_bench.leaderboard.site.drawing import BodySet, draw
 from gmc_bench.leaderboard.site.media import Media
+from gmc_bench.leaderboard.tables import without_place
 from gmc_bench.records.parts import BodyReturns
 
 LookUp = dict[tuple[str, str], float]
@@ -27,8 +28,8 @@ class TableColumn:
     analysis: TableAnalysis
     title: str
     digits: int
-    rows: tuple[tuple[RowAnalysis, str, LookUp], ...]
-    """Rows with their names and scores, references last."""
+    rows: tuple[tuple[Row, str, LookUp], ...]
+    """Rows with their names and scores; what has no place in the table comes last."""
 
 
 def columns_of(
@@ -38,24 +39,24 @@ def columns_of(
     found = []
     for analysis in analyses:
         named = labels(analysis.table)
-        shown = [*analysis.rows, *([analysis.reference] if analysis.reference else [])]
+        shown = [*(item.row for item in analysis.rows), *without_place(analysis)]
         found.append(
             TableColumn(
                 analysis=analysis,
                 title=titles[analysis.table.key],
                 digits=score_digits(analysis.table),
-                rows=tuple((item, named[item.row.key], by_body(item)) for item in shown),
+                rows=tuple((row, named[row.key], by_body(row)) for row in shown),
             )
         )
     return found
 
 
-def by_body(item: RowAnalysis) -> LookUp:
+def by_body(row: Row) -> LookUp:
     """Return the mean score of a row on every body that all its runs were scored on.
 
     These include test bodies that were trained on, which the analysis leaves out.
     """
-    runs = [_by_content(run.record.returns) for run in item.row.runs]
+    runs = [_by_content(run.record.returns) for run in row.runs]
     return {
         place: statistics.fmean(run[place] for run in runs)
         for place in runs[0]
@@ -116,9 +117,7 @@ def _section(column: TableColumn, body: BodyReturns) -> dict[str, Any]:
     """Return the rows of a table on one body, best first."""
     place = (body.split, body.body_digest)
     factor = column.analysis.metres_per_return
-    scored = [
-        (scores[place], item, label) for item, label, scores in column.rows if place in scores
-    ]
+    scored = [(scores[place], row, label) for row, label, scores in column.rows if place in scores]
     scored.sort(key=lambda entry: -entry[0])  # stable: equal scores stay in the table's order
     best = scored[0][0] if scored else 0.0
     return {
@@ -128,15 +127,23 @@ def _section(column: TableColumn, body: BodyReturns) -> dict[str, Any]:
         "metres": factor is not None,
         "rows": [
             {
-                "row": item.row,
+                "row": row,
                 "label": label,
+                "tag": tag(row),
                 "score": score,
                 "metres": None if factor is None else numbers.number(factor * score, 2),
                 "level": level_of(score, best),
             }
-            for score, item, label in scored
+            for score, row, label in scored
         ],
     }
+
+
+def tag(row: Row) -> str:
+    """Return what a row is that has no place in its table; nothing for others."""
+    if row.untrained:
+        return "floor"
+    return "reference" if row.controller == "single_robot" else ""
 
 
 def level_of(score: float, best: float) -> int:

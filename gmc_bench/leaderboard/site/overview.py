@@ -62,6 +62,7 @@ def matrix(
     """
     found = make_overview(analyses, sorted(methods))
     places = range(len(found.columns))
+    floors = [_floor(column) for column in found.columns]
     return {
         "columns": [
             {
@@ -79,7 +80,15 @@ def matrix(
         ],
         "filled": found.num_complete,
         "begun": found.num_started,
+        "floors": floors if any(floors) else [],
     }
+
+
+def _floor(column: Column) -> str:
+    """Return the score without any action; nothing where it was not measured."""
+    if column.analysis is None or column.floor is None:
+        return ""
+    return numbers.number(column.floor, score_digits(column.analysis.table))
 
 
 def _shown(column: Column, cell: Cell) -> dict[str, Any] | None:

@@ -2,7 +2,12 @@
 
 from gmc_bench.leaderboard.tables.as_csv import CSV_COLUMNS, CSV_DESCRIPTIONS, to_csv
 from gmc_bench.leaderboard.tables.as_latex import LATEX_MARK, to_latex
-from gmc_bench.leaderboard.tables.as_markdown import MARKDOWN_MARK, to_markdown, to_readme
+from gmc_bench.leaderboard.tables.as_markdown import (
+    MARKDOWN_MARK,
+    to_markdown,
+    to_readme,
+    without_place,
+)
 from gmc_bench.leaderboard.tables.cells import NONE, NORMALIZED, SHORT_DIGEST, ranked
 from gmc_bench.leaderboard.tables.sections import Section, before_tuning_sections, further_sections
 from gmc_bench.leaderboard.tables.wording import GENERATOR
@@ -24,4 +29,5 @@ __all__ = [
     "to_latex",
     "to_markdown",
     "to_readme",
+    "without_place",
 ]

@@ -184,6 +184,30 @@ def test_board_shows_ranks_groups_and_what_is_incomplete(site: Path) -> None:
     assert [bool(number) for number in numbers[1:]].count(True) == 1
 
 
+def test_what_has_no_place_is_counted_and_the_floor_shown(tmp_path: Path) -> None:
+    records = _records()
+    idle = records[0].model_copy(
+        update={"untrained": True, "method": "zero-action", "seed": 0, "protocol_seeds": (0,)}
+    )
+    site = _build(_store([*records, idle]), tmp_path)
+    front = (site / "index.html").read_text()
+    assert "2 ranked, 1 incomplete; not ranked: 1 single-robot, 1 untrained, 1 unofficial<" in front
+    floor = analyse(aggregate(_store([idle]))[0][0]).table.untrained[0].test_score
+    assert floor is not None
+    (line,) = re.findall(r"<em>no action</em></th>(.*?)</tr>", front)
+    assert f'<td class="num">{floor.mean:,.1f}</td>' in line
+    identity = (idle.morphologies.id, idle.morphologies.digest)
+    entry = next(item for item in idle.returns if item.split == "train")
+    page = (site / body_page(identity, entry.split, entry.body)).read_text()
+    for label, tag in (("zero-action", "floor"), ("mlp", "reference")):
+        assert re.search(rf"{label} v1[^<]*</bdi></a> <span class=\"tag\">{tag}</span>", page)
+    assert "<em>no action</em>" not in _front(tmp_path / "without", records)
+
+
+def _front(folder: Path, records: Sequence[RunRecord]) -> str:
+    return (_build(_store(records), folder) / "index.html").read_text()
+
+
 def test_verified_is_marked_only_when_all_runs_are(tmp_path: Path) -> None:
     stored = _store(synthetic_records(2, 2, 3))
     both = [item.digest for item in stored if item.record.method == "method-01"]
