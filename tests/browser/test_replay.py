@@ -81,6 +81,7 @@ def test_bodies_are_where_they_were_simulated(
             for body, place in enumerate(_expected(episode, step)):
                 found = page.evaluate(f"replay.position({tile}, {body})")
                 np.testing.assert_allclose(found, place, atol=1e-3)
+    assert all("m/s along x" in text for text in page.locator(".numbers").all_inner_texts())
     end = max(episodes, key=lambda episode: episode.length)
     assert page.evaluate("replay.duration") == pytest.approx(0.02 * end.length)
     page.evaluate("replay.seek(replay.duration)")

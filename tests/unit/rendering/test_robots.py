@@ -39,7 +39,7 @@ def test_states_mean_the_same(grounds, rough):
 def test_pictures_and_video(grounds, tmp_path):
     states = np.repeat(grounds[0].standing_qpos()[None], 5, axis=0)
     states[:, 0] = np.linspace(0.0, 0.1, 5)
-    film = film_of_robot(grounds[0], states, 0.02, "go2")
+    film = film_of_robot(grounds[0], states, 0.02, "go2", ending="success")
     with Canvas(64, 64) as canvas:
         frames = list(draw_frames(film, SETTINGS, canvas))
     assert len(frames) == 3 + 25
