@@ -150,7 +150,12 @@ def says_something_new(board: Board, verification: Verification) -> bool:
         return False
 
     def covered(item: Verification) -> set[tuple[str, str, int]]:
-        return {(part.split, part.mode, part.episodes) for part in item.parts if part.passed}
+        found: set[tuple[str, str, int]] = {
+            (part.split, part.mode, part.episodes) for part in item.parts if part.passed
+        }
+        if item.friction is not None and item.friction.passed:
+            found.add(("frictions", "", item.friction.results))
+        return found
 
     before = [
         item.verification

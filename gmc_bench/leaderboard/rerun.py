@@ -180,6 +180,23 @@ def _require_its_bodies(stored: StoredRecord, session: sessions.Session) -> None
             )
 
 
+def _read_weights(weights: KeptWeights, stored: StoredRecord) -> bytes:
+    """Return the content of a record's weights."""
+    try:
+        data = weights.path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(
+            f"cannot read {weights.path}: {error.strerror}; give a run folder that you may read"
+        ) from error
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != weights.digest:
+        raise CheckpointError(
+            f"{weights.path} has the digest {digest[:12]}, but {stored.path} was made with the "
+            f"weights {weights.digest[:12]}; restore the file"
+        )
+    return data
+
+
 def _require_first_weights(stored: StoredRecord, session: sessions.Session) -> None:
     """Raise unless the weights of an untrained record are those that training starts from."""
     first = hashlib.sha256(sessions.untrained_policy(session).to_bytes()).hexdigest()
@@ -214,22 +231,11 @@ def verify(
         RecordError: the record contradicts its own settings, weights or body set.
         UnknownNameError: the method, the suite or the body set is not known here.
     """
-    record, policy = stored.record, weights.path
-    try:
-        data = policy.read_bytes()
-    except OSError as error:
-        raise CheckpointError(
-            f"cannot read {policy}: {error.strerror}; give a run folder that you may read"
-        ) from error
-    digest = hashlib.sha256(data).hexdigest()
-    if digest != weights.digest:
-        raise CheckpointError(
-            f"{policy} has the digest {digest[:12]}, but {stored.path} was made with the weights "
-            f"{weights.digest[:12]}; restore the file"
-        )
+    record = stored.record
+    data = _read_weights(weights, stored)
     session = sessions.open_session(recorded_config(record))
     _require_agreement(stored, session)
-    trained = sessions.load_policy(session, data, policy)
+    trained = sessions.load_policy(session, data, weights.path)
     if trained.model.num_parameters() != record.parameters:
         raise RecordError(
             f"{stored.path} states {record.parameters} parameters, but its weights are "
@@ -263,7 +269,7 @@ def verify(
     git = resolve.checkout()
     return Verification(
         record_digest=stored.digest,
-        weights_digest=digest,
+        weights_digest=weights.digest,
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         comparison=comparison,
         parts=parts,

@@ -26,7 +26,7 @@ from gmc_bench.records.store import (
     write_atomic,
     write_record,
 )
-from gmc_bench.records.verification import Verification, verification_bytes
+from gmc_bench.records.verification import Verification, VerifiedFriction, verification_bytes
 from gmc_bench.records.weights import weights_name
 from tests.support.records import digest_of, make_record, make_returns, make_stored
 
@@ -326,6 +326,14 @@ def test_kept_weights_verify_and_a_pass_that_is_known_says_nothing_new(board: Pa
     assert not says_something_new(again, found)
     assert says_something_new(again, _verification(record, passed=True, parts=[NO_RANK]))
     assert says_something_new(again, _verification(record, passed=False))
+    friction = VerifiedFriction(
+        results=32, differing=0, chance=None, first_difference=None, passed=True
+    )
+    whole = found.model_copy(update={"friction": friction})
+    assert says_something_new(again, whole)
+    add_verification(board, whole)
+    assert not says_something_new(read_board(board), whole)
+    assert not says_something_new(read_board(board), found)
     assert not says_something_new(again, _verification(_record(5, protocol_seeds=()), passed=False))
 
 
