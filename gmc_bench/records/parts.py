@@ -15,8 +15,10 @@ Split = Literal["train", "test"]
 Mode = Literal["deterministic", "stochastic"]
 Controller = Literal["shared", "single_robot"]
 
-Count = Annotated[int, Field(strict=True, ge=0)]
-Positive = Annotated[int, Field(strict=True, ge=1)]
+WIDEST_INTEGER = 2**53 - 1
+"""Beyond it, integers are not all doubles, so canonical JSON has floats only."""
+Count = Annotated[int, Field(strict=True, ge=0, le=WIDEST_INTEGER)]
+Positive = Annotated[int, Field(strict=True, ge=1, le=WIDEST_INTEGER)]
 LARGEST = 1e30
 """Absolute value of a number at most: far above what any unit of a record comes to."""
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-LARGEST, le=LARGEST)]
@@ -30,6 +32,9 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 """An id that is also safe as a file name: it has no slash and does not start with a dot."""
 VersionedName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*-v[1-9][0-9]*$")]
 
+MAX_DEPTH = 64
+"""Objects and lists inside each other at most, the record itself included."""
+_TOO_DEEP = f"objects and lists are nested more than {MAX_DEPTH} levels deep; make them flatter"
 AHEAD = "forward"
 """Name of the direction straight ahead."""
 TIMER_TOLERANCE = 0.01
@@ -249,25 +254,29 @@ class Hardware(RecordPart):
     platform: Text = Field(description="Operating system and architecture.")
 
 
-def require_plain(value: Any, where: str = "config") -> None:
+def require_plain(value: Any, where: str = "config", depth: int = 2) -> None:
     """Check that a value survives JSON unchanged.
 
     Args:
         value: nested dicts with string keys, lists, strings, finite numbers, booleans and None.
         where: dotted name for messages.
+        depth: levels down to the value if it is a dict or a list, itself included.
 
     Raises:
-        ValueError: something else is inside, e.g. a tuple, NaN or a text that is not Unicode.
+        ValueError: something else is inside, e.g. a tuple, NaN or a text that is not Unicode; or
+            there are more than `MAX_DEPTH` levels.
     """
+    if isinstance(value, dict | list) and depth > MAX_DEPTH:
+        raise ValueError(_TOO_DEEP)
     if isinstance(value, dict):
         for key, item in value.items():
             if type(key) is not str:
                 raise ValueError(f"the key {key!r} in {where} is not a string")
             require_plain(key, f"a key of {where}")
-            require_plain(item, f"{where}.{key}")
+            require_plain(item, f"{where}.{key}", depth + 1)
     elif isinstance(value, list):
         for place, item in enumerate(value):
-            require_plain(item, f"{where}.{place}")
+            require_plain(item, f"{where}.{place}", depth + 1)
     elif type(value) is float:
         if not math.isfinite(value):
             raise ValueError(f"{where} is {value}, which is not finite")
@@ -278,3 +287,22 @@ def require_plain(value: Any, where: str = "config") -> None:
             raise ValueError(f"{where} is not valid Unicode text") from None
     elif value is not None and type(value) not in (bool, int):
         raise ValueError(f"{where} is a {type(value).__name__}, which JSON cannot hold")
+
+
+def require_shallow(value: Any) -> None:
+    """Check that JSON data has no more than `MAX_DEPTH` levels.
+
+    Raises:
+        ValueError: it has; what reads it could exhaust the stack.
+    """
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        parts = [item for item in level if isinstance(item, dict | list)]
+        if not parts:
+            return
+        level = [
+            item
+            for part in parts
+            for item in (part.values() if isinstance(part, dict) else part)
+        ]
+    raise ValueError(_TOO_DEEP)

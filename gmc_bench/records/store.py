@@ -12,13 +12,12 @@ import rfc8785
 from pydantic import ValidationError
 
 from gmc_bench.core.errors import RecordError, StorageError
+from gmc_bench.records.parts import WIDEST_INTEGER, require_shallow
 from gmc_bench.records.schema import SCHEMA_VERSION, RunRecord
 
 RECORD_NAME = "record.json"
 RESULTS_FOLDER = "results"
 LEDGER_NAME = "ledger.jsonl"
-_WIDEST_INTEGER = 2**53 - 1
-"""Beyond it, integers are not all doubles, so canonical JSON has floats only."""
 
 
 class StoredRecord(NamedTuple):
@@ -282,13 +281,15 @@ def _load(path: Path) -> tuple[bytes, dict[str, Any]]:
 
 
 def _parse(data: bytes, integer: Callable[[str], float]) -> Any:
-    return json.loads(data.decode(), object_pairs_hook=_unique_keys, parse_int=integer)
+    content = json.loads(data.decode(), object_pairs_hook=_unique_keys, parse_int=integer)
+    require_shallow(content)
+    return content
 
 
 def _double(digits: str) -> float:
     """Read a number without a point: RFC 8785 spells floats of up to 21 digits like that."""
     value = int(digits)
-    return value if abs(value) <= _WIDEST_INTEGER else float(digits)
+    return value if abs(value) <= WIDEST_INTEGER else float(digits)
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

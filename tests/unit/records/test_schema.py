@@ -1,5 +1,6 @@
 """A record means what its fields say, or it does not exist."""
 
+import json
 import math
 from typing import Any
 
@@ -116,6 +117,7 @@ CURVE = [item.model_dump() for item in make_record().learning_curve]
         ({"config": {"a": [1, (2, 3)]}}, r"config\.a\.1 is a tuple"),
         ({"config": {"a": {1: 2}}}, r"key 1 in config\.a is not a string"),
         ({"config": {"a": "\ud800"}}, r"config\.a is not valid Unicode"),
+        ({"config": {"a": json.loads("[" * 63 + "]" * 63)}}, "nested more than 64 levels deep"),
         ({"config": CONFIG, "config_digest": digest_of("other")}, "not the digest of config"),
         ({"official": False}, "exactly when unofficial_reasons is empty"),
         ({"unofficial_reasons": ["fewer steps"]}, "exactly when unofficial_reasons is empty"),

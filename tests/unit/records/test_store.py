@@ -187,6 +187,8 @@ def test_an_old_run_scored_on_train_bodies_alone_was_of_a_single_robot_controlle
         (b'{"a": 1', "is not a JSON record"),
         (b"\xff\xfe", "is not a JSON record"),
         (b"[" * 100_000, "is not a JSON record"),
+        (b'{"a":' + b"[" * 64 + b"]" * 64 + b"}", "nested more than 64 levels deep; make them"),
+        (b'{"a":' + b"[" * 63 + b"]" * 63 + b"}", "has schema_version None"),
         (b'{"a": 1, "a": 2}', "a key is given twice"),
         (b"[1]", "must hold a JSON object, got a list"),
         (b"{}", "has schema_version None, but this gmc-bench reads 1, 2; update"),
