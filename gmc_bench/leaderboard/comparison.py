@@ -44,13 +44,15 @@ class MeanDifference:
 
 
 def mean_differences(
-    methods: Sequence[DoubleArray], clusters: IntArray
+    methods: Sequence[DoubleArray], clusters: IntArray, *, borrow: bool = True
 ) -> dict[tuple[int, int], MeanDifference]:
     """Compare the means of all pairs of methods, paired by body.
 
     Args:
         methods: K matrices, (R_k, B) each, with the same bodies in the same order.
         clusters: (B,), see `statistics.body_variance`.
+        borrow: moderate the variances over runs, see `moderate_variances`; else tests over runs are
+            Welch's, with the variances of the two methods alone.
 
     Returns:
         First minus second, by the indices of both, the first less than the second.
@@ -59,7 +61,7 @@ def mean_differences(
     own = [
         None if len(m) < 2 else VarianceEstimate(float(m.var(ddof=1)), len(m) - 1.0) for m in means
     ]
-    moderated = moderate_variances(own)
+    moderated = moderate_variances(own) if borrow else _as_they_are(own)
     interactions = [interaction_variance(scores, clusters) for scores in methods]
     differences = {}
     for i, j in combinations(range(len(methods)), 2):
@@ -141,9 +143,7 @@ def moderate_variances(sample: Sequence[VarianceEstimate | None]) -> ModeratedVa
     known = [item for item in sample if item is not None]
     positive = [item.variance for item in known if item.variance > 0.0]
     if len(positive) < 2:
-        return ModeratedVariances(
-            sample, [0.0 if item is None else item.variance for item in sample], 0.0
-        )
+        return _as_they_are(sample)
     degrees = np.array([item.degrees for item in known])
     floor = _VARIANCE_FLOOR * float(np.median(positive))
     logs = np.log([max(item.variance, floor) for item in known])
@@ -165,6 +165,13 @@ def moderate_variances(sample: Sequence[VarianceEstimate | None]) -> ModeratedVa
         for item in sample
     ]
     return ModeratedVariances(sample, posterior, prior_degrees)
+
+
+def _as_they_are(sample: Sequence[VarianceEstimate | None]) -> ModeratedVariances:
+    """Return sample variances without a prior."""
+    return ModeratedVariances(
+        sample, [0.0 if item is None else item.variance for item in sample], 0.0
+    )
 
 
 def _inverse_trigamma(value: float) -> float:

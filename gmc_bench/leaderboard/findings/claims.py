@@ -3,7 +3,9 @@
 A claim is a hypothesis about means over training seeds. It is *seen here* if the 95 % interval of
 the difference, over seeds, lies on the claim's side, *not seen here* if it lies on the other, and
 cannot be decided otherwise; then a power analysis says how many seeds would show a difference of
-the claimed size. For claims of equivalence the interval must lie within a margin.
+the claimed size. Of two samples it is the wider of two intervals: with variances pooled over all
+that the claim compares, and with those of the two alone. For claims of equivalence the interval
+must lie within a margin.
 The effect size that the paper measured decides nothing: budgets and bodies differ.
 """
 
@@ -38,6 +40,8 @@ VERDICTS: tuple[Verdict, ...] = (
     *("seen here", "not seen here"),
     *("cannot be decided with these runs", "not run yet"),
 )
+PRESET = "lite"
+"""Settings of the networks whose costs count: those of the runs."""
 POWER = 0.8
 """Power of the tests that numbers of needed seeds are for."""
 EQUIVALENCE_MARGIN = 0.1
@@ -150,11 +154,17 @@ class Pooled(Claim):
     def pairwise_differences(
         self, samples: Mapping[str, Sample]
     ) -> tuple[list[str], dict[tuple[int, int], MeanDifference]]:
-        """Return labels and the differences of their means; positive where the first is better."""
+        """Return labels and the differences of their means; positive where the first is better.
+
+        Tests have pooled variances, intervals over seeds are the wider ones.
+        """
         names = list(samples)
         sign = -1.0 if self.lower_is_better else 1.0
         columns = [sign * np.array(samples[name].values)[:, None] for name in names]
-        return names, mean_differences(columns, np.zeros(1, np.int64))
+        bodies = np.zeros(1, np.int64)
+        pooled = mean_differences(columns, bodies)
+        own = mean_differences(columns, bodies, borrow=False)
+        return names, {pair: _wider(pooled[pair], own[pair]) for pair in pooled}
 
     def difference(self, samples: Mapping[str, Sample], first: str, second: str) -> Estimate:
         """Return how much better the first is than the second, with the interval over seeds."""
@@ -272,8 +282,8 @@ class Lead(Pooled):
     ) -> bool:
         i, j = names.index(first), names.index(second)
         pair = (min(i, j), max(i, j))
-        value = found[pair].estimate.value
-        return pair in significant and (value if i < j else -value) > 0.0
+        gap = found[pair].estimate.runs if i < j else _negated(found[pair].estimate.runs)
+        return pair in significant and gap.low is not None and gap.low > 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -399,6 +409,8 @@ class LinearCost(Claim):
     def find(self, evidence: Evidence, others: Mapping[str, Finding]) -> Finding:
         """Return what the exponent says: at most 1, and a tenth."""
         for path, kept in evidence.scalings.items():
+            if kept.preset != PRESET:
+                continue
             found = {
                 item.method: item
                 for item in kept.exponents
@@ -502,6 +514,17 @@ def _power(variances: Sequence[float], runs: int, size: float) -> float:
     if variance == 0.0:
         return 1.0
     return float(nct.sf(t_quantile(degrees), degrees, size / math.sqrt(variance)))
+
+
+def _wider(pooled: MeanDifference, own: MeanDifference) -> MeanDifference:
+    """Return a difference with the wider of its intervals with pooled and with own variances.
+
+    Two variances say little about what variances are like: where they differ much, intervals of
+    their pool are too short.
+    """
+    found = pooled.estimate.runs, own.estimate.runs
+    widest = max(found, key=lambda item: -math.inf if item.high is None else item.high)
+    return replace(pooled, estimate=replace(pooled.estimate, runs=widest))
 
 
 def _verdict_by_sign(gap: Estimate, here: str, power: str) -> Finding:

@@ -87,11 +87,16 @@ def _rules() -> list[str]:
         "(*Tuned beforehand*) and ranks all of them with the values before tuning, too.",
         "- **Verdicts** rest on 95 % intervals over seeds: *seen here* if the interval of the "
         "difference lies entirely on the claim's side, *not seen here* if it lies entirely on the "
-        "other, else *cannot be decided with these runs*. Variances are pooled over the methods or "
-        "variants of a row as in the tables ([statistics](statistics.md)). Leads are corrected for "
-        "the number of pairs; rows are not corrected for each other, so that a few may be wrong by "
-        "chance. The size of an effect does not decide; the paper's is given beside it. "
+        "other, else *cannot be decided with these runs*. Of two intervals of a difference the "
+        "wider one counts: with variances pooled over the methods or variants of a row as in the "
+        "tables, and with those of the two alone, as in Welch's test "
+        "([statistics](statistics.md)). Leads are corrected for the number of pairs; rows are not "
+        "corrected for each other, so that a few may be wrong by chance. The size of an effect "
+        "does not decide; the paper's is given beside it. "
         "Differences have the sign of the claim: *higher by -5 %* is lower.",
+        "- **What was replayed.** Scores of ranked rows are replayed from the kept weights "
+        "([verified](leaderboard.md#verify-and-watch)). Training returns, on which many claims "
+        "rest, are not: they are what the runs themselves recorded. Nor are numbers of studies.",
         "- **Seeds** count from the first that a protocol asks for, without gaps, so that nobody "
         "can choose among them; further ones, added where a table was close, do not count here.",
         "- **Seeds needed** are the fewest that show the effect in the given share of cases by "

@@ -38,6 +38,15 @@ def test_two_methods_of_equal_scatter_share_their_degrees_of_freedom() -> None:
     assert found.estimate.runs.high == pytest.approx(-3.0 + half, rel=1e-9)
 
 
+def test_without_borrowing_tests_over_seeds_are_welchs() -> None:
+    methods = [_column(1, 2, 3), _column(4, 6, 8, 9), _column(0, 5, 10)]
+    found = mean_differences(methods, np.zeros(1, np.int64), borrow=False)
+    for (i, j), item in found.items():
+        expected = stats.ttest_ind(methods[i][:, 0], methods[j][:, 0], equal_var=False)
+        assert item.p_runs == pytest.approx(expected.pvalue, rel=1e-9)
+        assert item.estimate.runs.low == pytest.approx(expected.confidence_interval().low, rel=1e-9)
+
+
 OWN = [VarianceEstimate(4.0**power, 4.0) for power in range(5)]
 
 
