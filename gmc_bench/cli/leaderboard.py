@@ -172,10 +172,10 @@ def _signatures(records: Path, named: Path | None = None) -> int:
 def _add(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     parsed.parser.reject_unknown(unknown)
     from gmc_bench.experiments.run_folder import KEPT
+    from gmc_bench.leaderboard.keeping import files_to_keep, keep
     from gmc_bench.leaderboard.rerun import acting_weights
     from gmc_bench.leaderboard.rules import installed_rules
     from gmc_bench.leaderboard.submission import Submission, add, open_run
-    from gmc_bench.records.kept import files_to_keep, keep
 
     files, folders = files_to_keep(parsed.run_dirs, parsed.records)
     for folder in (item for item in folders if (item / KEPT).is_file()):

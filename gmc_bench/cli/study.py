@@ -123,6 +123,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     if parsed.dry_run:
         from gmc_bench.cli.run import preview
 
+        study.require_measurable()
         return preview(study.sweep)
     return _run(study, study.run)
 

@@ -12,7 +12,7 @@ from gmc_bench.core.config import coerce_fields
 from gmc_bench.core.errors import ConfigError, TokenOverflowError
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.experiments.events import Event, Remark
-from gmc_bench.experiments.resolve import device_here, threads_here
+from gmc_bench.experiments.resolve import checkout, device_here, threads_here
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.scoring import score
 from gmc_bench.experiments.session import Session, limb_task, load_trained, untrained_policy
@@ -83,6 +83,7 @@ class Evaluation:
     def to_dict(self) -> dict[str, Any]:
         """Return everything that says what was scored, and the returns, as plain values."""
         config, bodies = self.trained.config, self.scored.bodies
+        git = checkout()
         gpu = torch.cuda.get_device_name(config.device) if config.device != "cpu" else None
         return {
             "method": self.trained.method.id,
@@ -95,6 +96,8 @@ class Evaluation:
             "morphologies": {"id": bodies.id, "digest": bodies.digest},
             "episodes_per_body": len(self.returns[0].episodes),
             "silent_limbs": self.silent_limbs,
+            "git_commit": git.commit,
+            "git_dirty": git.dirty,
             "versions": collect_versions(),
             "hardware": collect_hardware(config.threads, gpu).model_dump(),
             "returns": [item.model_dump() for item in self.returns],

@@ -120,21 +120,13 @@ def resolve(
     source = executed_digest(choice.method_name, choice.method)
     task = choose_task(spec, choice.suite)
     found, why = bodies or choose_bodies(spec.bodies, choice.suite)
-    changes = _by_group(spec)
-    num_train = len(found.split("train"))
-    usual = choice.rules(task, num_train), choice.settings(task)
-    protocol = with_overrides(usual[0], nest(changes["protocol"]))
-    method_config = with_overrides(usual[1], nest(changes["model"]))
-    untuned = choice.before_tuning
-    if (protocol, method_config) == (untuned.rules(task, num_train), untuned.settings(task)):
-        # The protocol's own values are no change either: a method can be run without its tuning.
-        choice, usual = untuned, (protocol, method_config)
-    tokens = with_overrides(TokenConfig(), nest(changes["tokens"]))
+    decided = _decide(choice, spec, task, len(found.split("train")))
+    choice, protocol = decided.choice, decided.protocol
     seed = protocol.seeds[0] if spec.seed is None else spec.seed
     processes = check_processes(spec.processes)
     config = RunConfig(
         method=choice.method_name,
-        method_config=to_dict(method_config),
+        method_config=to_dict(decided.method_config),
         method_source_digest=source,
         suite=choice.suite.id,
         task=task,
@@ -142,13 +134,10 @@ def resolve(
         morphologies_digest=found.digest,
         protocol=protocol,
         seed=seed,
-        tokens=tokens,
+        tokens=decided.tokens,
         precision=spec.precision,
         untrained=spec.untrained or not choice.method.trainable,
-        unofficial_reasons=_reasons(choice, usual, (protocol, method_config))
-        + tuple(f"the tokens' {name} was changed" for name in changed(TokenConfig(), tokens))
-        + ((f"the networks ran in {spec.precision}",) * (spec.precision != "float32"))
-        + _reasons_of_seed(seed, protocol),
+        unofficial_reasons=(*decided.reasons, *_reasons_of_seed(seed, protocol)),
         device=spec.device if elsewhere else check_device(spec.device),
         threads=spec.threads
         if elsewhere and spec.threads
@@ -163,6 +152,50 @@ def resolve(
         values = ", ".join(f"{name} {value:g}" for name, value in tuned.items())
         why += f" {choice.method.id} brings along what it was tuned to: {values}."
     return Resolved(config, choice, found, why)
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """Rules and settings of a run, and why they are not the suite's."""
+
+    choice: Choice
+    """Without what the method was tuned to, where the run is."""
+    protocol: Protocol
+    method_config: Any
+    tokens: TokenConfig
+    reasons: tuple[str, ...]
+
+
+def _decide(choice: Choice, spec: ExperimentSpec, task: str, num_train: int) -> _Decided:
+    changes = _by_group(spec)
+    usual = choice.rules(task, num_train), choice.settings(task)
+    protocol = with_overrides(usual[0], nest(changes["protocol"]))
+    method_config = with_overrides(usual[1], nest(changes["model"]))
+    untuned = choice.before_tuning
+    if (protocol, method_config) == (untuned.rules(task, num_train), untuned.settings(task)):
+        # The protocol's own values are no change either: a method can be run without its tuning.
+        choice, usual = untuned, (protocol, method_config)
+    tokens = with_overrides(TokenConfig(), nest(changes["tokens"]))
+    reasons = (
+        *_reasons(choice, usual, (protocol, method_config)),
+        *(f"the tokens' {name} was changed" for name in changed(TokenConfig(), tokens)),
+        *((f"the networks ran in {spec.precision}",) * (spec.precision != "float32")),
+    )
+    return _Decided(choice, protocol, method_config, tokens, reasons)
+
+
+def unofficial_reasons(spec: ExperimentSpec, num_train: int) -> tuple[str, ...]:
+    """Return why a run is unofficial beyond its seed; the bodies need not be here.
+
+    Args:
+        spec: the run.
+        num_train: M, bodies it trains on.
+
+    Raises:
+        GmcBenchError: a name is unknown, or a setting does not fit.
+    """
+    choice = choose(spec)
+    return _decide(choice, spec, choose_task(spec, choice.suite), num_train).reasons
 
 
 def with_seed(config: RunConfig, seed: int) -> RunConfig:

@@ -1,5 +1,8 @@
 """The rules of the installed version, in the form that records can be compared with."""
 
+from dataclasses import replace
+from typing import NamedTuple
+
 from gmc_bench.core.config import definition_digest, to_dict
 from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.leaderboard.submission import Rules
@@ -16,6 +19,44 @@ def ranked_methods() -> list[str]:
     """Return the ids of all registered methods that can be ranked: one policy for all bodies."""
     found = ((name, METHODS.get(name)) for name in METHODS.names())
     return [name for name, spec in found if spec.trainable and not spec.capabilities.per_body]
+
+
+class VariantRules(NamedTuple):
+    """The rules that all variants of a study's method have in common."""
+
+    method_version: int
+    protocol: str
+    """Digest of the protocol."""
+    task: str
+    """Digest of the task."""
+
+
+def rules_of_variants(
+    suite_id: str, task: str, protocol: str, method_id: str, preset: str
+) -> VariantRules | None:
+    """Return by which rules a variant of a method would be run here, for its whole budget.
+
+    Args:
+        suite_id: full id of the suite.
+        task: full id.
+        protocol: its name.
+        method_id: registered id.
+        preset: of the variant; part of the protocol's digest.
+
+    Returns:
+        The rules; `None` where one of the names is not installed.
+    """
+    try:
+        suite, definition = SUITES.get(suite_id), TASKS.get(task)
+        method = METHODS.load(method_id)
+        rules = replace(suite.protocol(protocol, task), preset=preset)
+    except GmcBenchError:
+        return None
+    return VariantRules(
+        method.version,
+        protocol_digest(rules, method, suite, task),
+        definition_digest(definition),
+    )
 
 
 def installed_rules(record: RunRecord, *, tuned: bool | None = None) -> Rules | None:

@@ -4,27 +4,26 @@ Both are small files, one per study or evaluation, in folders of their own besid
 hold one number per run, so that intervals over seeds can be made of them.
 """
 
-import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
 from gmc_bench.core.errors import RecordError
-from gmc_bench.records.kinship import mean_return
 from gmc_bench.records.parts import (
-    BodyReturns,
     Count,
     Digest,
     Name,
     Number,
+    Positive,
     RecordPart,
     Text,
     VersionedName,
 )
-from gmc_bench.records.store import first_problem, read_sealed, sealed, write_atomic
+from gmc_bench.records.schema import Commit
+from gmc_bench.records.store import first_problem, read_sealed, sealed
 
 STUDIES, EVALUATIONS, SCALINGS = "studies", "evaluations", "scaling"
 """Folders below a leaderboard's."""
@@ -57,6 +56,20 @@ class StudyNumbers(RecordPart):
     git_commit: Text | None = Field(description="Commit of the run's checkout; null if none.")
     git_dirty: bool | None = Field(description="The checkout had changes; null if none.")
     morphologies: BodySetId | None = Field(description="Bodies; null while not finished.")
+    method_version: Positive | None = Field(
+        default=None,
+        description="Of the controller; as all below but the numbers null while not finished, and "
+        "in older files.",
+    )
+    preset: Text | None = Field(default=None, description="Named settings of the controller.")
+    protocol_digest: Digest | None = Field(
+        default=None, description="Hash of the run's rules, as its record states it."
+    )
+    task_digest: Digest | None = Field(default=None, description="Likewise of the task.")
+    changes: tuple[Text, ...] | None = Field(
+        default=None,
+        description="What is unofficial about the run beyond what sets its variant apart.",
+    )
     numbers: dict[Text, Number | None] = Field(
         description="training_return, train_score, test_score (mean actions, unseen bodies), area "
         "(mean training return over training), parameters, env_steps, core_seconds, and every "
@@ -114,6 +127,10 @@ class KeptEvaluation(RecordPart):
     episodes: Count = Field(description="Episodes for each of them.")
     score: Number = Field(description="Mean return of mean actions, each content once.")
     versions: dict[str, Text] = Field(description="Version of each package that moves numbers.")
+    git_commit: Commit | None = Field(
+        default=None, description="Commit of the checkout that scored; null in older files."
+    )
+    git_dirty: bool | None = Field(default=None, description="It had changes; null likewise.")
 
 
 def plain_numbers(content: Mapping[str, Any]) -> dict[str, float | None]:
@@ -154,31 +171,6 @@ def read_scaling(path: Path) -> KeptScaling:
     return _read(path, KeptScaling, "make it again with 'gmc-bench leaderboard add'")
 
 
-def scaling_file(folder: Path, board: Path) -> dict[Path, bytes]:
-    """Return what a leaderboard keeps of a study of scaling: its exponents.
-
-    Raises:
-        RecordError: the folder holds no result of such a study.
-    """
-    content, _ = read_sealed(folder / STUDY_FILE)
-    fields = tuple(KeptExponent.model_fields)
-    try:
-        kept = KeptScaling(
-            preset=content["request"]["preset"],
-            cpu=content["setting"]["hardware"]["cpu"],
-            exponents=tuple(
-                KeptExponent(**{name: item[name] for name in fields})
-                for item in content["exponents"]
-            ),
-        )
-    except (KeyError, TypeError, ValidationError) as error:
-        raise RecordError(
-            f"{folder} holds no result of a study of scaling ({error!r}); continue it with "
-            f"'gmc-bench study --resume {folder}'"
-        ) from error
-    return {board / SCALINGS / f"{folder.resolve().name}.json": seal(kept)}
-
-
 def _read(path: Path, kind: type[P], hint: str) -> P:
     content, _ = read_sealed(path)
     try:
@@ -190,135 +182,3 @@ def _read(path: Path, kind: type[P], hint: str) -> P:
 def seal(part: RecordPart) -> bytes:
     """Return the bytes of a file that `read_study` or `read_evaluation` reads."""
     return sealed(part.model_dump(mode="json"))
-
-
-def files_to_keep(paths: Iterable[Path], board: Path) -> tuple[dict[Path, bytes], list[Path]]:
-    """Return what a leaderboard keeps of folders of studies and files of evaluations.
-
-    Nothing is written yet, so that all of it can be refused together with what else is added.
-
-    Returns:
-        The files with their content, and the other paths.
-
-    Raises:
-        RecordError: a study or an evaluation cannot be kept.
-    """
-    files: dict[Path, bytes] = {}
-    others = []
-    for path in paths:
-        if (path / SCALING_SETTINGS).is_file():
-            files |= scaling_file(path, board)
-        elif (path / STUDY_FILE).is_file():
-            files |= _require_new(study_file(path, board))
-        elif path.is_file() and path.suffix == ".json":
-            files |= _require_new(evaluation_files(path, board))
-        else:
-            others.append(path)
-    return files, others
-
-
-def keep(files: Mapping[Path, bytes]) -> list[Path]:
-    """Write what `files_to_keep` returned; returns the new files.
-
-    Raises:
-        StorageError: a file cannot be written.
-    """
-    for path, content in files.items():
-        write_atomic(path, content)
-    return list(files)
-
-
-def _require_new(files: dict[Path, bytes]) -> dict[Path, bytes]:
-    """Return files, none of which may be there with another content.
-
-    Raises:
-        RecordError: one is, so that adding it would replace a score by another one.
-    """
-    for path, content in files.items():
-        if path.is_file() and path.read_bytes() != content:
-            raise RecordError(
-                f"{path} is there and says something else; scores and studies are added once: "
-                f"keep that file, or remove it first and say why"
-            )
-    return files
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise RecordError(f"{path} cannot be read as JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise RecordError(f"{path} must hold a JSON object, got a {type(content).__name__}")
-    return content
-
-
-def study_file(folder: Path, board: Path) -> dict[Path, bytes]:
-    """Return what a leaderboard keeps of a finished study: its outcome.
-
-    Raises:
-        RecordError: the study is not complete, or a run was made with uncommitted changes.
-    """
-    study = read_study(folder / STUDY_FILE)
-    if study.status != "complete":
-        raise RecordError(
-            f"the study in {folder} is not complete; finish it with 'gmc-bench study --resume "
-            f"{folder}'"
-        )
-    dirty = [run for run in study.runs if run.git_dirty is not False]
-    if dirty:
-        raise RecordError(
-            f"the run {dirty[0].arm}, seed {dirty[0].seed}, in {folder} was not made from a clean "
-            f"clone; run the study from one"
-        )
-    return {board / STUDIES / f"{folder.resolve().name}.json": seal(study)}
-
-
-def _problem(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        return first_problem(error)
-    return f"it has no {error.args[0]!r}" if isinstance(error, KeyError) else "it is something else"
-
-
-def evaluation_files(path: Path, board: Path) -> dict[Path, bytes]:
-    """Return what a leaderboard keeps of what `gmc-bench evaluate --json` printed: one per split.
-
-    Raises:
-        RecordError: it is not that, or of an untrained policy.
-    """
-    content = _json(path)
-    if "learning_curve" in content:
-        raise RecordError(f"{path} is the record of a run; give the run's folder")
-    try:
-        returns = [BodyReturns.model_validate(item) for item in content["returns"]]
-        found = []
-        for split in dict.fromkeys(item.split for item in returns):
-            items = [r for r in returns if (r.split, r.mode) == (split, "deterministic")]
-            silent = content["silent_limbs"] is not None
-            fields = ("method", "suite", "task", "protocol", "seed", "weights_digest", "versions")
-            kept = KeptEvaluation(
-                **{name: content[name] for name in fields},
-                trained_on=BodySetId(**content["trained_on"]),
-                morphologies=BodySetId(**content["morphologies"]),
-                split=split,
-                sensor_dropout=silent,
-                bodies=len(items),
-                episodes=content["episodes_per_body"],
-                score=math.nan if (found_score := mean_return(items)) is None else found_score,
-            )
-            found.append(kept)
-    except (KeyError, TypeError, ValidationError) as error:
-        raise RecordError(
-            f"{path} is not the score of a trained policy ({_problem(error)}); give what "
-            f"'gmc-bench evaluate RUN_DIR --json' printed"
-        ) from error
-    if not found:
-        raise RecordError(f"{path} holds no episodes; give what 'gmc-bench evaluate' printed")
-    files = {}
-    for kept in found:
-        what = f"{kept.morphologies.id}-{kept.split}{'-dropout' if kept.sensor_dropout else ''}"
-        # Two policies of one seed, one of them tuned, are scored side by side.
-        policy = f"seed{kept.seed}-{kept.weights_digest[:8]}"
-        name = f"{kept.suite}_{kept.task}_{kept.method}_{kept.protocol}_{policy}_{what}.json"
-        files[board / EVALUATIONS / name] = seal(kept)
-    return files

@@ -301,8 +301,6 @@ def require_shallow(value: Any) -> None:
         if not parts:
             return
         level = [
-            item
-            for part in parts
-            for item in (part.values() if isinstance(part, dict) else part)
+            item for part in parts for item in (part.values() if isinstance(part, dict) else part)
         ]
     raise ValueError(_TOO_DEEP)

@@ -18,7 +18,6 @@ from gmc_bench.studies.catalogue import get_study
 from gmc_bench.studies.generalisation import COUNT, METHOD
 from gmc_bench.studies.schema import Arm, Study
 from gmc_bench.suites import SUITES
-from gmc_bench.suites.protocol import Protocol
 from gmc_bench.suites.schema import short_name
 
 STUDY = "study.yaml"
@@ -198,7 +197,7 @@ class Request:
         protocol = suite.protocol(base.protocol)
         full = [suite.task(name) for name in tasks or self.study.tasks] or list(suite.tasks)
         return {
-            run_name(arm, task, seed): self._spec(base, arm, protocol).replace(
+            run_name(arm, task, seed): self.variant(base, arm).replace(
                 task=task, seed=seed, bodies=self._bodies(base, arm, seed)
             )
             for task in dict.fromkeys(full)
@@ -221,7 +220,17 @@ class Request:
         start = 1 + (seed - 1) % (total // arm.bodies) * arm.bodies
         return f"{name}:{arm.bodies}" + (f"@{start}" if start > 1 else "")
 
-    def _spec(self, base: ExperimentSpec, arm: Arm, protocol: Protocol) -> ExperimentSpec:
+    def variant(self, base: ExperimentSpec, arm: Arm) -> ExperimentSpec:
+        """Return the experiment of a variant, on the bodies of `base`.
+
+        Args:
+            base: what variants have in common; its method does not count.
+            arm: the variant.
+
+        Raises:
+            ConfigError: the variant is a preset that the method does not have.
+        """
+        protocol = SUITES.load(base.suite).protocol(base.protocol)
         name = self.methods[0] if arm.method is None else self.against or arm.method
         settings = {**base.settings, **arm.settings}
         if arm.budget != 1:

@@ -10,6 +10,7 @@ from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.core.table import Table
 from gmc_bench.experiments.events import Listener, Listeners
 from gmc_bench.experiments.method import load_method, method_of
+from gmc_bench.experiments.resolve import unofficial_reasons
 from gmc_bench.experiments.run_folder import LOCK, PLAN, is_file, new_folder
 from gmc_bench.experiments.session import check_method, open_session
 from gmc_bench.experiments.spec import ExperimentSpec
@@ -134,13 +135,21 @@ class StudyRun:
         Raises:
             GmcBenchError: nothing can be run, nothing more, or a policy cannot be measured.
         """
-        sweep, request = self.sweep, self.request
+        self.require_measurable()
+        sweep = self.sweep
         for config, resolved in zip(sweep.runs.values(), sweep.resolved, strict=True):
-            session = open_session(config, resolved.bodies)
-            self._measurement.require(session, request)
-            check_method(session)
+            check_method(open_session(config, resolved.bodies))
         with sweep.locked(create=True):
             return self._finish(sweep.run())
+
+    def require_measurable(self) -> None:
+        """Raise unless what the study measures can be measured on every run.
+
+        Raises:
+            GmcBenchError: it cannot.
+        """
+        for config, resolved in zip(self.sweep.runs.values(), self.sweep.resolved, strict=True):
+            self._measurement.require(open_session(config, resolved.bodies), self.request)
 
     def resume(self) -> StudyResult:
         """Continue: what is finished or measured is kept.
@@ -224,14 +233,27 @@ class StudyRun:
             protocol=first.protocol.name,
             status="complete" if all(item.record for item in outcomes) else "incomplete",
             runs=tuple(
-                _numbers(item, method_of(self.sweep.runs[name]).id)
+                _numbers(item, method_of(self.sweep.runs[name]).id, self._changes(name, item))
                 for name, item in zip(self.arms, outcomes, strict=True)
             ),
             versions=collect_versions(),
         )
 
+    def _changes(self, name: str, outcome: Outcome) -> tuple[str, ...] | None:
+        """Return what is unofficial about a finished run beyond what sets its variant apart."""
+        record, config = outcome.record, self.sweep.runs[name]
+        if record is None:
+            return None
+        plain = ExperimentSpec(
+            method=config.method, suite=config.suite, task=config.task,
+            protocol=config.protocol.name, seed=config.seed,
+        )  # fmt: skip
+        variant = self.request.variant(plain, outcome.arm)
+        own = unofficial_reasons(variant, record.morphologies.num_train)
+        return tuple(reason for reason in record.unofficial_reasons if reason not in own)
 
-def _numbers(outcome: Outcome, method: str) -> StudyNumbers:
+
+def _numbers(outcome: Outcome, method: str, changes: tuple[str, ...] | None) -> StudyNumbers:
     record = outcome.record
     bodies = record.morphologies if record else None
     numbers: dict[str, Any] = {name: read_number(outcome) for name, read_number in _NUMBERS.items()}
@@ -246,5 +268,10 @@ def _numbers(outcome: Outcome, method: str) -> StudyNumbers:
         git_commit=record.git_commit if record else None,
         git_dirty=record.git_dirty if record else None,
         morphologies=BodySetId(id=bodies.id, digest=bodies.digest) if bodies else None,
+        method_version=record.method_version if record else None,
+        preset=record.preset if record else None,
+        protocol_digest=record.protocol_digest if record else None,
+        task_digest=record.task_digest if record else None,
+        changes=changes,
         numbers=plain_numbers({**numbers, **outcome.measured}),
     )

@@ -3,19 +3,21 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from gmc_bench.core.errors import RecordError
 from gmc_bench.leaderboard.aggregate import Row
 from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.overview import rows_by_method
 from gmc_bench.leaderboard.references import NO_ACTION
+from gmc_bench.leaderboard.rules import rules_of_variants
 from gmc_bench.leaderboard.today import is_earlier
 from gmc_bench.records.breakdown import friction_means
 from gmc_bench.records.kept import (
     EVALUATIONS,
     SCALINGS,
     STUDIES,
+    BodySetId,
     KeptEvaluation,
     KeptScaling,
     KeptStudy,
@@ -90,23 +92,74 @@ class Evidence:
 
     def records(self) -> list[RunRecord]:
         """Return the records of all rows."""
+        return [stored.record for stored in self.stored()]
+
+    def stored(self) -> list[StoredRecord]:
+        """Return the records of all rows with their digests."""
         return [
-            run.record
+            run
             for item in self.analyses
             for row in (*item.table.rows, *item.table.references, *item.table.before_tuning)
             for run in row.runs
         ]
 
 
+class Kept(NamedTuple):
+    """The files beside a leaderboard's records, by path below its folder."""
+
+    studies: dict[str, KeptStudy]
+    evaluations: dict[str, KeptEvaluation]
+    scalings: dict[str, KeptScaling]
+
+
 def read_evidence(analyses: Sequence[TableAnalysis], folder: Path) -> Evidence:
     """Return what there is: tables of today's rules, and the files beside the records.
 
     Raises:
-        RecordError: a file of a study or an evaluation was changed, or is something else; or two
-            studies hold the same run, or two evaluations the same score, so that somebody could
-            choose.
+        RecordError: a file of a study or an evaluation was changed, or is something else; or
+            somebody could choose between files, see `require_once`.
     """
-    studies = {f"{STUDIES}/{path.name}": read_study(path) for path in _files(folder / STUDIES)}
+    kept = read_kept(folder)
+    require_once(kept)
+    return Evidence(tuple(item for item in analyses if not is_earlier(item.table)), *kept)
+
+
+def read_kept(folder: Path) -> Kept:
+    """Read the files beside a leaderboard's records.
+
+    Raises:
+        RecordError: one was changed, or is something else.
+    """
+    return Kept(
+        {f"{STUDIES}/{path.name}": read_study(path) for path in _files(folder / STUDIES)},
+        {f"{EVALUATIONS}/{path.name}": read_evaluation(path)
+         for path in _files(folder / EVALUATIONS)},
+        {f"{SCALINGS}/{path.name}": read_scaling(path) for path in _files(folder / SCALINGS)},
+    )  # fmt: skip
+
+
+def require_once(kept: Kept) -> None:
+    """Raise for two files of which somebody could choose one.
+
+    Raises:
+        RecordError: two studies hold the same run, two evaluations the same score, two studies of
+            scaling the same exponent: which of them counted would be a matter of their names. Or
+            two evaluations are on sets of one name with different content.
+    """
+    _require_runs_once(kept.studies)
+    _require_scores_once(kept.evaluations)
+    exponents: dict[tuple[str, ...], str] = {}
+    for path, item in kept.scalings.items():
+        for found in item.exponents:
+            key = (item.preset, found.method, found.kind, found.key)
+            if (other := exponents.setdefault(key, path)) != path:
+                raise RecordError(
+                    f"{path} and {other} both hold {found.kind}/{found.key} of "
+                    f"{found.method or 'no method'}; keep the study that was made first"
+                )
+
+
+def _require_runs_once(studies: Mapping[str, KeptStudy]) -> None:
     seen: dict[tuple[str, ...], str] = {}
     for path, study in studies.items():
         for run in study.runs:
@@ -120,25 +173,11 @@ def read_evidence(analyses: Sequence[TableAnalysis], folder: Path) -> Evidence:
                     f"{path} and {other} both hold {run.arm} of {run.method}, seed {run.seed}; "
                     f"keep the study that was made first"
                 )
-    evaluations = {
-        f"{EVALUATIONS}/{path.name}": read_evaluation(path) for path in _files(folder / EVALUATIONS)
-    }
-    _require_once(evaluations)
-    return Evidence(
-        tuple(item for item in analyses if not is_earlier(item.table)),
-        studies,
-        evaluations,
-        {f"{SCALINGS}/{path.name}": read_scaling(path) for path in _files(folder / SCALINGS)},
-    )
 
 
-def _require_once(evaluations: Mapping[str, KeptEvaluation]) -> None:
-    """Raise for two files that score one policy on the same bodies in the same way.
-
-    Raises:
-        RecordError: there are such files; which of them counted would be a matter of their names.
-    """
+def _require_scores_once(evaluations: Mapping[str, KeptEvaluation]) -> None:
     seen: dict[tuple[Any, ...], str] = {}
+    digests: dict[str, tuple[str, str]] = {}
     for path, item in evaluations.items():
         key = (
             *(item.suite, item.task, item.protocol, item.method, item.seed, item.weights_digest),
@@ -151,6 +190,13 @@ def _require_once(evaluations: Mapping[str, KeptEvaluation]) -> None:
                 f"{item.split} bodies of {item.morphologies.id}{unseen}; keep the one that was "
                 f"made first"
             )
+        for named in (item.trained_on, item.morphologies):
+            first, digest = digests.setdefault(named.id, (path, named.digest))
+            if digest != named.digest:
+                raise RecordError(
+                    f"{path} and {first} name sets {named.id} with different content "
+                    f"({named.digest[:12]} and {digest[:12]}); keep scores on one of them"
+                )
 
 
 def _files(folder: Path) -> list[Path]:
@@ -284,22 +330,24 @@ class StudyPool:
         """Yield file, variant and runs of all variants with runs from the first seed on."""
         for path, study in evidence.studies.items():
             for arm in self.arms:
-                runs = [run for run in study.runs if self._fits(study, run, arm)]
+                runs = [run for run in study.runs if self._fits(evidence, study, run, arm)]
                 if runs and [run.seed for run in runs] == list(range(1, len(runs) + 1)):
                     yield path, arm, runs
 
-    def _fits(self, study: KeptStudy, run: StudyNumbers, arm: str) -> bool:
-        """Say whether a run is of the variant, on the suite's bodies, by the protocol's rules."""
+    def _fits(self, evidence: Evidence, study: KeptStudy, run: StudyNumbers, arm: str) -> bool:
+        """Say whether a run is of the variant, on the suite's bodies, by today's rules."""
         suite = SUITES.get(self.suite)
         task = suite.task(self.task)
         found = (study.study, study.suite, study.protocol, run.arm, run.task, run.method)
         wanted = (self.study, suite.id, suite.default_protocol, arm, task, self.arms[arm])
-        bodies = run.morphologies.id if run.morphologies else ""
+        if found != wanted or study.status != "complete" or run.git_dirty is not False:
+            return False
         steps = run.numbers.get("env_steps") or 0.0
         rules = suite.protocol(None, task)
         full = steps > rules.env_steps - rules.num_envs * rules.rollout_length  # whole rollouts
         asked = full and run.seed in rules.seeds
-        return found == wanted and bodies == suite.default_morphologies[0] and asked
+        bodies = _is_set(evidence, run.morphologies, suite.default_morphologies[0])
+        return asked and bodies and _follows_todays_rules(evidence, study, run)
 
     def runs(self, labels: Sequence[str]) -> dict[tuple[str, int], PlannedRun]:
         """Return the first seeds of all variants, which the study's command trains together."""
@@ -327,7 +375,7 @@ class StudyPool:
         return [
             path
             for path, study in evidence.studies.items()
-            if any(self._fits(study, run, arm) for run in study.runs for arm in self.arms)
+            if any(self._fits(evidence, study, run, arm) for run in study.runs for arm in self.arms)
         ]
 
     def idle(self, evidence: Evidence) -> set[str]:
@@ -362,6 +410,7 @@ class VariantPool:
         for path, item in evidence.evaluations.items():
             board_key = (item.suite, item.task, item.protocol, item.trained_on.id)
             fits = board_key == (self.suite, self.task, suite.default_protocol, base)
+            fits = fits and _is_set(evidence, item.trained_on, base)
             fits = fits and (item.method, item.seed, item.weights_digest) in known
             fits = fits and (item.bodies, item.episodes) == (self.bodies, episodes)
             dropped = (item.sensor_dropout, item.split) == (True, "train")
@@ -406,6 +455,35 @@ class VariantPool:
     def idle(self, evidence: Evidence) -> set[str]:
         """Return nothing: nobody evaluated doing nothing."""
         return set()
+
+
+def _is_set(evidence: Evidence, bodies: BodySetId | None, set_id: str) -> bool:
+    """Say whether bodies are those of a set, with the content that it has on the boards."""
+    keys = [item.table.key for item in evidence.analyses]
+    known = {key.morphologies_digest for key in keys if key.morphologies == set_id}
+    return bodies is not None and bodies.id == set_id and (not known or bodies.digest in known)
+
+
+def _follows_todays_rules(evidence: Evidence, study: KeptStudy, run: StudyNumbers) -> bool:
+    """Say whether a run has today's task, protocol and method, but for what sets it apart.
+
+    Older files do not state it. There the rules are those of the study's ranked run of the same
+    method, which the board has.
+    """
+    if run.protocol_digest is None:
+        digests = {item.record_digest for item in study.runs if item.method == run.method}
+        return any(
+            _is_installed(stored) for stored in evidence.stored() if stored.digest in digests
+        )
+    rules = rules_of_variants(study.suite, run.task, study.protocol, run.method, str(run.preset))
+    return not run.changes and rules == (run.method_version, run.protocol_digest, run.task_digest)
+
+
+def _is_installed(stored: StoredRecord) -> bool:
+    """Say whether the method of a record of today's rules is there in the same version."""
+    made = stored.record
+    rules = rules_of_variants(made.suite, made.task, made.protocol, made.method, made.preset)
+    return rules is not None and rules.method_version == made.method_version
 
 
 def _no_better(row: Row, floor: Row) -> bool:

@@ -2,14 +2,17 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.core.config import config_digest, load_yaml
-from gmc_bench.core.errors import RecordError
+from gmc_bench.core.errors import RecordError, UnknownNameError
+from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.experiments.grid import Grid
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
@@ -36,18 +39,11 @@ from gmc_bench.leaderboard.findings.evidence import (
     read_evidence,
 )
 from gmc_bench.leaderboard.findings.plan import BOARDS, FIRST_METHODS
-from gmc_bench.records.kept import (
-    BodySetId,
-    KeptEvaluation,
-    KeptStudy,
-    StudyNumbers,
-    files_to_keep,
-    keep,
-    seal,
-    study_file,
-)
+from gmc_bench.leaderboard.keeping import files_to_keep, keep, study_file
+from gmc_bench.leaderboard.rules import rules_of_variants
+from gmc_bench.records.kept import BodySetId, KeptEvaluation, KeptStudy, StudyNumbers, seal
 from gmc_bench.records.schema import RunRecord
-from gmc_bench.records.store import record_bytes, sealed
+from gmc_bench.records.store import sealed
 from tests.support.records import (
     UNTRAINED,
     digest_of,
@@ -97,6 +93,17 @@ def test_the_interval_of_a_gap_decides(a: tuple[float, ...], verdict: str) -> No
     assert turned.decide(_samples(a=a, b=(10.0, 11.0, 12.0))).verdict == opposite.get(
         verdict, verdict
     )
+
+
+def test_a_gap_must_show_without_pooled_variances_too() -> None:
+    """Pooled, the interval of the gap of 4 is 1.2 to 6.8; by Welch's test, -0.6 to 8.6."""
+    values = _samples(a=(12.0, 14.0, 16.0), b=(9.5, 10.0, 10.5))
+    found = Superiority(**TEXTS, first="a", second="b").decide(values)
+    assert found.verdict == "cannot be decided with these runs"
+    assert found.here.endswith("higher by +40.0 % (-6.1 to +86.1)")
+    lead = Lead(**TEXTS, ours=("a",), others=("b",)).decide(values)
+    assert lead.verdict == "cannot be decided with these runs"
+    assert "significantly ahead of 0 of 1" in lead.here
 
 
 def test_a_gap_says_what_it_compares() -> None:
@@ -200,6 +207,10 @@ def test_a_value_is_compared_with_zero() -> None:
     claim = AboveThreshold(**TEXTS, label="a", unit="%", size=62.0)
     assert claim.decide(_samples(a=(60.0, 62.0, 64.0))).verdict == "seen here"
     assert claim.decide(_samples(a=(-60.0, 62.0, 64.0))).power.startswith("about ")
+    # Of what is above a threshold, only the rest must be shown: 2 with a deviation of 2.
+    near = replace(claim, threshold=60.0).decide(_samples(a=(59.0, 61.0, 63.0)))
+    needed = seeds_needed([(59.0, 61.0, 63.0)], 2.0)
+    assert near.power.startswith(f"about {needed} seeds would show an effect as large as the claim")
 
 
 def test_several_claims_at_once() -> None:
@@ -225,12 +236,15 @@ def test_seeds_needed_follow_from_the_spread() -> None:
 
 
 def _study(seeds: tuple[int, ...] = (1, 2), steps: float = FULL, **changes: object) -> KeptStudy:
-    bodies = BodySetId(id="unimals_100", digest=digest_of("bodies"))
+    bodies = BodySetId(id="unimals_100", digest=digest_of("set"))
+    rules = rules_of_variants("unimal-v1", "unimal-ft-v1", "lite", "recmorph", "lite")
+    assert rules is not None
     runs = tuple(
         StudyNumbers(
             arm=arm, task="unimal-ft-v1", seed=seed, method="recmorph",
             record_digest=digest_of(f"{arm}{seed}"), git_commit="0" * 40, git_dirty=False,
-            morphologies=bodies,
+            morphologies=bodies, method_version=rules.method_version, preset="lite",
+            protocol_digest=rules.protocol, task_digest=rules.task, changes=(),
             numbers={"training_return": value + seed, "env_steps": steps, "core_seconds": 1e3},
         )
         for arm, value in (("dfs", 100.0), ("random", 50.0))
@@ -244,6 +258,7 @@ def test_a_kept_study_is_evidence(tmp_path: Path) -> None:
     folder, board = tmp_path / "ordering_recmorph", tmp_path / "board"
     folder.mkdir()
     (folder / "study.json").write_bytes(seal(_study()))
+    (tmp_path / "run").mkdir()
     kept, others = keep_all([folder, tmp_path / "run"], board)
     assert (kept, others) == ([board / "studies" / "ordering_recmorph.json"], [tmp_path / "run"])
     evidence = read_evidence((), board)
@@ -277,14 +292,14 @@ def test_a_study_costs_nothing_where_the_board_has_its_runs() -> None:
     assert "--reuse" not in plain.command(())
 
 
-def _board(**scores: tuple[float, ...]) -> Evidence:
+def _board(*, version: int = 1, **scores: tuple[float, ...]) -> Evidence:
     """Return the board of `POOL` with test and train scores of methods by seed."""
     sets = {**make_record().morphologies.model_dump(), "id": "unimals_100", "num_test": 1}
     same = {"morphologies": sets, "protocol_seeds": (1, 2, 3)}
     stored = [
         make_stored(
             make_record(
-                method=method, seed=seed,
+                method=method, seed=seed, method_version=version,
                 returns=make_returns("train", {"a": [score], "b": [score]})
                 + make_returns("test", {"c": [score]}),
                 **same, **({**UNTRAINED, "parameters": 0} if method == "zero-action" else {}),
@@ -302,6 +317,23 @@ def test_seeds_added_where_a_table_was_close_decide_no_claim() -> None:
     found = POOL.samples(_board(swat=(1.0, 2.0, 3.0, 100.0)), "test_score")["swat"]
     assert (found.seeds, found.values) == ((1, 2, 3), (1.0, 2.0, 3.0))
     assert len(found.sources) == 3
+
+
+def test_of_two_references_of_a_method_the_first_of_the_table_counts() -> None:
+    references = [
+        make_stored(
+            make_record(
+                method="mlp", controller="single_robot", seed=1, protocol_seeds=(1,),
+                method_version=version, returns=make_returns("train", {"a": [score], "b": [score]}),
+                morphologies={**make_record().morphologies.model_dump(), "id": "unimals_100"},
+            ),
+            f"{version}.json",
+        )
+        for version, score in ((1, 10.0), (2, 20.0))
+    ]  # fmt: skip
+    tables, _ = aggregate(references)
+    (sample,) = POOL.samples(Evidence(tuple(map(analyse, tables)), {}, {}), "train_score").values()
+    assert sample.sources == (tables[0].references[0].runs[0].path,)
 
 
 def test_who_does_no_better_than_nothing_is_named() -> None:
@@ -336,63 +368,204 @@ def test_what_somebody_could_have_chosen_is_no_evidence(tmp_path: Path) -> None:
     (tmp_path / "study.json").write_bytes(seal(_study(status="incomplete")))
     with pytest.raises(RecordError, match="is not complete"):
         study_file(tmp_path, tmp_path)
+    unclean = {"git_dirty": "was not made from a clean clone", "protocol_digest": "by which rules"}
+    for name, problem in unclean.items():  # neither is known
+        (tmp_path / "study.json").write_bytes(seal(_with(_study(), **{name: None})))
+        with pytest.raises(RecordError, match=f"run dfs, seed 1, in .* {problem}"):
+            study_file(tmp_path, tmp_path)
 
 
-def test_an_evaluation_is_kept_as_one_score(tmp_path: Path) -> None:
-    record = make_record()
-    content = {
+def _with(study: KeptStudy, **changes: object) -> KeptStudy:
+    """Return a study with other fields in all runs."""
+    runs = tuple(run.model_copy(update=changes) for run in study.runs)
+    return study.model_copy(update={"runs": runs})
+
+
+def test_runs_of_a_study_by_other_rules_are_no_evidence() -> None:
+    pool = StudyPool("ordering", dict.fromkeys(("dfs", "random"), "recmorph"))
+
+    def arms(study: KeptStudy, board: Evidence | None = None) -> set[str]:
+        evidence = Evidence(board.analyses if board else (), {"a": study}, {})
+        assert bool(pool.links(evidence)) == bool(pool.samples(evidence, "training_return"))
+        return set(pool.samples(evidence, "training_return"))
+
+    assert arms(_study()) == {"dfs", "random"}
+    board = _board(recmorph=(1.0, 2.0))
+    assert arms(_study(), board) == {"dfs", "random"}
+    other = BodySetId(id="unimals_100", digest=digest_of("other"))
+    assert arms(_with(_study(), morphologies=other), board) == set()
+    assert arms(_study(status="incomplete")) == set()
+    for changes in (
+        {"protocol_digest": digest_of("x")}, {"task_digest": digest_of("x")}, {"preset": "paper"},
+        {"method_version": 99}, {"changes": ("the protocol's ppo.lr was changed",)},
+        {"git_dirty": True}, {"git_dirty": None},
+    ):  # fmt: skip
+        assert arms(_with(_study(), **changes), board) == set(), changes
+    # An older file does not say it: its ranked run, which the board has, does.
+    old = _with(_study(), protocol_digest=None)
+    assert arms(old) == arms(old, board) == set()
+    first = next(stored.digest for stored in board.stored())
+    assert arms(_with(old, record_digest=first), board) == {"dfs", "random"}
+    (newer,) = _board(recmorph=(1.0,), version=99).stored()
+    assert newer.record.method_version == 99
+    assert (
+        arms(_with(old, record_digest=newer.digest), _board(recmorph=(1.0,), version=99)) == set()
+    )
+
+
+def test_one_study_is_not_added_twice_under_two_names(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "study.json").write_bytes(seal(_study()))
+    twice = r"studies/second.json and studies/first.json both hold dfs of recmorph, seed 1"
+    with pytest.raises(RecordError, match=twice):
+        keep_all([tmp_path / "first", tmp_path / "second"], tmp_path / "board")
+    keep_all([tmp_path / "first"], tmp_path / "board")
+    with pytest.raises(RecordError, match=twice):
+        keep_all([tmp_path / "second"], tmp_path / "board")
+    assert [path.name for path in (tmp_path / "board").rglob("*.json")] == ["first.json"]
+
+
+def _evaluation(bodies: MorphologySet, **changes: object) -> dict[str, Any]:
+    """Return what `evaluate --json` would print of a policy on the test bodies of a set."""
+    record = make_record(method="recmorph")
+    chosen = bodies.split("test")
+    returns = make_returns("test", {body.name: (10.0, 20.0) for body in chosen})
+    named = {"id": bodies.id, "digest": bodies.digest}
+    return {
         **{name: getattr(record, name) for name in ("method", "suite", "task", "protocol", "seed")},
         "weights_digest": record.weights_digest,
-        "trained_on": {"id": "demo", "digest": digest_of("a")},
-        "morphologies": {"id": "demo+dynamics-v1", "digest": digest_of("b")},
+        "trained_on": named,
+        "morphologies": named,
         "episodes_per_body": 2,
         "silent_limbs": None,
         "versions": record.versions,
-        "returns": [item.model_dump() for item in record.returns if item.split == "test"],
+        "git_commit": "0" * 40,
+        "git_dirty": False,
+        "returns": [
+            {**item.model_dump(), "body_digest": body.digest}
+            for item, body in zip(returns, chosen, strict=True)
+        ],
+        **changes,
     }
+
+
+def test_an_evaluation_is_kept_as_one_score(tmp_path: Path, tiny_set: MorphologySet) -> None:
+    content = _evaluation(tiny_set)
     (tmp_path / "e.json").write_text(json.dumps(content))
     (path,), _ = keep_all([tmp_path / "e.json"], tmp_path)
     (found,) = read_evidence((), tmp_path).evaluations.values()
     assert path.parent.name == "evaluations"
+    assert (found.score, found.bodies, found.episodes) == (15.0, 2, 2)
+    assert found.git_commit == "0" * 40
     assert keep_all([tmp_path / "e.json"], tmp_path)[0] == [path]  # the same once more
-    better = re.sub(r'"episode_return": [^,}]+', '"episode_return": 1e3', json.dumps(content))
-    (tmp_path / "e.json").write_text(better)
-    with pytest.raises(RecordError, match=r"is there and says something else; .* added once"):
-        keep_all([tmp_path / "e.json"], tmp_path)
-    assert found.score == pytest.approx(record.score("test", "deterministic", include_seen=True))
+    better = json.dumps(content).replace("20.0", "30.0")
+    (tmp_path / "better.json").write_text(better)
+    said = r"is there and says something else; .* added once"
+    with pytest.raises(RecordError, match=said):
+        keep_all([tmp_path / "better.json"], tmp_path)
+    with pytest.raises(RecordError, match=said):  # nor at the same time
+        keep_all([tmp_path / "e.json", tmp_path / "better.json"], tmp_path / "empty")
     again = path.with_name("a-later-look.json")
-    again.write_bytes(path.read_bytes())
-    with pytest.raises(RecordError, match=rf"{re.escape(path.name)} and .*{again.name} both"):
+    path.rename(again)
+    twin = rf"{re.escape(path.name)} and .*{again.name} both score recmorph, seed 0, on the test"
+    with pytest.raises(RecordError, match=twin):
+        keep_all([tmp_path / "e.json"], tmp_path)
+    path.write_bytes(again.read_bytes())
+    with pytest.raises(RecordError, match=r"a-later-look\.json both score recmorph"):
         read_evidence((), tmp_path)
     again.write_bytes(seal(found.model_copy(update={"seed": found.seed + 1})))
     assert len(read_evidence((), tmp_path).evaluations) == 2
-    again.unlink()
-    huge = re.sub(r'"episode_return": [^,}]+', '"episode_return": 1e308', json.dumps(content))
-    (tmp_path / "e.json").write_text(huge)
-    with pytest.raises(RecordError, match=r"e\.json is not the score .*less than or equal to 1000"):
-        keep_all([tmp_path / "e.json"], tmp_path)
-    (tmp_path / "e.json").write_text(json.dumps({**content, "weights_digest": None}))
-    with pytest.raises(RecordError, match=r"e\.json is not the score of a trained policy \(field"):
-        keep_all([tmp_path / "e.json"], tmp_path)
-    for name, problem in (
-        ("silent_limbs", "it has no 'silent_limbs'"),
-        ("returns", "no 'returns'"),
-    ):
-        (tmp_path / "e.json").write_text(
-            json.dumps({k: v for k, v in content.items() if k != name})
-        )
-        with pytest.raises(RecordError, match=rf"e\.json .* \(.*{problem}\); give what"):
+    other = BodySetId(id=tiny_set.id, digest=digest_of("other"))
+    again.write_bytes(seal(found.model_copy(update={"seed": 2, "morphologies": other})))
+    with pytest.raises(RecordError, match="name sets tiny with different content"):
+        read_evidence((), tmp_path)
+
+
+def test_an_unseen_limb_is_the_one_that_the_seed_draws(
+    tmp_path: Path, tiny_set: MorphologySet
+) -> None:
+    bodies = tiny_set.split("test")
+    drawn = draw_silent_limbs(bodies, 0).tolist()
+    limbs = {body.name: body.limbs[i].name for body, i in zip(bodies, drawn, strict=True)}
+    (tmp_path / "e.json").write_text(
+        json.dumps(_evaluation(tiny_set, silent_limbs={"test": limbs}))
+    )
+    (path,), _ = keep_all([tmp_path / "e.json"], tmp_path)
+    assert path.name.endswith("tiny-test-dropout.json")
+    for other in ("x", {"train": limbs}, {"test": dict.fromkeys(limbs, "torso")}):
+        (tmp_path / "e.json").write_text(json.dumps(_evaluation(tiny_set, silent_limbs=other)))
+        with pytest.raises(RecordError, match="names other unseen limbs in 'silent_limbs'"):
             keep_all([tmp_path / "e.json"], tmp_path)
-    elsewhere = {**content, "morphologies": {**content["morphologies"], "id": "a/../../b"}}
-    (tmp_path / "e.json").write_text(json.dumps(elsewhere))
-    with pytest.raises(RecordError, match=r"not the score of a trained policy \(field 'id' is inv"):
+
+
+def _episodes(**changes: object) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return what changes the first episode of the first body."""
+
+    def change(content: dict[str, Any]) -> dict[str, Any]:
+        first, *others = content["returns"]
+        episode, *more = first["episodes"]
+        return {"returns": [{**first, "episodes": [{**episode, **changes}, *more]}, *others]}
+
+    return change
+
+
+FORGED: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
+    (_episodes(episode_return=1e308), "is not the score .*less than or equal to 1000"),
+    (lambda _: {"weights_digest": None}, r"is not the score of a trained policy \(field"),
+    (lambda _: {"silent_limbs": ...}, r"\(it has no 'silent_limbs'\); give what"),
+    (lambda _: {"returns": ...}, r"\(it has no 'returns'\); give what"),
+    (lambda _: {"morphologies": {"id": "a/../../b", "digest": "0" * 64}}, "field 'id' is inv"),
+    (lambda _: {"returns": []}, "holds no episodes; give what"),
+    (lambda _: {"learning_curve": []}, "is the record of a run; give the run's folder"),
+    (lambda _: {"x": json.loads("[" * 64 + "]" * 64)}, "nested more than 64 levels deep"),
+    (lambda _: {"episodes_per_body": 10**400}, "field 'episodes' is invalid"),
+    (lambda _: {"episodes_per_body": 3}, "says 3 episodes per body, but has 2;"),
+    (
+        lambda c: {"returns": [{**c["returns"][0], "episodes": c["returns"][0]["episodes"] * 2},
+                               c["returns"][1]]},
+        "says 2 episodes per body, but has 2 or 4;",
+    ),
+    (_episodes(ended="made_up"), "ended by 'made_up', expected one of diverged, fell, time_limit;"),
+    (lambda _: {"versions": {"x": "y"}}, "lacks the version of gmc-bench, python,"),
+    (lambda _: {"git_dirty": True}, "was not made from a clean clone"),
+    (lambda _: {"git_commit": ..., "git_dirty": ...}, "or by a version that did not say"),
+    (
+        lambda _: {"morphologies": {"id": "tiny", "digest": "0" * 64}},
+        "names the set tiny with the hash 000000000000, but here it has",
+    ),
+    (lambda _: {"trained_on": {"id": "tiny", "digest": "0" * 64}}, "names the set tiny with the"),
+    (lambda c: {"returns": c["returns"][:1]}, "does not score each test body of tiny once"),
+    (lambda c: {"returns": c["returns"][:1] * 2}, "does not score each test body of tiny once"),
+    (
+        lambda c: {"returns": [{**item, "body_digest": digest_of("x")} for item in c["returns"]]},
+        "does not score each test body of tiny once",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("forge", "reason"), FORGED, ids=[reason for _, reason in FORGED])
+def test_what_no_evaluation_prints_is_not_kept(
+    tmp_path: Path,
+    tiny_set: MorphologySet,
+    forge: Callable[[dict[str, Any]], dict[str, Any]],
+    reason: str,
+) -> None:
+    content = _evaluation(tiny_set)
+    content |= forge(content)
+    content = {name: value for name, value in content.items() if value is not ...}
+    (tmp_path / "e.json").write_text(json.dumps(content))
+    with pytest.raises(RecordError, match=rf"e\.json .*{reason}"):
         keep_all([tmp_path / "e.json"], tmp_path)
-    assert sorted(tmp_path.rglob("*.json")) == [tmp_path / "e.json", path]
-    (tmp_path / "e.json").write_text(json.dumps({**content, "returns": []}))
-    with pytest.raises(RecordError, match=r"e\.json holds no episodes; give what"):
-        keep_all([tmp_path / "e.json"], tmp_path)
-    (tmp_path / "e.json").write_bytes(record_bytes(record))
-    with pytest.raises(RecordError, match=r"e\.json is the record of a run; give the run's folder"):
+    assert list(tmp_path.rglob("*.json")) == [tmp_path / "e.json"]
+
+
+def test_scores_on_a_set_that_is_not_here_are_not_kept(
+    tmp_path: Path, tiny_set: MorphologySet
+) -> None:
+    content = _evaluation(replace(tiny_set, id="elsewhere"))
+    (tmp_path / "e.json").write_text(json.dumps(content))
+    with pytest.raises(UnknownNameError, match="unknown morphology set 'elsewhere'"):
         keep_all([tmp_path / "e.json"], tmp_path)
 
 
@@ -415,7 +588,37 @@ def test_the_growth_of_a_cost_is_at_most_linear_or_not(tmp_path: Path) -> None:
         found = claim.find(read_evidence((), tmp_path), {})
         assert (found.verdict, found.links) == (verdict, (f"scaling/{path.name}",))
         assert found.here == f"exponent a 0.90 (0.80 to {high:.2f})"
+        path.unlink()
     assert claim.find(Evidence((), {}, {}), {}).verdict == "not run yet"
+
+
+def test_a_cost_is_measured_once_and_on_the_networks_of_the_runs(tmp_path: Path) -> None:
+    """Else the file whose name comes first would count."""
+    claim = LinearCost(
+        id="x", says="x", printed="", source="x", method="a", key="act-time/act_ms", beside="b"
+    )
+
+    def write(name: str, preset: str, high: float) -> Path:
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "scaling.json").write_text("{}")
+        item = {"kind": "act-time", "key": "act_ms", "method": "a", "value": 0.9, "low": 0.8}
+        content = {
+            "request": {"preset": preset},
+            "setting": {"hardware": {"cpu": "x"}},
+            "exponents": [{**item, "high": high}],
+        }
+        (tmp_path / name / "study.json").write_bytes(sealed(content))
+        return tmp_path / name
+
+    board = tmp_path / "board"
+    keep_all([write("a", "paper", 0.9)], board)
+    assert claim.find(read_evidence((), board), {}).verdict == "not run yet"
+    keep_all([write("b", "lite", 1.3)], board)
+    assert claim.find(read_evidence((), board), {}).links == ("scaling/b.json",)
+    with pytest.raises(RecordError, match=r"b\.json is there and says something else"):
+        keep_all([write("b", "lite", 1.0)], board)
+    with pytest.raises(RecordError, match=r"c\.json and .*b\.json both hold act-time/act_ms of a"):
+        keep_all([write("c", "lite", 1.0)], board)
 
 
 def _varied(record: RunRecord, **changes: object) -> KeptEvaluation:
@@ -424,7 +627,7 @@ def _varied(record: RunRecord, **changes: object) -> KeptEvaluation:
     return KeptEvaluation(
         suite="unimal-v1", task="unimal-ft-v1", protocol="lite", **{**fields, **changes},
         versions={}, split="test", sensor_dropout=False,
-        trained_on=BodySetId(id="unimals_100", digest=digest_of("a")),
+        trained_on=BodySetId(id="unimals_100", digest=digest_of("set")),
         morphologies=BodySetId(id="unimals_100+dynamics-v1", digest=digest_of("b")),
         bodies=1600, episodes=2, score=7.0,
     )  # fmt: skip
@@ -461,6 +664,8 @@ def test_scores_on_other_bodies_count_for_policies_with_a_record() -> None:
     # Fewer episodes or bodies than asked for are other scores.
     for change in ({"episodes": 1}, {"bodies": 800}):
         assert seeds(first.model_copy(update=change), second) == {}
+    other = BodySetId(id="unimals_100", digest=digest_of("other"))
+    assert seeds(first.model_copy(update={"trained_on": other})) == {}
     # Nor are policies of settings that the method has no more those of its row.
     config = {"training": {"gamma": 0.5}}
     older = make_record(

@@ -1,0 +1,293 @@
+"""What a leaderboard keeps beside records: checked against the installed sets, then written.
+
+Studies and scores on other bodies are evidence for findings. Nothing is written before all of it
+is known to fit, alone and beside what is there.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.bodies.sets import load_morphologies, loaded_once
+from gmc_bench.core.errors import RecordError
+from gmc_bench.evaluation.dropout import draw_silent_limbs
+from gmc_bench.leaderboard.findings.evidence import read_kept, require_once
+from gmc_bench.records.kept import (
+    EVALUATIONS,
+    SCALING_SETTINGS,
+    SCALINGS,
+    STUDIES,
+    STUDY_FILE,
+    BodySetId,
+    KeptEvaluation,
+    KeptExponent,
+    KeptScaling,
+    KeptStudy,
+    read_study,
+    seal,
+)
+from gmc_bench.records.kinship import mean_return
+from gmc_bench.records.parts import BodyReturns, require_shallow
+from gmc_bench.records.schema import REQUIRED_VERSIONS
+from gmc_bench.records.store import first_problem, read_sealed, write_atomic
+from gmc_bench.tasks import TASKS
+from gmc_bench.tasks.spec import DIVERGED, TIME_LIMIT
+
+Kind = KeptStudy | KeptEvaluation | KeptScaling
+
+
+def files_to_keep(paths: Iterable[Path], board: Path) -> tuple[dict[Path, bytes], list[Path]]:
+    """Return what a leaderboard keeps of folders of studies and files of evaluations.
+
+    Nothing is written yet, so that all of it can be refused together with what else is added.
+
+    Returns:
+        The files with their content, and the other paths.
+
+    Raises:
+        RecordError: a path does not exist, or a study or an evaluation cannot be kept: it is not
+            one, contradicts itself or an installed set, or is there already.
+        GmcBenchError: the bodies of an evaluation are not here.
+    """
+    found: dict[Path, Kind] = {}
+    others = []
+    for path in paths:
+        if not path.exists():
+            raise RecordError(
+                f"{path} does not exist; give the folder of a finished run or study, or the file "
+                f"with what 'gmc-bench evaluate --json' printed"
+            )
+        if (path / SCALING_SETTINGS).is_file():
+            new: Mapping[Path, Kind] = scaling_file(path, board)
+        elif (path / STUDY_FILE).is_file():
+            new = study_file(path, board)
+        elif path.is_file() and path.suffix == ".json":
+            with loaded_once():
+                new = evaluation_files(path, board)
+        else:
+            others.append(path)
+            continue
+        for target, content in new.items():
+            _require_new(target, content, found)
+            found[target] = content
+    if found:
+        _require_no_twins(found, board)
+    return {path: seal(content) for path, content in found.items()}, others
+
+
+def keep(files: Mapping[Path, bytes]) -> list[Path]:
+    """Write what `files_to_keep` returned; returns the new files.
+
+    Raises:
+        StorageError: a file cannot be written.
+    """
+    for path, content in files.items():
+        write_atomic(path, content)
+    return list(files)
+
+
+def _require_new(path: Path, content: Kind, others: Mapping[Path, Kind]) -> None:
+    """Raise if a file is there, or is added at the same time, with another content.
+
+    Raises:
+        RecordError: it is, so that adding it would replace a score by another one.
+    """
+    there = path.is_file() and path.read_bytes() != seal(content)
+    if there or others.get(path, content) != content:
+        raise RecordError(
+            f"{path} is there and says something else; scores and studies are added once: "
+            f"keep that file, or remove it first and say why"
+        )
+
+
+def _require_no_twins(new: Mapping[Path, Kind], board: Path) -> None:
+    """Raise if a new file holds what another file holds: the board could no more be built.
+
+    Raises:
+        RecordError: one does.
+    """
+    kept = read_kept(board)
+    for path, content in new.items():
+        name = path.relative_to(board).as_posix()
+        if isinstance(content, KeptStudy):
+            kept.studies[name] = content
+        elif isinstance(content, KeptEvaluation):
+            kept.evaluations[name] = content
+        else:
+            kept.scalings[name] = content
+    require_once(kept)
+
+
+def scaling_file(folder: Path, board: Path) -> dict[Path, KeptScaling]:
+    """Return what a leaderboard keeps of a study of scaling: its exponents.
+
+    Raises:
+        RecordError: the folder holds no result of such a study.
+    """
+    content, _ = read_sealed(folder / STUDY_FILE)
+    fields = tuple(KeptExponent.model_fields)
+    try:
+        kept = KeptScaling(
+            preset=content["request"]["preset"],
+            cpu=content["setting"]["hardware"]["cpu"],
+            exponents=tuple(
+                KeptExponent(**{name: item[name] for name in fields})
+                for item in content["exponents"]
+            ),
+        )
+    except (KeyError, TypeError, ValidationError) as error:
+        raise RecordError(
+            f"{folder} holds no result of a study of scaling ({error!r}); continue it with "
+            f"'gmc-bench study --resume {folder}'"
+        ) from error
+    return {board / SCALINGS / f"{folder.resolve().name}.json": kept}
+
+
+def study_file(folder: Path, board: Path) -> dict[Path, KeptStudy]:
+    """Return what a leaderboard keeps of a finished study: its outcome.
+
+    Raises:
+        RecordError: the study is not complete, does not say by which rules it was run, or a run
+            was made with uncommitted changes.
+    """
+    study = read_study(folder / STUDY_FILE)
+    again = f"'gmc-bench study --resume {folder}'"
+    if study.status != "complete":
+        raise RecordError(f"the study in {folder} is not complete; finish it with {again}")
+    for run in study.runs:
+        which = f"the run {run.arm}, seed {run.seed}, in {folder}"
+        if run.git_dirty is not False:
+            raise RecordError(f"{which} was not made from a clean clone; run the study from one")
+        if None in (run.method_version, run.preset, run.protocol_digest, run.changes):
+            raise RecordError(
+                f"{which} does not say by which rules it was made; write it with {again}"
+            )
+    return {board / STUDIES / f"{folder.resolve().name}.json": study}
+
+
+def evaluation_files(path: Path, board: Path) -> dict[Path, KeptEvaluation]:
+    """Return what a leaderboard keeps of what `gmc-bench evaluate --json` printed: one per split.
+
+    Raises:
+        RecordError: it is not that, or of an untrained policy, from a clone with changes, or does
+            not score each body of the set that it names.
+        GmcBenchError: that set is not here.
+    """
+    content = _json(path)
+    if "learning_curve" in content:
+        raise RecordError(f"{path} is the record of a run; give the run's folder")
+    try:
+        returns = [BodyReturns.model_validate(item) for item in content["returns"]]
+        silent = content["silent_limbs"]
+        found = []
+        for split in dict.fromkeys(item.split for item in returns):
+            items = [r for r in returns if (r.split, r.mode) == (split, "deterministic")]
+            fields = ("method", "suite", "task", "protocol", "seed", "weights_digest", "versions")
+            score = mean_return(items)
+            kept = KeptEvaluation(
+                **{name: content[name] for name in fields},
+                git_commit=content.get("git_commit"),
+                git_dirty=content.get("git_dirty"),
+                trained_on=BodySetId(**content["trained_on"]),
+                morphologies=BodySetId(**content["morphologies"]),
+                split=split,
+                sensor_dropout=silent is not None,
+                bodies=len(items),
+                episodes=content["episodes_per_body"],
+                score=math.nan if score is None else score,
+            )
+            found.append((kept, items))
+    except (KeyError, TypeError, ValidationError) as error:
+        raise RecordError(
+            f"{path} is not the score of a trained policy ({_problem(error)}); give what "
+            f"'gmc-bench evaluate RUN_DIR --json' printed"
+        ) from error
+    if not found:
+        raise RecordError(f"{path} holds no episodes; give what 'gmc-bench evaluate' printed")
+    files = {}
+    for kept, items in found:
+        problem = next(_contradictions(kept, items, silent), None)
+        if problem is not None:
+            raise RecordError(
+                f"{path} {problem}; run 'gmc-bench evaluate' again, from a clean clone"
+            )
+        files[board / EVALUATIONS / _name_of(kept)] = kept
+    return files
+
+
+def _name_of(kept: KeptEvaluation) -> str:
+    what = f"{kept.morphologies.id}-{kept.split}{'-dropout' if kept.sensor_dropout else ''}"
+    # Two policies of one seed, one of them tuned, are scored side by side.
+    policy = f"seed{kept.seed}-{kept.weights_digest[:8]}"
+    return f"{kept.suite}_{kept.task}_{kept.method}_{kept.protocol}_{policy}_{what}.json"
+
+
+def _contradictions(
+    kept: KeptEvaluation, items: Sequence[BodyReturns], silent: object
+) -> Iterator[str]:
+    """Yield what no evaluation of the installed set's bodies would print.
+
+    Raises:
+        GmcBenchError: a set or the task is not here.
+    """
+    if kept.git_dirty is not False or kept.git_commit is None:
+        yield "was not made from a clean clone, or by a version that did not say"
+    missing = [name for name in REQUIRED_VERSIONS if name not in kept.versions]
+    if missing:
+        yield f"lacks the version of {', '.join(missing)}"
+    counts = {len(item.episodes) for item in items}
+    if counts != {kept.episodes}:
+        told = " or ".join(map(str, sorted(counts)))
+        yield f"says {kept.episodes} episodes per body, but has {told}"
+    task = TASKS.get(kept.task)
+    reasons = {*task.termination_names, TIME_LIMIT, DIVERGED}
+    other = sorted({episode.ended for item in items for episode in item.episodes} - reasons)
+    if other:
+        known = ", ".join(sorted(reasons))
+        yield f"has an episode that ended by {other[0]!r}, expected one of {known}"
+    bodies = load_morphologies(kept.morphologies.id)
+    for named in (kept.trained_on, kept.morphologies):
+        loaded = load_morphologies(named.id)
+        if loaded.digest != named.digest:
+            yield (
+                f"names the set {named.id} with the hash {named.digest[:12]}, but here it has "
+                f"{loaded.digest[:12]}"
+            )
+    expected = [(body.name, body.digest) for body in bodies.split(kept.split)]
+    if sorted((item.body, item.body_digest) for item in items) != sorted(expected):
+        yield f"does not score each {kept.split} body of {kept.morphologies.id} once"
+    if silent is not None and _limbs_of(silent, kept.split) != _silent(bodies, kept):
+        yield "names other unseen limbs in 'silent_limbs' than those that follow from its seed"
+
+
+def _limbs_of(silent: object, split: str) -> object:
+    return silent.get(split) if isinstance(silent, dict) else silent
+
+
+def _silent(bodies: MorphologySet, kept: KeptEvaluation) -> dict[str, str]:
+    """Return by body the name of the limb that is not seen."""
+    chosen = bodies.split(kept.split)
+    limbs = draw_silent_limbs(chosen, kept.seed).tolist()
+    return {body.name: body.limbs[limb].name for body, limb in zip(chosen, limbs, strict=True)}
+
+
+def _problem(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        return first_problem(error)
+    return f"it has no {error.args[0]!r}" if isinstance(error, KeyError) else "it is something else"
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        require_shallow(content)
+    except (OSError, ValueError, RecursionError) as error:
+        raise RecordError(f"{path} cannot be read as JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise RecordError(f"{path} must hold a JSON object, got a {type(content).__name__}")
+    return content
