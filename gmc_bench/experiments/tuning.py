@@ -356,6 +356,11 @@ class Tuning:
     def _require_sense(self) -> None:
         """Raise unless there is something to tune, and the bodies are some to search on."""
         method = self.choice.method
+        if not method.trainable:
+            raise ConfigError(
+                f"the method {method.id!r} trains nothing, so it has nothing to tune; tune a "
+                f"method that is trained"
+            )
         if method.capabilities.per_body:
             raise ConfigError(
                 f"the method {method.id!r} has separate weights per body: a reference with rules "

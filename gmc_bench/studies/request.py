@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
@@ -38,6 +39,8 @@ EQUAL, PER_BODY = "equal", "per-body"
 """How many control steps runs with unlike numbers of bodies train."""
 OF_EQUAL = 100
 """Bodies whose steps are the protocol's where each body gets as many."""
+MAX_BUDGET = 10_000
+"""Times the protocol's env steps that a budget is at most; it is at least as small a part."""
 _VARIED = ("tokens.order", "tokens.attributes", "tokens.tree")
 
 
@@ -253,19 +256,30 @@ def _fractions(budgets: Sequence[object]) -> tuple[Fraction, ...]:
     """Return multiples of a number of steps, the smallest first.
 
     Raises:
-        ConfigError: they are not several positive numbers.
+        ConfigError: they are not several positive numbers, or one is out of proportion.
     """
     try:
-        found = sorted({Fraction(str(budget)) for budget in budgets})
-    except (ValueError, ZeroDivisionError):
+        found = sorted({_fraction(str(budget)) for budget in budgets})
+    except (ValueError, ArithmeticError):
         found = []
-    if len(found) < 2 or found[0] <= 0:
+    if len(found) < 2:
         shown = " ".join(map(str, budgets))
         raise ConfigError(
-            f"--budgets takes at least two different positive multiples of the protocol's env "
-            f"steps, such as 1/3 1 10, got {shown!r}"
+            f"--budgets takes at least two different multiples of the protocol's env steps, from "
+            f"1/{MAX_BUDGET} to {MAX_BUDGET}, such as 1/3 1 10, got {shown!r}"
         )
     return tuple(found)
+
+
+def _fraction(text: str) -> Fraction:
+    """Return a multiple; `ValueError` or `ArithmeticError` where it is none."""
+    # Not at once as a fraction: that of 1e999999999 has a billion digits.
+    if "/" not in text and not 1 / Decimal(MAX_BUDGET) <= Decimal(text) <= MAX_BUDGET:
+        raise ValueError(text)
+    found = Fraction(text)
+    if not Fraction(1, MAX_BUDGET) <= found <= MAX_BUDGET:
+        raise ValueError(text)
+    return found
 
 
 def _require_undecided(base: ExperimentSpec) -> None:

@@ -201,6 +201,16 @@ CASES = [
     ("study nope", "unknown study 'nope'; known: attributes, bodies, budget, cells, components"),
     ("study scalin", "unknown study 'scalin'; did you mean 'scaling'?"),
     ("study gait --against recmorph --dry-run", "got 'recmorph' against itself"),
+    (
+        "study friction --suite unimal --morphologies tiny --dry-run",
+        "the suite 'unimal-v1' measures no friction; use --suite quadruped-friction",
+    ),
+    (
+        "study representation --method zero-action --morphologies tiny --dry-run",
+        "the method 'zero-action' shows no representations of limbs",
+    ),
+    ("study budget --budgets 1e99 1 --dry-run", "from 1/10000 to 10000, such as 1/3 1 10, got '1"),
+    ("tune zero-action --morphologies tiny", "the method 'zero-action' trains nothing, so it has"),
     ("profile sim --seconds 0", "--seconds: must be a positive number of seconds, got '0'"),
     ("profile sim --num-envs 0", "--num-envs: must be an integer of at least 1, got 0"),
     ("leaderboard bild", "unknown action 'bild'; did you mean 'build'?"),

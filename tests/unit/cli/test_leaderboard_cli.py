@@ -239,7 +239,9 @@ def test_old_records_are_refused_by_name_of_the_rule(refused, tmp_path):
 
 
 WORDS = [
-    (("add", "absent"), "absent is not the folder of a finished run"),
+    (("add", "absent"), "absent does not exist; give the folder of a finished run or study, or"),
+    (("add", "runs/one", "absent.json"), "absent.json does not exist; give the folder of a"),
+    (("add", "runs"), "runs is not the folder of a finished run"),
     (("add",), "the following arguments are required: RUN_DIR"),
     (("verify",), "give either one RECORD or --all"),
     (("verify", "runs/one", "--all"), "give either one RECORD or --all"),

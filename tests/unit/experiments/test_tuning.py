@@ -174,9 +174,13 @@ def test_what_tables_score_is_no_search_set():
         assert not Path("t").exists()
 
 
-def test_references_are_not_tuned():
-    with pytest.raises(ConfigError, match="reference with rules of its own"):
-        Tuning(SPEC, method="mlp", out="t").run()
+@pytest.mark.parametrize(
+    ("method", "why"),
+    [("mlp", "reference with rules of its own"), ("zero-action", "trains nothing, so it has")],
+)
+def test_references_are_not_tuned(method, why):
+    with pytest.raises(ConfigError, match=why):
+        Tuning(SPEC, method=method, out="t").run()
     assert not Path("t").exists()
 
 

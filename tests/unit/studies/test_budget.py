@@ -56,7 +56,11 @@ def test_other_budgets_can_be_asked_for_and_are_kept(tmp_path):
     assert read_request(tmp_path / "study.yaml") == request
 
 
-@pytest.mark.parametrize("budgets", [("1",), ("1/3", "0.5/2"), ("1", "1.0"), ("0", "1"), ("1/0",)])
+@pytest.mark.parametrize(
+    "budgets",
+    [("1",), ("1/3", "0.5/2"), ("1", "1.0"), ("0", "1"), ("1/0",), ("1e99", "1"), ("1", "1/10001"),
+     ("1e999999999", "1"), ("1e-999999999", "1"), ("1", "10001"), ("nan", "1")],
+)  # fmt: skip
 def test_budgets_that_compare_nothing_are_refused(budgets):
     with pytest.raises(ConfigError, match=f"--budgets takes .*, got '{' '.join(budgets)}'"):
         Request.make("budget", budgets=budgets)
