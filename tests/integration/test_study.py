@@ -46,6 +46,16 @@ def test_components_gives_the_papers_rows_from_our_records(here, tmp_path):
     assert record_digest(record) in [run["record_digest"] for run in result["runs"]]
     plain = read_record(tmp_path / "s" / "plain_ft_seed1" / "record.json")
     assert plain.preset == "lite-plain"
+    # What all variants have otherwise than the protocol is told apart from what each is about.
+    assert "the method's preset is 'lite-plain', not the protocol's 'lite'" in (
+        plain.unofficial_reasons
+    )
+    (changes,) = {tuple(run["changes"]) for run in result["runs"]}
+    assert changes == record.unofficial_reasons
+    by_arm = {run["arm"]: run for run in result["runs"]}
+    for arm, made in (("plain", plain), ("full", record)):
+        for name in ("preset", "method_version", "protocol_digest", "task_digest"):
+            assert by_arm[arm][name] == getattr(made, name)
     assert record.preset == "lite"
 
 

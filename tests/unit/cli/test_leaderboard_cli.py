@@ -13,7 +13,7 @@ from gmc_bench.core.config import config_digest
 from gmc_bench.experiments.recorded import recorded_config
 from gmc_bench.experiments.session import open_session, untrained_policy
 from gmc_bench.leaderboard.board import read_board
-from gmc_bench.leaderboard.rules import installed_rules
+from gmc_bench.leaderboard.rules import installed_rules, rules_of_variants
 from gmc_bench.leaderboard.submission import POLICY
 from gmc_bench.methods import METHODS
 from gmc_bench.records.kept import STUDY_FILE, KeptStudy, seal
@@ -228,6 +228,9 @@ def test_what_an_official_run_is_agrees_with_what_run_plans(gmc, tiny_set, metho
     )
     assert rules.protocol[:12] in err
     assert f"{rules.env_steps:,} env steps" in err
+    if not spec.capabilities.per_body:  # studies of specialists have other rules
+        named = ("unimal-v1", "unimal-ft-v1", protocol, method, planned.protocol.preset)
+        assert rules_of_variants(*named) == (rules.method_version, rules.protocol, rules.task)
 
 
 def test_old_records_are_refused_by_name_of_the_rule(refused, tmp_path):
