@@ -61,7 +61,7 @@ def add_parser(verbs: Any) -> None:
         "gmc-bench leaderboard verify --all --jobs 2",
     )  # fmt: skip
     option = verify.add_argument
-    text = "a record, the first digits of its digest, or a run folder"
+    text = "a record, the first digits of its digest, a run folder, or a kept evaluation"
     option("record", metavar="RECORD", type=Path, nargs="?", help=text)
     option("--all", action="store_true", help="every record of the leaderboard")
     text = "with --all: only those that are not verified yet"
@@ -200,7 +200,8 @@ def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         raise ConfigError("give either one RECORD or --all")
     from gmc_bench.cli.display import Display
     from gmc_bench.leaderboard.board import Board, add_verification, read_board, says_something_new
-    from gmc_bench.leaderboard.rerun import verify_all, verify_one
+    from gmc_bench.leaderboard.rerun import verify_all
+    from gmc_bench.leaderboard.rescoring import verify_named
     from gmc_bench.records.ledger import BEGINNING
 
     there = parsed.records.is_dir()
@@ -218,7 +219,8 @@ def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
                 sample=parsed.sample, **how,
             )  # fmt: skip
         else:
-            outcomes = iter([verify_one(parsed.record, board, parsed.runs, parsed.records, **how)])
+            one = verify_named(parsed.record, board, parsed.runs, parsed.records, **how)
+            outcomes = iter([one])
         for outcome in outcomes:
             counts[outcome.kind] += outcome.records
             say(f"{outcome.kind.replace('failed', 'FAILED')}  {outcome.text}")

@@ -94,9 +94,11 @@ def _rules() -> list[str]:
         "corrected for each other, so that a few may be wrong by chance. The size of an effect "
         "does not decide; the paper's is given beside it. "
         "Differences have the sign of the claim: *higher by -5 %* is lower.",
-        "- **What was replayed.** Scores of ranked rows are replayed from the kept weights "
-        "([verified](leaderboard.md#verify-and-watch)). Training returns, on which many claims "
-        "rest, are not: they are what the runs themselves recorded. Nor are numbers of studies.",
+        "- **What was replayed.** Scores of ranked rows are replayed from the kept weights, and "
+        "anybody can replay those on varied bodies and with a limb unseen "
+        "([verification](leaderboard.md#verify-and-watch)). Training returns, on which many "
+        "claims rest, are not checked by replay: they are what the runs themselves recorded. Nor "
+        "are the numbers of studies.",
         "- **Seeds** count from the first that a protocol asks for, without gaps, so that nobody "
         "can choose among them; further ones, added where a table was close, do not count here.",
         "- **Seeds needed** are the fewest that show the effect in the given share of cases by "

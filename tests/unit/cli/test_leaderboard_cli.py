@@ -16,7 +16,7 @@ from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.rules import installed_rules, rules_of_variants
 from gmc_bench.leaderboard.submission import POLICY
 from gmc_bench.methods import METHODS
-from gmc_bench.records.kept import STUDY_FILE, KeptStudy, seal
+from gmc_bench.records.kept import STUDY_FILE, KeptStudy, read_evaluation, seal
 from gmc_bench.records.ledger import append, read_ledger
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import LEDGER_NAME, RECORD_NAME, read_stored_record, write_record
@@ -553,3 +553,43 @@ def test_add_keeps_no_study_beside_a_run_that_is_refused(gmc, refused, tmp_path,
     code, out, err = gmc("leaderboard", "add", "study", run_dir)
     assert code == 0, err
     assert out.splitlines()[-1] == "added  leaderboards/studies/study.json"
+
+
+def test_a_kept_evaluation_is_verified_by_scoring_again(gmc, refused, tmp_path, tiny_set):
+    run_dir = _write_whole_run(tmp_path / "runs" / "one", tiny_set)
+    assert gmc("leaderboard", "add", run_dir)[0] == 0
+    (record,) = Path("leaderboards/results").rglob("*.json")
+    code, out, err = gmc(
+        "evaluate", record, "--json", "--morphologies", "tiny+damping-v1", "--sensor-dropout"
+    )
+    assert code == 0, err
+    content = json.loads(out)
+    Path("e.json").write_text(json.dumps({**content, "git_commit": "0" * 40, "git_dirty": False}))
+    code, out, err = gmc("leaderboard", "add", "e.json")
+    assert code == 0, err
+    (path,) = Path("leaderboards/evaluations").iterdir()
+    assert out == f"added  {path}\n"
+    code, out, _ = gmc("leaderboard", "verify", path)
+    kept = read_evaluation(path)
+    assert (code, out) == (0, f"verified  {path}: the same score, {kept.score:,.2f}\n")
+
+    def verdict(**changes: Any) -> tuple[int, str]:
+        path.write_bytes(seal(kept.model_copy(update=changes)))
+        return gmc("leaderboard", "verify", path)[:2]
+
+    code, out = verdict(score=kept.score + 1e-9)
+    assert (code, out.split()[0]) == (0, "verified")
+    assert "found; by chance they differ by up to" in out
+    code, out = verdict(score=kept.score + 1e3)
+    assert (code, out.split()[0]) == (1, "FAILED")
+    assert read_board(Path("leaderboards")).length == 2  # what is found is not listed
+    for changes, reason in (
+        ({"bodies": kept.bodies - 1}, "it does not describe an evaluation on this set"),
+        ({"weights_digest": "0" * 64}, "the leaderboard has no record of the policy that"),
+        (
+            {"trained_on": kept.trained_on.model_copy(update={"digest": "0" * 64})},
+            "the leaderboard has no record of the policy that",
+        ),
+    ):
+        path.write_bytes(seal(kept.model_copy(update=changes)))
+        assert reason in refused("verify", path)

@@ -1,0 +1,144 @@
+"""Verification of kept evaluations: the policy is scored again and the scores are compared."""
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import variance
+
+from gmc_bench.bodies.sets import load_morphologies
+from gmc_bench.core.errors import RecordError
+from gmc_bench.experiments.events import Event, Progress
+from gmc_bench.experiments.experiment import Experiment
+from gmc_bench.leaderboard.board import Board
+from gmc_bench.leaderboard.rerun import Outcome, verify_one
+from gmc_bench.leaderboard.verification import CONFIDENCE
+from gmc_bench.records.kept import EVALUATIONS, KeptEvaluation, read_evaluation
+from gmc_bench.records.kinship import contents, mean_return
+from gmc_bench.records.parts import BodyReturns
+from gmc_bench.records.store import StoredRecord
+
+
+def verify_named(
+    named: Path,
+    board: Board,
+    folders: Sequence[Path],
+    root: Path,
+    *,
+    ranked_only: bool = False,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Outcome:
+    """Verify a record or a kept evaluation.
+
+    Args:
+        named: the file of an evaluation in a leaderboard; or a record, see `verify_one`.
+        board: a leaderboard, which may keep the weights; it may be empty.
+        folders: where weights of a record are looked for otherwise.
+        root: the leaderboard's folder.
+        ranked_only: of a record, see `rerun.verify`.
+        on_progress: gets the episodes done so far.
+
+    Raises:
+        GmcBenchError: what is named is not that, or cannot be verified.
+    """
+    if named.is_file() and named.parent.name == EVALUATIONS:
+        return verify_evaluation(named, board, root, on_progress)
+    return verify_one(named, board, folders, root, ranked_only=ranked_only, on_progress=on_progress)
+
+
+def verify_evaluation(
+    path: Path,
+    board: Board,
+    root: Path,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Outcome:
+    """Score the policy of a kept evaluation again, on the same bodies.
+
+    A kept evaluation has one number. On the kind of machine and with the software that made it, the
+    same comes out. Elsewhere the last bits of an episode differ and grow: then the two scores must
+    differ by no more than two evaluations do in all but one of a thousand cases.
+
+    Args:
+        path: the evaluation.
+        board: the leaderboard that has the record of its policy, with the weights.
+        root: its folder.
+        on_progress: gets the episodes done so far.
+
+    Raises:
+        RecordError: the file is no evaluation, the leaderboard has no record of its policy, or it
+            is about other bodies than those here.
+        GmcBenchError: the policy cannot be scored here.
+    """
+    kept = read_evaluation(path)
+    stored = _record_of(kept, board, path)
+    bodies = load_morphologies(kept.morphologies.id)
+    count = len(bodies.split(kept.split))
+    if (bodies.digest, count) != (kept.morphologies.digest, kept.bodies):
+        raise RecordError(
+            f"{path} scores {kept.bodies} bodies of a set {bodies.id} with the hash "
+            f"{kept.morphologies.digest[:12]}, but here it has {count} and {bodies.digest[:12]}; "
+            f"it does not describe an evaluation on this set"
+        )
+
+    def tell(event: Event) -> None:
+        if isinstance(event, Progress) and on_progress is not None:
+            on_progress(event)
+
+    found = Experiment.open(root / stored.path, on_event=tell).evaluate(
+        bodies=None if kept.morphologies == kept.trained_on else bodies,
+        split=kept.split,
+        mode="deterministic",
+        episodes=kept.episodes,
+        sensor_dropout=kept.sensor_dropout,
+    )
+    score = mean_return(found.returns)
+    assert score is not None
+    if score == kept.score:
+        return Outcome("verified", 1, f"{path}: the same score, {score:,.2f}")
+    limit = _limit(found.returns)
+    passed = abs(score - kept.score) <= limit
+    text = (
+        f"{path}: {kept.score:,.2f} kept, {score:,.2f} found; by chance they differ by up to "
+        f"{limit:,.2f}"
+    )
+    return Outcome("verified" if passed else "failed", 1, text)
+
+
+def _record_of(kept: KeptEvaluation, board: Board, path: Path) -> StoredRecord:
+    """Return the record of an evaluation's policy.
+
+    Raises:
+        RecordError: there is none.
+    """
+    names = ("method", "suite", "task", "protocol", "seed", "weights_digest")
+    wanted = [getattr(kept, name) for name in names]
+    for stored in board.records:
+        bodies = stored.record.morphologies
+        same = (bodies.id, bodies.digest) == (kept.trained_on.id, kept.trained_on.digest)
+        if same and [getattr(stored.record, name) for name in names] == wanted:
+            return stored
+    raise RecordError(
+        f"the leaderboard has no record of the policy that {path} scores ({kept.method}, seed "
+        f"{kept.seed}, weights {kept.weights_digest[:12]}); add its run first"
+    )
+
+
+def _limit(returns: Sequence[BodyReturns]) -> float:
+    """Return by how much two scores of one policy differ, at most but for one case in a thousand.
+
+    The variance of a score is that of episodes around the mean of their body, or of all bodies
+    where each has one episode.
+    """
+    from scipy.stats import t
+
+    groups = [
+        [episode.episode_return for item in same for episode in item.episodes]
+        for same in contents(returns)
+    ]
+    weight = 1.0 / len(groups)
+    if min(map(len, groups)) < 2:
+        groups, weight = [[value for group in groups for value in group]], 1.0
+    if len(groups[0]) < 2:
+        return 0.0
+    total = math.fsum(weight**2 * variance(group) / len(group) for group in groups)
+    degrees = sum(map(len, groups)) - len(groups)
+    return float(t.isf((1.0 - CONFIDENCE) / 2.0, degrees)) * math.sqrt(2.0 * total)
