@@ -10,7 +10,6 @@ from gmc_bench.leaderboard.aggregate import Row
 from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.overview import rows_by_method
 from gmc_bench.leaderboard.references import NO_ACTION
-from gmc_bench.leaderboard.rules import rules_of_variants
 from gmc_bench.leaderboard.today import is_earlier
 from gmc_bench.records.breakdown import friction_means
 from gmc_bench.records.kept import (
@@ -475,12 +474,16 @@ def _follows_todays_rules(evidence: Evidence, study: KeptStudy, run: StudyNumber
         return any(
             _is_installed(stored) for stored in evidence.stored() if stored.digest in digests
         )
+    from gmc_bench.leaderboard.rules import rules_of_variants  # loads what tasks are made of
+
     rules = rules_of_variants(study.suite, run.task, study.protocol, run.method, str(run.preset))
     return not run.changes and rules == (run.method_version, run.protocol_digest, run.task_digest)
 
 
 def _is_installed(stored: StoredRecord) -> bool:
     """Say whether the method of a record of today's rules is there in the same version."""
+    from gmc_bench.leaderboard.rules import rules_of_variants  # loads what tasks are made of
+
     made = stored.record
     rules = rules_of_variants(made.suite, made.task, made.protocol, made.method, made.preset)
     return rules is not None and rules.method_version == made.method_version
