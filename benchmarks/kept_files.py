@@ -23,10 +23,10 @@ from gmc_bench.experiments import cell_state, tracking
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.resolve import resolve
 from gmc_bench.experiments.reuse import KnownRuns
-from gmc_bench.experiments.run_folder import KEPT, POLICY, RunFolder
+from gmc_bench.experiments.run_folder import KEPT, LAUNCH, POLICY, RunFolder
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep_folder import read_runs, runs_to_yaml
-from gmc_bench.experiments.sweep_launch import LAUNCH, Launch, read_launch, write_launch
+from gmc_bench.experiments.sweep_launch import Launch, read_launch, write_launch
 from gmc_bench.experiments.tuning import RETURN, Tuning, TuningSpec, read_return
 from gmc_bench.generation.journal import Journal, Judged
 from gmc_bench.generation.judge import Verdict

@@ -47,6 +47,7 @@ from gmc_bench.experiments.reuse import KnownRuns
 from gmc_bench.experiments.run_folder import (
     CONFIG,
     KEPT,
+    LAUNCH,
     PLAN,
     RECORD,
     is_file,
@@ -62,7 +63,7 @@ from gmc_bench.experiments.sweep_folder import (
     read_runs,
     require_names,
 )
-from gmc_bench.experiments.sweep_launch import LAUNCH, Launch, read_launch, write_launch
+from gmc_bench.experiments.sweep_launch import Launch, read_launch, write_launch
 from gmc_bench.records.store import LEDGER_NAME, write_atomic
 from gmc_bench.training.run_config import RunConfig
 

@@ -14,8 +14,7 @@ from gmc_bench.core.config import config_digest, load_yaml, sealed_yaml, shown, 
 from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.experiments.method import method_of
 from gmc_bench.experiments.resolve import with_seed
-from gmc_bench.experiments.run_folder import CONFIG, PAGE, PLAN, LockedFolder, RunFolder
-from gmc_bench.experiments.sweep_launch import LAUNCH
+from gmc_bench.experiments.run_folder import CONFIG, LAUNCH, PAGE, PLAN, LockedFolder, RunFolder
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import read_record, write_atomic
 from gmc_bench.suites.schema import short_name

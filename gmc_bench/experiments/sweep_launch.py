@@ -18,9 +18,8 @@ from gmc_bench.core.config import (
 )
 from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.experiments.launchers import LAUNCHERS
+from gmc_bench.experiments.run_folder import LAUNCH
 from gmc_bench.records.store import write_atomic
-
-LAUNCH = "launch.yaml"
 
 
 @dataclass(frozen=True, kw_only=True)

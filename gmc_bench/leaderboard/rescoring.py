@@ -11,11 +11,11 @@ from gmc_bench.experiments.events import Event, Progress
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.leaderboard.board import Board
 from gmc_bench.leaderboard.rerun import Outcome, verify_one
-from gmc_bench.leaderboard.verification import CONFIDENCE
 from gmc_bench.records.kept import EVALUATIONS, KeptEvaluation, read_evaluation
 from gmc_bench.records.kinship import contents, mean_return
 from gmc_bench.records.parts import BodyReturns
 from gmc_bench.records.store import StoredRecord
+from gmc_bench.records.verification import CONFIDENCE
 
 
 def verify_named(

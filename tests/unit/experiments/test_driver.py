@@ -22,8 +22,9 @@ from gmc_bench.experiments.eta import planned
 from gmc_bench.experiments.events import SweepMoved
 from gmc_bench.experiments.launchers import LAUNCHERS, Cell, Ended, Launcher, LauncherSpec
 from gmc_bench.experiments.lease import NAME, Lease
+from gmc_bench.experiments.run_folder import LAUNCH
 from gmc_bench.experiments.sweep import Sweep
-from gmc_bench.experiments.sweep_launch import LAUNCH, Launch, read_launch, write_launch
+from gmc_bench.experiments.sweep_launch import Launch, read_launch, write_launch
 from gmc_bench.experiments.sweep_page import make_page
 from gmc_bench.experiments.sweep_texts import LiveTable, describe_sweep
 from gmc_bench.records.store import write_record
