@@ -96,6 +96,7 @@ def installed_rules(record: RunRecord, *, tuned: bool | None = None) -> Rules | 
     return Rules(
         task=definition_digest(task),
         protocol=protocol_digest(protocol, method, suite, record.task),
+        suite=definition_digest(suite.only(record.task)),
         method_version=method.version,
         controller="single_robot" if per_body else "shared",
         config=official.identity(),

@@ -66,6 +66,8 @@ class Rules:
     """Digest of the task."""
     protocol: str
     """Digest of the protocol."""
+    suite: str
+    """Digest of the suite, with this task alone."""
     method_version: int
     controller: Controller
     config: Mapping[str, Any]
@@ -258,6 +260,7 @@ def _unlike_official(record: RunRecord, rules: Rules) -> Iterator[tuple[str, str
     if record.controller != rules.controller:
         yield "registered-method", f"it is {rules.controller}, the record says {record.controller}"
     stated = {
+        "suite_digest": (record.suite_digest, rules.suite),
         "protocol_seeds": (record.protocol_seeds, rules.seeds),
         "env_steps": (record.env_steps, rules.env_steps),
         "env_steps_planned": (record.env_steps_planned, rules.env_steps),

@@ -44,6 +44,7 @@ TEST = make_returns("test", {"b": [180.0, 1.0], "c": [10.0, 30.0], "d": [40.0, 2
 INSTALLED = Rules(
     task=digest_of("task"),
     protocol=make_record().protocol_digest,
+    suite=digest_of("suite"),
     method_version=1,
     controller="shared",
     config=CONFIG,
@@ -327,6 +328,7 @@ BROKEN: list[tuple[str, dict[str, Any], str]] = [
     ("official", {"config": {**CONFIG, "lr": 1}}, "config.lr differ from an official run's"),
     ("official", {"protocol_seeds": (1,)}, "protocol_seeds differ from an official run's"),
     ("official", {"protocol_seeds": ()}, "protocol_seeds differ from an official run's"),
+    ("official", {"suite_digest": "0" * 64}, "suite_digest differ from an official run's"),
     ("official", {"env_steps_planned": 1000}, "env_steps_planned differ from an official run's"),
     (
         "official",
