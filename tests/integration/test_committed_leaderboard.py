@@ -15,6 +15,7 @@ from gmc_bench.leaderboard.findings.catalogue import CLAIMS
 from gmc_bench.leaderboard.findings.claims import AboveThreshold, Pooled, figure
 from gmc_bench.leaderboard.findings.evidence import read_evidence
 from gmc_bench.leaderboard.findings.page import find_all
+from gmc_bench.leaderboard.today import is_replaced
 from gmc_bench.records.ledger import read_ledger
 from gmc_bench.records.store import LEDGER_NAME
 
@@ -39,6 +40,20 @@ def test_every_record_is_the_one_that_was_added_and_was_verified(opened: Leaderb
     assert board.length == len(board.records) + len(board.verifications) + len(board.weights)
     assert {item.digest for item in board.records} == board.verified
     assert all(item.record.official and not item.record.git_dirty for item in board.records)
+
+
+def test_frictions_of_todays_tables_were_measured_again(opened: Leaderboard) -> None:
+    board = opened.board
+    measured = {
+        item.verification.record_digest
+        for item in board.verifications
+        if item.verification.passed and item.verification.friction is not None
+    }
+    asked = [
+        item for item in board.records if item.record.friction and not is_replaced(item.record)
+    ]
+    assert asked
+    assert {item.digest for item in asked} <= measured
 
 
 def test_weights_are_kept_of_every_record_since_weights_are(opened: Leaderboard) -> None:
