@@ -1,5 +1,6 @@
 """Resolution of a specification into the settings of a run."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -258,9 +259,13 @@ def changed(before: Any, after: Any) -> list[str]:
     return sorted(name for name in new if new[name] != old.get(name))
 
 
-def checkout() -> GitState:
-    """Return commit and cleanliness of the checkout that this package runs from."""
-    return git_state(Path(__file__).parents[2])
+def checkout(besides: Sequence[str] = ()) -> GitState:
+    """Return commit and cleanliness of the checkout that this package runs from.
+
+    Args:
+        besides: folders in it whose changes do not count.
+    """
+    return git_state(Path(__file__).parents[2], besides)
 
 
 def check_device(name: str) -> str:

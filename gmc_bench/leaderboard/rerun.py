@@ -37,7 +37,7 @@ from gmc_bench.methods.tuning import tuning_key
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.store import StoredRecord, read_stored_record
 from gmc_bench.records.verification import Verification
-from gmc_bench.records.weights import MAX_MIB, KeptWeights, find_record
+from gmc_bench.records.weights import LEADERBOARD, MAX_MIB, KeptWeights, find_record
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import protocol_digest
 
@@ -266,7 +266,7 @@ def verify(
     if record.friction is not None and not ranked_only:
         again = suite_friction(session, trained, on_progress or _nobody)
         friction = compare_friction(record.friction, again or (), comparison)
-    git = resolve.checkout()
+    git = resolve.checkout(besides=[LEADERBOARD.name])  # where verifications are written
     return Verification(
         record_digest=stored.digest,
         weights_digest=weights.digest,

@@ -4,6 +4,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,17 +73,22 @@ def collect_hardware(threads: int, gpu: str | None = None, processes: int = 1) -
     )
 
 
-def git_state(root: Path) -> GitState:
+def git_state(root: Path, besides: Sequence[str] = ()) -> GitState:
     """Return commit and cleanliness of the checkout whose top folder is `root`.
 
     A checkout that merely contains `root` does not count: a package installed inside somebody
     else's repository must not claim that repository's commit.
+
+    Args:
+        root: the folder.
+        besides: folders in it whose changes do not count.
     """
     top = _git(root, "rev-parse", "--show-toplevel")
     if top is None or Path(top.strip()).resolve() != root.resolve():
         return GitState(None, None)
     commit = _git(root, "rev-parse", "--verify", "HEAD")
-    changes = _git(root, "status", "--porcelain")
+    left_out = (f":(exclude){name}" for name in besides)
+    changes = _git(root, "status", "--porcelain", "--", ".", *left_out)
     if commit is None or changes is None:
         return GitState(None, None)
     return GitState(commit.strip(), bool(changes.strip()))

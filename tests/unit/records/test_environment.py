@@ -74,8 +74,12 @@ def test_git_state_of_a_clean_and_a_changed_checkout(checkout: Path) -> None:
     (checkout / "new.py").write_text("x = 1")
     assert git_state(checkout) == (commit, True)
     (checkout / "new.py").unlink()
-    (checkout / "file.txt").write_text("two")
+    (checkout / "results").mkdir()
+    (checkout / "results" / "one.json").write_text("{}")
     assert git_state(checkout) == (commit, True)
+    assert git_state(checkout, ["results"]) == (commit, False)
+    (checkout / "file.txt").write_text("two")
+    assert git_state(checkout, ["results"]) == (commit, True)
 
 
 def test_a_folder_inside_another_checkout_claims_nothing(checkout: Path) -> None:
