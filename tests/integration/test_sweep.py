@@ -12,7 +12,7 @@ import pytest
 
 from gmc_bench.bodies.store import DATA_VARIABLE
 from gmc_bench.experiments.cell import FINISHED, STOPPED, Stop, run_cell
-from gmc_bench.experiments.cell_state import read_state
+from gmc_bench.experiments.cell_state import RUNNING, read_state
 from gmc_bench.experiments.events import (
     CheckpointWritten,
     IterationFinished,
@@ -261,7 +261,7 @@ def test_a_node_of_a_ray_cluster_is_killed_half_way(data, ray_nodes, sequential,
             return
         for name, written in records(tmp_path / "sweep").items():
             assert seen.setdefault(name, written) == written  # nothing is run twice
-        running = [item for item in event.overview.states.values() if item.phase == "training"]
+        running = [item for item in event.overview.states.values() if item.phase in RUNNING]
         if not killed and len(seen) >= 4 and len(running) == 2:
             killed.append(event.overview.counts())
             cluster.remove_node(node, allow_graceful=False)
