@@ -61,6 +61,7 @@ def _official(tiny: Any, seed: int = 1, protocol: str = "smoke", **changes: Any)
     each = rules.steps_per_iteration
     fields = {
         **named.model_dump(),
+        "suite_digest": rules.suite,
         "task_digest": rules.task,
         "protocol_digest": rules.protocol,
         "protocol_seeds": rules.seeds,
