@@ -303,7 +303,7 @@ def test_a_job_that_is_preempted_goes_on(data, sequential, tmp_path):
         if preempted or not isinstance(event, SweepMoved):
             return
         for name, state in event.overview.states.items():
-            if state.phase == "training" and state.env_steps > 0:
+            if state.phase == "training":
                 job = parent(state.pid)
                 os.kill(job, signal.SIGUSR2)
                 preempted.append((name, job))
