@@ -200,8 +200,8 @@ def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         raise ConfigError("give either one RECORD or --all")
     from gmc_bench.cli.display import Display
     from gmc_bench.leaderboard.board import Board, add_verification, read_board, says_something_new
-    from gmc_bench.leaderboard.rerun import verify_all
-    from gmc_bench.leaderboard.rescoring import verify_named
+    from gmc_bench.leaderboard.rerun import verify_all, verify_one
+    from gmc_bench.leaderboard.rescoring import is_evaluation, verify_evaluation
     from gmc_bench.records.ledger import BEGINNING
 
     there = parsed.records.is_dir()
@@ -218,9 +218,10 @@ def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
                 board, folders, jobs=parsed.jobs, unverified=parsed.unverified,
                 sample=parsed.sample, **how,
             )  # fmt: skip
+        elif is_evaluation(parsed.record):
+            outcomes = iter([verify_evaluation(parsed.record, board, parsed.records, display)])
         else:
-            one = verify_named(parsed.record, board, parsed.runs, parsed.records, **how)
-            outcomes = iter([one])
+            outcomes = iter([verify_one(parsed.record, board, parsed.runs, parsed.records, **how)])
         for outcome in outcomes:
             counts[outcome.kind] += outcome.records
             say(f"{outcome.kind.replace('failed', 'FAILED')}  {outcome.text}")

@@ -3,14 +3,14 @@
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import variance
 
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import RecordError
 from gmc_bench.experiments.events import Event, Progress
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.leaderboard.board import Board
-from gmc_bench.leaderboard.rerun import Outcome, verify_one
+from gmc_bench.leaderboard.rerun import Outcome
+from gmc_bench.leaderboard.verification import quantile, variance_of_mean
 from gmc_bench.records.kept import EVALUATIONS, KeptEvaluation, read_evaluation
 from gmc_bench.records.kinship import contents, mean_return
 from gmc_bench.records.parts import BodyReturns
@@ -18,31 +18,9 @@ from gmc_bench.records.store import StoredRecord
 from gmc_bench.records.verification import CONFIDENCE
 
 
-def verify_named(
-    named: Path,
-    board: Board,
-    folders: Sequence[Path],
-    root: Path,
-    *,
-    ranked_only: bool = False,
-    on_progress: Callable[[Progress], None] | None = None,
-) -> Outcome:
-    """Verify a record or a kept evaluation.
-
-    Args:
-        named: the file of an evaluation in a leaderboard; or a record, see `verify_one`.
-        board: a leaderboard, which may keep the weights; it may be empty.
-        folders: where weights of a record are looked for otherwise.
-        root: the leaderboard's folder.
-        ranked_only: of a record, see `rerun.verify`.
-        on_progress: gets the episodes done so far.
-
-    Raises:
-        GmcBenchError: what is named is not that, or cannot be verified.
-    """
-    if named.is_file() and named.parent.name == EVALUATIONS:
-        return verify_evaluation(named, board, root, on_progress)
-    return verify_one(named, board, folders, root, ranked_only=ranked_only, on_progress=on_progress)
+def is_evaluation(path: Path) -> bool:
+    """Return whether a path is the file of an evaluation in a leaderboard."""
+    return path.is_file() and path.parent.name == EVALUATIONS
 
 
 def verify_evaluation(
@@ -128,17 +106,13 @@ def _limit(returns: Sequence[BodyReturns]) -> float:
     The variance of a score is that of episodes around the mean of their body, or of all bodies
     where each has one episode.
     """
-    from scipy.stats import t
-
     groups = [
         [episode.episode_return for item in same for episode in item.episodes]
         for same in contents(returns)
     ]
-    weight = 1.0 / len(groups)
-    if min(map(len, groups)) < 2:
-        groups, weight = [[value for group in groups for value in group]], 1.0
-    if len(groups[0]) < 2:
+    count = sum(map(len, groups))
+    if count < 2:
         return 0.0
-    total = math.fsum(weight**2 * variance(group) / len(group) for group in groups)
-    degrees = sum(map(len, groups)) - len(groups)
-    return float(t.isf((1.0 - CONFIDENCE) / 2.0, degrees)) * math.sqrt(2.0 * total)
+    variance, _ = variance_of_mean(groups, [1.0 / len(groups)] * len(groups))
+    freedom = count - (len(groups) if min(map(len, groups)) > 1 else 1)
+    return quantile((1.0 - CONFIDENCE) / 2.0, freedom) * math.sqrt(2.0 * variance)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -101,9 +101,11 @@ def compare(
         different = [difference for difference in pairs if difference.recorded != difference.found]
         first = first or next(iter(different), None)
         mean, margin = _judged(items, again)
-        by_chance = comparison == "interval"
-        chance = chance_of_outcomes(items, [again[_place(item)] for item in items])
-        likely = abs(mean) <= margin and chance >= 1.0 - CONFIDENCE
+        judged: dict[str, Any] = {"margin": None, "passed": not different}
+        if comparison == "interval":
+            chance = chance_of_outcomes(items, [again[_place(item)] for item in items])
+            likely = abs(mean) <= margin and chance >= 1.0 - CONFIDENCE
+            judged = {"margin": margin, "chance": chance, "passed": likely}
         parts.append(
             VerifiedPart(
                 split=split,
@@ -111,9 +113,7 @@ def compare(
                 episodes=len(pairs),
                 differing=len(different),
                 mean_difference=mean,
-                margin=margin if by_chance else None,
-                chance=chance if by_chance else None,
-                passed=likely if by_chance else not different,
+                **judged,
             )
         )
     return tuple(parts), first
@@ -276,14 +276,14 @@ def _margin(terms: _Terms, false_alarms: float) -> float:
         return 0.0
     mean = math.fsum(gaps) / len(gaps)
     variance = math.fsum((gap - mean) ** 2 for gap in gaps) / (len(gaps) - 1) / len(gaps)
-    limit = _quantile(false_alarms / 2, len(gaps) - 1) * math.sqrt(variance)
+    limit = quantile(false_alarms / 2, len(gaps) - 1) * math.sqrt(variance)
     if mean >= 0.0:
         return limit
-    variance, freedom = _variance_of_mean(terms.found, terms.weights)
-    return min(limit, _quantile(false_alarms, freedom) * math.sqrt(2.0 * variance))
+    variance, freedom = variance_of_mean(terms.found, terms.weights)
+    return min(limit, quantile(false_alarms, freedom) * math.sqrt(2.0 * variance))
 
 
-def _variance_of_mean(
+def variance_of_mean(
     groups: Sequence[Sequence[float]], weights: Sequence[float]
 ) -> tuple[float, float]:
     """Return the variance of a weighted mean of group means, and its degrees of freedom.
@@ -310,7 +310,8 @@ def _variance_of_mean(
     return total, 1.0 / math.fsum(share**2 / (len(group) - 1) for share, group in pairs)
 
 
-def _quantile(tail: float, freedom: float) -> float:
+def quantile(tail: float, freedom: float) -> float:
+    """Return what Student's t exceeds with the probability `tail`."""
     from scipy.stats import t
 
     return float(t.isf(tail, freedom))

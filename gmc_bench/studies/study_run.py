@@ -1,6 +1,6 @@
 """Study in a folder: its runs, what is measured on them, and the tables and pictures."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -12,7 +12,7 @@ from gmc_bench.experiments.events import Listener, Listeners
 from gmc_bench.experiments.method import load_method, method_of
 from gmc_bench.experiments.resolve import unofficial_reasons
 from gmc_bench.experiments.run_folder import LOCK, PLAN, is_file, new_folder
-from gmc_bench.experiments.session import check_method, open_session
+from gmc_bench.experiments.session import Session, check_method, open_session
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep, SweepResult
 from gmc_bench.policies.torch_state import torch_threads
@@ -135,12 +135,10 @@ class StudyRun:
         Raises:
             GmcBenchError: nothing can be run, nothing more, or a policy cannot be measured.
         """
-        self.require_measurable()
-        sweep = self.sweep
-        for config, resolved in zip(sweep.runs.values(), sweep.resolved, strict=True):
-            check_method(open_session(config, resolved.bodies))
-        with sweep.locked(create=True):
-            return self._finish(sweep.run())
+        for session in self._measurable():
+            check_method(session)
+        with self.sweep.locked(create=True):
+            return self._finish(self.sweep.run())
 
     def require_measurable(self) -> None:
         """Raise unless what the study measures can be measured on every run.
@@ -148,8 +146,15 @@ class StudyRun:
         Raises:
             GmcBenchError: it cannot.
         """
+        for _ in self._measurable():
+            pass
+
+    def _measurable(self) -> Iterator[Session]:
+        """Yield the sessions of all runs, each once what the study measures fits it."""
         for config, resolved in zip(self.sweep.runs.values(), self.sweep.resolved, strict=True):
-            self._measurement.require(open_session(config, resolved.bodies), self.request)
+            session = open_session(config, resolved.bodies)
+            self._measurement.require(session, self.request)
+            yield session
 
     def resume(self) -> StudyResult:
         """Continue: what is finished or measured is kept.
