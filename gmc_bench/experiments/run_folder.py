@@ -187,7 +187,7 @@ class RunFolder(LockedFolder):
         if not is_file(self.record):
             raise RecordError(
                 f"the run in {self.path} is not finished (it has no {self.record.name}); finish it "
-                f"with: gmc-bench run --resume {self.path}"
+                f"with: {self._again}"
             )
         return read_record(self.record)
 
