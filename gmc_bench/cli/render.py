@@ -81,6 +81,11 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         if getattr(parsed, name) is not None:
             has = "RUN_DIR, which has a" if parsed.stills is None else "--stills, which have no"
             raise ConfigError(f"--{name} was given with {has} {name}; leave it out")
+    if parsed.stills is not None and parsed.seed is not None and parsed.task is None:
+        raise ConfigError(
+            f"--seed {parsed.seed} was given without --task, and a rest pose has nothing random; "
+            "add the task or leave the seed out"
+        )
     from gmc_bench.rendering.backend import import_engine
 
     import_engine()

@@ -98,6 +98,7 @@ def test_the_recorded_episode_is_shown_on_every_task(gmc, here, tmp_path, task):
                 "fps": "25",
             }.items()
         ),
+        (("--stills", "tiny", "--seed", "2"), "--seed 2 was given without --task"),
         (("--stills", "tiny", "--task", "unimal-vx"), "unknown task 'unimal-vx'"),
         (("/nowhere", "--body", "biped"), "is not a run folder"),
         (("--stills", "tinny"), "did you mean 'tiny'?"),
