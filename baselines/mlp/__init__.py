@@ -35,7 +35,7 @@ LONG = replace(
     id="mlp-10m",
     title="Single-robot MLP, 10 M steps per body",
     deviations=(
-        *SPEC.deviations[:2],
+        *SPEC.deviations[:3],
         "Environments, rollouts and minibatches of a body are those of the method `mlp`.",
         "Every body gets the 10,000,000 steps of the public script, far more than from any shared "
         "policy: a reference, not a competitor.",

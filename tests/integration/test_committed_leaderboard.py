@@ -4,12 +4,14 @@ import json
 import re
 from collections.abc import Mapping
 from importlib.metadata import version
+from itertools import combinations
 from pathlib import Path
-from statistics import fmean, median
+from statistics import correlation, fmean, median
 from typing import Any
 
 import pytest
 
+from gmc_bench.leaderboard.aggregate import Row
 from gmc_bench.leaderboard.build import Leaderboard, check, open_leaderboard
 from gmc_bench.leaderboard.findings.catalogue import CLAIMS
 from gmc_bench.leaderboard.findings.claims import AboveThreshold, Pooled, figure
@@ -22,6 +24,7 @@ from gmc_bench.records.store import LEDGER_NAME
 ROOT = Path(__file__).parents[2]
 BOARD = ROOT / "leaderboards"
 FINDINGS = ROOT / "docs" / "findings.md"
+SIX = ("recmorph", "swat", "metamorph-star", "modumorph", "gcnt", "nervenet")
 
 
 def _pinned(name: str) -> str:
@@ -104,6 +107,38 @@ def _straight_ahead(content: Mapping[str, Any], friction: str, heading: str) -> 
     names = {"Vel": "velocity_rmse", "Pro": "progress", "Til": "tilt_rms", "Fal": "fall_rate"}
     items = [i for i in content["friction"] if i["friction"] == friction and "direction" not in i]
     return fmean(item["restarts"][names[heading[:3]]] for item in items)
+
+
+def test_correlations_of_equal_seeds_are_those_that_the_docs_state(opened: Leaderboard) -> None:
+    page = (ROOT / "docs" / "statistics.md").read_text(encoding="utf-8")
+    (flat,) = (
+        item
+        for item in opened.analyses
+        if (item.table.key.task, item.table.key.protocol) == ("unimal-ft-v1", "lite")
+        and item.table.key.morphologies == "unimals_100"
+        and item.before_tuning is not None
+    )
+    assert flat.before_tuning is not None
+    found: dict[str, list[float]] = {"score": [], "training_return": []}
+    for ranking in (flat.rows, flat.before_tuning.rows):
+        rows = [row for row in ranking if row.row.key.method in SIX]
+        assert len(rows) == len(SIX)
+        for name, values in found.items():
+            columns = [_first_five(row.row, name) for row in rows]
+            values.append(fmean(correlation(*pair) for pair in combinations(columns, 2)))
+    told = (
+        "by {:.2f} in the first ranking and by {:.2f}\nin the one before tuning, "
+        "training returns by {:.2f} and {:.2f}"
+    )
+    assert told.format(*found["score"], *found["training_return"]) in page
+
+
+def _first_five(row: Row, name: str) -> list[float]:
+    runs = {run.record.seed: run.record for run in row.runs}
+    records = [runs[seed] for seed in range(1, 6)]
+    if name == "score":
+        return [float(record.score("test", "deterministic") or 0.0) for record in records]
+    return [float(record.training_return or 0.0) for record in records]
 
 
 def test_every_number_of_the_findings_is_in_a_committed_file(opened: Leaderboard) -> None:

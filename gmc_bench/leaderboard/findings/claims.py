@@ -342,6 +342,8 @@ class Equivalence(Pooled):
 
     first: str
     second: str
+    one_sided: bool = False
+    """Non-inferiority: the claim is only that the first is not worse by more."""
 
     def labels(self) -> tuple[str, ...]:
         """Return the methods or variants that the claim is about."""
@@ -356,12 +358,13 @@ class Equivalence(Pooled):
         base = _mean(samples[self.second])
         means = _means_text(samples, self.first, self.second, self.unit)
         here = f"{means}: {_difference_text(gap, base, self)}"
-        here += f" (alike: within {margin:,.1f})"
+        asked = "not worse: by at most" if self.one_sided else "alike: within"
+        here += f" ({asked} {margin:,.1f})"
         if gap.low is None or gap.high is None:
             return Finding("cannot be decided with these runs", here)
-        if -margin <= gap.low and gap.high <= margin:
+        if -margin <= gap.low and (self.one_sided or gap.high <= margin):
             return Finding("seen here", here)
-        if gap.low > margin or gap.high < -margin:
+        if gap.high < -margin or (not self.one_sided and gap.low > margin):
             return Finding("not seen here", here)
         power = power_text([samples[name] for name in self.labels()], margin, margin)
         return Finding("cannot be decided with these runs", here, power)

@@ -100,6 +100,10 @@ def test_published_sizes():
 def test_the_long_reference_differs_in_its_budget_only():
     assert LONG.env_steps_per_body == 10_000_000
     assert (LONG.presets, LONG.builder) == (SPEC.presets, SPEC.builder)
+    *alike, budget = SPEC.deviations
+    assert list(LONG.deviations[: len(alike)]) == alike
+    assert "1,000,000 steps per body" in budget
+    assert budget not in LONG.deviations
 
 
 def test_initialisation():

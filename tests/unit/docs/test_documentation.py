@@ -6,6 +6,7 @@ import runpy
 import shlex
 import shutil
 import subprocess
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,12 +15,19 @@ import pytest
 from gmc_bench.cli import run
 from gmc_bench.cli.main import make_parser
 from gmc_bench.cli.parser import Parser
+from gmc_bench.experiments.launchers.local import LocalOptions
+from gmc_bench.experiments.launchers.ray_tasks import RayOptions
+from gmc_bench.experiments.launchers.slurm_jobs import SlurmOptions
+from gmc_bench.suites.protocol import PPOConfig
 from gmc_bench.tokens import TokenSpec
+from recmorph.config import RecMorphConfig
 from tests.support.token_page import feature_table
 
 ROOT = Path(__file__).parents[3]
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "baselines/README.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "leaderboards/README.md")),
+    *(ROOT / name for name in ("recmorph/README.md", "baselines/README.md")),
+    *sorted((ROOT / "baselines").glob("*/README.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 
@@ -123,9 +131,28 @@ def test_commands_shown_are_understood(page: Path, command: str) -> None:
     parsed, unknown = make_parser().parse_known_args(shlex.split(command)[1:])
     assert parsed.verb
     if parsed.verb in ("run", "sweep"):  # settings are options once methods and launcher are known
-        unknown = [] if unknown and re.match(r"--(ppo|model|launch)\.", unknown[0]) else unknown
+        unknown = _without_settings(unknown)
     if parsed.verb == "study":  # it passes on the options of a run
         options = Parser(allow_abbrev=False)
         run.add_options(options)
         unknown = options.parse_known_args(unknown)[1]
     assert unknown == []
+
+
+def _without_settings(words: list[str]) -> list[str]:
+    """Leave out settings that exist, with all that does not begin with dashes after them."""
+    options = [*fields(SlurmOptions), *fields(RayOptions), *fields(LocalOptions)]
+    known = {f"--launch.{field.name}" for field in options}
+    known |= {f"--ppo.{field.name.replace('_', '-')}" for field in fields(PPOConfig)}
+    known |= {f"--model.{field.name.replace('_', '-')}" for field in fields(RecMorphConfig)}
+    left, skipping = [], False
+    for word in words:
+        skipping = word in known or (skipping and not word.startswith("--"))
+        left += [] if skipping else [word]
+    return left
+
+
+def test_a_misspelt_setting_is_noticed() -> None:
+    assert _without_settings(["--ppo.lr", "1e-4", "3e-4", "--model.width", "8"]) == []
+    assert _without_settings(["--ppo.rate", "1e-4", "--model.width", "8"]) == ["--ppo.rate", "1e-4"]
+    assert _without_settings(["--launch.time_h", "12", "--stray"]) == ["--stray"]

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from gmc_bench.leaderboard.aggregate import aggregate
@@ -41,6 +43,13 @@ def test_groups_are_averaged_over_bodies_then_over_seeds():
     assert found["20 to 24 limbs (2)"].mean == 40.0
     assert found["5 to 9 limbs (2)"].sd == pytest.approx(10.0 / 2**0.5)
     assert break_down(row, "train") == {}
+
+
+def test_a_group_that_one_seed_lacks_is_left_out():
+    whole = _table().rows[0]
+    other = _table(dict(SIZES, d=15, e=16)).rows[0]
+    row = replace(whole, runs=(whole.runs[0], other.runs[1]))
+    assert list(break_down(row, "test")) == ["5 to 9 limbs (2)"]
 
 
 def test_tables_show_groups_where_sizes_are_known():

@@ -74,6 +74,17 @@ def test_one_body_with_a_great_span_leaves_none_out() -> None:
     }
 
 
+def test_a_body_counts_from_a_tenth_of_the_median_span_on() -> None:
+    # The median of 1000, 10 and s is 10.
+    low = dict.fromkeys("abc", [0.0] * 2)
+    for span, counted in ((0.99, "ab"), (1.0, "abc")):
+        top = {"a": [1000.0] * 2, "b": [10.0] * 2, "c": [span] * 2}
+        idle = _record(low, "zero-action", **UNTRAINED)
+        scale = _analyse(_record(low, "walker"), _record(top, "mlp", **ALONE), idle).scale
+        assert scale is not None
+        assert scale.bodies == tuple(sorted(map(digest_of, counted)))
+
+
 def test_the_floor_is_the_specialist_untrained_or_no_action() -> None:
     first = _record(FLOOR, "mlp", **{**UNTRAINED, "controller": "single_robot"})
     found = _analyse(METHOD, MLP, IDLE, first).scale

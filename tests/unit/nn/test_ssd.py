@@ -149,6 +149,9 @@ def test_initial_values_are_as_published():
     steps = torch.nn.functional.softplus(mixer.step_bias)
     assert 1e-3 <= steps.min() < steps.max() <= 0.1 * (1 + 1e-4)
     assert 1 <= mixer.log_rate.exp().min() < mixer.log_rate.exp().max() <= 16
+    rates = torch.cat([BidirectionalMamba2(256).ahead.log_rate.exp() for _ in range(50)])
+    assert rates.min() < 2  # uniform: of 400 draws, all miss an end with (14 / 15)^400 = 1e-12
+    assert rates.max() > 15
     assert (mixer.skip == 1).all()
     assert (mixer.output.scale == 1).all()
     assert 0.49 < mixer.conv_weight.abs().max() <= 0.5  # 1 / sqrt(4)

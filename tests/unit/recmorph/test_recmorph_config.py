@@ -12,6 +12,7 @@ def test_paper_preset_is_the_default():
         256,
         4,
     )
+    assert RecMorphConfig().norm_eps == 1e-6  # the README's
 
 
 @pytest.mark.parametrize(

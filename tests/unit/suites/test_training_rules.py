@@ -14,6 +14,7 @@ from gmc_bench.suites.method_rules import (
     protocol_digest,
     training_rules,
     with_method_budget,
+    with_method_training,
 )
 from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.suites.unimal import SUITE
@@ -38,6 +39,20 @@ def test_the_share_of_a_body(name, bodies, envs, length, batch_size, iterations)
     assert found.num_iterations * found.steps_per_iteration <= protocol.env_steps
     assert found.ppo.repeat == protocol.ppo.repeat
     assert found.evaluation == protocol.evaluation
+
+
+@pytest.mark.parametrize(
+    ("method", "incline"),
+    [("metamorph-star", 0.03), ("swat", 0.03), ("modumorph", 0.05), ("recmorph", 0.05)],
+)
+def test_kl_thresholds_are_those_of_the_paper(method, incline):
+    """Its table of early stopping: 0.05 on flat terrain, 0.03 elsewhere, and incline by method."""
+    tasks = dict.fromkeys(("vt", "obstacles", "exploration"), 0.03) | {"ft": 0.05}
+    for name, threshold in {**tasks, "incline": incline}.items():
+        task = f"unimal-{name}-v1"
+        rules = SUITE.protocol("paper", task)
+        found = with_method_training(rules, METHODS.get(method), task, SUITE)
+        assert found.ppo.target_kl == threshold
 
 
 @pytest.mark.parametrize("bodies", [1, 3, 100])
