@@ -474,12 +474,11 @@ def _quadruped(
         means: the paper's, of the first and of the second.
     """
     (first, second), (friction, metric) = pair, condition
-    than = "further" if metric == _PROGRESS else f"a lower {metric.partition(' (')[0]}"
-    verb = "gets" if metric == _PROGRESS else "has"
-    subject = _RIVALS[first][0].upper() + _RIVALS[first][1:]
+    name_of = metric[0].lower() + metric[1:].partition(" (")[0]
+    does = "gets further" if metric == _PROGRESS else f"has a lower {name_of}"
     return Superiority(
         id=f"quadruped-{name}",
-        says=f"On {friction} friction {subject} {verb} {than} than {_RIVALS[second]}",
+        says=f"On {friction} friction {_RIVALS[first]} {does} than {_RIVALS[second]}",
         printed=printed,
         source="Table IV" if friction == "nominal" else "Table V",
         pool=_QUADRUPEDS,
