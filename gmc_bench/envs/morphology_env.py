@@ -28,8 +28,8 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
     `parents` (L,) int64, slot of each limb's parent, -1 torso, -2 padding; tasks with random
     terrain add `height_map` (G,) float32, heights around the torso in m; sets with closed loops
     add `loops` (E, 2) int64, slots of limbs that are joined outside the tree, -1 where a body has
-    fewer. Action: (L, J)
-    float32 in [-1, 1].
+    fewer. Action: (L, J) float32, cut off at the bounds of the action space: ±1 for bodies made of
+    limbs, ±`action_clip` of the task for those with joint drives (see `action_space_of`).
 
     Args:
         task: what to do.
@@ -63,7 +63,7 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
         if self.core.table.loops is not None:
             spaces["loops"] = box(-1, limbs - 1, self.core.table.loops.shape[1:], np.int64)
         self.observation_space = gymnasium.spaces.Dict(spaces)
-        self.action_space = action_space_of(spec)
+        self.action_space = action_space_of(task, spec)
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None

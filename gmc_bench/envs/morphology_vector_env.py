@@ -21,9 +21,16 @@ from gmc_bench.tokens.table import MorphologyTable
 Observation = dict[str, Any]
 
 
-def action_space_of(spec: TokenSpec) -> gymnasium.Space[Any]:
-    """Return the actions of one body: (L, J) float32 in [-1, 1]."""
-    return gymnasium.spaces.Box(-1.0, 1.0, (spec.max_limbs, spec.joints_per_limb), np.float32)
+def action_space_of(task: Task, spec: TokenSpec) -> gymnasium.Space[Any]:
+    """Return the actions of one body on a task: (L, J) float32, those that are not cut off.
+
+    The bound is the task's `action_clip`, infinite without one, and for bodies made of limbs at
+    most 1, where the engine clamps controls.
+    """
+    bound = np.inf if task.action_clip is None else task.action_clip
+    if task.parts == "limbs":
+        bound = min(1.0, bound)
+    return gymnasium.spaces.Box(-bound, bound, (spec.max_limbs, spec.joints_per_limb), np.float32)
 
 
 def height_map_space(spec: TokenSpec) -> gymnasium.Space[Any]:
@@ -49,8 +56,8 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
     Observation: `dynamic` (B, L, Fd) float32, the time-varying token features, and
     `morphology_index` (B,) int64, the row of `table` with everything fixed by the body
     (features, masks, parents); tasks with random terrain add `height_map` (B, G) float32, heights
-    around the torso in m (see `EnvironmentCore.height_map`). Action: (B, L, J) float32, clamped to
-    [-1, 1]; entries without an actuator are ignored.
+    around the torso in m (see `EnvironmentCore.height_map`). Action: (B, L, J) float32, cut off at
+    the bounds of the action space (see `action_space_of`); entries without an actuator are ignored.
 
     An episode that ends is reset within the same step (`AutoresetMode.SAME_STEP`): the step
     returns the first observation of the next episode, and `info` holds
@@ -100,7 +107,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         if spec.num_heights:
             spaces["height_map"] = height_map_space(spec)
         self.single_observation_space = gymnasium.spaces.Dict(spaces)
-        self.single_action_space = action_space_of(spec)
+        self.single_action_space = action_space_of(task, spec)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.fixed = fixed

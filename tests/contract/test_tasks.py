@@ -99,6 +99,21 @@ def test_its_numbers_are_finite_and_padding_is_zero(rollout):
     assert (dynamic[padding] == 0).all()
 
 
+def test_its_action_space_ends_where_actions_are_cut_off(task):
+    """Beyond the bounds nothing changes; a little within them, something does."""
+    seen = []
+    for share in (0.9, 1.0, 1000.0):
+        env = MorphologyVectorEnv(task, BODIES[task.parts][:2], 2, num_threads=1, fixed=True)
+        env.reset(seed=0)
+        action = share * env.action_space.high
+        assert env.action_space.contains(action) == (share <= 1.0)
+        for _ in range(3):
+            observation = env.step(action)[0]
+        seen.append(observation["dynamic"])
+    np.testing.assert_array_equal(seen[1], seen[2])
+    assert not np.array_equal(seen[0], seen[1])
+
+
 def test_its_reward_is_the_sum_of_its_terms(rollout):
     _, reward, _, terms, _ = rollout
     np.testing.assert_allclose(terms.sum(axis=1), reward, rtol=1e-12)

@@ -13,6 +13,8 @@ from gmc_bench.conformance.morphologies import chain
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.morphology_env import MorphologyEnv
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
+from gmc_bench.robots import GO1
+from gmc_bench.tasks.quadruped_velocity import TASK as VELOCITY
 from gmc_bench.tasks.spec import TerminationTerm
 from gmc_bench.tasks.terminations import fallen
 from gmc_bench.tasks.unimal_ft import TASK
@@ -117,6 +119,20 @@ def test_what_a_reset_and_a_step_cannot_use_is_refused(env):
     first, _ = env.reset(seed=np.int64(4), options={})
     again, _ = env.reset(seed=4)
     np.testing.assert_array_equal(first["tokens"], again["tokens"])
+
+
+@pytest.mark.parametrize(("clip", "bound"), [(None, 1.0), (0.5, 0.5), (4.0, 1.0)])
+def test_the_action_space_of_limbs_ends_where_the_task_or_the_engine_cuts_off(clip, bound):
+    env = MorphologyEnv(replace(TASK, action_clip=clip), (chain(3),))
+    np.testing.assert_array_equal(env.action_space.high, np.full((3, 2), bound))
+    np.testing.assert_array_equal(env.action_space.low, -env.action_space.high)
+
+
+@pytest.mark.parametrize("clip", [None, 4.0])
+def test_the_action_space_of_drives_ends_where_the_task_cuts_off(clip):
+    env = MorphologyEnv(replace(VELOCITY, action_clip=clip), (GO1,))
+    assert (env.action_space.high == (clip or np.inf)).all()
+    assert (env.action_space.low == -env.action_space.high).all()
 
 
 def test_a_step_before_the_first_reset_is_refused(env):
