@@ -63,6 +63,9 @@ def build_robot(model: dict[str, Any], name: str, *, urdf: bool) -> tuple[Morpho
         joint["number"] = number
     draft = Draft(model, notes)
     group_bodies(draft, find_root(draft))
+    if model["locked"]:
+        names = shorten([joint or "an unnamed joint" for joint in model["locked"]])
+        draft.notes.append(f"joints whose limits are both 0 are fixed now: {names}")
     if model["clamped"]:
         names = shorten([joint or "an unnamed joint" for joint in model["clamped"]])
         draft.notes.append(f"the start pose is moved into the ranges of joints: {names}")

@@ -50,8 +50,9 @@ def read_model(request: dict[str, Any]) -> dict[str, Any]:
     """
     text: str = request["text"]
     ties: list[ET.Element] = []
+    locked: list[str] = []
     if request["urdf"]:
-        text, ties = untie(text)
+        text, ties, locked = untie(text)
     model = _compile(request, text)
     for kind in ("nbody", "njnt", "ngeom", "nactuator", "neq"):
         if getattr(model, kind) > _MAX_PARTS:
@@ -74,6 +75,7 @@ def read_model(request: dict[str, Any]) -> dict[str, Any]:
         "pairs": int(model.npair),
         "tendons": int(model.ntendon),
         "clamped": clamped,
+        "locked": locked,
         "keyframes": [clean_name(model.key(i).name) for i in range(model.nkey)],
         "timestep": float(model.opt.timestep),
         "fluid": bool(model.opt.density or model.opt.viscosity),

@@ -31,14 +31,17 @@ def turn_between(one: Sequence[Any], other: Sequence[Any]) -> float:
     return float(2.0 * np.arccos(np.clip(abs(products[0] @ products[1]), 0.0, 1.0)))
 
 
-def untie(text: str) -> tuple[str, list[ET.Element]]:
-    """Return a URDF that is a tree, and the joints that would give links a second parent.
+def untie(text: str) -> tuple[str, list[ET.Element], list[str]]:
+    """Return a URDF that is a tree, the joints that would give links a second parent, and more.
+
+    The third are the names of joints that became fixed ones, see `_fix_locked`.
 
     Raises:
-        RefusalError: it has no base, or a joint with limits the wrong way round.
+        RefusalError: it has no base, a joint with limits the wrong way round, or one that is locked
+            elsewhere than at 0.
     """
     root = ET.fromstring(text)
-    _require_limits_in_order(root)
+    locked = _fix_locked(root)
     children: set[str] = set()
     extra = []
     for joint in root.findall("joint"):
@@ -52,25 +55,48 @@ def untie(text: str) -> tuple[str, list[ET.Element]]:
         raise RefusalError(
             "has no base: every link is the child of a joint; let one link be no joint's child"
         )
-    return (ET.tostring(root, encoding="unicode") if extra else text), extra
+    changed = ET.tostring(root, encoding="unicode") if extra or locked else text
+    return changed, extra, locked
 
 
-def _require_limits_in_order(root: ET.Element) -> None:
-    """Raise if a joint has a lower limit above its upper one, which MuJoCo takes for none."""
+def _fix_locked(root: ET.Element) -> list[str]:
+    """Make joints fixed whose limits are both 0, which MuJoCo takes for none, and name them.
+
+    Raises:
+        RefusalError: a joint is locked elsewhere, or has a lower limit above its upper one.
+    """
+    locked = []
     for joint in root.findall("joint"):
-        limit = joint.find("limit")
-        if limit is None or joint.get("type") not in ("revolute", "prismatic"):
+        lower, upper = _stated_limits(joint) or (0.0, 1.0)
+        if lower < upper:
             continue
-        lower, upper = (limit.get(name, "0") for name in ("lower", "upper"))
-        try:
-            in_order = float(lower) <= float(upper)
-        except ValueError:
-            continue  # MuJoCo says so
-        if not in_order:
+        name = clean_name(joint.get("name", ""))
+        if lower != upper:
             raise RefusalError(
-                f"has a joint {clean_name(joint.get('name', ''))!r} whose lower limit "
-                f"{float(lower):g} is above its upper limit {float(upper):g}; exchange them"
+                f"has a joint {name!r} whose lower limit {lower:g} is above its upper limit "
+                f"{upper:g}; exchange them"
             )
+        if lower != 0.0:
+            raise RefusalError(
+                f"has a joint {name!r} that is locked at {lower:g} (lower = upper); make it fixed, "
+                f"and turn or move its origin by that"
+            )
+        joint.set("type", "fixed")
+        locked.append(name)
+    return locked
+
+
+def _stated_limits(joint: ET.Element) -> tuple[float, float] | None:
+    """Return the limits of a joint, rad or m; `None` if it has, states or needs no numbers."""
+    limit = joint.find("limit")
+    if limit is None or joint.get("type") not in ("revolute", "prismatic"):
+        return None
+    if limit.get("lower") is None and limit.get("upper") is None:
+        return None  # MuJoCo and others let it turn freely
+    try:
+        return float(limit.get("lower", "0")), float(limit.get("upper", "0"))
+    except ValueError:
+        return None  # MuJoCo says so
 
 
 def _link(joint: ET.Element, role: str) -> str:

@@ -20,6 +20,7 @@ from gmc_bench.tokens.table import build_table
 from tests.unit.bodies import foreign_robots as robots
 
 BACK = '<joint name="k" type="fixed"><parent link="bar"/><child link="base"/></joint></robot>'
+PARTS = ("swing", "knee")
 GYMNASIUM = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
 
 
@@ -367,6 +368,28 @@ def test_limits_the_wrong_way_round_are_refused(read):
     text = robots.looped_urdf().replace('lower="-0.6"', 'lower="0.7"')
     with pytest.raises(MorphologyError, match=r"lower limit 0\.7 is above its upper limit 0\.6"):
         read(text, "loop.urdf")
+
+
+@pytest.mark.parametrize("limits", ['lower="0" upper="0"', 'lower="-0.0"'])
+def test_joints_that_are_locked_at_zero_become_fixed(read, limits):
+    text = robots.quadruped_urdf().replace('lower="-0.8" upper="0.8"', limits)
+    found = read(text, "quad.urdf")
+    names = [joint.name for limb in found.body.limbs for joint in limb.joints]
+    assert names == [f"{leg}_{part}" for leg in ("fl", "fr", "rl", "rr") for part in PARTS]
+    fixed = ", ".join(f"{leg}_abduct" for leg in ("fl", "fr", "rl", "rr"))
+    assert f"joints whose limits are both 0 are fixed now: {fixed}" in found.notes
+
+
+def test_joints_that_are_locked_elsewhere_are_refused(read):
+    text = robots.looped_urdf().replace('lower="-0.6"', 'lower="0.6"')
+    with pytest.raises(MorphologyError, match=r"'jl' that is locked at 0\.6 \(lower = upper\); "):
+        read(text, "loop.urdf")
+
+
+def test_joints_that_state_no_limits_have_none(read):
+    found = read(robots.looped_urdf().replace('lower="-0.6" upper="0.6"', ""), "loop.urdf")
+    assert not any(joint.limited for limb in found.body.limbs for joint in limb.joints)
+    assert found.body.num_joints == 3
 
 
 def test_the_id_of_a_published_set_is_for_its_folder(tmp_path):
