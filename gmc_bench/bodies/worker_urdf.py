@@ -10,6 +10,10 @@ import numpy as np
 from gmc_bench.bodies.model_files import clean_name
 
 
+_RIGID = ("fixed", "floating")
+"""Types of joints that turn or slide nothing."""
+
+
 class RefusalError(Exception):
     """A model that is not described; the message is for the user."""
 
@@ -37,11 +41,12 @@ def untie(text: str) -> tuple[str, list[ET.Element], list[str]]:
     The third are the names of joints that became fixed ones, see `_fix_locked`.
 
     Raises:
-        RefusalError: it has no base, a joint with limits the wrong way round, or one that is locked
-            elsewhere than at 0.
+        RefusalError: it has no base, a limb that floats, a joint with limits the wrong way round,
+            or one that is locked elsewhere than at 0.
     """
     root = ET.fromstring(text)
     locked = _fix_locked(root)
+    _require_no_floating_limbs(root)
     children: set[str] = set()
     extra = []
     for joint in root.findall("joint"):
@@ -84,6 +89,32 @@ def _fix_locked(root: ET.Element) -> list[str]:
         joint.set("type", "fixed")
         locked.append(name)
     return locked
+
+
+def _require_no_floating_limbs(root: ET.Element) -> None:
+    """Raise if a joint lets a limb float, which MuJoCo takes for a robot of its own.
+
+    What floats is the base where its joint comes from links that nothing else moves against, such
+    as one that stands for the world.
+    """
+    joints = root.findall("joint")
+    still = {link.get("name", "") for link in root.findall("link")}
+    still -= {_link(joint, "child") for joint in joints}
+    waiting = list(still)
+    while waiting:
+        parent = waiting.pop()
+        rigid = [j for j in joints if j.get("type") == "fixed" and _link(j, "parent") == parent]
+        waiting += {_link(joint, "child") for joint in rigid} - still
+        still |= {_link(joint, "child") for joint in rigid}
+    above = {_link(joint, "parent") for joint in joints if joint.get("type") not in _RIGID}
+    for joint in joints:
+        if joint.get("type") == "floating" and (
+            _link(joint, "parent") not in still or above & still
+        ):
+            raise RefusalError(
+                f"has the floating joint {clean_name(joint.get('name', ''))!r} below its base, but "
+                f"only the base can float; replace it by hinges and slides, or make it fixed"
+            )
 
 
 def _stated_limits(joint: ET.Element) -> tuple[float, float] | None:

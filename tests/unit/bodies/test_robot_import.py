@@ -1,3 +1,4 @@
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -390,6 +391,34 @@ def test_joints_that_state_no_limits_have_none(read):
     found = read(robots.looped_urdf().replace('lower="-0.6" upper="0.6"', ""), "loop.urdf")
     assert not any(joint.limited for limb in found.body.limbs for joint in limb.joints)
     assert found.body.num_joints == 3
+
+
+def test_a_floating_limb_is_refused_by_its_name(read):
+    for kind in ("revolute", "fixed"):  # what holds the bar, which floats, to the base
+        text = robots.looped_urdf().replace('"jl" type="revolute"', f'"jl" type="{kind}"')
+        text = text.replace('"jb" type="revolute"', '"jb" type="floating"')
+        with pytest.raises(MorphologyError, match="the floating joint 'jb' below its base, but "):
+            read(text, "loop.urdf")
+
+
+@pytest.mark.parametrize("frames", [("world",), ("world", "map")])
+def test_a_base_floats_in_the_world(read, frames):
+    links = "".join(f'<link name="{name}"/>' for name in frames)
+    chain = [*frames, "base"]
+    joints = "".join(
+        f'<joint name="{child}" type="{"floating" if child == "base" else "fixed"}">'
+        f'<parent link="{parent}"/><child link="{child}"/></joint>'
+        for parent, child in itertools.pairwise(chain)
+    )
+    text = robots.looped_urdf().replace("</robot>", f"{links}{joints}</robot>")
+    body = read(text, "loop.urdf").body
+    assert [limb.name for limb in body.limbs] == ["base", "left", "bar", "right"]
+
+
+def test_a_planar_limb_has_three_joints(read):
+    text = robots.looped_urdf().replace('"jb" type="revolute"', '"jb" type="planar"')
+    bar = next(limb for limb in read(text, "loop.urdf").body.limbs if limb.name == "bar")
+    assert [joint.kind for joint in bar.joints] == ["slide", "slide", "hinge"]
 
 
 def test_the_id_of_a_published_set_is_for_its_folder(tmp_path):
