@@ -20,6 +20,7 @@ _WEAK = 0.02  # N m per kg
 _MANY_TURNS = 4 * math.tau  # rad between limits; 25 degrees read as radians
 _ENDLESS = 2 * 360.0  # numbers beyond are no degrees, but stand for no limit
 _DEEP = 0.005  # m
+_FAST = {"hinge": (200.0, "rad/s"), "slide": (20.0, "m/s")}  # faster than motors of robots
 _GRAVITY = (0.0, 0.0, -9.81)  # m/s^2
 
 
@@ -37,6 +38,7 @@ def find_doubts(body: Morphology, model: dict[str, Any], trial: dict[str, Any]) 
         *_joint_doubts(body),
         *_angle_doubts(body, model),
         *_actuator_doubts(body, mass),
+        *_speed_doubts(body, trial),
         *_contact_doubts(body, trial),
         *_world_doubts(model),
     ]
@@ -111,6 +113,19 @@ def _actuator_doubts(body: Morphology, mass: float) -> Iterator[str]:
         if odd:
             numbers = " ".join(sorted({f"{torques[name]:.3g}" for name in odd}))
             yield f"motors are very {word} for {mass:.3g} kg: {shorten(odd)} ({numbers} N m)"
+
+
+def _speed_doubts(body: Morphology, trial: dict[str, Any]) -> Iterator[str]:
+    joints = [joint for limb in body.limbs for joint in limb.joints]
+    for kind, (most, unit) in _FAST.items():
+        speeds = {joint.name: trial["speeds"][joint.name] for joint in joints if joint.kind == kind}
+        fast = [name for name, speed in speeds.items() if speed > most]
+        if fast:
+            highest = max(speeds[name] for name in fast)
+            yield (
+                f"joints moved at up to {highest:.0f} {unit} in the trial: {shorten(fast)}; give "
+                f"them damping or armature, or weaker motors"
+            )
 
 
 def _contact_doubts(body: Morphology, trial: dict[str, Any]) -> Iterator[str]:

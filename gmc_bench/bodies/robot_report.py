@@ -49,12 +49,19 @@ def render_robot(robot: ImportedRobot) -> str:
         lines.append(f"  loop: {loop.kind} of {first} and {second}")
     lines += [f"  note: {note}" for note in robot.notes]
     lines += [f"  warning: {doubt}" for doubt in robot.doubts]
-    lines.append(f"  {_trial_text(robot.trial)}")
+    lines.append(f"  {_trial_text(robot)}")
     return "\n".join(lines)
 
 
-def _trial_text(trial: dict[str, Any]) -> str:
+def _trial_text(robot: ImportedRobot) -> str:
+    trial = robot.trial
+    units = {"hinge": "rad/s", "slide": "m/s"}
+    fastest: dict[str, float] = {}
+    for joint in (joint for limb in robot.body.limbs for joint in limb.joints):
+        unit = units[joint.kind]
+        fastest[unit] = max(fastest.get(unit, 0.0), trial["speeds"][joint.name])
+    speeds = " and ".join(f"{speed:.0f} {unit}" for unit, speed in fastest.items())
     return (
         f"trial: {trial['time']:.1f} s of random control, torso from {trial['height']:.2f} m down "
-        f"to {trial['lowest']:.2f} m, joints up to {trial['fastest']:.0f} rad/s"
+        f"to {trial['lowest']:.2f} m, joints up to {speeds}"
     )

@@ -80,9 +80,9 @@ class Sandbox:
             seed: of the controls.
 
         Returns:
-            `time` s, `warnings`, `height` and `lowest` of the torso above the floor m, `fastest`
-            joint speed rad/s, `touching` pairs in the start pose, whether it `landed`, and the
-            widest `opening` of a loop m.
+            `time` s, `warnings`, `height` and `lowest` of the torso above the floor m, highest
+            `speeds` of the joints by name, rad/s or m/s, `touching` pairs in the start pose,
+            whether it `landed`, and the widest `opening` of a loop m.
 
         Raises:
             FlawError: as in `read`.

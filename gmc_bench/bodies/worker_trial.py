@@ -20,7 +20,8 @@ def roll_out(request: dict[str, Any]) -> dict[str, Any]:
     rng = np.random.default_rng(request["seed"])
     mujoco.mj_forward(model, data)
     touching = _touching(model, data)
-    height, lowest, fastest, residual = float(data.qpos[2]) - _FLOOR, float("inf"), 0.0, 0.0
+    height, lowest, residual = float(data.qpos[2]) - _FLOOR, float("inf"), 0.0
+    fastest = np.zeros(model.nv)
     landed = False
     names: list[str] = []
     steps = int(request["steps"])
@@ -33,13 +34,15 @@ def roll_out(request: dict[str, Any]) -> dict[str, Any]:
             names = names or ["a state that is not finite"]
             break
         lowest = min(lowest, float(data.qpos[2]) - _FLOOR)
-        fastest = max(fastest, float(np.abs(data.qvel).max()))
+        fastest = np.maximum(fastest, np.abs(data.qvel))
         landed = landed or bool((np.min(data.contact.geom, axis=1, initial=1) == 0).any())
         residual = max(residual, _opening(model, data))
+    free = int(mujoco.mjtJoint.mjJNT_FREE)
+    joints = [model.joint(j) for j in range(model.njnt) if model.jnt_type[j] != free]
     return {
         "time": float(data.time), "warnings": names, "lowest": min(lowest, height),
-        "height": height, "fastest": fastest, "touching": touching, "landed": landed,
-        "opening": residual,
+        "height": height, "touching": touching, "landed": landed, "opening": residual,
+        "speeds": {joint.name: float(fastest[joint.dofadr[0]]) for joint in joints},
     }  # fmt: skip
 
 

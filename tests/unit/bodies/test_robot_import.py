@@ -1,4 +1,5 @@
 import itertools
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -309,6 +310,18 @@ def test_mistakes_are_pointed_out(read):
     assert "motors are very weak" in doubts
     assert "the joint 'bar' moves by 0.035 only" in doubts
     assert "no actuator drives bar, r" in doubts
+
+
+def test_joints_that_race_in_the_trial_are_pointed_out(read):
+    urdf = re.sub('<joint name="close".*?</joint>', "", robots.looped_urdf())
+    assert not any("moved at up to" in doubt for doubt in read(urdf, "open.urdf").doubts)
+    racing = urdf.replace('"jb" type="revolute"', '"jb" type="continuous"')
+    heavy, light = (f'ixx="{i}" iyy="{i}" izz="{i}"' for i in ("0.01", "1e-05"))
+    racing = re.sub(f'(<link name="bar">.*?){heavy}', rf"\1{light}", racing)
+    found = read(racing, "open.urdf")
+    (doubt,) = [doubt for doubt in found.doubts if "moved at up to" in doubt]
+    assert re.search(r"up to \d{3,} rad/s in the trial: jb; give them damping or armature", doubt)
+    assert f"joints up to {found.trial['speeds']['jb']:.0f} rad/s" in render_robot(found)
 
 
 def test_tokens_hold_what_servos_can_do(read):
