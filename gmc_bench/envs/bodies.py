@@ -34,8 +34,16 @@ def require_bodies(task: Task, bodies: Sequence[Body]) -> None:
             raise ConfigError(
                 f"the task {task.id!r} is for bodies whose tokens stand for {task.parts}, but "
                 f"those of {body.name!r} stand for {body.parts}; use another set, e.g. "
-                f"--morphologies {_USUAL[task.parts]}"
+                f"--morphologies {_USUAL[task.parts]} (in Python, bodies={_USUAL[task.parts]!r})"
             )
+
+
+def default_set(task: Task) -> str | None:
+    """Return the id of the bodies that a task gets where none are named.
+
+    `None` stands for the default of `load_morphologies`, which are bodies made of limbs.
+    """
+    return None if task.parts == "limbs" else _USUAL[task.parts]
 
 
 def smallest_layout(task: Task, bodies: Sequence[Body]) -> TokenSpec:

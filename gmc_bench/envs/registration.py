@@ -6,6 +6,7 @@ gymnasium expects packages to do it; no task is loaded until an environment is m
 
 import inspect
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -13,8 +14,10 @@ import gymnasium
 from gmc_bench.core.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
+    from gmc_bench.bodies.body import Body
     from gmc_bench.envs.morphology_env import MorphologyEnv
     from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
+    from gmc_bench.tasks.spec import Task
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -45,7 +48,8 @@ def make_single(
 
     Args:
         task: full task id.
-        morphologies: id of a body set; default as on the command line.
+        morphologies: id of a body set; default as on the command line, for tasks of bodies with
+            joint drives the quadrupeds.
         split: `train` or `test`.
         options: arguments of `MorphologyEnv`.
 
@@ -53,12 +57,12 @@ def make_single(
         UnknownNameError: no such task or body set.
         ConfigError: no such option, or a render mode.
     """
-    from gmc_bench.bodies.sets import load_morphologies
     from gmc_bench.envs.morphology_env import MorphologyEnv
     from gmc_bench.tasks import TASKS
 
     _require_known(MorphologyEnv, options)
-    return MorphologyEnv(TASKS.get(task), load_morphologies(morphologies).split(split), **options)
+    chosen = TASKS.get(task)
+    return MorphologyEnv(chosen, _bodies(chosen, morphologies, split), **options)
 
 
 def make_vector(
@@ -69,13 +73,20 @@ def make_vector(
     **options: Any,
 ) -> "MorphologyVectorEnv":
     """Return a batched environment; arguments as in `make_single` and `MorphologyVectorEnv`."""
-    from gmc_bench.bodies.sets import load_morphologies
     from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
     from gmc_bench.tasks import TASKS
 
     _require_known(MorphologyVectorEnv, options)
-    bodies = load_morphologies(morphologies).split(split)
-    return MorphologyVectorEnv(TASKS.get(task), bodies, num_envs, **options)
+    chosen = TASKS.get(task)
+    return MorphologyVectorEnv(chosen, _bodies(chosen, morphologies, split), num_envs, **options)
+
+
+def _bodies(task: "Task", morphologies: str | None, split: str) -> Sequence["Body"]:
+    from gmc_bench.bodies.sets import load_morphologies
+    from gmc_bench.envs.bodies import default_set
+
+    set_id = default_set(task) if morphologies is None else morphologies
+    return load_morphologies(set_id).split(split)
 
 
 def _require_known(environment: type[Any], options: dict[str, Any]) -> None:

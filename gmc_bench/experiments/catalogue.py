@@ -154,7 +154,8 @@ def make_env(
 
     Args:
         task: id, with or without its version.
-        bodies: body set; by default that of the command line.
+        bodies: body set; by default that of the command line, for tasks of bodies with joint drives
+            the quadrupeds.
         num_envs: environments in a batch; without it, a single environment.
         split: `train` or `test`.
         options: of `MorphologyEnv` or `MorphologyVectorEnv`, e.g. `token_spec`.

@@ -4,7 +4,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-import gmc_bench.envs  # noqa: F401 - importing it registers the tasks
+import gmc_bench
+import gmc_bench.envs  # importing it registers the tasks
+from gmc_bench.bodies import sets
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import ConfigError, UnknownNameError
 from gmc_bench.envs.morphology_env import MorphologyEnv
@@ -49,6 +51,24 @@ def test_gymnasium_makes_the_batched_environment():
     observation, _ = env.reset(seed=1)
     assert env.observation_space.contains(observation)
     assert np.isfinite(env.step(np.zeros(env.action_space.shape, np.float32))[1]).all()
+
+
+@pytest.mark.parametrize("task", TASKS.names())
+def test_every_id_is_made_without_naming_bodies(monkeypatch, task):
+    monkeypatch.setattr(sets, "resolve_default", lambda: (MINI, "it is quick to grow"))
+    expected = load_morphologies("quadrupeds-v1" if "quadruped" in task else MINI)
+    names = tuple(body.name for body in expected.split("train"))
+    single = gymnasium.make(f"gmc_bench/{task}").unwrapped
+    batch = gymnasium.make_vec(f"gmc_bench/{task}", num_envs=2, num_threads=1)
+    assert single.core.task is batch.core.task is TASKS.get(task)
+    assert single.core.table.names == batch.table.names == names
+    assert isinstance(gmc_bench.make_env(task), MorphologyEnv)
+
+
+def test_bodies_of_another_kind_are_refused_with_those_to_name():
+    named = r"--morphologies quadrupeds-v1 \(in Python, bodies='quadrupeds-v1'\)"
+    with pytest.raises(ConfigError, match=named):
+        gmc_bench.make_env("quadruped-velocity", MINI)
 
 
 def test_an_unknown_body_set_is_refused():
