@@ -409,7 +409,7 @@ class EnvironmentCore:
             for term in task.rewards
         }
         if task.only_positive:
-            terms[CUT_OFF] = np.maximum(-np.sum(list(terms.values()), axis=0), 0.0)
+            terms[CUT_OFF] = np.maximum(-_add_up([*terms.values()]), 0.0)
         rate = transition.control_dt if task.reward_rates else 1.0
         terms = {name: np.where(diverged, 0.0, value * rate) for name, value in terms.items()}
         events = {
@@ -426,7 +426,7 @@ class EnvironmentCore:
             terms[FAILURE] = np.where(terminated, -task.failure_cost, 0.0)
         time_up = (self.episode_length >= task.horizon) & ~terminated & ~diverged
         events |= {TIME_LIMIT: time_up, DIVERGED: diverged}
-        reward = np.sum([np.zeros(self.num_envs), *terms.values()], axis=0)
+        reward = _add_up([np.zeros(self.num_envs), *terms.values()])
         simulated = slice(None) if rows is None else rows
         if not np.isfinite(reward[simulated]).all():
             for name, term in self._rewards.items():
@@ -473,6 +473,19 @@ class EnvironmentCore:
             value[:] = state[name]
         if self._visited is not None:
             self._num_visited[:] = self._visited.sum(axis=(1, 2))
+
+
+def _add_up(values: Sequence[Array]) -> Array:
+    """Return the sum of arrays (B,), each added to those before it.
+
+    numpy's own sum adds one row in pairs, and more rows like this: what a row earns would depend
+    on whether it is alone.
+    """
+    stacked = np.array(values)
+    total = np.zeros(stacked.shape[1:], stacked.dtype)
+    for value in stacked:
+        total = total + value
+    return total
 
 
 def _require_heights(task: Task, spec: TokenSpec) -> None:

@@ -67,6 +67,21 @@ def test_a_seed_gives_the_same_bits_again_and_another_seed_others():
     assert traces[0] == traces[1] != traces[2]
 
 
+def test_a_row_is_the_same_alone_and_in_a_batch():
+    """Also in the last bits of its rewards, which are sums of many terms."""
+    found = []
+    for num_envs in (1, 2):
+        env = _env(num_envs=num_envs)
+        env.reset(seed=6)
+        steps = [env.step(action[:num_envs]) for action in _actions(_env(num_envs=2), 100)]
+        rewards = [reward[0] for _, reward, *_ in steps]
+        cut_off = [info["reward/cut_off"][0] for *_, info in steps]
+        seen = [observation["dynamic"][0].tobytes() for observation, *_ in steps]
+        assert np.count_nonzero(cut_off)
+        found.append((np.array([rewards, cut_off]).tobytes(), seen))
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("rule", ["two-state", "mean"])
 def test_a_state_continues_to_the_same_bits_in_a_fresh_environment(rule):
     task = replace(BUSY, scene=replace(BUSY.scene, friction_rule=rule))
