@@ -9,7 +9,6 @@ import numpy as np
 
 from gmc_bench.bodies.model_files import clean_name
 
-
 _RIGID = ("fixed", "floating")
 """Types of joints that turn or slide nothing."""
 

@@ -13,6 +13,7 @@ from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.morphology_vector_env import (
     Observation,
     action_space_of,
+    fresh_seed,
     height_map_space,
     reset_option,
 )
@@ -64,6 +65,7 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
             spaces["loops"] = box(-1, limbs - 1, self.core.table.loops.shape[1:], np.int64)
         self.observation_space = gymnasium.spaces.Dict(spaces)
         self.action_space = action_space_of(task, spec)
+        self._has_stream = False  # that of a seed
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -71,7 +73,8 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
         """Start an episode.
 
         Args:
-            seed: restarts the environment's random stream.
+            seed: restarts the environment's random stream. Without one the stream goes on; that of
+                a new environment begins with a seed that is drawn, and which `np_random_seed` says.
             options: `morphology`, name or index of the body.
 
         Raises:
@@ -79,9 +82,12 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
                 negative.
         """
         chosen = reset_option(options, "morphology")
-        super().reset(seed=None if seed is None else require_seed(seed))
+        if seed is None and not self._has_stream:
+            seed = fresh_seed()
         if seed is not None:
+            super().reset(seed=require_seed(seed))
             self.core.simulator.seed(seed)
+            self._has_stream = True
         table = self.core.table
         if chosen is None:
             index = int(self.core.simulator.draw_uniform(np.array([0]))[0] * len(table))

@@ -1,5 +1,6 @@
 """The batched environment: B environments over M bodies behind gymnasium's `VectorEnv`."""
 
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,9 +12,11 @@ from numpy.typing import ArrayLike
 
 from gmc_bench.core.config import shown
 from gmc_bench.core.errors import ConfigError, reject_unknown
+from gmc_bench.core.integers import require_seed
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.envs.guide_table import GuideTable
+from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import MorphologyTable
@@ -36,6 +39,11 @@ def action_space_of(task: Task, spec: TokenSpec) -> gymnasium.Space[Any]:
 def height_map_space(spec: TokenSpec) -> gymnasium.Space[Any]:
     """Return the height map of one environment: (G,) float32, m."""
     return gymnasium.spaces.Box(-np.inf, np.inf, (spec.num_heights,), np.float32)
+
+
+def fresh_seed() -> int:
+    """Return a seed of the system's entropy, for an environment that was never given one."""
+    return secrets.randbits(64)
 
 
 def reset_option(options: Any, name: str) -> Any:
@@ -115,6 +123,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         self.set_sampling(np.full(len(morphologies), 1.0 / len(morphologies)))
         self.episode_return: DoubleArray = np.zeros(num_envs)
         """(B,) float64, undiscounted sum of rewards since the last reset."""
+        self._has_streams = False  # those of a seed, or given ones
 
     @property
     def table(self) -> MorphologyTable:
@@ -152,6 +161,11 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         self._sampling = sampling
         self._guide = GuideTable(sampling)
 
+    def set_streams(self, streams: Array) -> None:
+        """Set the random stream of every environment, (B, 4) uint64, see `spawn_streams`."""
+        self.core.simulator.streams[:] = streams
+        self._has_streams = True
+
     def reset(
         self,
         *,
@@ -161,7 +175,9 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         """Start an episode in every environment.
 
         Args:
-            seed: restarts every environment's random stream; one integer for all.
+            seed: restarts every environment's random stream; one integer for all. Without one the
+                streams go on; those of a new environment begin with a seed that is drawn, and
+                which `np_random_seed` says.
             options: `morphology_index`, (B,) or one for all, chooses the bodies; by default they
                 are drawn, or dealt in turn where bodies are fixed.
 
@@ -172,8 +188,11 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         chosen = reset_option(options, "morphology_index")
         if isinstance(seed, (list, tuple)):
             raise ConfigError("pass one integer seed: every environment gets its own stream of it")
+        if seed is None and not self._has_streams:
+            seed = fresh_seed()
         if seed is not None:
-            self.core.simulator.seed(seed)
+            super().reset(seed=require_seed(seed))
+            self.set_streams(spawn_streams(seed, self.num_envs))
         rows = np.arange(self.num_envs)
         if chosen is not None:
             index = self._chosen(chosen)
@@ -279,5 +298,6 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Continue from a state of `get_state` of an environment built the same way."""
         self.core.set_state(state)
+        self._has_streams = True
         self.episode_return[:] = state["episode_return"]
         self.set_sampling(state["sampling"])

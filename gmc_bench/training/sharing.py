@@ -67,7 +67,7 @@ class SharedWeights:
     def reset(self) -> Observation:
         """Start an episode in every environment."""
         streams = spawn_streams(self._start, self.share.total)
-        self.env.core.simulator.streams[:] = streams[self.share.rows]
+        self.env.set_streams(streams[self.share.rows])
         return self.env.reset()[0]
 
     def begin(self, buffer: RolloutBuffer) -> None:
@@ -122,7 +122,7 @@ class WeightsPerBody(SharedWeights):
         """Start an episode in every environment."""
         envs, bodies = self.env.num_envs // len(self.streams), np.arange(len(self.streams))
         self.env.fixed = True
-        self.env.core.simulator.streams[:] = self.streams.environments(envs)
+        self.env.set_streams(self.streams.environments(envs))
         return self.env.reset(options={"morphology_index": bodies.repeat(envs)})[0]
 
     def begin(self, buffer: RolloutBuffer) -> None:

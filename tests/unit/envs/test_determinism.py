@@ -89,6 +89,16 @@ def test_an_environment_that_was_used_before_equals_a_fresh_one(make_env, draw_a
     assert _run(used, actions) == _run(fresh, actions)
 
 
+def test_a_reset_without_seed_continues_given_streams(make_env):
+    seeded, given, restored = make_env(), make_env(), make_env()
+    seeded.reset(seed=1)
+    given.set_streams(seeded.core.simulator.streams)
+    restored.set_state(seeded.get_state())
+    expected = seeded.reset()[0]["dynamic"]
+    for env in (given, restored):
+        np.testing.assert_array_equal(env.reset()[0]["dynamic"], expected)
+
+
 def test_a_reset_without_seed_continues_the_streams(make_env):
     env = make_env()
     first, _ = env.reset(seed=1)

@@ -99,6 +99,26 @@ def test_every_reset_draws_a_body_unless_one_is_named(env, bodies):
         assert env.reset(options={"morphology": np.int64(index)})[1]["morphology"] == name
 
 
+@pytest.mark.parametrize("kind", [MorphologyEnv, partial(MorphologyVectorEnv, num_envs=2)])
+def test_environments_without_a_seed_differ_and_say_which_they_drew(kind):
+    """As in gymnasium; afterwards a reset without a seed goes on."""
+    started = []
+    for _ in range(2):
+        env = kind(TASK, (chain(3), chain(4)))
+        first, second = _numbers(env.reset()[0]), _numbers(env.reset()[0])
+        assert not np.array_equal(first, second)
+        seed = env.np_random_seed
+        assert np.array_equal(_numbers(env.reset(seed=seed)[0]), first)
+        assert np.array_equal(_numbers(env.reset()[0]), second)
+        assert env.np_random_seed == seed
+        started.append(first)
+    assert not np.array_equal(*started)
+
+
+def _numbers(observation):
+    return observation["tokens"] if "tokens" in observation else observation["dynamic"]
+
+
 @pytest.mark.parametrize("chosen", ["nobody", 3, -1, 1.5, [1]])
 def test_an_unknown_body_is_refused(env, chosen):
     with pytest.raises(
