@@ -129,7 +129,8 @@ def ancestors(descent: Descent) -> tuple[int, tuple[Lineage, ...]]:
         MorphologySetError: its bodies do not come from an evolution.
     """
     if descent.base not in RELEASED:
-        hint = did_you_mean(descent.base, RELEASED)
+        evolved = [item.id for item in RELEASED.values() if item.evolution is not None]
+        hint = did_you_mean(descent.base, evolved)
         raise UnknownNameError(f"unknown released set {descent.base!r}{hint}")
     pinned = RELEASED[descent.base]
     if pinned.evolution is None:

@@ -1,4 +1,5 @@
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -255,6 +256,11 @@ def test_descendants_are_made_by_command(monkeypatch, tmp_path, capsys):
     assert "leave out all but --train, --test and --seed" in capsys.readouterr().err
     assert main([*words[:3], "--descend-from", "gmc-unimal-v1"]) == 2
     assert "have no lineages to go on from" in capsys.readouterr().err
+    for other in ("unimals_100", "gmc-unimal-v3", "nothing"):  # only evolved sets have descendants
+        assert main([*words[:3], "--descend-from", other]) == 2
+        error = capsys.readouterr().err
+        assert "gmc-unimal-v2" in error
+        assert not re.search("gmc-(unimal(-mini)?-v1|large|loops)", error)
 
 
 @pytest.mark.parametrize("name", [*FOUND, *EVOLVED])
