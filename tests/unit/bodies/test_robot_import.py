@@ -235,6 +235,15 @@ def test_bodies_that_only_chain_joints_become_slots(read, tmp_path):
     np.testing.assert_allclose(places[0], places[1], atol=1e-9)
 
 
+def test_light_bodies_in_a_row_count_together(read):
+    """The upper one is lighter than 2 % of leg and lower one, but not than 2 % of the leg."""
+    text = robots.WALKER.replace('size=".04"/>', 'size=".04" mass="1"/>')
+    for mass, limbs in (("0.0202", ["t", "leg"]), ("0.0206", ["t", "yaw", "leg"])):
+        chained = text.replace('mass=".001"', f'mass="{mass}"', 1)
+        chained = chained.replace('mass=".001"', 'mass="0.0199"', 1)
+        assert [limb.name for limb in read(chained, seconds=0.0).body.limbs] == limbs
+
+
 def test_constraints_become_loops(read):
     found = read(robots.FOUR_BAR)
     (loop,) = found.body.loops
@@ -243,6 +252,14 @@ def test_constraints_become_loops(read):
     assert 0 < found.trial["opening"] < 0.005
     assert any("constraints of other kinds than loops are left out" in n for n in found.notes)
     assert "loop: connect of bar and r" in render_robot(found)
+
+
+def test_limbs_that_a_loop_joins_need_no_exclusion(read):
+    pairs = '<contact><exclude body1="bar" body2="r"/><exclude body1="r" body2="l"/></contact>'
+    body = read(robots.FOUR_BAR.replace("<equality>", f"{pairs}<equality>")).body
+    names = [limb.name for limb in body.limbs]
+    assert [(loop.first, loop.second) for loop in body.loops] == [(2, 3)]
+    assert [[names[end] for end in pair] for pair in body.exclusions] == [["l", "r"]]
 
 
 def test_a_weld_between_limbs_becomes_a_loop(read):
@@ -258,6 +275,21 @@ def test_a_link_with_two_parents_closes_a_loop(read):
     assert body.limbs[loop.first].name == "bar"
     assert loop.anchor == pytest.approx((0.0, -0.4, 0.2))
     assert read(robots.looped_urdf("fixed"), "loop.urdf").body.loops[0].kind == "weld"
+    # A gap is bridged from the first limb's side.
+    (loop,) = read(robots.looped_urdf(closing="0 -0.39 0.2"), "loop.urdf").body.loops
+    assert loop.anchor == pytest.approx((0.0, -0.39, 0.2))
+
+
+def test_a_weld_that_closes_a_loop_turns_about_fixed_axes(read):
+    """Roll, pitch and yaw of URDF, as in the joint that holds the other end."""
+    turned = robots.looped_urdf("fixed").replace(
+        'xyz="0 -0.2 -0.2"', 'xyz="0 -0.2 -0.2" rpy="0.5 0.7 0.3"'
+    )
+    closed = turned.replace('xyz="0 -0.4 0.2"', 'xyz="0 -0.4 0.2" rpy="0.5 0.7 0.3"')
+    assert read(closed, "loop.urdf").body.loops[0].kind == "weld"
+    other = closed.replace('xyz="0 -0.4 0.2" rpy="0.5 0.7', 'xyz="0 -0.4 0.2" rpy="0.7 0.5')
+    with pytest.raises(MorphologyError, match=r"a weld of 'bar' and 'right' that is turned by 0\."):
+        read(other, "loop.urdf")
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,13 @@ def test_motors_without_control_range_reach_the_limits_of_their_force(read):
     assert found.bias[0] == pytest.approx(1.0)  # controls -1 and 1 give -9 and 11 N m
 
 
+def test_limits_of_forces_are_turned_round_by_a_negative_gear(read):
+    changes = ('gear="10" ctrlrange', 'gear="-10" forcerange="-.3 .5" ctrlrange')
+    (found,) = read(_four_bar(changes)).body.actuators
+    assert found.gear == pytest.approx(-10.0)
+    assert found.torque_range == pytest.approx((-5.0, 3.0))
+
+
 def test_actuators_of_disabled_groups_are_left_out(read):
     motor = '<motor joint="l" gear="10" ctrlrange="-1 1" ctrllimited="true"/>'
     both = (motor, motor.replace("/>", ' group="1"/>') + '<position joint="l" kp="7"/>')

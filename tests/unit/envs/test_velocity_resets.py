@@ -301,6 +301,18 @@ def test_the_robot_of_a_row_can_change_and_others_stay():
     core.step(np.zeros((4, 12, 1)))
 
 
+def test_a_new_episode_forgets_how_long_feet_were_in_the_air():
+    core = _core(num_envs=2)
+    for row in range(2):
+        core.simulator.data(row).qpos[2] = 50.0
+    for _ in range(10):
+        core.step(np.zeros((2, 12, 1)))
+    core.reset(np.array([1]), np.array([1]))
+    aloft = 10 * core.simulator.control_dt
+    expected = np.repeat([[aloft], [0.0]], 4, axis=1)
+    np.testing.assert_allclose(core.motion.air_time, expected, rtol=1e-12)
+
+
 def test_rough_ground_reaches_as_far_as_an_episode_goes():
     """A robot that follows the fastest command for a whole episode stays on its ground."""
     core = _core(_rough(TASK), 4)

@@ -1,4 +1,5 @@
 import math
+from types import SimpleNamespace
 
 import mujoco
 import numpy as np
@@ -8,6 +9,7 @@ from gmc_bench.bodies.mjcf import emit_mjcf, parse_mjcf
 from gmc_bench.generation import bodies as bodies_module
 from gmc_bench.generation import loops as loops_module
 from gmc_bench.generation.bodies import Form, grow_clear_body
+from gmc_bench.generation.grown_limbs import Closure
 
 
 def _grow(seed, num_limbs, loops, **options):
@@ -94,6 +96,29 @@ def test_asymmetric_bodies_have_loops_of_their_own():
     body = _grow(1, 9, 1, form=Form(symmetric=False))
     assert len(body.loops) == 1
     assert body.symmetric_limbs == ()
+
+
+def test_the_tip_of_a_bridge_has_no_room_for_another_loop():
+    """After the first bridge, only its own tip would be near enough to the last limb."""
+
+    def tip(x):
+        return SimpleNamespace(
+            site=SimpleNamespace(parent=-1),
+            shape=SimpleNamespace(end=(x, 0.0, 0.0)),
+            partner=None,
+        )
+
+    draft = SimpleNamespace(parts=[tip(0.0), tip(0.4), tip(0.8)])
+
+    def bridge(ends):
+        if ends == ((1, 2),):
+            return None  # no place
+        draft.parts.append(tip(0.4))
+        return (Closure(len(draft.parts) - 1, 1, (0.0, 0.0, 0.0)),)
+
+    rng = np.random.default_rng(0)
+    assert loops_module._close_all(rng, draft, 2, (0.0, 0.5), bridge) is None
+    assert len(draft.parts) == 4
 
 
 def test_loops_survive_being_written_and_read():

@@ -1,10 +1,13 @@
+import math
 from dataclasses import replace
 
+import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.bodies.mjcf import emit_mjcf
 from gmc_bench.bodies.schema import Actuator, Geom, Joint, Limb, Morphology
-from gmc_bench.generation.viability import NUM_GAITS, Viability, _gaits, assess_viability
+from gmc_bench.generation.viability import NUM_GAITS, Viability, _distance, _gaits, assess_viability
 
 
 def _body(height: float, gear: float = 150.0) -> Morphology:
@@ -48,6 +51,18 @@ def test_a_diverging_simulation_counts_as_a_fall(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the engine's solver writes a log file here
     found = assess_viability(_body(height=0.3, gear=1e12), np.random.default_rng(0))
     assert found.surviving_share == 0.0
+
+
+def test_a_gait_that_the_engine_warns_of_has_no_distance():
+    """Also where the state stays finite: the engine sets a control to zero that is no number."""
+    floor = '<geom type="plane" size="0 0 1"/>'
+    model = mujoco.MjModel.from_xml_string(emit_mjcf(_body(0.3), floor=floor))
+    data = mujoco.MjData(model)
+    controls = np.zeros((5, 1))
+    assert math.isfinite(_distance(model, data, controls, fall_height=0.0))
+    controls[2] = np.nan
+    assert math.isnan(_distance(model, data, controls, fall_height=0.0))
+    assert np.isfinite(data.qpos).all()
 
 
 def test_equal_generators_give_equal_results():

@@ -53,6 +53,17 @@ def test_a_new_episode_forgets_the_cells_of_its_row_only(core):
     core.reset(np.array([0]), np.array([1]))
     result = step(core)
     assert result.reward.tolist() == [1.0, 0.0]
+    assert result.metrics["cells"].tolist() == [1.0, 1.0]
+
+
+def test_a_state_tells_how_many_cells_were_entered(core):
+    for x in (50.5, 51.5, 52.5):
+        put(core, 0, x, 0.5)
+        step(core)
+    fresh = EnvironmentCore(TASK, [biped(), star(4)], 2, num_threads=1)
+    fresh.reset(np.arange(2), np.arange(2))
+    fresh.set_state(core.get_state())
+    assert step(fresh).metrics["cells"].tolist() == [3.0, 1.0]
 
 
 def test_walls_hold_a_body_back(core):

@@ -49,6 +49,8 @@ def test_breadth_first_by_hand():
     # 4 is as near over 3 as over 5; the lower index counts.
     assert breadth_first_tree(LEG, [(2, 4)]) == (LEG, [(2, 4)])
     assert breadth_first_tree([-1, 0, 1, 2, 0], [(3, 4)]) == ([-1, 0, 1, 4, 0], [(2, 3)])
+    # 4 is reached before 3, but 5 is as near over both.
+    assert breadth_first_tree([-1, 0, 0, 2, 1, 4], [(3, 5)]) == ([-1, 0, 0, 2, 1, 3], [(4, 5)])
 
 
 @pytest.mark.parametrize("seed", range(30))
