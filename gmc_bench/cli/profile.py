@@ -13,6 +13,7 @@ EXAMPLES = (
     "gmc-bench profile policy --method recmorph metamorph --seconds 30",
     "gmc-bench profile padding --morphologies gmc-unimal-mini",
     "gmc-bench profile train --suite unimal --morphologies unimals_100 --json",
+    "gmc-bench profile methods --method recmorph metamorph-star swat --threads 1",
 )
 
 
@@ -24,9 +25,9 @@ def add_parser(verbs: Any) -> None:
     what = "Measure simulation, policy or training speed beside a reference in the same run."
     parser = add_verb(verbs, "profile", what, EXAMPLES)
     add = parser.add_argument
-    measures = ("sim", "policy", "padding", "train")
+    measures = ("sim", "policy", "padding", "train", "methods")
     add("what", metavar="MEASUREMENT", choices=measures, help=", ".join(measures))
-    text = "registered methods, or FILE.py:SPEC (default: recmorph; for 'policy' and 'padding' all)"
+    text = "or FILE.py:SPEC; 'methods' compares with the first (default: recmorph, or all)"
     add("--method", metavar="M", nargs="+", help=text)
     add("--suite", metavar="S", default="unimal", help="default: unimal")
     text = "default: for 'sim' all of the suite, without gymnasium's process pool; else its first"
@@ -48,9 +49,10 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     if parsed.what != "sim" and parsed.num_envs is not None:
         raise ConfigError(f"--num-envs is for 'sim', got it for {parsed.what!r}; leave it out")
     if parsed.what == "sim" and parsed.method is not None:
-        raise ConfigError("--method is for 'policy', 'padding' and 'train'; leave it out of 'sim'")
+        raise ConfigError("--method is for what has networks; leave it out of 'sim'")
     from gmc_bench import profiling
     from gmc_bench.cli.display import Display
+    from gmc_bench.experiments.method import load_method
     from gmc_bench.experiments.resolve import choose_bodies
     from gmc_bench.profiling.report import machine_markdown
     from gmc_bench.suites import SUITES
@@ -60,7 +62,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     suite = SUITES.load(parsed.suite)
     bodies, why = choose_bodies(parsed.morphologies, suite)
     note(why)
-    methods = _methods(parsed)
+    chosen = tuple(map(load_method, parsed.method or ()))
     all_tasks = parsed.what == "sim" and not parsed.task
     names = [suite.task(parsed.task)] if parsed.task else suite.tasks[: None if all_tasks else 1]
     bars = Display()
@@ -72,7 +74,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
             bodies_id=bodies.id,
             bodies_digest=bodies.digest,
             spec=token_spec(suite, bodies, task),
-            methods=methods,
+            methods=chosen or profiling.usual_methods(parsed.what),
             protocol=suite.protocol(parsed.protocol, task.id),
             num_envs=parsed.num_envs or NUM_ENVS,
             threads=parsed.threads,
@@ -89,14 +91,3 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     else:
         say(f"{report.to_markdown()}\n{machine_markdown(report.machine)}")
     return 0
-
-
-def _methods(parsed: argparse.Namespace) -> tuple[Any, ...]:
-    from gmc_bench.experiments.method import load_method
-    from gmc_bench.methods import METHODS, MethodSpec
-
-    if parsed.method is None and parsed.what in ("policy", "padding"):
-        found = [spec for _, spec in METHODS.items() if isinstance(spec, MethodSpec)]
-        # A reference with a budget of its own has the network of another method.
-        return tuple(spec for spec in found if spec.env_steps_per_body is None)
-    return tuple(load_method(name) for name in parsed.method or ["recmorph"])

@@ -3,15 +3,17 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import median
 
 from gmc_bench.core.escape import markdown
 from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.evidence import first_before_tuning, lead_over, listed
 from gmc_bench.leaderboard.findings.claims import VERDICTS
-from gmc_bench.leaderboard.findings.evidence import read_evidence
+from gmc_bench.leaderboard.findings.evidence import Evidence, read_evidence
 from gmc_bench.leaderboard.findings.page import find_all
 from gmc_bench.leaderboard.overview import Cell, Column, Overview, make_overview
 from gmc_bench.leaderboard.statistics import Estimate
+from gmc_bench.records.kept import KeptSpeeds
 
 NONE = "—"
 
@@ -31,18 +33,26 @@ def front(
         RecordError: a file of a study or an evaluation was changed, or is something else.
     """
     analyses = tuple(analyses)
-    found = make_overview(analyses, methods)
+    found, evidence = make_overview(analyses, methods), read_evidence(analyses, records)
     sentences = [coverage(found), leader(found)]
     if findings:
-        counts = Counter(
-            item.verdict for item in find_all(read_evidence(analyses, records)).values()
-        )
+        counts = Counter(item.verdict for item in find_all(evidence).values())
         parts = [f"{counts[name]} {name}" for name in VERDICTS if counts[name]]
         sentences.append(
             f"Verdicts on {sum(counts.values())} claims of the RecMorph paper: {', '.join(parts)} "
             f"([findings]({findings}))."
         )
-    return "\n".join([" ".join(sentences), "", *grid(found)])
+    return "\n".join([" ".join(sentences), "", *grid(found, speeds_on(found, evidence))])
+
+
+def speeds_on(found: Overview, evidence: Evidence) -> KeptSpeeds | None:
+    """Return the speeds measured on the first board that has any."""
+    for column in found.columns:
+        for kept in evidence.speeds.values():
+            place = (kept.suite, kept.task, kept.protocol, kept.morphologies.id)
+            if place == (column.suite, column.task, column.protocol, column.morphologies):
+                return kept
+    return None
 
 
 def coverage(found: Overview) -> str:
@@ -85,8 +95,13 @@ def leader(found: Overview) -> str:
     return "No board has places yet: no row has all of its seeds."
 
 
-def grid(found: Overview) -> list[str]:
-    """Return the table with its notes; boards and methods without any run are named below."""
+def grid(found: Overview, speeds: KeptSpeeds | None = None) -> list[str]:
+    """Return the table with its notes; boards and methods without any run are named below.
+
+    Args:
+        found: the matrix.
+        speeds: of methods on one board, if measured: a last column.
+    """
     places = [
         place
         for place in range(len(found.columns))
@@ -98,17 +113,22 @@ def grid(found: Overview) -> list[str]:
         if any(found.cells[method, place].status != "not run" for place in places)
     ]
     columns = [found.columns[place] for place in places]
-    lines = [
-        f"| Method | {' | '.join(markdown(column.heading) for column in columns)} |",
-        f"| --- |{' ---: |' * len(columns)}",
-        *(
-            f"| {method} | {' | '.join(_cell(found.cells[method, place]) for place in places)} |"
-            for method in methods
-        ),
+    headings = ["Method", *(markdown(column.heading) for column in columns)]
+    rows = [
+        [method, *(_cell(found.cells[method, place]) for place in places)] for method in methods
     ]
     if any(column.floor is not None for column in columns):
         floors = [NONE if c.floor is None else f"{c.floor:,.0f}" for c in columns]
-        lines.append(f"| *no action* | {' | '.join(floors)} |")
+        rows.append(["*no action*", *floors])
+    if speeds is not None:
+        ratios = _ratios(speeds)
+        headings.append("Speed")
+        rows = [[*row, ratios.get(row[0], NONE)] for row in rows]
+    lines = [
+        f"| {' | '.join(headings)} |",
+        f"| --- |{' ---: |' * (len(headings) - 1)}",
+        *(f"| {' | '.join(row)} |" for row in rows),
+    ]
     told = [
         "Mean return with mean actions on unseen bodies (for quadrupeds, on the train bodies). "
         "Methods in a column that share a letter cannot be told apart: they do not differ "
@@ -119,6 +139,14 @@ def grid(found: Overview) -> list[str]:
             "In brackets: normalised train score, from no training (0) to a separate policy for "
             "each body (1)."
         )
+    if speeds is not None:
+        board = (speeds.suite, speeds.task)
+        heading = next(c.heading for c in found.columns if (c.suite, c.task) == board)
+        told.append(
+            f"*Speed*: control steps per second of training on the board '{markdown(heading)}', "
+            f"as a multiple of {speeds.reference.method}'s ({_rate(speeds):,.0f} on one core of an "
+            f"{markdown(speeds.hardware.cpu)}), measured in turns."
+        )
     empty = [markdown(column.heading) for column in found.columns if column not in columns]
     if empty:
         told.append(f"Boards without runs: {listed(empty)}.")
@@ -126,6 +154,20 @@ def grid(found: Overview) -> list[str]:
     if absent:
         told.append(f"Methods without runs: {listed(absent)}.")
     return [*(lines if columns else []), "", " ".join(told), ""]
+
+
+def _ratios(speeds: KeptSpeeds) -> dict[str, str]:
+    """Return by method how many times as many control steps per second it trains for."""
+    found = {speeds.reference.method: 1.0}
+    for item in speeds.methods:
+        pairs = zip(item.reference_seconds, item.seconds, strict=True)
+        found[item.method] = median(reference / own for reference, own in pairs)
+    return {method: f"{ratio:.2f}" for method, ratio in found.items()}
+
+
+def _rate(speeds: KeptSpeeds) -> float:
+    seconds = [value for item in speeds.methods for value in item.reference_seconds]
+    return speeds.steps_per_iteration / median(seconds)
 
 
 def _cell(cell: Cell) -> str:

@@ -17,28 +17,32 @@ from gmc_bench.bodies.sets import load_morphologies, loaded_once
 from gmc_bench.core.errors import RecordError
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.leaderboard.findings.evidence import read_kept, require_once
+from gmc_bench.methods import METHODS
 from gmc_bench.records.kept import (
     EVALUATIONS,
     SCALING_SETTINGS,
     SCALINGS,
+    SPEEDS,
     STUDIES,
     STUDY_FILE,
     BodySetId,
     KeptEvaluation,
     KeptExponent,
     KeptScaling,
+    KeptSpeeds,
     KeptStudy,
+    TimedRounds,
     read_study,
     seal,
 )
 from gmc_bench.records.kinship import mean_return
-from gmc_bench.records.parts import BodyReturns, require_shallow
+from gmc_bench.records.parts import BodyReturns, Hardware, require_shallow
 from gmc_bench.records.schema import REQUIRED_VERSIONS
 from gmc_bench.records.store import first_problem, read_sealed, write_atomic
 from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.spec import DIVERGED, TIME_LIMIT
 
-Kind = KeptStudy | KeptEvaluation | KeptScaling
+Kind = KeptStudy | KeptEvaluation | KeptScaling | KeptSpeeds
 
 
 def files_to_keep(paths: Iterable[Path], board: Path) -> tuple[dict[Path, bytes], list[Path]]:
@@ -68,7 +72,8 @@ def files_to_keep(paths: Iterable[Path], board: Path) -> tuple[dict[Path, bytes]
             new = study_file(path, board)
         elif path.is_file() and path.suffix == ".json":
             with loaded_once():
-                new = evaluation_files(path, board)
+                speeds = "measurement" in _json(path)
+                new = speeds_file(path, board) if speeds else evaluation_files(path, board)
         else:
             others.append(path)
             continue
@@ -118,6 +123,8 @@ def _require_no_twins(new: Mapping[Path, Kind], board: Path) -> None:
             kept.studies[name] = content
         elif isinstance(content, KeptEvaluation):
             kept.evaluations[name] = content
+        elif isinstance(content, KeptSpeeds):
+            kept.speeds[name] = content
         else:
             kept.scalings[name] = content
     require_once(kept)
@@ -168,6 +175,46 @@ def study_file(folder: Path, board: Path) -> dict[Path, KeptStudy]:
                 f"{which} does not say by which rules it was made; write it with {again}"
             )
     return {board / STUDIES / f"{folder.resolve().name}.json": study}
+
+
+def speeds_file(path: Path, board: Path) -> dict[Path, KeptSpeeds]:
+    """Return what a leaderboard keeps of what `gmc-bench profile methods --json` printed.
+
+    Raises:
+        RecordError: it is not that, or of a clone with changes, of other versions of the methods
+            than the installed ones, or of bodies that are named like the installed ones only.
+        GmcBenchError: the bodies are not here.
+    """
+    content = _json(path)
+    again = "run 'gmc-bench profile methods --json' again, from a clean clone"
+    try:
+        setting = content["setting"]
+        names = ("suite", "task", "protocol", "steps_per_iteration", "reference")
+        bodies = {name: setting["morphologies"][name] for name in ("id", "digest")}
+        kept = KeptSpeeds(
+            **{name: content[name] for name in (*names, "git_commit", "git_dirty")},
+            methods=tuple(TimedRounds(**item) for item in content["methods"]),
+            morphologies=BodySetId(**bodies),
+            hardware=Hardware(**setting["hardware"]),
+            versions=setting["versions"],
+        )
+    except (KeyError, TypeError, ValidationError) as error:
+        raise RecordError(
+            f"{path} is not a measurement of methods' speeds ({_problem(error)}); {again}"
+        ) from error
+    for item in (kept.reference, *kept.methods):
+        spec = METHODS.get(item.method)
+        if item.method_version != spec.version:
+            raise RecordError(
+                f"{path} has version {item.method_version} of {item.method}, {spec.version} is "
+                f"installed; {again}"
+            )
+    if load_morphologies(kept.morphologies.id).digest != kept.morphologies.digest:
+        raise RecordError(
+            f"{path} names the set {kept.morphologies.id}, but here that has other bodies; {again}"
+        )
+    name = f"{kept.suite}_{kept.task}_{kept.protocol}_{kept.morphologies.id}.json"
+    return {board / SPEEDS / name: kept}
 
 
 def evaluation_files(path: Path, board: Path) -> dict[Path, KeptEvaluation]:

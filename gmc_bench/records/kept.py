@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from gmc_bench.core.errors import RecordError
 from gmc_bench.records.parts import (
     Count,
     Digest,
+    Hardware,
     Name,
     Number,
     Positive,
@@ -25,7 +26,7 @@ from gmc_bench.records.parts import (
 from gmc_bench.records.schema import Commit
 from gmc_bench.records.store import first_problem, read_sealed, sealed
 
-STUDIES, EVALUATIONS, SCALINGS = "studies", "evaluations", "scaling"
+STUDIES, EVALUATIONS, SCALINGS, SPEEDS = "studies", "evaluations", "scaling", "speeds"
 """Folders below a leaderboard's."""
 SCALING_SETTINGS = "scaling.json"
 """Marks the folder of a study of scaling, which has no runs."""
@@ -109,6 +110,68 @@ class KeptScaling(RecordPart):
     exponents: tuple[KeptExponent, ...] = Field(description="All that were fitted.")
 
 
+class TimedMethod(RecordPart):
+    """Whose speed was measured."""
+
+    method: Name = Field(description="Id of the controller.")
+    method_version: Positive = Field(description="Its version.")
+    preset: Text = Field(description="Settings of its networks.")
+    parameters: Count = Field(description="Of actor and critic.")
+
+
+class TimedRounds(TimedMethod):
+    """Iterations of a method in turns with those of the reference, a pair per round."""
+
+    seconds: tuple[Number, ...] = Field(description="Of the iteration, in every round.")
+    acting_seconds: tuple[Number, ...] = Field(description="Of choosing actions in it.")
+    reference_seconds: tuple[Number, ...] = Field(description="Of the reference's iteration.")
+    reference_acting_seconds: tuple[Number, ...] = Field(description="Likewise.")
+
+    @model_validator(mode="after")
+    def _rounds_agree(self) -> "TimedRounds":
+        columns = (
+            *(self.seconds, self.acting_seconds),
+            *(self.reference_seconds, self.reference_acting_seconds),
+        )
+        if len({len(column) for column in columns}) != 1 or not self.seconds:
+            raise ValueError("every round needs four times")
+        if min(map(min, columns)) <= 0.0:
+            raise ValueError("times must be positive")
+        if any(
+            part > whole
+            for part, whole in (
+                *zip(columns[1], columns[0], strict=True),
+                *zip(columns[3], columns[2], strict=True),
+            )
+        ):
+            raise ValueError("choosing actions cannot take longer than the iteration")
+        return self
+
+
+class KeptSpeeds(RecordPart):
+    """Training and acting speed of methods beside one of them, on one machine."""
+
+    schema_version: Literal[1] = Field(default=1, description="Version of this layout.")
+    suite: VersionedName = Field(description="Full id of the suite.")
+    task: VersionedName = Field(description="Full id of the task.")
+    protocol: Name = Field(description="Name of the protocol.")
+    morphologies: BodySetId = Field(description="Bodies of the environments.")
+    steps_per_iteration: Positive = Field(description="Control steps of an iteration.")
+    reference: TimedMethod = Field(description="The method that all others took turns with.")
+    methods: tuple[TimedRounds, ...] = Field(min_length=1, description="All others.")
+    hardware: Hardware = Field(description="The machine.")
+    versions: dict[str, Text] = Field(description="Version of each package that moves numbers.")
+    git_commit: Commit = Field(description="Commit of the checkout.")
+    git_dirty: Literal[False] = Field(description="The checkout had no changes.")
+
+    @model_validator(mode="after")
+    def _methods_are_told_apart(self) -> "KeptSpeeds":
+        names = [self.reference.method, *(item.method for item in self.methods)]
+        if len(set(names)) != len(names):
+            raise ValueError("a method is listed twice")
+        return self
+
+
 class KeptEvaluation(RecordPart):
     """Score of a trained policy on other bodies, or with a limb unseen."""
 
@@ -169,6 +232,15 @@ def read_scaling(path: Path) -> KeptScaling:
         RecordError: the file is missing, was changed, or is something else.
     """
     return _read(path, KeptScaling, "make it again with 'gmc-bench leaderboard add'")
+
+
+def read_speeds(path: Path) -> KeptSpeeds:
+    """Read a measurement of speeds.
+
+    Raises:
+        RecordError: the file is missing, was changed, or is something else.
+    """
+    return _read(path, KeptSpeeds, "make it again with 'gmc-bench leaderboard add'")
 
 
 def _read(path: Path, kind: type[P], hint: str) -> P:

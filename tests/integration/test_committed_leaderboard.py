@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from itertools import combinations
 from pathlib import Path
-from statistics import correlation, fmean, median
+from statistics import correlation, fmean
 from typing import Any
 
 import pytest
@@ -85,8 +85,6 @@ def _raw(path: str, number: str, arm: str, seed: int) -> float:
     if path.startswith("studies/"):
         (run,) = [r for r in content["runs"] if (r["arm"], r["seed"]) == (arm, seed)]
         return float(run["numbers"][number])
-    if number == "acting_rate":
-        return float(content["env_steps"] / content["wall_clock_s"]["policy"])
     if number == "test_score":
         return _unseen(content)
     if "/" in number:
@@ -160,12 +158,10 @@ def test_every_number_of_the_findings_is_in_a_committed_file(opened: Leaderboard
                 for path, seed in zip(sample.sources, sample.seeds, strict=True)
             ]
             assert sample.values == pytest.approx(raw, rel=1e-9), claim.id
-        # What stands before "higher by" are means of runs, of speeds medians; what follows is made
-        # of the same runs.
+        # What stands before "higher by" are means of runs; what follows is made of the same runs.
         told = re.split(r": (?:higher|lower) by", finding.here)[0]
         shown = re.findall(r"(?<![\w.-])-?\d[\d,]*(?:\.\d+)?(?= \()", told)
-        typical = median if getattr(claim, "timed", False) else fmean
-        means = [typical(sample.values) for sample in finding.samples]
+        means = [fmean(sample.values) for sample in finding.samples]
         if isinstance(claim, AboveThreshold):
             assert set(shown) <= {f"{mean:,.{claim.digits}f}" for mean in means}, claim.id
         else:

@@ -12,7 +12,7 @@ The effect size that the paper measured decides nothing: budgets and bodies diff
 import math
 import statistics
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -34,6 +34,7 @@ from gmc_bench.leaderboard.statistics import (
     sum_variances,
     t_quantile,
 )
+from gmc_bench.records.kept import KeptSpeeds
 
 Verdict = Literal["seen here", "not seen here", "cannot be decided with these runs", "not run yet"]
 VERDICTS: tuple[Verdict, ...] = (
@@ -209,9 +210,6 @@ class Lead(Pooled):
     others: tuple[str, ...]
     size: float | None = None
     """Share of the best other's mean by which the paper's best is better."""
-    timed: bool = False
-    """The metric is a speed. Runs are timed beside whatever else their machine did, so that a
-    difference between them says nothing of the methods."""
 
     def labels(self) -> tuple[str, ...]:
         """Return the methods or variants that the claim is about."""
@@ -224,8 +222,6 @@ class Lead(Pooled):
         others = [name for name in self.others if name in usable]
         if not ours or not others:
             return Finding("not run yet")
-        if self.timed:
-            return self._timed(usable, ours, others)
         sign = -1.0 if self.lower_is_better else 1.0
         best = max(ours, key=lambda name: sign * _mean(usable[name]))
         rival = max(others, key=lambda name: sign * _mean(usable[name]))
@@ -258,19 +254,6 @@ class Lead(Pooled):
         if len(others) == len(self.others):
             return ""
         return f"; {len(others)} of {len(self.others)} others have runs"
-
-    def _timed(
-        self, samples: Mapping[str, Sample], ours: Sequence[str], others: Sequence[str]
-    ) -> Finding:
-        """Return medians, which one run beside much other load does not move."""
-        medians = {name: _median(samples[name]) for name in (*ours, *others)}
-        best, rival = (max(names, key=lambda name: medians[name]) for names in (ours, others))
-        here = _means_text(samples, best, rival, self.unit, _median)
-        return Finding(
-            "cannot be decided with these runs",
-            f"medians: {here}{self._coverage(others)}",
-            "methods timed in turns on an idle machine (gmc-bench profile policy)",
-        )
 
     def _is_ahead(
         self,
@@ -438,6 +421,94 @@ class LinearCost(Claim):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Fastest(Claim):
+    """A method chooses actions faster than all others, timed in turns on one machine.
+
+    What counts is the median over rounds of the ratio of two times of the same round, with an
+    interval from order statistics, which assumes nothing of how times are distributed.
+    """
+
+    suite: str
+    task: str
+    method: str
+    others: tuple[str, ...]
+
+    def command(self) -> str:
+        """Return what measures it."""
+        return (
+            f"gmc-bench profile methods --method {self.method} {' '.join(self.others)} "
+            f"--suite {self.suite} --task {self.task} --threads 1 --json"
+        )
+
+    def find(self, evidence: Evidence, others: Mapping[str, Finding]) -> Finding:
+        """Return what the measured times say."""
+        for path, kept in evidence.speeds.items():
+            place = (kept.suite, kept.task, kept.reference.method)
+            if place == (self.suite, self.task, self.method) and kept.reference.preset == PRESET:
+                return self._decide(path, kept)
+        return Finding("not run yet")
+
+    def _decide(self, path: str, kept: KeptSpeeds) -> Finding:
+        ratios = {
+            item.method: [
+                other / own
+                for own, other in zip(
+                    item.reference_acting_seconds, item.acting_seconds, strict=True
+                )
+            ]
+            for item in kept.methods
+            if item.method in self.others
+        }
+        if not ratios:
+            return Finding("not run yet")
+        own = [s for item in kept.methods for s in item.reference_acting_seconds]
+        rate = kept.steps_per_iteration / statistics.median(own)
+        next_one = min(ratios, key=lambda name: statistics.median(ratios[name]))
+        low, high = median_interval(ratios[next_one], 0.95)
+        here = (
+            f"{self.method} {rate:,.0f} control steps/s, "
+            f"{statistics.median(ratios[next_one]):.2f} times as many as {next_one} "
+            f"({low:.2f} to {high:.2f}, {len(ratios[next_one])} rounds)"
+        )
+        if len(ratios) < len(self.others):
+            here += f"; {len(ratios)} of {len(self.others)} others were timed"
+        # It is faster than all if it is than each: no correction. That some other one is faster
+        # may come of there being many.
+        level = 1.0 - 0.05 / len(self.others)
+        faster = [name for name in ratios if median_interval(ratios[name], level)[1] < 1.0]
+        slower = [name for name in ratios if median_interval(ratios[name], 0.95)[0] > 1.0]
+        verdict: Verdict = "cannot be decided with these runs"
+        power = ""
+        if faster:
+            verdict, here = "not seen here", f"{here}; slower than {', '.join(faster)}"
+        elif len(slower) == len(self.others):
+            verdict = "seen here"
+        elif len(ratios) < len(self.others):
+            left = [name for name in self.others if name not in ratios]
+            power = f"times of {', '.join(left)}"
+        else:
+            power = "more rounds"
+        return Finding(verdict, here, power, (), (), (path,))
+
+
+def median_interval(values: Sequence[float], level: float) -> tuple[float, float]:
+    """Return an interval for the median of independent values, from their order statistics.
+
+    Its ends are the k-th values from either end with the largest k at which a binomial variable of
+    n tries with chance 1/2 is below k with at most (1 - level) / 2; with too few values for that,
+    it has no ends.
+    """
+    from scipy.stats import binom
+
+    tail = (1.0 - level) / 2.0
+    k = 0
+    while 2 * (k + 1) <= len(values) and binom.cdf(k, len(values), 0.5) <= tail:
+        k += 1
+    ranked = sorted(values)
+    return (ranked[k - 1], ranked[-k]) if k else (-math.inf, math.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Undecidable(Claim):
     """A claim that no run of this benchmark can decide."""
 
@@ -546,10 +617,6 @@ def _mean(sample: Sample) -> float:
     return math.fsum(sample.values) / len(sample.values)
 
 
-def _median(sample: Sample) -> float:
-    return statistics.median(sample.values)
-
-
 def _negated(found: Estimate) -> Estimate:
     low, high = found.low, found.high
     return Estimate(-found.value, None if high is None else -high, None if low is None else -low)
@@ -569,10 +636,9 @@ def _means_text(
     first: str,
     second: str,
     unit: str,
-    typical: Callable[[Sample], float] = _mean,
 ) -> str:
     parts = [
-        f"{name} {figure(typical(samples[name]))} ({len(samples[name].values)} seeds)"
+        f"{name} {figure(_mean(samples[name]))} ({len(samples[name].values)} seeds)"
         for name in (first, second)
     ]
     return " against ".join(parts) + (f" {unit}" if unit else "")

@@ -15,14 +15,17 @@ from gmc_bench.records.breakdown import friction_means
 from gmc_bench.records.kept import (
     EVALUATIONS,
     SCALINGS,
+    SPEEDS,
     STUDIES,
     BodySetId,
     KeptEvaluation,
     KeptScaling,
+    KeptSpeeds,
     KeptStudy,
     StudyNumbers,
     read_evaluation,
     read_scaling,
+    read_speeds,
     read_study,
 )
 from gmc_bench.records.schema import RunRecord
@@ -78,6 +81,8 @@ class Evidence:
     """Likewise."""
     scalings: Mapping[str, KeptScaling] = field(default_factory=dict)
     """Likewise."""
+    speeds: Mapping[str, KeptSpeeds] = field(default_factory=dict)
+    """Likewise."""
 
     def board(self, suite: str, task: str) -> TableAnalysis | None:
         """Return the table of a suite's task under its default protocol, on its own bodies."""
@@ -109,6 +114,7 @@ class Kept(NamedTuple):
     studies: dict[str, KeptStudy]
     evaluations: dict[str, KeptEvaluation]
     scalings: dict[str, KeptScaling]
+    speeds: dict[str, KeptSpeeds]
 
 
 def read_evidence(analyses: Sequence[TableAnalysis], folder: Path) -> Evidence:
@@ -134,6 +140,7 @@ def read_kept(folder: Path) -> Kept:
         {f"{EVALUATIONS}/{path.name}": read_evaluation(path)
          for path in _files(folder / EVALUATIONS)},
         {f"{SCALINGS}/{path.name}": read_scaling(path) for path in _files(folder / SCALINGS)},
+        {f"{SPEEDS}/{path.name}": read_speeds(path) for path in _files(folder / SPEEDS)},
     )  # fmt: skip
 
 
@@ -143,10 +150,19 @@ def require_once(kept: Kept) -> None:
     Raises:
         RecordError: two studies hold the same run, two evaluations the same score, two studies of
             scaling the same exponent: which of them counted would be a matter of their names. Or
-            two evaluations are on sets of one name with different content.
+            two evaluations are on sets of one name with different content. Or speeds were measured
+            twice on one board.
     """
     _require_runs_once(kept.studies)
     _require_scores_once(kept.evaluations)
+    boards: dict[tuple[str, ...], str] = {}
+    for path, speeds in kept.speeds.items():
+        key = (speeds.suite, speeds.task, speeds.protocol, speeds.morphologies.id)
+        if (other := boards.setdefault(key, path)) != path:
+            raise RecordError(
+                f"{path} and {other} both hold speeds on {speeds.task} with "
+                f"{speeds.morphologies.id}; keep one of them"
+            )
     exponents: dict[tuple[str, ...], str] = {}
     for path, item in kept.scalings.items():
         for found in item.exponents:
@@ -521,10 +537,8 @@ METRICS: Mapping[str, Callable[[RunRecord], float | None]] = {
     "training_return": lambda record: record.training_return,
     "train_score": lambda record: record.score("train", "deterministic"),
     "test_score": lambda record: record.score("test", "deterministic"),
-    "acting_rate": lambda record: _rate(record, record.wall_clock_s.policy),
-    "training_rate": lambda record: _rate(record, record.wall_clock_s.total),
 }
-"""Of records, by name; a rate is control steps per second."""
+"""Of records, by name."""
 
 
 def read_metric(record: RunRecord, metric: str) -> float | None:
@@ -533,7 +547,3 @@ def read_metric(record: RunRecord, metric: str) -> float | None:
         return METRICS[metric](record)
     friction, _, heading = metric.partition("/")
     return friction_means(record.friction or ()).get(friction, {}).get(heading)
-
-
-def _rate(record: RunRecord, seconds: float) -> float | None:
-    return record.env_steps / seconds if seconds > 0 else None

@@ -197,7 +197,7 @@ CASES = [
     ),
     ("profile speed", "unknown measurement 'speed'"),
     ("profile policy --num-envs 3", "--num-envs is for 'sim', got it for 'policy'"),
-    ("profile sim --method recmorph", "--method is for 'policy', 'padding' and 'train'"),
+    ("profile sim --method recmorph", "--method is for what has networks; leave it"),
     ("study nope", "unknown study 'nope'; known: attributes, bodies, budget, cells, components"),
     ("study scalin", "unknown study 'scalin'; did you mean 'scaling'?"),
     ("study gait --against recmorph --dry-run", "got 'recmorph' against itself"),

@@ -145,20 +145,6 @@ def test_the_best_error_is_the_lowest_of_ours_and_of_the_others() -> None:
     assert beaten.here.endswith("; behind d")
 
 
-def test_speeds_of_runs_at_different_times_decide_nothing() -> None:
-    claim = Lead(**TEXTS, ours=("a",), others=("b",), timed=True)
-    for b in ((10.0, 11.0, 12.0), (190.0, 191.0, 192.0)):
-        found = claim.decide(_samples(a=(90.0, 91.0, 92.0), b=b))
-        assert found.verdict == "cannot be decided with these runs"
-        assert "idle machine" in found.power
-
-
-def test_one_slow_run_does_not_move_a_speed() -> None:
-    claim = Lead(**TEXTS, ours=("a",), others=("b", "c"), timed=True)
-    found = claim.decide(_samples(a=(90.0, 91.0, 92.0), b=(89.0, 95.0, 1.0), c=(88.0, 88.5, 89.0)))
-    assert found.here == "medians: a 91.0 (3 seeds) against b 89.0 (3 seeds)"
-
-
 def test_a_number_that_is_no_evidence_decides_nothing() -> None:
     pool = StudyPool("ordering", {"dfs": "recmorph"})
     evidence = Evidence((), {"a": _study()}, {})

@@ -3,19 +3,23 @@
 import math
 from dataclasses import replace
 from functools import cache
+from statistics import median
 
 import pytest
 import torch
 
 from gmc_bench.conformance.morphologies import chain, star
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.events import Progress
 from gmc_bench.methods import METHODS
 from gmc_bench.profiling import (
     MEASURES,
     Setting,
+    methods,
     policy,
     profile_tasks,
     training,
+    usual_methods,
 )
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks import TASKS
@@ -64,7 +68,8 @@ def measured(setting):
 
 
 def test_there_is_a_test_for_every_measure():
-    assert {*RATIOS, "policy", "padding"} == MEASURES.keys()  # the last has tests of its own
+    # Padding has tests of its own.
+    assert {*RATIOS, "policy", "padding", "methods"} == MEASURES.keys()
 
 
 @pytest.mark.parametrize("name", sorted(RATIOS))
@@ -125,6 +130,59 @@ def test_policies_are_measured_in_every_cell(setting, monkeypatch):
     assert [title.split(";")[0] for title in titles[:3]] == ["3 tokens", "4 tokens", "5 tokens"]
     assert len(titles) == 4
     assert [event.done for event in told] == [0, 1, 2, 3]
+
+
+def test_methods_are_timed_in_turns_with_the_first(setting, monkeypatch):
+    monkeypatch.setattr(methods, "MIN_ROUNDS", 3)
+    chosen = tuple(map(METHODS.get, ("recmorph", "nervenet", "swat")))
+    told: list[Progress] = []
+    report = MEASURES["methods"](
+        replace(setting, methods=chosen, seconds=1e-3, listener=told.append)
+    )
+    figures = report.figures
+    assert (figures["suite"], figures["task"], figures["protocol"]) == (SUITE.id, TASK.id, "smoke")
+    assert figures["steps_per_iteration"] == 64
+    assert figures["reference"] == {
+        "method": "recmorph",
+        "method_version": chosen[0].version,
+        "preset": "lite",
+        "parameters": METHODS.get("recmorph").parameters["lite"],
+    }
+    assert [item["method"] for item in figures["methods"]] == ["nervenet", "swat"]
+    for item in figures["methods"]:
+        for side in ("", "reference_"):
+            pairs = zip(item[f"{side}acting_seconds"], item[f"{side}seconds"], strict=True)
+            assert len(item[f"{side}seconds"]) == 3
+            assert all(0 < acting < whole for acting, whole in pairs)
+    (table,) = report.tables
+    assert [row[0] for row in table.rows] == ["recmorph", "nervenet", "swat"]
+    assert [table.rows[0][3], table.rows[0][5]] == ["1.00", "1.00"]
+    swat = figures["methods"][1]
+    ratios = [a / b for a, b in zip(swat["reference_seconds"], swat["seconds"], strict=True)]
+    assert table.rows[2][3] == f"{median(ratios):.2f}"
+    assert [event.done for event in told] == [0, 1, 2, 3]
+
+
+def test_what_is_measured_by_default():
+    assert [method.id for method in usual_methods("train")] == ["recmorph"]
+    policies = [method.id for method in usual_methods("policy")]
+    assert {"mlp", "recmorph", "swat"} <= set(policies)
+    assert "mlp-10m" not in policies  # the network of `mlp`
+    first, *others = (method.id for method in usual_methods("methods"))
+    assert first == "recmorph"
+    assert sorted(others) == sorted(set(policies) - {"mlp", "recmorph"})
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("recmorph",), "only recmorph was given; add a second --method"),
+        (("recmorph", "mlp"), "mlp trains a policy for each body by rules of its own"),
+    ],
+)
+def test_speeds_that_cannot_be_compared(setting, names, message):
+    with pytest.raises(ConfigError, match=message):
+        MEASURES["methods"](replace(setting, methods=tuple(map(METHODS.get, names))))
 
 
 def test_shares_of_training_time_add_up_to_one(measured):

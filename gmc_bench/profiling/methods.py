@@ -1,0 +1,173 @@
+"""Speed of many methods in training: iterations of each in turns with those of one reference.
+
+Only turns that lie side by side are comparable on a machine that also does other things, so every
+method is timed beside the reference, and what counts is the ratio of the two in the same round.
+"""
+
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+from gmc_bench.core.config import to_dict
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.table import Table
+from gmc_bench.methods.spec import MethodSpec
+from gmc_bench.profiling.report import Report
+from gmc_bench.profiling.setting import Setting
+from gmc_bench.profiling.timing import take_turns, timed
+from gmc_bench.suites.method_rules import with_method_training, with_task_decoder
+from gmc_bench.training.run_config import RunConfig
+from gmc_bench.training.trainer import Trainer, make_trainer
+
+MIN_ROUNDS = 15
+"""Rounds of every pair, at least: an interval of their median at 99.9 % needs eleven."""
+_LONG = 10**9
+"""Env steps of a schedule that no measurement comes to the end of."""
+
+
+class _Turns:
+    """Iterations of a trainer, in turns with those of another; the first one compiles."""
+
+    def __init__(self, trainer: Trainer, steps: int) -> None:
+        self.trainer = trainer
+        self._steps = steps
+        self._seconds: list[float] = []
+        self._acting: list[float] = []
+
+    def take(self, _: int) -> tuple[float, float]:
+        """Train for one iteration; returns seconds and env steps."""
+        before = self.trainer.timers.policy
+        seconds = timed(self.trainer.iterate)[1]
+        self._seconds.append(seconds)
+        self._acting.append(self.trainer.timers.policy - before)
+        return seconds, self._steps
+
+    @property
+    def seconds(self) -> list[float]:
+        """Of every iteration that counts."""
+        return self._seconds[1:]
+
+    @property
+    def acting(self) -> list[float]:
+        """Of choosing actions in it."""
+        return self._acting[1:]
+
+
+def profile_methods(setting: Setting) -> Report:
+    """Let each method train in turns with the first one, on the set's bodies under its protocol.
+
+    All updates of an iteration are made: what the KL stop skips would depend on what was learned.
+
+    Returns:
+        `reference`, and of each method its version, preset, parameters, and of every round the
+        seconds of the whole iteration and of choosing actions in it, beside the reference's of the
+        same round.
+
+    Raises:
+        ConfigError: there are not two methods, or one has a policy for each body, which trains by
+            other rules.
+    """
+    reference, *others = setting.methods
+    if not others:
+        raise ConfigError(
+            f"speeds are compared, but only {reference.id} was given; add a second --method"
+        )
+    steps = setting.protocol.steps_per_iteration
+    found = []
+    for method in setting.each_method():
+        if method is reference:
+            continue
+        ours, beside = (_Turns(_trainer(setting, item), steps) for item in (method, reference))
+        sides = {method.id: ours.take, "reference": beside.take}
+        take_turns(sides, setting.seconds, min_rounds=MIN_ROUNDS)
+        found.append(
+            {
+                **_described(setting, method, ours),
+                "seconds": ours.seconds,
+                "acting_seconds": ours.acting,
+                "reference_seconds": beside.seconds,
+                "reference_acting_seconds": beside.acting,
+            }
+        )
+    figures = {
+        "measurement": "methods",
+        "suite": setting.suite.id,
+        "task": setting.task.id,
+        "protocol": setting.protocol.name,
+        "steps_per_iteration": steps,
+        "reference": _described(setting, reference, beside),
+        "methods": found,
+    }
+    report = setting.report("methods", [], figures)
+    figures = report.figures | {
+        "git_commit": report.machine["commit"],
+        "git_dirty": report.machine["dirty"],
+    }
+    return replace(report, tables=[_table(figures)], figures=figures)
+
+
+def _trainer(setting: Setting, method: MethodSpec) -> Trainer:
+    if method.capabilities.per_body:
+        raise ConfigError(
+            f"{method.id} trains a policy for each body by rules of its own, so its speed cannot "
+            f"be compared; leave it out of --method"
+        )
+    settings = method.make_config(setting.preset(method))
+    protocol = with_method_training(setting.protocol, method, setting.task.id)
+    config = RunConfig(
+        method=method.id,
+        method_config=to_dict(with_task_decoder(settings, method, setting.suite, setting.task.id)),
+        suite=setting.suite.id,
+        task=setting.task.id,
+        morphologies=setting.bodies_id,
+        morphologies_digest=setting.bodies_digest,
+        protocol=replace(protocol, env_steps=_LONG, ppo=replace(protocol.ppo, target_kl=None)),
+        seed=0,
+        threads=setting.num_threads,
+    )
+    return make_trainer(config, method, setting.task, tuple(setting.bodies), setting.spec)
+
+
+def _described(setting: Setting, method: MethodSpec, turns: _Turns) -> dict[str, Any]:
+    return {
+        "method": method.id,
+        "method_version": method.version,
+        "preset": setting.preset(method) or "default",
+        "parameters": turns.trainer.policy.model.num_parameters(),
+    }
+
+
+def _table(figures: dict[str, Any]) -> Table:
+    """Return a row per method, in env steps per second of one machine and as ratios."""
+    steps, reference = figures["steps_per_iteration"], figures["reference"]
+    total = [value for item in figures["methods"] for value in item["reference_seconds"]]
+    acting = [value for item in figures["methods"] for value in item["reference_acting_seconds"]]
+    rows = [_row(reference, steps / median(total), steps / median(acting), 1.0, 1.0)]
+    for item in figures["methods"]:
+        ratios = [
+            median(a / b for a, b in zip(item[f"reference_{name}"], item[name], strict=True))
+            for name in ("seconds", "acting_seconds")
+        ]
+        rows.append(
+            _row(
+                item,
+                steps / median(item["seconds"]),
+                steps / median(item["acting_seconds"]),
+                *ratios,
+            )
+        )
+    beside = f"x {reference['method']}"
+    return Table(
+        ("method", "parameters", "training, steps/s", beside, "acting, steps/s", beside), rows
+    )
+
+
+def _row(
+    item: dict[str, Any], training: float, acting: float, ratio: float, acting_ratio: float
+) -> list[str]:
+    return [
+        item["method"],
+        f"{item['parameters']:,}",
+        *(f"{training:,.0f}", f"{ratio:.2f}"),
+        *(f"{acting:,.0f}", f"{acting_ratio:.2f}"),
+    ]

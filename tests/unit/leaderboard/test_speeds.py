@@ -1,0 +1,195 @@
+"""Speeds of methods: what a leaderboard keeps of them, and who is fastest."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.core.errors import RecordError
+from gmc_bench.leaderboard.findings.claims import Fastest, median_interval
+from gmc_bench.leaderboard.findings.evidence import Evidence, Kept, read_kept, require_once
+from gmc_bench.leaderboard.front import grid
+from gmc_bench.leaderboard.keeping import files_to_keep, keep
+from gmc_bench.leaderboard.overview import make_overview
+from gmc_bench.methods import METHODS
+from gmc_bench.records.kept import KeptSpeeds, TimedRounds
+from recmorph import SPEC
+from tests.support.records import make_record
+from tests.unit.leaderboard.test_next_run import FAR, NEAR, _analysis
+
+FASTEST = Fastest(
+    id="f", says="", printed="", source="", suite="unimal-v1", task="unimal-ft-v1",
+    method="recmorph", others=("swat", "gcnt"),
+)  # fmt: skip
+
+
+def _speeds(task: str = "unimal-ft-v1", **ratios: Sequence[float]) -> Evidence:
+    """Return times of which the reference's are 2 s a round, 1.6 s of them for acting."""
+    rounds = [
+        TimedRounds(
+            method=name,
+            method_version=1,
+            preset="lite",
+            parameters=1,
+            seconds=(9.0,) * len(values),
+            acting_seconds=tuple(1.6 * value for value in values),
+            reference_seconds=(2.0,) * len(values),
+            reference_acting_seconds=(1.6,) * len(values),
+        )
+        for name, values in ratios.items()
+    ]
+    kept = KeptSpeeds(
+        suite="unimal-v1",
+        task=task,
+        protocol="lite",
+        morphologies={"id": "some", "digest": "0" * 64},
+        steps_per_iteration=4096,
+        reference={"method": "recmorph", "method_version": 1, "preset": "lite", "parameters": 1},
+        methods=tuple(rounds),
+        hardware=make_record().hardware,
+        versions={},
+        git_commit="0" * 40,
+        git_dirty=False,
+    )
+    return Evidence((), {}, {}, speeds={"speeds/a.json": kept})
+
+
+def test_the_fastest_is_faster_than_each_other() -> None:
+    up, same = [1.2 + 0.01 * k for k in range(15)], [0.95 + 0.01 * k for k in range(15)]
+    down = [1 / value for value in up]
+    found = FASTEST.find(_speeds(swat=up, gcnt=up[:]), {})
+    assert found.verdict == "seen here"
+    # Of 15 rounds, the ends are the fourth from either side: 2 P(at most 3 of 15) = 0.035.
+    assert found.here == (
+        "recmorph 2,560 control steps/s, 1.27 times as many as swat (1.23 to 1.31, 15 rounds)"
+    )
+    assert found.links == ("speeds/a.json",)
+    found = FASTEST.find(_speeds(swat=up, gcnt=same), {})
+    assert (found.verdict, found.power) == ("cannot be decided with these runs", "more rounds")
+    found = FASTEST.find(_speeds(swat=up), {})
+    assert (found.verdict, found.power) == ("cannot be decided with these runs", "times of gcnt")
+    found = FASTEST.find(_speeds(swat=down), {})
+    assert found.verdict == "not seen here"
+    assert found.here.endswith("; 1 of 2 others were timed; slower than swat")
+    for nothing in (Evidence((), {}, {}), _speeds("unimal-vt-v1", swat=up), _speeds(bot=up)):
+        assert FASTEST.find(nothing, {}).verdict == "not run yet"
+
+
+def test_speeds_are_kept_once_per_board() -> None:
+    (kept,) = _speeds(swat=[1.0]).speeds.values()
+    twice = Kept({}, {}, {}, {"speeds/a.json": kept, "speeds/b.json": kept})
+    with pytest.raises(RecordError, match=r"b\.json and speeds/a\.json both hold speeds"):
+        require_once(twice)
+
+
+def test_the_interval_of_a_median_holds_it_as_often_as_it_says() -> None:
+    assert median_interval([3.0, 1.0, 2.0], 0.95) == (-math.inf, math.inf)
+    assert median_interval([5.0, 1.0, 2.0, 4.0, 3.0, 6.0], 0.95) == (1.0, 6.0)  # 2 / 2^6 = 0.03
+    rng = np.random.default_rng(0)
+    samples = rng.exponential(size=(2000, 15))
+    ends = [median_interval(list(sample), 0.95) for sample in samples]
+    hits = [low <= math.log(2.0) <= high for low, high in ends]
+    assert 0.955 < np.mean(hits) < 0.975  # 1 - 0.035, with a standard error of 0.004
+
+
+def test_the_front_shows_speeds_beside_the_reference() -> None:
+    (kept,) = _speeds(next=[0.5], near=[2.0]).speeds.values()
+    found = make_overview([_analysis([*FAR, *NEAR])], ())
+    rows = {line.split(" | ")[0]: line for line in grid(found, kept)}
+    assert rows["| Method"].endswith(" | Speed |")
+    assert rows["| far"].endswith(" | — |")  # its speed was not measured
+    assert rows["| near"].endswith(f" | {2.0 / 9.0:.2f} |")
+    assert "times" not in grid(found)[-2]
+    assert "a multiple of recmorph's (2,048 on one core of an" in grid(found, kept)[-2]
+
+
+PRINTED = {
+    "measurement": "methods",
+    "suite": "unimal-v1",
+    "task": "unimal-ft-v1",
+    "protocol": "lite",
+    "steps_per_iteration": 4096,
+    "reference": {
+        "method": "recmorph",
+        "method_version": SPEC.version,
+        "preset": "lite",
+        "parameters": 7,
+    },
+    "git_commit": "0" * 40,
+    "git_dirty": False,
+}
+
+
+def _printed(tiny_set: MorphologySet, **changes: Any) -> dict[str, Any]:
+    """Return what `gmc-bench profile methods --json` prints."""
+    times = ("seconds", "acting_seconds", "reference_seconds", "reference_acting_seconds")
+    swat = {"method": "swat", "method_version": METHODS.get("swat").version}
+    rounds = dict(zip(times, ([2.0, 3.0], [1.0, 1.0], [2.0, 2.0], [1.0, 0.5]), strict=True))
+    return {
+        **PRINTED,
+        "methods": [{**PRINTED["reference"], **swat, **rounds}],
+        "setting": {
+            "morphologies": {"id": tiny_set.id, "digest": tiny_set.digest, "bodies": 2},
+            "num_envs": 256,
+            "threads": 1,
+            "task": "unimal-ft-v1",
+            "hardware": make_record().hardware.model_dump(),
+            "versions": {"torch": "2.13.0"},
+        },
+        **changes,
+    }
+
+
+def test_what_profile_prints_is_kept(tmp_path: Path, tiny_set: MorphologySet) -> None:
+    file, board = tmp_path / "speeds.json", tmp_path / "board"
+    file.write_text(json.dumps(_printed(tiny_set)), encoding="utf-8")
+    files, others = files_to_keep([file], board)
+    assert others == []
+    (path,) = keep(files)
+    assert path == board / "speeds" / f"unimal-v1_unimal-ft-v1_lite_{tiny_set.id}.json"
+    (kept,) = read_kept(board).speeds.values()
+    assert kept.methods[0].seconds == (2.0, 3.0)
+    assert kept.morphologies.digest == tiny_set.digest
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda found: found.update(git_dirty=True), "git_dirty"),
+        (lambda found: found.pop("methods"), "it has no 'methods'"),
+        (lambda found: found["methods"][0].update(seconds=[1.0]), "every round needs four times"),
+        (
+            lambda found: found["methods"][0].update(acting_seconds=[2.5, 1.0]),
+            "choosing actions cannot take longer",
+        ),
+        (lambda found: found["methods"][0].update(seconds=[0.0, 3.0]), "times must be positive"),
+        (lambda found: found["methods"].append(found["methods"][0]), "is listed twice"),
+        (
+            lambda found: found["methods"][0].update(method_version=99),
+            "has version 99 of swat, 1 is installed",
+        ),
+        (
+            lambda found: found["setting"]["morphologies"].update(digest="1" * 64),
+            "but here that has other bodies",
+        ),
+    ],
+)
+def test_what_is_no_measurement_is_refused(
+    tmp_path: Path,
+    tiny_set: MorphologySet,
+    change: Callable[[dict[str, Any]], object],
+    complaint: str,
+) -> None:
+    found = _printed(tiny_set)
+    change(found)
+    file = tmp_path / "speeds.json"
+    file.write_text(json.dumps(found), encoding="utf-8")
+    with pytest.raises(RecordError, match=complaint) as caught:
+        files_to_keep([file], tmp_path / "board")
+    assert "run 'gmc-bench profile methods --json' again" in str(caught.value)
+    assert not (tmp_path / "board").exists()
