@@ -66,8 +66,29 @@ def plays(monkeypatch):
     return found
 
 
+@pytest.fixture
+def fewer(subject, plays, monkeypatch):
+    """Return a number of rows, below all nine, with which two of them get the same actions.
+
+    Which ones do depends on the machine's matrix products.
+    """
+    results = [item for items in subject.score() for item in items]
+    expected = {
+        number: (results[number].episode_return, results[number].length) for number in (0, 4)
+    }
+    for count in range(2, 9):
+        monkeypatch.setattr(chosen, "FEWER_ROWS", (count,))
+        plays.clear()
+        EpisodeKeeper(subject.scoring("deterministic"), expected).play(
+            subject.policy, expected=expected
+        )
+        if plays[0][0] == count:
+            return count
+    pytest.skip("on this machine actions depend on the number of rows, whatever it is")
+
+
 def test_unexpected_episodes_are_played_again_with_all_rows_if_they_were_not(
-    subject, plays, monkeypatch
+    subject, plays, fewer, monkeypatch
 ):
     results = [item for items in subject.score() for item in items]
     expected = {
@@ -76,8 +97,8 @@ def test_unexpected_episodes_are_played_again_with_all_rows_if_they_were_not(
     other = {**expected, 4: (0.0, 1)}
     longest = max(length for _, length in expected.values())
     for shown, wanted, noted in (
-        ((2,), expected, [(2, longest)]),
-        ((2,), other, [(2, longest), (9, expected[4][1])]),
+        ((fewer,), expected, [(fewer, longest)]),
+        ((fewer,), other, [(fewer, longest), (9, expected[4][1])]),
         ((), other, [(9, longest)]),
     ):
         monkeypatch.setattr(chosen, "FEWER_ROWS", shown)
@@ -88,7 +109,9 @@ def test_unexpected_episodes_are_played_again_with_all_rows_if_they_were_not(
         assert {number: item.outcome for number, item in found.items()} == expected
 
 
-def test_longer_episodes_are_left_once_one_is_unexpected_with_all_rows(subject, plays, monkeypatch):
+def test_longer_episodes_are_left_once_one_is_unexpected_with_all_rows(
+    subject, plays, fewer, monkeypatch
+):
     results = [item for items in subject.score() for item in items]
     order = sorted(range(9), key=lambda number: results[number].length)
     short, long = order[0], order[-1]
@@ -96,14 +119,14 @@ def test_longer_episodes_are_left_once_one_is_unexpected_with_all_rows(subject, 
     expected = {
         number: (results[number].episode_return, results[number].length) for number in order
     }
-    monkeypatch.setattr(chosen, "FEWER_ROWS", (2,))
+    monkeypatch.setattr(chosen, "FEWER_ROWS", (fewer,))
     for wrong, over in ((short, {short}), (long, {short, long})):
         plays.clear()
         wanted = {number: expected[number] for number in (short, long)}
         wanted[wrong] = (0.0, 1)
         keeper = EpisodeKeeper(subject.scoring("deterministic"), wanted)
         found = keeper.play(subject.policy, expected=wanted, give_up=True)
-        assert plays == [(2, results[wrong].length), (9, results[wrong].length)]
+        assert plays == [(fewer, results[wrong].length), (9, results[wrong].length)]
         assert {number: item.outcome for number, item in found.items()} == {
             number: expected[number] for number in over
         }
