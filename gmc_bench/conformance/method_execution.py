@@ -17,7 +17,7 @@ from gmc_bench.conformance.method_subject import (
     outputs_of,
     perturb,
 )
-from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.methods.policy import ActorCritic, shared_tensors
 from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.suites.unimal import SUITE
 
@@ -54,12 +54,21 @@ def check_state_dict(subject: Subject) -> str:
 
 
 def check_seed(subject: Subject) -> str:
-    """The same seed builds the same networks, and another one is not put in its place."""
-    states, ends = [], []
+    """The same seed builds the same networks, another one is not put in its place.
+
+    Builds have no tensor in common, so that training one policy leaves the others alone.
+    """
+    policies, ends = [], []
     for seed in (3, 2, 2):
         torch.manual_seed(seed)
-        states.append(subject.build().state_dict())
+        policies.append(subject.build())
         ends.append(torch.get_rng_state())
+    if names := shared_tensors(policies[0], policies[1]):
+        raise CheckFailedError(
+            f"two builds share {names[0]!r}, expected tensors of their own; make all modules anew "
+            f"in the builder, because training one policy would change the other"
+        )
+    states = [policy.state_dict() for policy in policies]
     if torch.equal(ends[0], ends[1]):
         raise CheckFailedError(
             "builds with different torch seeds leave torch's global generator in the same state, "

@@ -1,5 +1,6 @@
 """The trainable controller: a method's network as actor, and once more as critic."""
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Literal
@@ -18,6 +19,8 @@ from gmc_bench.tokens.spec import TokenSpec
 
 _LONGEST = 300
 """Letters of a foreign message that are shown."""
+_RIGHT_MODULE = "its builder must return a module that maps a TokenBatch to (B, L, num_outputs)"
+_OWN_TENSORS = "its builder must make all modules anew, because both are trained at the same time"
 
 
 class ActorCritic(nn.Module):
@@ -43,8 +46,8 @@ class ActorCritic(nn.Module):
             stay float32.
 
     Raises:
-        PluginError: the method's builder fails, or its network does not map a token batch to
-            finite numbers of shape (B, L, num_outputs).
+        PluginError: the method's builder fails, its two networks share a parameter or buffer, or
+            a network does not map a token batch to finite numbers of shape (B, L, num_outputs).
 
     Source:
         Gupta et al. 2022 (MetaMorph), arXiv:2203.11931: separate networks, standard deviation 0.9,
@@ -77,6 +80,8 @@ class ActorCritic(nn.Module):
         self.per_body = method.capabilities.per_body
         self.actor = build_network(method, config, spec, spec.actions_per_token, num_bodies)
         self.critic = build_network(method, config, spec, 1, num_bodies)
+        if names := shared_tensors(self.actor, self.critic):
+            raise _broken(method, f"actor and critic share {names[0]!r}", fix=_OWN_TENSORS)
         if precision == "bfloat16":
             use_row_blocks(self)
         self.draws_random_numbers = any(
@@ -272,6 +277,21 @@ def build_network(
     return network
 
 
+def shared_tensors(first: nn.Module, second: nn.Module) -> list[str]:
+    """Return the names in `second` of parameters and buffers whose memory `first` has, too."""
+    taken = {_memory(value) for _, value in _tensors(first)}
+    return [name for name, value in _tensors(second) if value.numel() and _memory(value) in taken]
+
+
+def _tensors(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    yield from module.named_parameters()
+    yield from module.named_buffers()
+
+
+def _memory(value: torch.Tensor) -> int:
+    return value.untyped_storage().data_ptr()
+
+
 def _call(method: MethodSpec, network: nn.Module, tokens: TokenBatch) -> Any:
     if not method.capabilities.temporal:
         return network(tokens)
@@ -319,11 +339,10 @@ def _draws_random_numbers(method: MethodSpec, network: nn.Module, tokens: TokenB
     return drawn
 
 
-def _broken(method: MethodSpec, reason: str, place: str = "") -> PluginError:
-    return PluginError(
-        f"the method {method.id!r} cannot be used: its {reason}; its builder must return a module "
-        f"that maps a TokenBatch to (B, L, num_outputs){place}"
-    )
+def _broken(
+    method: MethodSpec, reason: str, place: str = "", fix: str = _RIGHT_MODULE
+) -> PluginError:
+    return PluginError(f"the method {method.id!r} cannot be used: its {reason}; {fix}{place}")
 
 
 def _example_for(method: MethodSpec, spec: TokenSpec, num_bodies: int) -> TokenBatch:

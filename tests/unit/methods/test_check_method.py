@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -93,6 +94,16 @@ class SeedsWhenCalled(Sound):
     def forward(self, tokens):
         torch.manual_seed(0)
         return super().forward(tokens)
+
+
+class KeepsModules(Sound):
+    """Two actors of one process have the same weights; actor and critic have their own."""
+
+    kept: ClassVar[dict] = {}
+
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        self.linear = self.kept.setdefault((spec, num_outputs), self.linear)
 
 
 class DrawsFromNumpyInTraining(Sound):
@@ -436,6 +447,7 @@ FAULTS = [
     (spec(DrawsFromNumpy), "seeded build", "'actor.linear.output.bias' differs between two builds"),
     (spec(SeedsWhenBuilt), "seeded build", "different torch seeds leave torch's global generator"),
     (spec(SeedsWhenCalled), "seeded build", "do not seed it in builder or network"),
+    (spec(KeepsModules), "seeded build", "two builds share 'actor.linear.output.weight', expected"),
     (spec(DropsAlways), "repeatable", "calling it again changes the actor's outputs"),
     (spec(DrawsFromNumpyInTraining), "repeatable", "in training mode, with the same torch seed,"),
     (spec(CentresInTraining), "repeatable", "training mode, without drawing from torch's"),

@@ -92,6 +92,45 @@ def test_actor_and_critic_share_nothing():
     }
 
 
+class SharesGain(FirstFeature):
+    """The critic trains the actor's parameter, or memory that the actor's parameter lies in."""
+
+    kept = None
+
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        kept = type(self).kept
+        type(self).kept = self.gain if kept is None else None
+        self.gain = self.gain if kept is None else self.second(kept)
+
+    @staticmethod
+    def second(kept):
+        return kept
+
+
+class SharesMemory(SharesGain):
+    @staticmethod
+    def second(kept):
+        return nn.Parameter(kept.data[:1])
+
+
+class SharesBuffer(FirstFeature):
+    ones = torch.ones(3)
+
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        self.register_buffer("mask", self.ones)
+
+
+@pytest.mark.parametrize(
+    ("builder", "name"), [(SharesGain, "gain"), (SharesMemory, "gain"), (SharesBuffer, "mask")]
+)
+def test_networks_that_share_a_tensor_are_refused(builder, name):
+    reason = f"^the method 'fake' cannot be used: its actor and critic share '{name}'; its builder"
+    with pytest.raises(PluginError, match=reason):
+        ActorCritic(method(builder), Config(), TokenSpec(3, 1))
+
+
 def failing_builder(config, spec, num_outputs):
     raise ValueError("no such layer")
 
