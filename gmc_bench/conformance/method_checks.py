@@ -45,6 +45,7 @@ from gmc_bench.conformance.method_subject import (
     outputs_of,
     perturb,
 )
+from gmc_bench.conformance.tokens import join_bodies, take_bodies
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.tokens.spec import TokenSpec
 
@@ -127,7 +128,7 @@ def _check_padding(subject: Subject) -> str:
 
 
 def _check_batch(subject: Subject) -> str:
-    """Bodies in one batch do not influence each other."""
+    """Bodies in one batch, and those in the table, do not influence each other."""
     largest, scene = 0.0, subject.scene
     for name in NETWORKS:
         rows = [scene.select([row]) for row in range(len(scene.tokens))]
@@ -135,7 +136,30 @@ def _check_batch(subject: Subject) -> str:
         together = outputs_of(subject.policy, name, scene)
         cause = "putting environments into one batch"
         largest = max(largest, compare(cause, name, together, alone, scene.tokens))
+        if not subject.claims.per_body:  # whose weights belong to rows of the table
+            largest = max(largest, _compare_other_tables(subject.policy, name, scene, together))
     return f"largest difference {largest:.0e}"
+
+
+def _compare_other_tables(
+    policy: ActorCritic, name: str, scene: PolicyInput, expected: torch.Tensor
+) -> float:
+    """Hold outputs (B, L, O) against those with more bodies in the table, and with one alone."""
+    tokens, others = scene.tokens, make_scene(policy, seed=8).tokens.table
+    index = tokens.morphology_index + len(others)
+    more = replace(tokens, table=join_bodies(others, tokens.table), morphology_index=index)
+    found = outputs_of(policy, name, replace(scene, tokens=more))
+    largest = compare("putting more bodies into the table", name, found, expected, tokens)
+    for body in range(len(tokens.table)):
+        rows = (tokens.morphology_index == body).nonzero().squeeze(1).tolist()
+        shown = scene.select(rows)
+        own = take_bodies(tokens.table, torch.tensor([body]))
+        index = torch.zeros_like(shown.tokens.morphology_index)
+        alone = replace(shown.tokens, table=own, morphology_index=index)
+        found = outputs_of(policy, name, replace(shown, tokens=alone))
+        cause = "leaving the other bodies out of the table"
+        largest = max(largest, compare(cause, name, found, expected[rows], shown.tokens))
+    return largest
 
 
 def _check_slots(subject: Subject) -> str:

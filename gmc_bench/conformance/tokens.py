@@ -188,6 +188,15 @@ def take_bodies(table: TokenTable, bodies: torch.Tensor) -> TokenTable:
     return replace(table, **taken)
 
 
+def join_bodies(first: TokenTable, second: TokenTable) -> TokenTable:
+    """Return the rows of two tables without closed loops and of one layout as a table."""
+    rows = second.tensors()
+    joined: dict[str, Any] = {
+        name: torch.cat((value, rows[name])) for name, value in first.tensors().items()
+    }
+    return replace(first, **joined)
+
+
 def random_loops(rng: np.random.Generator, parents: Sequence[int], count: int) -> list[Edge]:
     """Draw pairs of limbs that no joint joins.
 

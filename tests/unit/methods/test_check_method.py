@@ -43,6 +43,26 @@ class MixesBodies(Sound):
         return limbs + limbs[:, :1].mean(dim=0, keepdim=True)
 
 
+class ReadsOtherBodies(Sound):
+    """Standardises a context feature over the bodies of the table."""
+
+    def forward(self, tokens):
+        context = tokens.table.scaled_context
+        own = context[tokens.morphology_index] - context.mean(dim=(0, 1))
+        return super().forward(tokens) + own[..., :1]
+
+
+class CountsBodies(Sound):
+    def forward(self, tokens):
+        return super().forward(tokens) * len(tokens.table)
+
+
+class ReadsOtherBodiesIfFew(Sound):
+    def forward(self, tokens):
+        first = tokens.table.scaled_context[0].mean() if len(tokens.table) < 6 else 0.0
+        return super().forward(tokens) + first
+
+
 class CountsSlots(Sound):
     def forward(self, tokens):
         return super().forward(tokens) * tokens.spec.max_limbs
@@ -437,6 +457,9 @@ FAULTS = [
     (spec(WritesTable), "inputs unchanged", "actor changed its input: table.scaled_context"),
     (spec(ReadsPadding), "padding ignored", "filling padding with 1e+06 changes the actor's"),
     (spec(MixesBodies), "bodies independent", "into one batch changes the actor's outputs"),
+    (spec(ReadsOtherBodies), "bodies independent", "putting more bodies into the table"),
+    (spec(CountsBodies), "bodies independent", "putting more bodies into the table changes"),
+    (spec(ReadsOtherBodiesIfFew), "bodies independent", "leaving the other bodies out of the"),
     (spec(CountsSlots), "more token slots", "adding token slots changes the actor's outputs"),
     (spec(HasTwoActuatorsPerLimb), "other layouts", "not enough values to unpack"),
     (spec(DividesBySpread), "other layouts", "with 1 limbs), slot 0, output 0 is nan"),
