@@ -29,7 +29,7 @@ def require_kept(method: MethodSpec) -> tuple[str, ...]:
             setting, or the file of trials is missing, damaged, or that of another method.
     """
     require_training(method)
-    require_own_trials(method.id, method.tuned, method.tuning, method.trials())
+    require_own_trials(method.id, method.version, method.tuned, method.tuning, method.trials())
     absent = [
         task
         for task in method.task_target_kl

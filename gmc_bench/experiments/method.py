@@ -67,6 +67,28 @@ def executed_digest(name: str, method: MethodSpec) -> str | None:
     return None if origin is None or _file(name) is None else origin.digest
 
 
+def require_same_text(
+    name: str, found: str | None, expected: str | None, what: str = "run"
+) -> None:
+    """Raise if a method's file is not the one that a run or a tuning was started with.
+
+    Args:
+        name: of the method, as it is named on the command line.
+        found: SHA-256 of the file now; `None` if it is no file.
+        expected: likewise, when it was started.
+        what: what was started.
+
+    Raises:
+        ConfigError: they differ.
+    """
+    if found != expected:
+        raise ConfigError(
+            f"the file of the method {name} has changed since the {what} was started (hash "
+            f"{str(found)[:12]}, expected {str(expected)[:12]}); restore it, or start another "
+            f"{what}"
+        )
+
+
 def check_shares(config: RunConfig, method: MethodSpec) -> None:
     """Raise unless a run's environments can be shared out to its processes.
 

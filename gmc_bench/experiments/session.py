@@ -8,7 +8,12 @@ from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.conformance.method_description import require_kept
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.bodies import require_bodies
-from gmc_bench.experiments.method import check_shares, executed_digest, source_digest
+from gmc_bench.experiments.method import (
+    check_shares,
+    executed_digest,
+    require_same_text,
+    source_digest,
+)
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
@@ -87,19 +92,11 @@ def _load_same_method(config: RunConfig) -> MethodSpec:
     """Return a run's method; of a file, made of the very text that the run was started with."""
     expected = config.method_source_digest
     if expected is not None:  # before a text is executed that the run does not have
-        _require_same_source(config.method, source_digest(config.method), expected)
+        require_same_text(config.method, source_digest(config.method), expected)
     method = METHODS.load(config.method, expected)
     if expected is not None:
-        _require_same_source(config.method, executed_digest(config.method, method), expected)
+        require_same_text(config.method, executed_digest(config.method, method), expected)
     return method
-
-
-def _require_same_source(name: str, found: str | None, expected: str) -> None:
-    if found != expected:
-        raise ConfigError(
-            f"the file of the method {name} has changed since the run was started (hash "
-            f"{str(found)[:12]}, expected {expected[:12]}); restore it, or start another run"
-        )
 
 
 def check_method(session: Session) -> None:

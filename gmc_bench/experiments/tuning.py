@@ -35,6 +35,7 @@ from gmc_bench.experiments.events import (
     TrainingFinished,
 )
 from gmc_bench.experiments.experiment import Experiment
+from gmc_bench.experiments.method import executed_digest, require_same_text
 from gmc_bench.experiments.resolve import (
     check_threads,
     checkout,
@@ -82,6 +83,8 @@ RETURN = "training_return.json"
 some body finished no episode, which may happen in a short run to a body that never falls."""
 DIVERGED = "diverged.json"
 """File in the folder of a trial's run that diverged."""
+_PINNED = ("method_version", "method_source_digest")
+"""What `tuning.yaml` says of the method beside its name; older ones do not."""
 _OF_RUNS = (RunStarted, CheckpointWritten, TrainingFinished, RecordWritten)
 """Events of a trial's runs that are not told."""
 
@@ -188,9 +191,32 @@ def read_return(path: Path) -> float | None:
     return found
 
 
-def _read(path: Path, key: str) -> Any:
+def _read_diverged(path: Path, run_digest: str) -> float:
+    """Return the core seconds of a trial's run that diverged.
+
+    Raises:
+        RunFolderError: the file is damaged, or it was another run that diverged.
+    """
+    seconds = float(_read(path, "core_seconds"))
+    if _read(path, "run", run_digest) != run_digest:  # older files do not say which one it was
+        raise RunFolderError(
+            f"{path} is of a run with other settings or another method; delete the folder "
+            f"{path.parent} to make this run again"
+        )
+    return seconds
+
+
+def _read_marker(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what `tuning.yaml` says: the fields of a `TuningSpec`, and what it pins."""
+    content = load_yaml(path)
+    return content, {name: content.pop(name) for name in _PINNED if name in content}
+
+
+def _read(path: Path, key: str, absent: Any = None) -> Any:
+    """Return what a sealed file has under a key, or `absent`, where that is given."""
     try:
-        return unsealed(path.read_bytes())[key]
+        content = unsealed(path.read_bytes())
+        return content[key] if absent is None else content.get(key, absent)
     except (OSError, ValueError, KeyError) as error:
         raise RunFolderError(
             f"{path} is damaged ({error}); delete the folder {path.parent} to make this run again"
@@ -263,7 +289,7 @@ class Tuning:
         folder = TuningFolder(as_path(path, "the folder of a tuning"))
         marker = folder.path / folder.marker
         try:
-            content = load_yaml(marker)
+            content, _ = _read_marker(marker)
             spec = TuningSpec(**content | {"seeds": tuple(content["seeds"])})
         except (KeyError, TypeError) as error:
             raise ConfigError(
@@ -329,7 +355,8 @@ class Tuning:
         check_threads(self.spec.threads)
         self._require_sense()  # before a folder is made that nobody could use
         with TuningFolder(self.place(), create=True) as folder:
-            text = sealed_yaml(yaml.safe_dump(_plain(self.spec), sort_keys=False))
+            content = _plain(self.spec) | self._method
+            text = sealed_yaml(yaml.safe_dump(content, sort_keys=False))
             write_atomic(folder.path / folder.marker, text.encode())
             return self._finish(folder)
 
@@ -346,12 +373,35 @@ class Tuning:
             return self.run()
         self._require_sense()
         with TuningFolder(self.path) as folder:
-            if load_yaml(folder.path / folder.marker) != _plain(self.spec):
+            content, pinned = _read_marker(folder.path / folder.marker)
+            if content != _plain(self.spec):
                 raise RunFolderError(
                     f"{folder.path} holds trials of another tuning; choose another 'out', or "
                     f"continue them with Tuning.open"
                 )
+            self._require_same_method(pinned)
             return self._finish(folder)
+
+    @cached_property
+    def _method(self) -> dict[str, Any]:
+        """Version of the method, and of a method given as a file the hash of its text."""
+        method = self.choice.method
+        digest = executed_digest(self.choice.method_name, method)
+        found = {"method_version": method.version, "method_source_digest": digest}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _require_same_method(self, pinned: Mapping[str, Any]) -> None:
+        """Raise if the method is another one than when the search began, as far as is known."""
+        name, found = self.choice.method_name, self._method
+        if "method_source_digest" in pinned:
+            expected = pinned["method_source_digest"]
+            require_same_text(name, found.get("method_source_digest"), expected, "tuning")
+        version = pinned.get("method_version", found["method_version"])
+        if version != found["method_version"]:
+            raise ConfigError(
+                f"the method {name} has version {found['method_version']}, but the tuning was "
+                f"started with version {version}; install that one, or start another tuning"
+            )
 
     def _require_sense(self) -> None:
         """Raise unless there is something to tune, and the bodies are some to search on."""
@@ -407,8 +457,6 @@ class Tuning:
         """
         path = folder.path / f"trial-{number + 1:03d}" / f"seed-{seed}"
         judged, diverged = path / RETURN, path / DIVERGED
-        if is_file(diverged):
-            return None, float(_read(diverged, "core_seconds"))
 
         def judge(event: Event) -> None:
             if isinstance(event, TrainingFinished):  # the record comes after it
@@ -416,12 +464,18 @@ class Tuning:
 
         experiment = Experiment(self._spec_of(settings, seed), out=path, on_event=self._tell)
         experiment.subscribe(judge)
+        config, expected = experiment.config, self._method.get("method_source_digest")
+        # Each run reads the file again, which may have changed since the search began.
+        require_same_text(config.method, config.method_source_digest, expected, "tuning")
+        if is_file(diverged):
+            return None, _read_diverged(diverged, config.run_digest)
         begun = time.process_time()
         try:
             record = experiment.resume()
         except TrainingDivergedError as error:
             seconds = round(time.process_time() - begun, 1)
-            write_atomic(diverged, sealed({"reason": str(error), "core_seconds": seconds}))
+            found = {"reason": str(error), "core_seconds": seconds, "run": config.run_digest}
+            write_atomic(diverged, sealed(found))
             self._emit(Remark(f"seed {seed}: {error}"))
             return None, seconds
         return read_return(judged), record.core_seconds
@@ -472,7 +526,7 @@ class Tuning:
         hardware = collect_hardware(check_threads(self._threads))
         return {
             "method": choice.method.id,
-            "method_version": choice.method.version,
+            **self._method,
             "preset": choice.protocol.preset,
             "bodies": {"id": self.bodies.id, "digest": self.bodies.digest,
                        "train": len(self.bodies.split("train"))},

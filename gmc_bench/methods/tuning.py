@@ -150,18 +150,19 @@ def read_trials(method: str, file: str, folder: Path | None = None) -> dict[str,
 
 
 def require_own_trials(
-    method: str, tuned: Mapping[str, Any], file: str, trials: Mapping[str, Any]
+    method: str, version: int, tuned: Mapping[str, Any], file: str, trials: Mapping[str, Any]
 ) -> None:
     """Raise unless what a method keeps follows from trials of its own.
 
     Args:
         method: its id.
+        version: its version.
         tuned: what it keeps, as in `MethodSpec.tuned`.
         file: as in `MethodSpec.tuning`; a method without one may keep values.
         trials: what `read_trials` returns.
 
     Raises:
-        PluginError: the trials are those of another method, or other values won them.
+        PluginError: the trials are those of another method or version, or other values won them.
     """
     for key, search in trials.items():
         if search["method"] != method:
@@ -169,6 +170,12 @@ def require_own_trials(
                 f"the trials in {file!r} of the method {method!r} are those of the method "
                 f"{search['method']!r}; leave 'tuned' and 'tuning' out of a copied specification, "
                 f"or make trials of its own with 'gmc-bench tune'"
+            )
+        if search.get("method_version", version) != version:
+            raise PluginError(
+                f"the trials in {file!r} of the method {method!r} are those of its version "
+                f"{search['method_version']}, but it has version {version}; make them again with "
+                f"'gmc-bench tune', or leave 'tuned' and 'tuning' out"
             )
         if key in tuned and dict(tuned[key]) != search["kept"]:
             raise PluginError(

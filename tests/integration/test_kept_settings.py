@@ -49,6 +49,11 @@ FAULTS = {
         trials(method="nervenet"),
         "are those of the method 'nervenet'; leave 'tuned' and 'tuning' out of a copied",
     ),
+    "an earlier version's": (
+        "version=2, " + tuned() + FILE,
+        trials(method_version=1),
+        "are those of its version 1, but it has version 2; make them again with",
+    ),
     "other values": (
         tuned({"ppo.lr": 0.001}) + FILE,
         trials(),

@@ -1,5 +1,6 @@
 """Tuning: the same chance for all methods, on bodies that no table scores, resumable."""
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import gmc_bench
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.bodies.store import save_set
 from gmc_bench.conformance.morphologies import biped
+from gmc_bench.core.config import load_yaml
 from gmc_bench.core.errors import (
     ConfigError,
     GmcBenchError,
@@ -142,6 +144,79 @@ def test_a_trial_that_diverges_is_no_end_and_not_repeated(tiny_set, monkeypatch)
     assert begun[2:] == [3e-4]  # which is finished, and only read
     Path("t/trial-002/seed-5", tuning.DIVERGED).write_text("{}")
     with pytest.raises(RunFolderError, match=r"diverged.json is damaged .*; delete the folder"):
+        Tuning.open("t").resume()
+
+
+@pytest.fixture
+def later_trials_diverge(monkeypatch):
+    resume = tuning.Experiment.resume
+
+    def diverge_later(experiment):
+        if experiment.config.protocol.ppo.lr != 3e-4:
+            raise TrainingDivergedError("training diverged; start a new run with a lower rate")
+        return resume(experiment)
+
+    monkeypatch.setattr(tuning.Experiment, "resume", diverge_later)
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """Return the file of a method in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    file = Path("mine.py")
+    file.write_text(
+        "from dataclasses import replace\nfrom recmorph import SPEC as BASE\n"
+        "SPEC = replace(BASE, id='mine', tuned={}, tuning='')\n"
+    )
+    return file
+
+
+def test_all_trials_are_of_one_text_of_the_method(tiny_set, later_trials_diverge, mine):
+    text = mine.read_text()
+    result = Tuning(SPEC, method="mine.py:SPEC", out="t").run()
+    digest = hashlib.sha256(mine.read_bytes()).hexdigest()
+    assert result.content["method_source_digest"] == digest
+    assert "method_source_digest" not in Tuning(SPEC)._method  # as of all trials before
+    mine.write_text(f"{text}# changed\n")
+    reason = "mine.py:SPEC has changed since the tuning was started"
+    with pytest.raises(ConfigError, match=rf"{reason} \(hash .*, expected {digest[:12]}\)"):
+        Tuning.open("t").resume()
+    mine.write_text(text)
+    assert Tuning.open("t").resume().trials == result.trials
+
+    # It also changes while trials run, here before the first of them.
+    tune = Tuning(SPEC, method="mine.py:SPEC", out="u")
+    assert tune.choice.method.id == "mine"
+    tune.subscribe(lambda event: mine.write_text(f"{text}# changed\n"))
+    with pytest.raises(ConfigError, match=reason):
+        tune.run()
+
+
+def test_a_tuning_goes_on_with_the_version_that_it_was_started_with(
+    tiny_set, later_trials_diverge, monkeypatch
+):
+    result = Tuning(SPEC, out="t").run()
+    newer = replace(METHODS.load("recmorph"), version=2, tuned={}, tuning="")
+    with monkeypatch.context() as later:
+        later.setattr(METHODS, "load", lambda name, digest=None: newer)
+        with pytest.raises(ConfigError, match="has version 2, but the tuning was started with ver"):
+            Tuning.open("t").resume()
+    # A folder of before says neither, nor what diverged.
+    marker, diverged = Path("t/tuning.yaml"), Path("t/trial-002/seed-5", tuning.DIVERGED)
+    content = {**load_yaml(marker)}
+    del content["method_version"]
+    marker.write_text(yaml.safe_dump(content))
+    write_atomic(diverged, sealed({"reason": "", "core_seconds": 3.0}))
+    assert Tuning.open("t").resume().trials[1].core_seconds == 3.0
+    assert result.trials[1].value is None
+
+
+def test_a_run_that_diverged_with_other_settings_is_no_trial(tiny_set, later_trials_diverge):
+    Tuning(SPEC, out="t").run()
+    Tuning(SPEC, sampler_seed=7, out="u").run()
+    file = Path("trial-002/seed-5", tuning.DIVERGED)
+    write_atomic("t" / file, ("u" / file).read_bytes())
+    with pytest.raises(RunFolderError, match=r"is of a run with other settings .*; delete the fol"):
         Tuning.open("t").resume()
 
 
