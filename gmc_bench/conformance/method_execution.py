@@ -2,10 +2,12 @@
 
 import io
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from gmc_bench.conformance.dropout import without_dropout
 from gmc_bench.conformance.method_subject import (
     NETWORKS,
     CheckFailedError,
@@ -86,28 +88,71 @@ def check_seed(subject: Subject) -> str:
 def check_repeatable(subject: Subject) -> str:
     """The same input gives the same bits, twice in a row; also in training mode.
 
-    There dropout may draw from torch's generator, so that resumed runs end in the same bits.
-    Rollouts are made in evaluation mode: what draws nothing must be the same policy in updates.
+    There dropout may draw from torch's generator, so that resumed runs end in the same bits, and
+    seeds stay different ones. Rollouts are made in evaluation mode: what draws nothing once dropout
+    is left out must be the same policy in updates.
     """
     scene, training = subject.scene, subject.build()
     training.load_state_dict(subject.policy.state_dict())
     training.train()
+    compared = True
     for name in NETWORKS:
         first, again = (outputs_of(subject.policy, name, scene) for _ in range(2))
         compare("calling it again", name, again, first, scene.tokens, 0.0)
-        seeded = [_seeded_outputs(training, name, scene) for _ in range(2)]
+        runs = [_seeded_run(training, name, scene, seed) for seed in (1, 1, 2)]
         cause = "calling it again in training mode, with the same torch seed,"
-        compare(cause, name, seeded[1], seeded[0], scene.tokens, 0.0)
-        if not training.draws_random_numbers:
-            cause = "training mode, without drawing from torch's generator,"
-            compare(cause, name, seeded[0], first, scene.tokens)
-    return "bit for bit"
+        compare(cause, name, runs[1].outputs, runs[0].outputs, scene.tokens, 0.0)
+        _require_own_draws(training, name, runs[0], runs[2])
+        with without_dropout(training):
+            undropped = _seeded_run(training, name, scene, 1)
+        if undropped.drawn:
+            compared = False
+            continue
+        cause = "training mode, apart from dropout,"
+        compare(cause, name, undropped.outputs, first, scene.tokens)
+    return "bit for bit" if compared else "bit for bit; draws otherwise than by dropout in training"
 
 
-def _seeded_outputs(policy: ActorCritic, name: str, scene: PolicyInput) -> torch.Tensor:
+@dataclass(frozen=True)
+class _Run:
+    """Outputs (B, L, O) of a network, and what it has done to torch's generator."""
+
+    outputs: torch.Tensor
+    drawn: bool
+    """Whether the generator has moved."""
+    end: torch.Tensor
+    """The generator's state afterwards."""
+
+
+def _seeded_run(policy: ActorCritic, name: str, scene: PolicyInput, seed: int) -> _Run:
     with torch.random.fork_rng(devices=[]):  # the checks that follow draw what they always have
-        torch.manual_seed(1)
-        return outputs_of(policy, name, scene)
+        torch.manual_seed(seed)
+        before = torch.get_rng_state()
+        outputs = outputs_of(policy, name, scene)
+        end = torch.get_rng_state()
+    return _Run(outputs, not torch.equal(before, end), end)
+
+
+def _require_own_draws(policy: ActorCritic, name: str, first: _Run, other: _Run) -> None:
+    """Raise if a network sets torch's seed, or draws for some inputs only.
+
+    Args:
+        policy: in training mode.
+        name: of the network.
+        first: its run with one seed.
+        other: its run with another one.
+    """
+    if torch.equal(first.end, other.end):
+        raise CheckFailedError(
+            f"in training mode the {name} leaves torch's global generator in the same state "
+            f"whatever the seed, so all steps would draw the same numbers; do not seed it"
+        )
+    # Networks that draw nothing are trained side by side in threads.
+    if first.drawn and not policy.draws_random_numbers:
+        raise CheckFailedError(
+            f"in training mode the {name} draws from torch's generator here, but not for features "
+            f"of zero; let it draw for all inputs or for none"
+        )
 
 
 def check_sequence_length(subject: Subject) -> str:

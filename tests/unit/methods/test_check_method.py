@@ -146,6 +146,52 @@ class Drops(Sound):
         return nn.functional.dropout(super().forward(tokens), 0.5, self.training)
 
 
+class DropsOften(Sound):
+    """Dropout as a module, a function, a part of attention and of a recurrence."""
+
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        self.module = nn.Dropout(0.5)
+        self.cell = nn.GRU(num_outputs, num_outputs, num_layers=2, dropout=0.5, batch_first=True)
+
+    def forward(self, tokens):
+        limbs = nn.functional.dropout(self.module(super().forward(tokens)), 0.5, self.training)
+        limbs = torch.dropout(limbs, 0.5, self.training)
+        rate = 0.5 if self.training else 0.0
+        each = limbs.flatten(0, 1).unsqueeze(1)  # a limb attends to itself alone
+        each = nn.functional.scaled_dot_product_attention(each, each, each, dropout_p=rate)
+        each = nn.functional.scaled_dot_product_attention(each, each, each, None, rate)
+        return self.cell(each)[0].view_as(limbs)
+
+
+class DropsAndCentres(Sound):
+    """What limbs put out in updates depends on the minibatch, beside dropout."""
+
+    def forward(self, tokens):
+        limbs = super().forward(tokens)
+        limbs = limbs - limbs.mean() if self.training else limbs
+        return nn.functional.dropout(limbs, 0.5, self.training)
+
+
+class DropsTheSame(Sound):
+    def forward(self, tokens):
+        if self.training:
+            torch.manual_seed(0)
+        return nn.functional.dropout(super().forward(tokens), 0.5, self.training)
+
+
+class DropsForSomeInputs(Sound):
+    def forward(self, tokens):
+        drops = self.training and bool(tokens.dynamic.any())
+        return nn.functional.dropout(super().forward(tokens), 0.5, drops)
+
+
+class AddsNoiseInTraining(Sound):
+    def forward(self, tokens):
+        limbs = super().forward(tokens)
+        return limbs + 0.1 * torch.randn_like(limbs) if self.training else limbs
+
+
 class UsesSlots(Sound):
     def forward(self, tokens):
         slots = torch.arange(tokens.spec.max_limbs).view(1, -1, 1)
@@ -471,9 +517,12 @@ FAULTS = [
     (spec(SeedsWhenBuilt), "seeded build", "different torch seeds leave torch's global generator"),
     (spec(SeedsWhenCalled), "seeded build", "do not seed it in builder or network"),
     (spec(KeepsModules), "seeded build", "two builds share 'actor.linear.output.weight', expected"),
+    (spec(DropsAndCentres), "repeatable", "training mode, apart from dropout, changes the actor's"),
+    (spec(DropsTheSame), "repeatable", "in the same state whatever the seed"),
+    (spec(DropsForSomeInputs), "repeatable", "draws from torch's generator here, but not for"),
     (spec(DropsAlways), "repeatable", "calling it again changes the actor's outputs"),
     (spec(DrawsFromNumpyInTraining), "repeatable", "in training mode, with the same torch seed,"),
-    (spec(CentresInTraining), "repeatable", "training mode, without drawing from torch's"),
+    (spec(CentresInTraining), "repeatable", "training mode, apart from dropout, changes"),
     (spec(UsesSlots), "limb order", "swapping siblings changes the actor's outputs"),
     (spec(Sound, equivariant=False), "limb order", "declare the capability"),
     (spec(ReadsParents), "limb tree", "'uses_graph' is not claimed, but"),
@@ -515,6 +564,18 @@ def test_each_fault_is_caught_by_its_check(method, check, sentence):
 def test_a_network_that_compiles_to_another_one_is_caught():
     (detail,) = failures(spec(DiffersWhenCompiled), "aot_eager", checks=["torch.compile"]).values()
     assert "compiling with aot_eager changes the actor's outputs: environment 0" in detail
+
+
+@pytest.mark.parametrize(
+    ("builder", "detail"),
+    [
+        (DropsOften, "bit for bit"),
+        (AddsNoiseInTraining, "bit for bit; draws otherwise than by dropout in training"),
+    ],
+)
+def test_training_mode_is_compared_without_dropout(builder, detail):
+    _, result = check_method(spec(builder), "lite", checks=["repeatable"])
+    assert (result.passed, result.detail) == (True, detail)
 
 
 def test_every_check_has_a_fault():
