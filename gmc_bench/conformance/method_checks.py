@@ -21,9 +21,9 @@ from gmc_bench.conformance.method_execution import (
     check_sequence_length,
     check_state_dict,
 )
+from gmc_bench.conformance.method_gradients import DRAWS, check_gradients, require_gradients
 from gmc_bench.conformance.method_layouts import (
     check_layouts,
-    require_finite_gradients,
     require_finite_outputs,
     require_shapes,
 )
@@ -37,10 +37,8 @@ from gmc_bench.conformance.method_subject import (
     CheckFailedError,
     PolicyInput,
     Subject,
-    call,
     compare,
     difference,
-    gradients_of,
     make_scene,
     outputs_of,
     perturb,
@@ -50,9 +48,6 @@ from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.tokens.spec import TokenSpec
 
 _NUM_HEIGHTS = 30
-_DRAWS = 4
-"""Batches in which a parameter may get its gradient, and height maps that may change an output: a
-single one may leave a ReLU shut."""
 
 
 def _check_parameters(subject: Subject) -> str:
@@ -183,35 +178,6 @@ def _same_outputs(cause: str, subject: Subject, policy: ActorCritic, scene: Poli
     return f"largest difference {largest:.0e}"
 
 
-def _check_gradients(subject: Subject) -> str:
-    """Every trainable parameter gets a gradient, and a finite one."""
-    return f"{_require_gradients(subject.policy)} tensors"
-
-
-def _require_gradients(policy: ActorCritic) -> int:
-    """Raise unless every tensor gets a gradient in some batch; return how many there are."""
-    count = 0
-    for name in NETWORKS:
-        network = getattr(policy, name)
-        names = [key for key, value in network.named_parameters() if value.requires_grad]
-        without = set(names)
-        for seed in range(_DRAWS):
-            scene = make_scene(policy, seed)
-            outputs = call(policy, name, scene)[~scene.tokens.limb_padding_mask]
-            gradients = gradients_of(network, outputs)
-            require_finite_gradients(name, gradients)
-            without -= {key for key, gradient in gradients.items() if gradient.any()}
-            if not without:
-                break
-        if without:
-            raise CheckFailedError(
-                f"{len(without)} of {len(names)} parameter tensors of the {name} get no gradient "
-                f"in {_DRAWS} random batches: {', '.join(sorted(without)[:5])}"
-            )
-        count += len(names)
-    return count
-
-
 def _check_height_map(subject: Subject) -> str:
     """With a height map, outputs depend on it, and each environment's on its own alone."""
     policy = perturb(subject.build(TokenSpec(SPEC.max_limbs, num_heights=_NUM_HEIGHTS)))
@@ -219,7 +185,7 @@ def _check_height_map(subject: Subject) -> str:
     require_shapes(policy, scene)
     tokens = scene.tokens
     others = []
-    for _ in range(_DRAWS):
+    for _ in range(DRAWS):
         heights = tokens.height_map.clone()  # type: ignore[union-attr]  # the layout has one
         heights[0] = torch.randn(_NUM_HEIGHTS)
         others.append(PolicyInput(replace(tokens, height_map=heights), scene.state))
@@ -236,7 +202,7 @@ def _check_height_map(subject: Subject) -> str:
         for outputs in found:
             outputs[0] = expected[0]
             compare("another height map of environment 0", name, outputs, expected, tokens)
-    _require_gradients(policy)
+    require_gradients(policy)
     return f"{_NUM_HEIGHTS} heights"
 
 
@@ -252,7 +218,7 @@ CHECKS: dict[str, Check] = {
     "bodies independent": _check_batch,
     "more token slots": _check_slots,
     "other layouts": check_layouts,
-    "gradients": _check_gradients,
+    "gradients": check_gradients,
     "state dict": check_state_dict,
     "seeded build": check_seed,
     "limb order": check_order,

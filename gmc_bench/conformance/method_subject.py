@@ -52,6 +52,18 @@ class PolicyInput:
         added = self.state.new_zeros(len(self.tokens), extra, self.state.shape[2])
         return PolicyInput(widen(self.tokens, max_limbs), torch.cat((self.state, added), dim=1))
 
+    def double(self) -> "PolicyInput":
+        """Return the input in float64."""
+        tokens, heights = self.tokens, self.tokens.height_map
+        table = replace(
+            tokens.table,
+            context=tokens.table.context.double(),
+            scaled_context=tokens.table.scaled_context.double(),
+        )
+        heights = None if heights is None else heights.double()
+        wide = TokenBatch(table, tokens.morphology_index, tokens.dynamic.double(), heights)
+        return PolicyInput(wide, self.state.double())
+
     def reorder(self, order: torch.Tensor) -> "PolicyInput":
         """Return the input with the limbs of every body in the order (M, L) int64."""
         rows = torch.arange(len(self.tokens)).unsqueeze(1)

@@ -59,7 +59,7 @@ class CountsBodies(Sound):
 
 class ReadsOtherBodiesIfFew(Sound):
     def forward(self, tokens):
-        first = tokens.table.scaled_context[0].mean() if len(tokens.table) < 6 else 0.0
+        first = tokens.table.scaled_context[0].mean() if len(tokens.table) < 2 else 0.0
         return super().forward(tokens) + first
 
 
@@ -85,6 +85,82 @@ class HasRootOfZero(Sound):
     def forward(self, tokens):
         bias = self.linear.output.bias
         return super().forward(tokens) + 0 * (bias - bias).sum().sqrt()
+
+
+class CallsBackward(Sound):
+    """Trains on a loss of its own beside the protocol's."""
+
+    def forward(self, tokens):
+        found = super().forward(tokens)
+        if found.requires_grad:
+            found.square().mean().backward(retain_graph=True)
+        return found
+
+
+class TrainsItself(Sound):
+    def forward(self, tokens):
+        if self.training and torch.is_grad_enabled():
+            self.linear.output.bias.data += 1e-3
+        return super().forward(tokens)
+
+
+class TrainsItselfLater(Sound):
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        self.linear.output.bias.register_post_accumulate_grad_hook(self.train_bias)
+
+    @staticmethod
+    def train_bias(bias):
+        bias.data -= 1e-3 * bias.grad
+
+
+class ScalesGradient(Sound):
+    """A larger rate for one tensor."""
+
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        self.linear.output.bias.register_hook(lambda gradient: 2 * gradient)
+
+
+class ScalesGradientInFloat32(ScalesGradient):
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        self.linear.output.weight.register_hook(lambda gradient: 10 * gradient)
+
+    def forward(self, tokens):
+        return super().forward(tokens).float()
+
+
+class AddsNothing(torch.autograd.Function):
+    """In float32 alone, as compiled code may, with a wrong gradient."""
+
+    @staticmethod
+    def forward(ctx, values):
+        return values.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 1.1 * gradient if gradient.dtype == torch.float32 else gradient
+
+
+class HasWrongBackward(Sound):
+    def forward(self, tokens):
+        return AddsNothing.apply(super().forward(tokens))
+
+
+class RoundsInside(Sound):
+    """Sound: it computes in float32 whatever it is given."""
+
+    def forward(self, tokens):
+        found = super().forward(tokens)
+        return found.float().sin().to(found.dtype)
+
+
+class TakesFloat32Only(Sound):
+    def forward(self, tokens):
+        if self.linear.output.weight.dtype != torch.float32:
+            raise TypeError("expected float32")
+        return super().forward(tokens).sin()
 
 
 class HidesTensor(Sound):
@@ -147,7 +223,7 @@ class Drops(Sound):
 
 
 class DropsOften(Sound):
-    """Dropout as a module, a function, a part of attention and of a recurrence."""
+    """Dropout as a module, a function, a part of attention and of a recurrence over limbs."""
 
     def __init__(self, config, spec, num_outputs):
         super().__init__(config, spec, num_outputs)
@@ -161,7 +237,7 @@ class DropsOften(Sound):
         each = limbs.flatten(0, 1).unsqueeze(1)  # a limb attends to itself alone
         each = nn.functional.scaled_dot_product_attention(each, each, each, dropout_p=rate)
         each = nn.functional.scaled_dot_product_attention(each, each, each, None, rate)
-        return self.cell(each)[0].view_as(limbs)
+        return self.cell(each.view_as(limbs))[0]
 
 
 class DropsAndCentres(Sound):
@@ -512,6 +588,16 @@ FAULTS = [
     (spec(HasDeadParameter, count=165), "gradients", "get no gradient in 4 random batches: unused"),
     (spec(HasNoGradient), "gradients", "2 of 2 parameter tensors of the actor get no gradient"),
     (spec(HasRootOfZero), "gradients", "'linear.output.bias' has 2 numbers that are not finite"),
+    (
+        spec(CallsBackward),
+        "gradients",
+        "leaves a gradient in 'linear.output.weight', expected",
+    ),
+    (spec(TrainsItself), "gradients", "a forward pass of the actor in training mode changes"),
+    (spec(TrainsItselfLater), "gradients", "a backward pass of the actor in training mode changes"),
+    (spec(ScalesGradient), "gradients", "the gradients of the actor promise that its outputs rise"),
+    (spec(ScalesGradientInFloat32), "gradients", "the gradients of the actor promise that its out"),
+    (spec(HasWrongBackward), "gradients", "'linear.output.weight' differs by"),
     (spec(HidesTensor), "state dict", "saving and loading the state dict changes the actor's"),
     (spec(DrawsFromNumpy), "seeded build", "'actor.linear.output.bias' differs between two builds"),
     (spec(SeedsWhenBuilt), "seeded build", "different torch seeds leave torch's global generator"),
@@ -575,6 +661,20 @@ def test_a_network_that_compiles_to_another_one_is_caught():
 )
 def test_training_mode_is_compared_without_dropout(builder, detail):
     _, result = check_method(spec(builder), "lite", checks=["repeatable"])
+    assert (result.passed, result.detail) == (True, detail)
+
+
+@pytest.mark.parametrize(
+    ("builder", "detail"),
+    [
+        (Sound, "4 tensors"),
+        (DropsOften, "20 tensors"),
+        (RoundsInside, "4 tensors; compared in float32, roughly"),
+        (TakesFloat32Only, "4 tensors; compared in float32, roughly"),
+    ],
+)
+def test_gradients_are_compared_as_exactly_as_a_network_computes(builder, detail):
+    _, result = check_method(spec(builder), "lite", checks=["gradients"])
     assert (result.passed, result.detail) == (True, detail)
 
 
