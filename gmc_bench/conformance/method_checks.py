@@ -1,5 +1,6 @@
 """The checks behind `check_method`: each returns what it found or raises `CheckFailedError`."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -45,13 +46,17 @@ from gmc_bench.conformance.method_subject import (
 )
 from gmc_bench.conformance.tokens import join_bodies, take_bodies
 from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.methods.spec import LITE_PARAMETERS, LITE_SPREAD
 from gmc_bench.tokens.spec import TokenSpec
 
 _NUM_HEIGHTS = 30
 
 
 def _check_parameters(subject: Subject) -> str:
-    """The stated parameter counts are those of the networks; all of them without a preset."""
+    """The stated parameter counts are those of the networks; all of them without a preset.
+
+    That of `lite` is within the limits that make scores compare architectures.
+    """
     method = subject.method
     presets = method.parameters if subject.preset is None else (subject.preset,)
     counts = []
@@ -64,8 +69,20 @@ def _check_parameters(subject: Subject) -> str:
                 f"preset {preset!r} has {found:,} trainable parameters in actor and critic, but "
                 f"the spec's 'parameters' states {stated}"
             )
+        if preset == "lite" and method.trainable:
+            _require_size(found)
         counts.append(f"{found:,}")
     return ", ".join(counts)
+
+
+def _require_size(count: int) -> None:
+    least = math.ceil(LITE_PARAMETERS * (1 - LITE_SPREAD))
+    most = math.floor(LITE_PARAMETERS * (1 + LITE_SPREAD))
+    if not least <= count <= most:
+        raise CheckFailedError(
+            f"the preset 'lite' has {count:,} trainable parameters in actor and critic, expected "
+            f"{least:,} to {most:,}, so that scores compare architectures; change its width"
+        )
 
 
 def _check_shapes(subject: Subject) -> str:

@@ -14,6 +14,10 @@ from gmc_bench.methods.tuning import read_trials, require_tuned
 
 REQUIRED_PRESETS = ("paper", "lite")
 """Presets that every method of a comparison has."""
+LITE_PARAMETERS = 140_099
+"""RecMorph's; the other methods' `lite` is as large, so that scores compare architectures."""
+LITE_SPREAD = 0.15
+"""Share by which `lite` may be smaller or larger."""
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 

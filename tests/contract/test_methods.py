@@ -14,15 +14,13 @@ from gmc_bench.core.config import to_dict
 from gmc_bench.experiments.tuning import rules_digest
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.methods.spec import LITE_PARAMETERS, LITE_SPREAD
 from gmc_bench.methods.tuning import PPO_RANGES, in_range, ranges_of, read_trials, tuning_key
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import with_method_training
 from gmc_bench.tokens import TokenSpec
 
 REPOSITORY = Path(__file__).parents[2]
-LITE_PARAMETERS = 140_099
-"""RecMorph's; the other methods' `lite` is as large, so that scores compare architectures."""
-LITE_TOLERANCE = 0.15
 
 
 @pytest.fixture(autouse=True)
@@ -111,7 +109,7 @@ def test_method_describes_itself(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_lite_has_the_size_of_the_others(name):
     ratio = METHODS.get(name).parameters["lite"] / LITE_PARAMETERS
-    assert abs(ratio - 1) <= LITE_TOLERANCE
+    assert abs(ratio - 1) <= LITE_SPREAD
 
 
 @pytest.mark.parametrize("name", sorted(set(IN_TREE) - {"mlp", "mlp-10m", "recmorph-bimamba2"}))

@@ -54,7 +54,7 @@ def offers(gmc: Stranger) -> None:
     (task,) = gmc.json("list", "tasks", "outside-straight-v1")
     (suite,) = gmc.json("list", "suites", "outside-v1")
     rows = gmc.json("list", "morphologies", "outside-worms-v1", "outside-crawler")
-    assert method["parameters"] == {"paper": 15_171, "lite": 15_171}
+    assert method["parameters"] == {"paper": 141_363, "lite": 141_363}
     assert task["rewards"] == {"forward_velocity": 1.0, "swerving": -0.5}
     assert suite["default_morphologies"] == ["outside-worms-v1"]
     assert [row["status"] for row in rows] == ["installed", "robot"]

@@ -36,7 +36,8 @@ PLAIN = spec(Linear)
 
 
 @pytest.fixture(autouse=True)
-def _methods(tmp_path):
+def _methods(tmp_path, monkeypatch):
+    monkeypatch.setattr("gmc_bench.conformance.method_checks.LITE_PARAMETERS", 159)
     (tmp_path / "methods.py").write_text(METHODS)
     (tmp_path / "raises.py").write_text("raise RuntimeError('no luck')\n")
 

@@ -9,8 +9,10 @@ import pytest
 import torch
 from torch import nn
 
+from gmc_bench.conformance import method_checks
 from gmc_bench.conformance.check_method import check_method
 from gmc_bench.conformance.method_checks import CHECKS
+from gmc_bench.conformance.method_subject import CheckFailedError
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods import METHODS, Capabilities, MethodSpec
 from gmc_bench.nn import HeightMapEncoder, LimbDecoder, PerBody, Tap
@@ -72,6 +74,12 @@ class HasDeadParameter(Sound):
     def __init__(self, config, spec, num_outputs):
         super().__init__(config, spec, num_outputs)
         self.unused = nn.Parameter(torch.ones(3))
+
+
+class HasManyParameters(Sound):
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        self.more = nn.Parameter(torch.ones(100))
 
 
 class HasNoGradient(Sound):
@@ -544,6 +552,11 @@ class SharedBias(PerBodyWeights):
 COUNT = 2 * 52 + 2 + 52 + 1
 
 
+@pytest.fixture(autouse=True)
+def _small_methods(monkeypatch):
+    monkeypatch.setattr(method_checks, "LITE_PARAMETERS", COUNT)
+
+
 def spec(builder, *, count=COUNT, equivariant=True, **claims):
     return MethodSpec(
         id="fake",
@@ -573,6 +586,7 @@ def test_a_sound_method_passes_every_check(method):
 
 FAULTS = [
     (spec(Sound, count=158), "parameter counts", "preset 'paper' has 159"),
+    (spec(HasManyParameters, count=359), "parameter counts", "has 359 trainable parameters in"),
     (spec(NeedsTwoBodies), "output shapes", "batch norm needs two bodies"),
     (spec(Overflows), "finite outputs", "the actor's outputs must be finite: environment 0"),
     (spec(WritesInput), "inputs unchanged", "actor changed its input: tokens.features"),
@@ -729,6 +743,24 @@ def test_a_method_that_cannot_be_built_gives_one_result():
     assert "has no preset 'huge'" in result.detail
 
 
+@pytest.mark.parametrize(
+    ("limit", "failed"), [(150, False), (COUNT, False), (187, False), (188, True), (138, True)]
+)
+def test_lite_must_have_the_size_of_the_others(limit, failed, monkeypatch):
+    monkeypatch.setattr(method_checks, "LITE_PARAMETERS", limit)
+    found = failures(spec(Sound), preset="lite", checks=["parameter counts"])
+    assert bool(found) is failed
+    assert failures(spec(Sound), preset="paper", checks=["parameter counts"]) == {}
+    untrained = dataclasses.replace(spec(Sound), trainable=False)
+    assert failures(untrained, preset="lite", checks=["parameter counts"]) == {}
+
+
+def test_the_limits_of_lite_are_those_of_the_guide(monkeypatch, repository):
+    monkeypatch.undo()
+    with pytest.raises(CheckFailedError, match=r"expected 119,085 to 161,113, so that"):
+        method_checks._require_size(1)
+
+
 def test_a_preset_without_a_stated_count_fails():
     method = dataclasses.replace(spec(Sound), parameters={})
     detail = failures(method, preset="lite", checks=["parameter counts"])["parameter counts"]
@@ -821,6 +853,7 @@ def test_checks_leave_torchs_random_state_alone():
 
 
 @pytest.mark.parametrize("preset", ["paper", "lite"])
-def test_the_example_method_conforms(preset, repository):
+def test_the_example_method_conforms(preset, repository, monkeypatch):
+    monkeypatch.undo()
     example = METHODS.load(f"{repository / 'examples' / 'my_method.py'}:SPEC")
     assert failures(example, preset=preset) == {}
