@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
-from gmc_bench.core.errors import ConfigError, did_you_mean
+from gmc_bench.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from gmc_bench.bodies.body import Body
@@ -100,5 +100,7 @@ def _require_known(environment: type[Any], options: dict[str, Any]) -> None:
     known = [item.name for item in parameters if item.kind is item.KEYWORD_ONLY]
     for name in options:
         if name not in known:
-            hint = did_you_mean(name, known)
-            raise ConfigError(f"a {environment.__name__} has no option {name!r}{hint}")
+            names = sorted({*known, "morphologies", "num_envs", "split"} - {name})
+            raise ConfigError(
+                f"a {environment.__name__} has no option {name!r}; known: {', '.join(names)}"
+            )

@@ -12,7 +12,7 @@ from gmc_bench.core.config import sealed_yaml
 from gmc_bench.core.errors import CheckpointError, ConfigError, RunFolderError, reject_unknown
 from gmc_bench.experiments.events import Listener, Listeners, RunStarted
 from gmc_bench.experiments.launch import check_processes, dismiss, under_torchrun
-from gmc_bench.experiments.method import check_shares
+from gmc_bench.experiments.method import check_shares, require_same_text
 from gmc_bench.experiments.recorded import RecordedRun
 from gmc_bench.experiments.resolve import (
     Resolved,
@@ -229,6 +229,10 @@ class Experiment:
     def _require_same(self, folder: RunFolder) -> None:
         """Raise unless the folder's run is the one that is asked for."""
         found = folder.read_config()
+        digest = found.method_source_digest
+        if replace(self.config, method_source_digest=digest).run_digest == found.run_digest:
+            # Nothing else differs, if that does.
+            require_same_text(self.config.method, self.config.method_source_digest, digest)
         if (found.identity(), found.seed) != (self.config.identity(), self.config.seed):
             raise RunFolderError(
                 f"{folder.path} holds a run with other settings; choose another 'out', or continue "

@@ -55,7 +55,9 @@ def source_digest(name: str) -> str | None:
     try:
         return hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError as error:
-        raise ConfigError(f"cannot read the method file {file}: {error.strerror}") from error
+        raise ConfigError(
+            f"cannot read the method file {file}: {error.strerror}; put it back as it was"
+        ) from error
 
 
 def executed_digest(name: str, method: MethodSpec) -> str | None:

@@ -225,6 +225,10 @@ def _by_group(spec: ExperimentSpec) -> dict[str, dict[str, Any]]:
             raise ConfigError(
                 f"the protocol's {name!r} cannot be changed; choose another --protocol"
             )
+        if name in GROUPS:
+            raise ConfigError(
+                f"{name!r} must hold {GROUPS[name]}, got {value!r}; name one, {name}.NAME"
+            )
         if group in GROUPS and rest:
             found[group][rest] = value
         else:

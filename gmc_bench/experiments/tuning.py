@@ -46,12 +46,13 @@ from gmc_bench.experiments.resolve import (
 )
 from gmc_bench.experiments.run_folder import LockedFolder, is_file, new_folder
 from gmc_bench.experiments.search_sets import SEARCH_SET, require_search_set
-from gmc_bench.experiments.spec import ExperimentSpec
+from gmc_bench.experiments.spec import ExperimentSpec, flatten
 from gmc_bench.methods.tuning import FORMAT, Range, ranges_of, tuning_key
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.store import sealed, unsealed, write_atomic
 from gmc_bench.suites.choice import Choice
 from gmc_bench.suites.protocol import Protocol
+from gmc_bench.tasks import TASKS
 
 if TYPE_CHECKING:
     import optuna
@@ -113,6 +114,8 @@ class TuningSpec:
     """Changes of the protocol or of the method that hold in every trial, by dotted name."""
 
     def __post_init__(self) -> None:
+        if self.settings is not None:
+            object.__setattr__(self, "settings", flatten(self.settings))
         coerce_fields(self)
         if self.trials < 1 or not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise ConfigError(
@@ -428,6 +431,7 @@ class Tuning:
 
     def _finish(self, folder: TuningFolder) -> TuningResult:
         self._emit(FolderOpened(folder.path))
+        self._warn_of_short_runs()
         trials: list[Trial] = []
         for number in range(self.spec.trials):
             settings = self.first if number == 0 else self._draw(number, trials)
@@ -447,6 +451,20 @@ class Tuning:
         text = json.dumps({"format": FORMAT, "searches": {key: result.content}}, indent=1)
         write_atomic(folder.result, f"{text}\n".encode())
         return result
+
+    def _warn_of_short_runs(self) -> None:
+        """Say beforehand what would else be known after all trials: that none may be judged."""
+        num_envs = resolve(self._spec_of(self.first, self.spec.seeds[0])).config.protocol.num_envs
+        steps, horizon = self.spec.env_steps // num_envs, TASKS.get(self.task).horizon
+        if steps < horizon:
+            self._emit(
+                Remark(
+                    f"each of {num_envs} environments makes {steps} steps, but an episode on "
+                    f"{self.task} has up to {horizon}: only those that end early will count, and "
+                    f"trials without any have no return; raise the env steps to "
+                    f"{horizon * num_envs:,} or more"
+                )
+            )
 
     def _run(
         self, folder: TuningFolder, number: int, settings: Mapping[str, float], seed: int

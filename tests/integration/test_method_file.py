@@ -79,6 +79,9 @@ def test_a_file_that_is_edited_between_runs_of_one_process_trains_as_it_is(noteb
     assert second.parameters - first.parameters == 2 * (16 * 16 + 16)
     for record, text in zip(records, texts, strict=True):
         assert record.config["method_source_digest"] == hashlib.sha256(text).hexdigest()
+    with pytest.raises(ConfigError, match=r"SPEC has changed since the run was started"):
+        notebook("run0").resume()
+    assert notebook("run1").resume() == second
 
 
 def test_a_run_of_another_process_continues_with_the_text_it_began_with(notebook, gmc, tmp_path):

@@ -67,8 +67,14 @@ def test_environments_by_name():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"num_threads": 1}, "a MorphologyEnv has no option 'num_threads'; known: token_spec"),
-        ({"num_envs": 2, "num_thread": 1}, "a MorphologyVectorEnv has no option 'num_thread'; did"),
+        (
+            {"num_env": 2},
+            "a MorphologyEnv has no option 'num_env'; known: morphologies, num_envs, split, token_",
+        ),
+        (
+            {"num_envs": 2, "num_thread": 1},
+            "a MorphologyVectorEnv has no option 'num_thread'; known: fixed, morphologies, num_",
+        ),
     ],
 )
 def test_an_option_that_an_environment_lacks_is_refused(options, sentence):

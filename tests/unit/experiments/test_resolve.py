@@ -61,7 +61,7 @@ def test_texts_are_read_as_the_setting_asks():
         ({"settings": {"seed": 3}}, "the seed is not one of the settings, got 'seed': 3"),
         ({"settings": {"ppo.rate": 1}}, "unknown setting 'ppo.rate'"),
         ({"settings": {"model.widht": 1}}, "unknown setting 'widht'; did you mean 'width'"),
-        ({"settings": {"model": 1}}, "unknown setting 'model'"),
+        ({"settings": {"model": 1}}, "'model' must hold the method's settings, got 1; name one,"),
         ({"seed": -1}, "'seed' must be between 0 and 4294967295, got -1"),
         ({"threads": 10_000}, "--threads must be from 1 to"),
         ({"threads": 0}, "--threads must be from 1 to"),

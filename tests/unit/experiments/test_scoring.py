@@ -44,7 +44,9 @@ def test_a_method_file_that_changed_is_refused(config, tmp_path):
     with pytest.raises(ConfigError, match=r"mine\.py:SPEC has changed since the run was started"):
         sessions.open_session(config)
     path.unlink()
-    with pytest.raises(ConfigError, match=r"cannot read the method file .*mine\.py: No such file"):
+    with pytest.raises(
+        ConfigError, match=r"the method file .*mine\.py: No such file .*; put it back"
+    ):
         sessions.open_session(config)
 
 

@@ -235,6 +235,17 @@ def test_a_tuning_goes_on_where_there_are_fewer_cores(tiny_set, monkeypatch):
     assert yaml.safe_load(Path("t/tuning.yaml").read_text())["threads"] == 64
 
 
+@pytest.mark.parametrize(("env_steps", "remarks"), [(4 * 992, 1), (4 * 1024, 0)])
+def test_runs_shorter_than_an_episode_are_told_before_the_trials(tiny_set, env_steps, remarks):
+    told = []
+    tune = Tuning(SPEC, env_steps=env_steps, on_event=told.append)
+    tune._warn_of_short_runs()
+    assert len(told) == remarks
+    if told:
+        assert told[0].text.startswith("each of 4 environments makes 992 steps, but an episode on")
+        assert told[0].text.endswith("raise the env steps to 4,000 or more")
+
+
 def test_what_tables_score_is_no_search_set():
     mini = load_morphologies("gmc-unimal-mini")
     save_set(replace(mini, id="renamed", splits={"train": mini.split("test"), "test": (biped(),)}))
@@ -301,6 +312,12 @@ def test_a_protocol_without_a_kl_stop_can_be_tuned():
     ("changes", "why"),
     [
         ({"settings": {"ppo.lr": 1e-3}}, "must not hold 'ppo.lr', which trials set themselves"),
+        (
+            {"settings": {"ppo": {"lr": 1e-3}}},
+            "must not hold 'ppo.lr', which trials set themselves",
+        ),
+        ({"settings": [1]}, r"'settings' must map names to values, got \[1\]; write e.g."),
+        ({"settings": {"model": 3}}, "'model' must hold the method's settings, got 3; name one,"),
         ({"settings": {"return_window": 0.5}}, "must not hold 'return_window'"),
         ({"env_steps": 100}, "less than one iteration"),
         ({"seeds": (5, 5)}, "different seeds"),
