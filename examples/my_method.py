@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from gmc_bench.methods import Capabilities, MethodSpec
-from gmc_bench.methods.config import NetworkConfig
+from gmc_bench.methods.config import NetworkConfig, require_positive
 from gmc_bench.nn import LimbDecoder, Tap, TokenBatch, TokenEmbedding
 from gmc_bench.tokens import TokenSpec
 
@@ -22,6 +22,11 @@ class MyConfig(NetworkConfig):
 
     width: int = 256
     """Channels of a limb's representation."""
+
+    def __post_init__(self) -> None:
+        """Refuse a width of zero; the inherited settings are checked, too."""
+        super().__post_init__()
+        require_positive(self, "width")
 
 
 class MyNetwork(nn.Module):

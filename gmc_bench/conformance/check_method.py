@@ -1,6 +1,7 @@
 """Conformance of a controller: what every method must keep, and what it claims."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -8,10 +9,14 @@ from typing import TypeVar
 import torch
 
 from gmc_bench.conformance.backends import BACKENDS
-from gmc_bench.conformance.method_checks import CHECKS
+from gmc_bench.conformance.method_checks import CHECKS, COMPARISONS
 from gmc_bench.conformance.method_description import require_kept
 from gmc_bench.conformance.method_execution import CheckSkippedError
-from gmc_bench.conformance.method_subject import CheckFailedError, make_subject
+from gmc_bench.conformance.method_subject import (
+    CheckFailedError,
+    NotComparableError,
+    make_subject,
+)
 from gmc_bench.core.errors import ConfigError, GmcBenchError, did_you_mean
 from gmc_bench.core.registry import logged_prints, raised_at
 from gmc_bench.methods.spec import MethodSpec, require_description
@@ -42,11 +47,11 @@ def check_method(
 ) -> list[CheckResult]:
     """Check that a controller keeps the benchmark's contract.
 
-    Actor and critic are built for random bodies and run on a CPU; torch's random state is left as
-    it was, and what they print is logged. The checks and their order are `DESCRIPTION`, of all
-    presets together, and those of `gmc_bench.conformance.method_checks.CHECKS`; a method with a
-    memory and one with weights per body pass through the same ones, with a state and with a body's
-    table row that matter.
+    Actor and critic are built for random bodies and run on a CPU; torch's random state and settings
+    are left as they were, and what they print is logged. The checks and their order are
+    `DESCRIPTION`, of all presets together, and those of
+    `gmc_bench.conformance.method_checks.CHECKS`; a method with a memory and one with weights per
+    body pass through the same ones, with a state and with a body's table row that matter.
 
     Args:
         method: the controller.
@@ -56,7 +61,8 @@ def check_method(
 
     Returns:
         The result of `description`, of `build`, and one per check; none after a failed `build`,
-        because nothing can be built. A check that raises is a failed check.
+        because nothing can be built. A check that raises is a failed check; those that compare
+        outputs are skipped where these are not finite, or others with every call.
 
     Raises:
         ConfigError: unknown check or backend.
@@ -65,10 +71,16 @@ def check_method(
     names = _known("check", known if checks is None else checks, known)
     _known("backend", [backend], BACKENDS)
     results: list[CheckResult] = []
+    blocked = ""
 
     def run(name: str, check: Callable[[], T]) -> T | None:
+        nonlocal blocked
         try:
-            found = check()
+            with _torch_settings_kept():
+                found = check()
+        except NotComparableError as failure:
+            blocked = f"not made, because {name!r} has failed"
+            results.append(CheckResult(name=name, passed=False, detail=str(failure)))
         except (CheckFailedError, GmcBenchError) as failure:
             results.append(CheckResult(name=name, passed=False, detail=str(failure)))
         except CheckSkippedError as reason:
@@ -89,8 +101,24 @@ def check_method(
         subject = run("build", partial(make_subject, method, preset, backend))
         if subject is not None:
             for name in names:
-                run(name, partial(CHECKS[name], subject))
+                if blocked and name in COMPARISONS:
+                    results.append(CheckResult(name=name, passed=None, detail=blocked))
+                else:
+                    run(name, partial(CHECKS[name], subject))
     return results
+
+
+@contextmanager
+def _torch_settings_kept() -> Iterator[None]:
+    """Undo what a method changes of torch's settings, which other checks and the caller rely on."""
+    gradients, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
+    threads = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_grad_enabled(gradients)
+        torch.set_default_dtype(dtype)
+        torch.set_num_threads(threads)
 
 
 def _check_description(method: MethodSpec) -> str:

@@ -36,6 +36,7 @@ from gmc_bench.conformance.method_subject import (
     SPEC,
     TOLERANCE,
     CheckFailedError,
+    NotComparableError,
     PolicyInput,
     Subject,
     compare,
@@ -94,7 +95,10 @@ def _check_shapes(subject: Subject) -> str:
 
 def _check_finite(subject: Subject) -> str:
     """Outputs of real limbs are finite."""
-    require_finite_outputs(subject.policy, subject.scene)
+    try:
+        require_finite_outputs(subject.policy, subject.scene)
+    except CheckFailedError as failure:
+        raise NotComparableError(str(failure)) from failure
     return ""
 
 
@@ -252,3 +256,13 @@ CHECKS: dict[str, Check] = {
     "torch.compile": check_compiled,
 }
 """Name to check, in the order of the report."""
+COMPARISONS = frozenset(CHECKS) - {
+    "parameter counts",
+    "output shapes",
+    "finite outputs",
+    "inputs unchanged",
+    "other layouts",
+    "seeded build",
+    "sequence length",
+}
+"""Checks that compare outputs or gradients with those of another call."""

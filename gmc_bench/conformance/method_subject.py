@@ -30,6 +30,10 @@ class CheckFailedError(Exception):
     """A check found a difference; the text says what was found and expected."""
 
 
+class NotComparableError(CheckFailedError):
+    """Outputs are no numbers, or others with every call: comparisons of them say nothing."""
+
+
 @dataclass(frozen=True)
 class PolicyInput:
     """What a policy sees in one control step.

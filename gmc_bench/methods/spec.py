@@ -213,9 +213,13 @@ def require_description(method: MethodSpec) -> None:
     """Raise unless a method says all that a comparison needs, and keeps its rules.
 
     Raises:
-        PluginError: a preset or a number of parameters is missing or of no preset, or see
-            `require_training`.
+        PluginError: the source, a preset or a number of parameters is missing, a name is none of
+            a preset, or see `require_training`.
     """
+    if not method.paper.strip():
+        raise PluginError(
+            f"'paper' of the method {method.id!r} is empty; name its source, or write 'unpublished'"
+        )
     for name in REQUIRED_PRESETS:
         if name not in method.presets:
             raise PluginError(

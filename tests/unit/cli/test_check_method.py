@@ -24,7 +24,7 @@ class Wrong(Linear):
 
 def spec(builder, **options):
     return MethodSpec(
-        id="linear", config=NetworkConfig, builder=builder,
+        id="linear", paper="unpublished", config=NetworkConfig, builder=builder,
         capabilities=Capabilities(permutation_equivariant=True), **options,
     )
 

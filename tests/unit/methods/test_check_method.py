@@ -11,7 +11,7 @@ from torch import nn
 
 from gmc_bench.conformance import method_checks
 from gmc_bench.conformance.check_method import check_method
-from gmc_bench.conformance.method_checks import CHECKS
+from gmc_bench.conformance.method_checks import CHECKS, COMPARISONS
 from gmc_bench.conformance.method_subject import CheckFailedError
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods import METHODS, Capabilities, MethodSpec
@@ -560,6 +560,7 @@ def _small_methods(monkeypatch):
 def spec(builder, *, count=COUNT, equivariant=True, **claims):
     return MethodSpec(
         id="fake",
+        paper="unpublished",
         config=Config,
         presets={"paper": {}, "lite": {}},
         parameters={"paper": count, "lite": count},
@@ -720,9 +721,33 @@ class DrawsAlways(Sound):
         return super().forward(tokens) * float(self.source.random())
 
 
-@pytest.mark.parametrize("builder", [DrawsAlways, DropsAlways])
-def test_a_network_of_chance_is_first_of_all_not_repeatable(builder):
-    assert next(iter(failures(spec(builder)))) == "repeatable"
+@pytest.mark.parametrize(
+    ("builder", "check"),
+    [(DrawsAlways, "repeatable"), (DropsAlways, "repeatable"), (Overflows, "finite outputs")],
+)
+def test_outputs_that_cannot_be_compared_fail_no_comparison(builder, check):
+    results = check_method(spec(builder), "lite", backend="none")
+    failed = [result.name for result in results if result.passed is False]
+    assert failed[0] == check
+    assert set(failed) & COMPARISONS <= {check}
+    skipped = {result.name: result.detail for result in results if result.passed is None}
+    assert skipped.keys() == COMPARISONS - {check}
+    assert set(skipped.values()) == {f"not made, because {check!r} has failed"}
+
+
+class SetsTorch(Sound):
+    def forward(self, tokens):
+        if tokens.dynamic.any():  # not when it is built
+            torch.set_grad_enabled(False)
+            torch.set_default_dtype(torch.float64)
+            torch.set_num_threads(2 if torch.get_num_threads() == 1 else 1)
+        return super().forward(tokens)
+
+
+def test_what_a_method_sets_in_torch_is_undone():
+    before = torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_num_threads()
+    assert "gradients" in failures(spec(SetsTorch), preset="lite")
+    assert (torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_num_threads()) == before
 
 
 def test_the_first_counterexample_says_where_and_what():
@@ -770,6 +795,7 @@ def test_a_preset_without_a_stated_count_fails():
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
+        ({"paper": " "}, "'paper' of the method 'fake' is empty; name its source, or write 'unpub"),
         ({"presets": {"lite": {}}}, "the method 'fake' lacks the preset 'paper'; 'presets' must"),
         ({"parameters": {"lite": COUNT}}, "'parameters' of the method 'fake' states nothing for"),
         ({"parameters": {"paper": 1, "lite": 1, "lit": 1}}, "'lit', which is none of its presets"),
@@ -850,6 +876,13 @@ def test_checks_leave_torchs_random_state_alone():
     torch.manual_seed(5)
     check_method(spec(Sound), backend="none")
     assert torch.equal(torch.rand(1), expected)
+
+
+def test_the_example_method_has_a_positive_width(repository):
+    example = METHODS.load(f"{repository / 'examples' / 'my_method.py'}:SPEC")
+    for changes in ({"width": 0}, {"height_map_hidden": ()}):
+        with pytest.raises(ConfigError):
+            example.config_class()(**changes)
 
 
 @pytest.mark.parametrize("preset", ["paper", "lite"])

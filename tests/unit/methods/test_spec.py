@@ -21,6 +21,7 @@ FIELDS = {
 def test_a_complete_specification_is_taken():
     spec = MethodSpec(
         **FIELDS,
+        paper="unpublished",
         training={"ppo": {"target_kl": 0.2}},
         env_steps_per_body=1,
         preset_capabilities={"lite": Capabilities(uses_graph=True)},
