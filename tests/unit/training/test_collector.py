@@ -158,6 +158,26 @@ def test_episodes_are_noted_in_the_order_of_their_ends(make_trainer):
     assert noted != [(body, length) for _, _, body, length in by_row]
 
 
+def test_episodes_of_all_processes_are_noted_in_the_order_of_their_ends(make_trainer, monkeypatch):
+    """Processes hand them over one after the other, each all steps of its own environments."""
+    trainer, noted = make_trainer(), []
+    collector = trainer.collector
+    ends = [(0, 3), (1, 0), (1, 2), (2, 1), (2, 3), (4, 0)]  # step and environment
+    lengths = [float(10 + number) for number in range(len(ends))]
+    rows = [(*end, 0.0, 1.0, length, 0.0) for end, length in zip(ends, lengths, strict=True)]
+    first, second = (np.array([row for row in rows if row[1] // 2 == rank]) for rank in (0, 1))
+
+    def gather(values, dim=0):
+        return torch.cat((values, torch.from_numpy(second)), dim)
+
+    collector._ended = [first]
+    monkeypatch.setattr(collector.sharing.group, "gather", gather)
+    monkeypatch.setattr(collector.sampler, "record", lambda bodies, steps: noted.extend(steps))
+    collector._count()
+    assert noted == lengths
+    assert collector.episodes == len(ends)
+
+
 def test_a_broken_simulation_is_marked_and_not_bootstrapped(make_trainer):
     trainer = make_trainer()
     step = trainer.env.core.step

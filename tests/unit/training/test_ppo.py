@@ -215,6 +215,8 @@ def test_the_stop_ends_all_epochs_and_keeps_the_steps_before_it(make_trainer):
     algorithm._gradients(batch)
     algorithm._step()
     assert torch.equal(parameters(stopped), parameters(stepped))
+    states = [trainer.sharing.shuffling.get_state() for trainer in twins]
+    assert torch.equal(*states)  # no order was drawn for the epochs that were left out
 
 
 @pytest.mark.parametrize(("target_kl", "shift"), [(None, 5.0), (0.05, 0.04), (0.05, -5.0)])
