@@ -33,6 +33,9 @@ class Capabilities:
     """Remembers earlier control steps of an episode (see `gmc_bench.nn.History`)."""
     per_body: bool = False
     """Holds separate weights for every training body, and cannot control any other."""
+    surrogate_gradients: bool = False
+    """Its gradients are deliberately not those of its outputs, as with stop-gradients or
+    straight-through estimates; `deviations` or the paper say why."""
 
 
 @dataclass(frozen=True, kw_only=True)

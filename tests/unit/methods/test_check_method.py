@@ -585,6 +585,15 @@ def test_a_sound_method_passes_every_check(method):
     assert [result.name for result in results] == ["description", "build", *CHECKS]
 
 
+def test_surrogate_gradients_are_declared():
+    _, found = check_method(
+        spec(ScalesGradient, surrogate_gradients=True), "lite", checks=["gradients"], backend="none"
+    )
+    assert found.passed
+    assert found.detail == "4 tensors; not compared with the outputs, as declared"
+    assert "gradients" in failures(spec(CallsBackward, surrogate_gradients=True))
+
+
 FAULTS = [
     (spec(Sound, count=158), "parameter counts", "preset 'paper' has 159"),
     (spec(HasManyParameters, count=359), "parameter counts", "has 359 trainable parameters in"),
