@@ -48,6 +48,8 @@ SPEC = MethodSpec(
         "lite-hard": 137_619,
         "paper-positions": 3_315_587,
     },
+    tuned={"unimal-v1/unimal-ft-v1/lite": {"ppo.lr": 0.000406, "ppo.target_kl": 0.114}},
+    tuning="gmc_baselines.bot:bot.tuning.json",
     builder="gmc_baselines.bot.model:build",
     capabilities=Capabilities(permutation_equivariant=True, uses_graph=True),
     preset_capabilities={"paper-positions": Capabilities(uses_graph=True)},

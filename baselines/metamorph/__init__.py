@@ -31,6 +31,14 @@ SPEC = MethodSpec(
         "paper-no-dropout": 3_315_587,
         "paper-no-positions": 3_312_515,
     },
+    tuned={
+        "unimal-v1/unimal-ft-v1/lite": {
+            "ppo.lr": 0.00207,
+            "ppo.target_kl": 0.135,
+            "model.embedding_dropout": 0.00593,
+        }
+    },
+    tuning="gmc_baselines.metamorph:metamorph.tuning.json",
     builder="gmc_baselines.metamorph.model:build",
     training={"ppo": {"target_kl": 0.2}},
     preset_capabilities={"paper-no-positions": Capabilities(permutation_equivariant=True)},

@@ -27,6 +27,8 @@ SPEC = MethodSpec(
     config="gmc_baselines.mi_hgnn.config:MIHGNNConfig",
     presets={"paper": {}, "lite": {"width": 34, "num_layers": 4}},
     parameters={"paper": 3_725_443, "lite": 142_293},
+    tuned={"unimal-v1/unimal-ft-v1/lite": {"ppo.lr": 0.00173, "ppo.target_kl": 0.0432}},
+    tuning="gmc_baselines.mi_hgnn:mi-hgnn.tuning.json",
     builder="gmc_baselines.mi_hgnn.model:build",
     capabilities=Capabilities(permutation_equivariant=True, uses_graph=True),
 )

@@ -35,6 +35,8 @@ SPEC = MethodSpec(
         "paper-before-embedding": 3_473_283,
         "paper-lstm-before-embedding": 3_520_387,
     },
+    tuned={"unimal-v1/unimal-ft-v1/lite": {"ppo.lr": 0.00231, "ppo.target_kl": 0.072}},
+    tuning="gmc_baselines.smr:smr.tuning.json",
     builder="gmc_baselines.smr.model:build",
     capabilities=Capabilities(permutation_equivariant=True, temporal=True),
 )
