@@ -92,7 +92,7 @@ def test_the_json_list_of_methods_has_everything(gmc):
     assert row["reference_code"] == "someone/something@1234567"
     assert rows["recmorph"]["env_steps_per_body"] is None
     claims = {"permutation_equivariant": False, "uses_graph": True, "temporal": True}
-    assert row["capabilities"] == {**claims, "per_body": False}
+    assert row["capabilities"] == {**claims, "per_body": False, "surrogate_gradients": False}
     assert row["preset_capabilities"]["lite"]["per_body"]
 
 
