@@ -27,7 +27,7 @@ def add_parser(verbs: Any) -> None:
     add = parser.add_argument
     measures = ("sim", "policy", "padding", "train", "methods")
     add("what", metavar="MEASUREMENT", choices=measures, help=", ".join(measures))
-    text = "or FILE.py:SPEC; 'methods' compares with the first (default: recmorph, or all)"
+    text = "registered or FILE.py:SPEC; 'methods' compares with the first (default: recmorph, all)"
     add("--method", metavar="M", nargs="+", help=text)
     add("--suite", metavar="S", default="unimal", help="default: unimal")
     text = "default: for 'sim' all of the suite, without gymnasium's process pool; else its first"

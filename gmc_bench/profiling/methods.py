@@ -8,16 +8,15 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from gmc_bench.core.config import to_dict
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.table import Table
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.profiling.report import Report
 from gmc_bench.profiling.setting import Setting
 from gmc_bench.profiling.timing import take_turns, timed
-from gmc_bench.suites.method_rules import with_method_training, with_task_decoder
-from gmc_bench.training.run_config import RunConfig
-from gmc_bench.training.trainer import Trainer, make_trainer
+from gmc_bench.profiling.training import trainer_of
+from gmc_bench.suites.method_rules import with_method_training
+from gmc_bench.training.trainer import Trainer
 
 MIN_ROUNDS = 15
 """Rounds of every pair, at least: an interval of their median at 99.9 % needs eleven."""
@@ -28,9 +27,8 @@ _LONG = 10**9
 class _Turns:
     """Iterations of a trainer, in turns with those of another; the first one compiles."""
 
-    def __init__(self, trainer: Trainer, steps: int) -> None:
+    def __init__(self, trainer: Trainer) -> None:
         self.trainer = trainer
-        self._steps = steps
         self._seconds: list[float] = []
         self._acting: list[float] = []
 
@@ -40,7 +38,7 @@ class _Turns:
         seconds = timed(self.trainer.iterate)[1]
         self._seconds.append(seconds)
         self._acting.append(self.trainer.timers.policy - before)
-        return seconds, self._steps
+        return seconds, self.trainer.protocol.steps_per_iteration
 
     @property
     def seconds(self) -> list[float]:
@@ -77,7 +75,7 @@ def profile_methods(setting: Setting) -> Report:
     for method in setting.each_method():
         if method is reference:
             continue
-        ours, beside = (_Turns(_trainer(setting, item), steps) for item in (method, reference))
+        ours, beside = (_Turns(_trainer(setting, item)) for item in (method, reference))
         sides = {method.id: ours.take, "reference": beside.take}
         take_turns(sides, setting.seconds, min_rounds=MIN_ROUNDS)
         found.append(
@@ -112,20 +110,9 @@ def _trainer(setting: Setting, method: MethodSpec) -> Trainer:
             f"{method.id} trains a policy for each body by rules of its own, so its speed cannot "
             f"be compared; leave it out of --method"
         )
-    settings = method.make_config(setting.preset(method))
     protocol = with_method_training(setting.protocol, method, setting.task.id)
-    config = RunConfig(
-        method=method.id,
-        method_config=to_dict(with_task_decoder(settings, method, setting.suite, setting.task.id)),
-        suite=setting.suite.id,
-        task=setting.task.id,
-        morphologies=setting.bodies_id,
-        morphologies_digest=setting.bodies_digest,
-        protocol=replace(protocol, env_steps=_LONG, ppo=replace(protocol.ppo, target_kl=None)),
-        seed=0,
-        threads=setting.num_threads,
-    )
-    return make_trainer(config, method, setting.task, tuple(setting.bodies), setting.spec)
+    every_update = replace(protocol.ppo, target_kl=None)
+    return trainer_of(setting, method, replace(protocol, env_steps=_LONG, ppo=every_update))
 
 
 def _described(setting: Setting, method: MethodSpec, turns: _Turns) -> dict[str, Any]:

@@ -3,13 +3,15 @@
 from dataclasses import replace
 
 from gmc_bench.core.config import to_dict
+from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.profiling.report import Report, figure_table
 from gmc_bench.profiling.setting import Setting
 from gmc_bench.profiling.timing import side, take_turns
 from gmc_bench.suites.method_rules import with_method_training, with_task_decoder
+from gmc_bench.suites.protocol import Protocol
 from gmc_bench.training.collector import Timers
 from gmc_bench.training.run_config import RunConfig
-from gmc_bench.training.trainer import make_trainer
+from gmc_bench.training.trainer import Trainer, make_trainer
 
 PARTS = ("simulation", "policy", "update")
 
@@ -24,21 +26,9 @@ def profile_training(setting: Setting) -> Report:
         `env_steps_per_s`, the share of the total spent in simulation, policy, update and other
         as `ratio_..._to_total`, what each means, and the setting.
     """
-    method, task = setting.methods[0], setting.task
-    settings = method.make_config(setting.preset(method))
-    protocol = with_method_training(setting.protocol, method, task.id, setting.suite)
-    config = RunConfig(
-        method=method.id,
-        method_config=to_dict(with_task_decoder(settings, method, setting.suite, task.id)),
-        suite=setting.suite.id,
-        task=task.id,
-        morphologies=setting.bodies_id,
-        morphologies_digest=setting.bodies_digest,
-        protocol=protocol,
-        seed=0,
-        threads=setting.num_threads,
-    )
-    trainer = make_trainer(config, method, task, tuple(setting.bodies), setting.spec)
+    method = setting.methods[0]
+    protocol = with_method_training(setting.protocol, method, setting.task.id, setting.suite)
+    trainer = trainer_of(setting, method, protocol)
     first = Timers()
 
     def begin(number: int) -> None:
@@ -66,3 +56,21 @@ def profile_training(setting: Setting) -> Report:
         [figure_table(figures, explained)],
         {**figures, "explained": explained, "setting": {"num_envs": protocol.num_envs}},
     )
+
+
+def trainer_of(setting: Setting, method: MethodSpec, protocol: Protocol) -> Trainer:
+    """Return a method's training on the bodies of a setting, as a run has it, under a protocol."""
+    task, suite = setting.task, setting.suite
+    settings = method.make_config(setting.preset(method))
+    config = RunConfig(
+        method=method.id,
+        method_config=to_dict(with_task_decoder(settings, method, suite, task.id)),
+        suite=suite.id,
+        task=task.id,
+        morphologies=setting.bodies_id,
+        morphologies_digest=setting.bodies_digest,
+        protocol=protocol,
+        seed=0,
+        threads=setting.num_threads,
+    )
+    return make_trainer(config, method, task, tuple(setting.bodies), setting.spec)

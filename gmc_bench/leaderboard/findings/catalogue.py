@@ -3,6 +3,8 @@
 Left out are statements about figures of single episodes and about why something happens.
 """
 
+from typing import Any
+
 from gmc_bench.leaderboard.findings.claims import (
     AboveThreshold,
     Claim,
@@ -448,12 +450,16 @@ _OTHER_COMMAND = "At 0.5 m/s for 20 s; the paper's robots had another time and c
 _RIVALS = {"mlp": "one MLP per robot", "modumorph": "ModuMorph", "recmorph": "RecMorph"}
 
 
-def _remark(metric: str) -> str:
-    return _OTHER_COMMAND if metric == _PROGRESS else _STANDING
-
-
-def _unit(metric: str) -> str:
-    return metric.partition(" (")[2].removesuffix(")")
+def _measured(friction: str, metric: str) -> dict[str, Any]:
+    """Return the fields of a claim that follow from what was measured, and where."""
+    return {
+        "source": "Table IV" if friction == "nominal" else "Table V",
+        "pool": _QUADRUPEDS,
+        "metric": f"{friction}/{metric}",
+        "unit": metric.partition(" (")[2].removesuffix(")"),
+        "lower_is_better": metric != _PROGRESS,
+        "remark": _OTHER_COMMAND if metric == _PROGRESS else _STANDING,
+    }
 
 
 def _quadruped(
@@ -479,15 +485,10 @@ def _quadruped(
         id=f"quadruped-{name}",
         says=f"On {friction} friction {_RIVALS[first]} {does} than {_RIVALS[second]}",
         printed=printed,
-        source="Table IV" if friction == "nominal" else "Table V",
-        pool=_QUADRUPEDS,
-        metric=f"{friction}/{metric}",
-        unit=_unit(metric),
-        lower_is_better=metric != _PROGRESS,
+        **_measured(friction, metric),
         first=first,
         second=second,
         size=abs(means[0] / means[1] - 1.0),
-        remark=_remark(metric),
     )
 
 
@@ -508,15 +509,10 @@ def _quadruped_best(
         id=f"quadruped-best-{name}",
         says=f"On {friction} friction RecMorph {says} of all methods",
         printed=printed,
-        source="Table IV" if friction == "nominal" else "Table V",
-        pool=_QUADRUPEDS,
-        metric=f"{friction}/{metric}",
-        unit=_unit(metric),
-        lower_is_better=metric != _PROGRESS,
+        **_measured(friction, metric),
         ours=("recmorph",),
         others=("mlp", *_SHARED),
         size=abs(means[0] / means[1] - 1.0),
-        remark=_remark(metric),
     )
 
 
@@ -560,15 +556,10 @@ _LOW_FRICTION = (
             id=f"quadruped-low-{name}",
             says=f"On low friction RecMorph {says} than MetaMorph, BodyTransformer and GCNT",
             printed=printed,
-            source="Table V",
-            pool=_QUADRUPEDS,
-            metric=f"low/{metric}",
-            unit=_unit(metric),
-            lower_is_better=metric != _PROGRESS,
+            **_measured("low", metric),
             ours=("recmorph",),
             others=("metamorph", "bot", "gcnt"),
             size=size,
-            remark=_remark(metric),
         )
         for name, metric, says, printed, size in (
             ("rmse", _RMSE, "tracks velocity better", "0.907 m/s, the next 0.995",
