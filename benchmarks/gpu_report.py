@@ -7,7 +7,7 @@ Environments run on all cores. `--device cpu` measures the same without a GPU, f
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,13 +18,18 @@ from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.core.errors import GmcBenchError
+from gmc_bench.core.precision import Precision
 from gmc_bench.core.table import Table
 from gmc_bench.experiments.resolve import check_device
 from gmc_bench.methods import METHODS
+from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.nn.tokens import TokenBatch
+from gmc_bench.policies.exploration import Explorer
+from gmc_bench.policies.torch_state import TorchState
 from gmc_bench.profiling.report import Report, describe_machine
 from gmc_bench.profiling.timing import repeat, side, take_turns
-from gmc_bench.profiling.workload import acting, gradient_step, make_policy
+from gmc_bench.profiling.workload import anew, gradient_step, make_policy
 from gmc_bench.suites.method_rules import token_spec
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.suites.unimal import SUITE
@@ -34,8 +39,11 @@ from gmc_bench.training.collector import Timers
 from gmc_bench.training.trainer import Trainer, make_trainer
 from recmorph import SPEC
 
-Precision = Literal["float32", "bfloat16"]
-PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16")
+PRECISIONS: dict[str, tuple[Precision, ...]] = {
+    "cpu": ("float32", "bfloat16"),
+    "cuda": ("float32", "tf32", "bfloat16"),
+}
+"""By kind of device."""
 MIN_REPEATS = 3
 PARTS = ("simulation", "policy", "update")
 LAYOUT, BODIES = TokenSpec(12), 100
@@ -49,14 +57,14 @@ PAPER_RATE = 698
 def measure_training(
     bodies: MorphologySet, protocol: Protocol, device: str, threads: int, seconds: float
 ) -> tuple[Table, dict[str, Any]]:
-    """Train RecMorph by the rules of a protocol for some time, in both precisions.
+    """Train RecMorph by the rules of a protocol for some time, in all precisions.
 
     The first iteration does not count.
     """
     spec, train = token_spec(SUITE, bodies, TASK), bodies.split("train")
     rows: list[list[str]] = []
     figures: dict[str, Any] = {}
-    for precision in PRECISIONS:
+    for precision in _precisions(device):
         config = run_config(bodies, protocol, precision=precision, device=device, threads=threads)
         trainer = make_trainer(config, SPEC, TASK, train, spec)
 
@@ -84,11 +92,12 @@ def measure_training(
 def measure_networks(
     methods: list[str], preset: str, batch_size: int, device: str, seconds: float
 ) -> tuple[Table, dict[str, Any]]:
-    """Measure a gradient step and choosing actions of every method, in both precisions."""
+    """Measure a gradient step and choosing actions of every method, in all precisions."""
     rows, figures, failed = [], {}, []
+    precisions = _precisions(device)
     for name in methods:
         found: dict[str, float | None] = {}
-        for precision in PRECISIONS:
+        for precision in precisions:
             measured: dict[str, float | None]
             try:
                 measured = _networks(name, preset, batch_size, device, precision, seconds)
@@ -98,10 +107,14 @@ def measure_networks(
             found |= {f"{what}, {precision}": value for what, value in measured.items()}
         figures[name] = found
         rows.append([name, *("-" if v is None else f"{v:.2f}" for v in found.values())])
-    headings = ("method", *(f"{c}, {p}" for p in PRECISIONS for c in _columns()))
+    headings = ("method", *(f"{c}, {p}" for p in precisions for c in _columns()))
     title = f"Milliseconds, preset `{preset}`: a gradient step on {batch_size} samples, and "
-    title += "choosing actions for so many environments."
+    title += "choosing actions for so many environments that keep their bodies."
     return Table(headings, rows, title=title, notes=failed), figures
+
+
+def _precisions(device: str) -> tuple[Precision, ...]:
+    return PRECISIONS[device.partition(":")[0]]
 
 
 def _columns() -> tuple[str, ...]:
@@ -113,7 +126,6 @@ def _networks(
 ) -> dict[str, float | None]:
     method = METHODS.get(name)
     chosen = preset if preset in method.presets else None
-    found: dict[str, float | None] = {}
     model = make_policy(method, chosen, LAYOUT.max_limbs, BODIES, precision).to(device)
     length, rng = model.sequence_length, np.random.default_rng(1)
     step = gradient_step(
@@ -122,12 +134,27 @@ def _networks(
         # Other bodies every time: what depends on a minibatch's number of limbs is part of a step.
         lambda sequences: torch.from_numpy(rng.integers(BODIES, size=sequences)),
     )
-    found["step"] = 1e3 * repeat(until_done(step, device), seconds, MIN_REPEATS).median
-    model.eval()
-    for count in ACTING:
-        act = acting(model, _tokens(count, device))
-        found[f"act {count}"] = 1e3 * repeat(until_done(act, device), seconds, MIN_REPEATS).median
+    calls = {"step": step} | {f"act {count}": _acting(model, count) for count in ACTING}
+    found: dict[str, float | None] = {}
+    with TorchState(torch.get_num_threads(), device, 0, precision=precision).in_use():
+        for what, call in calls.items():
+            model.train(what == "step")
+            found[what] = 1e3 * repeat(until_done(call, device), seconds, MIN_REPEATS).median
     return found
+
+
+def _acting(model: ActorCritic, count: int) -> Callable[[], None]:
+    """Return what chooses actions as a rollout does."""
+    tokens = _tokens(count, str(model.action_std.device))
+    explorer, bodies = Explorer(model), tokens.morphology_index.cpu().numpy()
+    noise = torch.zeros(tokens.action_padding_mask.shape, device=tokens.dynamic.device)
+    state = model.initial_state(count)
+
+    def act() -> None:
+        with fixed_weights(model):
+            explorer(anew(tokens), noise, state, bodies)
+
+    return act
 
 
 def _tokens(count: int, device: str) -> TokenBatch:
@@ -150,7 +177,7 @@ def until_done(run: Callable[[], object], device: str) -> Callable[[], None]:
 
 def measure(
     bodies: MorphologySet,
-    protocol: Protocol,
+    protocols: list[Protocol],
     methods: list[str],
     device: str,
     threads: int,
@@ -160,23 +187,28 @@ def measure(
 
     Args:
         bodies: to train on.
-        protocol: of training; its preset and minibatches are those of the gradient steps.
+        protocols: of training; preset and minibatches of the first one are those of the gradient
+            steps.
         methods: whose networks are measured.
         device: of the networks.
         threads: of the simulation.
-        seconds: of training, for each precision; a fiftieth of it for every other figure.
+        seconds: of training, for each protocol and precision; a fiftieth of it for every other
+            figure.
     """
-    training, rates = measure_training(bodies, protocol, device, threads, seconds)
-    size = protocol.ppo.batch_size
-    networks, times = measure_networks(methods, protocol.preset, size, device, seconds / 50)
+    training = {p.name: measure_training(bodies, p, device, threads, seconds) for p in protocols}
+    size, preset = protocols[0].ppo.batch_size, protocols[0].preset
+    networks, times = measure_networks(methods, preset, size, device, seconds / 50)
     name = torch.cuda.get_device_name(device) if device.startswith("cuda") else "none"
     machine = describe_machine(threads)
     machine["hardware"] |= {"gpu": name}
     return Report(
         name="gpu_report",
         claim=f"Networks on {device} (GPU: {name}, CUDA {torch.version.cuda}).",
-        tables=[training, networks],
-        figures={"training": rates, "networks": times},
+        tables=[*(table for table, _ in training.values()), networks],
+        figures={
+            "training": {name: rates for name, (_, rates) in training.items()},
+            "networks": times,
+        },
         notes=[f"Training: RecMorph on {bodies.id}, flat terrain.", *networks.notes],
         machine=machine,
     )
@@ -188,7 +220,7 @@ def main() -> None:
     parser.set_defaults(seconds=120.0)
     parser.add_argument("--device", default="cuda", help="default: cuda")
     parser.add_argument("--morphologies", help="body set; SET:N for its first N train bodies")
-    parser.add_argument("--protocol", default="paper", help="default: paper")
+    parser.add_argument("--protocol", nargs="+", default=["paper", "standard"], help="of training")
     parser.add_argument("--method", nargs="+", help="default: all that are registered")
     options = parser.parse_args()
     try:
@@ -196,10 +228,10 @@ def main() -> None:
     except GmcBenchError as error:
         parser.error(str(error))
     # Long enough that the learning rate stays near its peak during the measurement.
-    protocol = replace(SUITE.protocol(options.protocol), env_steps=2_000_000_000)
+    chosen = [replace(SUITE.protocol(name), env_steps=2_000_000_000) for name in options.protocol]
     methods = options.method or [name for name in METHODS.names() if name != "mlp-10m"]
     bodies = load_morphologies(options.morphologies)
-    found = measure(bodies, protocol, methods, device, options.threads, options.seconds)
+    found = measure(bodies, chosen, methods, device, options.threads, options.seconds)
     show(found, as_json=options.json)
 
 

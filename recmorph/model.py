@@ -51,7 +51,7 @@ class RecurrentBlock(nn.Module):
 
     def forward(self, rows: torch.Tensor, packing: Packing) -> torch.Tensor:
         """Exchange information along every body."""
-        if self._compilable and runs_compiled(rows, self):
+        if self._compilable and not packing.padded and runs_compiled(rows, self):
             return self._compiled(rows, packing)
         drive = nn.functional.silu(self.input_projection(rows))
         context: torch.Tensor = self.recurrence(drive, packing)
@@ -107,6 +107,8 @@ class RecMorph(nn.Module):
 
     def __init__(self, config: RecMorphConfig, spec: TokenSpec, num_outputs: int) -> None:
         super().__init__()
+        # Torch's own cells would start from padding, where it follows a body's last limb.
+        self.padded_rows = config.cell in ("birnn", "bimamba2")
         self.embedding = TokenEmbedding(spec, config.width, config.embedding_init)
         self.blocks = nn.ModuleList(RecurrentBlock(config) for _ in range(config.num_blocks))
         self.before_communication, self.after_communication = Tap(), Tap()

@@ -68,6 +68,8 @@ class BodyTransformer(nn.Module):
         `gmc_baselines.bot.SPEC.deviations`.
     """
 
+    padded_rows = True
+
     def __init__(self, config: BotConfig, spec: TokenSpec, num_outputs: int) -> None:
         super().__init__()
         width = config.width

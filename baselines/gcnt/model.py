@@ -161,6 +161,8 @@ class GCNT(nn.Module):
         in `gmc_baselines.gcnt.SPEC.deviations`.
     """
 
+    padded_rows = True
+
     def __init__(self, config: GcntConfig, spec: TokenSpec, num_outputs: int) -> None:
         super().__init__()
         self.embedding = TokenEmbedding(spec, config.width, config.embedding_init)

@@ -39,6 +39,8 @@ class MetaMorphStar(nn.Module):
         are listed in `gmc_baselines.metamorph_star.SPEC.deviations`.
     """
 
+    padded_rows = True
+
     def __init__(self, config: MetaMorphStarConfig, spec: TokenSpec, num_outputs: int) -> None:
         super().__init__()
         self.embedding = TokenEmbedding(spec, config.width, config.embedding_init)

@@ -111,7 +111,7 @@ class MIHGNN(nn.Module):
 
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Return (B, L, num_outputs), zero in padding."""
-        limbs = typed_limbs(tokens)
+        limbs = tokens.once(typed_limbs)
         parts = _relu(self.encoder(limbs.split(tokens.packed_features)))
         parts = limbs.split(self.before_communication(limbs.join(parts)))
         for conv in self.convs:

@@ -162,6 +162,8 @@ class ModuMorph(nn.Module):
         `gmc_baselines.modumorph.SPEC.deviations`.
     """
 
+    padded_rows = True
+
     def __init__(self, config: ModuMorphConfig, spec: TokenSpec, num_outputs: int) -> None:
         super().__init__()
         self.scale = math.sqrt(config.width)

@@ -58,10 +58,7 @@ class LimbMemory(nn.Module):
             self.cell.bias_ih,
         )
         drive = packing.unpack(drive).view(steps, envs * slots, -1).to(history.state.dtype)
-        # An environment may change its body among these steps: slots that are a limb at any of
-        # them take part.
-        real = ~tokens.limb_padding_mask.view(steps, envs, slots)
-        used = real.any(dim=0).flatten().nonzero().squeeze(1)
+        used = tokens.once(_used_slots, steps)
         drive = drive[:, used]
         starts = history.starts[:, used // slots].unsqueeze(-1)
         state = history.state.flatten(0, 1)[used]
@@ -93,3 +90,12 @@ class LimbMemory(nn.Module):
         inlet, forget, new, outlet = gates.chunk(4, dim=1)
         cell = forget.sigmoid() * state[:, width:] + inlet.sigmoid() * new.tanh()
         return torch.cat((outlet.sigmoid() * cell.tanh(), cell), dim=1)
+
+
+def _used_slots(tokens: TokenBatch, steps: int) -> torch.Tensor:
+    """Return which of the N * L slots of N environments are a limb at any of some steps.
+
+    An environment may change its body among these steps.
+    """
+    real = ~tokens.limb_padding_mask.view(steps, -1)
+    return real.any(dim=0).nonzero().squeeze(1)

@@ -107,6 +107,8 @@ class Swat(nn.Module):
         choices are listed in `gmc_baselines.swat.SPEC.deviations`.
     """
 
+    padded_rows = True
+
     def __init__(self, config: SwatConfig, spec: TokenSpec, num_outputs: int) -> None:
         super().__init__()
         self.embedding = TokenEmbedding(spec, config.width, config.embedding_init)

@@ -64,8 +64,8 @@ def add_options(parser: Parser) -> None:
     add("--env-steps", metavar="N", type=integer(1), help="train for another number of steps")
     add("--config", metavar="FILE", type=Path, help="YAML settings (method's under 'model')")
     add("--device", metavar="D", default="cpu", help="cpu or cuda (default: cpu)")
-    text = "of matrix products (default: float32; bfloat16 needs a CPU or GPU that has it)"
-    add("--precision", choices=("float32", "bfloat16"), default="float32", help=text)
+    text = "of matrix products (default: float32; tf32 is for GPUs)"
+    add("--precision", choices=("float32", "tf32", "bfloat16"), default="float32", help=text)
     add("--threads", metavar="N", type=integer(1), help="default: all cores")
     add("--processes", metavar="N", type=integer(1), help="that share a run (default: 1)")
     interval = seconds(zero=True)

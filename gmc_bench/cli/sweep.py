@@ -51,7 +51,7 @@ def add_options(parser: Parser) -> None:
     add("--protocol", metavar="P", help="smoke, lite, standard or paper (default: lite)", **many)
     add("--preset", metavar="P", help="variant of the methods", **many)
     add("--bodies", "--morphologies", metavar="SET", help="body set; SET:N for its first N", **many)
-    add("--precision", metavar="F", help="float32 or bfloat16", **many)
+    add("--precision", metavar="F", help="float32, tf32 or bfloat16", **many)
     add("--untrained", action="store_true", help="train nothing", **one)
     add("--device", metavar="D", help="cpu or cuda (default: cpu)", **one)
     add("--threads", metavar="N", type=integer(1), help="of each run (default: 1)", **one)

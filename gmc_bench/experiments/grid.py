@@ -5,10 +5,11 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from gmc_bench.core.config import coerce, plain_scalar, type_hints
 from gmc_bench.core.errors import ConfigError, GmcBenchError, reject_unknown
+from gmc_bench.core.precision import Precision
 from gmc_bench.experiments.method import load_method
 from gmc_bench.experiments.resolve import choose
 from gmc_bench.experiments.spec import ExperimentSpec, flatten, require_set_id
@@ -60,7 +61,7 @@ class Grid:
     """Changes by dotted name, the same in all runs."""
     untrained: bool = False
     """Train nothing."""
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Precision = "float32"
     """Of the networks' matrix products."""
     device: str = "cpu"
     """Where the networks run."""

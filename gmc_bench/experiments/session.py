@@ -139,7 +139,8 @@ def make_policy(session: Session) -> ActorCritic:
 def torch_state(session: Session) -> TorchState:
     """Return the generators and threads of torch that a run's policy is measured with."""
     config = session.config
-    return TorchState(config.threads, config.device, run_seeds(config.seed)[0])
+    seed = run_seeds(config.seed)[0]
+    return TorchState(config.threads, config.device, seed, precision=config.precision)
 
 
 def limb_task(session: Session) -> Task:

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from gmc_bench.core.config import (
     coerce,
@@ -17,6 +17,7 @@ from gmc_bench.core.config import (
     type_hints,
 )
 from gmc_bench.core.errors import ConfigError, reject_unknown
+from gmc_bench.core.precision import Precision
 
 GROUPS = {"model": "the method's settings", "tokens": "how bodies are shown"}
 """First parts of the names of settings that are not the protocol's."""
@@ -54,7 +55,7 @@ class ExperimentSpec:
     bodies are shown (`tokens.order`). Nested mappings will do as well."""
     untrained: bool = False
     """Train nothing: score the weights that training would start from, as a reference."""
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Precision = "float32"
     """Number format of the networks' matrix products."""
     device: str = "cpu"
     """Where the networks run."""

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
 
 from gmc_bench.core.errors import PluginError
+from gmc_bench.core.precision import Precision
 from gmc_bench.core.registry import raised_at
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.nn.distribution import MaskedGaussian
@@ -43,7 +44,7 @@ class ActorCritic(nn.Module):
         action_std: standard deviation of every action; fixed, not trained.
         num_bodies: bodies to be trained on, for methods with separate weights per body.
         precision: `bfloat16` runs the networks under torch's autocast; weights, outputs and states
-            stay float32.
+            stay float32. `tf32` is for whoever runs them to allow (see `TorchState`).
 
     Raises:
         PluginError: the method's builder fails, its two networks share a parameter or buffer, or
@@ -63,7 +64,7 @@ class ActorCritic(nn.Module):
         spec: TokenSpec,
         action_std: float = 0.9,
         num_bodies: int = 1,
-        precision: Literal["float32", "bfloat16"] = "float32",
+        precision: Precision = "float32",
     ) -> None:
         super().__init__()
         if method.capabilities.temporal and method.capabilities.per_body:
@@ -99,6 +100,11 @@ class ActorCritic(nn.Module):
     def state_width(self) -> int:
         """S, numbers per token that a policy carries from one control step to the next."""
         return sum(self._widths)
+
+    @property
+    def padded_rows(self) -> bool:
+        """Whether both networks know rows that include padding, see `TokenBatch.padded`."""
+        return all(getattr(part, "padded_rows", False) for part in (self.actor, self.critic))
 
     @property
     def sequence_length(self) -> int:

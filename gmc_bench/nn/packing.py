@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple, ParamSpec, TypeVar
 
 import torch
@@ -34,6 +34,11 @@ class Packing:
     """Rows of limb t, for t from 0 to the longest body's last limb; sizes never grow."""
     shape: tuple[int, int]
     """(B, L) of the padded batch."""
+
+    @property
+    def padded(self) -> bool:
+        """Whether rows include padding, see `PaddedPacking`."""
+        return False
 
     @property
     def num_rows(self) -> int:
@@ -75,6 +80,20 @@ class Packing:
         limb, rank, starts = self._grid
         last = rank.bincount()[rank] - 1
         return (starts[last - limb] + rank).to(self.slots.device)
+
+    @cached_property
+    def side_by_side(self) -> tuple[torch.Tensor, tuple[int, int, int]]:
+        """Places of the rows in a padded layout that shows every body in both directions.
+
+        The layout is (2, limbs of the longest body, bodies): every body from its first limb on,
+        and every body from its last one on. (2 P,) int64 are the places of each row in the two.
+        """
+        limb, rank, _ = self._grid
+        limbs, bodies = len(self.steps), self.steps[0].stop if self.steps else 0
+        last = rank.bincount()[rank] - 1
+        ahead, behind = limb * bodies + rank, (limbs + last - limb) * bodies + rank
+        places = torch.stack((ahead, behind), dim=1).flatten()
+        return places.to(self.slots.device), (2, limbs, bodies)
 
     @cached_property
     def chunks(self) -> tuple["Chunk", ...]:
@@ -125,6 +144,54 @@ class Packing:
         padded = rows.new_zeros(batch * length, *rows.shape[1:])
         # Places are unique, so neither this nor its gradient depends on the order of writing.
         return padded.index_copy(0, self.slots, rows).view(batch, length, *rows.shape[1:])
+
+
+@dataclass(frozen=True)
+class PaddedPacking(Packing):
+    """Rows of all slots, padding included, so that shapes depend on no body's length.
+
+    Rows are laid out as if every body had all limbs; padding follows a body's last limb. What a
+    recurrence from the last limb on reads is still decided by the true lengths.
+    """
+
+    even: Packing
+    """The same layout for bodies that have all limbs."""
+    lengths: torch.Tensor
+    """(B,) int64, real limbs."""
+
+    @property
+    def padded(self) -> bool:
+        """See `Packing.padded`."""
+        return True
+
+    @property
+    def batch_sizes(self) -> torch.Tensor:
+        """See `Packing.batch_sizes`."""
+        return self.even.batch_sizes
+
+    @property
+    def previous(self) -> torch.Tensor:
+        """See `Packing.previous`."""
+        return self.even.previous
+
+    @property
+    def chunks(self) -> tuple["Chunk", ...]:
+        """See `Packing.chunks`."""
+        return self.even.chunks
+
+    @cached_property
+    def mirrored(self) -> torch.Tensor:
+        """See `Packing.mirrored`; rows of padding stay where they are."""
+        body, limb = self.bodies, self.positions
+        last = self.lengths.index_select(0, body) - 1
+        return torch.where(limb <= last, last - limb, limb) * self.shape[0] + body
+
+    @cached_property
+    def side_by_side(self) -> tuple[torch.Tensor, tuple[int, int, int]]:
+        """See `Packing.side_by_side`."""
+        ahead = torch.arange(self.num_rows, device=self.slots.device)
+        places = torch.stack((ahead, self.num_rows + self.mirrored), dim=1).flatten()
+        return places, (2, self.shape[1], self.shape[0])
 
 
 class Chunk(NamedTuple):
@@ -182,3 +249,25 @@ def _plan(num_limbs: torch.Tensor, max_limbs: int) -> Packing:
             steps.append(slice(start, start + size))
         start += size
     return Packing(slots.to(num_limbs.device), tuple(steps), (num_limbs.shape[0], max_limbs))
+
+
+def make_padded_packing(num_limbs: torch.Tensor, max_limbs: int) -> PaddedPacking:
+    """Plan a layout whose rows include padding; nothing waits for the device.
+
+    Args:
+        num_limbs: (B,) int64, real limbs of every body, at most `max_limbs`.
+        max_limbs: L, token slots.
+    """
+    even = _even(num_limbs.shape[0], max_limbs, num_limbs.device)
+    return PaddedPacking(even.slots, even.steps, even.shape, even, num_limbs)
+
+
+@lru_cache(maxsize=16)
+def _even(count: int, max_limbs: int, device: torch.device) -> Packing:
+    """Return the layout of bodies that have all limbs."""
+    limb, body = torch.arange(max_limbs).unsqueeze(1), torch.arange(count)
+    steps = tuple(slice(t * count, (t + 1) * count) for t in range(max_limbs))
+    slots = (body * max_limbs + limb).flatten().to(device)
+    found = Packing(slots, steps, (count, max_limbs))
+    _ = found.previous, found.chunks  # made on the CPU, which a captured graph cannot do
+    return found

@@ -60,7 +60,9 @@ class BidirectionalRNN(nn.Module):
         Returns:
             (P, 2 * hidden), forward states before backward states.
         """
-        return uncompiled(self._recur, nn.functional.linear(rows, *self.inputs()), packing)
+        packed = rows.device.type == "cpu" and not packing.padded
+        recur = self._recur if packed else self._recur_side_by_side
+        return uncompiled(recur, nn.functional.linear(rows, *self.inputs()), packing)
 
     def inputs(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return weight (2 * hidden, inputs) and bias (2 * hidden,) of the states' input."""
@@ -73,6 +75,12 @@ class BidirectionalRNN(nn.Module):
     def _recur(self, drive: torch.Tensor, packing: Packing) -> torch.Tensor:
         states: torch.Tensor = _Recurrence.apply(  # type: ignore[no-untyped-call]
             drive, self.weight_hh_l0, self.weight_hh_l0_reverse, packing.steps
+        )
+        return states
+
+    def _recur_side_by_side(self, drive: torch.Tensor, packing: Packing) -> torch.Tensor:
+        states: torch.Tensor = _SideBySide.apply(  # type: ignore[no-untyped-call]
+            drive, self.weight_hh_l0, self.weight_hh_l0_reverse, *packing.side_by_side
         )
         return states
 
@@ -189,6 +197,67 @@ class _Recurrence(torch.autograd.Function):
         d_weight = _sum_of_products(weight, d_ahead, uppers, ahead, lowers)
         d_reverse = _sum_of_products(weight_reverse, d_behind, lowers, behind, uppers)
         return delta, d_weight, d_reverse, None
+
+
+class _SideBySide(torch.autograd.Function):
+    """Both directions at once, each from its first limb: one product per limb for the two.
+
+    A GPU spends more time on starting a product than on the padding that this computes along.
+    What follows a body's last limb is padding, so nothing of it reaches a limb.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        drive: torch.Tensor,
+        weight: torch.Tensor,
+        weight_reverse: torch.Tensor,
+        places: torch.Tensor,
+        shape: tuple[int, int, int],
+    ) -> torch.Tensor:
+        """Return the states (P, 2H) of the drive (P, 2H); see `Packing.side_by_side`."""
+        states = _spread(drive, places, shape)
+        across = torch.stack((weight, weight_reverse)).to(drive.dtype).transpose(1, 2)
+        for limb in range(shape[1]):
+            part = states[:, limb]
+            if limb:
+                part.baddbmm_(states[:, limb - 1], across)
+            part.tanh_()
+        ctx.save_for_backward(states, weight, weight_reverse, places)
+        return _collected(states, places)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        """Return the gradients of drive and weights; see `_Recurrence.backward`."""
+        states, weight, weight_reverse, places = ctx.saved_tensors
+        delta = _spread(grad, places, states.shape[:3])
+        back = torch.stack((weight, weight_reverse)).to(states.dtype)
+        last = states.shape[1] - 1
+        for limb in range(last, -1, -1):
+            part = delta[:, limb]
+            if limb < last:
+                part.baddbmm_(delta[:, limb + 1], back)
+            torch.ops.aten.tanh_backward(part, states[:, limb], grad_input=part)
+        # A product each: as a batch of two they are not split over the long inner dimension.
+        sums = (
+            torch.mm(later[1:].flatten(0, 1).t(), earlier[:-1].flatten(0, 1)).to(weight.dtype)
+            for later, earlier in zip(delta, states, strict=True)
+        )
+        return _collected(delta, places), *sums, None, None
+
+
+def _spread(rows: torch.Tensor, places: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+    """Return (2, L, B, H) from rows (P, 2H), zero where there is no limb."""
+    width = rows.shape[1] // 2
+    found = rows.new_zeros(math.prod(shape), width)
+    return found.index_copy_(0, places, rows.reshape(-1, width)).view(*shape, width)
+
+
+def _collected(values: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """Return rows (P, 2H) from (2, L, B, H)."""
+    width = values.shape[3]
+    return values.view(-1, width).index_select(0, places).view(-1, 2 * width)
 
 
 _Finish = Callable[[slice], object]

@@ -1,16 +1,20 @@
 """Batch of tokens, as torch tensors: the input of every controller."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
 import numpy as np
 import torch
 
 from gmc_bench.nn.graph import LimbGraph
-from gmc_bench.nn.packing import Packing, make_packing
+from gmc_bench.nn.packing import Packing, make_packing, make_padded_packing
 from gmc_bench.tokens.serialization import Serialization
 from gmc_bench.tokens.spec import TokenSpec
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,12 @@ class TokenTable:
     def graph(self) -> LimbGraph:
         """The limb graph of every body."""
         return LimbGraph(self.parents, self.limb_padding_mask, self.loops)
+
+    @cached_property
+    def feature_order(self) -> torch.Tensor:
+        """(F,) int64, place of every feature among time-varying features and context, joined."""
+        joined = np.concatenate((self.spec.dynamic_indices, self.spec.context_indices))
+        return torch.from_numpy(np.argsort(joined)).to(self.num_limbs.device)
 
     def serialized(self, serialization: Serialization) -> "TokenTable":
         """Return a table with a row for every sequence of tokens, rearranged."""
@@ -91,12 +101,15 @@ class TokenBatch:
         dynamic: (B, L, Fd) float32, normalised time-varying features; padding is arbitrary.
         height_map: (B, G) float32, heights of the ground around the torso, where the layout has
             them.
+        padded: rows include padding, whose numbers are arbitrary and count nowhere; shapes then
+            depend on no body. For networks that say that they know such rows (`padded_rows`).
     """
 
     table: TokenTable
     morphology_index: torch.Tensor
     dynamic: torch.Tensor
     height_map: torch.Tensor | None = None
+    padded: bool = False
 
     @property
     def spec(self) -> TokenSpec:
@@ -106,18 +119,51 @@ class TokenBatch:
     def __len__(self) -> int:
         return self.dynamic.shape[0]
 
+    def showing(
+        self, dynamic: torch.Tensor, height_map: torch.Tensor | None = None
+    ) -> "TokenBatch":
+        """Return other features of the same bodies.
+
+        What has been worked out about the bodies is not worked out again.
+
+        Args:
+            dynamic: (B, L, Fd) float32, as in this class.
+            height_map: (B, G) float32, likewise.
+        """
+        found = replace(self, dynamic=dynamic, height_map=height_map)
+        own = {field.name for field in fields(self)} | {"features", "packed_features"}
+        vars(found).update({name: value for name, value in vars(self).items() if name not in own})
+        return found
+
+    def once(self, compute: Callable[["TokenBatch", *Ts], T], *args: *Ts) -> T:
+        """Return what a function of the bodies alone works out, for all networks of the batch.
+
+        Args:
+            compute: the function; with equal arguments it is called once.
+            args: its further arguments, hashable.
+        """
+        key = (compute, *args)
+        if key not in self._worked_out:
+            self._worked_out[key] = compute(self, *args)
+        found: T = self._worked_out[key]
+        return found
+
+    @cached_property
+    def _worked_out(self) -> dict[Any, Any]:
+        return {}
+
     @cached_property
     def features(self) -> torch.Tensor:
         """(B, L, F) float32, all features in the documented order."""
         context = self.table.context[self.morphology_index]
-        features = self.dynamic.new_empty(*self.dynamic.shape[:2], self.spec.num_features)
-        features[..., torch.from_numpy(self.spec.dynamic_indices)] = self.dynamic
-        features[..., torch.from_numpy(self.spec.context_indices)] = context.to(features.dtype)
-        return features
+        found = torch.cat((self.dynamic, context.to(self.dynamic.dtype)), dim=2)
+        return found.index_select(2, self.table.feature_order)
 
     @cached_property
     def packing(self) -> Packing:
         """Layout of the rows of real limbs; made once and shared by all networks of the batch."""
+        if self.padded:
+            return make_padded_packing(self.num_limbs, self.spec.max_limbs)
         return make_packing(self.num_limbs, self.spec.max_limbs)
 
     @cached_property
@@ -127,12 +173,17 @@ class TokenBatch:
         table_rows = self.morphology_index[packing.bodies] * spec.max_limbs + packing.positions
         context = self.table.context.flatten(0, 1).index_select(0, table_rows)
         found = torch.cat((packing.pack(self.dynamic), context), dim=1)
-        order = np.argsort(np.concatenate((spec.dynamic_indices, spec.context_indices)))
-        return found.index_select(1, torch.from_numpy(order).to(found.device))
+        return found.index_select(1, self.table.feature_order)
 
     @cached_property
     def bodies(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The different bodies shown: rows (U,) int64 of the table, and (B,) places among them."""
+        """The different bodies shown: rows (U,) int64 of the table, and (B,) places among them.
+
+        With `padded`, all bodies of the table.
+        """
+        if self.padded:
+            rows = torch.arange(len(self.table), device=self.morphology_index.device)
+            return rows, self.morphology_index
         found, index = torch.unique(self.morphology_index, return_inverse=True)
         return found, index
 

@@ -12,6 +12,7 @@ from gmc_bench.core.types import Array, FloatArray, IntArray
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
+from gmc_bench.policies.exploration import Explorer
 from gmc_bench.policies.normalization import TokenNormalizer
 from gmc_bench.tokens.serialization import Serialization
 from gmc_bench.tokens.table import MorphologyTable
@@ -96,6 +97,7 @@ class BoundPolicy:
         """(B, L, S), what the policy remembers of the running episodes."""
         self.sequences: IntArray = np.zeros(num_rows, np.int64)
         """(B,) int64, the sequence of tokens that shows each row's body."""
+        self.explorer = Explorer(model)
 
     def start(self, rows: IntArray, sequences: IntArray) -> None:
         """Begin episodes: forget what happened in some rows.
@@ -131,23 +133,35 @@ class BoundPolicy:
         index = _moved(self.sequences.copy(), device)
         return TokenBatch(self.table, index, _moved(dynamic, device), heights)
 
-    def choose(
-        self, tokens: TokenBatch, pick: Pick | None = None, *, critic: bool = False
-    ) -> tuple[MaskedGaussian, torch.Tensor]:
+    def choose(self, tokens: TokenBatch, pick: Pick | None = None) -> torch.Tensor:
         """Choose actions and remember them.
 
         Args:
             tokens: from `see`.
             pick: takes them from their distribution; default the most likely ones.
-            critic: also let the critic remember this step, for those who ask for values.
 
         Returns:
-            The distributions, and the actions (B, L, J) in the order that is shown.
+            The actions (B, L, J) in the order that is shown.
         """
-        distribution, state = self.model.step(tokens, self.state, critic=critic)
+        distribution, state = self.model.step(tokens, self.state, critic=False)
         actions = distribution.mode if pick is None else pick(distribution)
         self.state = self.model.remember(state, actions)
-        return distribution, actions
+        return actions
+
+    def explore(self, tokens: TokenBatch, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Draw actions for training and remember them, the critic too.
+
+        Args:
+            tokens: from `see`.
+            noise: (B, L, J) standard normal numbers.
+
+        Returns:
+            The actions (B, L, J) in the order that is shown, and their log-densities (B,); the next
+            call overwrites both.
+        """
+        found = self.explorer(tokens, noise, self.state, self.sequences)
+        self.state = found.state
+        return found.actions, found.log_prob
 
     def restore(self, actions: torch.Tensor) -> FloatArray:
         """Return actions (B, L, J) of `choose` in the order of the engine, float32."""
@@ -161,7 +175,7 @@ class BoundPolicy:
             shown: what the rows show.
             pick: see `choose`.
         """
-        return self.restore(self.choose(self.see(shown), pick)[1])
+        return self.restore(self.choose(self.see(shown), pick))
 
 
 def token_table(

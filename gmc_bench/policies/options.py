@@ -1,10 +1,10 @@
 """Options of a policy beside its method; light to import."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from gmc_bench.core.config import coerce_fields
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.precision import Precision, check_precision
 from gmc_bench.policies.normalization import Mode
 from gmc_bench.tokens.config import Order
 
@@ -23,7 +23,7 @@ class PolicyOptions:
     """What observation statistics are kept of, see `TokenNormalizer`."""
     action_std: float = 0.9
     """Standard deviation of every action."""
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Precision = "float32"
     """Number format of the networks' matrix products."""
     device: str = "cpu"
     """Where the networks run."""
@@ -32,3 +32,4 @@ class PolicyOptions:
         coerce_fields(self)
         if self.action_std <= 0.0:
             raise ConfigError(f"'action_std' must be positive, got {self.action_std}")
+        check_precision(self.precision, self.device)

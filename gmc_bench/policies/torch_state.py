@@ -7,6 +7,8 @@ from typing import ParamSpec, TypeVar
 
 import torch
 
+from gmc_bench.core.precision import Precision
+
 P = ParamSpec("P")
 T = TypeVar("T")
 _IN_USE = threading.RLock()
@@ -24,15 +26,23 @@ class TorchState:
     Args:
         num_threads: of the networks.
         device: where they are.
+        precision: of their products; on a GPU, float32 means float32, whatever the process allows.
         seed: that the generators start from.
         takes_turns: whether other threads of the process wait while it is in use; not where the
             work itself waits for other threads.
     """
 
     def __init__(
-        self, num_threads: int, device: torch.device | str, seed: int, *, takes_turns: bool = True
+        self,
+        num_threads: int,
+        device: torch.device | str,
+        seed: int,
+        *,
+        precision: Precision = "float32",
+        takes_turns: bool = True,
     ) -> None:
         self._num_threads = num_threads
+        self._rounding = (precision == "tf32", precision == "tf32")
         self._device = torch.device(device)
         self._takes_turns = takes_turns
         self._cpu, self._gpu = torch.Tensor(), torch.Tensor()
@@ -108,6 +118,16 @@ class TorchState:
             gpu = torch.cuda.get_rng_state(self._device)
             torch.cuda.set_rng_state(self._gpu, self._device)
             self._gpu = gpu
+            self._rounding = exchange_rounding(self._rounding)
+
+
+def exchange_rounding(allowed: tuple[bool, bool]) -> tuple[bool, bool]:
+    """Say whether products and cuDNN may round to TF32 on a GPU; return what held before."""
+    products, recurrences = allowed
+    before = (torch.get_float32_matmul_precision() != "highest", torch.backends.cudnn.allow_tf32)
+    torch.set_float32_matmul_precision("high" if products else "highest")
+    torch.backends.cudnn.allow_tf32 = recurrences
+    return before
 
 
 @contextmanager

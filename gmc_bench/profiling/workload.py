@@ -5,13 +5,13 @@ could stand.
 """
 
 from collections.abc import Callable
-from typing import Literal
 
 import gymnasium
 import numpy as np
 import torch
 
 from gmc_bench.conformance.tokens import random_tokens
+from gmc_bench.core.precision import Precision
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.nn.tokens import TokenBatch
@@ -29,7 +29,7 @@ def make_policy(
     preset: str | None,
     tokens: int,
     bodies: int,
-    precision: Literal["float32", "bfloat16"] = "float32",
+    precision: Precision = "float32",
 ) -> ActorCritic:
     """Return a new policy for bodies of up to `tokens` tokens.
 

@@ -137,7 +137,7 @@ def collect(
     with policy.acting(), watch_representations(policy.model.actor) as latest:
         for step in range(kept.stop):
             tokens = bound.see(core)
-            _, actions = bound.choose(tokens)
+            actions = bound.choose(tokens)
             seen = latest(tokens)
             if step in kept:
                 places = tokens.packing.slots.argsort()  # by body, then by slot

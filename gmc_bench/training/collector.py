@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -104,6 +103,7 @@ class Collector:
     def collect(self, buffer: RolloutBuffer) -> None:
         """Fill the buffer with one rollout."""
         self.sharing.begin(buffer)
+        self.bound.explorer.forget()
         with fixed_weights(self.bound.model):
             self._collect(buffer)
 
@@ -122,10 +122,7 @@ class Collector:
             normalizer.dynamic.merge(*group.moments(*measured))
             tokens = bound.see(self._seen)
             acting = time.perf_counter()
-            distribution, actions = bound.choose(
-                tokens, partial(self.sharing.sample, t), critic=True
-            )
-            buffer.log_prob[t] = distribution.log_prob(actions)
+            actions, buffer.log_prob[t] = bound.explore(tokens, self.sharing.noise(t))
             chosen = bound.restore(actions)
             acted = time.perf_counter()
             buffer.keep(t, tokens)

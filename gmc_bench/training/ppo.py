@@ -15,9 +15,11 @@ from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
 from tianshou.algorithm.optim import LRSchedulerFactory, OptimizerFactory
 from torch.optim.lr_scheduler import LambdaLR
 
-from gmc_bench.core.errors import TrainingDivergedError
+from gmc_bench.core.errors import PluginError, TrainingDivergedError
 from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.nn.captured import CapturedCall
 from gmc_bench.nn.per_body import fixed_weights
+from gmc_bench.nn.tokens import TokenBatch
 from gmc_bench.suites.protocol import PPOConfig
 from gmc_bench.training.buffer import Minibatch, RolloutBuffer
 from gmc_bench.training.gae import generalized_advantages
@@ -25,6 +27,8 @@ from gmc_bench.training.group import Group
 
 VALUE_CHUNK = 1024
 """Transitions per forward pass of the critic over a rollout; more leave the cache of a core."""
+GPU_VALUE_CHUNK = 2**14
+"""On a GPU, which would wait for the launches of smaller passes."""
 ADVANTAGE_EPSILON = 1e-5
 
 
@@ -178,6 +182,15 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         self._optimizer: torch.optim.Optimizer = self.optim._optim
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="critic")
         self._apart = False
+        self._captured: CapturedCall[tuple[torch.Tensor, torch.Tensor]] | None = None
+        self._captured_gradients: list[torch.Tensor | None] = []
+        self.captures = (
+            model.action_std.is_cuda
+            and model.padded_rows
+            and not model.draws_random_numbers
+            and (group is None or group.size == 1)
+        )
+        """Whether gradient steps are captured as CUDA graphs, for all that is known so far."""
         self.config = config
         self.generator = generator
         self.group = group or Group()
@@ -220,7 +233,8 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
             group["lr"] = rate
 
     def _values(self, buffer: RolloutBuffer) -> torch.Tensor:
-        values = [self.model.value(*block) for block in buffer.blocks(VALUE_CHUNK)]
+        chunk = GPU_VALUE_CHUNK if buffer.value.is_cuda else VALUE_CHUNK
+        values = [self.model.value(*block) for block in buffer.blocks(chunk)]
         return torch.cat(values).view(buffer.length, buffer.num_envs)
 
     def _next_values(self, buffer: RolloutBuffer) -> torch.Tensor:
@@ -335,15 +349,21 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
             Loss, surrogate, value loss, entropy and clip fraction, (5,), of this process's part, or
             `None` if the KL estimate forbids this step; and that estimate.
         """
+        if self.captures and minibatch.history is None:
+            found = self._replayed_gradients(minibatch)
+            if found is not None:
+                parts, kl = found
+                self.active = self.active & self._allowed(kl)
+                return (parts if self.active.any() else None), kl
         self._optimizer.zero_grad()
         if self._apart:
             critic = self._thread.submit(self._critic_gradient, minibatch, torch.get_num_threads())
             try:
-                actor, kl = self._actor_gradient(minibatch)
+                actor, kl = self._actor_gradient(minibatch, stops=self.group.size == 1)
             finally:
                 value_loss = critic.result()
         else:
-            actor, kl = self._actor_gradient(minibatch)
+            actor, kl = self._actor_gradient(minibatch, stops=self.group.size == 1)
             if actor is not None:
                 value_loss = self._critic_gradient(minibatch)
         if actor is not None and self.group.size > 1:
@@ -351,9 +371,55 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
             self.active = self.active & self._allowed(kl)
         if actor is None or not self.active.any():
             return None, kl
+        return self._parts(actor, value_loss), kl
+
+    def _parts(self, actor: tuple[torch.Tensor, ...], value_loss: torch.Tensor) -> torch.Tensor:
         loss, surrogate, entropy, outside = actor
         total = loss + self.vf_coef * value_loss
-        return torch.stack([total, surrogate, value_loss, entropy, outside]), kl
+        return torch.stack([total, surrogate, value_loss, entropy, outside])
+
+    def _replayed_gradients(self, minibatch: Minibatch) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Leave the gradients in the parameters, from a captured graph.
+
+        Launched one by one, the operations of a gradient step take a process longer than a GPU.
+
+        Returns:
+            The losses (5,) and the KL estimate, which the next call overwrites; `None` if the
+            networks cannot be captured.
+        """
+        obs, table = minibatch.obs, minibatch.obs.table
+        inputs = (
+            obs.morphology_index, obs.dynamic, obs.height_map, minibatch.act, minibatch.logp_old,
+            minibatch.adv, minibatch.returns, minibatch.v_s,
+        )  # fmt: skip
+
+        def gradients(
+            index: torch.Tensor,
+            dynamic: torch.Tensor,
+            heights: torch.Tensor | None,
+            act: torch.Tensor,
+            *others: torch.Tensor,
+        ) -> tuple[torch.Tensor, torch.Tensor]:
+            self._optimizer.zero_grad()
+            seen = TokenBatch(table, index, dynamic, heights, padded=True)
+            logp_old, adv, returns, v_s = others
+            same = Minibatch(seen, None, act, logp_old, adv, returns, v_s)
+            actor, kl = self._actor_gradient(same, stops=False)
+            assert actor is not None
+            return self._parts(actor, self._critic_gradient(same)), kl
+
+        parameters = list(self.model.parameters())
+        if self._captured is None or not self._captured.takes(inputs):
+            try:
+                self._captured = CapturedCall(gradients, inputs)
+            except (RuntimeError, PluginError):
+                self.captures = False
+                return None
+            self._captured_gradients = [parameter.grad for parameter in parameters]
+        found = self._captured(*inputs)
+        for parameter, gradient in zip(parameters, self._captured_gradients, strict=True):
+            parameter.grad = gradient
+        return found
 
     @contextmanager
     def _threads_shared_out(self, device: torch.device) -> Iterator[None]:
@@ -381,16 +447,16 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         self._optimizer.step()
 
     def _actor_gradient(
-        self, minibatch: Minibatch
+        self, minibatch: Minibatch, *, stops: bool
     ) -> tuple[tuple[torch.Tensor, ...] | None, torch.Tensor]:
         """Return (loss, surrogate, entropy, clip fraction) and the KL estimate, of this process.
 
-        If it is alone and the estimate forbids the step, there are no gradients, and no losses.
+        If it `stops` and the estimate forbids the step, there are no gradients, and no losses.
         """
         distribution = self.model.distribution(minibatch.obs, minibatch.history)
         log_ratio = distribution.log_prob(minibatch.act) - minibatch.logp_old
         kl = -self._mean(log_ratio.detach(), minibatch)
-        if self.group.size == 1:
+        if stops:
             self.active = self.active & self._allowed(kl)
             if not self.active.any():
                 return None, kl

@@ -2,12 +2,13 @@
 
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 
 from gmc_bench.core.config import config_digest, load_yaml, to_dict, with_overrides
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.precision import Precision
 from gmc_bench.policies.options import PolicyOptions
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.tokens.config import TokenConfig
@@ -37,8 +38,8 @@ class RunConfig:
     """How bodies are shown to the policy."""
     method_source_digest: str | None = None
     """SHA-256 of the file that the method was given as; none if it was not given as a file."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Number format of the networks' matrix products; weights are float32 in both."""
+    precision: Precision = "float32"
+    """Number format of the networks' matrix products; weights are float32 in all."""
     untrained: bool = False
     """Nothing is trained: the policy is scored as training would start from it."""
     unofficial_reasons: tuple[str, ...] = field(default=())

@@ -5,7 +5,6 @@ import torch
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv, Observation
-from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.policies.body_streams import BodyStreams
 from gmc_bench.policies.policy import Policy, run_seeds
 from gmc_bench.sim.batch import spawn_streams
@@ -73,12 +72,12 @@ class SharedWeights:
     def begin(self, buffer: RolloutBuffer) -> None:
         """Prepare a rollout."""
 
-    def sample(self, t: int, distribution: MaskedGaussian) -> torch.Tensor:
-        """Return the actions (N, L, J) of step t of the rollout."""
-        mean = distribution.mean
-        shape = (self.share.total, *mean.shape[1:])
-        noise = torch.randn(shape, generator=self.acting, dtype=mean.dtype, device=mean.device)
-        return distribution.perturbed(noise[self.share.rows])
+    def noise(self, t: int) -> torch.Tensor:
+        """Return the standard normal numbers (N, L, J) that perturb step t of the rollout."""
+        spec = self.env.token_spec
+        shape = (self.share.total, spec.max_limbs, spec.actions_per_token)
+        noise = torch.randn(shape, generator=self.acting, device=self.acting.device)
+        return noise[self.share.rows]
 
 
 class WeightsPerBody(SharedWeights):
@@ -132,6 +131,6 @@ class WeightsPerBody(SharedWeights):
         noise = self.streams.action_noise(buffer.length, envs, shape)
         self._noise = torch.from_numpy(noise).to(buffer.actions.device)
 
-    def sample(self, t: int, distribution: MaskedGaussian) -> torch.Tensor:
-        """Return the actions (N, L, J) of step t of the rollout."""
-        return distribution.perturbed(self._noise[t])
+    def noise(self, t: int) -> torch.Tensor:
+        """Return the standard normal numbers (N, L, J) that perturb step t of the rollout."""
+        return self._noise[t]

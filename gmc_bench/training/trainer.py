@@ -106,7 +106,13 @@ class Trainer:
         seeds = run_seeds(seed)
         # The threads of a process that are trainers of one group wait for each other.
         alone = group.size == 1
-        self.torch = TorchState(num_threads, policy.device, seeds[0], takes_turns=alone)
+        self.torch = TorchState(
+            num_threads,
+            policy.device,
+            seeds[0],
+            precision=policy.model.precision,
+            takes_turns=alone,
+        )
         if policy.random_state is not None:
             self.torch.cpu = policy.random_state
         self._seed = seeds[0]

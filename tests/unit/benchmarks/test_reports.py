@@ -106,10 +106,10 @@ def test_a_device_is_measured_in_one_call(device):
         id="unit", splits={"train": (chain(3), star(3)), "test": (star(3),)}, source="unit"
     )
     try:
-        report = gpu_report.measure(bodies, protocol, ["recmorph", "smr"], device, 1, 0.0)
+        report = gpu_report.measure(bodies, [protocol], ["recmorph", "smr"], device, 1, 0.0)
     finally:
         torch.set_num_threads(threads)
-    for found in report.figures["training"].values():
+    for found in report.figures["training"]["lite"].values():
         assert found["env_steps_per_s"] > 0
         assert 0.5 < sum(found["shares"].values()) <= 1.0
     for found in report.figures["networks"].values():

@@ -93,7 +93,7 @@ def test_the_digest_counts_everything_else(other):
     ("fields", "sentence"),
     [
         ({"seed": "x"}, "'seed' must be an integer or none, got 'x'"),
-        ({"precision": "half"}, "'precision' must be one of float32, bfloat16, got 'half'"),
+        ({"precision": "half"}, "'precision' must be one of float32, tf32, bfloat16, got 'half'"),
         ({"threads": 1.5}, "'threads' must be an integer or none, got 1.5"),
         ({"settings": 3}, "'settings' must map names to values, got 3"),
         ({"settings": {"a": object}}, "a setting must be a number, a text, true, false, none or"),

@@ -299,6 +299,7 @@ def test_a_gpu_gives_the_same_outputs_and_gradients():
         network.to(device).zero_grad()
         output = network(moved)
         output.square().sum().backward()
-        found.append([output.cpu(), *(p.grad.cpu() for p in network.parameters())])
+        gradients = [p.grad.cpu().clone() for p in network.parameters()]  # `to` moves them
+        found.append([output.detach().cpu(), *gradients])
     for on_cpu, on_gpu in zip(*found, strict=True):
         assert torch.allclose(on_cpu, on_gpu, rtol=0, atol=1e-10)
