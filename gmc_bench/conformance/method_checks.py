@@ -17,6 +17,7 @@ from gmc_bench.conformance.method_execution import (
     check_bfloat16,
     check_compiled,
     check_fixed_weights,
+    check_padded_rows,
     check_repeatable,
     check_seed,
     check_sequence_length,
@@ -252,6 +253,7 @@ CHECKS: dict[str, Check] = {
     "height map": _check_height_map,
     "representations": check_representations,
     "fixed weights": check_fixed_weights,
+    "padded rows": check_padded_rows,
     "bfloat16": check_bfloat16,
     "torch.compile": check_compiled,
 }

@@ -2,7 +2,7 @@
 
 import io
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -10,6 +10,8 @@ import torch
 from gmc_bench.conformance.dropout import without_dropout
 from gmc_bench.conformance.method_subject import (
     NETWORKS,
+    PADDING,
+    TOLERANCE,
     CheckFailedError,
     NotComparableError,
     PolicyInput,
@@ -189,6 +191,33 @@ def check_fixed_weights(subject: Subject) -> str:
         new, old = (outputs_of(item, name, scene) for item in (policy, fresh))
         compare(cause, name, new, old, scene.tokens)
     return "same outputs, nothing kept afterwards"
+
+
+def check_padded_rows(subject: Subject) -> str:
+    """A network that knows rows with padding treats real limbs as without."""
+    policy, tokens, state = subject.policy, subject.scene.tokens, subject.scene.state
+    if not policy.padded_rows:
+        return "not known"
+    real = ~tokens.limb_padding_mask
+    filled = tokens.dynamic.masked_fill(~real.unsqueeze(-1), PADDING)
+    padded = PolicyInput(replace(tokens, dynamic=filled, padded=True), state)
+    cause, worst = "rows of padding, which the attribute 'padded_rows' promises to bear,", 0.0
+    for name in NETWORKS:
+        expected, found = (call(policy, name, scene) for scene in (subject.scene, padded))
+        worst = max(worst, compare(f"adding {cause}", name, found, expected.detach(), tokens))
+        gradients = []
+        for outputs in (expected, found):
+            with torch.random.fork_rng(devices=[]):  # the same weighting for both
+                torch.manual_seed(0)
+                gradients.append(gradients_of(getattr(policy, name), outputs[real]))
+        for key, own in gradients[0].items():
+            error = float((gradients[1][key] - own).abs().max() / own.abs().max().clamp(min=1e-12))
+            if not error <= TOLERANCE:
+                raise CheckFailedError(
+                    f"{cause} change the gradient of the {name}'s {key!r} by {error:.1%}; remove "
+                    f"the attribute"
+                )
+    return f"largest difference {worst:.0e}"
 
 
 def check_bfloat16(subject: Subject) -> str:

@@ -432,6 +432,29 @@ class KeepsWrongResults(Sound):
         return super().forward(tokens) * values[index].view(-1, 1, 1)
 
 
+class CountsRows(Sound):
+    """Padding among its rows counts, although it says that it does not."""
+
+    padded_rows = True
+
+    def forward(self, tokens):
+        packing = tokens.packing
+        count = packing.unpack(torch.ones(packing.num_rows, 1)).sum(dim=1, keepdim=True)
+        return super().forward(tokens) * count
+
+
+class LearnsFromPadding(Sound):
+    padded_rows = True
+
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        self.gain = nn.Parameter(torch.ones(1))
+
+    def forward(self, tokens):
+        rows = tokens.packing.pack(tokens.dynamic[..., :1]).sum() * self.gain
+        return super().forward(tokens) + (rows - rows.detach())
+
+
 class CancelsDigits(Sound):
     """256.3 has no digit behind the point in bfloat16."""
 
@@ -658,6 +681,12 @@ FAULTS = [
     (spec(ShowsMixedLimbs), "representations", "move 'before_communication' of the actor for"),
     (spec(KeepsStaleResults), "fixed weights", "having run with other weights before changes"),
     (spec(KeepsWrongResults), "fixed weights", "calling it within `fixed_weights` changes"),
+    (spec(CountsRows), "padded rows", "adding rows of padding, which the attribute"),
+    (
+        spec(LearnsFromPadding),
+        "padded rows",
+        "change the gradient of the actor's 'gain' by",
+    ),
     (spec(CancelsDigits), "bfloat16", "under bfloat16 autocast changes the actor's outputs"),
     (spec(HoldsHalfWeight), "bfloat16", "of the actor's 'gain' is torch.bfloat16"),
 ]
