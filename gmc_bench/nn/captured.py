@@ -1,11 +1,19 @@
 """Calls captured as CUDA graphs: the same operations on a GPU with one launch."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Generic, TypeVar
 
 import torch
 
 T = TypeVar("T")
+
+
+@cache
+def _stream(device: int) -> torch.cuda.Stream:
+    """Return the stream that everything on a device is captured on; each has memory of its own."""
+    found: torch.cuda.Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    return found
 
 
 class CapturedCall(Generic[T]):
@@ -27,8 +35,7 @@ class CapturedCall(Generic[T]):
     def __init__(self, function: Callable[..., T], inputs: tuple[torch.Tensor | None, ...]) -> None:
         self._inputs = tuple(None if one is None else one.clone() for one in inputs)
         self._graph = torch.cuda.CUDAGraph()
-        current = torch.cuda.current_stream()
-        stream: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        current, stream = torch.cuda.current_stream(), _stream(torch.cuda.current_device())
         stream.wait_stream(current)
         with torch.cuda.stream(stream):
             function(*self._inputs)

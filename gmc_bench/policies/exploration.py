@@ -14,6 +14,8 @@ from gmc_bench.nn.per_body import PerBody
 from gmc_bench.nn.tokens import TokenBatch
 
 _LOG = logging.getLogger(__name__)
+_KEPT = 64
+"""Captures after which the memory of replaced graphs goes back to the device."""
 
 
 class Explored(NamedTuple):
@@ -137,6 +139,8 @@ class Explorer:
             _LOG.debug("%s cannot be captured: %s", self._model.method.id, error)
             return None
         self.captures += 1
+        if self.captures % _KEPT == 0:
+            torch.cuda.empty_cache()
         return found
 
 
