@@ -75,6 +75,8 @@ BIGRU = MethodSpec(
     config="recmorph.config:BiGRUConfig",
     presets={"paper": {}, "paper-2": {"num_blocks": 2}, "lite": {**_LITE, "hidden": 42}},
     parameters={"paper": 7_384_707, "paper-2": 3_699_331, "lite": 137_523},
+    tuned={"unimal-v1/unimal-ft-v1/lite": {"ppo.lr": 0.000683, "ppo.target_kl": 0.189}},
+    tuning="recmorph:recmorph-bigru.tuning.json",
     builder=_BUILDER,
 )
 """The paper's variant with gated recurrent units."""
@@ -92,6 +94,8 @@ BILSTM = MethodSpec(
     config="recmorph.config:BiLSTMConfig",
     presets={"paper": {}, "paper-2": {"num_blocks": 2}, "lite": {**_LITE, "hidden": 38}},
     parameters={"paper": 9_490_051, "paper-2": 4_752_003, "lite": 141_555},
+    tuned={"unimal-v1/unimal-ft-v1/lite": {"ppo.lr": 0.00161, "ppo.target_kl": 0.178}},
+    tuning="recmorph:recmorph-bilstm.tuning.json",
     builder=_BUILDER,
 )
 """The paper's variant with long short-term memory."""
@@ -122,6 +126,8 @@ BIMAMBA2 = MethodSpec(
         "lite": {**_LITE, "hidden": 40, "mamba_state": 16, "mamba_head": 16},
     },
     parameters={"paper": 4_262_723, "paper-2": 4_262_723, "lite": 142_651},
+    tuned={"unimal-v1/unimal-ft-v1/lite": {"ppo.lr": 0.00173, "ppo.target_kl": 0.0432}},
+    tuning="recmorph:recmorph-bimamba2.tuning.json",
     builder=_BUILDER,
 )
 """The paper's variant with Mamba-2 mixers, which has two blocks."""
