@@ -9,7 +9,6 @@ from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies, resolve_default
 from gmc_bench.core.config import nest, to_dict, with_overrides
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.core.precision import check_precision
 from gmc_bench.experiments.launch import check_processes, processes_here
 from gmc_bench.experiments.method import check_shares, executed_digest, full_name, load_method
 from gmc_bench.experiments.spec import GROUPS, ExperimentSpec, flatten
@@ -126,7 +125,6 @@ def resolve(
     choice, protocol = decided.choice, decided.protocol
     seed = protocol.seeds[0] if spec.seed is None else spec.seed
     processes = check_processes(spec.processes)
-    check_precision(spec.precision, spec.device)
     config = RunConfig(
         method=choice.method_name,
         method_config=to_dict(decided.method_config),

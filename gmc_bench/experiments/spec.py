@@ -17,7 +17,7 @@ from gmc_bench.core.config import (
     type_hints,
 )
 from gmc_bench.core.errors import ConfigError, reject_unknown
-from gmc_bench.core.precision import Precision
+from gmc_bench.core.precision import Precision, check_precision
 
 GROUPS = {"model": "the method's settings", "tokens": "how bodies are shown"}
 """First parts of the names of settings that are not the protocol's."""
@@ -81,6 +81,7 @@ class ExperimentSpec:
                 else coerce(value, hints[item.name], item.name)
             )
             object.__setattr__(self, item.name, value)
+        check_precision(self.precision, self.device)
 
     def __hash__(self) -> int:
         return hash(self.digest)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from gmc_bench.core.config import coerce_fields
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.core.precision import Precision, check_precision
+from gmc_bench.core.precision import Precision
 from gmc_bench.policies.normalization import Mode
 from gmc_bench.tokens.config import Order
 
@@ -32,4 +32,3 @@ class PolicyOptions:
         coerce_fields(self)
         if self.action_std <= 0.0:
             raise ConfigError(f"'action_std' must be positive, got {self.action_std}")
-        check_precision(self.precision, self.device)

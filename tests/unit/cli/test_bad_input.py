@@ -123,6 +123,10 @@ CASES = [
     (f"{RUN} --checkpoint-interval nan", "must be a number of seconds that is not negative"),
     (f"{RUN} --device tpu", "the device 'tpu' cannot be used here"),
     (f"{RUN} --device meta", "the device 'meta' is not supported; use --device cpu or cuda"),
+    (
+        f"{RUN} --precision tf32",
+        "the precision 'tf32' is one of GPUs, but the device is 'cpu'",
+    ),
     # method files
     (f"{RUN} --method absent.py:SPEC", "method file 'absent.py' does not exist"),
     (f"{RUN} --method empty.py", "'empty.py' is not a registered method; for the one that it"),

@@ -94,6 +94,10 @@ def test_the_digest_counts_everything_else(other):
     [
         ({"seed": "x"}, "'seed' must be an integer or none, got 'x'"),
         ({"precision": "half"}, "'precision' must be one of float32, tf32, bfloat16, got 'half'"),
+        (
+            {"precision": "tf32"},
+            "the precision 'tf32' is one of GPUs, but the device is 'cpu'",
+        ),
         ({"threads": 1.5}, "'threads' must be an integer or none, got 1.5"),
         ({"settings": 3}, "'settings' must map names to values, got 3"),
         ({"settings": {"a": object}}, "a setting must be a number, a text, true, false, none or"),

@@ -120,6 +120,12 @@ def test_a_saved_policy_acts_as_before(method, tmp_path):
         )  # fmt: skip
 
 
+def test_a_policy_that_a_gpu_trained_in_tf32_is_loaded_on_a_cpu(tmp_path):
+    policy_of(precision="tf32").save(tmp_path / "walk.safetensors")
+    found = Policy.load(tmp_path / "walk.safetensors")
+    assert (found.model.precision, found.device.type) == ("tf32", "cpu")
+
+
 def test_a_saved_policy_keeps_its_options(tmp_path):
     policy = policy_of(action_std=0.5, precision="bfloat16", normalization="per_slot")
     assert float(policy.model.action_std) == 0.5
