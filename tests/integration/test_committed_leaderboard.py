@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from itertools import combinations
 from pathlib import Path
-from statistics import correlation, fmean
+from statistics import correlation, fmean, stdev
 from typing import Any
 
 import pytest
+from scipy.stats import ttest_ind
 
 from gmc_bench.leaderboard.aggregate import Row
+from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.build import Leaderboard, check, open_leaderboard
 from gmc_bench.leaderboard.findings.catalogue import CLAIMS
 from gmc_bench.leaderboard.findings.claims import AboveThreshold, Pooled, figure
@@ -109,13 +111,7 @@ def _straight_ahead(content: Mapping[str, Any], friction: str, heading: str) -> 
 
 def test_correlations_of_equal_seeds_are_those_that_the_docs_state(opened: Leaderboard) -> None:
     page = (ROOT / "docs" / "statistics.md").read_text(encoding="utf-8")
-    (flat,) = (
-        item
-        for item in opened.analyses
-        if (item.table.key.task, item.table.key.protocol) == ("unimal-ft-v1", "lite")
-        and item.table.key.morphologies == "unimals_100"
-        and item.before_tuning is not None
-    )
+    flat = _flat_board(opened)
     assert flat.before_tuning is not None
     found: dict[str, list[float]] = {"score": [], "training_return": []}
     for ranking in (flat.rows, flat.before_tuning.rows):
@@ -129,6 +125,48 @@ def test_correlations_of_equal_seeds_are_those_that_the_docs_state(opened: Leade
         "training returns by {:.2f} and {:.2f}"
     )
     assert told.format(*found["score"], *found["training_return"]) in page
+
+
+def _flat_board(opened: Leaderboard) -> TableAnalysis:
+    (found,) = (
+        item
+        for item in opened.analyses
+        if (item.table.key.task, item.table.key.protocol) == ("unimal-ft-v1", "lite")
+        and item.table.key.morphologies == "unimals_100"
+        and item.before_tuning is not None
+    )
+    return found
+
+
+def test_what_tuning_did_at_full_length_is_what_the_docs_state(opened: Leaderboard) -> None:
+    page = (ROOT / "docs" / "protocols.md").read_text(encoding="utf-8")
+    flat = _flat_board(opened)
+    assert flat.before_tuning is not None
+    for method in SIX:
+        cells = [method]
+        for name in ("training_return", "score"):
+            samples = [
+                next(_values(row.row, name) for row in ranking if row.row.key.method == method)
+                for ranking in (flat.rows, flat.before_tuning.rows)
+            ]
+            cells += [f"{fmean(one):.1f} ± {stdev(one):.1f} ({len(one)})" for one in samples]
+            cells.append(f"{ttest_ind(*samples, equal_var=False).pvalue:.2f}")
+        assert f"| {' | '.join(cells)} |" in page
+    first, second = (
+        sum(pair.significant for pair in ranking.comparisons)
+        for ranking in (flat, flat.before_tuning)
+    )
+    told = f"In the first ranking {first} of 15 pairs differ significantly"
+    assert told in page.replace("\n", " ")
+    assert f"in the second, with five seeds each, {second} of 15" in page.replace("\n", " ")
+
+
+def _values(row: Row, name: str) -> list[float]:
+    """Return the training returns, or the scores on unseen bodies, of all seeds."""
+    records = [run.record for run in row.runs]
+    if name == "score":
+        return [float(record.score("test", "deterministic") or 0.0) for record in records]
+    return [float(record.training_return or 0.0) for record in records]
 
 
 def _first_five(row: Row, name: str) -> list[float]:
