@@ -107,6 +107,11 @@ class ActorCritic(nn.Module):
         return all(getattr(part, "padded_rows", False) for part in (self.actor, self.critic))
 
     @property
+    def may_be_captured(self) -> bool:
+        """Whether calls of the networks may become CUDA graphs, which draw no random numbers."""
+        return self.action_std.is_cuda and not self.draws_random_numbers
+
+    @property
     def sequence_length(self) -> int:
         """Consecutive control steps that training must keep together; 1 without a memory."""
         return _number(self.actor, "sequence_length") if self.temporal else 1

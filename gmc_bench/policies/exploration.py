@@ -63,7 +63,7 @@ class Explorer:
 
     def __init__(self, model: ActorCritic) -> None:
         self._model = model
-        self._possible = model.action_std.is_cuda and not model.draws_random_numbers
+        self._possible = model.may_be_captured
         self._padded = model.padded_rows
         self._keeps_results = any(isinstance(part, PerBody) for part in model.modules())
         self._bodies: bytes | None = None

@@ -185,10 +185,7 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         self._captured: CapturedCall[tuple[torch.Tensor, torch.Tensor]] | None = None
         self._captured_gradients: list[torch.Tensor | None] = []
         self.captures = (
-            model.action_std.is_cuda
-            and model.padded_rows
-            and not model.draws_random_numbers
-            and (group is None or group.size == 1)
+            model.may_be_captured and model.padded_rows and (group is None or group.size == 1)
         )
         """Whether gradient steps are captured as CUDA graphs, for all that is known so far."""
         self.config = config
