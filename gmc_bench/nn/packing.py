@@ -1,7 +1,7 @@
 """Rows of real limbs only: padding costs nothing and cannot leak."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple, ParamSpec, TypeVar
 
@@ -265,9 +265,7 @@ def make_padded_packing(num_limbs: torch.Tensor, max_limbs: int) -> PaddedPackin
 @lru_cache(maxsize=16)
 def _even(count: int, max_limbs: int, device: torch.device) -> Packing:
     """Return the layout of bodies that have all limbs."""
-    limb, body = torch.arange(max_limbs).unsqueeze(1), torch.arange(count)
-    steps = tuple(slice(t * count, (t + 1) * count) for t in range(max_limbs))
-    slots = (body * max_limbs + limb).flatten().to(device)
-    found = Packing(slots, steps, (count, max_limbs))
+    plan = make_packing(torch.full((count,), max_limbs), max_limbs)
+    found = replace(plan, slots=plan.slots.to(device))
     _ = found.previous, found.chunks  # made on the CPU, which a captured graph cannot do
     return found
