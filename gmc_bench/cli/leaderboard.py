@@ -172,7 +172,7 @@ def _signatures(records: Path, named: Path | None = None) -> int:
 def _add(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     parsed.parser.reject_unknown(unknown)
     from gmc_bench.experiments.run_folder import KEPT
-    from gmc_bench.leaderboard.keeping import files_to_keep, keep
+    from gmc_bench.leaderboard.keeping import files_to_keep, keep, require_policies
     from gmc_bench.leaderboard.rerun import acting_weights
     from gmc_bench.leaderboard.rules import installed_rules
     from gmc_bench.leaderboard.submission import Submission, add, open_run
@@ -187,6 +187,7 @@ def _add(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int
         )
         for folder, stored in runs
     ]
+    require_policies(files, parsed.records, [stored.record for _, stored in runs])
     for path in [*(add(submissions, parsed.records) if runs else ()), *keep(files)]:
         say(f"added  {path}")
     step = "verify --all" if runs else "build"

@@ -16,6 +16,7 @@ from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies, loaded_once
 from gmc_bench.core.errors import RecordError
 from gmc_bench.evaluation.dropout import draw_silent_limbs
+from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.findings.evidence import read_kept, require_once
 from gmc_bench.methods import METHODS
 from gmc_bench.records.kept import (
@@ -37,7 +38,7 @@ from gmc_bench.records.kept import (
 )
 from gmc_bench.records.kinship import mean_return
 from gmc_bench.records.parts import BodyReturns, Hardware, require_shallow
-from gmc_bench.records.schema import REQUIRED_VERSIONS
+from gmc_bench.records.schema import REQUIRED_VERSIONS, RunRecord
 from gmc_bench.records.store import first_problem, read_sealed, write_atomic
 from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.spec import DIVERGED, TIME_LIMIT
@@ -83,6 +84,35 @@ def files_to_keep(paths: Iterable[Path], board: Path) -> tuple[dict[Path, bytes]
     if found:
         _require_no_twins(found, board)
     return {path: seal(content) for path, content in found.items()}, others
+
+
+def require_policies(files: Mapping[Path, bytes], board: Path, added: Iterable[RunRecord]) -> None:
+    """Raise for the score of a policy that nobody could compare or verify.
+
+    Args:
+        files: what `files_to_keep` returned.
+        board: the leaderboard.
+        added: records that are added at the same time.
+
+    Raises:
+        RecordError: neither the leaderboard nor what is added holds the record of its run.
+    """
+    there = [stored.record for stored in read_board(board).records] if board.is_dir() else []
+    known = {
+        (item.method, item.seed, item.suite, item.task, item.weights_digest)
+        for item in (*there, *added)
+    }
+    for path, content in files.items():
+        if path.parent != board / EVALUATIONS:
+            continue
+        kept = json.loads(content)
+        names = ("method", "seed", "suite", "task", "weights_digest")
+        if tuple(kept[name] for name in names) not in known:
+            raise RecordError(
+                f"{board} has no record of the policy that was scored ({kept['method']}, seed "
+                f"{kept['seed']}, weights {kept['weights_digest'][:12]}), so that nobody could "
+                f"verify the score; give the folder of its run, too"
+            )
 
 
 def keep(files: Mapping[Path, bytes]) -> list[Path]:

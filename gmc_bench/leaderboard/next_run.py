@@ -32,12 +32,12 @@ class NextRun:
 
 
 def next_runs(analyses: Iterable[TableAnalysis], methods: Sequence[str]) -> list[NextRun]:
-    """Return for every table of today's rules the run that would decide most.
+    """Return for every table of today's rules the runs that are worth most.
 
-    Where only an earlier protocol was measured, that is the first run of the new one. Else a row
-    that lacks seeds comes first, the one that lacks fewest; then a method without a row; then one
-    more seed of the method that raises the expected number of significant pairs most. A row of a
-    method's earlier version or settings gets no more runs: a new run would not join it.
+    Where only an earlier protocol was measured, that is the first run of the new one. Else it is
+    what the table lacks, first a seed of the row that lacks fewest, then a method without a row;
+    and one more seed of the method that raises the expected number of significant pairs most. A
+    row of a method's earlier version or settings gets no more runs: a new run would not join it.
 
     Args:
         analyses: tables; those of earlier protocols get no more runs.
@@ -53,10 +53,8 @@ def next_runs(analyses: Iterable[TableAnalysis], methods: Sequence[str]) -> list
                 today.add(first.table)
                 found.append(first)
             continue
-        chosen = _missing_seed(analysis) or _missing_method(analysis, methods)
-        chosen = chosen or _most_useful_seed(analysis)
-        if chosen is not None:
-            found.append(chosen)
+        lacking = _missing_seed(analysis) or _missing_method(analysis, methods)
+        found += [run for run in (lacking, _most_useful_seed(analysis)) if run is not None]
     return found
 
 

@@ -15,6 +15,7 @@ from gmc_bench.core.errors import RecordError
 from gmc_bench.records.parts import (
     Count,
     Digest,
+    Flag,
     Hardware,
     Name,
     Number,
@@ -55,7 +56,7 @@ class StudyNumbers(RecordPart):
     method: Name = Field(description="Id of the controller.")
     record_digest: Digest | None = Field(description="Of the record; null while not finished.")
     git_commit: Text | None = Field(description="Commit of the run's checkout; null if none.")
-    git_dirty: bool | None = Field(description="The checkout had changes; null if none.")
+    git_dirty: Flag | None = Field(description="The checkout had changes; null if none.")
     morphologies: BodySetId | None = Field(description="Bodies; null while not finished.")
     method_version: Positive | None = Field(
         default=None,
@@ -193,7 +194,7 @@ class KeptEvaluation(RecordPart):
     git_commit: Commit | None = Field(
         default=None, description="Commit of the checkout that scored; null in older files."
     )
-    git_dirty: bool | None = Field(default=None, description="It had changes; null likewise.")
+    git_dirty: Flag | None = Field(default=None, description="It had changes; null likewise.")
 
 
 def plain_numbers(content: Mapping[str, Any]) -> dict[str, float | None]:

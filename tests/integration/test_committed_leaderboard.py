@@ -6,17 +6,26 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from itertools import combinations
 from pathlib import Path
-from statistics import correlation, fmean, stdev
+from statistics import correlation, fmean, median, stdev
 from typing import Any
 
+import numpy as np
 import pytest
-from scipy.stats import ttest_ind
+from scipy.stats import ttest_1samp, ttest_ind
 
 from gmc_bench.leaderboard.aggregate import Row
 from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.build import Leaderboard, check, open_leaderboard
 from gmc_bench.leaderboard.findings.catalogue import CLAIMS
-from gmc_bench.leaderboard.findings.claims import AboveThreshold, Pooled, figure
+from gmc_bench.leaderboard.findings.claims import (
+    AboveThreshold,
+    Fastest,
+    Finding,
+    Lead,
+    LinearCost,
+    Pooled,
+    figure,
+)
 from gmc_bench.leaderboard.findings.evidence import read_evidence
 from gmc_bench.leaderboard.findings.page import find_all
 from gmc_bench.leaderboard.today import is_replaced
@@ -161,6 +170,39 @@ def test_what_tuning_did_at_full_length_is_what_the_docs_state(opened: Leaderboa
     assert f"in the second, with five seeds each, {second} of 15" in page.replace("\n", " ")
 
 
+def test_what_the_docs_say_of_long_training_is_what_its_record_says() -> None:
+    page = (ROOT / "docs" / "protocols.md").read_text(encoding="utf-8").replace("\n", " ")
+    (path,) = BOARD.glob("results/unimal-v1/unimal-ft-v1/recmorph/standard-unimals_100-seed1-*")
+    content = json.loads(path.read_bytes())
+    train, unseen = _by_body(content, "train"), _by_body(content, "test")
+    scores = [fmean(one for one, _ in found) for found in (train, unseen)]
+    metres = [content["metres_per_return"] * score for score in scores]
+    fell = 100 * fmean(fell for _, fell in unseen)
+    assert (
+        f"Mean actions reach {scores[0]:,.0f} on the train bodies, {metres[0]:.1f} m in episodes "
+        f"of at most 20 s, and {scores[1]:,.0f}, or {metres[1]:.1f} m, on bodies that the policy "
+        f"has never seen, where {fell:.0f} % of the episodes end in a fall;"
+    ) in page
+    curve = {point["env_steps"]: point["mean_return"] for point in content["learning_curve"]}
+    told = "The training return is 259 after 2,000,000 steps, 584 after 4,000,000, 1,016 after "
+    assert f"{told}8,000,000, 1,550 after 15,000,000 and 1,708 at the end." in page
+    for steps, value in ((2e6, 259), (4e6, 584), (8e6, 1016), (15e6, 1550), (20e6, 1708)):
+        assert round(curve[max(point for point in curve if point <= steps)]) == value
+
+
+def _by_body(content: Mapping[str, Any], split: str) -> list[tuple[float, float]]:
+    """Return mean return and share of falls of bodies scored with mean actions, each once."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for item in content["returns"]:
+        if (item["split"], item["mode"]) == (split, "deterministic") and (
+            split == "train" or not item["seen_in_train"]
+        ):
+            score = fmean(episode["episode_return"] for episode in item["episodes"])
+            falls = fmean(episode["ended"] == "fell" for episode in item["episodes"])
+            found.setdefault(item["body_digest"], []).append((score, falls))
+    return [(fmean(a for a, _ in same), fmean(b for _, b in same)) for same in found.values()]
+
+
 def _values(row: Row, name: str) -> list[float]:
     """Return the training returns, or the scores on unseen bodies, of all seeds."""
     records = [run.record for run in row.runs]
@@ -183,26 +225,99 @@ def test_every_number_of_the_findings_is_in_a_committed_file(opened: Leaderboard
     for claim in CLAIMS:
         finding = found[claim.id]
         assert (finding.verdict == "not run yet") == (not finding.here), claim.id
-        if not isinstance(claim, Pooled):
-            continue
-        minus = getattr(claim, "minus", "")
-        for place, sample in enumerate(finding.samples):
-            assert len(sample.values) == len(sample.seeds) == len(sample.sources)
-            if minus and place == 2:  # the difference of the two samples before it
-                continue
-            metric = minus if minus and place == 1 else claim.metric
-            raw = [
-                _raw(path, metric, sample.label, seed)
-                for path, seed in zip(sample.sources, sample.seeds, strict=True)
-            ]
-            assert sample.values == pytest.approx(raw, rel=1e-9), claim.id
-        # What stands before "higher by" are means of runs; what follows is made of the same runs.
-        told = re.split(r": (?:higher|lower) by", finding.here)[0]
-        shown = re.findall(r"(?<![\w.-])-?\d[\d,]*(?:\.\d+)?(?= \()", told)
-        means = [fmean(sample.values) for sample in finding.samples]
-        if isinstance(claim, AboveThreshold):
-            assert set(shown) <= {f"{mean:,.{claim.digits}f}" for mean in means}, claim.id
-        else:
-            assert set(shown) <= set(map(figure, means)), claim.id
         row = next(line for line in page.splitlines() if f'id="{claim.id}"' in line)
         assert f"*{finding.verdict}*" in row
+        if isinstance(claim, Pooled):
+            _check_samples(claim, finding)
+            if finding.here and not finding.here.startswith("the runs are there, but some have no"):
+                _check_told(claim, finding)
+
+
+def _check_samples(claim: Pooled, finding: Finding) -> None:
+    """Compare the numbers of single runs with those of the files that they name."""
+    minus = getattr(claim, "minus", "")
+    for place, sample in enumerate(finding.samples):
+        assert len(sample.values) == len(sample.seeds) == len(sample.sources)
+        if minus and place == 2:  # the difference of the two samples before it
+            first, second = (np.array(one.values) for one in finding.samples[:2])
+            assert sample.values == pytest.approx(first - second)
+            continue
+        metric = minus if minus and place == 1 else claim.metric
+        raw = [
+            _raw(path, metric, sample.label, seed)
+            for path, seed in zip(sample.sources, sample.seeds, strict=True)
+        ]
+        assert sample.values == pytest.approx(raw, rel=1e-9), claim.id
+
+
+def _check_told(claim: Pooled, finding: Finding) -> None:
+    """Compute means and intervals that a row tells from the numbers of its runs."""
+    if isinstance(claim, AboveThreshold):
+        *sides, change = finding.samples
+        digits = f",.{claim.digits}f"
+        if sides:
+            first, second = (fmean(side.values) for side in sides)
+            assert finding.here.startswith(f"{second:{digits}} to {first:{digits}}: "), claim.id
+        low, high = ttest_1samp(change.values, 0.0).confidence_interval()
+        unit = f" {claim.unit}" if claim.unit else ""
+        told = f"{fmean(change.values):+{digits}}{unit} ({low:+{digits}} to {high:+{digits}})"
+        assert told in finding.here, claim.id
+        return
+    samples = {sample.label: sample.values for sample in finding.samples}
+    side = r"(\S+) (\S+) \((\d+) seeds\)"
+    pair = re.match(f"{side} against {side}", finding.here)
+    assert pair, claim.id
+    labels, means, counts = pair.group(1, 4), pair.group(2, 5), pair.group(3, 6)
+    assert means == tuple(figure(fmean(samples[label])) for label in labels), claim.id
+    assert counts == tuple(str(len(samples[label])) for label in labels), claim.id
+    if isinstance(claim, Lead):
+        best = min if claim.lower_is_better else max
+        for label, side in zip(labels, (claim.ours, claim.others), strict=True):
+            there = [fmean(samples[name]) for name in side if len(samples.get(name, ())) > 1]
+            assert fmean(samples[label]) == best(there), claim.id
+    sign = -1.0 if claim.lower_is_better else 1.0
+    one, other = (np.array(samples[label]) for label in labels)
+    base = other.mean() / 100.0 if other.mean() > 0.0 else 1.0
+    told = re.search(r"(?:higher|lower) by (\S+) [^(]*\((\S+) to (\S+)\)", finding.here)
+    assert told, claim.id
+    value, low, high = (float(text.replace(",", "")) for text in told.groups())
+    assert value == pytest.approx(sign * (one.mean() - other.mean()) / base, abs=0.051), claim.id
+    if one.std() == other.std() == 0.0:
+        assert low == high == value
+        return
+    # The wider of Welch's interval and that with variances of all that the claim compares.
+    welch = ttest_ind(sign * one, sign * other, equal_var=False).confidence_interval()
+    assert low <= welch.low / base + 0.051, claim.id
+    assert high >= welch.high / base - 0.051, claim.id
+    assert (low + high) / 2.0 == pytest.approx(value, abs=0.11)
+
+
+def test_speeds_and_exponents_of_the_findings_are_those_measured(opened: Leaderboard) -> None:
+    found = find_all(read_evidence(opened.analyses, BOARD))
+    for claim in CLAIMS:
+        here = found[claim.id].here
+        if isinstance(claim, LinearCost):
+            (path,) = found[claim.id].links
+            kind, key = claim.key.split("/")
+            told = {
+                item["method"]: f"{item['method']} {item['value']:.2f} ({item['low']:.2f} to "
+                f"{item['high']:.2f})"
+                for item in json.loads((BOARD / path).read_bytes())["exponents"]
+                if (item["kind"], item["key"]) == (kind, key)
+            }
+            assert here == f"exponent {told[claim.method]}, {told[claim.beside]}"
+        elif isinstance(claim, Fastest):
+            (path,) = found[claim.id].links
+            ratios = {
+                item["method"]: median(
+                    theirs / ours
+                    for theirs, ours in zip(
+                        item["acting_seconds"], item["reference_acting_seconds"], strict=True
+                    )
+                )
+                for item in json.loads((BOARD / path).read_bytes())["methods"]
+            }
+            assert set(ratios) >= set(claim.others)
+            nearest = min(claim.others, key=ratios.__getitem__)
+            assert f", {ratios[nearest]:.2f} times as many as {nearest} (" in here
+            assert (found[claim.id].verdict == "seen here") == (min(ratios.values()) > 1.0)

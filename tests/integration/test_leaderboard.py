@@ -130,6 +130,11 @@ def test_a_study_takes_a_run_from_the_leaderboard(desk, tmp_path, monkeypatch):
     )
     assert found.pop("run") != own.pop("run")
     assert found == own
+    scored = tmp_path / "scored.json"
+    scored.write_text(json.dumps({**own, "git_commit": "0" * 40, "git_dirty": False}))
+    err = desk.here("leaderboard", "add", scored, "--records", tmp_path / "new", code=2).err
+    assert "has no record of the policy that was scored" in err
+    assert not (tmp_path / "new").exists()
     (taken / "record.json").unlink()
     (folder / "study.json").unlink()
     again = StudyRun.plan(

@@ -106,6 +106,12 @@ class Pooled(Claim):
     lower_is_better: bool = False
     needs: str = ""
     """What it would take for our number to be evidence, where it is none whatever comes out."""
+    also: tuple[str, ...] = ()
+    """Methods whose means are told, too, though the claim is not about them."""
+    also_metric: tuple[str, str] | None = None
+    """Another metric whose means are told, and what it is; it decides nothing."""
+    tells_floor: bool = False
+    """Tell what no action at all reaches."""
 
     def labels(self) -> tuple[str, ...]:
         """Return the methods or variants that the claim is about."""
@@ -131,6 +137,8 @@ class Pooled(Claim):
             verb = "scores" if len(idle) == 1 else "score"
             here = f"{decided.here}; {', '.join(idle)} {verb} no more than no action at all"
             decided = replace(decided, here=here, idle=tuple(idle))
+        if decided.here and decided.verdict != "not run yet":
+            decided = replace(decided, here=decided.here + self._beside(evidence, found))
         if decided.verdict == "not run yet" and without:
             texts = [f"{name}: seed {', '.join(map(str, each))}" for name, each in without.items()]
             here = f"the runs are there, but some have no such number ({'; '.join(texts)})"
@@ -141,6 +149,24 @@ class Pooled(Claim):
             missing=tuple(missing),
             links=tuple(self.pool.links(evidence)) if samples or without else (),
         )
+
+    def _beside(self, evidence: Evidence, found: Mapping[str, Sample]) -> str:
+        """Return what is told of other methods, of another metric and of no action."""
+        told = [self._told(found[name]) for name in self.also if name in found]
+        parts = [f"not in the paper's comparison: {', '.join(told)}"] if told else []
+        if self.also_metric:
+            metric, what = self.also_metric
+            others = self.pool.samples(evidence, metric)
+            there = [others[name] for name in self.labels() if name in others]
+            there.sort(key=_mean, reverse=not self.lower_is_better)
+            parts += [f"{what}: {', '.join(map(self._told, there))}"] if there else []
+        floor = self.pool.floor(evidence, self.metric) if self.tells_floor else None
+        parts += [f"no action at all: {self._told(floor).split(' ', 1)[1]}"] if floor else []
+        return "".join(f"; {part}" for part in parts)
+
+    def _told(self, sample: Sample) -> str:
+        mean = f"{sample.label} {figure(_mean(sample))}"
+        return f"{mean} {self.unit}" if self.unit else mean
 
     def decide(self, samples: Mapping[str, Sample]) -> Finding:
         """Return verdict, numbers and power."""

@@ -20,6 +20,8 @@ class _Rate:
     training: float
     acting: float | None
     """Of simulation and of choosing actions; `None` where only the whole is known."""
+    shared: bool = True
+    """One policy for all bodies; a policy for each says nothing about other methods."""
 
 
 class Costs:
@@ -40,9 +42,10 @@ class Costs:
                 (item.suite, item.task),
                 item.core_seconds / item.env_steps,
                 (item.wall_clock_s.simulation + item.wall_clock_s.policy) / item.env_steps,
+                item.controller == "shared",
             )
             for item in evidence.records()
-            if item.env_steps and item.controller == "shared"
+            if item.env_steps
         ]
         self._evidence = evidence
         for study in evidence.studies.values():
@@ -69,11 +72,12 @@ class Costs:
     def _hours(self, run: PlannedRun) -> float | None:
         board = (run.suite, run.task)
         steps = run.steps * SUITES.get(run.suite).protocol(None, run.task).env_steps
+        shared = [rate for rate in self._rates if rate.shared]
         for nearest in (
             [rate for rate in self._rates if (rate.method, rate.board) == (run.method, board)],
             [rate for rate in self._rates if rate.method == run.method],
-            [rate for rate in self._rates if rate.board == board],
-            self._rates,
+            [rate for rate in shared if rate.board == board],
+            shared,
         ):
             values = [rate.acting if run.evaluated else rate.training for rate in nearest]
             known = [value for value in values if value is not None]

@@ -1,7 +1,7 @@
 """Evidence for claims: numbers of single runs, read from records, studies and evaluations."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -11,7 +11,7 @@ from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.overview import rows_by_method
 from gmc_bench.leaderboard.references import NO_ACTION
 from gmc_bench.leaderboard.today import is_earlier
-from gmc_bench.records.breakdown import friction_means
+from gmc_bench.records.breakdown import by_loops, friction_means, scored
 from gmc_bench.records.kept import (
     EVALUATIONS,
     SCALINGS,
@@ -28,12 +28,13 @@ from gmc_bench.records.kept import (
     read_speeds,
     read_study,
 )
+from gmc_bench.records.kinship import mean_return
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import StoredRecord
 from gmc_bench.suites import SUITES
 
 SEEDS = 3
-"""Runs of each method or variant that a claim is given, where the protocol has as many."""
+"""Runs of each variant of a study, and policies of each method that are scored on other bodies."""
 HORIZON = 1_000
 """Control steps of an episode that does not end early."""
 
@@ -245,6 +246,10 @@ class Pool(Protocol):
         """Return the labels known to score no more than doing nothing does."""
         ...
 
+    def floor(self, evidence: Evidence, metric: str) -> Sample | None:
+        """Return what doing nothing reaches, if somebody measured it."""
+        ...
+
 
 @dataclass(frozen=True)
 class BoardPool:
@@ -252,6 +257,11 @@ class BoardPool:
 
     suite: str
     task: str
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of a complete row."""
+        return SUITES.get(self.suite).protocol(None, self.task).seeds
 
     def samples(self, evidence: Evidence, metric: str) -> dict[str, Sample]:
         """Return what the first seeds of each method reached; see `METRICS`, and frictions."""
@@ -269,18 +279,18 @@ class BoardPool:
         return {}
 
     def runs(self, labels: Sequence[str]) -> dict[tuple[str, int], PlannedRun]:
-        """Return the first seeds of each method."""
+        """Return a complete row of each method."""
         return {
             (method, seed): PlannedRun(suite=self.suite, task=self.task, method=method, seed=seed)
             for method in labels
-            for seed in range(1, SEEDS + 1)
+            for seed in self.seeds
         }
 
-    def command(self, labels: Sequence[str]) -> str:
-        """Return a sweep."""
+    def command(self, labels: Sequence[str], seeds: Sequence[int] | None = None) -> str:
+        """Return a sweep, by default over the seeds of complete rows."""
         return (
             f"gmc-bench sweep --methods {' '.join(labels)} --suites {self.suite} --tasks "
-            f"{self.task} --seeds {' '.join(map(str, range(1, SEEDS + 1)))}"
+            f"{self.task} --seeds {' '.join(map(str, seeds or self.seeds))}"
         )
 
     def links(self, evidence: Evidence) -> list[str]:
@@ -296,13 +306,18 @@ class BoardPool:
         board = evidence.board(self.suite, self.task)
         if board is None:
             return set()
-        floors = [row for row in board.table.untrained if row.key.method == NO_ACTION]
         return {
             row.key.method
             for row in (*board.table.rows, *board.table.references)
-            for floor in floors
+            for floor in _rows_of_no_action(board)
             if _no_better(row, floor)
         }
+
+    def floor(self, evidence: Evidence, metric: str) -> Sample | None:
+        """Return what no action at all reaches."""
+        board = evidence.board(self.suite, self.task)
+        found = [_sample(NO_ACTION, row, metric) for row in _rows_of_no_action(board)]
+        return found[0] if found else None
 
 
 @dataclass(frozen=True)
@@ -397,6 +412,10 @@ class StudyPool:
         """Return nothing: no study holds runs that do nothing."""
         return set()
 
+    def floor(self, evidence: Evidence, metric: str) -> Sample | None:
+        """Return nothing, likewise."""
+        return None
+
 
 @dataclass(frozen=True)
 class VariantPool:
@@ -452,9 +471,13 @@ class VariantPool:
         rules = SUITES.get(self.suite).protocol(None, self.task).evaluation
         steps = self.bodies * rules.episodes * len(rules.modes) * HORIZON
         return {
-            key: replace(run, study=self.variation or "dropout", evaluated=steps)
-            for key, run in BoardPool(self.suite, self.task).runs(labels).items()
-        }
+            (method, seed): PlannedRun(
+                suite=self.suite, task=self.task, method=method, seed=seed,
+                study=self.variation or "dropout", evaluated=steps,
+            )
+            for method in labels
+            for seed in range(1, SEEDS + 1)
+        }  # fmt: skip
 
     def command(self, labels: Sequence[str]) -> str:
         """Return the evaluation of one run."""
@@ -470,6 +493,10 @@ class VariantPool:
     def idle(self, evidence: Evidence) -> set[str]:
         """Return nothing: nobody evaluated doing nothing."""
         return set()
+
+    def floor(self, evidence: Evidence, metric: str) -> Sample | None:
+        """Return nothing, likewise."""
+        return None
 
 
 def _is_set(evidence: Evidence, bodies: BodySetId | None, set_id: str) -> bool:
@@ -505,6 +532,11 @@ def _is_installed(stored: StoredRecord) -> bool:
     return rules is not None and rules.method_version == made.method_version
 
 
+def _rows_of_no_action(board: TableAnalysis | None) -> list[Row]:
+    rows = board.table.untrained if board else ()
+    return [row for row in rows if row.key.method == NO_ACTION]
+
+
 def _no_better(row: Row, floor: Row) -> bool:
     """Say whether a row's mean is not above another's; specialists have no test bodies."""
     name = "test_score" if row.controller == "shared" else "train_score"
@@ -537,6 +569,9 @@ METRICS: Mapping[str, Callable[[RunRecord], float | None]] = {
     "training_return": lambda record: record.training_return,
     "train_score": lambda record: record.score("train", "deterministic"),
     "test_score": lambda record: record.score("test", "deterministic"),
+    "looped_score": lambda record: mean_return(
+        by_loops(scored(record.returns, "test")).get("closed loops", [])
+    ),
 }
 """Of records, by name."""
 

@@ -1,13 +1,23 @@
 """Pending runs of boards and studies, in order of priority, with their cost."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
+from gmc_bench.leaderboard.aggregate import Row
 from gmc_bench.leaderboard.findings.catalogue import CLAIMS
 from gmc_bench.leaderboard.findings.claims import Finding, Pooled
 from gmc_bench.leaderboard.findings.cost import Costs, distinct
-from gmc_bench.leaderboard.findings.evidence import SEEDS, BoardPool, Evidence, PlannedRun
+from gmc_bench.leaderboard.findings.evidence import (
+    HORIZON,
+    SEEDS,
+    BoardPool,
+    Evidence,
+    PlannedRun,
+)
+from gmc_bench.leaderboard.references import NO_ACTION
 from gmc_bench.leaderboard.today import is_current
+from gmc_bench.records.parts import Morphologies
+from gmc_bench.suites import SUITES
 
 FIRST_METHODS = ("recmorph", "metamorph-star", "modumorph", "swat", "nervenet", "gcnt")
 """Of every board."""
@@ -28,8 +38,10 @@ BOARDS = (
 """In order of priority."""
 BODY_COUNTS = (10, 30, 100, 300, 1000)
 """Train bodies of the study `bodies`."""
-_SPECIALIST = {"Quadrupeds": ("mlp",)}
-"""Specialists that claims are about."""
+SPECIALIST = "mlp"
+"""One policy per body, the ceiling of a board."""
+BUDGET_SEEDS = (1, 2)
+"""Of the study `budget`."""
 
 
 @dataclass(frozen=True)
@@ -49,17 +61,19 @@ class PendingRuns:
 def pending_runs(
     evidence: Evidence, findings: dict[str, Finding], costs: Costs
 ) -> list[PendingRuns]:
-    """Return boards, what claims need beside them, and then boards of further methods."""
-    first = [
-        _board(evidence, costs, name, BoardPool(suite, task), (*FIRST_METHODS, *more))
-        for name, suite, task in BOARDS
-        for more in (_SPECIALIST.get(name, ()),)
-    ]
+    """Return boards, what claims need beside them, boards of further methods, and references."""
+    pools = [(name, BoardPool(suite, task)) for name, suite, task in BOARDS]
+    first = [_board(evidence, costs, name, pool, FIRST_METHODS) for name, pool in pools]
     later = [
-        _board(evidence, costs, f"{name}, further methods", BoardPool(suite, task), LATER_METHODS)
-        for name, suite, task in BOARDS
+        _board(evidence, costs, f"{name}, further methods", pool, LATER_METHODS)
+        for name, pool in pools
     ]
-    found = [*first, *_claim_runs(findings, costs), *_other_runs(evidence, costs), *later]
+    ends = [
+        end(evidence, costs, f"{name}, {what}", pool)
+        for what, end in (("specialist", _ceiling), ("initial weights", _floor))
+        for name, pool in pools
+    ]
+    found = [*first, *_claim_runs(findings, costs), *_other_runs(evidence, costs), *later, *ends]
     return [item for item in found if item.done < item.wanted]
 
 
@@ -67,13 +81,62 @@ def _board(
     evidence: Evidence, costs: Costs, name: str, pool: BoardPool, methods: Sequence[str]
 ) -> PendingRuns:
     table = evidence.board(pool.suite, pool.task)
-    rows = (*table.table.rows, *table.table.references) if table else ()
-    seeds = {(row.key.method, seed) for row in rows if is_current(row) for seed in row.seeds}
+    seeds = _seeds_of(table.table.rows if table else ())
     wanted = pool.runs(methods)
     missing = [run for place, run in wanted.items() if place not in seeds]
     absent = list(dict.fromkeys(run.method for run in missing))
     done = len(wanted) - len(missing)
     return PendingRuns(name, done, len(wanted), costs.hours(missing), pool.command(absent))
+
+
+def _ceiling(evidence: Evidence, costs: Costs, name: str, pool: BoardPool) -> PendingRuns:
+    """Return the specialist, whose budget and seeds are its own."""
+    suite, bodies = SUITES.get(pool.suite), _bodies(evidence, pool)
+    shared = suite.protocol(None, pool.task)
+    rules = suite.specialists.get(suite.default_protocol)
+    own = rules.on(shared, bodies.num_train) if rules and bodies else shared
+    wanted = [
+        PlannedRun(suite=pool.suite, task=pool.task, method=SPECIALIST, seed=seed,
+                   steps=own.env_steps / shared.env_steps)
+        for seed in own.seeds
+    ]  # fmt: skip
+    table = evidence.board(pool.suite, pool.task)
+    there = _seeds_of(table.table.references if table else ())
+    left = [run for run in wanted if (run.method, run.seed) not in there]
+    hours = costs.hours(left) if bodies else None
+    command = pool.command([SPECIALIST], own.seeds)
+    return PendingRuns(name, len(wanted) - len(left), len(wanted), hours, command)
+
+
+def _floor(evidence: Evidence, costs: Costs, name: str, pool: BoardPool) -> PendingRuns:
+    """Return the scores of first weights and of no action at all."""
+    rules = SUITES.get(pool.suite).protocol(None, pool.task).evaluation
+    bodies = _bodies(evidence, pool)
+    number = bodies.num_train + bodies.num_test if bodies else 0
+    steps = number * rules.episodes * len(rules.modes) * HORIZON
+    methods = (NO_ACTION, *FIRST_METHODS)
+    wanted = {
+        place: replace(run, evaluated=steps, study="untrained")
+        for place, run in pool.runs(methods).items()
+    }
+    table = evidence.board(pool.suite, pool.task)
+    there = _seeds_of(table.table.untrained if table else ())
+    left = [run for place, run in wanted.items() if place not in there]
+    absent = list(dict.fromkeys(run.method for run in left))
+    command = f"{pool.command(absent)} --untrained"
+    hours = costs.hours(left) if bodies else None
+    return PendingRuns(name, len(wanted) - len(left), len(wanted), hours, command)
+
+
+def _seeds_of(rows: Iterable[Row]) -> set[tuple[str, int]]:
+    return {(row.key.method, seed) for row in rows if is_current(row) for seed in row.seeds}
+
+
+def _bodies(evidence: Evidence, pool: BoardPool) -> Morphologies | None:
+    """Return the set of a board, as records of its suite describe it."""
+    wanted = SUITES.get(pool.suite).default_morphologies[0]
+    sets = (item.morphologies for item in evidence.records())
+    return next((item for item in sets if item.id == wanted), None)
 
 
 def _claim_runs(findings: dict[str, Finding], costs: Costs) -> Iterator[PendingRuns]:
@@ -94,7 +157,7 @@ def _other_runs(evidence: Evidence, costs: Costs) -> Iterator[PendingRuns]:
     """Yield what no claim of the paper needs: more train bodies, and longer trainings."""
     suite, task = "unimal-v1", "unimal-ft-v1"
     four = (*FIRST_METHODS[:3], "nervenet")
-    seeds = range(1, SEEDS + 1)
+    seeds = SUITES.get(suite).protocol("standard", task).seeds
     yield _of_bodies(evidence, costs, four, "")
     yield _of_bodies(evidence, costs, four[:2], " --steps per-body")
     long = [
@@ -110,10 +173,43 @@ def _other_runs(evidence: Evidence, costs: Costs) -> Iterator[PendingRuns]:
         for run in row.runs
     }
     left = [run for run in long if (run.method, run.seed) not in there]
-    command = BoardPool(suite, task).command(four) + " --protocol standard"
+    command = BoardPool(suite, task).command(four, seeds) + " --protocol standard"
     yield PendingRuns(
         "Flat terrain, standard", len(long) - len(left), len(long), costs.hours(left), command
     )
+    yield _of_ten_budgets(evidence, costs, four)
+
+
+def _of_ten_budgets(evidence: Evidence, costs: Costs, methods: Sequence[str]) -> PendingRuns:
+    """Return the part of the study `budget` that trains ten times as long."""
+    runs = {
+        (f"{method}-x10", seed): PlannedRun(
+            suite="unimal-v1", task="unimal-ft-v1", method=method, seed=seed,
+            study="budget x10", steps=10.0,
+        )
+        for method in methods
+        for seed in BUDGET_SEEDS
+    }  # fmt: skip
+    there = _finished(evidence, "budget")
+    left = [run for place, run in runs.items() if place not in there]
+    command = (
+        f"gmc-bench study budget --method {' '.join(methods)} --seeds "
+        f"{' '.join(map(str, BUDGET_SEEDS))} --threads 1 --budgets 1 10 --reuse leaderboards"
+    )
+    return PendingRuns(
+        "study budget, ten times", len(runs) - len(left), len(runs), costs.hours(left), command
+    )
+
+
+def _finished(evidence: Evidence, study: str) -> set[tuple[str, int]]:
+    """Return variant and seed of a study's finished runs."""
+    return {
+        (run.arm, run.seed)
+        for item in evidence.studies.values()
+        if item.study == study
+        for run in item.runs
+        if run.record_digest is not None
+    }
 
 
 def _of_bodies(
@@ -131,13 +227,7 @@ def _of_bodies(
         for count in BODY_COUNTS
         for seed in seeds
     }  # fmt: skip
-    there = {
-        (run.arm, run.seed)
-        for study in evidence.studies.values()
-        if study.study == "bodies"
-        for run in study.runs
-        if run.record_digest is not None
-    }
+    there = _finished(evidence, "bodies")
     left = [run for place, run in runs.items() if place not in there]
     named = f" --method {' '.join(methods)}" if option else ""
     command = (

@@ -16,6 +16,7 @@ from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.experiments.grid import Grid
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
+from gmc_bench.leaderboard.findings import plan
 from gmc_bench.leaderboard.findings.catalogue import CLAIMS
 from gmc_bench.leaderboard.findings.claims import (
     AboveThreshold,
@@ -38,8 +39,9 @@ from gmc_bench.leaderboard.findings.evidence import (
     VariantPool,
     read_evidence,
 )
-from gmc_bench.leaderboard.findings.plan import BOARDS, FIRST_METHODS
-from gmc_bench.leaderboard.keeping import files_to_keep, keep, study_file
+from gmc_bench.leaderboard.findings.page import find_all
+from gmc_bench.leaderboard.findings.plan import BOARDS, FIRST_METHODS, pending_runs
+from gmc_bench.leaderboard.keeping import files_to_keep, keep, require_policies, study_file
 from gmc_bench.leaderboard.rules import rules_of_variants
 from gmc_bench.records.kept import BodySetId, KeptEvaluation, KeptStudy, StudyNumbers, seal
 from gmc_bench.records.schema import RunRecord
@@ -355,6 +357,63 @@ def test_who_does_no_better_than_nothing_is_named() -> None:
     assert claim.find(both, {}).here.endswith("; bot, swat score no more than no action at all")
 
 
+def test_what_does_not_decide_is_told_beside_what_does() -> None:
+    board = _board(
+        swat=(90.0, 91.0, 92.0), bot=(4.0, 4.1, 4.2), smr=(95.0, 95.0, 95.0),
+        **{"zero-action": (5.0, 5.1, 5.2)},
+    )  # fmt: skip
+    plain = Superiority(**TEXTS, first="swat", second="bot").find(board, {})
+    found = Superiority(
+        **TEXTS, first="swat", second="bot", also=("smr", "gcnt"), tells_floor=True, unit="m",
+        also_metric=("train_score", "on the train bodies"),
+    ).find(board, {})  # fmt: skip
+    assert (found.verdict, found.missing) == (plain.verdict, plain.missing)
+    assert found.here.endswith(
+        "; not in the paper's comparison: smr 95.0 m; on the train bodies: swat 91.0 m, "
+        "bot 4.100 m; no action at all: 5.100 m"
+    )
+    assert set(found.samples) == set(plain.samples)
+    nothing = Superiority(**TEXTS, first="swat", second="gcnt", tells_floor=True).find(board, {})
+    assert (nothing.verdict, nothing.here) == ("not run yet", "")
+
+
+def test_boards_ask_for_the_seeds_of_their_protocol() -> None:
+    assert POOL.seeds == (1, 2, 3, 4, 5)
+    assert [seed for _, seed in POOL.runs(["swat"])] == [1, 2, 3, 4, 5]
+    assert POOL.command(["swat"]).endswith("--tasks unimal-ft-v1 --seeds 1 2 3 4 5")
+    assert BoardPool("unimal-v1", "unimal-vt-v1").seeds == (1, 2, 3)
+    scores = VariantPool("dynamics-v1", 1600).runs(["swat"])
+    assert [(place, run.evaluated > 0) for place, run in scores.items()] == [
+        (("swat", seed), True) for seed in (1, 2, 3)
+    ]
+
+
+def test_references_are_left_to_be_run_as_methods_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "is_current", lambda row: True)
+    board = _board(swat=(1.0,), **{"zero-action": (5.0, 5.1, 5.2)})
+    found = find_all(board)
+    pending = {item.what: item for item in pending_runs(board, found, Costs(board))}
+    (table,) = board.analyses
+    bodies = table.table.rows[0].runs[0].record.morphologies.num_train
+    ceiling = pending["Flat terrain, specialist"]
+    floor = pending["Flat terrain, initial weights"]
+    assert (ceiling.done, ceiling.wanted) == (0, 1)  # of one seed, with steps of its own
+    lite = PlannedRun(suite="unimal-v1", task="unimal-ft-v1", method="swat", seed=1)
+    assert ceiling.hours == pytest.approx(
+        bodies * 500_000 / 2_000_000 * (Costs(board).hours([lite]) or 0.0), rel=0.01
+    )
+    assert " --methods mlp " in ceiling.command
+    assert ceiling.command.endswith(" --seeds 1")
+    assert (floor.done, floor.wanted) == (3, 35)
+    assert floor.command.endswith("--seeds 1 2 3 4 5 --untrained")
+    assert "zero-action" in floor.command  # two of its five seeds are missing
+    assert pending["Variable terrain, specialist"].hours is not None  # the same bodies
+    assert pending["Larger bodies, specialist"].hours is None  # nobody has seen them
+    ten = pending["study budget, ten times"]
+    assert (ten.done, ten.wanted) == (0, 8)
+    assert (pending["Flat terrain, standard"].wanted, pending["Flat terrain"].wanted) == (20, 30)
+
+
 def test_what_somebody_could_have_chosen_is_no_evidence(tmp_path: Path) -> None:
     pool = StudyPool("ordering", dict.fromkeys(("dfs", "random"), "recmorph"))
     late = Evidence((), {"a": _study(seeds=(2, 3))}, {})
@@ -534,6 +593,7 @@ FORGED: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
     (_episodes(ended="made_up"), "ended by 'made_up', expected one of diverged, fell, time_limit;"),
     (lambda _: {"versions": {"x": "y"}}, "lacks the version of gmc-bench, python,"),
     (lambda _: {"git_dirty": True}, "was not made from a clean clone"),
+    (lambda _: {"git_dirty": "no"}, "field 'git_dirty' is invalid"),
     (lambda _: {"git_commit": ..., "git_dirty": ...}, "or by a version that did not say"),
     (
         lambda _: {"morphologies": {"id": "tiny", "digest": "0" * 64}},
@@ -563,6 +623,23 @@ def test_what_no_evaluation_prints_is_not_kept(
     with pytest.raises(RecordError, match=rf"e\.json .*{reason}"):
         keep_all([tmp_path / "e.json"], tmp_path)
     assert list(tmp_path.rglob("*.json")) == [tmp_path / "e.json"]
+
+
+def test_a_score_needs_the_record_of_its_policy(tmp_path: Path, tiny_set: MorphologySet) -> None:
+    (tmp_path / "e.json").write_text(json.dumps(_evaluation(tiny_set)))
+    board = tmp_path / "board"
+    files, _ = files_to_keep([tmp_path / "e.json"], board)
+    scored = make_record(method="recmorph")
+    require_policies(files, board, [scored])
+    for other in (
+        [],
+        [make_record(method="swat")],
+        [make_record(method="recmorph", seed=1)],
+        [make_record(method="recmorph", weights_digest=digest_of("other"))],
+    ):
+        with pytest.raises(RecordError, match=r"has no record of the policy .*\(recmorph, seed 0"):
+            require_policies(files, board, other)
+    assert not board.exists()
 
 
 def test_scores_on_a_set_that_is_not_here_are_not_kept(
@@ -700,6 +777,7 @@ def test_the_sweep_of_boards_is_the_plan() -> None:
         (run.method, run.suite, run.task, run.seed)
         for _, suite, task in BOARDS
         for run in BoardPool(suite, task).runs(FIRST_METHODS).values()
+        if run.seed in content["seeds"]
     }
 
 

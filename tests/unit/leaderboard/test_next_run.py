@@ -35,7 +35,7 @@ METHODS = ("far", "near", "next")
 
 
 def test_missing_seeds_come_first_then_methods_without_a_row() -> None:
-    (found,) = next_runs([_analysis([*FAR, NEAR[0]])], METHODS)
+    (found,) = next_runs([_analysis([*FAR, NEAR[0]])], METHODS)  # no pair to be told apart
     assert (found.method, found.seed, found.why) == (
         "near",
         2,
@@ -45,6 +45,12 @@ def test_missing_seeds_come_first_then_methods_without_a_row() -> None:
     (found,) = next_runs([_analysis([*FAR, *NEAR])], METHODS)
     assert (found.method, found.seed) == ("next", 1)
     assert found.why == "no run yet, as of 1 of 3 methods"
+
+
+def test_a_table_that_lacks_methods_has_a_close_pair_too() -> None:
+    lacking, closer = next_runs([_analysis([*FAR, *NEAR, *NEXT])], (*METHODS, "other"))
+    assert (lacking.method, lacking.why) == ("other", "no run yet, as of 1 of 4 methods")
+    assert (closer.method in ("near", "next"), closer.seed) == (True, 3)
 
 
 def test_then_a_seed_for_the_pair_that_it_could_tell_apart() -> None:
