@@ -6,7 +6,8 @@ from gmc_bench.bodies.robot_shapes import vector
 from gmc_bench.bodies.schema import Actuator
 
 _GRAVITY = 9.81  # m/s^2
-_ARM = 0.1  # m; a motor of unknown strength holds the robot's weight at this distance
+_ARM = 0.1  # m; a motor of unknown strength holds the robot's weight at this distance, a slide's
+# lifts it
 _FILTERS = ("mjDYN_FILTER", "mjDYN_FILTEREXACT")
 
 
@@ -42,11 +43,12 @@ def build_actuators(
     if urdf and not model["actuators"]:
         weight = _GRAVITY * sum(body["mass"] for body in model["bodies"])
         for number, name in joint_names.items():
-            torque = model["joints"][number]["torque"]
-            strength = max(map(abs, torque)) if torque else 0.0
+            joint = model["joints"][number]
+            strength = max(map(abs, joint["torque"])) if joint["torque"] else 0.0
             if not strength:
-                strength = float(f"{weight * _ARM:.3g}")
-                notes.append(f"joints without effort, whose motors got {strength} N m: {name}")
+                arm, unit = (1.0, "N") if joint["kind"] == "slide" else (_ARM, "N m")
+                strength = float(f"{weight * arm:.3g}")
+                notes.append(f"joints without effort, whose motors got {strength} {unit}: {name}")
             found[number] = Actuator(joint=name, gear=strength)
         notes.append("URDF has no motors, so every joint got one of its effort")
     return tuple(found[number] for number in joint_names if number in found)
@@ -66,7 +68,10 @@ def _actuator(
     if row["delay"]:
         notes.append(f"delays of actuators are left out: {what}")
     gear, gain = row["gear"], row["gain"]
-    if not known or not gear * gain:
+    if known and not gear * gain:
+        notes.append(f"actuators without gear or gain are left out: {what}")
+        return None
+    if not known:
         notes.append(
             f"actuators other than motors, position and velocity servos are left out: {what}"
         )

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from gmc_bench.bodies.schema import Morphology
+from gmc_bench.bodies.parts import JointKind
+from gmc_bench.bodies.schema import Actuator, Morphology
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,7 @@ def render_robot(robot: ImportedRobot) -> str:
             ends = f"{low:.3g} to {high:.3g} {'rad' if joint.kind == 'hinge' else 'm'}"
             limits = ends if joint.limited else f"no limits ({ends})"
             motor = motors.get(joint.name)
-            drive = "no actuator" if motor is None else f"{motor.kind} {motor.gear:.4g}"
+            drive = "no actuator" if motor is None else _drive_text(motor, joint.kind)
             lines.append(
                 f"       {margin}  slot {joint.slot}: {joint.kind} {joint.name}, {limits}, {drive}"
             )
@@ -51,6 +52,14 @@ def render_robot(robot: ImportedRobot) -> str:
     lines += [f"  warning: {doubt}" for doubt in robot.doubts]
     lines.append(f"  {_trial_text(robot)}")
     return "\n".join(lines)
+
+
+def _drive_text(motor: Actuator, kind: JointKind) -> str:
+    text = f"{motor.kind} {motor.gear:.4g}"
+    if motor.torque_range is None:
+        return text
+    low, high = motor.torque_range
+    return f"{text}, at most {low:.4g} to {high:.4g} {'N m' if kind == 'hinge' else 'N'}"
 
 
 def _trial_text(robot: ImportedRobot) -> str:

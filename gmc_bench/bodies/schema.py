@@ -6,6 +6,7 @@ covers everything that moves the physics, and nothing else (names do not count).
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +15,8 @@ from typing import Any
 from gmc_bench.bodies.body import Body, Parts
 from gmc_bench.bodies.digest import digest_parts
 from gmc_bench.bodies.parts import IDENTITY, Actuator, Geom, Inertia, Joint, Limb, Loop
-from gmc_bench.bodies.validation import find_flaw
+from gmc_bench.bodies.validation import find_flaw, find_name_flaw
+from gmc_bench.core.config import shown
 from gmc_bench.core.errors import MorphologyError, MorphologySetError, did_you_mean
 
 __all__ = [
@@ -28,6 +30,9 @@ __all__ = [
     "Morphology",
     "MorphologySet",
 ]
+
+
+_SET_ID = re.compile(r"[a-z0-9][a-z0-9._+:@-]*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +59,9 @@ class Morphology:
     their children do not touch anyway, nor do the two limbs of a loop."""
 
     def __post_init__(self) -> None:
+        flaw = find_name_flaw(self.name)
+        if flaw is not None:
+            raise MorphologyError(f"{shown(self.name)} {flaw}")
         flaw = find_flaw(
             self.limbs, self.actuators, self.symmetric_limbs, self.loops, self.exclusions
         )
@@ -123,8 +131,20 @@ class MorphologySet:
     """What a reader of results should know, e.g. repeated bodies."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.id, str) or not _SET_ID.fullmatch(self.id):
+            raise MorphologySetError(
+                f"{shown(self.id)} cannot be the id of a set; expected lower-case letters, digits "
+                f"and, after the first, any of . _ - + : @"
+            )
         for split in ("train", "test"):
-            names = [body.name for body in self.splits.get(split, ())]
+            bodies = self.splits.get(split, ())
+            foreign = [body for body in bodies if not hasattr(body, "digest")]
+            if foreign:
+                raise MorphologySetError(
+                    f"the set {self.id!r} has {shown(foreign[0])} in its {split} split; expected "
+                    f"bodies, such as Morphology(...)"
+                )
+            names = [body.name for body in bodies]
             if not names:
                 raise MorphologySetError(
                     f"the set {self.id!r} has no {split} bodies; both splits need at least one"

@@ -3,14 +3,16 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from itertools import chain
-from typing import get_args
+from typing import Any, get_args
 
 from gmc_bench.bodies.parts import (
     IDENTITY,
     Actuator,
     Geom,
     GeomKind,
+    Inertia,
     Joint,
     JointKind,
     Limb,
@@ -42,6 +44,9 @@ def find_flaw(
     Returns:
         The rest of a sentence that starts with the body's name, saying how to fix the first flaw.
     """
+    flaw = next(_part_flaws(limbs, actuators, loops), None)
+    if flaw is not None:
+        return flaw
     # Lazy, in this order: later checks rely on what earlier ones have established.
     flaws = chain(
         _tree_flaws(limbs),
@@ -55,6 +60,61 @@ def find_flaw(
         _exclusion_flaws(len(limbs), exclusions),
     )
     return next(flaws, None)
+
+
+def find_name_flaw(name: object, longest: int = 255) -> str | None:
+    """Return what keeps something from being the name of a body, or `None`.
+
+    Args:
+        name: what was given.
+        longest: letters that it may have; files are named after bodies.
+
+    Returns:
+        The rest of a sentence that starts with the name.
+    """
+    if isinstance(name, str) and 0 < len(name) <= longest and name.isprintable():
+        return None
+    return f"is no name of a body; expected printable text of 1 to {longest} letters"
+
+
+def _part_flaws(
+    limbs: Sequence[Limb], actuators: Sequence[Actuator], loops: Sequence[Loop]
+) -> Iterator[str]:
+    """Yield parts that are something else, and their fields, whatever stands in them."""
+    for parts, kind, what in ((limbs, Limb, "limbs"), (actuators, Actuator, "actuators"),
+                              (loops, Loop, "loops")):  # fmt: skip
+        yield from _not_parts(parts, kind, what)
+    for limb in limbs:
+        where = f" of limb {limb.name!r}"
+        yield from _not_parts((limb.geom,), Geom, f"geom{where}")
+        yield from _not_parts(limb.more_geoms, Geom, f"more_geoms{where}")
+        yield from _not_parts(limb.joints, Joint, f"joints{where}")
+        if limb.inertia is not None:
+            yield from _not_parts((limb.inertia,), Inertia, f"inertia{where}")
+
+
+_WORDS: dict[Any, str] = {float: "a number", str: "text", bool: "True or False"}
+_PLAIN: dict[type[Any], tuple[tuple[str, Any], ...]] = {
+    kind: tuple((item.name, item.type) for item in fields(kind) if item.type in _WORDS)
+    for kind in (Limb, Geom, Joint, Inertia, Actuator, Loop)
+}
+"""Fields of a part that are no vector, index or word of a list, with their type."""
+
+
+def _not_parts(parts: Any, kind: type[Any], what: str) -> Iterator[str]:
+    if not isinstance(parts, tuple) or not all(isinstance(part, kind) for part in parts):
+        shown = parts[0] if isinstance(parts, tuple) and len(parts) == 1 else parts
+        yield f"has {shown!r} as {what}; expected {kind.__name__}(...), several as a tuple"
+        return
+    for part in parts:
+        for name, of in _PLAIN[kind]:
+            value = getattr(part, name)
+            if not (_is_number(value) if of is float else isinstance(value, of)):
+                yield f"has {value!r} as {name} in its {what}; expected {_WORDS[of]}"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _tree_flaws(limbs: Sequence[Limb]) -> Iterator[str]:
@@ -125,7 +185,7 @@ def _actuator_flaws(limbs: Sequence[Limb], actuators: Sequence[Actuator]) -> Ite
         if motor.joint not in joints:
             suggestion = did_you_mean(motor.joint, joints)
             yield f"drives the joint {motor.joint!r}, which does not exist{suggestion}"
-        vectors: list[tuple[str, object, int]] = [("bias", motor.bias, 3)]
+        vectors: list[tuple[str, Any, int]] = [("bias", motor.bias, 3)]
         if motor.torque_range is not None:
             vectors.append(("torque_range", motor.torque_range, 2))
         yield from _not_tuples(vectors, f"the motor of {motor.joint!r}")
@@ -143,7 +203,7 @@ def _actuator_flaws(limbs: Sequence[Limb], actuators: Sequence[Actuator]) -> Ite
 
 
 def _vector_flaws(limb: Limb) -> Iterator[str]:
-    vectors: list[tuple[str, object, int]] = []
+    vectors: list[tuple[str, Any, int]] = []
     vectors += [("position", limb.position, 3), ("orientation", limb.orientation, 4)]
     for geom in limb.geoms:
         vectors += [("start", geom.start, 3), ("end", geom.end, 3)]
@@ -157,10 +217,11 @@ def _vector_flaws(limb: Limb) -> Iterator[str]:
     yield from _not_tuples(vectors, f"limb {limb.name!r}")
 
 
-def _not_tuples(vectors: Sequence[tuple[str, object, int]], where: str) -> Iterator[str]:
+def _not_tuples(vectors: Sequence[tuple[str, Any, int]], where: str) -> Iterator[str]:
     for what, vector, length in vectors:
         # Arrays of numpy would be compared number by number.
-        if not isinstance(vector, tuple) or len(vector) != length:
+        right = isinstance(vector, tuple) and len(vector) == length
+        if not right or not all(map(_is_number, vector)):
             yield f"has {vector!r} as {what} at {where}; expected a tuple of {length} numbers"
 
 

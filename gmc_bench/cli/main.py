@@ -76,6 +76,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except GmcBenchError as error:
         note(f"gmc-bench: {error}")
         return error.exit_code
+    except MemoryError as error:
+        note(f"gmc-bench: this needs more memory than there is ({error}); ask for less")
+        return 2
     except KeyboardInterrupt:
         note("gmc-bench: interrupted")
         return 130

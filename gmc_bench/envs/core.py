@@ -13,7 +13,7 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.bodies import require_bodies, smallest_layout
 from gmc_bench.envs.driven import DrivenRows
-from gmc_bench.envs.terms import Kind, Term
+from gmc_bench.envs.terms import LARGEST, Kind, Term, read_only
 from gmc_bench.sim.batch import BatchSimulator
 from gmc_bench.sim.ground_kernels import visit_cells
 from gmc_bench.sim.loops import OPEN
@@ -276,9 +276,12 @@ class EnvironmentCore:
             previous_action=previous,
             joint_velocity_before=joint_velocity,
         )
-        result = self._judge(transition, rows, diverged, self._watch_loops(diverged))
+        result = self._judge(read_only(transition), rows, diverged, self._watch_loops(diverged))
         self._go_on()
-        self._observe(self._all_rows, flat)
+        sound = ~diverged
+        if rows is not None:
+            sound[np.setdiff1d(self._all_rows, rows)] = False
+        self._observe(self._all_rows, flat, sound)
         self._contain(diverged)
         return result
 
@@ -336,8 +339,16 @@ class EnvironmentCore:
             self.driven.count_air_time()
             self.driven.disturb(self.episode_length)
 
-    def _observe(self, rows: IntArray, actions: FloatArray | None = None) -> None:
-        """Write the observation terms of some rows; the simulator has written the limbs' own."""
+    def _observe(
+        self, rows: IntArray, actions: FloatArray | None = None, sound: BoolArray | None = None
+    ) -> None:
+        """Write the observation terms of some rows; the simulator has written the limbs' own.
+
+        Args:
+            rows: which.
+            actions: the latest ones, of all rows; `None` after a reset.
+            sound: of each of `rows`, whether it was simulated and did not break; `None` if all are.
+        """
         task = self.task
         if not task.observations:
             return
@@ -348,11 +359,16 @@ class EnvironmentCore:
             count = 9 + 2 * moment.driven.joint_angle.shape[1]
             drawn = 2.0 * self.simulator.draw_uniform(rows, count) - 1.0
             moment = replace(moment, driven=moment.driven.sensed(task.sensor_noise, drawn))
+        moment = read_only(moment)
         padding = self.table.limb_padding_mask[self.morphology_index[rows], : self._num_tokens]
         for term in task.observations:
             slot = self._slots[term.name]
             shapes = ((len(rows), t, slot.stop - slot.start) for t in (1, self._num_tokens))
             value = term.scale * self._observations[term.name](moment, *shapes)
+            if not (np.abs(value) <= LARGEST).all():
+                self._observations[term.name].require_finite(
+                    value if sound is None else value[sound]
+                )
             if padding.any():
                 value = np.where(padding[..., None], 0.0, value)
             self.dynamic[rows, : self._num_tokens, slot] = value
@@ -428,9 +444,12 @@ class EnvironmentCore:
         events |= {TIME_LIMIT: time_up, DIVERGED: diverged}
         reward = _add_up([np.zeros(self.num_envs), *terms.values()])
         simulated = slice(None) if rows is None else rows
-        if not np.isfinite(reward[simulated]).all():
+        if not (np.abs(reward[simulated]) <= LARGEST).all():
             for name, term in self._rewards.items():
                 term.require_finite(terms[name][simulated])
+        sound = ~diverged[simulated]
+        for name, term in self._metrics.items():
+            term.require_finite(metrics[name][simulated][sound])
         truncated = time_up | diverged
         return StepResult(
             reward, terms, terminated, truncated, diverged, events, metrics, loops_opened

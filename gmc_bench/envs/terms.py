@@ -1,7 +1,8 @@
 """Values of a task's terms, checked, because whoever writes a task writes its functions."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -13,6 +14,29 @@ from gmc_bench.core.types import Array, DoubleArray
 Kind = Literal["reward", "termination", "metric", "observation", "event"]
 _TRUTH, _NUMBERS = "b", "fiub"
 """Kinds of numpy's types that count as truth values, and as numbers."""
+LARGEST = 1e20
+"""Size of a term's number: sums over an episode must stay finite, in single precision too."""
+
+T = TypeVar("T")
+
+
+def read_only(seen: T) -> T:
+    """Return what terms look at with arrays that share their memory and cannot be written to.
+
+    Terms look at the simulator's own arrays: one that wrote there would move bodies.
+
+    Args:
+        seen: a dataclass; those inside it are protected, too.
+    """
+    changes: dict[str, Any] = {}
+    for item in fields(seen):  # type: ignore[arg-type]
+        value = getattr(seen, item.name)
+        if isinstance(value, np.ndarray):
+            changes[item.name] = value.view()
+            changes[item.name].flags.writeable = False
+        elif is_dataclass(value):
+            changes[item.name] = read_only(value)
+    return replace(seen, **changes)  # type: ignore[type-var]
 
 
 class Term:
@@ -61,10 +85,11 @@ class Term:
         """Check numbers that came of the term, where no simulation has broken.
 
         Raises:
-            PluginError: one is not finite.
+            PluginError: one is not finite, or larger than `LARGEST`.
         """
-        wrong = value[~np.isfinite(value)]
+        wrong = value[~(np.abs(value) <= LARGEST)]
         if wrong.size:
             raise PluginError(
-                f"{self._where} returned {wrong.flat[0]}; it must be finite wherever a body can be"
+                f"{self._where} returned {wrong.flat[0]}; it must be finite and at most "
+                f"{LARGEST:.0e} in size wherever a body can be"
             )

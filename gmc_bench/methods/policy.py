@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from gmc_bench.core.errors import PluginError
+from gmc_bench.core.errors import ConfigError, GmcBenchError, PluginError
 from gmc_bench.core.precision import Precision
 from gmc_bench.core.registry import raised_at
 from gmc_bench.methods.spec import MethodSpec
@@ -334,10 +334,15 @@ def _number(network: nn.Module, name: str) -> int:
     return value
 
 
-def _failed(method: MethodSpec, part: str, error: BaseException) -> PluginError:
+def _failed(method: MethodSpec, part: str, error: BaseException) -> GmcBenchError:
     # One line: torch appends the frames of its own stack.
     lines = [line for line in str(error).splitlines() if line.strip()]
     why = ": ".join([type(error).__name__, *(line[:_LONGEST] for line in lines[:1])])
+    if isinstance(error, MemoryError) or "DefaultCPUAllocator" in why:
+        return ConfigError(
+            f"the networks of {method.id!r} need more memory than this machine gives ({why}); "
+            f"choose smaller settings of the method, such as --model.width"
+        )
     return _broken(method, f"{part} failed with {why}", raised_at(error))
 
 

@@ -42,7 +42,7 @@ def read_description(data: bytes, origin: Any) -> Any:
         text = json.loads(data[8 : 8 + size]).get("__metadata__", {}).get(_DESCRIPTION)
         return None if text is None else json.loads(text)
     except (ValueError, AttributeError, TypeError, RecursionError) as error:
-        raise DamagedFileError(f"{origin} is not a readable safetensors file ({error})") from error
+        raise _unreadable(origin, error) from error
 
 
 def decode_tensors(data: bytes, origin: Any) -> dict[str, Array]:
@@ -54,5 +54,11 @@ def decode_tensors(data: bytes, origin: Any) -> dict[str, Array]:
     try:
         tensors: dict[str, Array] = load_tensors(data)
     except (SafetensorError, ValueError, KeyError) as error:
-        raise DamagedFileError(f"{origin} is not a readable safetensors file ({error})") from error
+        raise _unreadable(origin, error) from error
     return tensors
+
+
+def _unreadable(origin: Any, error: Exception) -> DamagedFileError:
+    return DamagedFileError(
+        f"{origin} is not a readable safetensors file ({error}); restore it from where it came from"
+    )

@@ -79,7 +79,7 @@ class BatchSimulator:
         if not models or not is_count(num_envs):
             raise ConfigError(
                 f"a batch needs at least one model and one environment, "
-                f"got {len(models)} and {num_envs!r}"
+                f"got {len(models)} and {num_envs!r}; their numbers are integers"
             )
         steps = {(m.sim_dt, m.scene.num_substeps, m.robot is None) for m in models}
         if len(steps) != 1:

@@ -5,6 +5,9 @@ from typing import Literal
 
 from gmc_bench.core.errors import ConfigError
 
+MAX_ENV_STEPS = 10**11
+"""Of one training: years at the highest rates measured."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PPOConfig:
@@ -81,6 +84,10 @@ class EvaluationConfig:
                 f"an evaluation needs at least one episode and split, got {self.episodes} and "
                 f"{self.splits}; without 'modes' a run scores nothing"
             )
+        for name in ("modes", "splits"):
+            given = getattr(self, name)
+            if len(set(given)) != len(given):
+                raise ConfigError(f"'evaluation.{name}' must be different ones, got {given}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +125,10 @@ class Protocol:
         for name in ("env_steps", "num_envs", "rollout_length", "action_std"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name!r} must be positive, got {getattr(self, name)}")
+        if self.env_steps > MAX_ENV_STEPS:
+            raise ConfigError(
+                f"'env_steps' must be at most {MAX_ENV_STEPS:,}, got {self.env_steps:,}"
+            )
         for name in ("sampling_alpha", "sampling_warmup_iterations"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name!r} must not be negative, got {getattr(self, name)}")

@@ -376,7 +376,7 @@ class Task:
         for observed in self.observations:
             where = f"of the observation {observed.name!r} {of}"
             require_count(observed.width, f"the width {where}", "features")
-            require_number(observed.scale, f"the scale {where}")
+            require_number(observed.scale, f"the scale {where}", above=0.0)
 
     @property
     def num_heights(self) -> int:

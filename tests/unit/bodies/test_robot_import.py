@@ -173,6 +173,7 @@ def test_servos_slides_and_exclusions_keep_their_meaning(read):
     assert motors["a1"].gear == pytest.approx(8.0)
     assert motors["a1"].bias == pytest.approx((-3.0, -10.0, -0.3))
     assert motors["a2"].torque_range == pytest.approx((-50.0, 50.0))
+    assert ", motor 50, at most -50 to 50 N\n" in render_robot(read(robots.SERVO))
     assert (motors["a2"].gear, motors["a2"].bias[0]) == pytest.approx((50.0, 50.0))
     assert motors["c1"].kind == "velocity"
     joints = {joint.name: joint for limb in body.limbs for joint in limb.joints}
@@ -189,6 +190,18 @@ def test_the_start_pose_can_be_chosen(read):
     assert low == pytest.approx([np.radians(-60) - 0.3, np.radians(-70)])
     with pytest.raises(MorphologyError, match="has no keyframe 'stand'; it has"):
         read(robots.SERVO, keyframe="stand")
+
+
+def test_a_motor_of_unknown_strength_holds_the_weight_or_lifts_it(read):
+    text = re.sub('<joint name="close".*?</joint>', "", robots.looped_urdf())
+    text = text.replace('"jb" type="revolute"', '"jb" type="prismatic"')
+    found = read(text.replace('effort="10"', 'effort="0"'), "open.urdf")
+    weight = 9.81 * 4.5
+    gears = {motor.joint: motor.gear for motor in found.body.actuators}
+    assert gears == pytest.approx({"jl": 0.1 * weight, "jr": 0.1 * weight, "jb": weight}, rel=0.01)
+    notes = [note for note in found.notes if "without effort" in note]
+    assert len([note for note in notes if " N m: j" in note]) == 1
+    assert "joints without effort, whose motors got 44.1 N: jb" in notes
 
 
 def test_a_urdf_quadruped_gets_motors_and_a_free_base(read):

@@ -266,6 +266,7 @@ def test_limbs_that_overlap_in_several_points_are_named_once(read):
         (("<motor", "<general dyntype='integrator'"),
          "has no actuators that can be kept (actuators other than motors, position and velocity "
          "servos are left out: l); add a motor"),
+        (('gear="10"', 'gear="0"'), "(actuators without gear or gain are left out: l); add a"),
         (('name="bar" axis="1 0 0" range="-60 60"', 'type="ball"'), "the ball joint of 'bar'"),
         (("<worldbody>", '<asset><mesh file="no.obj"/></asset><worldbody>'),
          "needs the file 'no.obj', which is not in its folder"),

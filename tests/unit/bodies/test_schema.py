@@ -112,6 +112,27 @@ BAD_BODIES = {
     "has gear 0.0 at 'hip'": lambda: body(
         TORSO, limb("leg", 0, hinge("hip")), motors=(Actuator(joint="hip", gear=0.0),)
     ),
+    r"has None as limbs; expected Limb\(...\), several as a tuple": lambda: Morphology(
+        name="b", limbs=None, actuators=(MOTOR,)
+    ),
+    r"has '1' as radius in its geom of limb 'torso'; expected a number": lambda: body(
+        replace(TORSO, geom=replace(SPHERE, radius="1")), limb("leg", 0, hinge("hip"))
+    ),
+    r"has None as geom of limb 'torso'; expected Geom": lambda: body(
+        replace(TORSO, geom=None), limb("leg", 0, hinge("hip"))
+    ),
+    r"has Geom\(.*\) as more_geoms of limb 'torso'; expected Geom": lambda: body(
+        replace(TORSO, more_geoms=SPHERE), limb("leg", 0, hinge("hip"))
+    ),
+    r"has 'hip 1' as actuators; expected Actuator": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip")), motors=("hip 1",)
+    ),
+    r"has 'no' as limited in its joints of limb 'leg'; expected True or False": lambda: leg(
+        limited="no"
+    ),
+    r"has \('0', 1.0\) as range at limb 'leg'; expected a tuple of 2 numbers": lambda: leg(
+        range=("0", 1.0)
+    ),
     "has gear nan at 'hip'": lambda: body(
         TORSO, limb("leg", 0, hinge("hip")), motors=(Actuator(joint="hip", gear=math.nan),)
     ),
@@ -324,10 +345,23 @@ def test_the_set_digest_depends_on_names_order_split_and_content():
     assert plain.digest == morphology_set((chain(3), star(3)), (biped(),), notes=("n",)).digest
 
 
+@pytest.mark.parametrize("name", ["", None, 3, "a\nb", "a\ud800b", "x" * 256])
+def test_names_of_bodies_are_printable_text(name):
+    with pytest.raises(MorphologyError, match="is no name of a body; expected printable text"):
+        replace(chain(3), name=name)
+
+
+@pytest.mark.parametrize("set_id", ["Bad Id", "", 3, None, "a/b"])
+def test_ids_of_sets_are_plain_words(set_id):
+    with pytest.raises(MorphologySetError, match="cannot be the id of a set; expected lower-case"):
+        replace(morphology_set((chain(3),), (biped(),)), id=set_id)
+
+
 @pytest.mark.parametrize(
     ("train", "test", "reason"),
     [
         ((), (biped(),), "has no train bodies"),
+        (("chain",), (biped(),), r"has 'chain' in its train split; expected bodies, such as"),
         ((biped(),), (), "has no test bodies"),
         ((biped(), biped()), (biped(),), "repeats a body name in its train split"),
     ],

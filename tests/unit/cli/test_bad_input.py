@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from gmc_bench.cli import listing
+from gmc_bench.cli.main import main
+
 RUN = "run --method recmorph --suite unimal --task ft --protocol smoke --morphologies tiny"
 
 SWEEP = "sweep --methods recmorph --suites unimal --protocol smoke --bodies tiny"
@@ -318,3 +321,15 @@ def test_settings_of_a_run_that_were_tampered_with(gmc, tmp_path):
     code, out, err = gmc("run", "--resume", "run")
     assert (code, out) == (2, "")
     assert "lacks 'method_config'; it is not the configuration of a run" in err
+
+
+def test_running_out_of_memory_is_bad_input_in_one_sentence(monkeypatch, capsys):
+    def execute(parsed, unknown, argv):
+        raise MemoryError("Unable to allocate 26.2 GiB")
+
+    monkeypatch.setattr(listing, "execute", execute)
+    assert main(["list", "methods"]) == 2
+    assert capsys.readouterr().err == (
+        "gmc-bench: this needs more memory than there is (Unable to allocate 26.2 GiB); ask for "
+        "less\n"
+    )

@@ -268,6 +268,14 @@ def test_what_cannot_be_loaded_is_explained_in_one_sentence(target, message):
     assert "\n" not in str(error.value)
 
 
+def test_an_attribute_that_fails_to_be_made_is_broken_like_its_module(tmp_path):
+    path = plugin_file(tmp_path, "def __getattr__(name):\n    raise ValueError(name + ' is odd')\n")
+    with pytest.raises(
+        PluginError, match=r"my_colour.py:ITEM' could not be made: ValueError: ITEM is"
+    ):
+        load_target(f"{path}:ITEM")
+
+
 def test_load_takes_registered_names_and_targets(registry, tmp_path):
     registry.add("red", Colour("red"))
     assert registry.load("red").name == "red"

@@ -139,11 +139,30 @@ def _broken(seen):
     return {}["key"]
 
 
+def _writes(seen):
+    (seen.torso_after if hasattr(seen, "torso_after") else seen.torso_position)[:, 2] += 1.0
+    return np.zeros(4)
+
+
+NUMBERS = "must be finite and at most 1e\\+20 in size wherever a body can be$"
 WRONG = [
     ("rewards", RewardTerm("odd", 1.0, _of_wrong_shape), r"\(4, 1\); it must be \(4,\)$"),
     ("rewards", RewardTerm("odd", 1.0, lambda t: 1.0), r"shape \(\); it must be \(4,\)$"),
     ("rewards", RewardTerm("odd", 1.0, lambda t: np.array(list("abcd"))), "must return numbers$"),
-    ("rewards", RewardTerm("odd", 0.5, _not_finite), "returned (nan|-inf); it must be finite"),
+    ("rewards", RewardTerm("odd", 0.5, _not_finite), f"returned (nan|-inf); it {NUMBERS}"),
+    (
+        "rewards",
+        RewardTerm("odd", 1.0, lambda t: np.full(4, 1e21)),
+        f"returned 1e\\+21; it {NUMBERS}",
+    ),
+    (
+        "metrics",
+        MetricTerm("odd", "m", lambda t: np.full(4, np.nan)),
+        f"returned nan; it {NUMBERS}",
+    ),
+    ("observations", ObservationTerm("odd", lambda m: np.full((4, 1, 1), np.nan)), NUMBERS),
+    ("rewards", RewardTerm("odd", 1.0, _writes), r"is read-only \[test_terms.py:\d+\]$"),
+    ("observations", ObservationTerm("odd", _writes), r"is read-only \[test_terms.py:\d+\]$"),
     ("rewards", RewardTerm("odd", 1.0, _broken), r"KeyError: 'key' \[test_terms.py:\d+\]$"),
     ("terminations", TerminationTerm("odd", lambda t: np.zeros(4)), "must return truth values"),
     ("terminations", TerminationTerm("odd", lambda t: np.zeros(4, bool).any()), r"it must be \(4,"),
@@ -159,6 +178,28 @@ def test_terms_that_return_something_else_are_named(kind, term, message):
     expected = rf"^the {kind[:-1]} 'odd' of the task 'unimal-ft-v1' .*{message}"
     with pytest.raises(PluginError, match=expected):  # noqa: PT012 - observations fail at the reset
         core = _core(task)
+        core.step(_actions(core))
+
+
+def test_only_rows_that_were_simulated_and_did_not_break_are_asked_for_numbers():
+    def place_or_nothing(moment):
+        found = np.array(moment.torso_position[:, None, :1])
+        found[2 if moment.action.any() else [], 0] = np.nan
+        return found
+
+    core = _core(replace(TASK, observations=(ObservationTerm("odd", place_or_nothing),)))
+    core.step(_actions(core), rows=np.array([0, 1, 3]))
+    with pytest.raises(PluginError, match=r"'odd' .* returned nan"):
+        core.step(_actions(core))
+
+
+def test_motion_cannot_be_written_to_either():
+    def write(transition):
+        transition.motion.joint_angle[:] = 0.0
+
+    task = replace(VELOCITY, rewards=(RewardTerm("odd", 1.0, write),))
+    core = _core(task, [GO1])
+    with pytest.raises(PluginError, match="is read-only"):
         core.step(_actions(core))
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from gmc_bench.conformance.tokens import random_tokens
-from gmc_bench.core.errors import PluginError
+from gmc_bench.core.errors import ConfigError, PluginError
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.tokens import TokenSpec
@@ -168,6 +168,16 @@ def leaving_builder(config, spec, num_outputs):
 )
 def test_a_method_that_breaks_its_contract_is_refused(builder, reason):
     with pytest.raises(PluginError, match=rf"^the method 'fake' cannot be used: its {reason}"):
+        ActorCritic(method(builder), Config(), SPEC)
+
+
+def out_of_memory(*_):
+    raise MemoryError
+
+
+@pytest.mark.parametrize("builder", [lambda *_: torch.empty(10**14), out_of_memory])
+def test_networks_that_do_not_fit_into_memory_are_no_mistake_of_the_builder(builder):
+    with pytest.raises(ConfigError, match=r"networks of 'fake' need more memory .* --model.width"):
         ActorCritic(method(builder), Config(), SPEC)
 
 

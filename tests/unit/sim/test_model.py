@@ -52,6 +52,9 @@ def test_a_floor_with_a_body_of_its_own_is_refused(more):
         ({"num_substeps": 0}, "engine steps, at least 1, got 0"),
         ({"num_substeps": 2.5}, "got 2.5"),
         ({"num_substeps": True}, "got True"),
+        ({"spawn": (0.0, 0.0)}, r"spawn of a scene must be a tuple of 3 numbers, got \(0.0, 0.0\)"),
+        ({"start_offset": (0.0, 0.0, float("nan"))}, "each number of the start_offset .* got nan"),
+        ({"start_orientation": 1.0}, "start_orientation of a scene must be a tuple of 4 numbers"),
         ({"friction_rule": "static-ish"}, "must be one of two-state, .* got 'static-ish'"),
     ],
 )

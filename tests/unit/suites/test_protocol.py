@@ -86,6 +86,18 @@ def test_the_kl_threshold_is_positive_or_none():
             PPOConfig(target_kl=value)
 
 
+@pytest.mark.parametrize("change", [{"modes": ("stochastic",) * 2}, {"splits": ("test", "test")}])
+def test_nothing_is_scored_twice(change):
+    (name,) = change
+    with pytest.raises(ConfigError, match=rf"'evaluation.{name}' must be different ones, got \("):
+        EvaluationConfig(**change)
+
+
+def test_nobody_trains_for_ever():
+    with pytest.raises(ConfigError, match="'env_steps' must be at most 100,000,000,000, got 1,000"):
+        Protocol(name="p", preset="p", env_steps=10**12, num_envs=1, rollout_length=2)
+
+
 @pytest.mark.parametrize("change", [{"episodes": 0}, {"splits": ()}])
 def test_an_evaluation_needs_something_to_do(change):
     with pytest.raises(ConfigError, match="at least one episode and split"):
