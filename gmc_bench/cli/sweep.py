@@ -74,18 +74,21 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     if argv[1:2] == ["status"]:
         parsed.parser.reject_unknown(unknown)
         return _status(parsed.words, as_json=parsed.json)
-    from gmc_bench.experiments.sweep_request import continued_sweep, request_sweep
+    from gmc_bench.experiments import sweep_request as requests
 
     # Again without words: they would take the values of settings, which have no options here.
     parser = Parser(prog="gmc-bench sweep", allow_abbrev=False, add_help=False)
     add_options(parser)
-    found, words = parser.parse_known_args(argv[1:])
+    found = argparse.Namespace()
+    words = requests.further_options(
+        argv[1:], lambda group: parser.parse_known_args(group, found)[1]
+    )
     given = vars(found)
     config, out, resume, dry, _ = map(given.pop, ("config", "out", "resume", "dry_run", "json"))
     if resume is not None:
-        request = continued_sweep(resume, given, words, config=config, out=out)
+        request = requests.continued_sweep(resume, given, words, config=config, out=out)
     else:
-        request = request_sweep(given, words, config=config, out=out)
+        request = requests.request_sweep(given, words, config=config, out=out)
         for why in dict.fromkeys(item.why for item in request.sweep.resolved):
             note(why)
     if dry:

@@ -1,6 +1,6 @@
 """What is asked of a sweep by a file and by options, and the sweep that it comes to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -154,6 +154,36 @@ def _launched(given: Mapping[str, Any], single: dict[str, Any]) -> dict[str, Any
     return {name: given[name] for name in _LAUNCH if name in given} | {
         name.removeprefix(_PREFIX): single.pop(name) for name in options
     }
+
+
+def further_options(words: Sequence[str], take: Callable[[list[str]], list[str]]) -> list[str]:
+    """Return the options of a command line that are not taken, with their values.
+
+    Args:
+        words: of the command line.
+        take: is given each option with the words up to the next one; returns what it leaves of
+            them, all where it does not know the option.
+
+    Raises:
+        ConfigError: an option that is taken leaves a word, which would become a value of another.
+    """
+    groups: list[list[str]] = []
+    for word in words:
+        if word.startswith("--") or not groups:
+            groups.append([])
+        groups[-1].append(word)
+    further: list[str] = []
+    for group in groups:
+        left = take(list(group))
+        if left and left != group:
+            option, equals, _ = group[0].partition("=")
+            most = "one value" if equals or len(group) - len(left) > 1 else "no value"
+            raise ConfigError(
+                f"{option} takes {most}, got also {left[0]!r}; leave it out, or put its own option "
+                f"before it"
+            )
+        further += left
+    return further
 
 
 def settings_of(words: Sequence[str]) -> tuple[dict[str, Any], dict[str, list[Any]]]:

@@ -123,6 +123,15 @@ def test_what_does_not_fit_is_one_sentence(here, tmp_path):
         (("--suites", "unimal"), "a sweep needs methods, got none; give at least one"),
         ((*few, "--launcher", "moon"), "unknown launcher 'moon'"),
         ((*few, "--ppo.rate", "1"), "unknown setting 'ppo.rate'"),
+        (
+            (*few, "--ppo.lr", "1e-4", "--threads", "1", "2"),
+            "--threads takes one value, got also '2'",
+        ),
+        (
+            (*few, "--num-envs", "8", "--untrained", "16"),
+            "--untrained takes no value, got also '16'",
+        ),
+        ((*few, "--env-steps", "8", "--jobs=2", "4"), "--jobs takes one value, got also '4'"),
         (("status",), "'status' needs the folder of a sweep"),
         (("status", tmp_path), "is not the folder of several runs"),
         (("--resume", tmp_path, "--seeds", "1"), "takes options of the launch only, got 'seeds'"),
