@@ -1,6 +1,7 @@
 """State of a run of a sweep, as its worker tells it: a small file that others read."""
 
 import math
+import stat
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -93,19 +94,24 @@ def write_state(sweep: Path, name: str, state: CellState) -> None:
 def read_state(sweep: Path, name: str, *, launched: bool = False) -> CellState:
     """Return what is known of a run; one whose process is gone has stopped.
 
+    A record decides, unless the run was found to have failed with the record there: the record is
+    damaged, or another run's.
+
     Args:
         sweep: the sweep's folder.
         name: of the run.
         launched: a launcher may have it, perhaps on a machine that shares no folder with this one
             and sends states but no lease.
     """
-    finished = (sweep / name / "record.json").is_file()
+    finished = _written(sweep / name / "record.json")
     try:
         state = CellState.from_dict(unsealed(state_file(sweep, name).read_bytes()))
     except (OSError, ValueError, TypeError):
         state = CellState(phase=_phase_without_worker(sweep / name))
-    if finished:
-        return replace(state, phase="finished", reason="")
+    if finished is not None:
+        # By the clock of the file system, which all machines share.
+        refused = state.phase == "failed" and (_written(state_file(sweep, name)) or 0) >= finished
+        return state if refused else replace(state, phase="finished", reason="")
     if state.phase == "finished":  # its record was taken away
         return replace(state, phase="stopped")
     runs = is_alive(sweep / name) or (launched and _came_of_late(sweep, name))
@@ -120,10 +126,17 @@ def _came_of_late(sweep: Path, name: str) -> bool:
     """
     if (sweep / name / LEASE).exists():  # which tells more
         return False
+    written = _written(state_file(sweep, name))
+    return written is not None and time.time() - written < TIMEOUT_S
+
+
+def _written(path: Path) -> float | None:
+    """Return when a file was written, none if there is none."""
     try:
-        return time.time() - state_file(sweep, name).stat().st_mtime < TIMEOUT_S
+        found = path.stat()
     except OSError:
-        return False
+        return None
+    return found.st_mtime if stat.S_ISREG(found.st_mode) else None
 
 
 def _phase_without_worker(run: Path) -> Phase:

@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from gmc_bench.core.errors import GmcBenchError, StorageError
@@ -26,6 +27,7 @@ from gmc_bench.experiments.events import (
 )
 from gmc_bench.experiments.launchers import Cell, Ended, Launcher
 from gmc_bench.experiments.run_folder import PAGE, RECORD
+from gmc_bench.experiments.sweep_folder import SweepFolder
 from gmc_bench.experiments.sweep_page import write_page
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import read_record
@@ -97,19 +99,17 @@ class Driver:
             GmcBenchError: the launcher cannot run anything.
             KeyboardInterrupt: it was interrupted; what was running has written checkpoints.
         """
-        self.states = {name: read_state(self.path, name) for name in self.runs}
-        for name, state in self.states.items():
-            if state.phase == "finished":
-                self._finished[name] = self.path / name / RECORD
-            else:
-                self._todo.append(name)
+        for name in self.runs:
+            self._look_at(name)
         # What was begun goes on first: it is closest to its end.
         self._todo = deque(sorted(self._todo, key=lambda name: not self.states[name].env_steps))
         self._measured.add_states(self.runs, self.states)
         records = StoredRecords(self._finished)
         phases = {name: str(state.phase) for name, state in self.states.items()}
         self.launcher.open(self.path)  # before anybody is told of a start
-        self.emit(SweepStarted(self.path, dict(self.runs), phases, records, {}))
+        self.emit(SweepStarted(self.path, dict(self.runs), phases, records, dict(self.failures)))
+        for name, reason in self.failures.items():
+            self.emit(SweepRunFailed(name, reason))
         try:
             while self._todo or self._given:
                 self._submit()
@@ -122,6 +122,35 @@ class Driver:
             self._tell(is_over=True)
         self.emit(SweepFinished(records, self.failures))
         return records, self.failures
+
+    def _look_at(self, name: str) -> None:
+        """Take note of a run before any begins: it is finished, cannot go on, or is to do."""
+        state = self.states[name] = read_state(self.path, name)
+        if self._read_finished(name) is None:
+            if name not in self.failures:
+                self._todo.append(name)
+        elif state.phase != "finished":  # its record was damaged, and somebody has put it back
+            self.states[name] = replace(state, phase="finished", reason="", permanent=False)
+            write_state(self.path, name, self.states[name])
+
+    def _read_finished(self, name: str) -> RunRecord | None:
+        """Return the record of a run, none if it is not finished or has failed for good.
+
+        The latter is what lies there and is damaged, or another run's.
+        """
+        try:
+            record = self._folder.read_finished(name, self.runs[name])
+        except GmcBenchError as error:
+            self.failures[name] = str(error)
+            self._note_failure(name, str(error), permanent=True)
+            return None
+        if record is not None:
+            self._finished[name] = self.path / name / RECORD
+        return record
+
+    @cached_property
+    def _folder(self) -> SweepFolder:
+        return SweepFolder(self.path)
 
     def _submit(self) -> None:
         batch: list[Cell] = []
@@ -161,8 +190,11 @@ class Driver:
         before = self._given.pop(name)
         state = self.states[name] = read_state(self.path, name)
         self._measured.add_state(name, self.runs[name], state)
-        if state.phase == "finished":
-            self._finish(name)
+        if (record := self._read_finished(name)) is not None:
+            self.emit(SweepRunFinished(name, record))
+            return
+        if name in self.failures:
+            self.emit(SweepRunFailed(name, self.failures[name]))
             return
         spoke = state.phase in ("failed", "stopped") and state != before
         if ended.lost or (spoke and state.phase == "stopped" and not ended.why):
@@ -174,27 +206,20 @@ class Driver:
         reason = state.reason if spoke and state.reason else silent
         self._fail(name, reason, permanent=spoke and state.permanent)
 
-    def _finish(self, name: str) -> None:
-        path = self.path / name / RECORD
-        try:
-            record = read_record(path)
-        except GmcBenchError as error:
-            self._fail(name, str(error), permanent=True)
-            return
-        self._finished[name] = path
-        self.emit(SweepRunFinished(name, record))
-
     def _fail(self, name: str, reason: str, *, permanent: bool) -> None:
-        there = self.states[name]
-        self.states[name] = replace(there, phase="failed", reason=reason, permanent=permanent)
-        self._unwritten.add(name)
-        self._write_failures()
+        self._note_failure(name, reason, permanent=permanent)
         self._tries[name] = self._tries.get(name, 0) + 1
         if not permanent and self._tries[name] <= self.retries:
             self._todo.append(name)
             return
         self.failures[name] = reason
         self.emit(SweepRunFailed(name, reason))
+
+    def _note_failure(self, name: str, reason: str, *, permanent: bool) -> None:
+        there = self.states[name]
+        self.states[name] = replace(there, phase="failed", reason=reason, permanent=permanent)
+        self._unwritten.add(name)
+        self._write_failures()
 
     def _write_failures(self) -> None:
         """Write the states of runs that failed, unless another process holds their folders.

@@ -14,7 +14,16 @@ from gmc_bench.core.config import config_digest, load_yaml, sealed_yaml, shown, 
 from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.experiments.method import method_of
 from gmc_bench.experiments.resolve import with_seed
-from gmc_bench.experiments.run_folder import CONFIG, LAUNCH, PAGE, PLAN, LockedFolder, RunFolder
+from gmc_bench.experiments.run_folder import (
+    CONFIG,
+    LAUNCH,
+    PAGE,
+    PLAN,
+    RECORD,
+    LockedFolder,
+    RunFolder,
+    is_file,
+)
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import read_record, write_atomic
 from gmc_bench.suites.schema import short_name
@@ -80,13 +89,19 @@ class SweepFolder(LockedFolder):
         """Return the record of a run, `None` if the run is not finished.
 
         Raises:
-            RunFolderError: what lies there is not this run.
+            RunFolderError: what lies there is not this run, or a record without settings.
             RecordError: the record is damaged.
             ConfigError: the settings of the run cannot be read.
         """
+        record = self.path / name / RECORD
         if not self.was_begun(name):
+            if is_file(record):
+                raise RunFolderError(
+                    f"{record.parent} holds {RECORD} but no {CONFIG}; put that back, or delete the "
+                    f"folder to start this run again"
+                )
             return None
-        record = self.open_run(name, config).record
+        self.open_run(name, config)
         return read_record(record) if record.exists() else None
 
     def write(self, runs: Mapping[str, RunConfig]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -19,7 +20,7 @@ from gmc_bench.experiments.cell_state import (
 )
 from gmc_bench.experiments.driver import Driver
 from gmc_bench.experiments.eta import planned
-from gmc_bench.experiments.events import SweepMoved
+from gmc_bench.experiments.events import SweepMoved, SweepRunFailed
 from gmc_bench.experiments.launchers import LAUNCHERS, Cell, Ended, Launcher, LauncherSpec
 from gmc_bench.experiments.lease import NAME, Lease
 from gmc_bench.experiments.run_folder import LAUNCH
@@ -28,6 +29,7 @@ from gmc_bench.experiments.sweep_launch import Launch, read_launch, write_launch
 from gmc_bench.experiments.sweep_page import make_page
 from gmc_bench.experiments.sweep_texts import LiveTable, describe_sweep
 from gmc_bench.records.store import write_record
+from gmc_bench.training.run_config import RunConfig
 from tests.support.leases import write_orphaned_lease
 from tests.support.records import make_record
 
@@ -41,6 +43,7 @@ class Scripted(Launcher):
     ways: dict[str, list[str]]
     given: list[str] = field(default_factory=list)
     ended: list[Ended] = field(default_factory=list)
+    runs: dict[str, RunConfig] = field(default_factory=dict)
 
     def open(self, sweep):
         self.sweep = sweep
@@ -57,9 +60,9 @@ class Scripted(Launcher):
     def _end(self, name, way):
         match way:
             case "finish":
-                write_record(self.sweep / name / "record.json", make_record())
+                finish(self.sweep, name, self.runs[name])
             case "damaged":
-                (self.sweep / name).mkdir()
+                finish(self.sweep, name, self.runs[name])
                 (self.sweep / name / "record.json").write_text("{}")
             case "silent":
                 return Ended(name, "was ended by signal 9 (SIGKILL)")
@@ -82,6 +85,12 @@ class Scripted(Launcher):
         pass
 
 
+def finish(sweep, name, config):
+    (sweep / name).mkdir(exist_ok=True)
+    (sweep / name / "config.yaml").write_text(config.to_yaml())
+    write_record(sweep / name / "record.json", make_record())
+
+
 @pytest.fixture(scope="module")
 def config():
     sweep = Sweep.grid(methods="recmorph", suites="closed-loop", protocol="smoke", seeds=1)
@@ -89,14 +98,15 @@ def config():
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch):
+def _quick(monkeypatch, tmp_path):
+    (tmp_path / "plan.yaml").touch()
     monkeypatch.setattr(driving, "POLL_S", 0.0)
     monkeypatch.setattr(driving, "TELL_S", 0.0)
 
 
 def drive(path, config, ways, retries=1):
     launcher, told = Scripted({name: list(way) for name, way in ways.items()}), []
-    runs = {name: replace(config, seed=i) for i, name in enumerate(ways)}
+    runs = launcher.runs = {name: replace(config, seed=i) for i, name in enumerate(ways)}
     driver = Driver(path, runs, launcher, retries, told.append)
     records, failures = driver.run()
     return launcher, records, failures, told
@@ -129,10 +139,39 @@ def test_what_fails_is_tried_again_so_often_and_says_why(tmp_path, config):
     assert last.is_over
     assert last.counts() == {"finished": 3, "failed": 4}
     again, _, failures, _ = drive(
-        tmp_path, config, {"good": ["finish"], "bad": ["finish"], "wrong": ["finish"]}
+        tmp_path, config, {"good": ["finish"], "second": ["finish"], "bad": ["finish"]}
     )
-    assert sorted(again.given) == ["bad", "wrong"]  # and what is finished is left alone
+    assert again.given == ["bad"]  # and what is finished is left alone
     assert failures == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("record.json", "", "is not a JSON record"),
+        ("config.yaml", None, "holds record.json but no config.yaml; put that back"),
+        ("config.yaml", "seed", "has other settings than .* has for 'a'; put them back"),
+    ],
+)
+def test_what_was_finished_and_is_damaged_fails_and_is_shown_as_such(
+    tmp_path, config, name, content, reason
+):
+    ways = {"a": ["finish"], "b": ["finish"]}
+    drive(tmp_path, config, ways)
+    path = tmp_path / "a" / name
+    before = path.read_bytes()
+    if content is None:
+        path.unlink()
+    else:
+        path.write_text(content and replace(config, seed=7).to_yaml())
+    again, records, failures, told = drive(tmp_path, config, ways)
+    assert (again.given, list(records), list(failures)) == ([], ["b"], ["a"])
+    assert re.search(reason, failures["a"])
+    assert [event.name for event in told if isinstance(event, SweepRunFailed)] == ["a"]
+    assert read_overview(tmp_path, "ab").counts() == {"finished": 1, "failed": 1}
+    path.write_bytes(before)
+    assert len(drive(tmp_path, config, ways)[1]) == 2
+    assert read_overview(tmp_path, "ab").counts() == {"finished": 2}
 
 
 def test_what_was_begun_goes_on_first(tmp_path, config):
