@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from gmc_bench.experiments.cell_state import (
 from gmc_bench.experiments.estimate import Measured, time_left
 from gmc_bench.experiments.events import (
     Listener,
+    Remark,
     SweepFinished,
     SweepMoved,
     SweepRunFailed,
@@ -84,6 +85,8 @@ class Driver:
     _lost: dict[str, int] = field(default_factory=dict)
     _unwritten: set[str] = field(default_factory=set)
     """Runs that failed while their folders seemed held, so that their files do not say so yet."""
+    _lacks: set[str] = field(default_factory=set)
+    """What was said to be missing."""
     _finished: dict[str, Path] = field(default_factory=dict)
     _measured: Measured = field(default_factory=Measured)
     _told: float = 0.0
@@ -107,6 +110,7 @@ class Driver:
         records = StoredRecords(self._finished)
         phases = {name: str(state.phase) for name, state in self.states.items()}
         self.launcher.open(self.path)  # before anybody is told of a start
+        self._check_room(map(self._cell, self._todo))
         self.emit(SweepStarted(self.path, dict(self.runs), phases, records, dict(self.failures)))
         for name, reason in self.failures.items():
             self.emit(SweepRunFailed(name, reason))
@@ -161,12 +165,24 @@ class Driver:
             batch.append(cell)
             self._todo.popleft()
         if batch:
+            self._check_room(batch)  # by now, more may be known of the memory that runs take
             before = {cell.name: read_state(self.path, cell.name) for cell in batch}
             self.launcher.submit(batch)
             self._unwritten -= set(before)
             self._given |= before  # not earlier: nobody would report the end of what never began
             for name in before:
                 self.states[name] = replace(self.states[name], phase="waiting")
+
+    def _check_room(self, cells: Iterable[Cell]) -> None:
+        """Say once of what is not there that cells need.
+
+        Raises:
+            ConfigError: it will never be there.
+        """
+        lack = self.launcher.lack(list(cells))
+        if lack and lack not in self._lacks:
+            self._lacks.add(lack)
+            self.emit(Remark(lack))
 
     def _cell(self, name: str) -> Cell:
         config = self.runs[name]

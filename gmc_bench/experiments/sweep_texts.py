@@ -12,6 +12,7 @@ from gmc_bench.experiments.cell_state import RUNNING, CellState, SweepOverview
 from gmc_bench.experiments.eta import about, duration
 from gmc_bench.experiments.events import (
     Event,
+    Remark,
     SweepMoved,
     SweepRunFailed,
     SweepRunFinished,
@@ -122,6 +123,8 @@ class LiveTable:
                     f"sweep folder {event.path}: its sweep.html shows how far it is, and so does\n"
                     f"gmc-bench sweep status {shlex.quote(str(event.path))}"
                 )
+            case Remark():
+                yield self._instead(event.text)
             case SweepRunFinished():
                 yield self._instead(f"{event.name} finished: {summary_line(event.record)}")
             case SweepRunFailed():

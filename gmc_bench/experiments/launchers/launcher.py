@@ -58,6 +58,14 @@ class Launcher(ABC):
             GmcBenchError: nothing can be run.
         """
 
+    def lack(self, cells: Sequence[Cell]) -> str:
+        """Return what cells need that is not there now, a sentence; empty if nothing is known of.
+
+        Raises:
+            ConfigError: it will never be there.
+        """
+        return ""
+
     @abstractmethod
     def takes(self, cell: Cell, waiting: int) -> bool:
         """Return whether it has room for a cell beside `waiting` others that it will be given."""

@@ -23,6 +23,8 @@ _STOP_S = 60.0
 """Seconds that a cell has for its checkpoint when it is asked to end."""
 _OBJECTS = 256 * 2**20
 """Bytes of shared memory that a cluster of our own takes."""
+_AS_OPTION = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
+"""How tasks ask for Ray's resources."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,6 +197,31 @@ class RayLauncher(Launcher):
             self._post = _beside_the_driver(ray.remote(Post))
             self._plan = ray.put((self._sweep / PLAN).read_bytes())
 
+    def lack(self, cells: Sequence[Cell]) -> str:
+        """Return which cell no node holds now; a cluster that others began may grow.
+
+        Raises:
+            ConfigError: no node of the launcher's own cluster holds it.
+        """
+        import ray
+
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        distinct = {tuple(_needs(cell).items()): cell for cell in cells}
+        for needs, cell in distinct.items():
+            if any(all(node.get(what, 0) >= much for what, much in needs) for node in nodes):
+                continue
+            there = "; ".join(
+                _shown({what: node.get(what, 0) for what, _ in needs}) for node in nodes
+            )
+            text = f"the run {cell.name!r} needs {_shown(dict(needs))}, but the nodes have {there}"
+            if self._began and self.options.address is None:
+                raise ConfigError(
+                    f"{text}; begin another sweep with fewer --threads or --processes or another "
+                    f"--device, or name a larger cluster by --launch.address"
+                )
+            return f"{text}; it waits until such a node joins the Ray cluster"
+        return ""
+
     def takes(self, cell: Cell, waiting: int) -> bool:
         """Return whether Ray's queue has room."""
         return len(self._running) + waiting < (self.options.jobs or 1000)
@@ -204,9 +231,7 @@ class RayLauncher(Launcher):
         import ray
 
         for cell in cells:
-            needs: dict[str, Any] = {"num_cpus": cell.threads, "num_gpus": cell.gpus}
-            if cell.memory:
-                needs["memory"] = cell.memory
+            needs: dict[str, Any] = {_AS_OPTION[what]: much for what, much in _needs(cell).items()}
             needs |= {"max_retries": self.options.node_retries, "name": cell.name}
             if self.options.shared:
                 task = ray.remote(run_on_node).options(**needs)
@@ -274,6 +299,20 @@ class RayLauncher(Launcher):
             self._post = None
         if self._began:
             ray.shutdown()
+
+
+def _needs(cell: Cell) -> dict[str, int]:
+    """Return what a cell needs, by Ray's names of resources."""
+    memory = {"memory": cell.memory} if cell.memory else {}
+    return {"CPU": cell.threads, "GPU": cell.gpus, **memory}
+
+
+def _shown(resources: dict[str, float]) -> str:
+    return ", ".join(
+        f"{much / 2**30:.1f} GiB" if what == "memory" else f"{much:g} {what}s"
+        for what, much in resources.items()
+        if much or what != "GPU"
+    )
 
 
 def _beside_the_driver(actor: Any) -> Any:

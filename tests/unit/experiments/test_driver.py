@@ -20,7 +20,7 @@ from gmc_bench.experiments.cell_state import (
 )
 from gmc_bench.experiments.driver import Driver
 from gmc_bench.experiments.eta import planned
-from gmc_bench.experiments.events import SweepMoved, SweepRunFailed
+from gmc_bench.experiments.events import Remark, SweepMoved, SweepRunFailed
 from gmc_bench.experiments.launchers import LAUNCHERS, Cell, Ended, Launcher, LauncherSpec
 from gmc_bench.experiments.lease import NAME, Lease
 from gmc_bench.experiments.run_folder import LAUNCH
@@ -192,6 +192,32 @@ def test_nobody_is_told_of_a_sweep_that_cannot_start(tmp_path, config):
     with pytest.raises(ConfigError, match="there is no cluster"):
         Driver(tmp_path, {"a": config}, Closed({}), 0, told.append).run()
     assert told == []
+
+
+class Small(Scripted):
+    """Has one thread, and gets no more or perhaps does."""
+
+    grows = False
+
+    def lack(self, cells):
+        wide = [cell.name for cell in cells if cell.threads > 1]
+        if wide and not self.grows:
+            raise ConfigError(f"no machine for {wide[0]}")
+        return f"no machine yet for {wide[0]}" if wide else ""
+
+
+def test_what_a_launcher_lacks_is_said_once_or_ends_the_sweep(tmp_path, config, monkeypatch):
+    told = []
+    runs = {"a": config, "b": replace(config, threads=2, seed=2)}
+    launcher = Small({"a": ["finish"], "b": ["finish"]}, runs=runs)
+    with pytest.raises(ConfigError, match="no machine for b"):
+        Driver(tmp_path, runs, launcher, 0, told.append).run()
+    assert (told, launcher.given) == ([], [])
+    monkeypatch.setattr(Small, "grows", True)
+    Driver(tmp_path, runs, launcher, 0, told.append).run()
+    assert told[0] == Remark("no machine yet for b")
+    assert list(LiveTable(live=False)(told[0])) == ["no machine yet for b"]
+    assert len([event for event in told if isinstance(event, Remark)]) == 1
 
 
 def test_a_run_that_is_taken_away_again_and_again_fails(tmp_path, config, monkeypatch):

@@ -1,11 +1,14 @@
 """What cells send that share no folder with their driver."""
 
+import contextlib
+import re
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.launchers import Cell, Ended, ray_tasks
 from gmc_bench.experiments.launchers.ray_tasks import Post, RayLauncher, RayOptions, run_alone
 
@@ -107,6 +110,34 @@ def test_a_task_has_what_its_cell_needs(asked, tmp_path):
         {"num_cpus": 1, "num_gpus": 0, "max_retries": 3, "name": "b"},
     ]
     assert launcher._running["a"] == (str(tmp_path), "a", 4)
+
+
+SMALL, LARGE = {"CPU": 2.0, "memory": 2.0**32}, {"CPU": 8.0, "GPU": 1.0, "memory": 2.0**34}
+
+
+@pytest.mark.parametrize(
+    ("cell", "nodes", "reason"),
+    [
+        (Cell("a", 2), [SMALL], ""),
+        (Cell("a", 8, gpus=1, memory=2**33), [SMALL, LARGE], ""),
+        (Cell("a", 3), [SMALL], "'a' needs 3 CPUs, but the nodes have 2 CPUs;"),
+        (Cell("a", 1, gpus=1), [SMALL], "needs 1 CPUs, 1 GPUs, but the nodes have 2 CPUs;"),
+        (Cell("a", 1, memory=2**33), [SMALL], "needs 1 CPUs, 8.0 GiB, but .* 2 CPUs, 4.0 GiB;"),
+        (Cell("a", 9, gpus=1), [SMALL, LARGE], "but the nodes have 2 CPUs; 8 CPUs, 1 GPUs;"),
+    ],
+)
+def test_what_no_node_holds_is_refused_unless_the_cluster_may_grow(asked, cell, nodes, reason):
+    lost = {"Alive": False, "Resources": {"CPU": 99.0, "GPU": 99.0}}
+    alive = [{"Alive": True, "Resources": resources} for resources in nodes]
+    sys.modules["ray"].nodes = lambda: [lost, *alive]
+    foreign = RayLauncher(RayOptions(address="10.0.0.1:6379"), _began=True)
+    found = foreign.lack([Cell("small", 1), cell])
+    assert re.search(reason, found)
+    assert bool(found) == bool(reason) == ("waits until such a node joins" in found)
+    own = RayLauncher(RayOptions(), _began=True)
+    with pytest.raises(ConfigError, match=reason) if reason else contextlib.nullcontext():
+        own.lack([Cell("small", 1), cell])
+    assert RayLauncher(RayOptions()).lack([cell]) == found  # Ray was there before
 
 
 @pytest.mark.parametrize(
