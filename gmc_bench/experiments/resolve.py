@@ -139,7 +139,7 @@ def resolve(
         precision=spec.precision,
         untrained=spec.untrained or not choice.method.trainable,
         unofficial_reasons=(*decided.reasons, *_reasons_of_seed(seed, protocol)),
-        device=spec.device if elsewhere else check_device(spec.device),
+        device=check_device(spec.device, here=not elsewhere),
         threads=spec.threads
         if elsewhere and spec.threads
         else check_threads(spec.threads, processes),
@@ -272,19 +272,24 @@ def checkout(besides: Sequence[str] = ()) -> GitState:
     return git_state(Path(__file__).parents[2], besides)
 
 
-def check_device(name: str) -> str:
-    """Return a device name that torch can use here.
+def check_device(name: str, *, here: bool = True) -> str:
+    """Return the name of a device that runs can use.
+
+    Args:
+        name: of the device.
+        here: whether this machine must have it.
 
     Raises:
         ConfigError: no such device.
     """
     import torch
 
+    if name.partition(":")[0] not in ("cpu", "cuda"):
+        raise ConfigError(f"the device {name!r} is not supported; use --device cpu or cuda")
     try:
         device = torch.device(name)
-        if device.type not in ("cpu", "cuda"):
-            raise ConfigError(f"the device {name!r} is not supported; use --device cpu or cuda")
-        torch.zeros(1, device=device)
+        if here:
+            torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(
             f"the device {name!r} cannot be used here ({str(error).splitlines()[0]}); "

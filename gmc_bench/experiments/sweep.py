@@ -65,7 +65,7 @@ from gmc_bench.experiments.sweep_folder import (
 )
 from gmc_bench.experiments.sweep_launch import Launch, read_launch, write_launch
 from gmc_bench.records.store import LEDGER_NAME, write_atomic
-from gmc_bench.training.run_config import RunConfig
+from gmc_bench.training.run_config import MACHINE_SETTINGS, RunConfig
 
 if TYPE_CHECKING:
     from gmc_bench.bodies.schema import MorphologySet
@@ -464,7 +464,11 @@ class Sweep:
                 f"{folder.path} holds other runs; choose another 'out', or continue those with: "
                 f"gmc-bench sweep --resume {shlex.quote(str(folder.path))} (in Python: Sweep.open)"
             )
-        self.runs = found  # threads, devices and checkpoints are those that its workers read
+        # Threads, devices and checkpoints are those that its workers read.
+        if differing := _differing_machine(found, self.runs):
+            text = f"{folder.path} was begun with {differing}, which stays as it is; begin a sweep"
+            self._emit(Remark(f"{text} in another folder to change it"))
+        self.runs = found
 
     def _bodies_of(self, config: RunConfig) -> "MorphologySet":
         name = config.morphologies
@@ -539,6 +543,18 @@ class Sweep:
         # Networks and environments refer to each other; left alone, those of dozens of runs would
         # stay until the collector looks at old objects.
         gc.collect()
+
+
+def _differing_machine(found: Mapping[str, RunConfig], given: Mapping[str, RunConfig]) -> str:
+    """Return the machine settings of runs that are given otherwise, e.g. `threads 1 (not 2)`."""
+    texts: dict[str, str] = {}
+    for name, config in found.items():
+        for item in MACHINE_SETTINGS:
+            before, now = getattr(config, item), getattr(given[name], item)
+            if before != now:
+                shown = item.removesuffix("_s")
+                texts.setdefault(item, f"{shown} {before or 'none'} (not {now or 'none'})")
+    return ", ".join(texts.values())
 
 
 def _resolve_all(specs: Iterable[ExperimentSpec], elsewhere: bool) -> Iterator[Resolved]:

@@ -102,16 +102,9 @@ class RunConfig:
         return yaml.safe_dump(to_dict(self), sort_keys=False)
 
 
-_NOT_IDENTITY = (
-    "seed",
-    "device",
-    "threads",
-    "processes",
-    "checkpoint_interval_s",
-    "track",
-    "unofficial_reasons",
-    "git_commit",
-)
+MACHINE_SETTINGS = ("device", "threads", "processes", "checkpoint_interval_s", "track")
+"""Fields that say how a run is run, and do not decide its numbers."""
+_NOT_IDENTITY = ("seed", *MACHINE_SETTINGS, "unofficial_reasons", "git_commit")
 _TEMPLATE = RunConfig(
     method="",
     method_config={},

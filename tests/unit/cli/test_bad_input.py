@@ -124,7 +124,7 @@ CASES = [
     (f"{RUN} --threads 0", "--threads: must be an integer of at least 1, got 0"),
     (f"{RUN} --threads 4096", "--threads must be from 1 to"),
     (f"{RUN} --checkpoint-interval nan", "must be a number of seconds that is not negative"),
-    (f"{RUN} --device tpu", "the device 'tpu' cannot be used here"),
+    (f"{RUN} --device tpu", "the device 'tpu' is not supported; use --device cpu or cuda"),
     (f"{RUN} --device meta", "the device 'meta' is not supported; use --device cpu or cuda"),
     (
         f"{RUN} --precision tf32",

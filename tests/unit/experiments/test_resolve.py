@@ -66,7 +66,7 @@ def test_texts_are_read_as_the_setting_asks():
         ({"threads": 10_000}, "--threads must be from 1 to"),
         ({"threads": 0}, "--threads must be from 1 to"),
         ({"processes": 100_000}, "each process needs an environment, but the protocol has "),
-        ({"device": "tpu"}, "the device 'tpu' cannot be used here"),
+        ({"device": "tpu"}, "the device 'tpu' is not supported; use --device cpu or cuda"),
         ({"bodies": "tiny+damping-v1"}, "tiny+damping-v1 holds variations"),
     ],
 )

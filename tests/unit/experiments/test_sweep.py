@@ -7,7 +7,7 @@ import pytest
 
 from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.experiments import sweep as sweeping
-from gmc_bench.experiments.events import RunStoppedError, SweepRunFailed
+from gmc_bench.experiments.events import Remark, RunStoppedError, SweepRunFailed
 from gmc_bench.experiments.launchers.local import LocalLauncher
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep
@@ -46,10 +46,22 @@ def test_the_machine_settings_of_a_folder_count_however_it_is_continued(ran):
     with first.locked(create=True) as folder:
         folder.write(first.runs)
     other = SPEC.replace(threads=3, checkpoint_interval=99)
-    sweep = Sweep({"one": other, "two": other.replace(seed=2)}, out=OUT, elsewhere=True)
+    specs, told = {"one": other, "two": other.replace(seed=2)}, []
+    sweep = Sweep(specs, out=OUT, elsewhere=True, on_event=told.append)
     assert sweep.runs["one"].threads == 3
     sweep.resume()
     assert ran == first.runs == sweep.runs  # what workers read, whoever starts them
+    (text,) = [event.text for event in told if isinstance(event, Remark)]
+    assert "threads 1 (not 3), checkpoint_interval 10.0 (not 99.0), which stays as it is" in text
+    sweep.resume()
+    assert len([event for event in told if isinstance(event, Remark)]) == 1
+
+
+@pytest.mark.parametrize("device", ["gpu", "tpu", "mps", "cuda:x"])
+def test_a_device_that_no_machine_has_is_refused_wherever_it_shall_run(device):
+    with pytest.raises(ConfigError, match=f"the device '{device}' (is not supported|cannot be)"):
+        Sweep({"one": SPEC.replace(device=device)}, elsewhere=True)
+    assert Sweep({"one": SPEC.replace(device="cuda:1")}, elsewhere=True).runs["one"].device
 
 
 def test_a_stopped_run_is_no_failure_and_the_next_one_does_not_begin(monkeypatch):
