@@ -237,7 +237,7 @@ class Sweep:
         Raises:
             GmcBenchError: nothing can be run, or nothing more.
         """
-        launched = self._launch(launcher, options)
+        launched = self._launch(launcher, retries, options)
         self._check_methods(once_each=launched is not None)
         self.path = self.path or new_folder(RUNS, self._default_name())
         with self.locked(create=True) as folder:
@@ -246,7 +246,7 @@ class Sweep:
             folder.write(self.runs)  # last: a folder that holds it can be continued
             self._write_launch(folder)
             self._take_over(folder)
-            return self._visit_all(folder, launched, retries)
+            return self._visit_all(folder, launched)
 
     def resume(
         self, launcher: str | None = None, *, retries: int = 1, **options: Any
@@ -267,7 +267,7 @@ class Sweep:
         """
         if self.resolved and (self.path is None or is_free(self.path)):
             return self.run(launcher, retries=retries, **options)
-        launched = self._launch(launcher, options)
+        launched = self._launch(launcher, retries, options)
         self._require_begun()
         with self.locked() as folder:
             self._require_same(folder)
@@ -276,7 +276,7 @@ class Sweep:
             if launched is None:
                 for config in self.runs.values():
                     self._bodies_of(config)  # without them, no run can go on
-            return self._visit_all(folder, launched, retries)
+            return self._visit_all(folder, launched)
 
     def require_fit(self) -> None:
         """Raise where its folder holds something else, so that `resume` would be refused.
@@ -293,10 +293,6 @@ class Sweep:
     def is_begun(self) -> bool:
         """Whether its folder lists the runs, so that it can be continued."""
         return self.path is not None and is_file(self.path / PLAN)
-
-    def keep_launch(self, launch: Launch) -> None:
-        """Write into the folder, at the next start, how the runs are launched."""
-        self._launched = launch.content()
 
     @cached_property
     def reuse(self) -> Path | None:
@@ -376,7 +372,7 @@ class Sweep:
         self._emit(Remark(text))
 
     def _write_launch(self, folder: SweepFolder) -> None:
-        """Write, for whoever goes on after a kill, who runs it and what it takes over."""
+        """Write, for whoever goes on later, who runs it and what it takes over."""
         content = self._launched
         if self.reuse is not None:
             before = read_launch(folder.path) if content is None else content
@@ -384,11 +380,16 @@ class Sweep:
         if content is not None:
             write_launch(folder.path, content)
 
-    def _launch(self, launcher: str | None, options: Mapping[str, Any]) -> Launcher | None:
+    def _launch(
+        self, launcher: str | None, retries: int, options: Mapping[str, Any]
+    ) -> "tuple[Launcher, int] | None":
+        """Return who runs the sweep and how often it tries, and remember what the folder keeps."""
         if launcher is not None:
-            made = LAUNCHERS.get(launcher).make(options)
+            launch = Launch.from_dict({**options, "launcher": launcher, "retries": retries})
+            made = LAUNCHERS.get(launch.launcher).make(launch.options)
             made.require()  # before a folder is made that nobody could use
-            return made
+            self._launched = launch.content()
+            return made, launch.retries
         if options:
             raise ConfigError(
                 f"{next(iter(options))!r} is an option of a launcher, but none is named; name one, "
@@ -477,12 +478,12 @@ class Sweep:
         return self._bodies[name]
 
     def _visit_all(
-        self, folder: SweepFolder, launcher: Launcher | None, retries: int
+        self, folder: SweepFolder, launched: "tuple[Launcher, int] | None"
     ) -> SweepResult:
-        if launcher is not None:
+        if launched is not None:
             from gmc_bench.experiments.driver import Driver
 
-            driver = Driver(folder.path, self.runs, launcher, retries, self._emit)
+            driver = Driver(folder.path, self.runs, *launched, self._emit)
             return SweepResult(*driver.run())
         records: dict[str, RunRecord] = {}
         result = SweepResult(records)

@@ -11,6 +11,7 @@ from gmc_bench.core.config import (
     coerce,
     fields_of,
     load_yaml,
+    plain_scalar,
     sealed_yaml,
     to_dict,
     type_hints,
@@ -53,7 +54,7 @@ class Launch:
         """
         own = {item.name for item in fields(cls)} - {"options"}
         given = {name: value for name, value in content.items() if name in own}
-        options = {name: value for name, value in content.items() if name not in own}
+        options = {name: plain_scalar(value) for name, value in content.items() if name not in own}
         launch = cls(**given, options=options)
         defaults = LAUNCHERS.get(launch.launcher).options
         for name in options:

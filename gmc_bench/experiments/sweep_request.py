@@ -34,7 +34,6 @@ class SweepRequest(NamedTuple):
             GmcBenchError: nothing can be run, or nothing more.
         """
         sweep, launch = self
-        sweep.keep_launch(launch)
         return sweep.resume(launch.launcher, retries=launch.retries, **launch.options)
 
     def preview(self) -> str:

@@ -3,9 +3,11 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gmc_bench.core.errors import ConfigError, RunFolderError
+from gmc_bench.experiments import driver as driving
 from gmc_bench.experiments import sweep as sweeping
 from gmc_bench.experiments.events import Remark, RunStoppedError, SweepRunFailed
 from gmc_bench.experiments.launchers.local import LocalLauncher
@@ -101,6 +103,33 @@ def test_a_launcher_that_can_run_nothing_leaves_no_folder(monkeypatch):
     with pytest.raises(ConfigError, match="there is no cluster"):
         Sweep(SPECS, out=OUT, on_event=told.append).run("local")
     assert (told, OUT.exists()) == ([], False)
+
+
+def test_who_launched_a_sweep_from_python_goes_on_with_it(monkeypatch):
+    monkeypatch.setattr(driving.Driver, "run", lambda driver: ({}, {}))
+    Sweep(SPECS, out=OUT).run("local", retries=np.int64(4), jobs=np.int64(3))
+    kept = {"launcher": "local", "retries": 4, "jobs": 3}
+    assert read_launch(OUT) == kept
+    assert continued_sweep(OUT, {}, []).launch.content() == kept
+    Sweep.open(OUT).resume("local", nice=2)
+    assert read_launch(OUT) == {"launcher": "local", "retries": 1, "nice": 2}
+    Sweep.open(OUT).resume("local", retries="2")
+    assert read_launch(OUT)["retries"] == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"retries": None}, "'retries' must be an integer, got None"),
+        ({"retries": "often"}, "'retries' must be an integer, got 'often'"),
+        ({"retries": -1}, "'retries' must not be negative"),
+        ({"nicer": 1}, "the launcher 'local' has no option 'nicer'; did you mean 'nice'"),
+    ],
+)
+def test_a_launch_that_does_not_fit_is_refused_before_anything_runs(options, reason):
+    with pytest.raises(ConfigError, match=reason):
+        Sweep(SPECS, out=OUT).run("local", **options)
+    assert not OUT.exists()
 
 
 def test_what_comes_to_the_same_run_is_run_once():
