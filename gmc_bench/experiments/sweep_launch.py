@@ -52,6 +52,10 @@ class Launch:
         Raises:
             ConfigError: a value does not fit, or the launcher has no such option.
         """
+        if not isinstance(content, Mapping):
+            raise ConfigError(
+                f"'launch' must hold options, got {content!r}; write e.g. {{'launcher': 'local'}}"
+            )
         own = {item.name for item in fields(cls)} - {"options"}
         given = {name: value for name, value in content.items() if name in own}
         options = {name: plain_scalar(value) for name, value in content.items() if name not in own}

@@ -38,28 +38,38 @@ def run(
         out: the folder; by default a new one under `studies/`.
         on_event: is told what happens, see `gmc_bench.experiments.events`.
         reuse: a leaderboard's folder; runs that it has are taken from there and not repeated.
-        **fields: of `ExperimentSpec`, for all runs; and options of the study, see `Request.make`.
+        **fields: of `ExperimentSpec`, for all runs; options of the study, see `Request.make`; and
+            `launch`, what `Sweep.run` takes, e.g. `{"launcher": "local", "jobs": 4}`.
 
     Raises:
         GmcBenchError: an option does not fit, nothing can be run, or a policy not be measured.
     """
     from gmc_bench.experiments.spec import ExperimentSpec
+    from gmc_bench.experiments.sweep_launch import Launch
     from gmc_bench.studies.request import OPTIONS, Request
     from gmc_bench.studies.study_run import StudyRun
 
     request = Request.make(
         study, methods, **{name: fields.pop(name) for name in OPTIONS if name in fields}
     )
+    launch = fields.pop("launch", {})
+    places: dict[str, Any] = {"out": out, "reuse": reuse}
+    places["elsewhere"] = Launch.from_dict(launch).elsewhere
     shared = {"method": request.methods[0], "suite": request.study.suite}
     base = ExperimentSpec.from_dict({**shared, **fields})
-    planned = StudyRun.plan(request, base, tasks=tasks, seeds=seeds, out=out, reuse=reuse)
+    planned = StudyRun.plan(request, base, tasks=tasks, seeds=seeds, **places)
     if on_event is not None:
         planned.subscribe(on_event)
-    return planned.run()
+    return planned.run(**launch)
 
 
-def resume(path: Path | str, *, on_event: "Listener | None" = None) -> "StudyResult":
+def resume(path: Path | str, *, on_event: "Listener | None" = None, **launch: Any) -> "StudyResult":
     """Continue the study of a folder: what is finished or measured is kept.
+
+    Args:
+        path: the folder.
+        on_event: is told what happens.
+        **launch: what `Sweep.resume` takes, e.g. `launcher="local", jobs=4`.
 
     Raises:
         GmcBenchError: it is not the folder of a study, or the study cannot go on.
@@ -69,4 +79,4 @@ def resume(path: Path | str, *, on_event: "Listener | None" = None) -> "StudyRes
     study = StudyRun.open(path)
     if on_event is not None:
         study.subscribe(on_event)
-    return study.resume()
+    return study.resume(**launch)

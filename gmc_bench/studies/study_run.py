@@ -97,6 +97,7 @@ class StudyRun:
         seeds: Sequence[int] = (),
         out: Path | str | None = None,
         reuse: Path | str | None = None,
+        elsewhere: bool = False,
     ) -> Self:
         """Return a study of which nothing was begun; see `Request.specs` and `Sweep`.
 
@@ -105,7 +106,8 @@ class StudyRun:
         """
         specs = request.specs(base, tasks, seeds)
         files = {STUDY: request.to_yaml().encode()}
-        return cls(request, Sweep(specs, out=out, files=files, reuse=reuse))
+        sweep = Sweep(specs, out=out, files=files, reuse=reuse, elsewhere=elsewhere)
+        return cls(request, sweep)
 
     @classmethod
     def open(cls, path: Path | str) -> Self:
@@ -129,8 +131,13 @@ class StudyRun:
         self._emit.subscribe(listener)
         self.sweep.subscribe(listener)
 
-    def run(self) -> StudyResult:
+    def run(self, launcher: str | None = None, *, retries: int = 1, **options: Any) -> StudyResult:
         """Run all, measure, and write tables and pictures, in a new folder.
+
+        Args:
+            launcher: who runs them, see `Sweep.run`; this process measures.
+            retries: likewise, as for the following.
+            options: likewise.
 
         Raises:
             GmcBenchError: nothing can be run, nothing more, or a policy cannot be measured.
@@ -138,7 +145,7 @@ class StudyRun:
         for session in self._measurable():
             check_method(session)
         with self.sweep.locked(create=True):
-            return self._finish(self.sweep.run())
+            return self._finish(self.sweep.run(launcher, retries=retries, **options))
 
     def require_measurable(self) -> None:
         """Raise unless what the study measures can be measured on every run.
@@ -156,15 +163,22 @@ class StudyRun:
             self._measurement.require(session, self.request)
             yield session
 
-    def resume(self) -> StudyResult:
+    def resume(
+        self, launcher: str | None = None, *, retries: int = 1, **options: Any
+    ) -> StudyResult:
         """Continue: what is finished or measured is kept.
+
+        Args:
+            launcher: see `run`, as for the following.
+            retries: likewise.
+            options: likewise.
 
         Raises:
             RunFolderError: the folder is in use.
             GmcBenchError: nothing can be run, nothing more, or a policy cannot be measured.
         """
         with self.sweep.locked():
-            return self._finish(self.sweep.resume())
+            return self._finish(self.sweep.resume(launcher, retries=retries, **options))
 
     def _finish(self, result: SweepResult) -> StudyResult:
         finished = {

@@ -125,8 +125,9 @@ def test_a_study_from_python_is_that_of_the_command_line(here, tmp_path, capfd):
     told = []
     result = studies.run(
         "siblings", "recmorph", **rules, checkpoint_interval=0.0, out=tmp_path / "python",
-        on_event=told.append,
+        on_event=told.append, launch={"launcher": "local", "jobs": 1, "nice": 0},
     )  # fmt: skip
+    assert "jobs: 1" in (tmp_path / "python" / "launch.yaml").read_text()
     assert capfd.readouterr() == ("", "")
     for name in ("table.csv", "table.md", "figure.png"):
         pair = [(tmp_path / folder / name).read_bytes() for folder in ("words", "python")]
@@ -135,9 +136,12 @@ def test_a_study_from_python_is_that_of_the_command_line(here, tmp_path, capfd):
     measured = [event for event in told if getattr(event, "what", "").startswith("sibling orders")]
     assert measured[-1].done == measured[-1].total
     assert studies.resume(tmp_path / "python").tables == result.tables
+    assert studies.resume(tmp_path / "python", launcher="local").tables == result.tables
     for name, value in (("seed", 3), ("preset", "lite"), ("settings", {"model.width": 8})):
         with pytest.raises(ConfigError, match="a study decides '--"):
             studies.run("siblings", **{**rules, name: value})
+    with pytest.raises(ConfigError, match="'launch' must hold options, got 'local'"):
+        studies.run("siblings", **rules, launch="local")
 
 
 def test_representation_probes_before_and_after(here, tmp_path):
@@ -186,7 +190,9 @@ def test_cells_trains_eight_variants(here, tmp_path):
     assert all(row["Runs"] == "1" for row in rows)
 
 
-def test_a_killed_study_continues_and_measures_only_what_is_left(gmc, here, tmp_path):
+@pytest.mark.parametrize("launched", [False, True])
+def test_a_killed_study_continues_and_measures_only_what_is_left(gmc, here, tmp_path, launched):
+    """Also where a launcher has finished its runs."""
     folder = tmp_path / "s"
     words = ("study", "siblings", "--method", "recmorph", *TINY)
     process = gmc.start(*words, "--out", folder)
@@ -196,6 +202,9 @@ def test_a_killed_study_continues_and_measures_only_what_is_left(gmc, here, tmp_
     process.send_signal(signal.SIGKILL)
     process.communicate()
     finished = (folder / "canonical_ft_seed1" / "record.json").read_bytes()
+    if launched:
+        here("sweep", "--resume", folder, "--launcher", "local", "--jobs", 1, "--launch.nice", 0)
+        assert len(list(folder.glob("*/record.json"))) == 2
     assert not (folder / "table.md").exists()
     here("study", "--resume", folder)
     assert (folder / "canonical_ft_seed1" / "record.json").read_bytes() == finished
