@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Self, TypeAlias
@@ -10,7 +11,7 @@ from typing import Any, Self, TypeAlias
 from gmc_bench.core.config import coerce, plain_scalar, type_hints
 from gmc_bench.core.errors import ConfigError, GmcBenchError, reject_unknown
 from gmc_bench.core.precision import Precision
-from gmc_bench.experiments.method import load_method
+from gmc_bench.experiments.method import load_method, method_labels
 from gmc_bench.experiments.resolve import choose
 from gmc_bench.experiments.spec import ExperimentSpec, flatten, require_set_id
 from gmc_bench.suites import SUITES
@@ -130,17 +131,21 @@ class Grid:
         differing = [len(set(column)) > 1 for column in columns]
         differing[2] |= not any(differing)  # one run alone is named by its task
         names: dict[str, ExperimentSpec] = {}
+        repeats: Counter[str] = Counter()
         for _, labels, spec in cells:
             name = "_".join(
                 _ODD.sub("-", label) for label, use in zip(labels, differing, strict=True) if use
             )[:MAX_NAME]
-            if name in names:  # two values that only odd characters tell apart
-                name = f"{name}_{len(names) + 1}"
+            base = name
+            while name in names:  # two values that only odd characters tell apart
+                repeats[base] += 1
+                name = f"{base}_{repeats[base] + 1}"
             names[name] = spec
         return names
 
     def _cells(self) -> Iterator[_Cell]:
         shared = {item: getattr(self, item) for item in _SHARED}
+        known = method_labels({name: load_method(name).id for name in self.methods})
         for suite, method in itertools.product(self._suites(), self.methods):
             for values in itertools.product(*map(_distinct, self.vary.values())):
                 varied = dict(zip(self.vary, values, strict=True))
@@ -154,16 +159,15 @@ class Grid:
                 labels = tuple(_label(name, value) for name, value in (own | varied).items())
                 choice = choose(spec)
                 for task in self._tasks(suite):
-                    yield from self._seeds(spec.replace(task=task), choice, labels)
+                    parts = (suite, known[method], short_name(task), *labels)
+                    yield from self._seeds(spec.replace(task=task), choice, parts)
 
     def _seeds(
-        self, spec: ExperimentSpec, choice: Choice, labels: tuple[str, ...]
+        self, spec: ExperimentSpec, choice: Choice, parts: tuple[str, ...]
     ) -> Iterator[_Cell]:
-        method, suite = load_method(spec.method).id, SUITES.resolve(spec.suite)
-        task = str(spec.task)
-        for place, seed in enumerate(self.seeds or choice.rules(task).seeds or (None,)):
-            parts = (suite, method, short_name(task), *labels, f"seed{seed}")
-            yield place, parts, spec if seed is None else spec.with_seed(seed)
+        seeds = self.seeds or choice.rules(str(spec.task)).seeds or (None,)
+        for place, seed in enumerate(seeds):
+            yield place, (*parts, f"seed{seed}"), spec if seed is None else spec.with_seed(seed)
 
     def _suites(self) -> list[str]:
         return list(dict.fromkeys(SUITES.resolve(name) for name in self.suites))

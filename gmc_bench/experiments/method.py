@@ -1,6 +1,7 @@
 """A method as it is named on the command line: by registered id, by file or by module."""
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 from gmc_bench.core.errors import ConfigError, PluginError
@@ -41,6 +42,29 @@ def method_of(config: RunConfig) -> MethodSpec:
         PluginError: it cannot be loaded.
     """
     return METHODS.load(config.method, config.method_source_digest)
+
+
+def method_labels(ids: Mapping[str, str]) -> dict[str, str]:
+    """Return what tells methods apart in names of runs, by the names they were given by.
+
+    This is their id; of several with one id, as variants in copies of one file have, it is the name
+    of the file or of the module.
+
+    Args:
+        ids: of the methods, by name.
+    """
+    sharing: dict[str, set[str]] = {}
+    for name, method_id in ids.items():
+        sharing.setdefault(method_id, set()).add(full_name(name))
+    return {
+        name: method_id if len(sharing[method_id]) == 1 else _place(name)
+        for name, method_id in ids.items()
+    }
+
+
+def _place(name: str) -> str:
+    file = _file(name)
+    return name.rpartition(":")[0] if file is None else file.stem
 
 
 def source_digest(name: str) -> str | None:

@@ -12,7 +12,7 @@ import yaml
 
 from gmc_bench.core.config import config_digest, load_yaml, sealed_yaml, shown, to_dict
 from gmc_bench.core.errors import ConfigError, RunFolderError
-from gmc_bench.experiments.method import method_of
+from gmc_bench.experiments.method import method_labels, method_of
 from gmc_bench.experiments.resolve import with_seed
 from gmc_bench.experiments.run_folder import (
     CONFIG,
@@ -258,11 +258,12 @@ def name_runs(configs: Sequence[RunConfig]) -> dict[str, RunConfig]:
     Raises:
         ConfigError: two of them differ in none of these.
     """
+    methods = method_labels({config.method: method_of(config).id for config in configs})
     tasks = {config.task for config in configs}
     distinct = len({short_name(task) for task in tasks}) == len(tasks)
     parts = [
         (
-            method_of(config).id,
+            methods[config.method],
             short_name(config.task) if distinct else config.task,
             config.morphologies,
             config.protocol.preset,
@@ -277,9 +278,10 @@ def name_runs(configs: Sequence[RunConfig]) -> dict[str, RunConfig]:
     ]
     runs = dict(zip(names, configs, strict=True))
     if len(runs) < len(configs):
+        twice = next(name for name in names if names.count(name) > 1)
         raise ConfigError(
-            "two runs of one folder differ in neither method, task, bodies, preset nor seed; give "
-            "each a name of its own"
+            f"two runs would have the name {twice!r}: neither the method's id and file name, task, "
+            f"bodies, preset nor seed tells them apart; give each a name of its own"
         )
     return runs
 

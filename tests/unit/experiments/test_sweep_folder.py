@@ -1,6 +1,7 @@
 """The list of several runs: written, read back, refused where it was changed."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
@@ -8,6 +9,7 @@ import yaml
 from gmc_bench.core.config import to_dict
 from gmc_bench.core.errors import ConfigError, RecordError, RunFolderError
 from gmc_bench.experiments.eta import planned
+from gmc_bench.experiments.grid import Grid
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.sweep_folder import (
     SweepFolder,
@@ -84,8 +86,27 @@ def test_runs_are_named_by_what_tells_them_apart():
         "recmorph_ft_tiny_seed4",
         "metamorph_incline_more_seed3",
     ]
-    with pytest.raises(ConfigError, match="differ in neither method, task, bodies, preset nor"):
+    with pytest.raises(ConfigError, match="name 'ft': neither the method's id and file"):
         name_runs([one, replace(one, precision="bfloat16")])
+
+
+def test_methods_of_one_id_are_told_apart_by_their_files(tmp_path):
+    text = (Path(__file__).parents[3] / "examples" / "my_method.py").read_text()
+    methods = []
+    for name in ("m1", "m2"):
+        (tmp_path / f"{name}.py").write_text(text)
+        methods.append(f"{tmp_path / name}.py:SPEC")
+    fields = {"suites": "unimal", "tasks": "ft", "seeds": (1, 2)}
+    found = Grid(methods=methods, **fields).specs()
+    assert list(found) == ["m1_seed1", "m2_seed1", "m1_seed2", "m2_seed2"]
+    assert [found[name].method for name in ("m1_seed2", "m2_seed2")] == methods
+    assert list(Grid(methods=methods[0], **fields).specs()) == ["seed1", "seed2"]
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / "m1.py").write_text(text)
+    twins = [methods[0], f"{tmp_path}/copy/m1.py:SPEC"]
+    assert list(Grid(methods=twins, **fields).specs()) == ["seed1", "seed1_2", "seed2", "seed2_2"]
+    one, two = (replace(config("unimal-ft-v1"), method=name) for name in methods)
+    assert list(name_runs([one, two])) == ["m1", "m2"]
 
 
 @pytest.mark.parametrize(
