@@ -172,6 +172,8 @@ class SweepOverview:
             "path": str(self.path),
             "counts": self.counts(),
             "time_left": self.time_left,
+            "is_least": self.is_least,
+            "is_over": self.is_over,
             "runs": states,
         }
 

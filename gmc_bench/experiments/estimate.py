@@ -203,7 +203,7 @@ def describe_plan(
                 *key,
                 f"{len(names):,}",
                 f"{len(names) - len(left):,}",
-                f"{sum(planned(runs[name]) for name in left):,}",
+                f"{sum(_steps_left(runs[name], states[name]) for name in left):,}",
                 duration(sum(known)) if len(known) == len(own) else "unknown",
                 f"{memory / _GIB:.1f} GiB" if memory else "unknown",
             ]
@@ -240,6 +240,10 @@ def _conclusion(
     return f"{text}, {duration(max(sum(known) / together, *known))} with {together} at a time"
 
 
+def _steps_left(config: RunConfig, state: CellState) -> int:
+    return max(0, planned(config) - state.env_steps)
+
+
 def _left(config: RunConfig, state: CellState, measured: Measured) -> float | None:
     """Return the seconds until a run has its record, `None` if nothing is known."""
     training = state.time_left()  # at its own speed
@@ -247,7 +251,7 @@ def _left(config: RunConfig, state: CellState, measured: Measured) -> float | No
         whole, steps = measured.training(config), planned(config)
         if whole is None:
             return None
-        training = whole * max(0.0, 1 - state.env_steps / steps) if steps else 0.0
+        training = whole * _steps_left(config, state) / steps if steps else 0.0
     return training + (measured.scoring(config) or 0.0)
 
 

@@ -110,7 +110,10 @@ def test_without_measured_scoring_a_time_is_a_lower_bound(config, measured):
 
 def test_what_was_done_of_a_run_counts_and_its_scoring_is_to_come(config, measured):
     half = CellState(phase="stopped", env_steps=planned(config) // 2)
-    assert "1 runs; about 57 s one by one" in plan(config, [half], measured)
+    text = plan(config, [half], measured)
+    assert "1 runs; about 57 s one by one" in text
+    row = next(line.split() for line in text.splitlines() if line.startswith("recmorph"))
+    assert row[6:8] == ["0", f"{planned(config) // 2:,}"]  # done, and steps that are left
     own = replace(half, phase="training", env_steps_per_s=planned(config) / 20)
     own = replace(own, env_steps_planned=planned(config))  # 10 s at its own speed
     assert "1 runs; about 17 s one by one" in plan(config, [own], measured)
@@ -175,5 +178,7 @@ def test_who_looks_at_a_sweep_learns_of_the_time_left_what_its_driver_knows(tmp_
             write_state(folder.path, "seed1", replace(state, env_steps_per_s=steps / 60))
             found = Sweep.open(folder.path).overview()
     assert found.time_left == found.to_dict()["time_left"] == pytest.approx(90)
+    assert (found.to_dict()["is_least"], found.to_dict()["is_over"]) == (True, False)
     assert headline(found).endswith("1 to do, 1 training; time left: at least 2 min")
     assert sweep.overview().time_left is None  # nobody runs it any more
+    assert sweep.overview().to_dict()["is_over"]
