@@ -13,7 +13,7 @@ from gmc_bench.core.errors import ConfigError, GmcBenchError, reject_unknown
 from gmc_bench.core.precision import Precision
 from gmc_bench.experiments.method import load_method, method_labels
 from gmc_bench.experiments.resolve import choose
-from gmc_bench.experiments.spec import ExperimentSpec, flatten, require_set_id
+from gmc_bench.experiments.spec import MACHINE, ExperimentSpec, flatten, require_set_id
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.choice import Choice
 from gmc_bench.suites.schema import short_name
@@ -98,6 +98,11 @@ class Grid:
                 raise ConfigError(
                     f"'vary' gives values of settings, and {name!r} is none; use {field_name}=, or "
                     f"'{field_name}:' in a file"
+                )
+            if name in MACHINE:
+                raise ConfigError(
+                    f"{name!r} says how runs are run and cannot be varied, got {values!r} for it; "
+                    f"give one value for all, or begin a sweep for each"
                 )
             if not isinstance(values, list) or not values:
                 raise ConfigError(f"'vary' must give a list of values for {name!r}, got {values!r}")

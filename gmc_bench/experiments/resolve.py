@@ -171,7 +171,10 @@ def _decide(choice: Choice, spec: ExperimentSpec, task: str, num_train: int) -> 
     changes = _by_group(spec)
     usual = choice.rules(task, num_train), choice.settings(task)
     protocol = with_overrides(usual[0], nest(changes["protocol"]))
-    method_config = with_overrides(usual[1], nest(changes["model"]))
+    try:
+        method_config = with_overrides(usual[1], nest(changes["model"]), "model.")
+    except ConfigError as error:  # of several methods, it would be unclear which
+        raise ConfigError(f"method {choice.method.id!r}: {error}") from error
     untuned = choice.before_tuning
     if (protocol, method_config) == (untuned.rules(task, num_train), untuned.settings(task)):
         # The protocol's own values are no change either: a method can be run without its tuning.

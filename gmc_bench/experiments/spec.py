@@ -21,7 +21,7 @@ from gmc_bench.core.precision import Precision, check_precision
 
 GROUPS = {"model": "the method's settings", "tokens": "how bodies are shown"}
 """First parts of the names of settings that are not the protocol's."""
-_MACHINE = ("device", "threads", "processes", "checkpoint_interval", "track")
+MACHINE = ("device", "threads", "processes", "checkpoint_interval", "track")
 """Fields that do not decide the numbers of a run."""
 
 
@@ -97,7 +97,7 @@ class ExperimentSpec:
         plain = self.to_dict()
         if not self.untrained:  # as of all specifications before there were others
             del plain["untrained"]
-        return config_digest({name: plain[name] for name in plain if name not in _MACHINE})
+        return config_digest({name: plain[name] for name in plain if name not in MACHINE})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain values that `from_dict` reads back."""

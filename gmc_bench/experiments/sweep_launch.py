@@ -67,6 +67,9 @@ class Launch:
                     f"the launcher {launch.launcher!r} has no option {name!r}"
                     f"{did_you_mean(str(name), fields_of(defaults))}"
                 )
+            if isinstance(getattr(defaults, name), tuple) and isinstance(options[name], str):
+                # One entry, which may hold a comma: several are a list, or words on a command line.
+                options[name] = [options[name]] if options[name] else []
         with_overrides(defaults, options)  # whether they fit, before anything is made or shown
         return launch
 

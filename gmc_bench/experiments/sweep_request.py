@@ -1,12 +1,11 @@
 """What is asked of a sweep by a file and by options, and the sweep that it comes to."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gmc_bench.core.config import coerce, load_yaml
-from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.config import coerce, fields_of, load_yaml
+from gmc_bench.core.errors import ConfigError, reject_unknown
 from gmc_bench.experiments.cell_state import CellState
 from gmc_bench.experiments.estimate import describe_plan, measured_here
 from gmc_bench.experiments.grid import FIELDS, VARIED, Grid
@@ -18,6 +17,8 @@ from gmc_bench.experiments.sweep_launch import Launch, read_launch
 RECORDS = (Path("leaderboards"), Path("runs"))
 """Where records may be that tell how long runs take."""
 _LAUNCH = ("launcher", "jobs", "retries")
+_IN_FILE = ("launch", "out", "reuse")
+"""What a file has beside the fields of a grid."""
 _PREFIX = "launch."
 
 
@@ -76,19 +77,17 @@ def request_sweep(
     Raises:
         GmcBenchError: an option is unknown or does not fit.
     """
-    file = {} if config is None else load_yaml(config)
+    file = {} if config is None else _read(config)
     launched = file.pop("launch", {})
-    if not isinstance(launched, dict):
-        raise ConfigError(f"'launch' in {config} must hold options, got {launched!r}")
     out = out or coerce(file.get("out"), str | None, "out")
     reuse = given.get("reuse") or coerce(file.get("reuse"), str | None, "reuse")
     single, varied = settings_of(words)
     for name in (*single, *varied):
         if name in FIELDS:
             raise ConfigError(f"a sweep has no option --{name}; give --{FIELDS[name]}")
-    launch = Launch.from_dict(launched | _launched(given, single))
-    grid = {name: file[name] for name in file if name not in ("out", "reuse")}
-    grid |= {item.name: given[item.name] for item in fields(Grid) if item.name in given}
+    launch = Launch.from_dict(launched | _launched(given, single, varied))
+    grid = {name: file[name] for name in file if name not in _IN_FILE}
+    grid |= {name: given[name] for name in fields_of(Grid) if name in given}
     for name in VARIED:
         values = given.get(name)
         if isinstance(values, list) and len(values) == 1:
@@ -128,7 +127,7 @@ def continued_sweep(
         RunFolderError: it is not the folder of a sweep.
     """
     single, varied = settings_of(words)
-    launched = _launched(given, single)
+    launched = _launched(given, single, varied)
     files = [name for name, value in (("config", config), ("out", out)) if value is not None]
     other = [*files, *(name for name in given if name not in _LAUNCH), *single, *varied]
     if other:
@@ -144,15 +143,36 @@ def continued_sweep(
     return SweepRequest(Sweep.open(path), Launch.from_dict(before | launched))
 
 
-def _launched(given: Mapping[str, Any], single: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a launch that are given; options of the launcher leave `single`."""
-    options = [name for name in single if name.startswith(_PREFIX)]
-    for name in options:
-        if (own := name.removeprefix(_PREFIX)) in given:
-            raise ConfigError(f"--{own} and --{name} are the same option; keep one of them")
-    return {name: given[name] for name in _LAUNCH if name in given} | {
-        name.removeprefix(_PREFIX): single.pop(name) for name in options
-    }
+def _read(path: Path) -> dict[str, Any]:
+    """Return what a file asks for; a name without a value counts as left out.
+
+    Raises:
+        ConfigError: the file cannot be read, or a name is unknown.
+    """
+    file = {name: value for name, value in load_yaml(path).items() if value is not None}
+    for name in _LAUNCH:
+        if name in file:
+            raise ConfigError(
+                f"{path} has {name!r} beside the runs; write it under 'launch', as launch: "
+                f"{{{name}: {file[name]}}}"
+            )
+    reject_unknown(file, [*fields_of(Grid), *_IN_FILE], "a sweep")
+    if not isinstance(launched := file.get("launch", {}), dict):
+        raise ConfigError(f"'launch' in {path} must hold options, got {launched!r}")
+    return file
+
+
+def _launched(
+    given: Mapping[str, Any], single: dict[str, Any], varied: dict[str, list[Any]]
+) -> dict[str, Any]:
+    """Return the fields of a launch that are given; options of the launcher leave the settings."""
+    found = {name: given[name] for name in _LAUNCH if name in given}
+    for settings in (single, varied):
+        for name in [name for name in settings if name.startswith(_PREFIX)]:
+            if (own := name.removeprefix(_PREFIX)) in given:
+                raise ConfigError(f"--{own} and --{name} are the same option; keep one of them")
+            found[own] = settings.pop(name)
+    return found
 
 
 def further_options(words: Sequence[str], take: Callable[[list[str]], list[str]]) -> list[str]:

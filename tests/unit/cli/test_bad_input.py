@@ -114,7 +114,7 @@ CASES = [
     (f"{RUN} --ppo.gamma nan", "'ppo.gamma' must be a finite number, got 'nan'"),
     (f"{RUN} --ppo.gamma 2", "'ppo.gamma' must be in [0, 1], got 2.0"),
     (f"{RUN} --ppo.time-limit x", "'ppo.time_limit' must be one of bootstrap, zero_error"),
-    (f"{RUN} --model.width 1.5", "'width' must be an integer, got '1.5'"),
+    (f"{RUN} --model.width 1.5", "method 'recmorph': 'model.width' must be an integer, got '1.5'"),
     (f"{RUN} --model.width 0", "'width' must be at least 1, got 0"),
     (f"{RUN} --num-envs 0", "'num_envs' must be positive, got 0"),
     (f"{RUN} --seed x", "--seed: must be an integer from 0 to 4294967295, got 'x'"),

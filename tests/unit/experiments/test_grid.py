@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 import torch
 
+from gmc_bench.core.config import with_overrides
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.grid import MAX_NAME, Grid
+from gmc_bench.experiments.launchers.slurm_jobs import SlurmOptions
 from gmc_bench.experiments.resolve import choose_bodies, resolve
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.experiments.sweep_folder import read_runs, runs_to_yaml
+from gmc_bench.experiments.sweep_launch import Launch
 from gmc_bench.experiments.sweep_request import request_sweep, settings_of
 from gmc_bench.suites.unimal import SUITE
 
@@ -118,6 +121,7 @@ def test_values_may_be_arrays_and_ranges():
         ({"vary": {"seed": [1, 2]}}, "'seed' is none; use seeds=, or 'seeds:' in a file"),
         ({"vary": {"seeds": [1, 2]}}, "'seeds' is none; use seeds="),
         ({"vary": {"task": ["ft"]}}, "'task' is none; use tasks="),
+        ({"vary": {"threads": [1, 2]}}, "'threads' says how runs are run and cannot be varied"),
         ({"vary": {"model.width": {8, 9}}}, "a list of these, got {8, 9}"),
         ({"vary": [1]}, r"'vary' must map names to values, got \[1\]; .*'ppo.lr': \[1e-4, 3e-4\]"),
     ],
@@ -170,12 +174,16 @@ def test_options_win_over_a_file_however_it_spells_them(tmp_path):
     assert grid("vary: {ppo: {lr: [1, 2]}}", "--ppo.lr", "3") == [3]
     assert grid("vary: {ppo.lr: [1, 2]}", "--ppo.lr", "3", "4") == [3, 4]
     assert len(grid("vary: {protocol: [smoke, lite], ppo.lr: [1, 2]}")) == 2
+    assert grid("settings:\nvary:\nlaunch:\nout:", "--ppo.lr", "2") == [2]  # nothing is there
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("settings:", "'settings' must map names to values, got None"),
+        ("launcher: local", r"has 'launcher' beside the runs; .* as launch: {launcher: local}"),
+        ("jobs: 2", r"has 'jobs' beside the runs; .* as launch: {jobs: 2}"),
+        ("lunch: {}", "a sweep has no 'lunch'; did you mean 'launch'"),
+        ("launch: 5", "'launch' in .* must hold options, got 5"),
         ("settings: [1]", "'settings' must map names to values"),
         ("vary: [1]", "'vary' must map names to values"),
         ("out: 5", "'out' must be a string or none, got 5"),
@@ -200,6 +208,29 @@ def test_options_with_several_values_vary():
     ):
         with pytest.raises(ConfigError, match=reason):
             settings_of(wrong)
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        (["nodelist=a,b"], ("nodelist=a,b",)),
+        (["nodelist=a,b", "nice=5"], ("nodelist=a,b", "nice=5")),
+        ([""], ()),
+    ],
+)
+def test_an_option_of_a_launcher_may_have_several_values(words, extra):
+    given = {"methods": ["recmorph"], "suites": ["unimal"], "tasks": ["ft"], "launcher": "slurm"}
+    found = request_sweep({**given, "bodies": [BODIES]}, ["--launch.extra", *words]).launch
+    assert with_overrides(SlurmOptions(), found.options).extra == extra
+    assert Launch.from_dict(found.content()) == found
+    with pytest.raises(ConfigError, match=r"'partition' must be a string or none, got .'a', 'b'"):
+        request_sweep(given, ["--launch.partition", "a", "b"])
+
+
+def test_of_several_methods_the_one_that_lacks_a_setting_is_named():
+    grid = {"methods": ["recmorph", "mlp"], "suites": "unimal", "tasks": "ft", "bodies": BODIES}
+    with pytest.raises(ConfigError, match=r"method 'mlp': unknown setting 'model.width'"):
+        Sweep.grid(**grid, vary={"model.width": [32, 64]})
 
 
 @pytest.fixture(scope="module")

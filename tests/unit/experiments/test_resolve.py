@@ -60,7 +60,10 @@ def test_texts_are_read_as_the_setting_asks():
         ({"settings": {"seeds": [1]}}, "the protocol's 'seeds' cannot be changed"),
         ({"settings": {"seed": 3}}, "the seed is not one of the settings, got 'seed': 3"),
         ({"settings": {"ppo.rate": 1}}, "unknown setting 'ppo.rate'"),
-        ({"settings": {"model.widht": 1}}, "unknown setting 'widht'; did you mean 'width'"),
+        (
+            {"settings": {"model.widht": 1}},
+            "method 'recmorph': unknown setting 'model.widht'; did you",
+        ),
         ({"settings": {"model": 1}}, "'model' must hold the method's settings, got 1; name one,"),
         ({"seed": -1}, "'seed' must be between 0 and 4294967295, got -1"),
         ({"threads": 10_000}, "--threads must be from 1 to"),
