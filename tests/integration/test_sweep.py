@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import threading
 import time
@@ -54,11 +55,11 @@ def record_of(run):
     return {name: value for name, value in content.items() if name not in TIMES}
 
 
-def check_equal(path, other, names):
-    for name in names:
-        assert record_of(path / name) == record_of(other / name), name
-        weights = [(folder / name / "policy.safetensors").read_bytes() for folder in (path, other)]
-        assert weights[0] == weights[1], name
+def check_equal(run, other):
+    """Compare what two runs left: their records but for times, and the bytes of their weights."""
+    assert record_of(run) == record_of(other), run
+    weights = [(folder / "policy.safetensors").read_bytes() for folder in (run, other)]
+    assert weights[0] == weights[1], run
 
 
 class StopAfter(Stop):
@@ -100,8 +101,7 @@ def test_a_cell_stops_at_a_checkpoint_and_ends_in_the_same_bits(
         state = read_state(path, name)
         assert (state.phase, state.env_steps, state.env_steps_planned) == ("stopped", 640, 3072)
         assert run_cell(path, name, StopAfter(0)) == FINISHED
-        check_equal(tmp_path / "sweep", finished_run.path.parent, ())
-        assert record_of(path / name) == record_of(finished_run.path)
+        check_equal(path / name, finished_run.path)
         before = (path / name / "record.json").stat().st_mtime_ns
         assert run_cell(path, name, StopAfter(1)) == FINISHED
         assert (path / name / "record.json").stat().st_mtime_ns == before
@@ -218,28 +218,54 @@ def test_kills_of_everything_change_nothing(gmc, sequential, tmp_path):
     now = records(path)
     assert {name: now[name] for name in written} == written  # nothing was run twice
     assert len(now) == 12
-    check_equal(path, sequential, now)
+    for name in now:
+        check_equal(path / name, sequential / name)
+
+
+UNLUCKY = """
+import os, signal, sys
+from pathlib import Path
+
+FAILED = Path(__file__).with_name("failed")
+
+
+class Unlucky(MyNetwork):
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        if sys.argv[0].endswith("worker.py") and not FAILED.exists():
+            FAILED.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+SPEC = MethodSpec("""
+"""In a method's file: the first worker that builds a network is killed."""
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_cell_that_fails_says_why_and_is_retried(gmc, tmp_path):
+def test_a_cell_that_fails_says_why_and_is_retried_unless_that_is_in_vain(gmc, tmp_path):
     method = tmp_path / "mine.py"
-    example = Path(__file__).parents[2] / "examples" / "my_method.py"
-    method.write_text(example.read_text() + "\nraise_at_import = None\n")
+    example = (Path(__file__).parents[2] / "examples" / "my_method.py").read_text()
+    unlucky = example.replace("SPEC = MethodSpec(", UNLUCKY)
+    method.write_text(unlucky.replace("builder=MyNetwork", "builder=Unlucky"))
     path = tmp_path / "sweep"
     words = ("--suites", "unimal", "--tasks", "ft", "--seeds", 1, 2, "--protocol", "smoke",
              "--bodies", "tiny", "--env-steps", 256, "--num-envs", 4, "--rollout-length", 32,
-             "--ppo.batch-size", 64, "--jobs", 1, "--launch.nice", 0)  # fmt: skip
-    process = gmc.start("sweep", "--methods", f"{method}:SPEC", *words, "--out", path)
-    wait_for(process, (path / ".states" / "seed1.log").is_file)
-    wait_for(process, (path / "seed1" / "record.json").is_file)
-    method.write_text(example.read_text() + "\n# changed\n")
-    out, _ = process.communicate()
-    assert process.returncode == 1
+             "--ppo.batch-size", 64, "--jobs", 1, "--launch.nice", 0, "--retries", 0)  # fmt: skip
+    out = gmc("sweep", "--methods", f"{method}:SPEC", *words, "--out", path, code=1).stdout
+    assert "2 runs: 1 finished, 1 failed" in out
+    assert "failed: seed1: its process was ended by signal 9 (SIGKILL)" in out
+    (tmp_path / "failed").unlink()
+    out = gmc("sweep", "--resume", path, "--retries", 1).stdout
+    assert "2 runs: 2 finished" in out
+    assert (tmp_path / "failed").exists()  # once more, and it was tried again
+    shutil.rmtree(path / "seed2")
+    method.write_text(example + "\n# changed\n")
+    out = gmc("sweep", "--resume", path, "--retries", 1, code=1).stdout
     assert "2 runs: 1 finished, 1 failed" in out
     assert "failed: seed2: the file of the method" in out
-    assert read_state(path, "seed2").permanent
+    state = read_state(path, "seed2")
+    assert (state.permanent, state.attempt) == (True, 2)  # of two starts, one each
 
 
 @pytest.fixture
@@ -280,7 +306,8 @@ def test_a_node_of_a_ray_cluster_is_killed_half_way(data, ray_nodes, sequential,
     assert killed
     assert result.failures == {}
     assert len(result.records) == 12
-    check_equal(sweep.path, sequential, sweep.runs)
+    for name in sweep.runs:
+        check_equal(sweep.path / name, sequential / name)
 
 
 @pytest.mark.slow
@@ -293,11 +320,7 @@ def test_ray_brings_back_what_no_folder_shares(data, ray_nodes, sequential, tmp_
     assert result.failures == {}
     for name in sweep.runs:
         assert list_checkpoints(sweep.path / name / "checkpoints")
-        other = sequential / f"recmorph_{name}_seed1"
-        assert record_of(sweep.path / name) == record_of(other)
-        weights = [(folder / "policy.safetensors").read_bytes() for folder in (
-            sweep.path / name, other)]  # fmt: skip
-        assert weights[0] == weights[1]
+        check_equal(sweep.path / name, sequential / f"recmorph_{name}_seed1")
 
 
 @pytest.mark.slow
@@ -327,8 +350,7 @@ def test_a_job_that_is_preempted_goes_on(data, sequential, tmp_path):
     logs = "".join(path.read_text() for path in (sweep.path / ".slurm").glob("*.err"))
     assert "this job is preempted" in logs
     for name in sweep.runs:
-        other = sequential / f"recmorph_ft_{name}"
-        assert record_of(sweep.path / name) == record_of(other)
+        check_equal(sweep.path / name, sequential / f"recmorph_ft_{name}")
 
 
 def parent(pid):
