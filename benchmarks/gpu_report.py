@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.script import make_parser, show
+from benchmarks.script import make_parser, run, show
 from benchmarks.training import run_config
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
@@ -223,10 +223,7 @@ def main() -> None:
     parser.add_argument("--protocol", nargs="+", default=["paper", "standard"], help="of training")
     parser.add_argument("--method", nargs="+", help="default: all that are registered")
     options = parser.parse_args()
-    try:
-        device = check_device(options.device)
-    except GmcBenchError as error:
-        parser.error(str(error))
+    device = check_device(options.device)
     # Long enough that the learning rate stays near its peak during the measurement.
     chosen = [replace(SUITE.protocol(name), env_steps=2_000_000_000) for name in options.protocol]
     methods = options.method or [name for name in METHODS.names() if name != "mlp-10m"]
@@ -236,4 +233,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -8,12 +8,13 @@ Both sides train in turns: while one process trains alone, the others wait for t
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.script import make_parser, show
+from benchmarks.script import make_parser, run, show
 from benchmarks.training import run_config
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.table import Table
 from gmc_bench.experiments.launch import shared
+from gmc_bench.experiments.method import check_shares
 from gmc_bench.profiling.report import Report, describe_machine
 from gmc_bench.profiling.timing import side, take_turns
 from gmc_bench.suites.method_rules import token_spec
@@ -33,11 +34,15 @@ def measure(bodies: MorphologySet, processes: int, threads: int, seconds: float)
         processes: that share the environments.
         threads: of each process.
         seconds: on average for each side.
+
+    Raises:
+        ConfigError: the environments cannot be shared out to so many processes.
     """
     protocol = replace(SUITE.protocol("lite"), env_steps=100_000_000)  # near the peak rate
     spec, train = token_spec(SUITE, bodies, TASK), bodies.split("train")
     alone = run_config(bodies, protocol, threads=threads)
     config = replace(alone, processes=processes)
+    check_shares(config, SPEC)  # before there are processes
     names = ("one process", f"{processes} processes")
     with shared(config, Path()) as group:
         trainers = (
@@ -97,4 +102,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 
 from benchmarks.plain_training import TIMED, PlainTraining, in_few_processes
-from benchmarks.script import make_parser, show
+from benchmarks.script import make_parser, run, show
 from benchmarks.training import run_config
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
@@ -200,4 +200,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

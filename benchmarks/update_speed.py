@@ -18,7 +18,7 @@ import torch
 
 from benchmarks import plain_network
 from benchmarks.plain_network import Agent, Batch, total
-from benchmarks.script import make_parser, show
+from benchmarks.script import make_parser, run, show
 from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.core.table import Table
 from gmc_bench.methods import METHODS
@@ -156,4 +156,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -1,6 +1,7 @@
 """Every script measures and reports; the figures are the machine's."""
 
 import importlib
+import runpy
 import sys
 import time
 from dataclasses import replace
@@ -11,6 +12,7 @@ import torch
 from benchmarks import ant_envpool, gpu_report, run_all, training_throughput
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.conformance.morphologies import chain, star
+from gmc_bench.experiments import launch
 from gmc_bench.profiling.report import Report, machine_markdown
 from gmc_bench.suites.unimal import SUITE
 
@@ -122,6 +124,33 @@ def test_a_document_names_what_failed(ant):
     assert text.startswith("# Benchmarks\n")
     assert ant.to_markdown() in text
     assert "## training_throughput\n\nFailed" in text
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("process_speedup --processes 0", "'processes' must be at least 1"),
+        ("process_speedup --processes 300", "protocol has 256 and --processes is 300"),
+        ("process_speedup --morphologies nothing", "'nothing'"),
+        ("gpu_report --device cpu --protocol foo", "has no protocol 'foo'"),
+        ("gpu_report --device tpu", "the device 'tpu' is not supported"),
+        ("training_throughput --morphologies nothing", "'nothing'"),
+    ],
+)
+def test_bad_input_ends_a_script_with_one_sentence(command, reason, monkeypatch, capsys):
+    def shared(*arguments):
+        pytest.fail("processes were started")
+
+    monkeypatch.setattr(launch, "shared", shared)
+    name, *words = command.split()
+    monkeypatch.setattr(sys, "argv", [name, *words])
+    with pytest.raises(SystemExit) as caught:
+        runpy.run_path(str(run_all.ROOT / "benchmarks" / f"{name}.py"), run_name="__main__")
+    assert caught.value.code == 2
+    err = capsys.readouterr().err
+    assert err.startswith("error: ")
+    assert reason in err
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", run_all.SCRIPTS)
