@@ -1,7 +1,7 @@
 """GCNT: who attends to whom is decided by a graph encoding of the body."""
 
 from collections.abc import Iterable
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -74,6 +74,10 @@ class GraphEncoder(nn.Module):
         )
         self.join = nn.Linear(config.width + config.colour_bins, config.width)
         self._kept: tuple[TokenTable, torch.Tensor] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what was kept, for copies and files."""
+        return {**self.__dict__, "_kept": None}
 
     def forward(self, table: TokenTable, bodies: torch.Tensor) -> torch.Tensor:
         """Encode the rows `bodies` of a table as one graph."""

@@ -1,6 +1,7 @@
 """The SWAT network: attention among limbs that knows the tree they form."""
 
 import copy
+from typing import Any
 
 import torch
 from torch import nn
@@ -66,6 +67,10 @@ class TreeEncoding(PerBody):
         # (U, L, L, H) -> (U, H, L, L)
         biases = [layer(relations).permute(0, 3, 1, 2) for layer in self.relation_bias]
         return (embedded, *(mask + bias for bias in biases))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what was kept, for copies and files."""
+        return {**super().__getstate__(), "_trees": None}
 
     def _trees_of(self, table: TokenTable) -> tuple[torch.Tensor, torch.Tensor]:
         """Return traversals (M, L, 3) and relations (M, L, L, 3) of a table, kept for the next."""

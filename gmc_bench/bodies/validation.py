@@ -44,7 +44,14 @@ def find_flaw(
     Returns:
         The rest of a sentence that starts with the body's name, saying how to fix the first flaw.
     """
-    flaw = next(_part_flaws(limbs, actuators, loops), None)
+    flaw = next(
+        chain(
+            _part_flaws(limbs, actuators, loops),
+            _pair_flaws(symmetric_limbs, "symmetric_limbs"),
+            _pair_flaws(exclusions, "exclusions"),
+        ),
+        None,
+    )
     if flaw is not None:
         return flaw
     # Lazy, in this order: later checks rely on what earlier ones have established.
@@ -93,9 +100,23 @@ def _part_flaws(
             yield from _not_parts((limb.inertia,), Inertia, f"inertia{where}")
 
 
-_WORDS: dict[Any, str] = {float: "a number", str: "text", bool: "True or False"}
+def _pair_flaws(pairs: Any, what: str) -> Iterator[str]:
+    right = isinstance(pairs, tuple) and all(
+        isinstance(pair, tuple) and len(pair) == 2 and all(map(_is_whole, pair)) for pair in pairs
+    )
+    if not right:
+        yield f"has {pairs!r} as {what}; expected a tuple of pairs of ints"
+
+
+_WORDS: dict[Any, str] = {
+    float: "a number", int: "an int", str: "text", bool: "True or False",
+}  # fmt: skip
 _PLAIN: dict[type[Any], tuple[tuple[str, Any], ...]] = {
-    kind: tuple((item.name, item.type) for item in fields(kind) if item.type in _WORDS)
+    kind: tuple(
+        (item.name, item.type)
+        for item in fields(kind)
+        if item.type in _WORDS and item.name not in ("parent", "slot")  # checked with their tree
+    )
     for kind in (Limb, Geom, Joint, Inertia, Actuator, Loop)
 }
 """Fields of a part that are no vector, index or word of a list, with their type."""
@@ -109,7 +130,8 @@ def _not_parts(parts: Any, kind: type[Any], what: str) -> Iterator[str]:
     for part in parts:
         for name, of in _PLAIN[kind]:
             value = getattr(part, name)
-            if not (_is_number(value) if of is float else isinstance(value, of)):
+            right = _is_number(value) if of is float else isinstance(value, of)
+            if not (_is_whole(value) if of is int else right):
                 yield f"has {value!r} as {name} in its {what}; expected {_WORDS[of]}"
 
 
@@ -121,7 +143,7 @@ def _tree_flaws(limbs: Sequence[Limb]) -> Iterator[str]:
     if not limbs:
         yield "has no limbs; it needs at least a torso and one actuated limb"
         return
-    if limbs[0].parent != -1:
+    if not _is_whole(limbs[0].parent) or limbs[0].parent != -1:
         yield f"starts with {limbs[0].name!r}, which has a parent; the torso must come first"
     path = [0]
     for index, limb in enumerate(limbs[1:], start=1):
@@ -301,6 +323,7 @@ def _symmetry_flaws(num_limbs: int, pairs: Sequence[tuple[int, int]]) -> Iterato
 def _loop_flaws(limbs: Sequence[Limb], loops: Sequence[Loop]) -> Iterator[str]:
     seen = set()
     for loop in loops:
+        yield from _not_tuples([("anchor", loop.anchor, 3)], f"the loop of limb {loop.first}")
         ends = tuple(sorted((loop.first, loop.second)))
         if not all(0 <= end < len(limbs) for end in ends) or ends[0] == ends[1]:
             yield (

@@ -83,3 +83,20 @@ def require_number(
     raise ConfigError(
         f"{what} must be a finite number{' '.join(['', *limits])}, got {shown(given)}"
     )
+
+
+def require_vector(given: Any, length: int, what: str) -> None:
+    """Check that an argument is a tuple of so many finite numbers.
+
+    Args:
+        given: the argument.
+        length: numbers.
+        what: it is, e.g. `the spawn of a scene`.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    if not isinstance(given, tuple) or len(given) != length:
+        raise ConfigError(f"{what} must be a tuple of {length} numbers, got {shown(given)}")
+    for number in given:
+        require_number(number, f"each number of {what}")

@@ -13,7 +13,7 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.bodies import require_bodies, smallest_layout
 from gmc_bench.envs.driven import DrivenRows
-from gmc_bench.envs.terms import LARGEST, Kind, Term, read_only
+from gmc_bench.envs.terms import Kind, Term, read_only
 from gmc_bench.sim.batch import BatchSimulator
 from gmc_bench.sim.ground_kernels import visit_cells
 from gmc_bench.sim.loops import OPEN
@@ -276,11 +276,11 @@ class EnvironmentCore:
             previous_action=previous,
             joint_velocity_before=joint_velocity,
         )
-        result = self._judge(read_only(transition), rows, diverged, self._watch_loops(diverged))
-        self._go_on()
         sound = ~diverged
         if rows is not None:
             sound[np.setdiff1d(self._all_rows, rows)] = False
+        result = self._judge(read_only(transition), sound, diverged, self._watch_loops(diverged))
+        self._go_on()
         self._observe(self._all_rows, flat, sound)
         self._contain(diverged)
         return result
@@ -364,13 +364,12 @@ class EnvironmentCore:
         for term in task.observations:
             slot = self._slots[term.name]
             shapes = ((len(rows), t, slot.stop - slot.start) for t in (1, self._num_tokens))
-            value = term.scale * self._observations[term.name](moment, *shapes)
-            if not (np.abs(value) <= LARGEST).all():
-                self._observations[term.name].require_finite(
-                    value if sound is None else value[sound]
-                )
+            function = self._observations[term.name]
+            value = function(moment, *shapes)
             if padding.any():
                 value = np.where(padding[..., None], 0.0, value)
+            function.require_finite(value, sound)
+            value = term.scale * value
             self.dynamic[rows, : self._num_tokens, slot] = value
 
     def _contain(self, diverged: BoolArray) -> None:
@@ -414,16 +413,17 @@ class EnvironmentCore:
     def _judge(
         self,
         transition: Transition,
-        rows: IntArray | None,
+        sound: BoolArray,
         diverged: BoolArray,
         loops_opened: IntArray | None,
     ) -> StepResult:
         task = self.task
         one = (self.num_envs,)
-        terms = {
-            term.name: term.weight * self._rewards[term.name](transition, one)
-            for term in task.rewards
-        }
+        terms = {}
+        for term in task.rewards:
+            value = self._rewards[term.name](transition, one)
+            self._rewards[term.name].require_finite(value, sound)
+            terms[term.name] = term.weight * value
         if task.only_positive:
             terms[CUT_OFF] = np.maximum(-_add_up([*terms.values()]), 0.0)
         rate = transition.control_dt if task.reward_rates else 1.0
@@ -443,13 +443,8 @@ class EnvironmentCore:
         time_up = (self.episode_length >= task.horizon) & ~terminated & ~diverged
         events |= {TIME_LIMIT: time_up, DIVERGED: diverged}
         reward = _add_up([np.zeros(self.num_envs), *terms.values()])
-        simulated = slice(None) if rows is None else rows
-        if not (np.abs(reward[simulated]) <= LARGEST).all():
-            for name, term in self._rewards.items():
-                term.require_finite(terms[name][simulated])
-        sound = ~diverged[simulated]
-        for name, term in self._metrics.items():
-            term.require_finite(metrics[name][simulated][sound])
+        for name, measured in metrics.items():
+            self._metrics[name].require_finite(measured, sound)
         truncated = time_up | diverged
         return StepResult(
             reward, terms, terminated, truncated, diverged, events, metrics, loops_opened

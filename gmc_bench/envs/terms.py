@@ -9,7 +9,7 @@ import numpy as np
 from gmc_bench.core.errors import GmcBenchError, PluginError
 from gmc_bench.core.escape import one_line
 from gmc_bench.core.registry import raised_at
-from gmc_bench.core.types import Array, DoubleArray
+from gmc_bench.core.types import Array, BoolArray, DoubleArray
 
 Kind = Literal["reward", "termination", "metric", "observation", "event"]
 _TRUTH, _NUMBERS = "b", "fiub"
@@ -79,15 +79,23 @@ class Term:
         if value.dtype.kind not in self._kinds:
             what = "truth values (dtype bool)" if self._kinds == _TRUTH else "numbers"
             raise PluginError(f"{self._where} returned {value.dtype}; it must return {what}")
-        return value
+        # Weights times integers of few bits would wrap around.
+        return value if self._kinds == _TRUTH else value.astype(np.float64, copy=False)
 
-    def require_finite(self, value: DoubleArray) -> None:
-        """Check numbers that came of the term, where no simulation has broken.
+    def require_finite(self, value: DoubleArray, rows: BoolArray | None = None) -> None:
+        """Check numbers that came of the term.
+
+        Args:
+            value: (B, ...).
+            rows: (B,), those that were simulated and did not break; default all.
 
         Raises:
             PluginError: one is not finite, or larger than `LARGEST`.
         """
-        wrong = value[~(np.abs(value) <= LARGEST)]
+        fits = np.abs(value) <= LARGEST
+        if fits.all():
+            return
+        wrong = value[~fits] if rows is None else value[rows][~fits[rows]]
         if wrong.size:
             raise PluginError(
                 f"{self._where} returned {wrong.flat[0]}; it must be finite and at most "

@@ -114,8 +114,12 @@ def read_state(sweep: Path, name: str, *, launched: bool = False) -> CellState:
         return state if refused else replace(state, phase="finished", reason="")
     if state.phase == "finished":  # its record was taken away
         return replace(state, phase="stopped")
-    runs = is_alive(sweep / name) or (launched and _came_of_late(sweep, name))
-    return replace(state, phase="stopped") if state.phase in RUNNING and not runs else state
+    held = is_alive(sweep / name)
+    if state.phase in RUNNING and not held and not (launched and _came_of_late(sweep, name)):
+        return replace(state, phase="stopped")
+    if state.phase in ("stopped", "failed") and held:  # by a process that writes no state
+        return replace(state, phase="training", reason="", permanent=False)
+    return state
 
 
 def _came_of_late(sweep: Path, name: str) -> bool:

@@ -110,7 +110,11 @@ class Driver:
         records = StoredRecords(self._finished)
         phases = {name: str(state.phase) for name, state in self.states.items()}
         self.launcher.open(self.path)  # before anybody is told of a start
-        self._check_room(map(self._cell, self._todo))
+        try:
+            self._check_room(map(self._cell, self._todo))
+        except BaseException:
+            self.launcher.close()
+            raise
         self.emit(SweepStarted(self.path, dict(self.runs), phases, records, dict(self.failures)))
         for name, reason in self.failures.items():
             self.emit(SweepRunFailed(name, reason))

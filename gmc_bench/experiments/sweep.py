@@ -237,7 +237,7 @@ class Sweep:
         Raises:
             GmcBenchError: nothing can be run, or nothing more.
         """
-        launched = self._launch(launcher, retries, options)
+        launched = self.check_launch(launcher, retries, options)
         self._check_methods(once_each=launched is not None)
         self.path = self.path or new_folder(RUNS, self._default_name())
         with self.locked(create=True) as folder:
@@ -267,7 +267,7 @@ class Sweep:
         """
         if self.resolved and (self.path is None or is_free(self.path)):
             return self.run(launcher, retries=retries, **options)
-        launched = self._launch(launcher, retries, options)
+        launched = self.check_launch(launcher, retries, options)
         self._require_begun()
         with self.locked() as folder:
             self._require_same(folder)
@@ -368,7 +368,8 @@ class Sweep:
         for name, stored in self.reused.items():
             if self.will_take(name):
                 self._known.restore(stored, folder.path / name)
-        text = f"{len(self.reused)} of {len(self.runs)} runs are those of {self._known.root}"
+        taken = sum((folder.path / name / KEPT).is_file() for name in self.reused)
+        text = f"{taken} of {len(self.runs)} runs are those of {self._known.root}"
         self._emit(Remark(text))
 
     def _write_launch(self, folder: SweepFolder) -> None:
@@ -380,10 +381,14 @@ class Sweep:
         if content is not None:
             write_launch(folder.path, content)
 
-    def _launch(
+    def check_launch(
         self, launcher: str | None, retries: int, options: Mapping[str, Any]
     ) -> "tuple[Launcher, int] | None":
-        """Return who runs the sweep and how often it tries, and remember what the folder keeps."""
+        """Return who runs the sweep and how often it tries, and remember what the folder keeps.
+
+        Raises:
+            ConfigError: the launcher cannot be used, or an option is not its own.
+        """
         if launcher is not None:
             launch = Launch.from_dict({**options, "launcher": launcher, "retries": retries})
             made = LAUNCHERS.get(launch.launcher).make(launch.options)

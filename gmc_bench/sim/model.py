@@ -12,7 +12,7 @@ from gmc_bench.bodies.body import Body
 from gmc_bench.bodies.compiler import compile_mjcf
 from gmc_bench.bodies.mjcf import emit_mjcf
 from gmc_bench.bodies.schema import IDENTITY, Morphology
-from gmc_bench.core.arguments import require_count, require_number
+from gmc_bench.core.arguments import require_count, require_vector
 from gmc_bench.core.errors import ConfigError, MorphologyError
 from gmc_bench.core.types import Quat, Vec3
 from gmc_bench.robots.friction import FRICTION_RULES, FrictionRule
@@ -69,13 +69,7 @@ class Scene:
     def __post_init__(self) -> None:
         require_count(self.num_substeps, "num_substeps of a scene", "engine steps")
         for name, length in (("spawn", 3), ("start_offset", 3), ("start_orientation", 4)):
-            given = getattr(self, name)
-            if not isinstance(given, tuple) or len(given) != length:
-                raise ConfigError(
-                    f"the {name} of a scene must be a tuple of {length} numbers, got {given!r}"
-                )
-            for number in given:
-                require_number(number, f"each number of the {name} of a scene")
+            require_vector(getattr(self, name), length, f"the {name} of a scene")
         if self.friction_rule not in FRICTION_RULES:
             raise ConfigError(
                 f"the friction_rule of a scene must be one of {', '.join(FRICTION_RULES)}, got "

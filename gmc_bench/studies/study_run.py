@@ -142,6 +142,7 @@ class StudyRun:
         Raises:
             GmcBenchError: nothing can be run, nothing more, or a policy cannot be measured.
         """
+        self.sweep.check_launch(launcher, retries, options)  # before there is a folder
         for session in self._measurable():
             check_method(session)
         with self.sweep.locked(create=True):

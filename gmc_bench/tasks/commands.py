@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gmc_bench.core.arguments import require_number
+from gmc_bench.core.arguments import require_number, require_vector
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import DoubleArray
 from gmc_bench.tasks.motion import wrapped
@@ -52,6 +52,10 @@ class VelocityCommand:
     def __post_init__(self) -> None:
         for name in ("standing", "straight", "backward", "sideways", "turning", "held"):
             require_number(getattr(self, name), f"the share {name!r} of a command", low=0.0)
+        for name in ("forward", "lateral", "yaw", "straight_forward", "straight_backward"):
+            require_vector(getattr(self, name), 2, f"{name!r} of a command")
+        for name in ("heading_gain", "heading_limit"):
+            require_number(getattr(self, name), f"{name!r} of a command", low=0.0)
         kinds = self.straight + self.backward + self.sideways + self.turning
         if max(kinds, self.standing, self.held) > 1.0 + 1e-9:
             raise ConfigError(

@@ -9,7 +9,7 @@ import numpy as np
 from gmc_bench.bodies.body import Parts
 from gmc_bench.bodies.clearance import CLEARANCE
 from gmc_bench.bodies.mjcf import SIM_DT
-from gmc_bench.core.arguments import require_count, require_number
+from gmc_bench.core.arguments import require_count, require_number, require_vector
 from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.core.types import BoolArray, DoubleArray
 from gmc_bench.sim.height_map import num_heights
@@ -211,6 +211,7 @@ class EventTerm:
                 f"{did_you_mean(self.target, get_args(Target))}"
             )
         if self.every is not None:
+            require_vector(self.every, 2, f"'every' of the event {self.name!r}")
             low, high = self.every
             require_number(low, f"the first time of 'every' of the event {self.name!r}", low=0.0)
             require_number(high, f"the second time of 'every' of the event {self.name!r}", low=low)
@@ -269,6 +270,8 @@ class VisitGrid:
 
     def __post_init__(self) -> None:
         require_number(self.cell_size, "the cell_size of a grid", above=0.0)
+        require_vector(self.low, 2, "the low end of a grid")
+        require_vector(self.shape, 2, "the shape of a grid")
         for count in self.shape:
             require_count(count, "the shape of a grid", "cells along x and along y")
 
@@ -283,6 +286,11 @@ class Slope:
     """Its ends along x, m, world; beyond them and beside it the ground is at -10 m."""
     half_width: float
     """m."""
+
+    def __post_init__(self) -> None:
+        require_number(self.rise, "the rise of a slope")
+        for name in ("half_length", "half_width"):
+            require_number(getattr(self, name), f"the {name} of a slope", above=0.0)
 
     def height(self, position: DoubleArray, height: float) -> DoubleArray:
         """Return the ground's height under places.
@@ -376,7 +384,7 @@ class Task:
         for observed in self.observations:
             where = f"of the observation {observed.name!r} {of}"
             require_count(observed.width, f"the width {where}", "features")
-            require_number(observed.scale, f"the scale {where}", above=0.0)
+            require_number(observed.scale, f"the scale {where}")
 
     @property
     def num_heights(self) -> int:

@@ -104,7 +104,7 @@ def _loops(compiled: CompiledModel) -> tuple[Loop, ...]:
 
 def _check_size(compiled: CompiledModel, spec: TokenSpec) -> None:
     body = compiled.body
-    if body.parts == "actuators" != spec.parts or (
+    if body.parts != spec.parts or (
         spec.parts == "actuators" and (spec.max_limbs < body.num_limbs or spec.joints_per_limb != 1)
     ):
         raise TokenOverflowError(

@@ -1,5 +1,6 @@
 """Training of one policy: rollouts, updates, statistics."""
 
+import copy
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -259,10 +260,9 @@ class Trainer:
             generators[name], *others = (part["random"][name] for part in parts)
             if others:
                 generators[f"{name}_of_others"] = np.stack(others)
-        return {
+        learnt = {
             "policy": self.policy.tensors(),
             "optimizer": self.algorithm.get_state(),
-            "environment": self.env.join_states([part["environment"] for part in parts]),
             "statistics": {
                 "random": generators,
                 "collector": collector,
@@ -270,9 +270,13 @@ class Trainer:
                 "sampler": self.sampler.get_state(),
                 "tracker": self.tracker.get_state(),
             },
+        }
+        return {
+            **copy.deepcopy(learnt),  # training goes on in the memory of these arrays
+            "environment": self.env.join_states([part["environment"] for part in parts]),
             "progress": {
                 "iteration": self.iteration,
-                "curve": self.curve,
+                "curve": list(self.curve),
                 "processes": self.processes,
                 "threads": self.threads,
                 "timers": asdict(self.timers),

@@ -169,6 +169,11 @@ class RayLauncher(Launcher):
             ray_constants.ENABLE_RAY_CLUSTER = False
 
         self._sweep = sweep.absolute()
+        if ray.is_initialized() and self.options.address is not None:
+            raise ConfigError(
+                f"this process is connected to a Ray cluster already, got the address "
+                f"{self.options.address!r}; leave it out, or call ray.shutdown() first"
+            )
         if not ray.is_initialized():
             quiet = {"log_to_driver": False, "logging_level": "error"}
             variables = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

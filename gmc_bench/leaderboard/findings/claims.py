@@ -125,13 +125,10 @@ class Pooled(Claim):
         """Return what the runs say."""
         found = self.pool.samples(evidence, self.metric)
         samples = {name: found[name] for name in self.labels() if name in found}
-        without = self.pool.seeds_without(evidence, self.metric)
-        known = {(name, seed) for name, item in found.items() for seed in item.seeds}
+        without = self._without(evidence)
+        made = self.pool.made(evidence)
         wanted = self.pool.runs(self.labels())
-        missing = [
-            run for (name, seed), run in wanted.items()
-            if (name, seed) not in known and name not in without
-        ]  # fmt: skip
+        missing = [run for place, run in wanted.items() if place not in made]
         decided = self.withhold_verdict(self.decide(samples))
         if samples and decided.here and (idle := sorted(self.pool.idle(evidence) & samples.keys())):
             verb = "scores" if len(idle) == 1 else "score"
@@ -149,6 +146,18 @@ class Pooled(Claim):
             missing=tuple(missing),
             links=tuple(self.pool.links(evidence)) if samples or without else (),
         )
+
+    def metrics(self) -> tuple[str, ...]:
+        """Return the numbers of each run that the claim takes."""
+        return (self.metric,)
+
+    def _without(self, evidence: Evidence) -> dict[str, tuple[int, ...]]:
+        """Return by label the seeds of runs that are there, but lack a number."""
+        found: dict[str, set[int]] = {}
+        for metric in self.metrics():
+            for name, seeds in self.pool.seeds_without(evidence, metric).items():
+                found.setdefault(name, set()).update(seeds)
+        return {name: tuple(sorted(found[name])) for name in self.labels() if name in found}
 
     def _beside(self, evidence: Evidence, found: Mapping[str, Sample]) -> str:
         """Return what is told of other methods, of another metric and of no action."""
@@ -311,6 +320,10 @@ class AboveThreshold(Pooled):
         """Return the methods or variants that the claim is about."""
         return (self.label,)
 
+    def metrics(self) -> tuple[str, ...]:
+        """Return the numbers of each run that the claim takes."""
+        return (self.metric, self.minus) if self.minus else (self.metric,)
+
     def find(self, evidence: Evidence, others: Mapping[str, Finding]) -> Finding:
         """Return what the runs say."""
         found = super().find(evidence, others)
@@ -319,7 +332,8 @@ class AboveThreshold(Pooled):
         both = self.pool.samples(evidence, self.metric), self.pool.samples(evidence, self.minus)
         first, second = (side.get(self.label) for side in both)
         if first is None or second is None:
-            return Finding("not run yet", missing=found.missing)
+            here = "the runs are there, but some lack a number"
+            return Finding("cannot be decided with these runs", here, missing=found.missing)
         values = tuple(a - b for a, b in zip(first.values, second.values, strict=True))
         change = Sample(self.label, first.seeds, values, first.sources)
         decided = self.withhold_verdict(self.decide({self.label: change}))
@@ -375,7 +389,8 @@ class Equivalence(Pooled):
             return Finding("seen here", here)
         if gap.high < -margin or (not self.one_sided and gap.low > margin):
             return Finding("not seen here", here)
-        power = power_text([samples[name] for name in self.labels()], margin, margin)
+        inside = margin + (gap.value if self.one_sided else -abs(gap.value))
+        power = _equivalence_power([samples[name].values for name in self.labels()], inside)
         return Finding("cannot be decided with these runs", here, power)
 
 
@@ -573,6 +588,23 @@ def power_text(samples: Sequence[Sample], claimed: float | None, measured: float
         after = f"; {found}" if found else ""
         return f"an effect as large as the claim's would have shown {chance}{after}"
     return f"{_seeds(needed)}{each} would show an effect as large as the claim's {chance}"
+
+
+def _equivalence_power(samples: Sequence[Sequence[float]], inside: float) -> str:
+    """Return how many seeds would decide if the difference is the one measured.
+
+    Args:
+        samples: runs of the two sides.
+        inside: how far the measured difference is inside the margin; negative outside of it.
+    """
+    needed = seeds_needed(samples, abs(inside))
+    if needed is None:
+        return ""
+    what = "that they are" if inside > 0.0 else "that they are not"
+    return (
+        f"{_seeds(needed)} per side would show {what} in {100 * POWER:.0f} % of cases, if the "
+        f"difference is the one measured"
+    )
 
 
 def _seeds(needed: int) -> str:

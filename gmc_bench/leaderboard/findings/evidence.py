@@ -230,6 +230,10 @@ class Pool(Protocol):
         """Return by label the seeds of runs that are there, but lack the metric."""
         ...
 
+    def made(self, evidence: Evidence) -> set[tuple[str, int]]:
+        """Return label and seed of all runs that are there, whatever they lack."""
+        ...
+
     def runs(self, labels: Sequence[str]) -> dict[tuple[str, int], PlannedRun]:
         """Return by label and seed all runs that a claim about these labels takes."""
         ...
@@ -265,14 +269,24 @@ class BoardPool:
 
     def samples(self, evidence: Evidence, metric: str) -> dict[str, Sample]:
         """Return what the first seeds of each method reached; see `METRICS`, and frictions."""
+        rows = self._rows(evidence)
+        found = {method: _sample(method, row, metric) for method, row in rows.items()}
+        return {method: sample for method, sample in found.items() if sample is not None}
+
+    def _rows(self, evidence: Evidence) -> dict[str, Row]:
+        """Return the row of each method."""
         board = evidence.board(self.suite, self.task)
         if board is None:
             return {}
         rows = rows_by_method(board)
         for row in board.table.references:
             rows.setdefault(row.key.method, row)
-        found = {method: _sample(method, row, metric) for method, row in rows.items()}
-        return {method: sample for method, sample in found.items() if sample is not None}
+        return rows
+
+    def made(self, evidence: Evidence) -> set[tuple[str, int]]:
+        """Return method and seed of all runs of rows."""
+        rows = self._rows(evidence).items()
+        return {(method, seed) for method, row in rows for seed in row.seeds}
 
     def seeds_without(self, evidence: Evidence, metric: str) -> dict[str, tuple[int, ...]]:
         """Return nothing: records of rows have all their numbers."""
@@ -356,6 +370,16 @@ class StudyPool:
         }
         return {arm: seeds for arm, seeds in found.items() if seeds}
 
+    def made(self, evidence: Evidence) -> set[tuple[str, int]]:
+        """Return variant and seed of all runs of the study."""
+        return {
+            (arm, run.seed)
+            for study in evidence.studies.values()
+            for arm in self.arms
+            for run in study.runs
+            if self._fits(evidence, study, run, arm)
+        }
+
     def _complete(self, evidence: Evidence) -> Iterator[tuple[str, str, list[StudyNumbers]]]:
         """Yield file, variant and runs of all variants with runs from the first seed on."""
         for path, study in evidence.studies.items():
@@ -430,6 +454,20 @@ class VariantPool:
 
     def samples(self, evidence: Evidence, metric: str) -> dict[str, Sample]:
         """Return the scores of the first seeds of each method, of the policies in its row."""
+        found = self._scores(evidence)
+        return {
+            method: Sample(
+                method,
+                tuple(sorted(runs)),
+                tuple(runs[seed][0] for seed in sorted(runs)),
+                tuple(runs[seed][1] for seed in sorted(runs)),
+            )
+            for method, runs in found.items()
+            if sorted(runs) == list(range(1, len(runs) + 1))
+        }
+
+    def _scores(self, evidence: Evidence) -> dict[str, dict[int, tuple[float, str]]]:
+        """Return by method and seed the score of its policy, and the file."""
         board = evidence.board(self.suite, self.task)
         known = {
             (run.record.method, run.record.seed, run.record.weights_digest)
@@ -451,16 +489,11 @@ class VariantPool:
             varied = (item.sensor_dropout, item.split) == (False, "test")
             if fits and item.morphologies.id == bodies and (varied if self.variation else dropped):
                 found.setdefault(item.method, {})[item.seed] = (item.score, path)
-        return {
-            method: Sample(
-                method,
-                tuple(sorted(runs)),
-                tuple(runs[seed][0] for seed in sorted(runs)),
-                tuple(runs[seed][1] for seed in sorted(runs)),
-            )
-            for method, runs in found.items()
-            if sorted(runs) == list(range(1, len(runs) + 1))
-        }
+        return found
+
+    def made(self, evidence: Evidence) -> set[tuple[str, int]]:
+        """Return method and seed of all policies that were scored."""
+        return {(method, seed) for method, runs in self._scores(evidence).items() for seed in runs}
 
     def seeds_without(self, evidence: Evidence, metric: str) -> dict[str, tuple[int, ...]]:
         """Return nothing: an evaluation is a score."""

@@ -168,7 +168,9 @@ def _other_runs(evidence: Evidence, costs: Costs) -> Iterator[PendingRuns]:
     there = {
         (run.record.method, run.record.seed)
         for item in evidence.analyses
-        if (item.table.key.task, item.table.key.protocol) == (task, "standard")
+        if (item.table.key.suite, item.table.key.task, item.table.key.protocol)
+        == (suite, task, "standard")
+        and item.table.key.morphologies == SUITES.get(suite).default_morphologies[0]
         for row in item.table.rows
         for run in row.runs
     }
@@ -202,13 +204,15 @@ def _of_ten_budgets(evidence: Evidence, costs: Costs, methods: Sequence[str]) ->
 
 
 def _finished(evidence: Evidence, study: str) -> set[tuple[str, int]]:
-    """Return variant and seed of a study's finished runs."""
+    """Return variant and seed of a study's finished runs on flat terrain."""
+    suite = SUITES.get("unimal-v1")
+    wanted = (study, suite.id, suite.default_protocol)
     return {
         (run.arm, run.seed)
         for item in evidence.studies.values()
-        if item.study == study
+        if (item.study, item.suite, item.protocol) == wanted
         for run in item.runs
-        if run.record_digest is not None
+        if run.record_digest is not None and run.task == suite.task("ft") and not run.git_dirty
     }
 
 

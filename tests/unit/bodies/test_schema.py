@@ -127,6 +127,30 @@ BAD_BODIES = {
     r"has 'hip 1' as actuators; expected Actuator": lambda: body(
         TORSO, limb("leg", 0, hinge("hip")), motors=("hip 1",)
     ),
+    r"has '1' as contype in its geom of limb 'torso'; expected an int": lambda: body(
+        replace(TORSO, geom=replace(SPHERE, contype="1")), limb("leg", 0, hinge("hip"))
+    ),
+    r"has 0.0 as first in its loops; expected an int": lambda: body(
+        TORSO,
+        limb("leg", 0, hinge("hip")),
+        limb("foot", 1),
+        loops=(Loop(first=0.0, second=2, anchor=(0.0, 0.0, 0.0)),),
+    ),
+    r"has \(0.0, 0.0\) as anchor at the loop of limb 0; expected a tuple of 3": lambda: body(
+        TORSO,
+        limb("leg", 0, hinge("hip")),
+        limb("foot", 1),
+        loops=(Loop(first=0, second=2, anchor=(0.0, 0.0)),),
+    ),
+    r"has \(\(1,\),\) as symmetric_limbs; expected a tuple of pairs of ints": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip")), symmetric_limbs=((1,),)
+    ),
+    r"has \(\(0, 'a'\),\) as exclusions; expected a tuple of pairs": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip")), exclusions=((0, "a"),)
+    ),
+    "starts with 'torso', which has a parent": lambda: body(
+        replace(TORSO, parent=-1.0), limb("leg", 0, hinge("hip"))
+    ),
     r"has 'no' as limited in its joints of limb 'leg'; expected True or False": lambda: leg(
         limited="no"
     ),

@@ -193,6 +193,30 @@ def test_only_rows_that_were_simulated_and_did_not_break_are_asked_for_numbers()
         core.step(_actions(core))
 
 
+def test_numbers_of_padding_are_no_bodys():
+    def nothing_in_padding(moment):
+        found = np.zeros((4, 5, 1))
+        found[ROWS % 2 == 0, 3:] = np.nan  # of the chain of three limbs
+        return found
+
+    core = _core(replace(TASK, observations=(ObservationTerm("odd", nothing_in_padding),)))
+    core.step(_actions(core))
+    assert np.isfinite(core.dynamic).all()
+
+
+def test_terms_of_integers_are_numbers_like_others():
+    term = RewardTerm("odd", 2, lambda t: np.full(4, 200, np.uint8))
+    core = _core(replace(TASK, rewards=(term,)))
+    assert core.step(_actions(core)).reward.tolist() == [400.0] * 4
+
+
+def test_terms_that_cancel_each_other_are_looked_at_alone():
+    huge = [RewardTerm(f"odd{sign:+d}", sign, lambda t: np.full(4, 1e25)) for sign in (1, -1)]
+    core = _core(replace(TASK, rewards=(*TASK.rewards, *huge)))
+    with pytest.raises(PluginError, match=r"^the reward 'odd\+1' .* returned 1e\+25"):
+        core.step(_actions(core))
+
+
 def test_motion_cannot_be_written_to_either():
     def write(transition):
         transition.motion.joint_angle[:] = 0.0

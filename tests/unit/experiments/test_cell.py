@@ -95,6 +95,19 @@ def test_who_does_not_hold_a_run_does_not_tell_of_it(tmp_path, monkeypatch):
         assert read_state(folder.path, name).phase == "stopped"
 
 
+def test_a_run_that_a_process_without_a_state_has_taken_up_is_training(tmp_path):
+    sweep, name, _ = make_sweep(tmp_path / "s")
+    failed = CellState(phase="failed", reason="its node is gone", permanent=True, env_steps=7)
+    with sweep.locked(create=True) as folder:
+        folder.write(sweep.runs)
+        write_state(folder.path, name, failed)
+        assert read_state(folder.path, name).phase == "failed"
+        with RunFolder(folder.path / name, create=True):
+            state = read_state(folder.path, name)
+            assert (state.phase, state.reason, state.permanent) == ("training", "", False)
+        assert read_state(folder.path, name).reason == "its node is gone"
+
+
 def test_who_lost_a_run_does_not_tell_of_it_any_more(tmp_path, monkeypatch):
     sweep, name, _ = make_sweep(tmp_path / "s")
     taken = CellState(phase="training", env_steps=7, pid=1)

@@ -44,6 +44,7 @@ class Scripted(Launcher):
     given: list[str] = field(default_factory=list)
     ended: list[Ended] = field(default_factory=list)
     runs: dict[str, RunConfig] = field(default_factory=dict)
+    closed: int = 0
 
     def open(self, sweep):
         self.sweep = sweep
@@ -82,7 +83,7 @@ class Scripted(Launcher):
         pass
 
     def close(self):
-        pass
+        self.closed += 1
 
 
 def finish(sweep, name, config):
@@ -212,7 +213,7 @@ def test_what_a_launcher_lacks_is_said_once_or_ends_the_sweep(tmp_path, config, 
     launcher = Small({"a": ["finish"], "b": ["finish"]}, runs=runs)
     with pytest.raises(ConfigError, match="no machine for b"):
         Driver(tmp_path, runs, launcher, 0, told.append).run()
-    assert (told, launcher.given) == ([], [])
+    assert (told, launcher.given, launcher.closed) == ([], [], 1)
     monkeypatch.setattr(Small, "grows", True)
     Driver(tmp_path, runs, launcher, 0, told.append).run()
     assert told[0] == Remark("no machine yet for b")

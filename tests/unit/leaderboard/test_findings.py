@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gmc_bench.bodies.schema import MorphologySet
@@ -194,6 +195,26 @@ def test_alike_means_within_a_tenth() -> None:
     for first, second in (("a", "b"), ("b", "a")):
         found = Equivalence(**TEXTS, first=first, second=second).decide(astride)
         assert found.verdict == "cannot be decided with these runs"
+
+
+def test_what_would_show_equivalence_follows_from_the_measured_difference() -> None:
+    """Means of 100 and 94: 4 inside the margin of 10; a seed's deviation is 7."""
+    spread = np.array([-9.0, -3.0, 0.0, 0.0, 3.0, 9.0]) * 7.0 / np.std([-9, -3, 0, 0, 3, 9], ddof=1)
+    values = _samples(a=tuple(100.0 + spread), b=tuple(94.0 + spread))
+    found = Equivalence(**TEXTS, first="a", second="b").decide(values)
+    needed = seeds_needed([item.values for item in values.values()], 4.0)
+    assert needed is not None
+    assert needed > 20
+    assert found.power == (
+        f"about {needed} seeds per side would show that they are in 80 % of cases, if the "
+        f"difference is the one measured"
+    )
+    far = _samples(a=tuple(100.0 + spread), b=tuple(88.0 + spread))
+    claim = Equivalence(**TEXTS, first="a", second="b")
+    assert "would show that they are not in" in claim.decide(far).power
+    # The second is worse, and by less than the margin: 10 + 6 inside.
+    one_sided = Equivalence(**TEXTS, first="b", second="a", one_sided=True)
+    assert one_sided.decide(values).power == found.power
 
 
 def test_not_worse_by_more_than_a_tenth() -> None:
@@ -409,6 +430,7 @@ def test_references_are_left_to_be_run_as_methods_are(monkeypatch: pytest.Monkey
     assert "zero-action" in floor.command  # two of its five seeds are missing
     assert pending["Variable terrain, specialist"].hours is not None  # the same bodies
     assert pending["Larger bodies, specialist"].hours is None  # nobody has seen them
+    assert pending["Flat terrain, standard"].done == 0
     ten = pending["study budget, ten times"]
     assert (ten.done, ten.wanted) == (0, 8)
     assert (pending["Flat terrain, standard"].wanted, pending["Flat terrain"].wanted) == (20, 30)
@@ -443,6 +465,23 @@ def _with(study: KeptStudy, **changes: object) -> KeptStudy:
     """Return a study with other fields in all runs."""
     runs = tuple(run.model_copy(update=changes) for run in study.runs)
     return study.model_copy(update={"runs": runs})
+
+
+def test_runs_that_were_never_made_are_missing_beside_one_without_a_number(tmp_path: Path) -> None:
+    study = _study()
+    first, *rest = study.runs
+    lacking = first.model_copy(update={"numbers": {**first.numbers, "training_return": None}})
+    evidence = Evidence((), {"s": study.model_copy(update={"runs": (lacking, *rest)})}, {})
+    arms = dict.fromkeys(("dfs", "random", "bfs"), "recmorph")
+    texts = {**TEXTS, "pool": StudyPool("ordering", arms), "metric": "training_return"}
+    found = Superiority(**texts, first="dfs", second="random").find(evidence, {})
+    assert found.here.startswith("the runs are there, but some have no such number (dfs: seed 1)")
+    assert sorted((run.study, run.seed) for run in found.missing) == [
+        *(("ordering bfs", seed) for seed in (1, 2, 3)),
+        *((f"ordering {arm}", 3) for arm in ("dfs", "random")),
+    ]
+    others = Superiority(**texts, first="bfs", second="random").find(evidence, {})
+    assert (others.verdict, others.here) == ("not run yet", "")
 
 
 def test_runs_of_a_study_by_other_rules_are_no_evidence() -> None:

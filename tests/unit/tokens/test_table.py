@@ -112,6 +112,11 @@ def test_bodies_with_few_motors_share_the_table_of_those_with_many():
     np.testing.assert_array_equal(table.layout.actuator_slot[0], [2, 3, 0, 0, 0, 0])
 
 
+def test_limbs_do_not_fit_a_layout_of_actuators():
+    with pytest.raises(TokenOverflowError, match="has 3 limbs, but the token layout has 12 actuat"):
+        _table([chain(3)], TokenSpec(12, 1, parts="actuators"))
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [(TokenSpec(4, 2), "has 4 slots with 2"), (TokenSpec(9, 1), "has 9 slots with 1")],

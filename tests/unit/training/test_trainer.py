@@ -1,5 +1,6 @@
 """A run that is stopped and continued, inside one process."""
 
+import copy
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -256,6 +257,16 @@ def test_every_purpose_has_random_numbers_of_its_own(make_trainer):
     assert first.algorithm.generator is first.sharing.shuffling
     streams = [trainer.env.core.simulator.streams for trainer in (first, second)]
     assert not (streams[0] == streams[1]).all(axis=1).any()
+
+
+def test_a_state_stays_what_it_was_while_training_goes_on(make_trainer):
+    trainer = make_trainer("a")
+    stop_at(trainer, 2)
+    state = trainer.get_state()
+    del state["environment"]  # which never shared memory
+    before = copy.deepcopy(state)
+    trainer.trainer.iterate()
+    np.testing.assert_equal(state, before)
 
 
 def test_a_continued_run_counts_its_time_from_the_start(make_trainer):
