@@ -318,6 +318,9 @@ def _symmetry_flaws(num_limbs: int, pairs: Sequence[tuple[int, int]]) -> Iterato
                 f"has the symmetric pair {(first, second)}; both must be different limbs "
                 f"from 1 to {num_limbs - 1}"
             )
+    for limb, count in Counter(side for pair in pairs for side in pair).items():
+        if count > 1:
+            yield f"has limb {limb} in {count} symmetric pairs; a limb has one mirror image"
 
 
 def _loop_flaws(limbs: Sequence[Limb], loops: Sequence[Loop]) -> Iterator[str]:

@@ -329,6 +329,9 @@ def _is_of_design(body: Morphology, limb: Limb) -> bool:
     expected = plus(site, times(_direction(limb), parent.geom.radius))
     if math.dist(expected, limb.position) > _SITE_TOLERANCE:
         return False
+    x, y, z = limb.geom.end
+    if z > 0.0 == math.hypot(x, y):  # straight up: it has no such axes
+        return False
     axes = {0: design.hinge_axis("x", limb.geom.end), 1: design.hinge_axis("y", limb.geom.end)}
     return all(
         joint.slot in axes and math.dist(joint.axis, axes[joint.slot]) <= _AXIS_TOLERANCE

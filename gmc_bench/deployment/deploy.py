@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
+from gmc_bench.core.arguments import require_count
 from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.deployment import report
 from gmc_bench.deployment.loop import run_trial
@@ -61,6 +62,11 @@ class DeployOptions:
     video: Videos | None = None
 
     def __post_init__(self) -> None:
+        require_count(self.trials, "'trials'", "trials of each kind")
+        if self.video not in (None, *get_args(Videos)):
+            raise ConfigError(
+                f"'video' must be one of {', '.join(get_args(Videos))} or none, got {self.video!r}"
+            )
         if not self.seconds >= MIN_SECONDS:
             raise ConfigError(
                 f"a trial is {self.seconds:g} s long, but its command rises for {RAMP_SECONDS:g} "

@@ -192,6 +192,7 @@ def analyse(table: ComparisonTable) -> TableAnalysis:
         analyse_row(row) for row in table.rows if not row.missing and row.test_score is not None
     ]
     _require_equal_bodies([*rows, *([reference] if reference else [])])
+    _require_equal_contents(table)
     comparisons = _compare(rows)
     groups = [
         letter_groups(_significance_matrix(len(rows), comparisons, here=here))
@@ -342,6 +343,18 @@ def _require_equal_bodies(rows: Sequence[RowAnalysis]) -> None:
             raise _other_bodies(row.row.runs[0], rows[0].row.runs[0], "train")
         if row.row.controller == "shared" and row.bodies != rows[0].bodies:
             raise _other_bodies(row.row.runs[0], rows[0].row.runs[0], "test")
+
+
+def _require_equal_contents(table: ComparisonTable) -> None:
+    """Raise where a body of one name is another one in some run: returns are paired by name."""
+    seen: dict[tuple[Split, str], tuple[str, StoredRecord]] = {}
+    for row in (*table.rows, *table.references, *table.untrained):
+        for run in row.runs:
+            for item in run.record.returns:
+                place = (item.split, item.body)
+                digest, first = seen.setdefault(place, (item.body_digest, run))
+                if digest != item.body_digest:
+                    raise _other_bodies(run, first, item.split)
 
 
 def _other_bodies(run: StoredRecord, other: StoredRecord, split: Split) -> RecordError:

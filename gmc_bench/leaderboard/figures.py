@@ -133,8 +133,22 @@ def row_labels(rows: Sequence[RowAnalysis]) -> list[str]:
     labels = []
     for place in range(len(keys)):
         level = next((n for n in range(len(counts)) if counts[n][candidates[n][place]] == 1), -1)
-        labels.append(_shorten(candidates[level][place], _LABEL_CHARACTERS))
-    return labels
+        labels.append(_cut_name(candidates[level][place]))
+    # Methods whose ids differ only behind what fits.
+    repeated = Counter(labels)
+    return [
+        f"{label} #{place}" if repeated[label] > 1 else label
+        for place, label in enumerate(labels, 1)
+    ]
+
+
+def _cut_name(label: str) -> str:
+    """Return a label that is short enough, with its settings, which tell rows apart."""
+    name, _, settings = one_line(label).partition(" (")
+    room = _LABEL_CHARACTERS - len(settings) - 2
+    if not settings or room < 1:
+        return _shorten(label, _LABEL_CHARACTERS)
+    return f"{_shorten(name, room)} ({settings}"
 
 
 def _bodies_of(analysis: TableAnalysis) -> str:

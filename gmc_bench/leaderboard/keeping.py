@@ -33,6 +33,7 @@ from gmc_bench.records.kept import (
     KeptSpeeds,
     KeptStudy,
     TimedRounds,
+    policy_of,
     read_study,
     seal,
 )
@@ -98,20 +99,19 @@ def require_policies(files: Mapping[Path, bytes], board: Path, added: Iterable[R
         RecordError: neither the leaderboard nor what is added holds the record of its run.
     """
     there = [stored.record for stored in read_board(board).records] if board.is_dir() else []
-    known = {
-        (item.method, item.seed, item.suite, item.task, item.weights_digest)
-        for item in (*there, *added)
-    }
+    known = {policy_of(item, item.morphologies) for item in (*there, *added)}
     for path, content in files.items():
         if path.parent != board / EVALUATIONS:
             continue
-        kept = json.loads(content)
-        names = ("method", "seed", "suite", "task", "weights_digest")
-        if tuple(kept[name] for name in names) not in known:
+        fields = json.loads(content)
+        kept = KeptEvaluation.model_validate(
+            {name: fields[name] for name in fields if name != "digest"}
+        )
+        if policy_of(kept, kept.trained_on) not in known:
             raise RecordError(
-                f"{board} has no record of the policy that was scored ({kept['method']}, seed "
-                f"{kept['seed']}, weights {kept['weights_digest'][:12]}), so that nobody could "
-                f"verify the score; give the folder of its run, too"
+                f"{board} has no record of the policy that was scored ({kept.method}, seed "
+                f"{kept.seed}, weights {kept.weights_digest[:12]}), so that nobody could verify "
+                f"the score; give the folder of its run, too"
             )
 
 

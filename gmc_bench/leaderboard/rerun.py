@@ -4,6 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
@@ -357,10 +358,14 @@ def verify_all(
         yield from (_outcome(*item, ranked_only, on_progress) for item in chosen)
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        waiting = [pool.submit(_outcome, *item, ranked_only) for item in chosen]
+        waiting = {pool.submit(_outcome, *item, ranked_only): item[0].path for item in chosen}
         try:
             for done, future in enumerate(as_completed(waiting), 1):
-                yield future.result()
+                try:
+                    yield future.result()
+                except BrokenProcessPool:
+                    why = "a process ended, perhaps for lack of memory; give fewer --jobs"
+                    yield Outcome("not verified", 1, f"{waiting[future]}: {why}")
                 if on_progress is not None:
                     on_progress(Progress("verify", done, len(waiting), "record"))
         finally:

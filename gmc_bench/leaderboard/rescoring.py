@@ -11,7 +11,7 @@ from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.leaderboard.board import Board
 from gmc_bench.leaderboard.rerun import Outcome
 from gmc_bench.leaderboard.verification import quantile, variance_of_mean
-from gmc_bench.records.kept import EVALUATIONS, KeptEvaluation, read_evaluation
+from gmc_bench.records.kept import EVALUATIONS, KeptEvaluation, policy_of, read_evaluation
 from gmc_bench.records.kinship import contents, mean_return
 from gmc_bench.records.parts import BodyReturns
 from gmc_bench.records.store import StoredRecord
@@ -87,12 +87,8 @@ def _record_of(kept: KeptEvaluation, board: Board, path: Path) -> StoredRecord:
     Raises:
         RecordError: there is none.
     """
-    names = ("method", "suite", "task", "protocol", "seed", "weights_digest")
-    wanted = [getattr(kept, name) for name in names]
     for stored in board.records:
-        bodies = stored.record.morphologies
-        same = (bodies.id, bodies.digest) == (kept.trained_on.id, kept.trained_on.digest)
-        if same and [getattr(stored.record, name) for name in names] == wanted:
+        if policy_of(stored.record, stored.record.morphologies) == policy_of(kept, kept.trained_on):
             return stored
     raise RecordError(
         f"the leaderboard has no record of the policy that {path} scores ({kept.method}, seed "

@@ -60,7 +60,11 @@ def measure_in_process(
     assert process.pid is not None
     try:
         ours.poll(None)  # packages are loaded
-        ours.recv()
+        try:
+            ours.recv()
+        except EOFError:
+            yield NotMeasured("the process did not start")
+            return
         for _ in items:
             found = _receive(ours, process.pid, limits)
             yield found

@@ -17,6 +17,7 @@ from gmc_bench.records.parts import (
     Digest,
     Flag,
     Hardware,
+    Morphologies,
     Name,
     Number,
     Positive,
@@ -24,7 +25,7 @@ from gmc_bench.records.parts import (
     Text,
     VersionedName,
 )
-from gmc_bench.records.schema import Commit
+from gmc_bench.records.schema import Commit, RunRecord
 from gmc_bench.records.store import first_problem, read_sealed, sealed
 
 STUDIES, EVALUATIONS, SCALINGS, SPEEDS = "studies", "evaluations", "scaling", "speeds"
@@ -195,6 +196,21 @@ class KeptEvaluation(RecordPart):
         default=None, description="Commit of the checkout that scored; null in older files."
     )
     git_dirty: Flag | None = Field(default=None, description="It had changes; null likewise.")
+
+
+def policy_of(
+    item: RunRecord | KeptEvaluation, bodies: Morphologies | BodySetId
+) -> tuple[Any, ...]:
+    """Return what tells the policy of a record, or of an evaluation, from all others.
+
+    Args:
+        item: either.
+        bodies: that it was trained on.
+    """
+    return (
+        *(item.method, item.suite, item.task, item.protocol, item.seed, item.weights_digest),
+        *(bodies.id, bodies.digest),
+    )
 
 
 def plain_numbers(content: Mapping[str, Any]) -> dict[str, float | None]:

@@ -169,6 +169,7 @@ class RunRecord(RecordPart):
 
     friction: tuple[FrictionResult, ...] | None = Field(
         default=None,
+        min_length=1,
         description="What the suite measures on frictions, one entry per friction, direction and "
         "robot; absent where it measures none.",
     )

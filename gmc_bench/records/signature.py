@@ -161,6 +161,12 @@ def make_key(path: Path, password: str) -> str:
         StorageError: a file could not be written.
     """
     minisign, path = _library(), path.expanduser()
+    beside = path.with_suffix(".pub")
+    if beside == path or beside.exists():
+        raise ConfigError(
+            f"the public key would be written to {beside}, which is "
+            f"{'the key itself' if beside == path else 'there already'}; give another --key"
+        )
     pair = minisign.KeyPair.generate()
     public: bytes = bytes(pair.public_key)
     try:
@@ -174,7 +180,7 @@ def make_key(path: Path, password: str) -> str:
         raise ConfigError(f"{path} exists already; use it without --new-key") from error
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
-    write_atomic(path.with_suffix(".pub"), public + b"\n")
+    write_atomic(beside, public + b"\n")
     return public.splitlines()[1].decode()
 
 

@@ -56,7 +56,9 @@ def outline(model: Any, states: DoubleArray) -> tuple[DoubleArray, DoubleArray]:
         middle = data.geom_xpos[geoms]
         reach = data.geom_xmat[geoms][:, 2::3] * half[:, None]
         centers[index] = middle + reach, middle - reach
-    radii = model.geom_size[geoms, 0]
+    # Spheres and capsules are exact; of other shapes it is the sphere around them.
+    round_ = capsule | (model.geom_type[geoms] == mujoco.mjtGeom.mjGEOM_SPHERE)
+    radii = np.where(round_, model.geom_size[geoms, 0], model.geom_rbound[geoms])
     return centers.reshape(len(states), -1, 3), np.concatenate([radii, radii])
 
 

@@ -141,8 +141,24 @@ def lower(model: Any, data: Any, place: DoubleArray, upward: DoubleArray) -> Non
     """
     mujoco.mj_kinematics(model, data)
     limbs = model.geom_bodyid > 0
-    # A capsule's lowest point lies below the lower of its two ends.
-    half = np.where(model.geom_type == mujoco.mjtGeom.mjGEOM_CAPSULE, model.geom_size[:, 1], 0.0)
-    upright = np.abs(data.geom_xmat[:, 2::3] @ upward)
-    lowest = (data.geom_xpos - place) @ upward - half * upright - model.geom_size[:, 0]
+    reach = np.array([_reach(model, data, geom, upward) for geom in range(model.ngeom)])
+    lowest = (data.geom_xpos - place) @ upward - reach
     data.qpos[:3] -= lowest[limbs].min() * upward
+
+
+def _reach(model: Any, data: Any, geom: int, upward: DoubleArray) -> float:
+    """Return how far a shape reaches from its middle along a unit vector, m."""
+    kinds = mujoco.mjtGeom
+    size = model.geom_size[geom]
+    along = np.abs(upward @ data.geom_xmat[geom].reshape(3, 3))  # its axes against the vector
+    match model.geom_type[geom]:
+        case kinds.mjGEOM_BOX:
+            return float(along @ size)
+        case kinds.mjGEOM_ELLIPSOID:
+            return float(np.linalg.norm(along * size))
+        case kinds.mjGEOM_CYLINDER:
+            return float(size[1] * along[2] + size[0] * np.sqrt(max(0.0, 1.0 - along[2] ** 2)))
+        case kinds.mjGEOM_CAPSULE:
+            return float(size[1] * along[2] + size[0])
+        case _:
+            return float(size[0])

@@ -1,6 +1,7 @@
 """Pictures of a study's table, as PNG files; the same outcomes always give the same bytes."""
 
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +28,7 @@ def draw_curves(study: Study, outcomes: Sequence[Outcome]) -> bytes:
     tasks = list(dict.fromkeys(outcome.task for outcome in outcomes))
 
     def draw(axes: "Axes", task: str) -> None:
-        for arm, colour in zip(study.arms, COLOURS.values(), strict=False):
+        for arm, colour in zip(study.arms, cycle(COLOURS.values()), strict=False):
             runs = [item for item in outcomes if (item.task, item.arm.name) == (task, arm.name)]
             records = [run.record for run in runs if run.record is not None]
             if not records or len(records) < len(runs):
@@ -98,7 +99,9 @@ def _bars(
 ) -> None:
     """Draw a bar per arm in every group: the mean over runs, with a dot per run."""
     width = 0.8 / max(len(arms), 1)
-    for index, ((label, runs), colour) in enumerate(zip(arms, COLOURS.values(), strict=False)):
+    for index, ((label, runs), colour) in enumerate(
+        zip(arms, cycle(COLOURS.values()), strict=False)
+    ):
         places = np.arange(len(groups)) + (index - (len(arms) - 1) / 2) * width
         means = [summarize(runs, number) for _, number in groups]
         heights = [found.mean if found else 0.0 for found in means]

@@ -187,6 +187,13 @@ BAD_BODIES = {
     r"has the symmetric pair \(1, 2\); .* from 1 to 1": lambda: body(
         TORSO, limb("leg", 0, hinge("hip")), symmetric_limbs=((1, 2),)
     ),
+    "has limb 2 in 2 symmetric pairs; a limb has one mirror image": lambda: body(
+        TORSO,
+        limb("leg", 0, hinge("hip")),
+        limb("foot", 1),
+        limb("toe", 2),
+        symmetric_limbs=((1, 2), (2, 3)),
+    ),
     r"has the symmetric pair \(1, 1\)": lambda: body(
         TORSO, limb("leg", 0, hinge("hip")), symmetric_limbs=((1, 1),)
     ),

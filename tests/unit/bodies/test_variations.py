@@ -327,6 +327,16 @@ def test_shapes_outside_the_design_space_are_refused():
     assert len(build_variations(base, "dynamics").split("test")) == 16
     with pytest.raises(MorphologySetError, match="limb 'limb/1' does not lie as in the UNIMAL"):
         build_variations(base, "module-shape")
+    top, leg = body.limbs[:2]  # a limb that points straight up has no axes of that design
+    up = replace(
+        leg,
+        position=(0.0, 0.0, top.geom.radius),
+        geom=replace(leg.geom, end=(0.0, 0.0, 0.3)),
+    )
+    odd = replace(body, limbs=(top, up, *body.limbs[2:]))
+    base = replace(TINY, splits={"train": (odd,), "test": (chain(3),)})
+    with pytest.raises(MorphologySetError, match="limb 'limb/1' does not lie as in the UNIMAL"):
+        build_variations(base, "module-shape")
 
 
 @pytest.mark.parametrize("place", [0, 1])

@@ -3,6 +3,8 @@ import math
 import numpy as np
 import pytest
 
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.deployment.deploy import DeployOptions
 from gmc_bench.deployment.loop import Latency, TrialResult
 from gmc_bench.deployment.report import (
     DISCLAIMER,
@@ -83,3 +85,15 @@ def test_what_was_simulated_and_whether_headings_were_held_is_said():
         "held", "go2.xml (sha256 12ab)",
     )  # fmt: skip
     assert content["trials"][0]["progress"] == 5.9
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"trials": 0}, "'trials' must be a number of trials of each kind, at least 1, got 0"),
+        ({"video": "frist"}, "'video' must be one of first, failed, all or none, got 'frist'"),
+    ],
+)
+def test_options_of_trials_are_looked_at_before_anything_is_made(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        DeployOptions(**changes)

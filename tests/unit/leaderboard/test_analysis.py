@@ -14,7 +14,7 @@ from gmc_bench.leaderboard.stability import Ranking
 from gmc_bench.leaderboard.statistics import crossed_mean, iqm, mean, run_interval
 from gmc_bench.records.schema import RunRecord
 from tests.support.leaderboards import synthetic_records
-from tests.support.records import make_record, make_returns, make_stored
+from tests.support.records import digest_of, make_record, make_returns, make_stored
 
 T_2 = 4.302652729911275  # 97.5 % quantile of Student's t with 2 degrees of freedom
 
@@ -394,6 +394,16 @@ def test_runs_on_other_bodies_are_refused() -> None:
     references = (replace(table.references[0], runs=(moved,)),)
     with pytest.raises(RecordError, match=r"^moved.json and 0.json list different train bodies"):
         analyse(replace(table, references=references))
+    record = table.references[0].runs[0].record
+    swapped = [
+        item.model_copy(update={"body_digest": digest_of("another")}) if item.body == "a" else item
+        for item in record.returns
+    ]
+    odd = make_stored(record.model_copy(update={"returns": tuple(swapped)}), "odd.json")
+    for name in ("references", "untrained"):
+        changed = {name: (replace(table.references[0], runs=(odd,)),)}
+        with pytest.raises(RecordError, match=r"^odd.json and .* list different train bodies"):
+            analyse(replace(table, **changed))
 
 
 def test_the_learning_curve_is_the_mean_over_runs() -> None:

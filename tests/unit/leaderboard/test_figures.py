@@ -185,6 +185,10 @@ def test_labels_say_as_much_as_is_needed() -> None:
         *(f"c (lite, {digest})" for digest in digests),
     }
     assert len(digests) == 2
+    long = [record(f"{'x' * 29}{end}", "lite", gamma) for end in "ab" for gamma in (0.1, 0.2)]
+    labels = row_labels(_analysis(long).rows)
+    assert len(set(labels)) == 4
+    assert all(label.startswith("xxxxx") and ", " in label for label in labels)
 
 
 def test_a_method_keeps_its_look_and_none_is_used_twice() -> None:

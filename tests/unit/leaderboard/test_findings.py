@@ -668,12 +668,16 @@ def test_a_score_needs_the_record_of_its_policy(tmp_path: Path, tiny_set: Morpho
     (tmp_path / "e.json").write_text(json.dumps(_evaluation(tiny_set)))
     board = tmp_path / "board"
     files, _ = files_to_keep([tmp_path / "e.json"], board)
-    scored = make_record(method="recmorph")
+    named = {"id": tiny_set.id, "digest": tiny_set.digest}
+    bodies = {**make_record().morphologies.model_dump(), **named}
+    scored = make_record(method="recmorph", morphologies=bodies)
     require_policies(files, board, [scored])
     for other in (
         [],
-        [make_record(method="swat")],
-        [make_record(method="recmorph", seed=1)],
+        [make_record(method="swat", morphologies=bodies)],
+        [make_record(method="recmorph", seed=1, morphologies=bodies)],
+        [make_record(method="recmorph", protocol="standard", morphologies=bodies)],
+        [make_record(method="recmorph")],
         [make_record(method="recmorph", weights_digest=digest_of("other"))],
     ):
         with pytest.raises(RecordError, match=r"has no record of the policy .*\(recmorph, seed 0"):

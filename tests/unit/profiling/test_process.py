@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import sys
 
 import pytest
 
@@ -38,6 +39,18 @@ def test_items_are_measured_in_order_until_one_fails():
     (failed,) = rest  # the fourth is not tried
     assert isinstance(failed, NotMeasured)
     assert failed.reason.startswith("unknown method 'no-such-method'")
+
+
+class Unloadable:
+    """Ends the process that loads it."""
+
+    def __reduce__(self):
+        return sys.exit, (3,)
+
+
+def test_a_process_that_ends_while_it_loads_measures_nothing():
+    found = list(measure_in_process(Unloadable(), [], PLENTY))
+    assert found == [NotMeasured("the process did not start")]
 
 
 def test_too_much_memory_ends_a_measurement(pipe):

@@ -74,8 +74,14 @@ def test_a_key_with_a_password_asks_for_it_and_is_its_owners_alone(
     assert not signature_file(record).exists()
     sign(record, key, lambda: "right")
     assert signer_of(record, Signers(keys={"jane": public})) == "jane"
+    with pytest.raises(ConfigError, match=r"mine.pub, which is there already; give another"):
+        make_key(key, "")
+    key.with_suffix(".pub").unlink()
     with pytest.raises(ConfigError, match="exists already"):
         make_key(key, "")
+    with pytest.raises(ConfigError, match=r"new.pub, which is the key itself; give another --key"):
+        make_key(tmp_path / "new.pub", "")
+    assert not (tmp_path / "new.pub").exists()
 
 
 @pytest.mark.parametrize("place", range(0, 330, 7))

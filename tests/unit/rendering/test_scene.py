@@ -60,6 +60,28 @@ def test_a_body_at_rest_touches_the_floor(body):
     assert min(distances) == pytest.approx(0.0, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    "shape",
+    [
+        'type="box" size=".3 .05 .1"',
+        'type="ellipsoid" size=".3 .05 .1"',
+        'type="cylinder" size=".05 .3"',
+        'type="capsule" size=".05 .3"',
+        'type="sphere" size=".2"',
+    ],
+)
+def test_every_shape_is_lowered_until_it_touches(shape):
+    model = mujoco.MjModel.from_xml_string(
+        f'<mujoco><worldbody><geom type="plane" size="1 1 1"/><body pos="0 0 3" quat="1 .4 .7 .2">'
+        f"<freejoint/><geom {shape}/></body></worldbody></mujoco>"
+    )
+    data = mujoco.MjData(model)
+    mujoco.mj_resetData(model, data)
+    lower(model, data, np.zeros(3), np.array([0.0, 0.0, 1.0]))
+    mujoco.mj_kinematics(model, data)
+    assert mujoco.mj_geomDistance(model, data, 0, 1, 10.0, None) == pytest.approx(0.0, abs=1e-5)
+
+
 def test_a_body_is_lowered_onto_a_slope():
     scene = TASKS.get("unimal-incline-v1").scene
     model = drawing_model(biped(), scene)
