@@ -181,6 +181,10 @@ class _PlainReward:
         turn_error = (data.qvel[5] - self.command[2]) ** 2
         gravity = turn.T @ [0.0, 0.0, -1.0]
         assert core.motion.tilt[row] == pytest.approx(math.acos(turn[2, 2]), abs=1e-6)
+        self.metrics = {
+            "velocity_error": math.sqrt(error),
+            "tilt": math.degrees(math.acos(turn[2, 2])),
+        }
         limits = np.array([link.joint.torque_limit for link in robot.links])
         beyond = 0.0
         for angle, (lower, upper) in zip(joints[:, 0], robot.soft_ranges, strict=True):
@@ -244,6 +248,8 @@ def test_every_reward_term(only_positive):
             terms = reward.after(np.clip(actions[row, :12, 0], -4.0, 4.0).astype(np.float64))
             if only_positive:
                 terms["cut_off"] = max(-sum(terms.values()), 0.0)
+            for name, value in reward.metrics.items():
+                assert result.metrics[name][row] == pytest.approx(value, abs=1e-4), name
             assert set(result.reward_terms) == set(terms)
             for name, value in terms.items():
                 found = result.reward_terms[name][row]

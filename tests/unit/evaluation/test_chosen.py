@@ -70,9 +70,13 @@ def test_the_plan_is_that_of_the_evaluation(make_trained, monkeypatch):
         assert (plan.row[number], plan.start[number]) == (row, start)
 
 
-def test_fewer_rows_are_shown_only_where_they_give_the_same_bits(make_trained, monkeypatch):
-    trained = make_trained(horizon=60)
+@pytest.mark.parametrize("memory", [False, True])
+def test_fewer_rows_are_shown_only_where_they_give_the_same_bits(
+    make_trained, remembering, monkeypatch, memory
+):
+    trained = remembering if memory else make_trained(horizon=60)
     scoring = Scoring(task=trained.task, bodies=trained.bodies, episodes=3, seed=5, num_threads=1)
+    whole = [item for items in scoring.run(trained.policy) for item in items]
     shown = []
     act = BoundPolicy.act
 
@@ -89,6 +93,8 @@ def test_fewer_rows_are_shown_only_where_they_give_the_same_bits(make_trained, m
         assert shown[-1] == rows
         assert fewer == (rows < 9)
         assert sorted(seen.totals) == [1, 3, 7]
+        for number, total in seen.totals.items():
+            assert total == whole[number].episode_return
 
 
 @pytest.mark.parametrize("lengths", [False, True])

@@ -17,6 +17,7 @@ from gmc_bench.experiments.events import (
     CheckpointWritten,
     IterationFinished,
     Listeners,
+    RecordWritten,
     RunStarted,
     RunStoppedError,
     TrainingFinished,
@@ -29,6 +30,7 @@ from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.records.store import sealed, write_atomic
 from gmc_bench.sim.batch import available_threads
+from tests.support.records import make_record
 
 FIELDS = {
     "suites": "unimal", "tasks": "ft", "seeds": 1, "protocol": "smoke", "bodies": "tiny",
@@ -222,6 +224,30 @@ def test_the_memory_of_a_run_is_that_of_all_its_processes(tmp_path, monkeypatch)
     assert measured(trained=100, scored=200, processes=1) == 200
     assert measured(trained=100, scored=150, processes=4) == 400
     assert measured(trained=100, scored=500, processes=4) == 500  # one process scores
+
+
+def test_the_speed_of_a_run_leaves_out_its_first_iteration(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(cells.time, "perf_counter", lambda: now[0])
+    reporter = Reporter(tmp_path, "a")
+
+    def told(event, seconds):
+        now[0] = seconds
+        Listeners(reporter)(event)
+
+    def trained(steps):
+        return IterationFinished(steps, 0.5)
+
+    told(TrainingStarted(0, 1000), 0.0)
+    told(trained(100), 10.0)  # it also compiles
+    assert reporter.state.env_steps_per_s is None
+    told(trained(300), 14.0)
+    assert (reporter.state.env_steps, reporter.state.env_steps_per_s) == (300, 50.0)
+    told(TrainingFinished(tmp_path, None), 20.0)
+    record = make_record()
+    told(RecordWritten(tmp_path, record), 23.0)
+    assert reporter.state.scoring_s == 3.0
+    assert reporter.state.env_steps_per_s == record.env_steps_per_s
 
 
 def test_how_often_a_run_was_begun_is_counted(tmp_path):

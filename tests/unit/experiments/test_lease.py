@@ -91,6 +91,19 @@ def test_a_holder_gives_signs_of_life(tmp_path, monkeypatch):
         assert is_alive(tmp_path)
 
 
+def test_signs_of_life_come_long_before_a_lease_is_void():
+    assert lease.TIMEOUT_S >= 10 * lease.TOUCH_S
+
+
+def test_a_process_of_another_user_is_alive(tmp_path, monkeypatch):
+    def refuse(pid, number):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    with Lease(tmp_path):
+        monkeypatch.setattr(lease.os, "kill", refuse)
+        assert is_alive(tmp_path)
+
+
 def test_a_disk_that_fails_for_a_moment_takes_no_lease(tmp_path, monkeypatch):
     """Whoever cannot read its lease has not lost it, and goes on touching it afterwards."""
     failed = threading.Event()
@@ -106,6 +119,7 @@ def test_a_disk_that_fails_for_a_moment_takes_no_lease(tmp_path, monkeypatch):
         held.require()
         failed.clear()
         assert failed.wait(10)  # the thread that gives signs of life has met it, too
+        assert is_alive(tmp_path)  # who cannot read it does not take it
         monkeypatch.setattr(lease.Path, "read_bytes", read)
         held.require()
         os.utime(tmp_path / NAME, (1, 1))

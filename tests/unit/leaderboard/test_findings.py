@@ -701,8 +701,12 @@ def test_the_growth_of_a_cost_is_at_most_linear_or_not(tmp_path: Path) -> None:
     claim = LinearCost(
         id="x", says="x", printed="", source="x", method="a", key="act-time/act_ms", beside="b"
     )
-    for high, verdict in ((1.05, "seen here"), (1.3, "cannot be decided with these runs")):
-        item = {"kind": "act-time", "key": "act_ms", "method": "a", "value": 0.9, "low": 0.8}
+    for low, high, verdict in (
+        (0.8, 1.05, "seen here"),
+        (0.8, 1.3, "cannot be decided with these runs"),
+        (1.2, 1.4, "not seen here"),
+    ):
+        item = {"kind": "act-time", "key": "act_ms", "method": "a", "value": 0.9, "low": low}
         content = {
             "request": {"preset": "lite"},
             "setting": {"hardware": {"cpu": "x"}},
@@ -712,7 +716,7 @@ def test_the_growth_of_a_cost_is_at_most_linear_or_not(tmp_path: Path) -> None:
         (path,), _ = keep_all([folder], tmp_path)
         found = claim.find(read_evidence((), tmp_path), {})
         assert (found.verdict, found.links) == (verdict, (f"scaling/{path.name}",))
-        assert found.here == f"exponent a 0.90 (0.80 to {high:.2f})"
+        assert found.here == f"exponent a 0.90 ({low:.2f} to {high:.2f})"
         path.unlink()
     assert claim.find(Evidence((), {}, {}), {}).verdict == "not run yet"
 

@@ -39,10 +39,12 @@ def test_outputs_and_gradients_are_those_of_the_plain_product(count: int) -> Non
     plain, blocks = _network(), _network()
     use_row_blocks(blocks)
     rows = torch.randn(count, 8)
+    outputs = []
     for network in (plain, blocks):
         with torch.autocast("cpu", torch.bfloat16):
-            network(rows).float().square().sum().backward()
-    torch.testing.assert_close(blocks(rows), plain(rows))
+            outputs.append(network(rows).float())
+        outputs[-1].square().sum().backward()
+    torch.testing.assert_close(outputs[1], outputs[0], rtol=2e-2, atol=2e-2)
     for name, parameter in plain.named_parameters():
         found = blocks.get_parameter(name).grad
         assert found is not None

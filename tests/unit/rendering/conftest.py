@@ -49,7 +49,10 @@ class ToyNetwork(nn.Module):
         )
 
     def forward(self, tokens):
-        return self.layers(tokens.features)
+        outputs = self.layers(tokens.features)
+        if tokens.height_map is None:
+            return outputs
+        return outputs + tokens.height_map.mean(dim=1)[:, None, None]
 
 
 class Subject:

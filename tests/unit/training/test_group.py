@@ -13,6 +13,7 @@ from torch import nn
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.config import to_dict
 from gmc_bench.methods import METHODS
+from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies import normalization
 from gmc_bench.policies.policy import Policy
 from gmc_bench.suites.protocol import PPOConfig, Protocol
@@ -178,8 +179,10 @@ def compare(found, expected, where="", tolerance=1e-10):
 
 
 SLOW = pytest.mark.slow
+KL = 2e-4
+"""At which some iterations stop half-way."""
 CASES = [
-    pytest.param(3, {"order": "siblings"}, id="recmorph, drawn sequences"),
+    pytest.param(3, {"order": "siblings", "target_kl": KL}, id="drawn sequences, stopped"),
     pytest.param(2, {"method": "metamorph-star"}, id="attention", marks=SLOW),
     pytest.param(2, {"method": "smr"}, id="memory", marks=SLOW),
     pytest.param(3, {"envs": 3, "batch_size": 2}, id="minibatches without part", marks=SLOW),
@@ -197,6 +200,8 @@ def test_processes_together_do_what_one_does(in_float64, case, size):
     compare(state, expected)
     compare(stats, expected_stats, tolerance=1e-5)  # added up in float32
     assert state["progress"]["processes"] == [[0, size]]
+    if case.get("target_kl") == KL:
+        assert 0 < min(item["gradient_steps"] for item in expected_stats) < 8
 
 
 class Member(Group):
@@ -206,6 +211,13 @@ class Member(Group):
 
     def __init__(self, rank):
         self.rank = rank
+
+
+def test_gradients_of_several_processes_are_not_captured(monkeypatch):
+    """Each would go on with its own."""
+    monkeypatch.setattr(ActorCritic, "may_be_captured", True)
+    assert make(Group()).algorithm.captures
+    assert not make(Member(0)).algorithm.captures
 
 
 def test_processes_draw_other_numbers_for_dropout_and_go_on_with_them():

@@ -301,16 +301,6 @@ def test_without_warm_up_the_schedule_starts_at_its_peak():
     assert factor(0) == pytest.approx(1.0)
 
 
-def test_the_learning_rate_follows_the_schedule(make_trainer):
-    trainer = make_trainer(lr=0.01, warmup_iterations=2, warmup_start=0.5)
-    factor = WarmupCosine(5, 2, 0.5).factor
-    used = []
-    for _ in range(5):
-        used.append(trainer.algorithm.learning_rate)
-        trainer.iterate()
-    assert used == pytest.approx([0.01 * factor(k) for k in range(5)])
-
-
 def test_statistics_are_means_over_the_gradient_steps(make_trainer):
     trainer = make_trainer(lr=1e-9, repeat=1, batch_size=64, target_kl=None, ent_coef=0.01)
     trainer.collector.collect(trainer.buffer)

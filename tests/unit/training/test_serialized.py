@@ -80,10 +80,10 @@ def test_the_engines_order_trains_as_before_and_others_do_not(make_trainer):
     assert not torch.equal(random.buffer.dynamic[0], dfs.buffer.dynamic[0])
 
 
-@pytest.mark.parametrize("order", ["bfs", "random", "siblings"])
 @pytest.mark.parametrize("method", ["toy", "forgetful"])
-def test_a_continued_run_ends_in_the_same_bits(make_trainer, order, method):
-    options = {"order": order, "method": method}
+def test_a_continued_run_ends_in_the_same_bits(make_trainer, method):
+    """The one order that draws sequences while training."""
+    options = {"order": "siblings", "method": method}
     whole = make_trainer("whole", **options)
     whole.train(lambda progress: None)
 
