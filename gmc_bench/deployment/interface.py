@@ -1,5 +1,6 @@
 """Interface of an exported policy on a robot: joint order, pose, gains, token layout."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -141,7 +142,7 @@ class Manifest:
                 f"export the run again with this version of gmc-bench"
             )
         try:
-            return cls(
+            found = cls(
                 layout=TokenFormat(
                     num_tokens=int(content["num_tokens"]),
                     num_features=int(content["num_features"]),
@@ -152,10 +153,47 @@ class Manifest:
                 rate=float(content["rate_hz"]),
                 origin={name: content[name] for name in content if name not in _OWN},
             )
+            _require_sound(found)
+            return found
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ConfigError(
                 f"the policy file's description cannot be read ({error!r}); export the run again"
             ) from error
+
+
+def _require_sound(manifest: Manifest) -> None:
+    """Check what decides what is sent to joints: whoever writes a file can write its digest.
+
+    Raises:
+        ValueError: something is out of its range or has another shape.
+        KeyError: a group of features lacks a part.
+    """
+    if not (0.0 < manifest.rate < math.inf and 0.0 < manifest.action_clip < math.inf):
+        raise ValueError("rate_hz and action_clip must be positive")
+    for group in manifest.layout.features:
+        end = group["start"] + group["width"]
+        if not 0 <= group["start"] < end <= manifest.layout.num_features:
+            raise ValueError(f"the features {group['name']!r} lie outside of a token")
+        if group["kind"] not in ("dynamic", "context") or not math.isfinite(group["scale"]):
+            raise ValueError(f"the features {group['name']!r} have no known kind or scale")
+    width = len(manifest.layout.context_places)
+    for name, robot in manifest.robots.items():
+        shapes = {
+            "native": (NUM_ACTUATORS,), "default_angles": (NUM_ACTUATORS,),
+            "soft_limits": (NUM_ACTUATORS, 2), "hard_limits": (NUM_ACTUATORS, 2),
+            "torque_limits": (NUM_ACTUATORS,), "context": (NUM_ACTUATORS, width),
+        }  # fmt: skip
+        for part, shape in shapes.items():
+            value = getattr(robot, part)
+            if value.shape != shape or not np.isfinite(value).all():
+                raise ValueError(f"{part} of {name} must be finite, of the shape {shape}")
+        if sorted(robot.native.tolist()) != list(range(NUM_ACTUATORS)):
+            raise ValueError(f"native of {name} must be an order of {NUM_ACTUATORS} joints")
+        rising = np.diff([robot.soft_limits, robot.hard_limits], axis=2)
+        if not (rising > 0.0).all() or not (robot.torque_limits > 0.0).all():
+            raise ValueError(f"limits of {name} must rise, and those of torques be positive")
+        if not all(math.isfinite(gain) for gain in (robot.kp, robot.kd, robot.action_scale)):
+            raise ValueError(f"gains of {name} must be finite")
 
 
 _OWN = (

@@ -86,14 +86,19 @@ class Evidence:
     """Likewise."""
 
     def board(self, suite: str, task: str) -> TableAnalysis | None:
-        """Return the table of a suite's task under its default protocol, on its own bodies."""
+        """Return the table of a suite's task under its default protocol, on its own bodies.
+
+        Of several, for as many engine versions, it is the one with most rows, as on the front.
+        """
         found = SUITES.get(suite)
         wanted = (suite, task, found.default_protocol, found.default_morphologies[0])
-        for item in self.analyses:
-            key = item.table.key
-            if (key.suite, key.task, key.protocol, key.morphologies) == wanted:
-                return item
-        return None
+        tables = [
+            item
+            for item in self.analyses
+            for key in (item.table.key,)
+            if (key.suite, key.task, key.protocol, key.morphologies) == wanted
+        ]
+        return min(tables, key=lambda item: (-len(item.rows), item.table.key), default=None)
 
     def records(self) -> list[RunRecord]:
         """Return the records of all rows."""

@@ -1,4 +1,5 @@
 import json
+import math
 
 import numpy as np
 import pytest
@@ -44,4 +45,34 @@ def test_what_it_refuses(subject):
     content = subject.manifest.to_dict()
     del content["robots"]["go1"]["kp"]
     with pytest.raises(ConfigError, match="cannot be read"):
+        Manifest.from_dict(content)
+
+
+def _robot(**changes):
+    return lambda content: content["robots"]["go1"].update(changes)
+
+
+def _group(**changes):
+    return lambda content: content["observations"][0].update(changes)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (_robot(native=[0] * 12), "native of go1 must be an order of 12 joints"),
+        (_robot(hard_limits=[]), "hard_limits of go1 must be finite, of the shape"),
+        (_robot(context=[[0.0]] * 12), "context of go1 must be finite, of the shape"),
+        (_robot(default_angles=[math.nan] * 12), "default_angles of go1 must be finite"),
+        (_robot(soft_limits=[[1.0, -1.0]] * 12), "limits of go1 must rise"),
+        (_robot(kp=math.inf), "gains of go1 must be finite"),
+        (_group(start=1000), "lie outside of a token"),
+        (_group(kind="other"), "have no known kind"),
+        (lambda content: content["observations"][0].pop("kind"), "KeyError.*'kind'"),
+        (lambda content: content.update(rate_hz=0.0), "rate_hz and action_clip must be positive"),
+    ],
+)
+def test_what_would_reach_a_robot_is_checked(subject, change, reason):
+    content = json.loads(json.dumps(subject.manifest.to_dict()))
+    change(content)
+    with pytest.raises(ConfigError, match=rf"cannot be read \(.*{reason}"):
         Manifest.from_dict(content)

@@ -347,6 +347,15 @@ def test_seeds_added_where_a_table_was_close_decide_no_claim() -> None:
     assert len(found.sources) == 3
 
 
+def test_of_two_engine_versions_the_table_with_most_rows_counts() -> None:
+    old, new = _board(swat=(1.0,)), _board(swat=(2.0,), bot=(3.0,))
+    (table,) = old.analyses
+    key = replace(table.table.key, mujoco="3.10.0")  # before "3.9" by its letters
+    older = replace(table, table=replace(table.table, key=key))
+    for analyses in ((older, *new.analyses), (*new.analyses, older)):
+        assert Evidence(analyses, {}, {}).board(POOL.suite, POOL.task) is new.analyses[0]
+
+
 def test_of_two_references_of_a_method_the_first_of_the_table_counts() -> None:
     references = [
         make_stored(
