@@ -170,6 +170,20 @@ def test_what_tuning_did_at_full_length_is_what_the_docs_state(opened: Leaderboa
     assert f"in the second, with five seeds each, {second} of 15" in page.replace("\n", " ")
 
 
+def test_what_the_docs_say_of_quadrupeds_is_what_the_records_say() -> None:
+    page = (ROOT / "docs" / "quadrupeds.md").read_text(encoding="utf-8")
+    folder = BOARD / "results" / "quadruped-friction-v3" / "quadruped-velocity-v3"
+    headings = {"Velocity": ".3f", "Progress": ".2f", "Tilt": ".2f", "Fall": ".1f"}
+    for method in ("recmorph", "metamorph-star", "bot", "gcnt", "modumorph"):
+        records = [json.loads(path.read_bytes()) for path in (folder / method).glob("lite-*")]
+        assert sorted(record["seed"] for record in records) == [1, 2, 3]
+        cells = [method]
+        for heading, digits in headings.items():
+            values = [_straight_ahead(record, "nominal", heading) for record in records]
+            cells.append(f"{fmean(values):{digits}} ± {stdev(values):{digits}}")
+        assert f"| {' | '.join(cells)} |" in page
+
+
 def test_what_the_docs_say_of_long_training_is_what_its_record_says() -> None:
     page = (ROOT / "docs" / "protocols.md").read_text(encoding="utf-8").replace("\n", " ")
     (path,) = BOARD.glob("results/unimal-v1/unimal-ft-v1/recmorph/standard-unimals_100-seed1-*")
