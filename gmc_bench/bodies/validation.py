@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from itertools import chain
 from typing import Any, get_args
 
 from gmc_bench.bodies.parts import (
@@ -44,29 +43,31 @@ def find_flaw(
     Returns:
         The rest of a sentence that starts with the body's name, saying how to fix the first flaw.
     """
-    flaw = next(
-        chain(
-            _part_flaws(limbs, actuators, loops),
-            _pair_flaws(symmetric_limbs, "symmetric_limbs"),
-            _pair_flaws(exclusions, "exclusions"),
-        ),
-        None,
-    )
-    if flaw is not None:
-        return flaw
-    # Lazy, in this order: later checks rely on what earlier ones have established.
-    flaws = chain(
-        _tree_flaws(limbs),
-        _kind_flaws(limbs, loops),
-        _joint_flaws(limbs),
-        _actuator_flaws(limbs, actuators),
-        *(_vector_flaws(limb) for limb in limbs),
-        *(_number_flaws(limb) for limb in limbs),
-        _symmetry_flaws(len(limbs), symmetric_limbs),
-        _loop_flaws(limbs, loops),
-        _exclusion_flaws(len(limbs), exclusions),
-    )
-    return next(flaws, None)
+    return next(_flaws(limbs, actuators, symmetric_limbs, loops, exclusions), None)
+
+
+def _flaws(
+    limbs: Sequence[Limb],
+    actuators: Sequence[Actuator],
+    symmetric_limbs: Sequence[tuple[int, int]],
+    loops: Sequence[Loop],
+    exclusions: Sequence[tuple[int, int]],
+) -> Iterator[str]:
+    """Yield flaws, in this order: later checks rely on what earlier ones have established."""
+    yield from _part_flaws(limbs, actuators, loops)
+    yield from _pair_flaws(symmetric_limbs, "symmetric_limbs")
+    yield from _pair_flaws(exclusions, "exclusions")
+    yield from _tree_flaws(limbs)
+    yield from _kind_flaws(limbs, loops)
+    yield from _joint_flaws(limbs)
+    yield from _actuator_flaws(limbs, actuators)
+    for limb in limbs:
+        yield from _vector_flaws(limb)
+    for limb in limbs:
+        yield from _number_flaws(limb)
+    yield from _symmetry_flaws(len(limbs), symmetric_limbs)
+    yield from _loop_flaws(limbs, loops)
+    yield from _exclusion_flaws(len(limbs), exclusions)
 
 
 def find_name_flaw(name: object, longest: int = 255) -> str | None:

@@ -278,7 +278,8 @@ class EnvironmentCore:
         )
         sound = ~diverged
         if rows is not None:
-            sound[np.setdiff1d(self._all_rows, rows)] = False
+            sound[:] = False
+            sound[rows] = ~diverged[rows]
         result = self._judge(read_only(transition), sound, diverged, self._watch_loops(diverged))
         self._go_on()
         self._observe(self._all_rows, flat, sound)

@@ -104,12 +104,7 @@ def _raw(path: str, number: str, arm: str, seed: int) -> float:
 
 
 def _unseen(content: Mapping[str, Any]) -> float:
-    found: dict[str, list[float]] = {}
-    for item in content["returns"]:
-        if (item["split"], item["mode"], item["seen_in_train"]) == ("test", "deterministic", False):
-            score = fmean(episode["episode_return"] for episode in item["episodes"])
-            found.setdefault(item["body_digest"], []).append(score)
-    return fmean(fmean(same) for same in found.values())
+    return fmean(score for score, _ in _by_body(content, "test"))
 
 
 def _straight_ahead(content: Mapping[str, Any], friction: str, heading: str) -> float:

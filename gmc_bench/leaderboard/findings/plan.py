@@ -1,6 +1,6 @@
 """Pending runs of boards and studies, in order of priority, with their cost."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
 
 from gmc_bench.leaderboard.aggregate import Row
@@ -85,8 +85,15 @@ def _board(
     wanted = pool.runs(methods)
     missing = [run for place, run in wanted.items() if place not in seeds]
     absent = list(dict.fromkeys(run.method for run in missing))
-    done = len(wanted) - len(missing)
-    return PendingRuns(name, done, len(wanted), costs.hours(missing), pool.command(absent))
+    return _pending(name, wanted, missing, costs, pool.command(absent))
+
+
+def _pending(
+    what: str, wanted: Sized, left: Sequence[PlannedRun], costs: Costs | None, command: str
+) -> PendingRuns:
+    """Return what is left of the runs that are wanted; without costs, these are unknown."""
+    hours = costs.hours(left) if costs else None
+    return PendingRuns(what, len(wanted) - len(left), len(wanted), hours, command)
 
 
 def _ceiling(evidence: Evidence, costs: Costs, name: str, pool: BoardPool) -> PendingRuns:
@@ -103,9 +110,8 @@ def _ceiling(evidence: Evidence, costs: Costs, name: str, pool: BoardPool) -> Pe
     table = evidence.board(pool.suite, pool.task)
     there = _seeds_of(table.table.references if table else ())
     left = [run for run in wanted if (run.method, run.seed) not in there]
-    hours = costs.hours(left) if bodies else None
     command = pool.command([SPECIALIST], own.seeds)
-    return PendingRuns(name, len(wanted) - len(left), len(wanted), hours, command)
+    return _pending(name, wanted, left, costs if bodies else None, command)
 
 
 def _floor(evidence: Evidence, costs: Costs, name: str, pool: BoardPool) -> PendingRuns:
@@ -124,8 +130,7 @@ def _floor(evidence: Evidence, costs: Costs, name: str, pool: BoardPool) -> Pend
     left = [run for place, run in wanted.items() if place not in there]
     absent = list(dict.fromkeys(run.method for run in left))
     command = f"{pool.command(absent)} --untrained"
-    hours = costs.hours(left) if bodies else None
-    return PendingRuns(name, len(wanted) - len(left), len(wanted), hours, command)
+    return _pending(name, wanted, left, costs if bodies else None, command)
 
 
 def _seeds_of(rows: Iterable[Row]) -> set[tuple[str, int]]:
@@ -150,7 +155,7 @@ def _claim_runs(findings: dict[str, Finding], costs: Costs) -> Iterator[PendingR
     for command, (wanted, missing) in asked.items():
         runs, left = distinct(wanted), distinct(missing)
         name = command.removeprefix("gmc-bench ").split(" --seeds")[0].split(" --json")[0]
-        yield PendingRuns(name, len(runs) - len(left), len(runs), costs.hours(left), command)
+        yield _pending(name, runs, left, costs, command)
 
 
 def _other_runs(evidence: Evidence, costs: Costs) -> Iterator[PendingRuns]:
@@ -176,9 +181,7 @@ def _other_runs(evidence: Evidence, costs: Costs) -> Iterator[PendingRuns]:
     }
     left = [run for run in long if (run.method, run.seed) not in there]
     command = BoardPool(suite, task).command(four, seeds) + " --protocol standard"
-    yield PendingRuns(
-        "Flat terrain, standard", len(long) - len(left), len(long), costs.hours(left), command
-    )
+    yield _pending("Flat terrain, standard", long, left, costs, command)
     yield _of_ten_budgets(evidence, costs, four)
 
 
@@ -198,9 +201,7 @@ def _of_ten_budgets(evidence: Evidence, costs: Costs, methods: Sequence[str]) ->
         f"gmc-bench study budget --method {' '.join(methods)} --seeds "
         f"{' '.join(map(str, BUDGET_SEEDS))} --threads 1 --budgets 1 10 --reuse leaderboards"
     )
-    return PendingRuns(
-        "study budget, ten times", len(runs) - len(left), len(runs), costs.hours(left), command
-    )
+    return _pending("study budget, ten times", runs, left, costs, command)
 
 
 def _finished(evidence: Evidence, study: str) -> set[tuple[str, int]]:
@@ -237,6 +238,4 @@ def _of_bodies(
     command = (
         f"gmc-bench study bodies{named}{option} --seeds {' '.join(map(str, seeds))} --threads 1"
     )
-    return PendingRuns(
-        f"study bodies{option}", len(runs) - len(left), len(runs), costs.hours(left), command
-    )
+    return _pending(f"study bodies{option}", runs, left, costs, command)
