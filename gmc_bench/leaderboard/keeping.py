@@ -98,11 +98,12 @@ def require_policies(files: Mapping[Path, bytes], board: Path, added: Iterable[R
     Raises:
         RecordError: neither the leaderboard nor what is added holds the record of its run.
     """
+    scores = [files[path] for path in files if path.parent == board / EVALUATIONS]
+    if not scores:  # reading a whole leaderboard takes seconds
+        return
     there = [stored.record for stored in read_board(board).records] if board.is_dir() else []
     known = {policy_of(item, item.morphologies) for item in (*there, *added)}
-    for path, content in files.items():
-        if path.parent != board / EVALUATIONS:
-            continue
+    for content in scores:
         fields = json.loads(content)
         kept = KeptEvaluation.model_validate(
             {name: fields[name] for name in fields if name != "digest"}
