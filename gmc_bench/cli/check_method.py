@@ -28,12 +28,8 @@ DETAIL_WIDTH = 84
 
 def add_parser(verbs: Any) -> None:
     """Add the verb."""
-    parser = add_verb(
-        verbs,
-        "check-method",
-        "Check that a method keeps its contract; exit code 1 if not.",
-        EXAMPLES,
-    )
+    text = "Check that a method keeps its contract; exit code 1 if not."
+    parser = add_verb(verbs, "check-method", text, EXAMPLES)
     add = parser.add_argument
     add("method", metavar="METHOD", help="a registered name, or FILE.py:SPEC")
     add("--preset", metavar="P", help="only this preset (default: all)")

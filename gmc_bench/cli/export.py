@@ -15,12 +15,8 @@ EXAMPLES = (
 
 def add_parser(verbs: Any) -> None:
     """Add the verb."""
-    parser = add_verb(
-        verbs,
-        "export",
-        "Write the policy of a finished run on quadrupeds as one ONNX file.",
-        EXAMPLES,
-    )
+    text = "Write the policy of a finished run on quadrupeds as one ONNX file."
+    parser = add_verb(verbs, "export", text, EXAMPLES)
     add = parser.add_argument
     add("run_dir", metavar="RUN_DIR", type=Path, help="folder of a finished run")
     add("--format", choices=("onnx",), default="onnx", help="of the file (default: onnx)")

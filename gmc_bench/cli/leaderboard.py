@@ -205,6 +205,12 @@ def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     from gmc_bench.leaderboard.rescoring import is_evaluation, verify_evaluation
     from gmc_bench.records.ledger import BEGINNING
 
+    if not parsed.all:
+        why = "goes only with --all; leave it out"
+        parsed.parser.refuse(parsed, ("unverified", "sample", "jobs"), why)
+        if is_evaluation(parsed.record):
+            why = "is for records, got it for a kept evaluation; leave it out"
+            parsed.parser.refuse(parsed, ("ranked_only", "runs"), why)
     there = parsed.records.is_dir()
     board = read_board(parsed.records) if there else Board((), (), (), 0, BEGINNING)
     if parsed.all and not board.records:

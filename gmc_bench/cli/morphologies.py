@@ -251,17 +251,13 @@ def _reveal(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 
 def _add_describe(actions: Any) -> None:
-    parser = add_verb(
-        actions,
-        "describe",
-        "Show what a set of bodies holds, or several sets in one table.",
-        _DESCRIBE,
-    )
+    text = "Show what a set of bodies holds, or several sets in one table."
+    parser = add_verb(actions, "describe", text, _DESCRIBE)
     parser.add_argument("set", metavar="SET", nargs="+", help="name of the set")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     text = "also simulate the bodies, without control and with open-loop gaits"
     parser.add_argument("--behaviour", action="store_true", help=text)
-    text = "simulate at most N bodies of each split"
+    text = "measure at most N bodies of each split, with --behaviour or of several sets"
     parser.add_argument("--limit", type=integer(1), metavar="N", help=text)
     parser.set_defaults(execute=_describe, parser=parser)
 
@@ -271,8 +267,11 @@ def _describe(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -
     from gmc_bench.bodies.sets import load_limb_bodies
     from gmc_bench.bodies.summary import describe_set, render_set
 
+    measured = len(parsed.set) > 1 or parsed.behaviour
+    if not measured:
+        parsed.parser.refuse(parsed, ["limit"], "needs --behaviour, or several sets")
     sets = [load_limb_bodies(name) for name in parsed.set]
-    if len(sets) > 1 or parsed.behaviour:
+    if measured:
         rows = _measure(sets, parsed)
         from gmc_bench.generation.measures import comparison_table
 

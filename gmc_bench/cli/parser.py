@@ -40,6 +40,16 @@ class Parser(argparse.ArgumentParser):
             kind = "option" if first.startswith("-") else "argument"
             raise ConfigError(f"unknown {kind} {first!r}{hint}")
 
+    def refuse(self, parsed: argparse.Namespace, names: Iterable[str], why: str) -> None:
+        """Raise for an option that has no effect beside the others; its default says nothing.
+
+        Raises:
+            ConfigError: one of the options `names` was given; `why` goes on behind its name.
+        """
+        for name in names:
+            if getattr(parsed, name) != self.get_default(name):
+                raise ConfigError(f"--{name.replace('_', '-')} {why}")
+
 
 def add_verb(
     verbs: Any, name: str, summary: str, examples: Iterable[str], **options: Any

@@ -15,9 +15,15 @@ EXAMPLES = (
     "gmc-bench profile train --suite unimal --morphologies unimals_100 --json",
     "gmc-bench profile methods --method recmorph metamorph-star swat --threads 1",
 )
-
-
 NUM_ENVS = 256
+_UNUSED = {
+    "sim": ("method", "protocol"),
+    "policy": ("task", "morphologies", "num_envs"),
+    "padding": ("num_envs", "seconds"),
+    "train": ("num_envs",),
+    "methods": ("num_envs",),
+}
+"""Options that have no effect, by measurement."""
 
 
 def add_parser(verbs: Any) -> None:
@@ -25,8 +31,7 @@ def add_parser(verbs: Any) -> None:
     what = "Measure simulation, policy or training speed beside a reference in the same run."
     parser = add_verb(verbs, "profile", what, EXAMPLES)
     add = parser.add_argument
-    measures = ("sim", "policy", "padding", "train", "methods")
-    add("what", metavar="MEASUREMENT", choices=measures, help=", ".join(measures))
+    add("what", metavar="MEASUREMENT", choices=_UNUSED, help=", ".join(_UNUSED))
     text = "registered or FILE.py:SPEC; 'methods' compares with the first (default: recmorph, all)"
     add("--method", metavar="M", nargs="+", help=text)
     add("--suite", metavar="S", default="unimal", help="default: unimal")
@@ -46,10 +51,13 @@ def add_parser(verbs: Any) -> None:
 def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     """Run the verb."""
     parsed.parser.reject_unknown(unknown)
-    if parsed.what != "sim" and parsed.num_envs is not None:
-        raise ConfigError(f"--num-envs is for 'sim', got it for {parsed.what!r}; leave it out")
-    if parsed.what == "sim" and parsed.method is not None:
-        raise ConfigError("--method is for what has networks; leave it out of 'sim'")
+    why = f"has no effect on {parsed.what!r}; leave it out"
+    parsed.parser.refuse(parsed, _UNUSED[parsed.what], why)
+    if parsed.what == "train" and len(parsed.method or ()) > 1:
+        raise ConfigError(
+            f"'train' measures one method, got --method {' '.join(parsed.method)}; give one, or "
+            f"compare them with 'methods'"
+        )
     from gmc_bench import profiling
     from gmc_bench.cli.display import Display
     from gmc_bench.experiments.method import load_method

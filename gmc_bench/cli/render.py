@@ -23,20 +23,10 @@ _OF_EPISODES, _OF_STILLS = ("mode", "episode", "seconds", "fps"), ("task", "seed
 
 def add_parser(verbs: Any) -> None:
     """Add the verb."""
-    parser = add_verb(
-        verbs,
-        "render",
-        "Show an evaluation episode of a finished run as a video, or draw the bodies of a set.",
-        EXAMPLES,
-    )
+    text = "Show an evaluation episode of a finished run as a video, or draw the bodies of a set."
+    parser = add_verb(verbs, "render", text, EXAMPLES)
     add = parser.add_argument
-    add(
-        "run_dir",
-        metavar="RUN_DIR",
-        type=Path,
-        nargs="?",
-        help="a finished run, or a record",
-    )
+    add("run_dir", metavar="RUN_DIR", type=Path, nargs="?", help="a finished run, or a record")
     add("--body", metavar="ID", help="which body the episode is of; with --stills draw only this")
     text = "where to look for the body (default: test, then train); of --stills draw only this"
     add("--split", choices=("train", "test"), help=f"{text} split (default: both)")

@@ -27,7 +27,7 @@ EXAMPLES = (
     "gmc-bench study --resume studies/components_recmorph_lite_gmc-unimal-mini-v2",
 )
 _OF_SCALING = ("tokens", "bodies", "part", "seconds", "max_gib", "max_seconds")
-_OF_RUNS = ("suite", "task", "seeds", "against", "body")
+_OF_RUNS = ("suite", "task", "seeds", "reuse")
 
 
 def add_parser(verbs: Any) -> None:
@@ -103,22 +103,18 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
     if parsed.name is None:
         parsed.parser.reject_unknown(unknown)
-        if parsed.method:
+        if argv[1:]:
             raise ConfigError(
-                "a study was expected before its options, got --method alone; write 'gmc-bench "
-                "study NAME --method M'"
+                f"a study was expected before its options, got {argv[1]} first; write 'gmc-bench "
+                f"study NAME {argv[1]} ...'"
             )
         rows = [[study.id, study.question] for study in STUDIES.values()]
         say(aligned(("study", "question"), [*rows, [scaling.NAME, scaling.QUESTION]]))
         return 0
     if parsed.name == scaling.NAME:
         return _scaling(parsed, unknown)
-    for name in _OF_SCALING:
-        if getattr(parsed, name) is not None:
-            raise ConfigError(
-                f"--{name.replace('_', '-')} is for the study {scaling.NAME!r}, got it for "
-                f"{parsed.name!r}"
-            )
+    why = f"is for the study {scaling.NAME!r}, got it for {parsed.name!r}"
+    parsed.parser.refuse(parsed, _OF_SCALING, why)
     study = _plan(parsed, unknown)
     if parsed.dry_run:
         from gmc_bench.cli.run import preview
@@ -179,16 +175,13 @@ def _run(study: "StudyRun", finish: "Callable[[], StudyResult]") -> int:
 
 def _scaling(parsed: argparse.Namespace, unknown: list[str]) -> int:
     parsed.parser.reject_unknown(unknown)
-    for name in _OF_RUNS:
-        if getattr(parsed, name):
-            raise ConfigError(
-                f"the study 'scaling' trains nothing, got --{name}; leave it out, and use "
-                f"--method, --tokens and --bodies"
-            )
     from gmc_bench.experiments.run_folder import new_folder
+    from gmc_bench.studies.request import OPTIONS
     from gmc_bench.studies.scaling_study import ScalingRequest, plan
     from gmc_bench.suites import SUITES
 
+    why = "is not for the study 'scaling', which trains nothing; use --method, --tokens or --bodies"
+    parsed.parser.refuse(parsed, (*_OF_RUNS, *OPTIONS), why)
     given = {name: value for name in _OF_SCALING if (value := getattr(parsed, name)) is not None}
     for name in {"tokens", "bodies"} & given.keys():
         given[name] = sorted({size for sizes in given[name] for size in sizes})

@@ -74,6 +74,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     if argv[1:2] == ["status"]:
         parsed.parser.reject_unknown(unknown)
         return _status(parsed.words, as_json=parsed.json)
+    parsed.parser.refuse(parsed, ["json"], f"is for '{EXAMPLES[-1]}'; leave it out here")
     from gmc_bench.experiments import sweep_request as requests
 
     # Again without words: they would take the values of settings, which have no options here.

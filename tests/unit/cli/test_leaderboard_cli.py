@@ -249,6 +249,9 @@ WORDS = [
     (("add",), "the following arguments are required: RUN_DIR"),
     (("verify",), "give either one RECORD or --all"),
     (("verify", "runs/one", "--all"), "give either one RECORD or --all"),
+    (("verify", "runs/one", "--unverified"), "--unverified goes only with --all; leave it out"),
+    (("verify", "runs/one", "--sample", "3"), "--sample goes only with --all; leave it out"),
+    (("verify", "runs/one", "--jobs", "8"), "--jobs goes only with --all; leave it out"),
     (("verify", "--all"), "leaderboards holds no records; give another folder with --records"),
     (("verify", "absent.json"), "cannot read the record absent.json"),
     (("verify", "runs"), "runs is not the folder of a finished run"),
@@ -570,6 +573,8 @@ def test_a_kept_evaluation_is_verified_by_scoring_again(gmc, refused, tmp_path, 
     assert code == 0, err
     (path,) = Path("leaderboards/evaluations").iterdir()
     assert out == f"added  {path}\n"
+    for words in (("--ranked-only",), ("--runs", "runs/one")):
+        assert f"{words[0]} is for records, got it for a kept" in refused("verify", path, *words)
     code, out, _ = gmc("leaderboard", "verify", path)
     kept = read_evaluation(path)
     assert (code, out) == (0, f"verified  {path}: the same score, {kept.score:,.2f}\n")

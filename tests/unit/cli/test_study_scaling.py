@@ -9,6 +9,7 @@ from gmc_bench.cli.main import make_parser
 from gmc_bench.profiling.process import Limits, NotMeasured
 from gmc_bench.records.store import read_sealed, sealed
 from gmc_bench.studies import scaling_study as work
+from gmc_bench.studies.request import OPTIONS
 
 TINY = ("study", "scaling", "--method", "recmorph", "--seconds", 0.001)
 
@@ -66,8 +67,6 @@ def test_bodies_go_up_in_steps_of_three():
         (["--max-gib", "-1"], "a positive number of GiB, got '-1'"),
         (["--max-seconds", "0"], "a positive number of seconds"),
         (["--method", "recmorf"], "unknown method 'recmorf'; did you mean 'recmorph'?"),
-        (["--seeds", "1"], "trains nothing, got --seeds"),
-        (["--body", "x"], "trains nothing, got --body"),
         (["--env-steps", "5"], "unknown option '--env-steps'"),
         (["--protocol", "short"], "short"),
     ],
@@ -77,6 +76,15 @@ def test_bad_options_are_refused_in_one_sentence(gmc, words, message):
     assert (code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["suite", "task", "seeds", "reuse", *OPTIONS])
+def test_options_of_studies_that_train_are_refused(gmc, tmp_path, name):
+    option = f"--{name.replace('_', '-')}"
+    code, out, err = gmc(*TINY, option, 1, "--out", tmp_path / "s")
+    assert (code, out) == (2, "")
+    assert f"{option} is not for the study 'scaling', which trains nothing" in err
+    assert not (tmp_path / "s").exists()
 
 
 def test_its_options_are_not_for_other_studies(gmc):
