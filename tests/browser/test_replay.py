@@ -143,6 +143,74 @@ def test_keys_steer_and_axe_finds_nothing_serious(
             page.locator("#options > summary").click()
 
 
+def test_space_is_that_of_a_checkbox_with_the_focus_and_else_stops_playback(
+    episodes: list[Any], tmp_path: Path, visit: Any
+) -> None:
+    page = visit(tmp_path, viewport={"width": 900, "height": 500}).open(_page(episodes, tmp_path))
+    _wait(page, "window.replay !== undefined")
+    page.evaluate("replay.pause()")
+    for box in ("#follow", "#contacts"):
+        page.locator(box).focus()
+        page.keyboard.press("Space")
+        assert not page.locator(box).is_checked()
+        assert page.locator("#play").inner_text() == "Play"
+    page.locator(".tile").first.focus()
+    page.keyboard.press("Space")
+    assert page.locator("#play").inner_text() == "Pause"
+
+
+LIVE_REGIONS = """[...document.querySelectorAll("output, [aria-live], [role=status], [role=log]")]
+    .map((element) => [element.id, element.textContent])"""
+"""What screen readers read out whenever it changes."""
+
+
+def test_the_time_is_not_read_out_again_and_again(
+    episodes: list[Any], tmp_path: Path, visit: Any
+) -> None:
+    page = visit(tmp_path, viewport={"width": 300, "height": 500}).open(_page(episodes, tmp_path))
+    _wait(page, "window.replay !== undefined")
+    page.evaluate("replay.seek(0.04)")
+    assert page.locator("#clock").inner_text() == "0.04 s"
+    assert page.locator("#time").get_attribute("aria-valuetext") == "0.04 seconds"
+    assert page.evaluate(LIVE_REGIONS) == [["connection", ""]]
+    live = tmp_path / "watch.html"  # without its server
+    live.write_text(make_page("live", {"live": True}, live=True), encoding="utf-8")
+    page = visit(tmp_path).open(live)
+    _wait(page, "document.getElementById('connection').textContent === 'no connection'")
+    assert not page.locator("#clock").is_visible()
+
+
+def test_a_slow_choice_of_bodies_does_not_replace_a_later_one(
+    episodes: list[Any], tmp_path: Path, visit: Any
+) -> None:
+    page = visit(tmp_path, viewport={"width": 900, "height": 500}).open(
+        _page(episodes * 2, tmp_path)
+    )
+    _wait(page, "window.replay !== undefined")
+    page.evaluate(
+        """() => {
+            const read = Response.prototype.arrayBuffer;
+            const opened = new Promise((open) => { window.openGate = open; });
+            window.waiting = 0;
+            Response.prototype.arrayBuffer = async function () {
+                window.waiting++;
+                await opened;
+                return read.call(this);
+            };
+        }"""
+    )
+    page.locator("#choice summary").click()
+    box = page.locator("#choice input").nth(3)
+    box.check()
+    _wait(page, "window.waiting > 0")
+    box.uncheck()
+    page.evaluate("openGate()")
+    page.wait_for_timeout(500)  # for the fourth body to be there, if anybody still wanted it
+    assert page.evaluate("replay.titles.length") == 3
+    box.check()
+    _wait(page, "replay.titles.length === 4")
+
+
 @pytest.mark.slow
 def test_hostile_texts_are_shown_and_do_nothing(
     episodes: list[Any], tmp_path: Path, visit: Any

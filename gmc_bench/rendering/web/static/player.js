@@ -423,16 +423,19 @@
     const clock = { time: 0, playing: !matchMedia("(prefers-reduced-motion: reduce)").matches };
     const slider = find("time"), play = find("play");
     for (const text of data.remarks) remark(text);
-    const made = new Map();
-    let duration = 0;
+    const made = new Map(); // promises of tiles, by number
+    let duration = 0, choices = 0;
+
+    const make = async (episode) => new RecordedTile(episode, await readMotion(episode.motion)).build();
 
     async function show(chosen) {
+      const choice = ++choices;
       for (const number of chosen) {
-        if (made.has(number)) continue;
-        const episode = data.episodes[number];
-        made.set(number, await new RecordedTile(episode, await readMotion(episode.motion)).build());
+        if (!made.has(number)) made.set(number, make(data.episodes[number]));
       }
-      tiles = chosen.map((number) => made.get(number));
+      const found = await Promise.all(chosen.map((number) => made.get(number)));
+      if (choice !== choices) return; // something else was chosen meanwhile
+      tiles = found;
       find("tiles").replaceChildren(...tiles.map((tile) => tile.element));
       duration = Math.max(0, ...tiles.map((tile) => tile.duration));
       slider.max = duration;
@@ -442,6 +445,8 @@
     function seek(time) {
       clock.time = time;
       slider.value = time;
+      // What is read out where the slider has the focus; while it moves by itself, once a second.
+      slider.setAttribute("aria-valuetext", `${time.toFixed(clock.playing ? 0 : 2)} seconds`);
       find("clock").textContent = `${time.toFixed(2)} s`;
       for (const tile of tiles) tile.pose(Math.min(time, tile.duration));
       stale = true;
@@ -461,7 +466,7 @@
     slider.addEventListener("input", () => { setPlaying(false); seek(Number(slider.value)); });
     find("contacts").addEventListener("change", () => seek(clock.time));
     window.addEventListener("keydown", (event) => {
-      if (event.code !== "Space" || event.target.closest("button, select, summary")) return;
+      if (event.code !== "Space" || event.target.closest("button, select, summary, input[type=checkbox]")) return;
       event.preventDefault();
       setPlaying(!clock.playing);
     });
@@ -567,7 +572,12 @@
         stale = true;
       });
     });
-    source.onerror = () => { find("clock").textContent = "no connection"; };
+    const report = (text) => {
+      find("connection").textContent = text;
+      find("clock").hidden = text !== "";
+    };
+    source.onerror = () => report("no connection");
+    source.onopen = () => report("");
     find("play").addEventListener("click", () => {
       setPlaying(!playing);
       send({ playing });
