@@ -77,8 +77,6 @@ def build_site(
     ids = sorted({*(item.record.method for item in stored), *described})
     files = {f"static/{name}": _static(name) for name in STATIC}
 
-    named = titles(analyses)
-
     def add(name: str, template: str, context: Mapping[str, Any]) -> None:
         files[name] = render(template, name.count("/"), pages=pages, gallery=gallery, **context)
 

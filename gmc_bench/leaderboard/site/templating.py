@@ -1,24 +1,15 @@
 """Jinja2 set up so that no text of a record can become markup."""
 
 import functools
-import json
 from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
 from gmc_bench.core.escape import one_line
-from gmc_bench.core.html import make_environment, to_bytes
+from gmc_bench.core.html import make_environment, script_json, to_bytes
 from gmc_bench.leaderboard.footnotes import marked
 from gmc_bench.leaderboard.site import names, numbers
-
-_JSON_ESCAPES = {
-    "<": r"\u003c",
-    ">": r"\u003e",
-    "&": r"\u0026",
-    "\u2028": r"\u2028",
-    "\u2029": r"\u2029",
-}
 
 
 def render(template: str, depth: int, **context: Any) -> bytes:
@@ -33,12 +24,8 @@ def render(template: str, depth: int, **context: Any) -> bytes:
     return to_bytes(text)
 
 
-def script_json(value: Any) -> Markup:
-    """Return a value as JSON that may stand inside a `<script>` element."""
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    for character, escape in _JSON_ESCAPES.items():
-        text = text.replace(character, escape)
-    return Markup(text)  # no character that HTML reads is left
+def _script_json(value: Any) -> Markup:
+    return Markup(script_json(value))  # no character that HTML reads is left
 
 
 @functools.cache
@@ -47,5 +34,5 @@ def _environment() -> jinja2.Environment:
     shown = (numbers.number, numbers.count, numbers.estimate, numbers.spread)
     pages = (names.board_page, names.compare_page, names.method_page, names.set_page)
     environment.filters |= {function.__name__: function for function in (*shown, *pages)}
-    environment.filters |= {"plain": one_line, "script_json": script_json, "marked": marked}
+    environment.filters |= {"plain": one_line, "script_json": _script_json, "marked": marked}
     return environment

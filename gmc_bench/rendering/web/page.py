@@ -3,19 +3,13 @@
 Many pages in one folder may share player, style and library as files beside them instead.
 """
 
-import base64
-import hashlib
 import html
-import json
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-_ESCAPES = str.maketrans(
-    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-)
-
+from gmc_bench.core.html import policy_hash, script_json
 
 _STYLE, _SCRIPTS = "player.css", ("three.js", "player.js")
 
@@ -42,8 +36,8 @@ def make_page(
     """
     parts = {name: _part(name) for name in (_STYLE, *_SCRIPTS)}
     if static is None:
-        scripts = " ".join(_hashed(parts[name]) for name in _SCRIPTS)
-        style, trust = _hashed(parts[_STYLE]), ""
+        scripts = " ".join(_hashed(name) for name in _SCRIPTS)
+        style, trust = _hashed(_STYLE), ""
         head = f"<style>{parts[_STYLE]}</style>"
         code = "\n".join(f"<script>{parts[name]}</script>" for name in _SCRIPTS)
     else:
@@ -61,7 +55,7 @@ def make_page(
         "title": html.escape(title),
         "style": head,
         "back": "" if back is None else f'<p><a href="{html.escape(back)}">The record</a></p>',
-        "data": _as_script(data),
+        "data": script_json(data),
         "scripts": code,
     }
     page = _part("page.html")
@@ -83,11 +77,5 @@ def _part(name: str) -> str:
 
 
 @cache
-def _hashed(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _as_script(data: Mapping[str, Any]) -> str:
-    """Return JSON that no browser takes for markup, whatever texts are in it."""
-    text = json.dumps(data, separators=(",", ":"), sort_keys=True)
-    return text.translate(_ESCAPES)
+def _hashed(name: str) -> str:
+    return policy_hash(_part(name))
