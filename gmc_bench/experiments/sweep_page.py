@@ -2,12 +2,14 @@
 
 import functools
 from datetime import UTC, datetime
+from importlib.resources import files
 from pathlib import Path
 
 import jinja2
+from markupsafe import Markup
 
 from gmc_bench.core.escape import one_line
-from gmc_bench.core.html import make_environment, to_bytes
+from gmc_bench.core.html import make_environment, policy_hash, to_bytes
 from gmc_bench.experiments.cell_state import RUNNING, SweepOverview
 from gmc_bench.experiments.sweep_texts import Row, headline, rows_of
 from gmc_bench.records.store import write_atomic
@@ -37,6 +39,8 @@ def make_page(overview: SweepOverview) -> bytes:
         moment=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
         over=overview.is_over,
         refresh=REFRESH_S,
+        script=Markup(_script()),
+        script_hash=policy_hash(_script()),
         groups=groups,
         hidden=hidden,
     )
@@ -60,6 +64,12 @@ def _groups(overview: SweepOverview) -> tuple[list[tuple[str, list[Row]]], int]:
             found.append((f"{title} ({len(rows):,})", rows[:room]))
         room -= len(rows[:room])
     return found, hidden
+
+
+@functools.cache
+def _script() -> str:
+    """Return what redraws the page, unless the reader switches that off."""
+    return files(__package__).joinpath("templates", "sweep.js").read_text(encoding="utf-8")
 
 
 @functools.cache
