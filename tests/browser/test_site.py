@@ -342,8 +342,18 @@ def test_charts_are_drawn_from_the_numbers_of_the_page(site: Path, visit: Any) -
     assert page.locator("[data-chart=profiles] .u-legend tr:visible").count() == 5  # and x
     page.locator("[data-chart=curves] .u-legend tr:visible th").nth(1).click()
     assert page.locator("[data-chart=curves] tr.u-off:visible").count() == 1
+    label = page.get_by_role("img", name="the numbers behind them are").first.get_attribute(
+        "aria-label"
+    )
+    switch = page.locator("[data-chart=curves] .u-legend button:visible").nth(1)
+    switch.focus()
+    for key, pressed, off in (("Enter", "false", 2), ("Space", "true", 1)):
+        page.keyboard.press(key)
+        assert switch.get_attribute("aria-pressed") == pressed
+        assert page.locator("[data-chart=curves] tr.u-off:visible").count() == off
     assert tab.complaints == []
     page = visit(site, java_script_enabled=False).open_only("boards")
+    assert page.locator("[data-chart] svg").first.get_attribute("aria-label") == label
     assert page.locator("[data-chart] svg polyline").count() == 8
     assert page.locator("[data-chart] .key li").count() == 8
 

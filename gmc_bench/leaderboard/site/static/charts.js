@@ -48,10 +48,16 @@
       width, height: HEIGHT, series: options, bands, scales: { x: { time: false } },
       axes: [axis, { ...axis, size: 64 }], cursor: { y: false }, legend: { live: true },
     }, tableOf(series), box);
+    const wrap = plot.root.querySelector(".u-wrap");
+    wrap.setAttribute("role", "img");
+    wrap.setAttribute("aria-label", figure.querySelector(":scope > svg").getAttribute("aria-label"));
+    const rows = plot.root.querySelectorAll(".u-legend tr");
+    const buttons = options.map(({ show }, place) => (place > 0 ? switchIn(rows[place].querySelector("th"), show) : null));
     // A band belongs to its line: it has no entry of its own, and comes and goes with it.
     plot.root.querySelectorAll(".u-legend tr.edge").forEach((row) => { row.hidden = true; });
     plot.hooks.setSeries = [(_, place, changes) => {
       if (place === null || changes.show === undefined) return;
+      buttons[place].setAttribute("aria-pressed", changes.show);
       const banded = bands.find(({ series: [, low] }) => low === place + 1);
       if (banded) for (const edge of banded.series) plot.setSeries(edge, { show: changes.show }, false);
     }];
@@ -60,6 +66,16 @@
       const wanted = Math.max(280, Math.min(WIDTH * 1.4, box.clientWidth - 8));
       if (wanted !== plot.width) plot.setSize({ width: wanted, height: HEIGHT });
     });
+  }
+
+  /** Make what stands in a cell of the legend a button; its clicks reach the cell, which uPlot listens to. */
+  function switchIn(cell, show) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.setAttribute("aria-pressed", show);
+    button.append(...cell.childNodes);
+    cell.append(button);
+    return button;
   }
 
   function fainter(colour) {
