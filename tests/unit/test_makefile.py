@@ -1,6 +1,7 @@
 """The Makefile's steps, with programs that only write down how they were called."""
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -187,6 +188,18 @@ def test_clean_keeps_runs_records_and_the_environment(project):
     assert {"runs", "leaderboards", ".venv", "pkg"} <= left
     assert not {"build", ".mypy_cache"} & left
     assert not (project.folder / "pkg" / "__pycache__").exists()
+
+
+def test_files_that_targets_write_are_ignored(tmp_path):
+    # Else a run that follows would be of changed sources, which is against the rules of a record.
+    made = re.findall(r"--out(?:put-file)? (\S+\.\w+)", (ROOT / "Makefile").read_text())
+    assert {"benchmarks.md", "sbom.json"} <= set(made)
+    shutil.copy(ROOT / ".gitignore", tmp_path)
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    done = subprocess.run(
+        ["git", "check-ignore", *made], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == made
 
 
 def test_help_is_the_default_and_lists_every_documented_target(project):

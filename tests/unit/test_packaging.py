@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -140,6 +141,31 @@ def test_the_distribution_claims_no_name_of_another():
     assert {name.partition(".")[0] for name in packages} == {"gmc_bench", *METHOD_PACKAGES}
     methods = {path.name for path in (ROOT / "baselines").iterdir() if path.is_dir()}
     assert {f"gmc_baselines.{name}" for name in methods - {"__pycache__"}} <= set(packages)
+
+
+def test_the_wheel_is_built_from_a_copy_of_what_setuptools_reads(tmp_path):
+    source = tmp_path / "source"
+    (source / ".ci").mkdir(parents=True)
+    for name in (".ci/wheel", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source / name)
+    packages = ["gmc_bench", "recmorph", "baselines"]
+    for name in (*packages, ".git", ".venv", "runs", "leaderboards", "build"):
+        (source / name).mkdir()
+        (source / name / "file").touch()
+    (source / "gmc_baselines").symlink_to("baselines")
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\nfor last; do :; done\nls -A "$last"\nexit 3\n')
+    python.chmod(0o755)
+    done = subprocess.run(
+        [source / ".ci" / "wheel", python], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 3, done.stderr
+    copied = {*packages, "gmc_baselines", "pyproject.toml", "README.md", "LICENSE"}
+    assert set(done.stdout.split()) == copied
+    # All that the project's metadata and its search for packages name is there.
+    find = PROJECT["tool"]["setuptools"]["packages"]["find"]["include"]
+    read = {PROJECT["project"]["readme"], *PROJECT["project"]["license-files"], *find}
+    assert {name.rstrip("*").rstrip(".") for name in read} <= copied
 
 
 def test_every_registered_entry_point_exists():
