@@ -113,6 +113,13 @@ def test_workflows_call_what_there_is(path):
         assert (ROOT / "benchmarks" / f"{name}.py").is_file(), name
 
 
+def test_a_scheduled_job_runs_every_test():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())
+    jobs = [job for job in workflow["jobs"].values() if "'schedule'" in job.get("if", "")]
+    commands = [step.get("run", "") for job in jobs for step in job["steps"]]
+    assert any(command.startswith("make test-all ") for command in commands)
+
+
 @pytest.mark.parametrize("requirement", requirements(), ids=lambda item: item.name)
 def test_every_direct_dependency_is_pinned_within_its_range(requirement):
     pin = pins()[canonicalize_name(requirement.name)]
