@@ -13,6 +13,9 @@ from gmc_bench.bodies.schema import Morphology
 
 DIGITS = 16
 """Hex digits of a digest."""
+_LONGEST = 2**20
+"""Characters of a limb's text. Each level quotes the one below, which doubles its backslashes, so a
+longer text stands for itself by its digest: otherwise a chain of 26 limbs would need 1 GB."""
 
 
 def limb_tree(body: Morphology) -> str:
@@ -35,9 +38,14 @@ def _digest(body: Morphology, of_limb: Callable[[Limb], list[Any]]) -> str:
 
     def text(number: int) -> str:
         below = sorted(text(child) for child in children.get(number, []))
-        return json.dumps([of_limb(body.limbs[number]), below], separators=(",", ":"))
+        found = json.dumps([of_limb(body.limbs[number]), below], separators=(",", ":"))
+        return found if len(found) <= _LONGEST else _sha256(found)
 
-    return hashlib.sha256(text(0).encode()).hexdigest()[:DIGITS]
+    return _sha256(text(0))[:DIGITS]
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _shape(limb: Limb) -> list[Any]:

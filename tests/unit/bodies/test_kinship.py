@@ -7,6 +7,7 @@ import pytest
 from gmc_bench.bodies.kinship import geometry, limb_tree
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.bodies.sets import load_morphologies
+from gmc_bench.conformance.morphologies import chain
 from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.records.kinship import _published, evolution_run
 from gmc_bench.records.units import _OLDER
@@ -37,6 +38,29 @@ def test_a_longer_limb_leaves_the_tree_only(body: Morphology) -> None:
     wide = replace(body, limbs=(*others, thick))
     assert limb_tree(wide) == limb_tree(body)
     assert geometry(wide) != geometry(body)
+
+
+def test_kinship_stays_what_records_state(body: Morphology) -> None:
+    """With other digests, later records would call this body another than earlier ones do."""
+    assert body.name == "grown-00002"
+    assert (limb_tree(body), geometry(body)) == ("f18aa12981a50ce2", "b3a81d766f3a1f8e")
+
+
+def test_sizes_count_to_a_micrometre(body: Morphology) -> None:
+    def longer(by: float) -> str:
+        torso, first, *others = body.limbs
+        x, y, z = first.position
+        moved = replace(first, position=(x, y, z + by))
+        return geometry(replace(body, limbs=(torso, moved, *others)))
+
+    assert longer(4e-7) == geometry(body) != longer(6e-7)
+
+
+def test_a_long_chain_has_its_kinship_at_once() -> None:
+    """Without a bound, the text doubles with each limb: petabytes here."""
+    long, longer = chain(60), chain(61)
+    assert limb_tree(long) == limb_tree(chain(60)) != limb_tree(longer)
+    assert geometry(long) == geometry(chain(60)) != geometry(longer)
 
 
 def test_published_bodies_have_the_kin_that_is_stored() -> None:
