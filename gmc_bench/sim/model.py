@@ -29,8 +29,9 @@ class RoughGround:
     share: float = 0.25
     """Of episodes; the others are on the scene's floor."""
     height: float = 0.035
-    """Of its highest cell, as a share of the body's leg length; cells are 0.1 m wide, their
-    heights drawn evenly."""
+    """Of its highest cell, as a share of the body's hip and thigh, from the hip's joint over the
+    thigh's to the calf's, in the front left leg; the calf does not count. Cells are 0.1 m wide,
+    their heights drawn evenly."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.share <= 1.0 or not self.height > 0.0:

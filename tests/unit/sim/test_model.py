@@ -5,7 +5,8 @@ import pytest
 
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.errors import ConfigError, MorphologyError
-from gmc_bench.sim.model import Scene, compile_model, compile_models
+from gmc_bench.robots import ROBOTS
+from gmc_bench.sim.model import RoughGround, Scene, compile_grounds, compile_model, compile_models
 
 SCENE = Scene(
     floor='<geom name="ground" type="box" size="9 9 0.5"/>', spawn=(1.0, -2.0, 0.5), num_substeps=8
@@ -61,3 +62,23 @@ def test_a_floor_with_a_body_of_its_own_is_refused(more):
 def test_a_scene_of_other_numbers_is_refused(changes, message):
     with pytest.raises(ConfigError, match=message):
         replace(SCENE, **changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "height", "first"),
+    [
+        ("go1", 0.010255, (0.82223594, 0.5474054)),  # 0.035 (0.08 + 0.213)
+        ("go2", 0.0107975, (0.2717161, 0.7089809)),  # 0.035 (0.0955 + 0.213)
+        ("anymal-b", 0.012191, (0.37089184, 0.9433643)),  # thigh and calf joint are askew
+        ("anymal-c", 0.014180, (0.67084175, 0.97103584)),
+    ],
+)
+def test_rough_ground_has_the_heights_of_the_records(name, height, first):
+    """Its cells are drawn from the robot's digest; records were measured on these very ones."""
+    flat, rough = compile_grounds(ROBOTS[name], Scene(floor="", rough=RoughGround()))
+    assert flat.model.nhfield == 0
+    *half_widths, relief, _ = rough.model.hfield_size[0]
+    assert half_widths == [24.0, 24.0]
+    assert (rough.model.hfield_nrow[0], rough.model.hfield_ncol[0]) == (480, 480)  # 0.1 m a cell
+    assert relief == pytest.approx(height, rel=1e-3)  # between the lowest cell and the highest
+    assert rough.model.hfield_data[:2] == pytest.approx(first, abs=1e-6)
