@@ -70,6 +70,8 @@ def collect_files(path: Path, root: Path | None = None) -> ModelFiles:
         data = _read(path, _MAX_TEXT)
     except OSError as error:
         raise MorphologyError(f"cannot read {path} ({error.strerror})") from error
+    except RuntimeError as error:
+        raise MorphologyError(f"cannot read {path} (its links lead in a circle)") from error
     shown = clean_name(path.name)
     text = _decode(data, shown)
     urdf = root_tag(text) == "robot"
@@ -86,6 +88,19 @@ def collect_files(path: Path, root: Path | None = None) -> ModelFiles:
     collector.scan(_without(bare, "<visual>", "</visual>") if urdf and not keeps else bare)
     # The root element decides; many models keep URDF in a file called `.xml`.
     return ModelFiles(name, text, urdf, collector.files, tuple(collector.missing))
+
+
+def may_be_robot(path: Path) -> bool:
+    """Return whether a file's root element is that of MJCF or URDF.
+
+    So are files that cannot be read or have no root element, for which reading them as a robot
+    then gives the reason.
+    """
+    try:
+        tag = root_tag(_decode(_read(path.resolve(strict=True), _MAX_TEXT), path.name))
+    except (OSError, RuntimeError, MorphologyError):
+        return True
+    return tag in ("", "mujoco", "robot")
 
 
 class _Collector:

@@ -16,7 +16,13 @@ from gmc_bench.bodies.importer import (
     import_set,
 )
 from gmc_bench.bodies.mjcf import SIM_DT, emit_mjcf
-from gmc_bench.bodies.model_files import SUFFIXES, ModelFiles, clean_name, collect_files
+from gmc_bench.bodies.model_files import (
+    SUFFIXES,
+    ModelFiles,
+    clean_name,
+    collect_files,
+    may_be_robot,
+)
 from gmc_bench.bodies.robot_builder import build_robot
 from gmc_bench.bodies.robot_lint import find_doubts
 from gmc_bench.bodies.robot_report import ImportedRobot, render_robot
@@ -132,6 +138,7 @@ def import_robots(
     )
     folder = save_set(found)
     shown = [f"{render_robot(robot)}\n" for robot in robots]
+    shown += [f"note: {note}\n" for note in _repeated(found)]
     text = "\n".join([*shown, f"kept in  {folder}", f"use it with  --morphologies {set_id}"])
     return ImportReport(bodies=found, folder=folder, text=text)
 
@@ -182,14 +189,22 @@ def read_robots(
             *(f"{robot.body.name}: {note}" for robot in robots for note in robot.notes),
         ),
     )
-    return found, tuple(robots)
+    return replace(found, notes=(*found.notes, *_repeated(found))), tuple(robots)
+
+
+def _repeated(found: MorphologySet) -> list[str]:
+    """Return notes on files of one robot, such as one that another includes with a ground."""
+    return [
+        f"one robot in several files, of which each counts: {' = '.join(group)}"
+        for group in found.duplicates("train")
+    ]
 
 
 def robot_files(path: Path) -> list[Path]:
     """Return the file, or the robot files of a folder by name.
 
     They lie right inside the folder, or where packages keep them: in `urdf/`, `mjcf/`, `xml/` or
-    `robots/`.
+    `robots/`. XML files of other kinds, such as a package's `package.xml`, do not count.
 
     Raises:
         MorphologySetError: there are none, or two of one name.
@@ -198,7 +213,7 @@ def robot_files(path: Path) -> list[Path]:
         return [path]
     for place in (path, *(path / name for name in _FOLDERS)):
         files = sorted(place.iterdir()) if place.is_dir() else []
-        files = [file for file in files if file.suffix.lower() in SUFFIXES]
+        files = [file for file in files if file.suffix.lower() in SUFFIXES and may_be_robot(file)]
         if files:
             break
     else:

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from gmc_bench.bodies.model_files import collect_files
+from gmc_bench.bodies.model_files import collect_files, may_be_robot
 from gmc_bench.core.errors import MorphologyError
 
 
@@ -74,6 +74,29 @@ def test_refuses_references_out_of_the_folder(folder, reference, element):
 def test_refuses_asset_folders_out_of_the_folder(folder, attribute):
     with pytest.raises(MorphologyError, match="outside its folder"):
         _collect(folder, f'<mujoco><compiler {attribute}=".."/><mesh file="canary.stl"/></mujoco>')
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<?xml version='1.0'?><!-- <robot> --><package format='3'/>", False),
+        ("<mujocoinclude/>", False),
+        ("<!-- <package> --><robot name='a'/>", True),
+        ("<mujoco>", True),
+        ("", True),
+        ("<!DOCTYPE a><package/>", True),
+    ],
+)
+def test_files_of_other_kinds_are_no_robots(folder, text, expected):
+    (folder / "a.xml").write_text(text)
+    assert may_be_robot(folder / "a.xml") is expected
+
+
+def test_links_in_a_circle_are_refused(folder):
+    (folder / "a.xml").symlink_to(folder / "a.xml")
+    assert may_be_robot(folder / "a.xml")
+    with pytest.raises(MorphologyError, match="cannot read"):
+        collect_files(folder / "a.xml")
 
 
 def test_links_that_stay_inside_are_followed(folder):

@@ -490,6 +490,8 @@ def test_a_folder_with_tests_of_its_own_is_a_package_of_robots(monkeypatch, tmp_
     (package / "urdf").mkdir(parents=True)
     (package / "test").mkdir()
     (package / "test" / "test_launch.py").write_text("")
+    (package / "package.xml").write_text('<?xml version="1.0"?>\n<package format="3"/>')
+    (package / "urdf" / "legs.xml").write_text("<mujocoinclude/>")
     (package / "urdf" / "loop.urdf").write_text(robots.looped_urdf())
     report = import_bodies(package, seconds=0.0)
     assert [body.name for body in report.bodies.split("test")] == ["loop"]
@@ -498,6 +500,21 @@ def test_a_folder_with_tests_of_its_own_is_a_package_of_robots(monkeypatch, tmp_
     (package / "test" / "xml").mkdir()
     with pytest.raises(ImportProblemsError, match="train/xml is missing"):
         import_bodies(package)
+
+
+def test_a_file_that_another_includes_counts_as_a_robot_of_its_own(monkeypatch, tmp_path):
+    monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path / "data"))
+    package = tmp_path / "bar"
+    package.mkdir()
+    (package / "bar.xml").write_text(robots.FOUR_BAR)
+    (package / "scene.xml").write_text(
+        '<mujoco><include file="bar.xml"/><worldbody><geom type="plane" size="9 9 1"/></worldbody>'
+        "</mujoco>"
+    )
+    report = import_bodies(package, seconds=0.0)
+    note = "one robot in several files, of which each counts: bar = scene"
+    assert note in load_set("bar").notes
+    assert f"\nnote: {note}\n" in report.text
 
 
 @pytest.mark.parametrize(
