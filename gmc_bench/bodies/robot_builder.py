@@ -145,7 +145,9 @@ def _limbs(draft: Draft, joint_names: dict[int, str]) -> tuple[Limb, ...]:
     if not np.isfinite(lowest):
         raise FlawError("has no shape that could touch the ground; give it collision geoms")
     origin = draft.frame(draft.parts[0])[0][2]
-    middle = np.array(draft.model["bodies"][draft.parts[0].frame]["centre"])
+    bodies = [draft.model["bodies"][body] for body in draft.parts[0].members]
+    masses = [body["mass"] for body in bodies]
+    middle = np.average([body["centre"] for body in bodies], axis=0, weights=masses)
     if origin - lowest < max(_LOW_ORIGIN * (middle[2] - lowest), _LOWEST_TORSO):
         draft.torso_origin, notes = middle, []
         limbs, lowest = _draw(draft, names, joint_names, notes)

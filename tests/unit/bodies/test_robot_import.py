@@ -346,6 +346,27 @@ def test_a_low_torso_frame_is_moved_up(read):
     assert found.body.limbs[0].geom.start == pytest.approx((0.0, 0.0, 0.0), abs=1e-9)
 
 
+def test_a_torso_of_fixed_links_has_their_common_centre(read):
+    """As robots with a frame on the ground have: it weighs nothing and holds two links."""
+    text = robots.looped_urdf().replace(
+        '<robot name="loop">',
+        '<robot name="loop"><link name="base_footprint"/>'
+        '<link name="pack"><inertial><origin xyz="0 0 0.1"/><mass value="1"/>'
+        '<inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+        '<joint name="f1" type="fixed"><origin xyz="0 0 0.45"/>'
+        '<parent link="base_footprint"/><child link="base"/></joint>'
+        '<joint name="f2" type="fixed"><origin xyz="0.4 0 0.75"/>'
+        '<parent link="base_footprint"/><child link="pack"/></joint>',
+    )
+    found = read(text, "loop.urdf")
+    assert "the torso's frame is moved up to its centre of mass" in found.notes
+    torso = found.body.limbs[0]
+    assert torso.inertia.mass == pytest.approx(4.0)
+    assert torso.inertia.centre == pytest.approx((0.0, 0.0, 0.0), abs=1e-9)
+    # 3 kg at a height of 0.45 m and 1 kg at 0.85 m: 0.1 m above the base's own place.
+    assert torso.geom.start == pytest.approx((-0.1, 0.0, -0.1))
+
+
 def test_mistakes_are_pointed_out(read):
     heavy = robots.FOUR_BAR.replace('mass="3"', 'mass="3000"').replace(
         'range="-60 60"', 'range="-1 1"'
