@@ -20,6 +20,7 @@ _MAX_FOLDERS = 16
 _VALUE = r"""\s*=\s*(?:"([^"]*)"|'([^']*)')"""
 _FILE = re.compile(rf"\bfile[a-z]*{_VALUE}")
 _FOLDER = re.compile(rf"\b(?:meshdir|texturedir|assetdir){_VALUE}")
+_VISUAL = re.compile(r"<visual(?=[\s/>])")
 _SCHEME = re.compile(r"(package|file|model)://", re.IGNORECASE)
 _UNREADABLE = (".dae", ".fbx", ".glb", ".gltf", ".material", ".ply", ".so", ".world", ".yaml")
 """Suffixes of what robot files refer to for other programs; the engine cannot use it."""
@@ -84,8 +85,8 @@ def collect_files(path: Path, root: Path | None = None) -> ModelFiles:
     collector = _Collector(root, PurePosixPath(path.parent.relative_to(root)), shown)
     # The engine leaves visual shapes of URDF out unless told otherwise, so their meshes, which are
     # often called like those for contacts, need not be read.
-    keeps = re.search(r"discardvisual\s*=\s*[\"']false", bare) or "<visual/>" in bare
-    collector.scan(_without(bare, "<visual>", "</visual>") if urdf and not keeps else bare)
+    keeps = re.search(r"discardvisual\s*=\s*[\"']false", bare)
+    collector.scan(_without_visual_shapes(bare) if urdf and not keeps else bare)
     # The root element decides; many models keep URDF in a file called `.xml`.
     return ModelFiles(name, text, urdf, collector.files, tuple(collector.missing))
 
@@ -210,6 +211,19 @@ def _without(text: str, opening: str, closing: str) -> str:
         parts.append(text[start:place])
         end = text.find(closing, place + len(opening))
         start = len(text) if end < 0 else end + len(closing)
+    return "".join([*parts, text[start:]])
+
+
+def _without_visual_shapes(text: str) -> str:
+    parts = []
+    start = 0
+    while opening := _VISUAL.search(text, start):
+        parts.append(text[start : opening.start()])
+        end = text.find(">", opening.end())
+        if end >= 0 and text[end - 1] != "/":  # else the element holds nothing
+            closing = text.find("</visual", end)
+            end = text.find(">", closing) if closing >= 0 else -1
+        start = len(text) if end < 0 else end + 1
     return "".join([*parts, text[start:]])
 
 

@@ -143,7 +143,7 @@ def test_pipes_folders_and_missing_files_are_refused(folder):
         collect_files(folder / "latin.xml")
 
 
-@pytest.mark.parametrize("part", ["<!--", 'file="', "<?", "file ", "<mesh ", "]]>", "<!--->"])
+@pytest.mark.parametrize("part", ["<robot><visual ", "<robot><visual>", "<robot><visual/>", "<!--", 'file="', "<?", "file ", "<mesh ", "]]>", "<!--->"])
 def test_hostile_texts_take_no_time(folder, part):
     """Two megabytes in which every beginning would have to be looked for to the end."""
     text, start = part * (2_000_000 // len(part)), time.process_time()
@@ -170,15 +170,28 @@ def test_what_is_no_reference_of_the_robot_is_not_followed(folder):
         )
 
 
-def test_shapes_for_the_eye_do_not_stand_in_the_way_of_those_for_contacts(folder):
+@pytest.mark.parametrize(
+    ("opening", "closing"),
+    [
+        ("<visual>", "</visual>"),
+        ('<visual name="shell">', "</visual>"),
+        ("<visual\n>", "</visual >"),
+        ("<visual/><visual>", "</visual><visual name='a'/>"),
+    ],
+)
+def test_shapes_for_the_eye_do_not_stand_in_the_way_of_those_for_contacts(folder, opening, closing):
     for kind in ("visual", "collision"):
         (folder / kind).mkdir()
         (folder / kind / "a.stl").write_text(kind)
     shapes = "".join(
-        f'<{kind}><geometry><mesh filename="{kind}/a.stl"/></geometry></{kind}>'
-        for kind in ("visual", "collision")
+        f'{before}<geometry><mesh filename="{kind}/a.stl"/></geometry>{after}'
+        for kind, before, after in (
+            ("visual", opening, closing),
+            ("collision", "<collision>", "</collision>"),
+        )
     )
-    assert _collect(folder, f"<robot>{shapes}</robot>").files == {"a.stl": b"collision"}
+    found = _collect(folder, f"<robot>{shapes}<mesh filename='visualized.stl'/></robot>")
+    assert (found.files, found.missing) == ({"a.stl": b"collision"}, ("visualized.stl",))
 
 
 @pytest.mark.parametrize(
