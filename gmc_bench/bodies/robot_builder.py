@@ -16,6 +16,7 @@ from gmc_bench.bodies.clearance import CLEARANCE
 from gmc_bench.bodies.mjcf_reader import slot_of
 from gmc_bench.bodies.mjcf_writer import ROOT_JOINT
 from gmc_bench.bodies.robot_actuators import build_actuators
+from gmc_bench.bodies.robot_contacts import build_exclusions
 from gmc_bench.bodies.robot_repair import (
     forget_endless_limits,
     free_name,
@@ -89,7 +90,7 @@ def build_robot(model: dict[str, Any], name: str, *, urdf: bool) -> tuple[Morpho
         limbs=limbs,
         actuators=actuators,
         loops=loops,
-        exclusions=_exclusions(draft, limbs, loops),
+        exclusions=build_exclusions(draft, limbs, loops),
     )
     return robot, _grouped(draft.notes)
 
@@ -272,16 +273,3 @@ def _loops(draft: Draft, limbs: tuple[Limb, ...]) -> tuple[Loop, ...]:
             if row.get("hinge"):
                 draft.notes.append(f"hinges that close loops are ball joints now: {names}")
     return tuple(loops.values())
-
-
-def _exclusions(
-    draft: Draft, limbs: tuple[Limb, ...], loops: tuple[Loop, ...]
-) -> tuple[tuple[int, int], ...]:
-    apart = {(min(o.first, o.second), max(o.first, o.second)) for o in loops}
-    pairs = set()
-    for bodies in draft.model["exclusions"]:
-        ends = sorted(draft.part_of.get(body, -1) for body in bodies)
-        pair = (ends[0], ends[1])
-        if pair[0] >= 0 and pair[0] != pair[1] and limbs[pair[1]].parent != pair[0]:
-            pairs.add(pair)
-    return tuple(sorted(pairs - apart))

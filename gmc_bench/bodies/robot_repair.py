@@ -51,14 +51,15 @@ def meet_the_ground(draft: Draft) -> None:
     if any((geom["contype"] | geom["conaffinity"]) & _GROUND for geom in own):
         return
     world = [geom for geom in geoms if geom["body"] == 0]
-    meeting = [geom for geom in own if any(_meet(geom, other) for other in world)]
+    meeting = [geom for geom in own if any(meet(geom, other) for other in world)]
     for geom in meeting:
         geom["contype"] |= _GROUND
     if meeting:
         draft.notes.append("contact bits are changed, so that the robot touches the ground")
 
 
-def _meet(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def meet(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Return whether the contact bits of two geoms let them touch."""
     return bool(one["contype"] & other["conaffinity"] or other["contype"] & one["conaffinity"])
 
 

@@ -158,7 +158,9 @@ def group_bodies(draft: Draft, root: int) -> None:
 
 def _fold(draft: Draft, parts: list[Part]) -> list[Part]:
     """Give the joints of light parts without shape to their only child."""
-    shaped = {geom["body"] for geom in draft.model["geoms"]}
+    needed = {geom["body"] for geom in draft.model["geoms"]}
+    for row in draft.model["equalities"]:  # a loop holds the body that it names, not its child
+        needed.update(row.get("bodies", ()) if row["active"] else ())
     masses = [sum(draft.model["bodies"][b]["mass"] for b in part.members) for part in parts]
     gone: set[int] = set()
     for index in reversed(range(len(parts))):
@@ -167,7 +169,7 @@ def _fold(draft: Draft, parts: list[Part]) -> list[Part]:
         if (
             part.parent >= 0
             and len(below) == 1
-            and not shaped & set(part.members)
+            and not needed & set(part.members)
             and masses[index] <= _LIGHT * masses[below[0]]
         ):
             child = parts[below[0]]

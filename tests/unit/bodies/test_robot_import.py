@@ -248,6 +248,62 @@ def test_bodies_that_only_chain_joints_become_slots(read, tmp_path):
     np.testing.assert_allclose(places[0], places[1], atol=1e-9)
 
 
+ARM = '<body name="arm" pos="0 .2 0"><joint/><geom name="arm" size=".04"/></body>'
+
+
+def _walker(constraints="", tip=""):
+    """A walker with an arm beside its leg."""
+    text = robots.WALKER.replace('<body name="yaw"', f'{ARM}<body name="yaw"', 1)
+    text = text.replace('-.5" size=".04"/>', f'-.5" size=".04"/>{tip}')
+    return text.replace("<actuator>", f"{constraints}<actuator>")
+
+
+def test_a_body_that_a_loop_names_keeps_its_joints(read):
+    """Folded into the leg, it would put the loop's end into the leg's frame."""
+    loop = '<equality><connect body1="roll" body2="arm" anchor="0 0 0"{}/></equality>'
+    body = read(_walker(loop.format("")), seconds=0.0).body
+    names = [limb.name for limb in body.limbs]
+    assert names == ["t", "arm", "yaw", "roll", "leg"]
+    assert [(names[o.first], names[o.second], o.anchor) for o in body.loops] == [
+        ("roll", "arm", (0.0, 0.0, 0.0))
+    ]
+    idle = read(_walker(loop.format(' active="false"')), seconds=0.0).body
+    assert [limb.name for limb in idle.limbs] == ["t", "arm", "leg"]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "exclusions", "widened"),
+    [
+        ([], [], False),
+        ([("yaw", "arm")], [], False),  # yaw has no shape, and became part of the leg
+        ([("leg", "arm"), ("tip", "arm")], [("arm", "leg")], False),
+        ([("tip", "arm")], [("arm", "leg")], True),
+        ([("t", "arm"), ("arm", "arm"), ("world", "leg")], [], False),
+    ],
+)
+def test_exclusions_are_of_bodies_that_can_touch(read, pairs, exclusions, widened):
+    tip = '<body name="tip" pos="0 0 -.5"><geom size=".05"/></body>'
+    rows = "".join(f'<exclude body1="{one}" body2="{two}"/>' for one, two in pairs)
+    found = read(_walker(f"<contact>{rows}</contact>", tip), seconds=0.0)
+    names = [limb.name for limb in found.body.limbs]
+    assert [tuple(names[end] for end in pair) for pair in found.body.exclusions] == exclusions
+    note = "exclusions that count for more than the bodies they name: 'arm' and 'leg'"
+    assert (note in found.notes) == widened
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lost"),
+    [
+        ("", "", True),
+        ("<actuator>", '<contact><exclude body1="t" body2="leg"/></contact><actuator>', False),
+        ('.4" size=".05"', '.4" size=".05" contype="2" conaffinity="2"', False),
+    ],
+)
+def test_a_limb_that_no_longer_touches_its_parent_is_noted(read, old, new, lost):
+    notes = read(robots.WALKER.replace(old, new, 1), seconds=0.0).notes
+    assert ("limbs that could touch their parent and no longer can: leg" in notes) == lost
+
+
 def test_light_bodies_in_a_row_count_together(read):
     """The upper one is lighter than 2 % of leg and lower one, but not than 2 % of the leg."""
     text = robots.WALKER.replace('size=".04"/>', 'size=".04" mass="1"/>')
