@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 import mujoco
 import numpy as np
 
+from gmc_bench.bodies.compiler import compile_mjcf
 from gmc_bench.bodies.worker_read import read_model
 from gmc_bench.bodies.worker_trial import roll_out
 from gmc_bench.bodies.worker_urdf import RefusalError
@@ -82,7 +83,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     seconds = int(sys.argv[1])
-    model = mujoco.MjModel.from_xml_string(_WARM_UP)
+    model = compile_mjcf(_WARM_UP)
     mujoco.mj_step(model, mujoco.MjData(model))
     ET.fromstring("<a/>")
     np.random.default_rng(0)  # numpy loads this late

@@ -5,6 +5,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from gmc_bench.bodies.compiler import compile_mjcf
 from gmc_bench.bodies.worker_read import describe_equalities
 
 _FLOOR = 1.0  # m, height of the floor in a trial
@@ -12,8 +13,11 @@ _SUBSTEPS = 4
 
 
 def roll_out(request: dict[str, Any]) -> dict[str, Any]:
-    """Roll a written model out under random control, see `Sandbox.roll_out`."""
-    model = mujoco.MjModel.from_xml_string(request["text"])
+    """Roll a written model out under random control, see `Sandbox.roll_out`.
+
+    It has the memory that it has in environments, so that one that needs more is not imported.
+    """
+    model = compile_mjcf(request["text"])
     data = mujoco.MjData(model)
     for warning in data.warning:
         warning.number = 1

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import mujoco
 import numpy as np
 import pytest
@@ -64,6 +66,51 @@ def test_a_long_snake_of_boxes_can_lie_on_the_ground():
     mujoco.mj_forward(model, data)
     assert data.ncon >= 2 * 256
     assert not any(warning.number for warning in data.warning)
+
+
+def _tiles(boxes):
+    """A torso and two limbs that lie on the ground, each of a square of small boxes."""
+    places = [(0.05 * (k % 8), 0.05 * (k // 8), 0.0) for k in range(boxes)]
+    first, *others = [
+        Geom(kind="box", radius=0.02, half_sizes=(0.02,) * 3, start=place, end=place)
+        for place in places
+    ]
+    hinge = Joint(
+        name="j", axis=(0.0, 1.0, 0.0), position=(0.0,) * 3, range=(-0.5, 0.5), slot=0
+    )
+    limbs = [
+        Limb(
+            name=f"l{k}",
+            parent=k - 1,
+            position=(0.45, 0.0, 0.0) if k else (0.0, 0.0, 0.0195),
+            geom=first,
+            more_geoms=tuple(others),
+            joints=(replace(hinge, name=f"j{k}"),) if k else (),
+        )
+        for k in range(3)
+    ]
+    motors = tuple(Actuator(joint=f"j{k}", gear=1.0) for k in (1, 2))
+    return Morphology(name="tiles", limbs=tuple(limbs), actuators=motors)
+
+
+def test_limbs_of_many_boxes_can_lie_on_the_ground():
+    """Three limbs of the 64 boxes that an import keeps of each."""
+    model = compile_mjcf(emit_mjcf(_tiles(64), floor=_FLOOR))
+    assert model.narena < 2**22
+    data = mujoco.MjData(model)
+    for _ in range(200):
+        mujoco.mj_step(model, data)
+    assert data.maxuse_con >= 4 * 3 * 64
+    assert not any(warning.number for warning in data.warning)
+
+
+def test_the_arena_of_a_body_of_few_shapes_follows_from_its_joints():
+    """2 ** 20 + 2 ** 15 bytes per joint; shapes of the ground do not count."""
+    floor = _FLOOR.replace("floor/0", "floor/{}")
+    for body in (_tiles(2), _tiles(20), chain(5)):
+        joints = 1 + body.num_joints
+        text = emit_mjcf(body, floor="".join(floor.format(k) for k in range(100)))
+        assert compile_mjcf(text).narena == 2**20 + 2**15 * joints
 
 
 def test_a_text_that_the_engine_refuses_is_an_error():

@@ -389,6 +389,32 @@ def test_refuses_with_a_reason(read, text, reason):
     assert "\n" not in str(error.value)
 
 
+def _tiles(heap):
+    """A robot of two limbs of 20 boxes, side by side or in a heap."""
+    boxes = [
+        "".join(
+            f'<geom type="box" size=".02 .02 .02" pos="{0.001 * k if heap else 0.05 * k} {y} 0"/>'
+            for k in range(20)
+        )
+        for y in (0.0, 0.1)
+    ]
+    limbs = "".join(
+        f'<body name="{name}" pos="{0.2 if heap else place} 0 0"><joint name="{name}" range="-9 9"/>'
+        f"{boxes[0]}</body>"
+        for name, place in (("a", 1.1), ("b", -1.1))
+    )
+    return (
+        f'<mujoco><worldbody><body name="t"><freejoint/>{boxes[1]}{limbs}</body></worldbody>'
+        '<actuator><motor joint="a"/><motor joint="b"/></actuator></mujoco>'
+    )
+
+
+def test_a_robot_is_tried_with_the_memory_that_it_has_in_environments(read):
+    assert read(_tiles(heap=False)).trial["landed"]
+    with pytest.raises(MorphologyError, match="than it has memory for"):
+        read(_tiles(heap=True))
+
+
 def test_a_low_torso_frame_is_moved_up(read):
     lowered = robots.SERVO.replace('pos="0 0 .4"', 'pos="0 0 0"').replace(
         'pos=".15 0 0"', 'pos=".15 0 .6"'
