@@ -65,7 +65,7 @@ def score_sibling_orders(
             {
                 "name": body.name,
                 "digest": body.digest,
-                "total_orders": int(totals[index]),
+                "total_orders": totals[index],
                 "canonical": _mean([item.episode_return for item in canonical[index]]),
                 "orders": [
                     {

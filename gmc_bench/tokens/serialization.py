@@ -140,7 +140,9 @@ def make_serialization(order: Order, table: MorphologyTable) -> Serialization:
     return Serialization(orders, table.spec.max_limbs)
 
 
-def make_sibling_test(table: MorphologyTable) -> tuple[Serialization, BoolArray, IntArray]:
+def make_sibling_test(
+    table: MorphologyTable,
+) -> tuple[Serialization, BoolArray, tuple[int, ...]]:
     """Return what the robustness to sibling orders is tested with.
 
     Args:
@@ -148,8 +150,8 @@ def make_sibling_test(table: MorphologyTable) -> tuple[Serialization, BoolArray,
 
     Returns:
         For every body its depth-first order, then up to 50 others, those kept from training
-        first; (R,) bool, the order is kept from training; (M,) int64, different sibling orders
-        that each body has.
+        first; (R,) bool, the order is kept from training; how many different sibling orders each
+        of the M bodies has, which no fixed width holds (21 legs have 21!).
     """
     found = _sibling_orders(table)
     orders, unseen = [], []
@@ -157,7 +159,7 @@ def make_sibling_test(table: MorphologyTable) -> tuple[Serialization, BoolArray,
         others = [*item.unseen, *item.known[1:]][: traversal.MAX_UNSEEN]
         orders.append([item.known[0], *others])
         unseen += [order in item.unseen for order in orders[-1]]
-    totals = np.array([item.total for item in found], np.int64)
+    totals = tuple(item.total for item in found)
     return Serialization(orders, table.spec.max_limbs), np.array(unseen, np.bool_), totals
 
 

@@ -36,7 +36,7 @@ def test_every_sequence_is_scored_like_a_body(trained):
     core = EnvironmentCore(trained.task, trained.bodies, 1, token_spec=trained.model.spec)
     test, _, totals = make_sibling_test(core.table)
     found = score(trained, serialization=test)
-    assert totals.tolist() == [1, 24, 2]
+    assert totals == (1, 24, 2)
     assert len(found) == len(test) == 1 + 24 + 2
     assert all(len(items) == 2 for items in found)
 
