@@ -12,7 +12,7 @@ _FILTERS = ("mjDYN_FILTER", "mjDYN_FILTEREXACT")
 
 
 def build_actuators(
-    model: dict[str, Any], joint_names: dict[int, str], notes: list[str], *, urdf: bool
+    model: dict[str, Any], joint_names: dict[int, str], mass: float, notes: list[str], *, urdf: bool
 ) -> tuple[Actuator, ...]:
     """Return one actuator per driven joint, in joint order.
 
@@ -21,6 +21,7 @@ def build_actuators(
     Args:
         model: what `Sandbox.read` returns.
         joint_names: of the joints that are kept, by number, in the body's order.
+        mass: of the robot, kg.
         notes: what changed is added.
         urdf: joints get motors of their stated effort, if the model has none.
     """
@@ -41,13 +42,12 @@ def build_actuators(
             if actuator is not None:
                 found[number] = actuator
     if urdf and not model["actuators"]:
-        weight = _GRAVITY * sum(body["mass"] for body in model["bodies"])
         for number, name in joint_names.items():
             joint = model["joints"][number]
             strength = max(map(abs, joint["torque"])) if joint["torque"] else 0.0
             if not strength:
                 arm, unit = (1.0, "N") if joint["kind"] == "slide" else (_ARM, "N m")
-                strength = float(f"{weight * arm:.3g}")
+                strength = float(f"{_GRAVITY * mass * arm:.3g}")
                 notes.append(f"joints without effort, whose motors got {strength} {unit}: {name}")
             found[number] = Actuator(joint=name, gear=strength)
         notes.append("URDF has no motors, so every joint got one of its effort")

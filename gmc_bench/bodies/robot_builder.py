@@ -78,7 +78,8 @@ def build_robot(model: dict[str, Any], name: str, *, urdf: bool) -> tuple[Morpho
         if count:
             draft.notes.append(f"{what} are left out: {count} of them")
     lost: list[str] = []
-    actuators = build_actuators(model, joint_names, lost, urdf=urdf)
+    mass = sum(model["bodies"][body]["mass"] for body in draft.part_of)
+    actuators = build_actuators(model, joint_names, mass, lost, urdf=urdf)
     if not actuators:
         why = f" that can be kept ({'; '.join(_grouped(lost))})" if lost else ""
         raise FlawError(

@@ -8,7 +8,7 @@ import numpy as np
 
 from gmc_bench.bodies.clearance import CLEARANCE
 from gmc_bench.bodies.robot_tree import shorten
-from gmc_bench.bodies.schema import Morphology
+from gmc_bench.bodies.schema import Limb, Morphology
 
 _FALL_RATIO = 0.5  # of the standing height, below which the flat task ends an episode
 _LIGHT, _HEAVY = 0.05, 1000.0  # kg
@@ -32,7 +32,7 @@ def find_doubts(body: Morphology, model: dict[str, Any], trial: dict[str, Any]) 
         model: what `Sandbox.read` returned for it.
         trial: what `Sandbox.roll_out` returned for it.
     """
-    mass = sum(row["mass"] for row in model["bodies"][1:])
+    mass = sum(map(_mass, body.limbs))
     return [
         *_mass_doubts(body, mass),
         *_joint_doubts(body),
@@ -44,17 +44,18 @@ def find_doubts(body: Morphology, model: dict[str, Any], trial: dict[str, Any]) 
     ]
 
 
+def _mass(limb: Limb) -> float:
+    if limb.inertia is not None:
+        return limb.inertia.mass
+    return sum(geom.volume * geom.density for geom in limb.geoms)
+
+
 def _mass_doubts(body: Morphology, mass: float) -> Iterator[str]:
     if not _LIGHT <= mass <= _HEAVY:
-        yield f"the whole model weighs {mass:.3g} kg; are its units kg and m?"
+        yield f"the whole robot weighs {mass:.3g} kg; are its units kg and m?"
     for limb in body.limbs:
-        weight = (
-            limb.inertia.mass
-            if limb.inertia is not None
-            else sum(geom.volume * geom.density for geom in limb.geoms)
-        )
-        if weight < _SHARE * mass:
-            yield f"the limb {limb.name!r} weighs {weight:.2g} kg, next to nothing"
+        if _mass(limb) < _SHARE * mass:
+            yield f"the limb {limb.name!r} weighs {_mass(limb):.2g} kg, next to nothing"
         armature = max((joint.armature for joint in limb.joints), default=0.0)
         if limb.inertia is not None and max(limb.inertia.moments) + armature < _TINY_INERTIA:
             yield f"the limb {limb.name!r} has nearly no inertia; a little armature steadies it"

@@ -192,8 +192,16 @@ def test_the_start_pose_can_be_chosen(read):
         read(robots.SERVO, keyframe="stand")
 
 
-def test_a_motor_of_unknown_strength_holds_the_weight_or_lifts_it(read):
+ROCK = (
+    '<link name="rock"><inertial><mass value="100"/>'
+    '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link></robot>'
+)
+
+
+@pytest.mark.parametrize("rock", ["</robot>", ROCK])
+def test_a_motor_of_unknown_strength_holds_the_weight_or_lifts_it(read, rock):
     text = re.sub('<joint name="close".*?</joint>', "", robots.looped_urdf())
+    text = text.replace("</robot>", rock)
     text = text.replace('"jb" type="revolute"', '"jb" type="prismatic"')
     found = read(text.replace('effort="10"', 'effort="0"'), "open.urdf")
     weight = 9.81 * 4.5
@@ -458,6 +466,16 @@ def test_mistakes_are_pointed_out(read):
     assert "motors are very weak" in doubts
     assert "the joint 'bar' moves by 0.035 only" in doubts
     assert "no actuator drives bar, r" in doubts
+
+
+def test_the_mass_is_that_of_the_robot_alone(read):
+    rock = '<body name="rock" pos="9 0 9"><geom size=".5" mass="2000"/></body></worldbody>'
+    found = read(robots.FOUR_BAR.replace("</worldbody>", rock))
+    assert "objects beside the robot are left out: rock" in found.notes
+    doubts = " | ".join(found.doubts)
+    assert "are its units kg and m?" not in doubts
+    assert "weak" not in doubts
+    assert "next to nothing" not in doubts
 
 
 def test_joints_that_race_in_the_trial_are_pointed_out(read):
