@@ -336,6 +336,8 @@ def _loop(equality: Any, places: dict[str, int]) -> Loop:
     _only(equality, _LOOP, f"the <{kind}> constraint")
     if np.any(equality.data[3:10]):
         raise _Refusal(f"sets 'relpose' on the <{kind}> constraint, which is not supported")
+    if equality.data[10] != 1.0:
+        raise _Refusal(f"sets 'torquescale' on the <{kind}> constraint, which is not supported")
     ends = [equality.name1, equality.name2]
     for end in ends:
         if end not in places:

@@ -148,6 +148,8 @@ FREE = '<joint name="root" type="free"/>'
          "has a <joint> constraint"),
         ("<contact>", '<equality><weld body1="limb/0" body2="limb/1" relpose="1 0 0 1 0 0 0"/>'
          "</equality><contact>", "'relpose' on the <weld>"),
+        ("<contact>", '<equality><weld body1="limb/0" body2="limb/1" torquescale="2"/></equality>'
+         "<contact>", "'torquescale' on the <weld>"),
         ("<contact>", "<tendon><fixed/></tendon><contact>", "has tendons"),
         ("<contact>", '<contact><exclude name="kept/" body1="x" body2="y"/></contact><contact>',
          "excludes contacts of a limb"),
