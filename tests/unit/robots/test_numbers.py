@@ -7,6 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.robots import LEGS, SEGMENTS, get_robot
 from gmc_bench.robots.model import compile_robot
 
@@ -44,6 +45,12 @@ def _feet_b(compiled):
     data.qpos[:] = compiled.standing_qpos(0.0)
     mujoco.mj_kinematics(compiled.model, data)
     return data.geom_xpos[compiled.foot_geoms]
+
+
+def test_the_robots_are_those_of_the_records():
+    """The `morphologies_digest` that all records of quadruped-friction-v3 state."""
+    digest = "0d3ff4a0621bc710e19acba1379ee5038244d923aecc26f1eba458e62ca8c5b8"
+    assert load_morphologies("quadrupeds-v1").digest == digest
 
 
 def test_main_numbers(robot):
