@@ -81,7 +81,6 @@ def read_model(request: dict[str, Any]) -> dict[str, Any]:
         "fluid": bool(model.opt.density or model.opt.viscosity),
         "gravity": model.opt.gravity.tolist(),
         "disabled": [flag for flag in _FLAGS if model.opt.disableflags & _bit(flag)],
-        "root_name": clean_name(model.body(0).name),
     }
 
 

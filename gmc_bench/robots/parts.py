@@ -86,7 +86,8 @@ class LegJoint:
     velocity_limit: float
     """rad/s."""
     saturation_torque: float
-    """Torque at standstill of the DC-motor model, N m; at least `torque_limit`."""
+    """Torque at standstill of the DC-motor model, N m; at least `torque_limit`. It is part of the
+    digest, but nothing that is simulated depends on it."""
     armature: float
     """Reflected rotor inertia, kg m^2."""
     damping: float
@@ -118,7 +119,8 @@ class Base:
     inertial: Inertial
     shapes: tuple[Shape, ...]
     imu: Vec3 = (0.0, 0.0, 0.0)
-    """Place of the inertial measurement unit, base frame, m."""
+    """Place of the inertial measurement unit, base frame, m. It is part of the digest, but nothing
+    that is simulated depends on it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,4 +156,5 @@ class Pose:
     base_height: float
     """Height of the base's origin, level, when the lowest foot just touches flat ground, m."""
     spawn_height: float
-    """Height of the base's origin at which public environments start this robot, m."""
+    """Height of the base's origin at which public environments start this robot, m. It is part of
+    the digest, but nothing that is simulated depends on it: tasks start from `base_height`."""

@@ -6,7 +6,7 @@ import pytest
 
 from gmc_bench.bodies.mjcf import check_compiles, emit_mjcf, parse_mjcf, read_mjcf
 from gmc_bench.bodies.schema import Loop
-from gmc_bench.conformance.morphologies import biped
+from gmc_bench.conformance.morphologies import biped, linkage
 from gmc_bench.core.errors import MorphologyError
 
 # Everything of a compiled model that moves the physics of one body.
@@ -69,6 +69,12 @@ def test_written_model_has_the_settings_of_the_environment(tiny_body):
     np.testing.assert_array_equal(model.dof_damping, [0] * 6 + [2.0] * 3)
     np.testing.assert_array_equal(model.dof_armature, [0] * 6 + [0.5] * 3)
     np.testing.assert_array_equal(model.actuator_gear[:, 0], [150, 200, 250])
+
+
+@pytest.mark.parametrize("kind", ["connect", "weld"])
+def test_loops_are_as_stiff_as_the_timestep_allows(kind):
+    model = _compile(emit_mjcf(linkage(2, kind)))
+    np.testing.assert_array_equal(model.eq_solref, [[0.01, 1.0]] * 2)  # twice the timestep, s
 
 
 def test_written_masses_are_those_of_solid_shapes(tiny_body):

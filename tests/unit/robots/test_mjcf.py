@@ -61,6 +61,7 @@ def test_only_feet_have_friction_and_nothing_touches_itself(robot):
             assert model.geom_condim[geom] == 3
             assert model.geom_priority[geom] == 1
             assert model.geom_friction[geom, 0] == 0.6
+            assert model.geom_solimp[geom].tolist() == [0.9, 0.95, 0.023, 0.5, 2.0]
         else:
             assert model.geom_condim[geom] == 1
             assert model.geom_priority[geom] == 0
