@@ -11,6 +11,9 @@ from gmc_bench.core.types import DoubleArray, Quat
 
 CLEARANCE = 0.2
 """m, lowest point above the ground at the start; fall rules know it."""
+FALL_RATIO = 0.5
+"""Share of the standing height at and below which the flat task ends an episode; the standing
+height is that of the torso at the start minus `CLEARANCE`."""
 _TOLERANCE = 0.1  # m; published bodies have 0.15 to 0.25 m
 _ROUNDING = 1e-9  # m
 

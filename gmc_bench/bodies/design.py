@@ -24,7 +24,6 @@ JOINT_RANGES = (
     (-30, 0), (0, 30), (-30, 30), (-45, 45), (-45, 0), (0, 45), (-60, 0), (0, 60), (-60, 60),
     (-90, 0), (0, 90), (-60, 30), (-30, 60),
 )  # deg  # fmt: skip
-GROUND_CLEARANCE = 0.2  # m, lowest point of a body above the ground at the start
 
 _DECIMALS = 2  # every length of a published body is a whole number of centimetres
 _AXIS_DECIMALS = 4

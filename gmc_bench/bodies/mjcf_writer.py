@@ -14,6 +14,10 @@ ROOT_JOINT = "root"
 """Name of the torso's free joint in every written model."""
 FLOOR, WALL, PATCH, BOX = SCENERY = ("floor/", "wall/", "patch/", "box/")
 """Starts of the names of a scene's geoms; limbs take no such names, whatever scene they meet."""
+FLAT_GROUND = f'<geom name="{FLOOR}0" type="box" size="100 100 1" pos="0 0 0"/>'
+"""Where bodies are tried, as on the ground of the flat task."""
+FLAT_HEIGHT = 1.0
+"""m, top of this ground."""
 KEPT_EXCLUSION = "kept/"
 """Start of the name of a contact exclusion that belongs to the body itself."""
 

@@ -16,6 +16,7 @@ from gmc_bench.bodies.importer import (
     import_set,
 )
 from gmc_bench.bodies.mjcf import SIM_DT, emit_mjcf
+from gmc_bench.bodies.mjcf_writer import FLAT_GROUND, FLAT_HEIGHT
 from gmc_bench.bodies.model_files import (
     SUFFIXES,
     ModelFiles,
@@ -34,9 +35,6 @@ from gmc_bench.bodies.store import save_set
 from gmc_bench.core.errors import ConfigError, MorphologyError, MorphologySetError
 from gmc_bench.core.types import DoubleArray
 
-FLOOR_HEIGHT = 1.0
-"""m, of the ground in trials, as in the flat task."""
-_FLOOR = '<geom name="floor/0" type="box" size="100 100 1" pos="0 0 0"/>'
 _TRIAL = 5.0  # s
 _FULL = {"mjWARN_CONTACTFULL", "mjWARN_CNSTRFULL"}
 _SAME = 1e-6  # relative, and m
@@ -266,7 +264,7 @@ def read_robot(
         body, notes = build_robot(model, source.name, urdf=source.urdf)
         notes += _unused_keyframes(model["keyframes"], keyframe)
         body = _without_implied_inertia(body, sandbox)
-        text = emit_mjcf(body, floor=_FLOOR, spawn=(0.0, 0.0, FLOOR_HEIGHT))
+        text = emit_mjcf(body, floor=FLAT_GROUND, spawn=(0.0, 0.0, FLAT_HEIGHT))
         trial = sandbox.roll_out(text, steps=round(seconds / SIM_DT), seed=seed)
         if trial["warnings"]:
             finer = f", and its file steps by {1000 * model['timestep']:.3g} ms only"

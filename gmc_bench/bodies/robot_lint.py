@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from gmc_bench.bodies.clearance import CLEARANCE
+from gmc_bench.bodies.clearance import CLEARANCE, FALL_RATIO
 from gmc_bench.bodies.robot_tree import shorten
 from gmc_bench.bodies.schema import Limb, Morphology
 
-_FALL_RATIO = 0.5  # of the standing height, below which the flat task ends an episode
 _LIGHT, _HEAVY = 0.05, 1000.0  # kg
 _SHARE = 1e-4  # of the robot's mass
 _TINY_INERTIA = 1e-7  # kg m^2, armature included
@@ -66,8 +65,6 @@ def _joint_doubts(body: Morphology) -> Iterator[str]:
         low, high = joint.range
         if joint.limited and high - low < _NARROW:
             yield f"the joint {joint.name!r} moves by {high - low:.2g} only"
-        if joint.limited and not low - 1e-6 <= 0.0 <= high + 1e-6:
-            yield f"the joint {joint.name!r} starts outside its range"
 
 
 def _angle_doubts(body: Morphology, model: dict[str, Any]) -> Iterator[str]:
@@ -141,11 +138,9 @@ def _contact_doubts(body: Morphology, trial: dict[str, Any]) -> Iterator[str]:
     standing = trial["height"] - CLEARANCE
     if trial["time"] > 1.0 and not trial["landed"]:
         yield "it did not touch the ground in the trial; do its shapes collide with contype 1?"
-    if trial["height"] <= _FALL_RATIO * standing:
-        yield "it counts as fallen at the start of an episode"
-    elif trial["lowest"] < 0.0:
+    if trial["lowest"] < 0.0:
         yield "its torso sank below the ground in the trial; give the torso shapes that collide"
-    elif trial["lowest"] <= _FALL_RATIO * standing:
+    elif trial["lowest"] <= FALL_RATIO * standing:
         yield (
             f"its torso sank to {trial['lowest']:.2f} m in the trial; tasks that end at half the "
             f"standing height of {standing:.2f} m would have ended"

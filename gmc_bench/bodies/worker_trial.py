@@ -6,9 +6,9 @@ import mujoco
 import numpy as np
 
 from gmc_bench.bodies.compiler import compile_mjcf
+from gmc_bench.bodies.mjcf_writer import FLAT_HEIGHT
 from gmc_bench.bodies.worker_read import describe_equalities
 
-_FLOOR = 1.0  # m, height of the floor in a trial
 _SUBSTEPS = 4
 
 
@@ -24,7 +24,7 @@ def roll_out(request: dict[str, Any]) -> dict[str, Any]:
     rng = np.random.default_rng(request["seed"])
     mujoco.mj_forward(model, data)
     touching = _touching(model, data)
-    height, lowest, residual = float(data.qpos[2]) - _FLOOR, float("inf"), 0.0
+    height, lowest, residual = float(data.qpos[2]) - FLAT_HEIGHT, float("inf"), 0.0
     fastest = np.zeros(model.nv)
     landed = False
     names: list[str] = []
@@ -37,7 +37,7 @@ def roll_out(request: dict[str, Any]) -> dict[str, Any]:
         if names or not (np.isfinite(data.qpos).all() and np.isfinite(data.qvel).all()):
             names = names or ["a state that is not finite"]
             break
-        lowest = min(lowest, float(data.qpos[2]) - _FLOOR)
+        lowest = min(lowest, float(data.qpos[2]) - FLAT_HEIGHT)
         fastest = np.maximum(fastest, np.abs(data.qvel))
         landed = landed or bool((np.min(data.contact.geom, axis=1, initial=1) == 0).any())
         residual = max(residual, _opening(model, data))

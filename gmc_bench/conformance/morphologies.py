@@ -13,11 +13,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from gmc_bench.bodies.clearance import CLEARANCE
 from gmc_bench.bodies.schema import Actuator, Geom, Joint, Limb, Loop, Morphology
 from gmc_bench.core.errors import MorphologyError
 from gmc_bench.core.types import Vec3
 
-CLEARANCE = 0.2  # m, lowest point above the floor at the start
 GEAR = 200.0  # N m
 TORSO_RADIUS = 0.1  # m
 TORSO_DENSITY = 1000.0  # kg/m^3

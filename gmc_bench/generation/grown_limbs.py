@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gmc_bench.bodies import design
+from gmc_bench.bodies.clearance import CLEARANCE
 from gmc_bench.bodies.collision import Capsule, touches
 from gmc_bench.bodies.parts import Actuator, Geom, Joint, Limb, Loop
 from gmc_bench.bodies.schema import Morphology
@@ -214,7 +215,7 @@ def assemble(
     """
     order = _depth_first(parts)
     index = {number: place for place, number in enumerate(order, start=1)}
-    height = round(design.GROUND_CLEARANCE - lowest_point(parts), 2)
+    height = round(CLEARANCE - lowest_point(parts), 2)
     torso_geom = Geom(kind="sphere", radius=design.TORSO_RADIUS, density=torso_density)
     limbs = [Limb(name="torso/0", parent=-1, position=(0.0, 0.0, height), geom=torso_geom)]
     for number in order:

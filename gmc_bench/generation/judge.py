@@ -15,10 +15,8 @@ from gmc_bench.bodies.engine_library import engine_library
 from gmc_bench.bodies.mjcf import SIM_DT, emit_mjcf, has_warned, mute_warnings
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.types import DoubleArray
-from gmc_bench.generation.viability import assess_viability
+from gmc_bench.generation.viability import CONTROL_DT, assess_viability
 
-CONTROL_DT = 0.02
-"""Time between two controls, s, as in the tasks."""
 CHECK_DURATION = 10.0
 """Random control that every body must simulate, s."""
 LOOP_STEPS = 1_000
@@ -38,7 +36,8 @@ INERTIA = (1e-4, 20.0)
 PATIENCE = 12
 """Gaits after which a body that fell in all of them is given up."""
 
-_FLOOR = '    <geom name="floor/0" type="plane" size="0 0 1"/>'
+PLANE = '<geom name="floor/0" type="plane" size="0 0 1"/>'
+"""Ground without an end, at the height 0."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +69,7 @@ def judge(body: Morphology, seed: Sequence[int], *, gaits: bool = True) -> Verdi
         gaits: whether gaits are tried; bodies that evolve are selected by what they learn.
     """
     engine_library()
-    model = mujoco.MjModel.from_xml_string(emit_mjcf(body, floor=_FLOOR))
+    model = mujoco.MjModel.from_xml_string(emit_mjcf(body, floor=PLANE))
     heavy = not MASS[0] <= float(model.body_mass.sum()) <= MASS[1]
     inertia = model.body_inertia[1:]
     if heavy or inertia.min() < INERTIA[0] or inertia.max() > INERTIA[1]:

@@ -8,13 +8,12 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from gmc_bench.bodies.clearance import CLEARANCE, FALL_RATIO
 from gmc_bench.bodies.engine_library import engine_library
 from gmc_bench.bodies.mjcf import SIM_DT, emit_mjcf, has_warned, mute_warnings
 from gmc_bench.bodies.schema import Morphology, MorphologySet
-from gmc_bench.generation.judge import CONTROL_DT
-from gmc_bench.generation.viability import DURATION, FALL_RATIO, STANDING_OFFSET, assess_viability
-
-_FLOOR = '    <geom name="floor/0" type="plane" size="0 0 1"/>'
+from gmc_bench.generation.judge import PLANE
+from gmc_bench.generation.viability import CONTROL_DT, DURATION, assess_viability
 
 MEASURES = {
     "limbs": "limbs, torso included",
@@ -54,7 +53,7 @@ def measure_body(body: Morphology, *, behaviour: bool) -> BodyMeasures:
             `assess_viability`, whose gaits follow from the body's hash.
     """
     engine_library()
-    model = mujoco.MjModel.from_xml_string(emit_mjcf(body, floor=_FLOOR))
+    model = mujoco.MjModel.from_xml_string(emit_mjcf(body, floor=PLANE))
     stands, distance, survives = None, None, None
     if behaviour:
         viability = assess_viability(body, np.random.default_rng(int(body.digest[:16], 16)))
@@ -77,7 +76,7 @@ def _stands(body: Morphology, model: mujoco.MjModel) -> bool:
     """Return whether a body without control stays above the height at which it counts as fallen."""
     data = mujoco.MjData(model)
     mute_warnings(data)
-    fall_height = FALL_RATIO * (body.limbs[0].position[2] - STANDING_OFFSET)
+    fall_height = FALL_RATIO * (body.limbs[0].position[2] - CLEARANCE)
     substeps = round(CONTROL_DT / SIM_DT)
     for _ in range(round(DURATION / CONTROL_DT)):
         mujoco.mj_step(model, data, substeps)

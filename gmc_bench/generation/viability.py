@@ -10,23 +10,22 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
+from gmc_bench.bodies.clearance import CLEARANCE, FALL_RATIO
 from gmc_bench.bodies.engine_library import engine_library
 from gmc_bench.bodies.mjcf import SIM_DT, emit_mjcf, has_warned, mute_warnings
+from gmc_bench.bodies.mjcf_writer import FLAT_GROUND, FLAT_HEIGHT
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.types import DoubleArray
 
+CONTROL_DT = 0.02
+"""Time between two controls, s, as in the tasks."""
 NUM_GAITS = 48
 DURATION = 4.0  # s
-FALL_RATIO = 0.5  # of the standing height, as in the flat-terrain task
 MIN_DISTANCE = 0.5  # m, forward, by a gait that does not fall
 MIN_SURVIVING_SHARE = 0.1
 
-_CONTROL_DT = 0.02  # s
 _FREQUENCIES = (0.5, 3.0)  # Hz
 _AMPLITUDES = (0.3, 1.0)  # of the full control
-STANDING_OFFSET = 0.2  # m; standing height = torso height at the start minus this
-_FLOOR = '    <geom name="floor/0" type="box" size="100 100 1" pos="0 0 0"/>'
-_FLOOR_HEIGHT = 1.0  # m, top of the floor box
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +61,11 @@ def assess_viability(
         Distance and survival over `NUM_GAITS` gaits of `DURATION` seconds; zeros for a body that
         was given up.
     """
-    text = emit_mjcf(morphology, floor=_FLOOR, spawn=(0.0, 0.0, _FLOOR_HEIGHT))
+    text = emit_mjcf(morphology, floor=FLAT_GROUND, spawn=(0.0, 0.0, FLAT_HEIGHT))
     engine_library()
     model = mujoco.MjModel.from_xml_string(text)
     data = mujoco.MjData(model)
-    fall_height = _FLOOR_HEIGHT + FALL_RATIO * (morphology.limbs[0].position[2] - STANDING_OFFSET)
+    fall_height = FLAT_HEIGHT + FALL_RATIO * (morphology.limbs[0].position[2] - CLEARANCE)
     survived: list[float] = []
     for number, gait in enumerate(_gaits(model.nu, rng)):
         if number == patience and not survived:
@@ -83,7 +82,7 @@ def _gaits(num_actuators: int, rng: np.random.Generator) -> DoubleArray:
     frequency = rng.uniform(*_FREQUENCIES, size=(NUM_GAITS, 1, 1))
     amplitude = rng.uniform(*_AMPLITUDES, size=shape)
     phase = rng.uniform(0.0, 2.0 * np.pi, size=shape)
-    time = np.arange(round(DURATION / _CONTROL_DT))[None, :, None] * _CONTROL_DT
+    time = np.arange(round(DURATION / CONTROL_DT))[None, :, None] * CONTROL_DT
     controls: DoubleArray = amplitude * np.sin(2.0 * np.pi * frequency * time + phase)
     return controls
 
@@ -94,7 +93,7 @@ def _distance(
     """Return the forward distance of one gait, m; not-a-number when it fell or diverged."""
     mujoco.mj_resetData(model, data)
     mute_warnings(data)
-    substeps = round(_CONTROL_DT / SIM_DT)
+    substeps = round(CONTROL_DT / SIM_DT)
     for control in controls:
         data.ctrl[:] = control
         mujoco.mj_step(model, data, substeps)
