@@ -23,7 +23,8 @@ def compile_mjcf(text: str) -> Any:
     ground has constraints in proportion to its joints, and each constraint a number for every
     joint. Where the shapes of limbs beyond the first ask for more, it has 12 KiB and 512 bytes per
     joint for each of them, up to 64 MiB: a box that lies on the ground has four contacts of four
-    constraints. One that overflows nevertheless counts as a divergence, as every warning of the engine.
+    constraints. One that overflows nevertheless counts as a divergence, as every warning of the
+    engine.
 
     Args:
         text: MJCF.

@@ -26,7 +26,9 @@ def build_exclusions(
         if geom["contype"] or geom["conaffinity"]:
             solid.setdefault(geom["body"], []).append(geom)
     # What has no such shapes touches nothing, but may be part of a limb that does.
-    stated = {(min(pair), max(pair)) for pair in draft.model["exclusions"] if solid.keys() >= {*pair}}
+    stated = {
+        (min(pair), max(pair)) for pair in draft.model["exclusions"] if solid.keys() >= {*pair}
+    }
 
     def touching(one: Part, other: Part) -> bool:
         """Return whether the file lets bodies of two parts touch."""
@@ -43,7 +45,9 @@ def build_exclusions(
         # Bodies that stood between it and its parent passed their joints on.
         chained = any(joint["body"] != part.frame for joint in part.joints)
         if chained and touching(part, draft.parts[part.parent]):
-            draft.notes.append(f"limbs that could touch their parent and no longer can: {limb.name}")
+            draft.notes.append(
+                f"limbs that could touch their parent and no longer can: {limb.name}"
+            )
     ends = (sorted(draft.part_of.get(body, -1) for body in pair) for pair in stated)
     pairs = {
         (first, second)

@@ -75,9 +75,7 @@ def _tiles(boxes):
         Geom(kind="box", radius=0.02, half_sizes=(0.02,) * 3, start=place, end=place)
         for place in places
     ]
-    hinge = Joint(
-        name="j", axis=(0.0, 1.0, 0.0), position=(0.0,) * 3, range=(-0.5, 0.5), slot=0
-    )
+    hinge = Joint(name="j", axis=(0.0, 1.0, 0.0), position=(0.0,) * 3, range=(-0.5, 0.5), slot=0)
     limbs = [
         Limb(
             name=f"l{k}",

@@ -143,7 +143,21 @@ def test_pipes_folders_and_missing_files_are_refused(folder):
         collect_files(folder / "latin.xml")
 
 
-@pytest.mark.parametrize("part", ["<robot><visual ", "<robot><visual>", "<robot><visual/>", "<!--", 'file="', "<?", "file ", "<mesh ", "]]>", "<!--->"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        "<robot><visual ",
+        "<robot><visual>",
+        "<robot><visual/>",
+        "<!--",
+        'file="',
+        "<?",
+        "file ",
+        "<mesh ",
+        "]]>",
+        "<!--->",
+    ],
+)
 def test_hostile_texts_take_no_time(folder, part):
     """Two megabytes in which every beginning would have to be looked for to the end."""
     text, start = part * (2_000_000 // len(part)), time.process_time()

@@ -409,8 +409,8 @@ def _tiles(heap):
         for y in (0.0, 0.1)
     ]
     limbs = "".join(
-        f'<body name="{name}" pos="{0.2 if heap else place} 0 0"><joint name="{name}" range="-9 9"/>'
-        f"{boxes[0]}</body>"
+        f'<body name="{name}" pos="{0.2 if heap else place} 0 0">'
+        f'<joint name="{name}" range="-9 9"/>{boxes[0]}</body>'
         for name, place in (("a", 1.1), ("b", -1.1))
     )
     return (
