@@ -1,0 +1,119 @@
+"""What an import says of a robot: each change of a plain one, what is said of it, what it does."""
+
+import pytest
+
+from gmc_bench.bodies.robot_import import read_robot
+from tests.unit.bodies import foreign_robots as robots
+
+MOTOR = '<motor joint="l" gear="10" ctrlrange="-1 1" ctrllimited="true"/>'
+LOOP = '<connect body1="bar" body2="r" anchor="0 -.3 0"/>'
+BAR = '<geom type="capsule" fromto="0 0 0 0 -.3 0" size=".02" mass=".3"/>'
+LEG = '<geom type="capsule" fromto="0 0 0 0 0 -.2" size=".02" mass=".3"/>'
+TORSO = '<geom type="box" size=".1 .2 .05" mass="3"/>'
+GHOST = '<geom contype="0" conaffinity="0"'
+BEADS = "".join(f'<geom size="{0.01 + 0.0001 * k:.4f}" mass=".001"/>' for k in range(70))
+ROCK = '<body name="rock" pos="9 0 9"><geom size=".1"/></body>'
+
+
+@pytest.fixture
+def read(sandbox, tmp_path):
+    def read_one(*changes, seconds=0.05):
+        text = robots.FOUR_BAR
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        (tmp_path / "robot.xml").write_text(text)
+        return read_robot(tmp_path / "robot.xml", sandbox, seconds=seconds)
+
+    return read_one
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        ([(MOTOR, f'{MOTOR}<motor joint="l" gear="7"/>')],
+         "further actuators of the same joint are left out: l"),
+        ([("<motor", '<general dyntype="filter" dynprm=".1"')],
+         "filters of actuators are left out: l"),
+        ([(LOOP, f'{LOOP}<weld body1="r" body2="bar"/>')],
+         "of several loops of the same limbs one is kept: 'r' and 'bar'"),
+        ([(BAR, f'{GHOST} size=".3" mass="0"/>{BAR}')], None),
+        ([("<freejoint/>", '<geom type="plane" size="1 1 1"/>')],
+         "planes, height fields and the like are left out: t"),
+        ([("<freejoint/>", "")], "the torso moves freely now; it was fixed to the world"),
+        ([("<freejoint/>", '<joint type="free" damping="1"/>')],
+         "damping, friction and armature of the free joint are left out"),
+        ([(TORSO, TORSO.replace("<geom", '<geom name="A"')),
+          (BAR, BAR.replace("<geom", '<geom name="B"')),
+          ("<equality>", '<contact><pair geom1="A" geom2="B"/></contact><equality>')],
+         "contact pairs are left out: 1 of them"),
+        ([("<equality>",
+           '<tendon><fixed><joint joint="l" coef="1"/></fixed></tendon><equality>')],
+         "tendons are left out: 1 of them"),
+        ([("</worldbody>", f"{ROCK}</worldbody>")],
+         "objects beside the robot are left out: rock"),
+    ],
+)  # fmt: skip
+def test_what_is_left_out_leaves_the_body_as_it_is(read, changes, note):
+    plain, found = read(), read(*changes)
+    assert found.body == plain.body
+    assert set(found.notes) - set(plain.notes) >= ({note} if note else set())
+
+
+@pytest.mark.parametrize(
+    ("changes", "note", "effect", "expected"),
+    [
+        ([(MOTOR, MOTOR.replace("/>", ' forcerange="0 .3"/>') + '<motor joint="r" gear="3"/>'),
+          ('name="l" axis', 'name="l" actuatorfrcrange="-5 -4" axis')],
+         "actuators with an empty force range are left out: l",
+         lambda body: {motor.joint: motor.gear for motor in body.actuators}, {"r": 3.0}),
+        ([(LOOP, LOOP.replace("/>", ' active="false"/>'))],
+         "loops that are switched off are left out: 'bar' and 'r'", lambda body: body.loops, ()),
+        ([(LOOP, '<connect body1="l" body2="bar" anchor="0 0 0"/>')],
+         "loops within a limb, or with its parent, are left out: 'l' and 'bar'",
+         lambda body: body.loops, ()),
+        ([(LOOP, '<connect body1="l" body2="world" anchor="0 0 0"/>')],
+         "a connect to something that is not part of the robot is left out",
+         lambda body: body.loops, ()),
+        ([(BAR, BAR + BEADS)], "shapes beyond the 64 largest are left out: bar",
+         lambda body: sorted(geom.radius for geom in body.limbs[2].geoms),
+         [0.0107 + 0.0001 * k for k in range(63)] + [0.02]),
+    ],
+)  # fmt: skip
+def test_what_is_left_out_is_missing(read, changes, note, effect, expected):
+    plain, found = read(), read(*changes)
+    assert note in set(found.notes) - set(plain.notes)
+    assert effect(found.body) == pytest.approx(expected)
+    assert effect(plain.body) != expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "seconds", "doubt"),
+    [
+        ([(TORSO, TORSO.replace("<geom", f'{GHOST} pos=".1 0 0"')),
+          (LEG, LEG.replace("<geom", GHOST))], 1.5,
+         "its torso sank below the ground in the trial; give the torso shapes that collide"),
+        ([(LOOP, ""),
+          ('axis="1 0 0" range="-40 40" damping="1"',
+           'axis="0 1 0" range="-170 170" damping=".1"')],
+         1.5, "its torso sank to 0."),
+        ([("<geom", '<geom contype="2" conaffinity="2"')], 1.2,
+         "it did not touch the ground in the trial; do its shapes collide with contype 1?"),
+        ([(LEG, LEG.replace("<geom", '<geom contype="2" conaffinity="2"'))], 0.05,
+         "shapes of 'r' never touch the ground (their contact bits differ)"),
+        ([('gear="10"', 'gear="200"')], 0.2, "a loop opened by 0.0"),
+        ([(BAR, BAR.replace('mass=".3"', 'mass=".0003"'))], 0.05,
+         "the limb 'bar' weighs 0.0003 kg, next to nothing"),
+        ([(BAR, f'{BAR}<inertial pos="0 -.15 0" mass=".1" diaginertia="3e-8 3e-8 3e-8"/>')], 0.05,
+         "the limb 'bar' has nearly no inertia; a little armature steadies it"),
+        ([('gear="10"', 'gear="400"')], 0.05, "motors are very strong for 3.9 kg: l (400 N m)"),
+        ([("<worldbody>", '<option density="1.2"/><worldbody>')], 0.05,
+         "the model's fluid is left out"),
+        ([('<body name="bar"', '<body name="bar" gravcomp="1"')], 0.05,
+         "gravity compensation is left out"),
+    ],
+)  # fmt: skip
+def test_what_may_be_a_mistake_is_a_warning(read, changes, seconds, doubt):
+    plain, found = read(seconds=seconds), read(*changes, seconds=seconds)
+    assert any(said.startswith(doubt) for said in found.doubts)
+    assert not any(said.startswith(doubt) for said in plain.doubts)
