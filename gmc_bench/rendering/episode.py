@@ -13,7 +13,7 @@ from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.scoring import recorded_lengths, scoring_of
 from gmc_bench.experiments.session import Session, limb_task
 from gmc_bench.records.schema import Episode, RunRecord
-from gmc_bench.records.store import read_record
+from gmc_bench.records.store import make_folder, read_record
 from gmc_bench.rendering.canvas import Canvas
 from gmc_bench.rendering.replay import Replay, replay_episode
 from gmc_bench.rendering.video import (
@@ -22,6 +22,8 @@ from gmc_bench.rendering.video import (
     load_encoder,
     write_video,
 )
+
+SUFFIX = ".mp4"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,15 +84,18 @@ def render_episode(
     Args:
         experiment: the run; without a record its latest policy is shown.
         wanted: the episode.
-        path: the video; by default in the run's folder `videos`.
+        path: the video, which ends in `.mp4`; by default in the run's folder `videos`.
         settings: size and pictures per second, by default the usual ones.
         listener: told of progress.
 
     Raises:
-        GmcBenchError: there is no such episode, or pictures cannot be drawn here.
+        GmcBenchError: there is no such episode, pictures cannot be drawn here, or the video cannot
+            be put there.
     """
     from gmc_bench.policies.torch_state import torch_threads
 
+    if path is not None and (path.suffix != SUFFIX or path.is_dir()):
+        raise ConfigError(f"a video is an MP4 file, got {path}; give a file that ends in {SUFFIX}")
     require_video()
     settings = settings or VideoSettings()
     session, folder = experiment.session, experiment.folder
@@ -98,6 +103,9 @@ def render_episode(
     record = read_record(folder.record) if folder.record.exists() else None
     split, index = _find_body(session, wanted)
     _check_episode(session, wanted.episode)
+    plain = file_name(f"{wanted.body}_{split}_{wanted.mode}_{wanted.episode}")
+    path = path or folder.path / "videos" / f"{plain}{SUFFIX}"
+    make_folder(path.parent)  # what cannot be made is said before the long part
     config = session.config
     scoring = scoring_of(session, split, wanted.mode)
     lengths = None if record is None else recorded_lengths(record, split, wanted.mode)
@@ -113,10 +121,7 @@ def render_episode(
             ),
             counter(listener, "replay", "step", task.horizon),
         )
-    name = replay.morphology.name
-    plain = file_name(f"{name}_{split}_{wanted.mode}_{wanted.episode}")
-    path = path or folder.path / "videos" / f"{plain}.mp4"
-    title = f"{name}, {split}, {wanted.mode} #{wanted.episode}"
+    title = f"{wanted.body}, {split}, {wanted.mode} #{wanted.episode}"
     film = film_of(replay, task, title, settings)
     frames = len(film.frame_steps(settings.fps))
     write_video(path, film, settings, on_frame=counter(listener, "draw", "frame", frames))

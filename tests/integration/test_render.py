@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.rendering import episode
 from gmc_bench.rendering.canvas import Canvas
 
 
@@ -130,6 +131,32 @@ def test_an_episode_that_does_not_exist_is_refused(here, finished_run, words, co
     done = here("render", finished_run.path, *words, code=2)
     assert complaint in done.err
     assert done.out == ""
+
+
+@pytest.mark.usefixtures("drawing")
+@pytest.mark.parametrize(
+    ("out", "complaint"),
+    [
+        ("walk.gif", "a video is an MP4 file, got walk.gif; give a file that ends in .mp4"),
+        ("walk", "a video is an MP4 file, got walk; give a file that ends in .mp4"),
+        ("folder.mp4", "a video is an MP4 file, got folder.mp4; give a file that ends in .mp4"),
+        ("file/walk.mp4", "cannot create file: File exists; choose another --out"),
+    ],
+)
+def test_a_place_for_a_video_is_checked_before_the_long_part(
+    here, finished_run, tmp_path, monkeypatch, out, complaint
+):
+    def never(*_, **__):
+        raise AssertionError
+
+    monkeypatch.chdir(tmp_path)
+    Path("folder.mp4").mkdir()
+    Path("file").touch()
+    monkeypatch.setattr(episode, "replay_episode", never)
+    done = here("render", finished_run.path, "--body", "biped", "--out", out, code=2)
+    assert complaint in done.err
+    assert done.err.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder.mp4"]
 
 
 @pytest.mark.usefixtures("drawing")
