@@ -104,10 +104,12 @@ class Adapter:
             actions: (L,) float32, in the shared order; those of padding are ignored.
 
         Returns:
-            (12,) float64, rad, in the native order.
+            (12,) float64, rad, in the native order; nan for an action that is not finite.
         """
         robot = self.interface
         wanted = np.asarray(actions[:NUM_ACTUATORS], np.float64)
+        # An infinite action must not look like a large one: the policy is broken.
+        wanted = np.where(np.isfinite(wanted), wanted, np.nan)
         self.action = np.clip(wanted, -self._clip, self._clip)
         targets: DoubleArray = robot.default_angles + robot.action_scale * self.action
         return targets[robot.native]

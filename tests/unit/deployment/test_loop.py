@@ -10,7 +10,7 @@ import pytest
 
 from gmc_bench.deployment.adapter import Adapter
 from gmc_bench.deployment.interface import with_order
-from gmc_bench.deployment.loop import Watch, _displacement, run_trial
+from gmc_bench.deployment.loop import Latency, Watch, _displacement, run_trial
 from gmc_bench.deployment.robot import SimulatedRobot
 from gmc_bench.deployment.trials import TRIALS, Conditions, draw_conditions
 from gmc_bench.robots import ROBOTS
@@ -103,10 +103,13 @@ def test_the_mean_velocity_is_over_the_steps_that_were_taken(subject, make_robot
     assert result.mean_velocity == pytest.approx(0.4)
 
 
-def test_actions_that_are_not_finite_stop(subject, make_robot):
-    result = run(make_robot(), Constant(subject.manifest, math.nan))
+@pytest.mark.parametrize("action", [math.nan, math.inf, -math.inf])
+def test_actions_that_are_not_finite_stop(subject, make_robot, action):
+    """An infinite one is not taken for the largest that there is."""
+    result = run(make_robot(), Constant(subject.manifest, action))
     assert (result.outcome, result.reason) == ("emergency stop", "an action is not finite")
     assert result.steps == 0
+    assert run(make_robot(), Constant(subject.manifest, 1e30), seconds=0.02).steps == 1
 
 
 def test_tilt_stops_and_a_base_on_the_ground_falls(subject, make_robot):
@@ -241,6 +244,14 @@ def test_progress_is_along_the_heading_of_the_start():
         row[3], row[6] = math.cos(yaw / 2.0), math.sin(yaw / 2.0)
     states[:, :2] = [[1.0, 1.0], [2.0, 2.0], [1.5, 3.0]]
     assert _displacement(states) == pytest.approx((2.0, 110.0))
+
+
+def test_latencies_are_summed_up_in_milliseconds():
+    found = Latency.of([0.001 * value for value in range(1, 101)])
+    assert found.median == pytest.approx(50.5)
+    assert found.p95 == pytest.approx(95.05)  # 95 of 100 are below
+    assert found.largest == pytest.approx(100.0)
+    assert Latency.of([]) == Latency(median=0.0, p95=0.0, largest=0.0)
 
 
 def test_real_time_is_kept_and_misses_are_counted(subject, make_robot):
