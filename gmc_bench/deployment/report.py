@@ -67,7 +67,8 @@ def table_rows(attempts: Sequence[Attempt]) -> list[tuple[str, ...]]:
         mine = [a for a in attempts if (a.robot, a.trial) == (robot, trial)]
         count = sum(attempt.result.succeeded for attempt in mine)
         published = trial.published if robot == trial.robot else "-"
-        title = get_robot(robot).title.rpartition(" ")[2]
+        title = get_robot(robot).title
+        title = title.partition(" ")[2] or title  # without its maker
         cells = (title, trial.setting, str(len(mine)), f"{count}/{len(mine)}", published)
         rows.append(cells)
     return rows
@@ -84,7 +85,7 @@ def make_table(
         f"{_HEADINGS[hold_heading]}",
         *_bodies(attempts),
         f"Policy: {_worst(attempts, 'policy_ms')}; whole control step, simulation included: "
-        f"{_worst(attempts, 'tick_ms')}; deadlines of 20 ms missed: "
+        f"{_worst(attempts, 'tick_ms')}; deadlines missed: "
         f"{sum(a.result.deadline_misses for a in attempts)} of "
         f"{sum(a.result.steps for a in attempts)}"
         f"{'' if realtime else ' (not run in real time)'}.",
