@@ -100,20 +100,23 @@ class Conditions:
         return asdict(self)
 
 
-def draw_conditions(trial: Trial, seed: int, number: int, *, timestep: float = 0.005) -> Conditions:
+def draw_conditions(
+    trial: Trial, seed: int, number: int, *, timestep: float = 0.005, rough: bool = True
+) -> Conditions:
     """Draw what one trial meets.
 
-    Friction is the nominal pair. Floors take turns, and so do the feet that are wrapped. Covers on
-    all feet (masked) scale the pair by 0.5 to 0.7, add 3 mm and double the contact's time constant;
-    a wrapped foot has one coefficient of 0.2 to 0.3. Motors have 0.9 to 1.1 of their strength, the
-    base 0.9 to 1.1 of its mass, actions are late by 0 to 20 ms, the velocity estimate is off by up
-    to 0.1 m/s.
+    Friction is the nominal pair. Floors take turns, and so do the feet that are wrapped, each for
+    two trials, so that it meets both floors. Covers on all feet (masked) scale the pair by 0.5 to
+    0.7, add 3 mm and double the contact's time constant; a wrapped foot has one coefficient of 0.2
+    to 0.3. Motors have 0.9 to 1.1 of their strength, the base 0.9 to 1.1 of its mass, actions are
+    late by 0 to 20 ms, the velocity estimate is off by up to 0.1 m/s.
 
     Args:
         trial: the kind.
         seed: of the whole deployment.
         number: of the trial, from 0.
         timestep: s, of the physics.
+        rough: whether there is micro-rough ground; without it, all trials are on the plane.
     """
     rng = np.random.default_rng([seed, number, zlib.crc32(trial.id.encode())])
     nominal = FRICTION_PAIRS["nominal"]
@@ -125,7 +128,7 @@ def draw_conditions(trial: Trial, seed: int, number: int, *, timestep: float = 0
         pairs[number // 2 % len(LEGS)] = FrictionPair(low, low)
     bias = rng.uniform(-0.1, 0.1, 3)
     return Conditions(
-        floor="micro-rough" if number % 2 else "flat",
+        floor="micro-rough" if rough and number % 2 else "flat",
         friction=tuple(pairs),
         foot_growth=0.003 if trial.feet == "masked" else 0.0,
         foot_softness=2.0 if trial.feet == "masked" else 1.0,

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from gmc_bench.deployment.trials import TRIALS, draw_conditions
@@ -13,7 +15,10 @@ def test_conditions_are_repeatable_and_differ():
     assert len({item.base_mass for item in drawn}) == 40
     assert {item.latency for item in drawn} == {0.0, 0.005, 0.01, 0.015, 0.02}
     assert [item.floor for item in drawn].count("flat") == 20
-    assert all(0.9 <= item.strength <= 1.1 for item in drawn)
+    for factors in ([item.strength for item in drawn], [item.base_mass for item in drawn]):
+        assert 0.9 <= min(factors) < 0.93 < 1.07 < max(factors) <= 1.1
+    assert {item.observation_noise for item in drawn} == {1.0}
+    assert len({item.sensor_seed for item in drawn}) == 40
     for errors in zip(*(item.velocity_bias for item in drawn), strict=True):
         assert -0.1 <= min(errors) < -0.05 < 0.05 < max(errors) <= 0.1
     assert draw_conditions(trial, 2, 0) != drawn[0]
@@ -21,6 +26,7 @@ def test_conditions_are_repeatable_and_differ():
     assert (drawn[0].foot_growth, drawn[0].foot_softness) == (0.0, 1.0)
     # Each kind of trial meets something else.
     assert len({draw_conditions(kind, 1, 0).strength for kind in TRIALS.values()}) == len(TRIALS)
+    assert draw_conditions(trial, 1, 1, rough=False) == replace(drawn[1], floor="flat")
 
 
 def test_feet_are_masked_or_wrapped():
@@ -29,11 +35,16 @@ def test_feet_are_masked_or_wrapped():
     assert masked.friction[0].dynamic == pytest.approx(masked.friction[0].static * 0.6 / 0.8)
     assert len(set(masked.friction)) == 1
     assert (masked.foot_growth, masked.foot_softness) == (0.003, 2.0)
-    slippery = []
+    slippery, coefficients = [], []
     for number in range(8):
         drawn = draw_conditions(TRIALS["wrapped-foot"], 1, number)
-        found = [foot for foot, pair in enumerate(drawn.friction) if pair.static <= 0.3]
+        bare = FrictionPair(0.8, 0.6)
+        found = [foot for foot, pair in enumerate(drawn.friction) if pair != bare]
         assert len(found) == 1
+        pair = drawn.friction[found[0]]
+        assert pair.static == pair.dynamic
+        coefficients.append(pair.static)
         slippery.append((found[0], drawn.floor))
+    assert 0.2 <= min(coefficients) < 0.23 < 0.27 < max(coefficients) <= 0.3
     # Every foot once on each floor.
     assert sorted(slippery) == [(foot, floor) for foot in range(4) for floor in FLOORS]
