@@ -177,14 +177,18 @@ def _body_set() -> Target:
 
 
 def _manifest() -> Target:
-    """Return what reads the description in an exported policy."""
+    """Return what reads the description in an exported policy, and prepares its robots."""
     read = _load("deployment.interface", "Manifest").from_dict
+    adapt = _load("deployment.adapter", "Adapter")
 
     def target(data: bytes) -> None:
+        content = None
         with suppress(ValueError, RecursionError):
             content = json.loads(data)
-            if isinstance(content, dict):
-                read(content)
+        if isinstance(content, dict):
+            manifest = read(content)
+            for name in manifest.robots:
+                adapt(manifest, name)
 
     return target
 

@@ -286,7 +286,7 @@ def _onnx(folder: Path) -> KeptFiles:
     policy = Policy.of_table("recmorph", table, config=changes)
     manifest = make_manifest(task, bodies, spec, {"method": "recmorph", "seed": 0})
     path = folder / "policy.onnx"
-    export_onnx(PolicyGraph(policy, table), manifest, path)
+    path.write_bytes(export_onnx(PolicyGraph(policy, table), manifest))
     tokens = np.random.default_rng(0).standard_normal((1, 14, manifest.layout.num_features))
 
     def read() -> Any:

@@ -23,7 +23,8 @@ def add_parser(verbs: Any) -> None:
         EXAMPLES,
     )
     add = parser.add_argument
-    add("policy", metavar="POLICY", type=Path, help="RUN_DIR, or FILE.onnx of 'gmc-bench export'")
+    text = "RUN_DIR, a record, or FILE.onnx of 'gmc-bench export'"
+    add("policy", metavar="POLICY", type=Path, help=text)
     add(
         "--trial",
         metavar="TRIAL",

@@ -18,7 +18,7 @@ def add_parser(verbs: Any) -> None:
     text = "Write the policy of a finished run on quadrupeds as one ONNX file."
     parser = add_verb(verbs, "export", text, EXAMPLES)
     add = parser.add_argument
-    add("run_dir", metavar="RUN_DIR", type=Path, help="folder of a finished run")
+    add("run_dir", metavar="RUN_DIR", type=Path, help="a finished run, or a record")
     add("--format", choices=("onnx",), default="onnx", help="of the file (default: onnx)")
     add("--out", metavar="FILE", type=Path, help="default: RUN_DIR/policy.onnx")
     parser.set_defaults(execute=execute, parser=parser)
@@ -29,8 +29,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     parsed.parser.reject_unknown(unknown)
     from gmc_bench.deployment.trained import NUM_CHECKED, export_run
 
-    path = parsed.out or parsed.run_dir / "policy.onnx"
-    manifest, error = export_run(parsed.run_dir, path)
+    path, manifest, error = export_run(parsed.run_dir, parsed.out)
     say(f"robots  {', '.join(manifest.robots)}")
     say(f"check   actions within {error:.1e} of the network's on {NUM_CHECKED} random observations")
     say(f"policy  {path}")

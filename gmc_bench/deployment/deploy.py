@@ -22,6 +22,7 @@ from gmc_bench.deployment.trials import (
     draw_conditions,
 )
 from gmc_bench.experiments.events import Listener, counter
+from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.run_folder import new_folder, require_unused
 from gmc_bench.records.store import make_folder, sealed, write_atomic
 from gmc_bench.rendering.episode import require_video
@@ -122,9 +123,10 @@ def deploy(
     """Run trials, and write a report of them.
 
     Args:
-        path: a finished run, or a file of `export_run`.
+        path: a finished run, a record with kept weights, or a file of `export_run`.
         options: which trials.
-        out: folder of the report, absent or empty; by default a new one beside the policy.
+        out: folder of the report, absent or empty; by default a new one beside the file, or in
+            the run's folder, which for a record is below `media`.
         listener: told of progress.
 
     Returns:
@@ -139,14 +141,19 @@ def deploy(
     policy, task = open_policy(path)
     for name in bodies:
         policy.manifest.robot(name)
-    exported = path.suffix == SUFFIX
-    place = (path.parent, f"{path.stem}_deploy") if exported else (path, "deploy")
-    folder = out or new_folder(*place)
+    folder = out or new_folder(*_place(path))
     require_unused(folder, verb=None)
     make_folder(folder)
     attempts = _run(options, policy, task, bodies, folder, listener)
     _write(folder, attempts, policy, options)
     return folder, attempts
+
+
+def _place(path: Path) -> tuple[Path, str]:
+    """Return the folder for reports on a policy that nobody places, and their name in it."""
+    if path.suffix == SUFFIX:
+        return path.parent, f"{path.stem}_deploy"
+    return Experiment.open(path).folder.path, "deploy"
 
 
 def _run(
@@ -166,7 +173,8 @@ def _run(
         grounds = compile_grounds(bodies[name], task.scene)
         shown: set[bool] = set()
         for number in range(options.trials):
-            conditions = draw_conditions(trial, options.seed, number)
+            rough = task.scene.rough is not None
+            conditions = draw_conditions(trial, options.seed, number, rough=rough)
             ground = grounds[conditions.floor == "micro-rough"]
             robot = SimulatedRobot(
                 ground, policy.manifest.robot(name), conditions, task.sensor_noise

@@ -19,7 +19,6 @@ from torch.utils._pytree import tree_leaves
 from gmc_bench.core.errors import CheckpointError, ConfigError, PluginError
 from gmc_bench.deployment.graph import PolicyGraph
 from gmc_bench.deployment.interface import Manifest
-from gmc_bench.records.store import write_atomic
 
 EXTRA = "pip install 'gmc-bench[deploy]'"
 SEALED_VERSION = 1
@@ -45,8 +44,8 @@ def load_package(name: str) -> Any:
         ) from error
 
 
-def export_onnx(policy: PolicyGraph, manifest: Manifest, path: Path) -> None:
-    """Write a policy as ONNX.
+def export_onnx(policy: PolicyGraph, manifest: Manifest) -> bytes:
+    """Return the content of an ONNX file that holds a policy.
 
     Inputs are `tokens` (1, L, F) float32, raw, and `mask` (1, L) bool, True = padding; `robot` (1,)
     int64 where robots have weights of their own, `state` (1, L, S) float32 where the policy has a
@@ -57,12 +56,10 @@ def export_onnx(policy: PolicyGraph, manifest: Manifest, path: Path) -> None:
     Args:
         policy: the policy.
         manifest: its description.
-        path: the file; it is seen whole or not at all.
 
     Raises:
         ConfigError: the packages are not installed.
         PluginError: the network does something that the format cannot say.
-        StorageError: the file cannot be written.
     """
     onnx = load_package("onnx")
     load_package("onnxscript")
@@ -82,7 +79,7 @@ def export_onnx(policy: PolicyGraph, manifest: Manifest, path: Path) -> None:
     model.producer_name, model.model_version = "gmc-bench", SEALED_VERSION
     entry = model.metadata_props.add()
     entry.key, entry.value = _DIGEST, f'"{_BLANK.decode()}"'
-    write_atomic(path, _sealed(model.SerializeToString()))
+    return _sealed(model.SerializeToString())
 
 
 def _sealed(data: bytes) -> bytes:

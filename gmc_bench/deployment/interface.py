@@ -3,14 +3,18 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from gmc_bench.core.errors import ConfigError, UnknownNameError, did_you_mean
 from gmc_bench.core.types import DoubleArray, FloatArray, IntArray
+from gmc_bench.records.store import canonical_json
 from gmc_bench.robots.schema import SHARED_JOINTS, Robot
 from gmc_bench.sim.model import compile_models
+from gmc_bench.tasks import observations
+from gmc_bench.tasks.commands import velocity_command
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.actuators import NUM_ACTUATORS
 from gmc_bench.tokens.spec import TokenSpec
@@ -18,6 +22,15 @@ from gmc_bench.tokens.table import build_table
 
 FORMAT = "gmc-bench-policy-1"
 """Version of the layout of `Manifest.to_dict`."""
+OBSERVED: Mapping[str, int] = MappingProxyType(
+    {
+        group.name: group.width
+        for group in TokenSpec(NUM_ACTUATORS, 1, parts="actuators").slices
+        if group.kind == "dynamic"
+    }
+)
+"""Width of every time-varying group by name: what an adapter makes of a robot's readings."""
+_MOST = 4096  # tokens, and features of one: a file with more only fills the memory
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -155,7 +168,9 @@ class Manifest:
             )
             _require_sound(found)
             return found
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        except (
+            KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
+        ) as error:  # fmt: skip
             raise ConfigError(
                 f"the policy file's description cannot be read ({error!r}); export the run again"
             ) from error
@@ -170,30 +185,59 @@ def _require_sound(manifest: Manifest) -> None:
     """
     if not (0.0 < manifest.rate < math.inf and 0.0 < manifest.action_clip < math.inf):
         raise ValueError("rate_hz and action_clip must be positive")
-    for group in manifest.layout.features:
-        end = group["start"] + group["width"]
-        if not 0 <= group["start"] < end <= manifest.layout.num_features:
+    _require_sound_layout(manifest.layout)
+    width = len(manifest.layout.context_places)
+    for name, robot in manifest.robots.items():
+        if robot.name != name:
+            raise ValueError(f"the robot {name!r} is named {robot.name!r}")
+        _require_sound_robot(robot, width)
+    indices = [robot.index for robot in manifest.robots.values()]
+    if {*map(type, indices)} - {int} or sorted(indices) != list(range(len(indices))):
+        raise ValueError(f"the robots' indices must be 0 to {len(indices) - 1}, each once")
+    canonical_json(manifest.to_dict())  # reports repeat what it says, after the last trial
+
+
+def _require_sound_layout(layout: TokenFormat) -> None:
+    if not (NUM_ACTUATORS <= layout.num_tokens <= _MOST and 0 < layout.num_features <= _MOST):
+        raise ValueError(
+            f"num_tokens must be {NUM_ACTUATORS} to {_MOST}, num_features at most {_MOST}"
+        )
+    place = 0
+    for group in layout.features:
+        start, width = group["start"], group["width"]
+        if type(start) is not int or type(width) is not int or start != place or width < 1:
+            raise ValueError(f"the features {group['name']!r} do not follow those before them")
+        place += width
+        if place > layout.num_features:
             raise ValueError(f"the features {group['name']!r} lie outside of a token")
         if group["kind"] not in ("dynamic", "context") or not math.isfinite(group["scale"]):
             raise ValueError(f"the features {group['name']!r} have no known kind or scale")
-    width = len(manifest.layout.context_places)
-    for name, robot in manifest.robots.items():
-        shapes = {
-            "native": (NUM_ACTUATORS,), "default_angles": (NUM_ACTUATORS,),
-            "soft_limits": (NUM_ACTUATORS, 2), "hard_limits": (NUM_ACTUATORS, 2),
-            "torque_limits": (NUM_ACTUATORS,), "context": (NUM_ACTUATORS, width),
-        }  # fmt: skip
-        for part, shape in shapes.items():
-            value = getattr(robot, part)
-            if value.shape != shape or not np.isfinite(value).all():
-                raise ValueError(f"{part} of {name} must be finite, of the shape {shape}")
-        if sorted(robot.native.tolist()) != list(range(NUM_ACTUATORS)):
-            raise ValueError(f"native of {name} must be an order of {NUM_ACTUATORS} joints")
-        rising = np.diff([robot.soft_limits, robot.hard_limits], axis=2)
-        if not (rising > 0.0).all() or not (robot.torque_limits > 0.0).all():
-            raise ValueError(f"limits of {name} must rise, and those of torques be positive")
-        if not all(math.isfinite(gain) for gain in (robot.kp, robot.kd, robot.action_scale)):
-            raise ValueError(f"gains of {name} must be finite")
+    widths = {name: part.stop - part.start for name, part in layout.slots.items()}
+    names = [group["name"] for group in layout.features]
+    if widths != OBSERVED or len({*names}) != len(names):
+        raise ValueError(f"time-varying features must be {', '.join(OBSERVED)}, as in training")
+
+
+def _require_sound_robot(robot: RobotInterface, width: int) -> None:
+    name = robot.name
+    shapes = {
+        "native": (NUM_ACTUATORS,), "default_angles": (NUM_ACTUATORS,),
+        "soft_limits": (NUM_ACTUATORS, 2), "hard_limits": (NUM_ACTUATORS, 2),
+        "torque_limits": (NUM_ACTUATORS,), "context": (NUM_ACTUATORS, width),
+    }  # fmt: skip
+    for part, shape in shapes.items():
+        value = getattr(robot, part)
+        if value.shape != shape or not np.isfinite(value).all():
+            raise ValueError(f"{part} of {name} must be finite, of the shape {shape}")
+    if sorted(robot.native.tolist()) != list(range(NUM_ACTUATORS)):
+        raise ValueError(f"native of {name} must be an order of {NUM_ACTUATORS} joints")
+    if len({*robot.joint_names}) != NUM_ACTUATORS or len(robot.joint_names) != NUM_ACTUATORS:
+        raise ValueError(f"joint_names of {name} must be {NUM_ACTUATORS} different ones")
+    rising = np.diff([robot.soft_limits, robot.hard_limits], axis=2)
+    if not (rising > 0.0).all() or not (robot.torque_limits > 0.0).all():
+        raise ValueError(f"limits of {name} must rise, and those of torques be positive")
+    if not all(math.isfinite(gain) for gain in (robot.kp, robot.kd, robot.action_scale)):
+        raise ValueError(f"gains of {name} must be finite")
 
 
 _OWN = (
@@ -210,6 +254,30 @@ _ARRAYS: dict[str, type] = {
 }
 
 
+def require_deployable(task: Task) -> None:
+    """Raise unless a robot can be shown what a task shows, and told what is asked of its bodies.
+
+    Raises:
+        ConfigError: it commands no velocities, leaves actions unbounded, or observes anything but
+            what an adapter makes of a robot's readings.
+    """
+    velocity_command(task)
+    if task.action_clip is None:
+        raise ConfigError(
+            f"the task {task.id!r} has no 'action_clip', which bounds what is sent to a robot's "
+            f"joints; deploy a policy of a task that has one"
+        )
+    shown = {term.name: term.function for term in task.observations}
+    usual = {name: getattr(observations, name) for name in OBSERVED}
+    other = [name for name in usual | shown if shown.get(name) is not usual.get(name)]
+    if other:
+        raise ConfigError(
+            f"the task {task.id!r} leaves out, changes or adds the observation {other[0]!r}, but a "
+            f"robot's adapter makes exactly those of quadruped-velocity: {', '.join(OBSERVED)}; "
+            f"deploy a policy of a task that has these"
+        )
+
+
 def make_manifest(
     task: Task,
     bodies: Sequence[Robot],
@@ -219,14 +287,16 @@ def make_manifest(
     """Describe a policy for quadrupeds.
 
     Args:
-        task: what it was trained for.
+        task: what it was trained for, see `require_deployable`.
         bodies: the robots, in the order of training.
         spec: its token layout.
         origin: see `Manifest.origin`.
 
     Raises:
+        ConfigError: see `require_deployable`.
         TokenOverflowError: the layout is not one of actuators.
     """
+    require_deployable(task)
     models = compile_models(bodies, replace(task.scene, rough=None))
     table = build_table(models, spec)
     scales = {term.name: term.scale for term in task.observations}
@@ -306,8 +376,9 @@ def _plain(robot: RobotInterface) -> dict[str, Any]:
 
 
 def _robot(content: Mapping[str, Any]) -> RobotInterface:
-    values = {
-        name: np.array(value, _ARRAYS[name]) if name in _ARRAYS else value
-        for name, value in content.items()
-    }
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, which is refused
+        values = {
+            name: np.array(value, _ARRAYS[name]) if name in _ARRAYS else value
+            for name, value in content.items()
+        }
     return RobotInterface(**{**values, "joint_names": tuple(values["joint_names"])})

@@ -17,6 +17,8 @@ from gmc_bench.policies.torch_state import torch_threads
 from gmc_bench.tokens.actuators import NUM_ACTUATORS
 from gmc_bench.tokens.table import MorphologyTable
 
+_WIDEST = 1 << 16  # numbers of a token's memory: a file with more only fills the machine's
+
 
 class RobotPolicy(Protocol):
     """A policy for one robot at a time."""
@@ -74,19 +76,20 @@ class OnnxPolicy:
 
     Args:
         path: the file.
+        data: its content, if that is at hand.
 
     Raises:
-        ConfigError: onnxruntime is not installed, or the file says nothing about its policy.
-        CheckpointError: the file cannot be read.
+        ConfigError: onnxruntime is not installed, or the file does not say what its policy is.
+        CheckpointError: the file cannot be read, or does not take what policies are given.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, data: bytes | None = None) -> None:
         runtime: Any = load_package("onnxruntime")
         options = runtime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 3
+        options.log_severity_level = 4  # what fails is said once, by the error
         try:
-            data = path.read_bytes()
+            data = path.read_bytes() if data is None else data
             sealed = is_sealed(data, path)
             session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         except CheckpointError:
@@ -96,43 +99,72 @@ class OnnxPolicy:
             raise CheckpointError(
                 f"{path} cannot be read as ONNX ({reason}); give a file of 'gmc-bench export'"
             ) from error
-        self._session = session
+        self._path, self._session = path, session
         described = session.get_modelmeta()
         if described.version >= SEALED_VERSION and not sealed:
             raise CheckpointError(f"{path} is damaged: it lacks its digest; export the run again")
-        entries = described.custom_metadata_map
         try:
+            entries = described.custom_metadata_map
             content = {name: json.loads(value) for name, value in entries.items()}
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:  # also text, or a number, that is not read
             raise ConfigError(
                 f"{path} has a description that is not JSON; give a file of 'gmc-bench export'"
             ) from error
         self.manifest = Manifest.from_dict(content)
-        shapes = {item.name: item.shape for item in session.get_inputs()}
         self._mask = np.ones((1, self.manifest.layout.num_tokens), np.bool_)
         self._mask[:, :NUM_ACTUATORS] = False
-        self._needs_robot = "robot" in shapes
-        self._state_shape = shapes.get("state")
+        self._shapes = {item.name: item.shape for item in session.get_inputs()}
+        self._outputs = ["actions"] + (["next_state"] if "state" in self._shapes else [])
+        self._require_interface()
         self._state: FloatArray | None = None
         self.reset()
 
+    def _require_interface(self) -> None:
+        """Raise unless a file takes what policies are given, and gives what they give."""
+        length, features = self.manifest.layout.num_tokens, self.manifest.layout.num_features
+        expected = dict.fromkeys(self._outputs, "tensor(float)")
+        expected["tokens"] = f"tensor(float) [1, {length}, {features}]"
+        expected["mask"] = f"tensor(bool) [1, {length}]"
+        if "robot" in self._shapes:
+            expected["robot"] = "tensor(int64) [1]"
+        if "state" in self._shapes:
+            width = next(iter(self._shapes["state"][-1:]), None)
+            fixed = isinstance(width, int) and 0 < width <= _WIDEST
+            expected["state"] = f"tensor(float) [1, {length}, {width if fixed else 'S'}]"
+        found = {item.name: f"{item.type} {item.shape}" for item in self._session.get_inputs()}
+        found |= {item.name: item.type for item in self._session.get_outputs()}
+        for name in [*expected, *found]:
+            if found.get(name) != expected.get(name):
+                raise CheckpointError(
+                    f"{self._path} has {found.get(name, 'nothing')} as {name!r}, expected "
+                    f"{expected.get(name, 'nothing')}; export the run again"
+                )
+
     def reset(self) -> None:
         """Forget what was seen."""
-        if self._state_shape is not None:
-            self._state = np.zeros(self._state_shape, np.float32)
+        if "state" in self._shapes:
+            self._state = np.zeros(self._shapes["state"], np.float32)
 
     def __call__(self, tokens: FloatArray, robot: str) -> FloatArray:
         """Return deterministic actions, see `RobotPolicy`."""
         given: dict[str, Any] = {"tokens": tokens, "mask": self._mask}
-        if self._needs_robot:
+        if "robot" in self._shapes:
             given["robot"] = np.array([self.manifest.robot(robot).index])
         if self._state is not None:
             given["state"] = self._state
-        actions, *rest = self._session.run(None, given)
+        try:
+            actions, *rest = self._session.run(self._outputs, given)
+        except Exception as error:
+            raise self._cannot_act(" ".join(str(error).split())[:300]) from error
+        if actions.shape != self._mask.shape:
+            raise self._cannot_act(f"its actions are {actions.shape}, not {self._mask.shape}")
         if rest:
             self._state = rest[0]
         found: FloatArray = actions[0]
         return found
+
+    def _cannot_act(self, reason: str) -> CheckpointError:
+        return CheckpointError(f"{self._path} cannot act ({reason}); export the run again")
 
 
 def largest_difference(

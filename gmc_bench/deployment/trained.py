@@ -1,14 +1,16 @@
-"""Trained quadruped policies from disk: a finished run, or its exported file."""
+"""Trained quadruped policies from disk: a finished run, its record, or its exported file."""
 
 import hashlib
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import gmc_bench
+from gmc_bench.bodies.mjcf import SIM_DT
 from gmc_bench.core.errors import ConfigError, PluginError
 from gmc_bench.deployment.export import export_onnx, load_package
 from gmc_bench.deployment.graph import PolicyGraph
-from gmc_bench.deployment.interface import Manifest, make_manifest
+from gmc_bench.deployment.interface import Manifest, make_manifest, require_deployable
 from gmc_bench.deployment.policies import (
     OnnxPolicy,
     RobotPolicy,
@@ -17,12 +19,11 @@ from gmc_bench.deployment.policies import (
 )
 from gmc_bench.envs.bodies import tabulate
 from gmc_bench.experiments.experiment import Experiment
-from gmc_bench.experiments.run_folder import is_file
+from gmc_bench.experiments.run_folder import RunFolder, is_file
 from gmc_bench.experiments.session import Session
 from gmc_bench.policies.policy import Policy
-from gmc_bench.records.store import make_folder
+from gmc_bench.records.store import make_folder, write_atomic
 from gmc_bench.tasks import TASKS
-from gmc_bench.tasks.commands import velocity_command
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.table import MorphologyTable
 
@@ -44,16 +45,17 @@ class TrainedQuadrupeds:
 
 
 def open_run(run_dir: Path) -> TrainedQuadrupeds:
-    """Load the policy of a finished run on quadrupeds.
+    """Load the policy of a finished run on quadrupeds, or of a record with kept weights.
 
     Raises:
-        ConfigError: the run is about other bodies, or its networks run in bfloat16.
+        ConfigError: the run is about other bodies, no robot can do its task, or its networks do not
+            run in float32.
         GmcBenchError: there is no such run, or its files are damaged.
     """
     experiment = Experiment.open(run_dir)
     session = experiment.session
     task = session.task
-    velocity_command(task)
+    require_deployable(task)
     if session.config.precision != "float32":
         raise ConfigError(
             f"policies are deployed in float32, but this run's networks work in "
@@ -61,10 +63,16 @@ def open_run(run_dir: Path) -> TrainedQuadrupeds:
         )
     policy = experiment.policy
     table = tabulate(task, session.bodies.split("train"), session.spec)
-    weights = hashlib.sha256(experiment.folder.policy.read_bytes()).hexdigest()
-    manifest = _describe(session, task, policy, weights)
+    manifest = _describe(session, task, policy, _weights_digest(experiment.folder))
     policy.model.cpu()
     return TrainedQuadrupeds(policy, table, manifest, task)
+
+
+def _weights_digest(folder: RunFolder) -> str:
+    """Return the digest that the record states, of the whole policy; a board may keep a part."""
+    if folder.record.exists():
+        return str(folder.read_record().weights_digest)
+    return hashlib.sha256(folder.policy.read_bytes()).hexdigest()
 
 
 def _describe(session: Session, task: Task, policy: Policy, weights: str) -> Manifest:
@@ -89,10 +97,11 @@ def _describe(session: Session, task: Task, policy: Policy, weights: str) -> Man
 
 
 def open_policy(path: Path) -> tuple[RobotPolicy, Task]:
-    """Return the policy of a finished run, or of a file of `export_run`, and its task.
+    """Return the policy of a finished run, a record or a file of `export_run`, and its task.
 
     Raises:
-        ConfigError: it is not about quadrupeds, or a file of another kind.
+        ConfigError: it is not about quadrupeds, no robot can do its task, the file says another
+            rate than the task, or is of another kind.
         GmcBenchError: it cannot be read.
     """
     if path.suffix not in (SUFFIX, ".json") and is_file(path):
@@ -105,39 +114,47 @@ def open_policy(path: Path) -> tuple[RobotPolicy, Task]:
         return TorchPolicy(run.policy, run.table, run.manifest), run.task
     exported = OnnxPolicy(path)
     task = TASKS.get(str(exported.manifest.origin.get("task")))
-    velocity_command(task)
+    require_deployable(task)
+    rate = 1.0 / (task.scene.num_substeps * SIM_DT)
+    if not math.isclose(exported.manifest.rate, rate):
+        raise ConfigError(
+            f"{path} has a policy for {exported.manifest.rate:g} Hz, but its task {task.id!r} has "
+            f"{rate:g} Hz; export the run again"
+        )
     return exported, task
 
 
-def export_run(run_dir: Path, path: Path) -> tuple[Manifest, float]:
-    """Write the policy of a finished run as ONNX, and compare the two.
+def export_run(run_dir: Path, path: Path | None = None) -> tuple[Path, Manifest, float]:
+    """Write the policy of a finished run as ONNX, if it acts like the network.
 
     Args:
-        run_dir: the run.
-        path: the file, which ends in `SUFFIX`.
+        run_dir: the run, or a record with kept weights.
+        path: the file, which ends in `SUFFIX`; by default `policy.onnx` in the run's folder, which
+            for a record is below `media`.
 
     Returns:
-        What the file says, and how far its actions are from the network's at most.
+        The file, what it says, and how far its actions are from the network's at most.
 
     Raises:
         ConfigError: the file has another ending, or packages are missing.
         PluginError: the network cannot be written, or the file acts otherwise.
-        StorageError: the file cannot be written.
+        StorageError: the file cannot be written; an earlier file is untouched.
         GmcBenchError: see `open_run`.
     """
-    if path.suffix != SUFFIX:
+    path = path or Experiment.open(run_dir).folder.path / f"policy{SUFFIX}"
+    if path.suffix != SUFFIX or path.is_dir():
         raise ConfigError(f"--out is {path}; give a file that ends in {SUFFIX}")
     run = open_run(run_dir)
     for package in ("onnx", "onnxscript", "onnxruntime"):
         load_package(package)  # what is missing is said before the long part
     make_folder(path.parent)
-    export_onnx(PolicyGraph(run.policy, run.table), run.manifest, path)
+    data = export_onnx(PolicyGraph(run.policy, run.table), run.manifest)
     trained = TorchPolicy(run.policy, run.table, run.manifest)
-    apart = largest_difference(trained, OnnxPolicy(path), NUM_CHECKED)
+    apart = largest_difference(trained, OnnxPolicy(path, data), NUM_CHECKED)
     if not apart <= TOLERANCE:
-        path.unlink()
         raise PluginError(
             f"actions of the exported policy differ by up to {apart:.1e} from the network's, "
             f"expected at most {TOLERANCE:.0e}; deploy the run's folder instead"
         )
-    return run.manifest, apart
+    write_atomic(path, data)
+    return path, run.manifest, apart

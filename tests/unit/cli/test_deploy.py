@@ -3,6 +3,7 @@
 import json
 import shutil
 from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,10 @@ import pytest
 from gmc_bench.deployment import deploy as module
 from gmc_bench.deployment import trained
 from gmc_bench.deployment.deploy import wants_video
+from gmc_bench.deployment.policies import OnnxPolicy
+from gmc_bench.deployment.trials import TRIALS, draw_conditions
+from gmc_bench.leaderboard import submission
+from gmc_bench.records.store import read_stored_record
 
 RUN = (
     "run", "--method", "recmorph", "--suite", "quadruped-friction", "--protocol", "smoke",
@@ -46,15 +51,48 @@ def test_export_and_deploy(gmc, run_dir, tmp_path):
     assert [item["robot"] for item in content["trials"]] == ["go1", "go2", "go2", "go2"]
     assert content["policy"]["method"] == "recmorph"
     assert len(content["policy"]["statistics_digest"]) == 64
+    assert content["heading"] == "held"
+    assert {item["seed"] for item in content["trials"]} == {1}
     code, _, err = gmc(
-        "deploy", run_dir, "--robot", "anymal-c", "--trial", "forward", *SHORT, "--out", "d"
-    )
+        "deploy", run_dir, "--robot", "anymal-c", "--trial", "forward", *SHORT, "--out", "d",
+        "--seed", "7", "--heading", "free",
+    )  # fmt: skip
     assert code == 0, err
     same = json.loads((tmp_path / "d" / "deploy.json").read_text())
     assert same["policy"] == content["policy"]
-    assert same["heading"] == "held"
-    assert same["trials"][0]["robot_origin"] == "built-in"
+    assert same["heading"] == "free"
+    (trial,) = same["trials"]
+    assert (trial["robot_origin"], trial["seed"]) == ("built-in", 7)
+    drawn = draw_conditions(TRIALS["forward"], 7, 0).to_dict()
+    assert trial["conditions"] == json.loads(json.dumps(drawn))
     assert (tmp_path / "d" / "table.md").read_text().startswith("# Virtual deployment")
+
+
+def test_a_record_is_exported_and_deployed_into_media(gmc, run_dir, tmp_path, monkeypatch):
+    """More than once: what the first time leaves behind must not be taken for the record."""
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    # The run is too small to be official.
+    monkeypatch.setattr(submission, "_violations", lambda *_: iter(()))
+    code, _, err = gmc("leaderboard", "add", run_dir)
+    assert code == 0, err
+    before = {path.name for path in tmp_path.iterdir()}
+    (file,) = (path for path in Path("leaderboards").rglob("*.json"))
+    record = read_stored_record(file)
+    media, short = Path("media", file.stem), record.digest[:8]
+    forward = ("--trial", "forward", *SHORT)
+    origins = []
+    for named, folder in ((short, "deploy"), (file, "deploy-2")):
+        code, out, err = gmc("deploy", named, *forward)
+        assert code == 0, err
+        assert f"report  {media / folder}\n" in out
+        origins.append(json.loads((media / folder / "deploy.json").read_text())["policy"])
+    code, out, err = gmc("export", short)
+    assert code == 0, err
+    assert f"policy  {media / 'policy.onnx'}\n" in out
+    origins.append(OnnxPolicy(media / "policy.onnx").manifest.origin)
+    assert {item["weights_digest"] for item in origins} == {record.record.weights_digest}
+    assert {path.name for path in tmp_path.iterdir()} == before | {"media"}
 
 
 def test_what_is_refused(gmc, run_dir, tmp_path):

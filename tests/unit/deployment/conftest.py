@@ -20,7 +20,11 @@ from gmc_bench.tasks.quadruped_velocity import TASK
 from gmc_bench.tokens.spec import TokenSpec
 
 BODIES = list(ROBOTS.values())
-SMALL = {"recmorph": {"width": 16, "hidden": 16, "num_blocks": 1}, "mlp": {"hidden": (8,)}}
+SMALL = {
+    "recmorph": {"width": 16, "hidden": 16, "num_blocks": 1},
+    "mlp": {"hidden": (8,)},
+    "smr": {"width": 8, "feedforward": 8, "num_layers": 1},
+}
 
 
 class Subject:
@@ -50,7 +54,7 @@ class Subject:
 
     def export(self, path: Path) -> Path:
         policy = PolicyGraph(self.trained, self.table)
-        export_onnx(policy, self.manifest, path)
+        path.write_bytes(export_onnx(policy, self.manifest))
         return path
 
 

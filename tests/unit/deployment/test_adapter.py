@@ -1,6 +1,9 @@
 """The adapter makes the tokens that policies were trained on, from readings in native order."""
 
+import re
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import mujoco
 import numpy as np
@@ -21,6 +24,7 @@ from gmc_bench.tasks.quadruped_velocity import undisturbed as undisturbed_task
 from gmc_bench.tokens.spec import TokenSpec
 
 COMMAND = (0.5, -0.2, 0.1)
+PAGE = Path(__file__).parents[3] / "docs" / "deployment.md"
 
 
 @pytest.mark.parametrize("name", sorted(ROBOTS))
@@ -119,3 +123,34 @@ def test_noise_and_bias_reach_the_tokens(subject):
     ):
         off = np.abs(getattr(shaken, name) - getattr(calm, name))
         assert 0.0 < off.min() <= off.max() <= width
+
+
+def test_the_page_drives_a_robot(onnx_file, tmp_path, monkeypatch):
+    """In another order of joints than the file's, from one start like from the other."""
+    shutil.copy(onnx_file, tmp_path / "policy.onnx")
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    page = {}
+    exec(compile(code, PAGE.name, "exec"), page)
+    ground = compile_grounds(ROBOTS["go2"], TASK.scene)[0]
+    ends = []
+    for _ in range(2):
+        robot = SimulatedRobot(ground, page["interface"], Conditions(), NOISE)
+        watch = page["start"]()
+        for _ in range(5):
+            targets, reason = page["control"](watch, robot.read(), np.array(COMMAND))
+            assert reason == ""
+            robot.send(targets)
+            robot.advance(4)
+        ends.append(robot.data.qpos.copy())
+    assert np.array_equal(*ends)
+    assert np.abs(ends[0] - ground.standing_qpos()).max() > 1e-3
+    # The file's own order leads to the same motion.
+    policy = page["policy"]
+    adapter = Adapter(policy.manifest, "go2")
+    robot = SimulatedRobot(ground, adapter.interface, Conditions(), NOISE)
+    for _ in range(5):
+        tokens = adapter.tokens(robot.read(), np.array(COMMAND))
+        robot.send(adapter.targets(policy(tokens, "go2")))
+        robot.advance(4)
+    assert np.array_equal(robot.data.qpos, ends[0])

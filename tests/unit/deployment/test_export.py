@@ -46,12 +46,17 @@ def test_robots_are_told_apart_and_padding_does_not_matter(subject, onnx_file):
     assert masked[0, 3] == 0.0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [
-        "bot", "gcnt", "metamorph", "metamorph-star", "mi-hgnn", "mlp", "modumorph", "nervenet",
-        "recmorph-bigru", "recmorph-bilstm", "recmorph-bimamba2", "smr", "swat",
+        "mlp", "smr",  # separate weights, and a memory
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in (
+                "bot", "gcnt", "metamorph", "metamorph-star", "mi-hgnn", "modumorph", "nervenet",
+                "recmorph-bigru", "recmorph-bilstm", "recmorph-bimamba2", "swat",
+            )
+        ),
     ],
 )  # fmt: skip
 def test_other_methods(method, tmp_path):

@@ -1,0 +1,79 @@
+"""Trials are run on the grounds that a task has, and shown as they were run."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gmc_bench.deployment import deploy as module
+from gmc_bench.deployment.deploy import DeployOptions
+from gmc_bench.deployment.loop import Latency, TrialResult
+from gmc_bench.tasks.quadruped_velocity import TASK
+
+
+@pytest.fixture
+def run(subject, tmp_path, monkeypatch):
+    """Run trials that end at once: the first succeeds, all others fall."""
+    used = []
+
+    def trial(robot, policy, kind, task, **options):
+        used.append((robot, options))
+        ended = "fell" if len(used) > 1 else "success"
+        now = Latency.of([])
+        return TrialResult(
+            outcome=ended, reason="", steps=1, mean_velocity=0.0, wanted_velocity=0.5,
+            progress=0.0, turned=0.0, policy_ms=now, tick_ms=now, deadline_misses=0,
+            states=np.stack([robot.data.qpos, robot.data.qpos]),
+        )  # fmt: skip
+
+    def run(task=TASK, **options):
+        chosen = DeployOptions(trial="forward", trials=4, **options)
+        attempts = module._run(
+            chosen, subject.policy, task, chosen.bodies(), tmp_path, lambda _: None
+        )
+        return attempts, used
+
+    monkeypatch.setattr(module, "run_trial", trial)
+    return run
+
+
+def test_floors_take_turns(run):
+    attempts, used = run()
+    assert [item.conditions.floor for item in attempts] == ["flat", "micro-rough"] * 2
+    assert [robot.model.nhfield for robot, _ in used] == [0, 1, 0, 1]
+
+
+def test_a_task_without_rough_ground_is_tried_on_the_plane_alone(run):
+    attempts, used = run(replace(TASK, scene=replace(TASK.scene, rough=None)))
+    assert {item.conditions.floor for item in attempts} == {"flat"}
+    assert [robot.model.nhfield for robot, _ in used] == [0, 0, 0, 0]
+    # Nothing else is drawn otherwise.
+    usual, _ = run()
+    for one, other in zip(attempts, usual, strict=True):
+        assert replace(one.conditions, floor=other.conditions.floor) == other.conditions
+
+
+def test_options_reach_the_trials(run):
+    attempts, used = run(seed=7, seconds=3.0, realtime=False, hold_heading=False)
+    for attempt, (robot, options) in zip(attempts, used, strict=True):
+        assert attempt.seed == 7
+        assert robot.conditions == attempt.conditions
+        assert (options["seconds"], options["realtime"], options["hold_heading"]) == (
+            3.0, False, False,
+        )  # fmt: skip
+    other, _ = run(seed=8)
+    assert attempts[0].conditions != other[0].conditions
+
+
+def test_films_are_of_the_trials_that_were_asked_for(run, tmp_path, monkeypatch):
+    written = []
+    monkeypatch.setattr(module, "write_video", lambda *given: written.append(given))
+    run(video="first", robot="go1")
+    paths, films, _ = zip(*written, strict=True)
+    assert paths == tuple(tmp_path / "videos" / f"forward_go1_{n}.mp4" for n in (1, 2))
+    assert [film.title for film in films] == [
+        "go1, forward walking, trial 1 (simulated)", "go1, forward walking, trial 2 (simulated)",
+    ]  # fmt: skip
+    assert [(film.ending, film.control_dt) for film in films] == [("success", 0.02), ("fell", 0.02)]
+    assert [film.model.nhfield for film in films] == [0, 1]
+    assert films[0].states.shape == (2, 19)
