@@ -26,7 +26,8 @@ class CapturedCall(Generic[T]):
 
     Args:
         function: what is captured; it returns tensors.
-        inputs: its arguments, of the shapes that all later ones will have; `None` stays `None`.
+        inputs: its arguments, of the shapes that all later ones will have, all on the GPU that it
+            runs on; `None` stays `None`.
 
     Raises:
         RuntimeError: the function cannot be captured.
@@ -34,18 +35,21 @@ class CapturedCall(Generic[T]):
 
     def __init__(self, function: Callable[..., T], inputs: tuple[torch.Tensor | None, ...]) -> None:
         self._inputs = tuple(None if one is None else one.clone() for one in inputs)
-        self._graph = torch.cuda.CUDAGraph()
-        current, stream = torch.cuda.current_stream(), _stream(torch.cuda.current_device())
-        stream.wait_stream(current)
-        with torch.cuda.stream(stream):
-            function(*self._inputs)
-            # Not the context manager torch.cuda.graph, which collects garbage and empties caches.
-            self._graph.capture_begin(capture_error_mode="thread_local")
-            try:
-                self._outputs = function(*self._inputs)
-            finally:
-                self._graph.capture_end()
-        current.wait_stream(stream)
+        # Not the process's current device, on which nothing would be captured if this is another.
+        self._device = next(one.device for one in inputs if one is not None)
+        with torch.cuda.device(self._device):
+            self._graph = torch.cuda.CUDAGraph()
+            current, stream = torch.cuda.current_stream(), _stream(self._device.index)
+            stream.wait_stream(current)
+            with torch.cuda.stream(stream):
+                function(*self._inputs)
+                # Not the context manager torch.cuda.graph: it collects garbage and empties caches.
+                self._graph.capture_begin(capture_error_mode="thread_local")
+                try:
+                    self._outputs = function(*self._inputs)
+                finally:
+                    self._graph.capture_end()
+            current.wait_stream(stream)
 
     def takes(self, inputs: tuple[torch.Tensor | None, ...]) -> bool:
         """Say whether arguments have the shapes that were captured."""
@@ -54,8 +58,9 @@ class CapturedCall(Generic[T]):
 
     def __call__(self, *inputs: torch.Tensor | None) -> T:
         """Return what the function does; the next call overwrites it."""
-        for own, given in zip(self._inputs, inputs, strict=True):
-            if own is not None and given is not None:
-                own.copy_(given)
-        self._graph.replay()
+        with torch.cuda.device(self._device):
+            for own, given in zip(self._inputs, inputs, strict=True):
+                if own is not None and given is not None:
+                    own.copy_(given)
+            self._graph.replay()
         return self._outputs
