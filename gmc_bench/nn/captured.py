@@ -51,11 +51,6 @@ class CapturedCall(Generic[T]):
                     self._graph.capture_end()
             current.wait_stream(stream)
 
-    def takes(self, inputs: tuple[torch.Tensor | None, ...]) -> bool:
-        """Say whether arguments have the shapes that were captured."""
-        shapes = [None if one is None else one.shape for one in inputs]
-        return shapes == [None if one is None else one.shape for one in self._inputs]
-
     def __call__(self, *inputs: torch.Tensor | None) -> T:
         """Return what the function does; the next call overwrites it."""
         with torch.cuda.device(self._device):

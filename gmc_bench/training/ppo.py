@@ -406,7 +406,7 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
             return self._parts(actor, self._critic_gradient(same)), kl
 
         parameters = list(self.model.parameters())
-        if self._captured is None or not self._captured.takes(inputs):
+        if self._captured is None:  # all minibatches have the same shapes
             try:
                 self._captured = CapturedCall(gradients, inputs)
             except (RuntimeError, PluginError):
