@@ -194,13 +194,15 @@ def load_policy(session: Session, data: bytes, origin: Path) -> Policy:
     Raises:
         CheckpointError: the content is damaged or of another method.
     """
+    bodies = session.bodies.split("train")
     policy = Policy.of_tensors(
         session.method,
         data,
         origin,
         config=session.config.method_config,
         spec=session.spec,
-        num_bodies=len(session.bodies.split("train")),
+        num_bodies=len(bodies),
+        digests=[body.digest for body in bodies],
         options=session.config.policy_options,
     )
     policy.method = session.config.method

@@ -69,6 +69,8 @@ class Policy:
         order: in which order it reads the limbs of a body.
         method: the name that finds its method again: a registered id, `FILE.py:SPEC` or
             `MODULE:SPEC`; default the method's id.
+        digests: of the bodies, in their order, that have separate weights; none if bodies share
+            weights, or nobody knows.
     """
 
     def __init__(
@@ -78,11 +80,13 @@ class Policy:
         *,
         order: Order = "dfs",
         method: str | None = None,
+        digests: Sequence[str] = (),
     ) -> None:
         self.model = model
         self.normalizer = normalizer
         self.order = order
         self.method = method or model.method.id
+        self.digests = tuple(digests)
         self.random_state: torch.Tensor | None = None
         """State of torch's generator behind the first weights: networks that draw random numbers
         in training (dropout) go on from there."""
@@ -177,6 +181,7 @@ class Policy:
         config: Any,
         spec: TokenSpec,
         num_bodies: int,
+        digests: Sequence[str] = (),
         options: PolicyOptions,
     ) -> "Policy":
         """Return the policy that the content of a file holds.
@@ -188,6 +193,7 @@ class Policy:
             config: see `untrained`.
             spec: token layout.
             num_bodies: bodies that it was trained on; counts for separate weights per body only.
+            digests: of these bodies, likewise; then it acts on them alone.
             options: everything else.
 
         Raises:
@@ -195,7 +201,7 @@ class Policy:
             PluginError: the networks cannot be built.
         """
         with drawing_apart():
-            policy = cls._made(method, config, _featureless(spec, num_bodies), options)
+            policy = cls._made(method, config, _featureless(spec, num_bodies, digests), options)
         policy.set_tensors(decode_tensors(data, origin), origin)
         return policy
 
@@ -221,7 +227,13 @@ class Policy:
         )
         normalizer = TokenNormalizer(table, options.normalization, separate=model.per_body)
         name = method if isinstance(method, str) else method.id
-        return cls(_moved(model, options.device), normalizer, order=options.order, method=name)
+        return cls(
+            _moved(model, options.device),
+            normalizer,
+            order=options.order,
+            method=name,
+            digests=table.digests if model.per_body else (),
+        )
 
     # Files.
 
@@ -301,7 +313,7 @@ class Policy:
 
     def _description(self) -> dict[str, Any]:
         """Return what rebuilds the policy for its tensors."""
-        return {
+        content = {
             "format": FORMAT,
             "method": self.method,
             "config": to_dict(self.model.config),
@@ -311,6 +323,7 @@ class Policy:
             "normalization": self.normalizer.mode,
             "precision": self.model.precision,
         }
+        return content | ({"bodies": list(self.digests)} if self.digests else {})
 
     @classmethod
     def load(
@@ -391,6 +404,7 @@ class Policy:
             config=content["config"],
             spec=with_overrides(TokenSpec(1), content["tokens"]),
             num_bodies=content["num_bodies"],
+            digests=content.get("bodies", ()),  # older files do not say
             options=PolicyOptions(
                 order=content["order"],
                 normalization=content["normalization"],
@@ -412,7 +426,16 @@ class Policy:
         """Return the policy on rows of bodies, remembering nothing; see `BoundPolicy`.
 
         By default each body has one sequence of limbs, in the policy's order.
+
+        Raises:
+            ConfigError: it has separate weights for other bodies, or for these in another order.
         """
+        if self.digests and table.digests != self.digests:
+            raise ConfigError(
+                f"the policy has separate weights for {len(self.digests)} bodies, got {len(table)} "
+                f"that are others or in another order; use the bodies they were trained on, in "
+                f"their order"
+            )
         return BoundPolicy(
             self.model,
             self.normalizer,
@@ -583,13 +606,13 @@ def _moved(model: ActorCritic, device: str) -> ActorCritic:
         ) from error
 
 
-def _featureless(spec: TokenSpec, count: int) -> MorphologyTable:
-    """Return a table of bodies that nothing is known of, for statistics that are read later."""
+def _featureless(spec: TokenSpec, count: int, digests: Sequence[str]) -> MorphologyTable:
+    """Return a table of bodies without features, for statistics that are read later."""
     shape = (count, spec.max_limbs)
     return MorphologyTable(
         spec=spec,
         names=("",) * count,
-        digests=("",) * count,
+        digests=tuple(digests),
         context=np.zeros((*shape, spec.num_context), np.float32),
         limb_padding_mask=np.zeros(shape, np.bool_),
         action_padding_mask=np.zeros((*shape, spec.joints_per_limb), np.bool_),

@@ -10,7 +10,7 @@ import pytest
 from gmc_bench.core.config import config_digest
 from gmc_bench.core.errors import RecordError
 from gmc_bench.experiments.experiment import Experiment
-from gmc_bench.experiments.session import open_session, untrained_policy
+from gmc_bench.experiments.session import load_policy, open_session, untrained_policy
 from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.rerun import acting_weights, find_weights, verify
 from gmc_bench.leaderboard.rules import installed_rules
@@ -31,8 +31,12 @@ def test_a_run_without_training_is_an_official_record_that_can_be_verified(metho
     assert (record.untrained, record.official, record.status) == (True, True, "complete")
     assert (record.env_steps, record.learning_curve, record.training_return) == (0, (), None)
     assert (record.parameters == 0) == (method == "zero-action")
-    policy = untrained_policy(open_session(replace(experiment.config, untrained=False)))
+    session = open_session(replace(experiment.config, untrained=False))
+    policy = untrained_policy(session)
     assert record.weights_digest == hashlib.sha256(policy.to_bytes()).hexdigest()
+    bodies = session.bodies.split("train") if method == "mlp" else ()
+    loaded = load_policy(session, policy.to_bytes(), experiment.path)
+    assert loaded.digests == policy.digests == tuple(body.digest for body in bodies)
     stored = open_run(experiment.path)
     weights = find_weights(stored, None, [], experiment.path)
     assert verify(stored, weights).passed

@@ -350,10 +350,25 @@ def test_bodies_that_the_environment_does_not_have_are_refused(index):
         policy.act(observation, 3)
 
 
-def test_statistics_of_each_body_need_the_bodies_of_training():
+@pytest.mark.parametrize(
+    "others", [BODIES[:2], (chain(3), star(3), biped()), (star(4), chain(3), biped())]
+)
+def test_weights_of_each_body_need_the_bodies_of_training(others, tmp_path):
+    """Those alone, in their order, also once a file was read; an older one does not say which."""
     policy = policy_of("mlp")
-    with pytest.raises(ConfigError, match="use the bodies they were trained on"):
-        evaluate(policy, TASK, BODIES[:2], episodes=1, seed=0, num_threads=1)
+    policy.save(tmp_path / "new.safetensors")
+    renamed = (replace(BODIES[0], name="renamed"), *BODIES[1:])
+    for found in (policy, Policy.load(tmp_path / "new.safetensors")):
+        found.reset(MorphologyVectorEnv(TASK, renamed, 2, token_spec=SPEC, num_threads=1))
+        with pytest.raises(ConfigError, match=r"weights for 3 bodies, got \d that are others or in"):
+            evaluate(found, TASK, others, episodes=1, seed=0, num_threads=1)
+        with pytest.raises(ConfigError, match="use the bodies they were trained on, in their order"):
+            found.reset(MorphologyVectorEnv(TASK, others, 2, token_spec=SPEC, num_threads=1))
+    policy.digests = ()
+    policy.save(tmp_path / "old.safetensors")
+    old, env = Policy.load(tmp_path / "old.safetensors"), (BODIES if len(others) == 2 else others)
+    old.reset(MorphologyVectorEnv(TASK, env, 2, token_spec=SPEC, num_threads=1))
+    assert policy_of("recmorph").digests == ()
 
 
 def test_bodies_that_differ_in_their_loops_alone_are_told_apart():
