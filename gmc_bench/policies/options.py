@@ -18,7 +18,7 @@ class PolicyOptions:
     """
 
     order: Order = "dfs"
-    """In which order it reads the limbs of a body; `siblings` is for training only."""
+    """In which order it reads the limbs of a body; not `siblings`, which is for training only."""
     normalization: Mode = "per_feature"
     """What observation statistics are kept of, see `TokenNormalizer`."""
     action_std: float = 0.9
@@ -30,5 +30,10 @@ class PolicyOptions:
 
     def __post_init__(self) -> None:
         coerce_fields(self)
+        if self.order == "siblings":
+            raise ConfigError(
+                "'order' must be 'dfs', 'bfs' or 'random', got 'siblings', which is for training "
+                "only; give it to the trainer instead"
+            )
         if self.action_std <= 0.0:
             raise ConfigError(f"'action_std' must be positive, got {self.action_std}")

@@ -157,7 +157,13 @@ def test_methods_layouts_and_options_of_a_policy_are_checked():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"order": "x"}, {"normalization": 3}, {"precision": "f16"}, {"action_std": -1.0}],
+    [
+        {"order": "x"},
+        {"order": "siblings"},
+        {"normalization": 3},
+        {"precision": "f16"},
+        {"action_std": -1.0},
+    ],
 )
 def test_options_that_a_policy_would_ignore_are_refused(wrong):
     with pytest.raises(ConfigError, match=f"'{next(iter(wrong))}' must be "):
