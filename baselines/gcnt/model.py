@@ -1,7 +1,7 @@
 """GCNT: who attends to whom is decided by a graph encoding of the body."""
 
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import nn
@@ -13,6 +13,7 @@ from gmc_bench.nn import LimbDecoder, PerBody, Tap, TokenBatch, TokenEmbedding, 
 from gmc_bench.nn.fixed_attention import FixedAttentionLayer
 from gmc_bench.nn.graph import INNER, LEAF, TORSO
 from gmc_bench.nn.grouped_linear import take_rows
+from gmc_bench.nn.packing import uncompiled
 from gmc_bench.tokens.spec import TokenSpec
 
 LIMB_TYPES = (TORSO, INNER, LEAF)
@@ -73,11 +74,6 @@ class GraphEncoder(nn.Module):
             GraphConvolution(config.width) for _ in range(config.num_convolutions)
         )
         self.join = nn.Linear(config.width + config.colour_bins, config.width)
-        self._kept: tuple[TokenTable, torch.Tensor] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what was kept, for copies and files."""
-        return {**self.__dict__, "_kept": None}
 
     def forward(self, table: TokenTable, bodies: torch.Tensor) -> torch.Tensor:
         """Encode the rows `bodies` of a table as one graph."""
@@ -91,25 +87,20 @@ class GraphEncoder(nn.Module):
         for convolution in self.convolutions:
             nodes = convolution(nodes, edges)
         nodes = nodes.view(count, slots, -1)
-        colours = self._colours(table)[bodies].to(nodes.dtype)
-        colours = colours.unsqueeze(1).expand(-1, slots, -1)
+        # A compiler would translate the 64-bit arithmetic, which torch does not have in full.
+        colours = uncompiled(table.once, colours_of, self.colour_rounds, self.colour_bins)
+        colours = colours[bodies].to(nodes.dtype).unsqueeze(1).expand(-1, slots, -1)
         encoded: torch.Tensor = self.join(torch.cat((nodes, colours), dim=-1))
         return encoded
 
-    # A compiler would translate the 64-bit arithmetic, which torch does not have in full.
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def _colours(self, table: TokenTable) -> torch.Tensor:
-        """Return (M, bins) float64; bodies never change, so the latest table's are kept."""
-        if self._kept is None or self._kept[0] is not table:
-            graph = table.graph
-            counts = colour_histogram(
-                graph.limb_type.cpu().numpy(),
-                graph.adjacency.cpu().numpy(),
-                rounds=self.colour_rounds,
-                bins=self.colour_bins,
-            )
-            self._kept = (table, torch.from_numpy(counts).to(graph.parents.device))
-        return self._kept[1]
+
+def colours_of(table: TokenTable, rounds: int, bins: int) -> torch.Tensor:
+    """Return the shares (M, bins) float64 of the limbs of a table's bodies that have a colour."""
+    graph = table.graph
+    counts = colour_histogram(
+        graph.limb_type.cpu().numpy(), graph.adjacency.cpu().numpy(), rounds=rounds, bins=bins
+    )
+    return torch.from_numpy(counts).to(graph.parents.device)
 
 
 class GraphAttention(PerBody):

@@ -1,7 +1,6 @@
 """The SWAT network: attention among limbs that knows the tree they form."""
 
 import copy
-from typing import Any
 
 import torch
 from torch import nn
@@ -53,11 +52,10 @@ class TreeEncoding(PerBody):
         bias = nn.Linear(NUM_RELATIONS, config.num_heads)
         # As in the reference, all layers start with the same weights.
         self.relation_bias = nn.ModuleList(copy.deepcopy(bias) for _ in range(config.num_layers))
-        self._trees: tuple[TokenTable, torch.Tensor, torch.Tensor] | None = None
 
     def compute(self, table: TokenTable, bodies: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the embedding of traversals and one attention mask per layer (see `PerBody`)."""
-        traversals, relations = (values[bodies] for values in uncompiled(self._trees_of, table))
+        traversals, relations = (values[bodies] for values in uncompiled(table.once, trees_of))
         places = traversals.unbind(dim=-1)
         embedded = torch.cat(
             [part(place) for part, place in zip(self.tables, places, strict=True)], dim=-1
@@ -68,26 +66,17 @@ class TreeEncoding(PerBody):
         biases = [layer(relations).permute(0, 3, 1, 2) for layer in self.relation_bias]
         return (embedded, *(mask + bias for bias in biases))
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what was kept, for copies and files."""
-        return {**super().__getstate__(), "_trees": None}
 
-    def _trees_of(self, table: TokenTable) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return traversals (M, L, 3) and relations (M, L, L, 3) of a table, kept for the next."""
-        if self._trees is None or self._trees[0] is not table:
-            graph, device = table.graph, table.parents.device
-            relations = limb_relations(
-                graph.adjacency.numpy(force=True),
-                graph.distance.numpy(force=True),
-                table.num_limbs.numpy(force=True),
-            )
-            traversals = traversal_indices(table.parents.numpy(force=True))
-            self._trees = (
-                table,
-                torch.from_numpy(traversals).to(device),
-                torch.from_numpy(relations).to(device),
-            )
-        return self._trees[1:]
+def trees_of(table: TokenTable) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return traversals (M, L, 3) int64 and relations (M, L, L, 3) float32 of a table."""
+    graph, device = table.graph, table.parents.device
+    relations = limb_relations(
+        graph.adjacency.numpy(force=True),
+        graph.distance.numpy(force=True),
+        table.num_limbs.numpy(force=True),
+    )
+    traversals = traversal_indices(table.parents.numpy(force=True))
+    return torch.from_numpy(traversals).to(device), torch.from_numpy(relations).to(device)
 
 
 class Swat(nn.Module):

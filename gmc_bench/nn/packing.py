@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import NamedTuple, ParamSpec, TypeVar
 
 import torch
@@ -262,9 +262,9 @@ def make_padded_packing(num_limbs: torch.Tensor, max_limbs: int) -> PaddedPackin
     return PaddedPacking(even.slots, even.steps, even.shape, even, num_limbs)
 
 
-@lru_cache(maxsize=16)
+@cache
 def _even(count: int, max_limbs: int, device: torch.device) -> Packing:
-    """Return the layout of bodies that have all limbs."""
+    """Return the layout of bodies that have all limbs; kept for good, for captured graphs."""
     plan = make_packing(torch.full((count,), max_limbs), max_limbs)
     found = replace(plan, slots=plan.slots.to(device))
     _ = found.previous, found.chunks  # made on the CPU, which a captured graph cannot do

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, Self, TypeVar, TypeVarTuple
 
 import numpy as np
 import torch
@@ -17,8 +17,29 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
+class _WorkedOut:
+    """What functions of an object work out, kept with it: captured graphs read it in place."""
+
+    def once(self, compute: Callable[[Self, *Ts], T], *args: *Ts) -> T:
+        """Return what a function of this object alone works out.
+
+        Args:
+            compute: the function; with equal arguments it is called once.
+            args: its further arguments, hashable.
+        """
+        key = (compute, *args)
+        if key not in self._worked_out:
+            self._worked_out.setdefault(key, compute(self, *args))
+        found: T = self._worked_out[key]
+        return found
+
+    @cached_property
+    def _worked_out(self) -> dict[Any, Any]:
+        return {}
+
+
 @dataclass(frozen=True)
-class TokenTable:
+class TokenTable(_WorkedOut):
     """Everything that is fixed by the bodies, once per morphology.
 
     Shapes:
@@ -92,8 +113,11 @@ class TokenTable:
 
 
 @dataclass(frozen=True)
-class TokenBatch:
+class TokenBatch(_WorkedOut):
     """The tokens of B environments.
+
+    Functions given to `once` must be of the bodies alone: other features may be shown with what
+    they have worked out.
 
     Args:
         table: the bodies' fixed part.
@@ -134,23 +158,6 @@ class TokenBatch:
         own = {field.name for field in fields(self)} | {"features", "packed_features"}
         vars(found).update({name: value for name, value in vars(self).items() if name not in own})
         return found
-
-    def once(self, compute: Callable[["TokenBatch", *Ts], T], *args: *Ts) -> T:
-        """Return what a function of the bodies alone works out, for all networks of the batch.
-
-        Args:
-            compute: the function; with equal arguments it is called once.
-            args: its further arguments, hashable.
-        """
-        key = (compute, *args)
-        if key not in self._worked_out:
-            self._worked_out[key] = compute(self, *args)
-        found: T = self._worked_out[key]
-        return found
-
-    @cached_property
-    def _worked_out(self) -> dict[Any, Any]:
-        return {}
 
     @cached_property
     def features(self) -> torch.Tensor:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from gmc_baselines.swat import SPEC
-from gmc_baselines.swat.model import Swat
+from gmc_baselines.swat import SPEC, model
+from gmc_baselines.swat.model import Swat, trees_of
 from gmc_bench.conformance.tokens import random_tokens, select
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
@@ -70,7 +70,7 @@ def test_masks_are_the_linear_map_of_the_relations_and_hide_padding():
     network, tokens = make()
     (_, *masks), index = network.tree(tokens)
     assert len(masks) == 2
-    _, relations = network.tree._trees_of(tokens.table)
+    _, relations = trees_of(tokens.table)
     for layer, mask in zip(network.tree.relation_bias, masks, strict=True):
         for row, body in enumerate(tokens.morphology_index.tolist()):
             count = int(tokens.num_limbs[row])
@@ -100,6 +100,18 @@ def test_another_table_has_other_trees():
     first = network(tokens)
     assert not torch.allclose(network(other), first, atol=1e-3)
     assert torch.equal(network(tokens), first)
+
+
+def test_trees_are_kept_as_long_as_their_table(monkeypatch):
+    """A captured graph reads them in place, whatever tables the network meets later."""
+    network, tokens = make(lengths=(6, 5))
+    _, other = make(lengths=(3, 4))
+    made = []
+    monkeypatch.setattr(model, "trees_of", lambda table: made.append(trees_of(table)) or made[-1])
+    for batch in (tokens, other, tokens):
+        network(batch)
+    assert len(made) == 2
+    assert tokens.table.once(model.trees_of) is made[0]
 
 
 def test_a_body_of_one_limb_works_and_has_finite_gradients():

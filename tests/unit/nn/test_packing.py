@@ -67,3 +67,12 @@ def test_chunks_of_a_hand_made_batch(monkeypatch):
     assert first.layout.unpack(rows[first.rows]).tolist() == [[1, 4], [2, 5], [3, 0]]
     assert second.layout.unpack(rows[second.rows]).tolist() == [[6]]
     assert first.layout.steps == (slice(0, 3), slice(3, 5))
+
+
+def test_padded_layouts_of_equal_shapes_are_one_for_good():
+    """A captured graph reads their tensors in place, whatever batches come later."""
+    lengths = torch.tensor([2, 3])
+    first = packing_module.make_padded_packing(lengths, max_limbs=3).even
+    for count in range(1, 40):
+        packing_module.make_padded_packing(torch.ones(count, dtype=torch.int64), max_limbs=5)
+    assert packing_module.make_padded_packing(lengths.flip(0), max_limbs=3).even is first
