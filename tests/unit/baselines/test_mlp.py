@@ -8,6 +8,7 @@ import torch
 
 from gmc_baselines.mlp import LONG, SPEC
 from gmc_bench.conformance.tokens import random_tokens
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import TokenBatch
 from gmc_bench.tokens import TokenSpec
@@ -88,6 +89,15 @@ def test_parameter_counts_are_per_body(preset):
     assert policy.num_parameters() == SPEC.parameters[preset]
     bank = ActorCritic(SPEC, SPEC.make_config(preset), TokenSpec(12), num_bodies=3)
     assert bank.num_parameters() == 3 * SPEC.parameters[preset]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "instead"),
+    [("embedding_init", 0.2, "leave it out"), ("decoder_hidden", [64], "set that one")],
+)
+def test_settings_that_nothing_would_use_are_refused(name, value, instead):
+    with pytest.raises(ConfigError, match=f"'{name}' has no effect here: .*; {instead}"):
+        SPEC.make_config("paper", {name: value})
 
 
 def test_published_sizes():
