@@ -48,9 +48,9 @@ class BodyAdam(torch.optim.Adam):
     def step(self, closure: Any = None) -> Any:
         """Move the weights of the active bodies by the gradients of the whole parameters."""
         for bank, rows in zip(self._banks, self._slices, strict=True):
-            if bank.grad is not None:
-                for row, gradient, active in zip(rows, bank.grad, self.active, strict=True):
-                    row.grad = gradient if active else None
+            gradients = [None] * len(rows) if bank.grad is None else bank.grad
+            for row, gradient, active in zip(rows, gradients, self.active, strict=True):
+                row.grad = gradient if active else None
         return super().step(closure)
 
 
