@@ -165,7 +165,7 @@ def numpy_loss(trainer, batch):
 
 @pytest.mark.parametrize("value_clip", [True, False])
 def test_the_loss_is_that_of_an_independent_computation(rollout, value_clip):
-    trainer = rollout(value_clip=value_clip, ent_coef=0.01, target_kl=None)
+    trainer = rollout(value_clip=value_clip, ent_coef=0.01, eps_clip=0.1, target_kl=None)
     with torch.no_grad():  # far enough from the policy that acted for both clips to matter
         for parameter in trainer.model.parameters():
             parameter += 0.3 * torch.randn(parameter.shape)
@@ -229,7 +229,7 @@ def test_no_stop_without_or_below_the_limit(make_trainer, target_kl, shift):
 
 
 def test_the_gradients_of_actor_and_critic_are_clipped_together(rollout):
-    trainer = rollout(max_grad_norm=0.5, vf_coef=10.0)
+    trainer = rollout(max_grad_norm=0.3, vf_coef=10.0)
     algorithm, batch = trainer.algorithm, first_minibatch(trainer)
     algorithm._gradients(batch)
     trained = list(trainer.model.parameters())
@@ -237,7 +237,7 @@ def test_the_gradients_of_actor_and_critic_are_clipped_together(rollout):
     assert free.norm() > 1.0
     algorithm._step()
     clipped = torch.cat([p.grad.flatten() for p in trained])
-    torch.testing.assert_close(clipped, 0.5 * free / free.norm())
+    torch.testing.assert_close(clipped, 0.3 * free / free.norm())
 
 
 def test_the_standard_deviation_is_not_trained(rollout):
