@@ -126,6 +126,14 @@ def reference(p, config, tokens, history):
     return outputs, last
 
 
+@pytest.mark.parametrize("preset", sorted(SPEC.presets))
+def test_training_unrolls_sixteen_steps(preset):
+    """As `deviations` says."""
+    network = SPEC.build(SPEC.make_config(preset), TOKENS, 2)
+    assert network.sequence_length == 16
+    assert any("unrolls 16 consecutive steps" in sentence for sentence in SPEC.deviations)
+
+
 @pytest.mark.parametrize("changes", VARIANTS)
 def test_forward_matches_the_equations(changes):
     config, network = make(changes)

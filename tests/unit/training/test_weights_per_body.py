@@ -70,6 +70,21 @@ def test_a_body_trains_as_if_it_were_alone(make_bank_trainer, normalization):
             np.testing.assert_allclose(found[key], value, rtol=1e-5, atol=1e-6, err_msg=key)
 
 
+def test_a_body_starts_with_the_bits_that_it_would_have_alone(make_bank_trainer):
+    """First weights, start states and the noise on actions; what it learns differs by rounding."""
+    together = make_bank_trainer("together")
+    trainers = [make_bank_trainer(f"alone{k}", bodies=BODIES[k : k + 1]) for k in range(3)]
+    for trainer in (together, *trainers):
+        trainer.sharing.begin(trainer.buffer)
+    for body, alone in enumerate(trainers):
+        for whole, own in zip(together.model.parameters(), alone.model.parameters(), strict=True):
+            assert torch.equal(whole[body], own[0])
+        rows = slice(8 * body, 8 * body + 8)
+        np.testing.assert_array_equal(together.env.core.dynamic[rows], alone.env.core.dynamic)
+        for step in range(together.buffer.length):
+            assert torch.equal(together.sharing.noise(step)[rows], alone.sharing.noise(step))
+
+
 def test_bodies_are_dealt_once_and_for_all(make_bank_trainer):
     trainer = make_bank_trainer()
     for _ in range(3):
