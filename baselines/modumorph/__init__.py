@@ -14,6 +14,9 @@ SPEC = MethodSpec(
         "-3 and 3, and a number that is the same in all of them counts as 0; the public code has "
         "fixed ranges, cuts nothing off, and multiplies such a number by up to 2e8 when it differs "
         "on an unseen body.",
+        "The zeros that stand for a joint that a limb does not have are scaled like other numbers "
+        "of the context (a gear of 0 becomes -1); the public code scales existing joints alone and "
+        "pads with 0 after that.",
         "The public code's shared embedding and decoder, which its hypernetwork replaces and "
         "nothing uses, are left out: 13,955 parameters.",
         "Context encoders have three linear layers for attention and two for the generated maps, "

@@ -198,7 +198,8 @@ class TokenNormalizer:
 
         Source:
             MasterXiong/ModuMorph scales by fixed ranges; there a feature that never varied in
-            training is multiplied by 2e8 on a body where it differs.
+            training is multiplied by 2e8 on a body where it differs, and joints that a limb does
+            not have are 0, which are scaled here.
         """
         self._require_own(table)
         low, high = self.context_low, self.context_high

@@ -190,6 +190,16 @@ def test_scaled_context_runs_from_minus_one_to_one_and_is_cut_off_at_three(table
     np.testing.assert_allclose(found, [-3.0, -2.5, 0.5, 2.5, 3.0], rtol=1e-5)
 
 
+def test_zeros_that_stand_for_a_missing_joint_are_scaled(table):
+    """Not left at 0, as the public code of ModuMorph does."""
+    limb, first = (2, 2), 17  # of the biped; place of the first joint's features among the 35
+    assert table.action_padding_mask[limb].tolist() == [True, False]
+    assert not table.context[limb][first : first + 9].any()
+    position, limits, axis, gear = [0.3957, 0.0, -1.0], [1.0, -1.0], [-1.0, 0.0, -0.3957], [-1.0]
+    found = TokenNormalizer(table).scale_context(table)[limb][first : first + 9]
+    np.testing.assert_allclose(found, position + limits + axis + gear, atol=1e-4)
+
+
 @pytest.mark.parametrize("size", [0.1, 1000.1, -1000.1])
 def test_scaled_context_is_zero_in_padding_and_where_only_rounding_varies(size):
     constant, varying = 14, 15  # places of body_mass and of a radius among the 35
