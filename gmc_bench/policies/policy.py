@@ -242,13 +242,16 @@ class Policy:
 
         Statistics of separate bodies have a first dimension over bodies, as their weights have.
         """
+        return self._tensors(self.acts_only)
+
+    def _tensors(self, acts_only: bool) -> dict[str, Array]:
         weights = {
             f"{_MODEL}{name}": value.detach().cpu().numpy()
             for name, value in self.model.state_dict().items()
         }
         statistics = self.normalizer.get_state()
         found = weights | {f"{_NORMALIZER}{name}": value for name, value in statistics.items()}
-        return _without_critic(found) if self.acts_only else found
+        return _without_critic(found) if acts_only else found
 
     def to_bytes(self) -> bytes:
         """Return weights and statistics as safetensors; equal policies give equal bytes."""
@@ -265,10 +268,11 @@ class Policy:
         """Take over weights and statistics of `tensors`; without a critic, the policy `acts_only`.
 
         Raises:
-            CheckpointError: names or shapes are those of another method; `origin` is named.
+            CheckpointError: names or shapes are those of another method; `origin` is named, and
+                nothing was taken over.
         """
-        self.acts_only = not any(name.startswith(_CRITIC) for name in tensors)
-        expected = {name: value.shape for name, value in self.tensors().items()}
+        acts_only = not any(name.startswith(_CRITIC) for name in tensors)
+        expected = {name: value.shape for name, value in self._tensors(acts_only).items()}
         found = {name: value.shape for name, value in tensors.items()}
         differ = [name for name in expected | found if found.get(name) != expected.get(name)]
         if differ and all(name.startswith(_NORMALIZER) and name in found for name in differ):
@@ -286,6 +290,7 @@ class Policy:
             {name.removeprefix(p): value for name, value in tensors.items() if name.startswith(p)}
             for p in (_MODEL, _NORMALIZER)
         )
+        self.acts_only = acts_only
         self.model.load_state_dict(
             {name: torch.from_numpy(value.copy()) for name, value in weights.items()},
             strict=not self.acts_only,

@@ -195,6 +195,25 @@ def save_as_pair(policy, path):
     path.with_suffix(".json").write_text(json.dumps(content, indent=1))
 
 
+@pytest.mark.parametrize("damage", ["lacks", "shape"])
+@pytest.mark.parametrize("without_critic", [False, True])
+def test_tensors_that_are_refused_leave_the_policy_as_it_was(damage, without_critic):
+    policy, tensors = policy_of(), policy_of(seed=4).tensors()
+    policy.acts_only = not without_critic
+    before = policy.to_bytes()
+    if without_critic:
+        tensors = {k: v for k, v in tensors.items() if not k.startswith("model.critic.")}
+    name = "normalizer.dynamic_mean"
+    if damage == "lacks":
+        del tensors[name]
+    else:
+        tensors[name] = tensors[name][:-1]
+    with pytest.raises(CheckpointError, match="the file holds"):
+        policy.set_tensors(tensors, "the file")
+    assert policy.acts_only is not without_critic
+    assert policy.to_bytes() == before
+
+
 def test_one_file_holds_a_saved_policy(tmp_path):
     """It can be moved; a pair of files of an older version is read, too."""
     policy, moved = policy_of(), tmp_path / "elsewhere" / "run.safetensors"
