@@ -245,7 +245,12 @@ def _state(trainer: Trainer, last: Generation) -> dict[str, Any]:
 
 
 def _go_on(trainer: Trainer, state: dict[str, Any]) -> None:
-    """Let a trainer begin with what the generation before has learned, its schedule anew."""
+    """Let a trainer begin with what the generation before has learned, its schedule anew.
+
+    The features fixed by its bodies are normalised already, by statistics over this generation;
+    those that are taken over, of the first one, do not count. Sets were evolved so: another rule
+    would make others.
+    """
     trainer.policy.set_tensors(state["policy"], "the generation before")
     trainer.algorithm.set_state({**state["optimizer"], "last_epoch": 0})
     trainer.sharing.rewards.moments.set_state(state["rewards"])

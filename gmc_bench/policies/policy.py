@@ -267,6 +267,9 @@ class Policy:
     def set_tensors(self, tensors: dict[str, Array], origin: Any) -> None:
         """Take over weights and statistics of `tensors`; without a critic, the policy `acts_only`.
 
+        Where it is bound to bodies already (`on`, `reset`, a trainer), the features fixed by them
+        stay as they were normalised then.
+
         Raises:
             CheckpointError: names or shapes are those of another method; `origin` is named, and
                 nothing was taken over.

@@ -15,6 +15,7 @@ import gmc_bench.envs  # noqa: F401 - registers the environments
 from gmc_bench.conformance.morphologies import biped, chain, linkage, star
 from gmc_bench.core.config import config_digest
 from gmc_bench.core.errors import CheckpointError, ConfigError
+from gmc_bench.envs.bodies import tabulate
 from gmc_bench.envs.morphology_env import MorphologyEnv
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.evaluation.evaluate import evaluate
@@ -212,6 +213,16 @@ def test_tensors_that_are_refused_leave_the_policy_as_it_was(damage, without_cri
         policy.set_tensors(tensors, "the file")
     assert policy.acts_only is not without_critic
     assert policy.to_bytes() == before
+
+
+def test_tensors_leave_what_is_bound_to_bodies_normalised_as_before():
+    policy = policy_of()
+    table = tabulate(TASK, BODIES, SPEC)
+    bound = policy.on(table, 1)
+    before = bound.table.context.clone()
+    policy.set_tensors(policy_of(bodies=(chain(5), star(2))).tensors(), "the file")
+    assert torch.equal(bound.table.context, before)
+    assert not torch.allclose(policy.on(table, 1).table.context, before, atol=0.1)
 
 
 def test_one_file_holds_a_saved_policy(tmp_path):
