@@ -11,7 +11,7 @@ import torch
 from tianshou.utils.torch_utils import policy_within_training_step
 
 from gmc_bench.bodies.schema import Morphology
-from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.errors import CheckpointError, ConfigError
 from gmc_bench.core.types import Array
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.methods.spec import MethodSpec
@@ -290,8 +290,10 @@ class Trainer:
         the same bits.
 
         Raises:
-            CheckpointError: it holds the policy of another method.
+            CheckpointError: it holds the policy of another method, or is of another kind of device;
+                then nothing was taken over.
         """
+        self._require_same_kind_of_device(state["statistics"]["random"]["acting"])
         self.policy.set_tensors(state["policy"], "the state to continue from")
         self.algorithm.set_state(state["optimizer"])
         rows = self.sharing.share.rows
@@ -315,6 +317,15 @@ class Trainer:
         self.processes = _with_change(processes, self.iteration, self.group.size)
         threads = progress.get("threads", self.threads)
         self.threads = _with_change(threads, self.iteration, self.num_threads)
+
+    def _require_same_kind_of_device(self, acting: Array) -> None:
+        """Raise unless the state of a generator is of the kind that draws where the networks are."""
+        own = self.sharing.acting
+        if acting.shape != own.get_state().shape:
+            raise CheckpointError(
+                f"the state to continue from was made on another kind of device than {own.device}, "
+                f"which draws other random numbers; set the run's 'device' to what it was"
+            )
 
     def _torch_states(self) -> dict[str, Array]:
         """Return the states of torch's own generators, from which networks with dropout draw."""

@@ -303,6 +303,17 @@ def test_the_state_of_a_gpu_is_part_of_its_checkpoints_only(make_trainer, monkey
     assert [state.tolist() for state in given] == expected
 
 
+def test_a_state_of_another_kind_of_device_is_refused_and_changes_nothing(make_trainer):
+    """A generator of a GPU has 16 bytes."""
+    trainer, other = make_trainer("a").trainer, make_trainer("b")
+    stop_at(other, 2)
+    state, before = other.get_state(), trainer.get_state()
+    state["statistics"]["random"]["acting"] = np.arange(16, dtype=np.uint8)
+    with pytest.raises(CheckpointError, match="another kind of device than cpu, which draws other"):
+        trainer.set_state(state)
+    np.testing.assert_equal(trainer.get_state(), before)
+
+
 def test_what_has_changed_since_the_latest_count_is_noted(make_trainer):
     """One process with one thread goes on with runs that had others, or these again."""
     trainer, state = make_trainer(), make_trainer("b").get_state()
