@@ -39,7 +39,7 @@ def observed(observation: Observation, spec: TokenSpec, morphology_index: IntArr
         morphology_index: (B,) int64, the bodies.
 
     Raises:
-        ConfigError: tokens have another shape, or are not one for each body.
+        ConfigError: tokens or a height map have another shape, or are not one for each body.
     """
     complete = is_complete(observation)
     tokens = part_of(observation, "tokens" if complete else "dynamic", np.float32)
@@ -61,9 +61,16 @@ def observed(observation: Observation, spec: TokenSpec, morphology_index: IntArr
             f"the observation shows {len(tokens)} bodies, but the policy acts in an environment of "
             f"{len(morphology_index)}; say which environment it is of with policy.reset(env)"
         )
-    heights = observation.get("height_map")
-    if heights is not None:
-        heights = np.asarray(heights, np.float32).reshape(len(tokens), -1)
+    heights = None
+    if spec.num_heights or observation.get("height_map") is not None:
+        heights = part_of(observation, "height_map", np.float32)
+        expected = (spec.num_heights,) if complete else (len(tokens), spec.num_heights)
+        if heights.shape != expected:
+            raise ConfigError(
+                f"the policy reads a 'height_map' of the shape {expected}, got {heights.shape}; "
+                f"make the environment with token_spec=policy.spec"
+            )
+        heights = heights[None] if complete else heights
     return Observed(
         dynamic=tokens[..., spec.dynamic_indices] if complete else tokens,
         morphology_index=morphology_index,

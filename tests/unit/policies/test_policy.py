@@ -26,6 +26,7 @@ from gmc_bench.policies.policy import Policy, run_seeds
 from gmc_bench.records.ledger import append
 from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.tasks.unimal_ft import TASK
+from gmc_bench.tasks.unimal_vt import TASK as RUGGED
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.trainer import Trainer
 
@@ -364,6 +365,29 @@ def test_an_observation_that_lacks_a_part_is_refused(name):
     del observation[name]
     with pytest.raises(ConfigError, match=f"has numbers for '{name}', got "):
         policy_of().act(observation)
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_a_height_map_is_there_where_the_policy_reads_one_and_fits(single):
+    spec = TokenSpec(6, num_heights=RUGGED.num_heights)
+    policy = policy_of("recmorph", spec=spec)
+    if single:
+        env = MorphologyEnv(RUGGED, BODIES, token_spec=spec)
+    else:
+        env = MorphologyVectorEnv(RUGGED, BODIES, 2, token_spec=spec, num_threads=1)
+    observation, _ = env.reset(seed=0)
+    policy.reset(env)
+    policy.act(observation)
+    heights = observation["height_map"]
+    lacks = {name: value for name, value in observation.items() if name != "height_map"}
+    with pytest.raises(ConfigError, match="has numbers for 'height_map', got "):
+        policy.act(lacks)
+    for wrong in (heights[..., :-1], np.zeros((3, 3, spec.num_heights)), heights.reshape(-1, 2)):
+        with pytest.raises(ConfigError, match=r"reads a 'height_map' of the shape .*1410,?\), got \("):
+            policy.act({**observation, "height_map": wrong})
+    plain = MorphologyEnv(TASK, BODIES, token_spec=SPEC).reset(seed=0)[0]
+    with pytest.raises(ConfigError, match=r"of the shape \(0,\), got \(1410,\)"):
+        policy_of().act({**plain, "height_map": np.zeros(1410)})
 
 
 @pytest.mark.parametrize("index", [[0, 3], [0, -1], [0], [0.0, 1.0], "a"])
