@@ -508,11 +508,17 @@ class Policy:
             (L, J) float32, or (B, L, J) for a batch; zero where there is no actuator.
 
         Raises:
-            ConfigError: the observation says too little about its bodies, see `reset`, or is none.
+            ConfigError: the observation says too little about its bodies, see `reset`, or is none;
+                or the generator is none, or on another device.
         """
         if generator is not None:
             fix = "seed one with torch.Generator().manual_seed(1)"
             require_instance(generator, torch.Generator, "drawing actions", fix)
+            if generator.device.type != self.device.type:
+                raise ConfigError(
+                    f"drawing actions needs a Generator on {self.device}, where the policy is, got "
+                    f"one on {generator.device}; make it with torch.Generator('{self.device}')"
+                )
         bound = self._bound
         if self._env is None or bound is None:
             bound, index = self._bound_to(observation), np.zeros(1, np.int64)

@@ -367,6 +367,14 @@ def test_an_observation_that_lacks_a_part_is_refused(name):
         policy_of().act(observation)
 
 
+def test_a_generator_on_another_device_than_the_policy_is_refused():
+    policy = policy_of()
+    observation, _ = MorphologyEnv(TASK, BODIES, token_spec=SPEC).reset(seed=0)
+    policy.model.to("meta")
+    with pytest.raises(ConfigError, match="needs a Generator on meta, .*, got one on cpu; make it"):
+        policy.act(observation, torch.Generator())
+
+
 @pytest.mark.parametrize("single", [False, True])
 def test_a_height_map_is_there_where_the_policy_reads_one_and_fits(single):
     spec = TokenSpec(6, num_heights=RUGGED.num_heights)
