@@ -129,7 +129,7 @@ def _check_description(method: MethodSpec) -> str:
 
 
 def _known(what: str, names: Iterable[str], known: Iterable[str]) -> list[str]:
-    wanted, possible = list(names), list(known)
+    wanted, possible = list(dict.fromkeys(names)), list(known)
     for name in wanted:
         if name not in possible:
             raise ConfigError(f"unknown {what} {name!r}{did_you_mean(name, possible)}")

@@ -129,19 +129,9 @@ def _inputs(scene: PolicyInput) -> dict[str, torch.Tensor]:
 
 
 def _check_padding(subject: Subject) -> str:
-    """Numbers in padding change nothing on real limbs.
-
-    Time-varying features and the state are filled; the table is not, because the token interface
-    promises context of zero in padding.
-    """
-    tokens, state = subject.scene.tokens, subject.scene.state
-    padding = tokens.limb_padding_mask.unsqueeze(-1)
-    filled = PolicyInput(
-        replace(tokens, dynamic=tokens.dynamic.masked_fill(padding, PADDING)),
-        state.masked_fill(padding, PADDING),
-    )
+    """Numbers in padding change nothing on real limbs."""
     cause = f"filling padding with {PADDING:g}"
-    return _same_outputs(cause, subject, subject.policy, filled)
+    return _same_outputs(cause, subject, subject.policy, subject.scene.fill_padding())
 
 
 def _check_batch(subject: Subject) -> str:

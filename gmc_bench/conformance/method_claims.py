@@ -17,6 +17,7 @@ from gmc_bench.conformance.method_subject import (
     difference,
     gradients_of,
     make_scene,
+    outputs_in_order,
     outputs_of,
     random_actions,
     show_again,
@@ -38,7 +39,7 @@ def check_order(subject: Subject) -> str:
     shuffled = any_order(np.random.default_rng(1), subject.scene.tokens.table)
     for cause, order in (("swapping siblings", siblings), ("reordering the limbs", shuffled)):
         for name in NETWORKS:
-            found, expected, tokens = _reordered(subject, name, order)
+            found, expected, tokens = outputs_in_order(subject.policy, name, subject.scene, order)
             largest = max(largest, compare(cause, name, found, expected, tokens))
     return f"any order; largest difference {largest:.0e}"
 
@@ -46,7 +47,7 @@ def check_order(subject: Subject) -> str:
 def _check_order_matters(subject: Subject, order: torch.Tensor) -> str:
     moved = []
     for name in NETWORKS:
-        found, expected, tokens = _reordered(subject, name, order)
+        found, expected, tokens = outputs_in_order(subject.policy, name, subject.scene, order)
         moved.append(difference(found, expected, tokens))
         if moved[-1] <= TOLERANCE:
             raise CheckFailedError(
@@ -55,17 +56,6 @@ def _check_order_matters(subject: Subject, order: torch.Tensor) -> str:
                 f"declare the capability 'permutation_equivariant'"
             )
     return f"depends on the order of siblings, by {max(moved):.0%} of the largest output"
-
-
-def _reordered(
-    subject: Subject, name: str, order: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, TokenBatch]:
-    """Return outputs after reordering, reordered outputs, and the tokens both belong to."""
-    scene = subject.scene.reorder(order)
-    rows = torch.arange(len(scene.tokens)).unsqueeze(1)
-    places = order[scene.tokens.morphology_index]
-    expected = outputs_of(subject.policy, name, subject.scene)[rows, places]
-    return outputs_of(subject.policy, name, scene), expected, scene.tokens
 
 
 def check_tree(subject: Subject) -> str:

@@ -92,8 +92,8 @@ def check_repeatable(subject: Subject) -> str:
     """The same input gives the same bits, twice in a row; also in training mode.
 
     There dropout may draw from torch's generator, so that resumed runs end in the same bits, and
-    seeds stay different ones. Rollouts are made in evaluation mode: what draws nothing once dropout
-    is left out must be the same policy in updates.
+    seeds stay different ones. Policies are trained in this mode and scored in evaluation mode: what
+    draws nothing once dropout is left out must be the same policy in both.
     """
     scene, training = subject.scene, subject.build()
     training.load_state_dict(subject.policy.state_dict())

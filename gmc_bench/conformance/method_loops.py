@@ -20,6 +20,7 @@ from gmc_bench.conformance.method_subject import (
     compare,
     difference,
     gradients_of,
+    outputs_in_order,
     outputs_of,
 )
 from gmc_bench.conformance.tokens import any_order, close_loops, random_loops
@@ -74,24 +75,18 @@ def _compare_with_trees(subject: Subject, scene: PolicyInput, name: str) -> floa
 
 
 def _check_padding(subject: Subject, scene: PolicyInput) -> None:
-    padding = scene.tokens.limb_padding_mask.unsqueeze(-1)
-    filled = PolicyInput(
-        replace(scene.tokens, dynamic=scene.tokens.dynamic.masked_fill(padding, PADDING)),
-        scene.state.masked_fill(padding, PADDING),
+    cause, filled = (
+        f"filling the padding of bodies with loops with {PADDING:g}",
+        scene.fill_padding(),
     )
     for name in NETWORKS:
         found, expected = (outputs_of(subject.policy, name, item) for item in (filled, scene))
-        cause = f"filling the padding of bodies with loops with {PADDING:g}"
         compare(cause, name, found, expected, scene.tokens)
 
 
 def _check_order(subject: Subject, scene: PolicyInput) -> None:
     order = any_order(np.random.default_rng(6), scene.tokens.table)
-    shuffled = scene.reorder(order)
-    places = order[scene.tokens.morphology_index]
-    rows = torch.arange(len(places)).unsqueeze(1)
+    cause = "reordering the limbs of bodies with loops"
     for name in NETWORKS:
-        found = outputs_of(subject.policy, name, shuffled)
-        expected = outputs_of(subject.policy, name, scene)[rows, places]
-        cause = "reordering the limbs of bodies with loops"
-        compare(cause, name, found, expected, shuffled.tokens)
+        found, expected, tokens = outputs_in_order(subject.policy, name, scene, order)
+        compare(cause, name, found, expected, tokens)

@@ -74,6 +74,16 @@ class PolicyInput:
         state = self.state[rows, order[self.tokens.morphology_index]]
         return PolicyInput(reorder_bodies(self.tokens, order), state)
 
+    def fill_padding(self) -> "PolicyInput":
+        """Return the input with `PADDING` in the padding of time-varying features and state.
+
+        The table stays, because the token interface promises context of zero in padding.
+        """
+        padding = self.tokens.limb_padding_mask.unsqueeze(-1)
+        dynamic = self.tokens.dynamic.masked_fill(padding, PADDING)
+        state = self.state.masked_fill(padding, PADDING)
+        return PolicyInput(replace(self.tokens, dynamic=dynamic), state)
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -184,6 +194,23 @@ def outputs_of(policy: ActorCritic, name: str, scene: PolicyInput) -> torch.Tens
     """Return a network's outputs (B, L, num_outputs), without gradient."""
     with torch.no_grad():
         return call(policy, name, scene)
+
+
+def outputs_in_order(
+    policy: ActorCritic, name: str, scene: PolicyInput, order: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, TokenBatch]:
+    """Return outputs after reordering limbs, reordered outputs, and the tokens both belong to.
+
+    Args:
+        policy: whose network it is.
+        name: of the network.
+        scene: what it sees.
+        order: (M, L) int64, see `PolicyInput.reorder`.
+    """
+    shuffled = scene.reorder(order)
+    rows = torch.arange(len(scene.tokens)).unsqueeze(1)
+    expected = outputs_of(policy, name, scene)[rows, order[scene.tokens.morphology_index]]
+    return outputs_of(policy, name, shuffled), expected, shuffled.tokens
 
 
 def gradients_of(network: nn.Module, outputs: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -902,6 +902,8 @@ def test_some_checks_can_be_chosen():
     chosen = ["gradients", "output shapes"]
     results = check_method(spec(Sound), "lite", checks=chosen)
     assert [result.name for result in results] == ["build", *chosen]
+    twice = check_method(spec(Sound), "lite", checks=["description", "output shapes"] * 2)
+    assert [result.name for result in twice] == ["description", "build", "output shapes"]
     with pytest.raises(ConfigError, match="unknown check 'gradient'; did you mean 'gradients'"):
         check_method(spec(Sound), checks=["gradient"])
     with pytest.raises(ConfigError, match="unknown backend 'inducter'; did you mean 'inductor'"):
