@@ -319,7 +319,7 @@ class Trainer:
         self.threads = _with_change(threads, self.iteration, self.num_threads)
 
     def _require_same_kind_of_device(self, acting: Array) -> None:
-        """Raise unless the state of a generator is of the kind that draws where the networks are."""
+        """Raise unless a generator's state is of the kind that draws where the networks are."""
         own = self.sharing.acting
         if acting.shape != own.get_state().shape:
             raise CheckpointError(

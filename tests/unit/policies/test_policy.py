@@ -371,7 +371,9 @@ def test_a_generator_on_another_device_than_the_policy_is_refused():
     policy = policy_of()
     observation, _ = MorphologyEnv(TASK, BODIES, token_spec=SPEC).reset(seed=0)
     policy.model.to("meta")
-    with pytest.raises(ConfigError, match="needs a Generator on meta, .*, got one on cpu; make it"):
+    with pytest.raises(
+        ConfigError, match=r"needs a Generator on meta, .*, got one on cpu; make it"
+    ):
         policy.act(observation, torch.Generator())
 
 
@@ -391,7 +393,9 @@ def test_a_height_map_is_there_where_the_policy_reads_one_and_fits(single):
     with pytest.raises(ConfigError, match="has numbers for 'height_map', got "):
         policy.act(lacks)
     for wrong in (heights[..., :-1], np.zeros((3, 3, spec.num_heights)), heights.reshape(-1, 2)):
-        with pytest.raises(ConfigError, match=r"reads a 'height_map' of the shape .*1410,?\), got \("):
+        with pytest.raises(
+            ConfigError, match=r"reads a 'height_map' of the shape .*1410,?\), got \("
+        ):
             policy.act({**observation, "height_map": wrong})
     plain = MorphologyEnv(TASK, BODIES, token_spec=SPEC).reset(seed=0)[0]
     with pytest.raises(ConfigError, match=r"of the shape \(0,\), got \(1410,\)"):
@@ -422,9 +426,13 @@ def test_weights_of_each_body_need_the_bodies_of_training(others, tmp_path):
     renamed = (replace(BODIES[0], name="renamed"), *BODIES[1:])
     for found in (policy, Policy.load(tmp_path / "new.safetensors")):
         found.reset(MorphologyVectorEnv(TASK, renamed, 2, token_spec=SPEC, num_threads=1))
-        with pytest.raises(ConfigError, match=r"weights for 3 bodies, got \d that are others or in"):
+        with pytest.raises(
+            ConfigError, match=r"weights for 3 bodies, got \d that are others or in"
+        ):
             evaluate(found, TASK, others, episodes=1, seed=0, num_threads=1)
-        with pytest.raises(ConfigError, match="use the bodies they were trained on, in their order"):
+        with pytest.raises(
+            ConfigError, match="use the bodies they were trained on, in their order"
+        ):
             found.reset(MorphologyVectorEnv(TASK, others, 2, token_spec=SPEC, num_threads=1))
     policy.digests = ()
     policy.save(tmp_path / "old.safetensors")
