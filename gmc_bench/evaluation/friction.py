@@ -28,7 +28,7 @@ from gmc_bench.policies.bound import BoundPolicy
 from gmc_bench.policies.policy import Policy
 from gmc_bench.robots.friction import FrictionPair, sliding_speeds
 from gmc_bench.robots.mjcf import TIMESTEP
-from gmc_bench.robots.schema import Robot
+from gmc_bench.robots.schema import BUILT_IN, Robot
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.suites.measured import FrictionMeasurement, Velocity
 from gmc_bench.tasks.commands import VelocityCommand, velocity_command
@@ -62,7 +62,8 @@ def measure_friction(
     Args:
         policy: who acts; not changed.
         task: what it was trained on.
-        bodies: M robots; for separate weights per body, those of training in their order.
+        bodies: M robots; for separate weights per body, those of training in their order, whose
+            simulated bodies may be those of other files.
         measurement: what is measured.
         seed: of the start states, and of the observation noise.
         num_threads: threads that step; default all.
@@ -79,6 +80,7 @@ def measure_friction(
     steps = control_steps(task, measurement.seconds)
     robot = np.repeat(np.arange(len(bodies)), measurement.num_envs)
     streams = spawn_streams(seed, len(robot))
+    stand_ins = any(body.simulated_from != BUILT_IN for body in bodies)
     results = []
     for condition in measurement.conditions:
         friction, _, command = condition
@@ -95,7 +97,7 @@ def measure_friction(
                 num_threads=num_threads,
             )
             with policy.acting():
-                bound = policy.on(core.table, core.num_envs)
+                bound = policy.on(core.table, core.num_envs, stand_ins=stand_ins)
                 tracks.append(
                     _roll_out(core, bound, robot[rows], streams[rows], steps, on_progress)
                 )

@@ -64,10 +64,10 @@ def observed(observation: Observation, spec: TokenSpec, morphology_index: IntArr
     heights = None
     if spec.num_heights or observation.get("height_map") is not None:
         heights = part_of(observation, "height_map", np.float32)
-        expected = (spec.num_heights,) if complete else (len(tokens), spec.num_heights)
-        if heights.shape != expected:
+        wanted = (spec.num_heights,) if complete else (len(tokens), spec.num_heights)
+        if heights.shape != wanted:
             raise ConfigError(
-                f"the policy reads a 'height_map' of the shape {expected}, got {heights.shape}; "
+                f"the policy reads a 'height_map' of the shape {wanted}, got {heights.shape}; "
                 f"make the environment with token_spec=policy.spec"
             )
         heights = heights[None] if complete else heights

@@ -430,15 +430,24 @@ class Policy:
         *,
         serialization: Serialization | None = None,
         silent_limbs: IntArray | None = None,
+        stand_ins: bool = False,
     ) -> BoundPolicy:
         """Return the policy on rows of bodies, remembering nothing; see `BoundPolicy`.
 
         By default each body has one sequence of limbs, in the policy's order.
 
+        Args:
+            table: see `BoundPolicy`.
+            num_rows: likewise.
+            serialization: likewise.
+            silent_limbs: likewise.
+            stand_ins: the bodies stand for those of training, in their order; counts for separate
+                weights per body only, which refuse others otherwise.
+
         Raises:
             ConfigError: it has separate weights for other bodies, or for these in another order.
         """
-        if self.digests and table.digests != self.digests:
+        if self.digests and table.digests != self.digests and not stand_ins:
             raise ConfigError(
                 f"the policy has separate weights for {len(self.digests)} bodies, got {len(table)} "
                 f"that are others or in another order; use the bodies they were trained on, in "

@@ -18,7 +18,7 @@ from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies.normalization import TokenNormalizer
 from gmc_bench.policies.policy import Policy
-from gmc_bench.robots import GO2
+from gmc_bench.robots import GO1, GO2
 from gmc_bench.robots.friction import FRICTION_PAIRS, sliding_speeds
 from gmc_bench.robots.mjcf import build_mjcf
 from gmc_bench.robots.original import read_original
@@ -294,6 +294,20 @@ def test_bodies_of_another_origin_are_named(bodies, one_thread):
     assert (theirs["robot"], theirs["robot_origin"]) == ("go2", "go2.xml")
     assert ours["robot_digest"] != theirs["robot_digest"]
     assert ours["restarts"] != theirs["restarts"]
+
+
+def test_separate_weights_control_the_robot_of_training_from_another_file_alone(one_thread):
+    table = tabulate(TASK, [GO2], SPEC)
+    mlp = Policy.of_table("mlp", table, config={"hidden": [4]})
+    other = read_original(GO2, mujoco.MjSpec.from_string(build_mjcf(GO2)), "go2.xml")
+    assert other.digest != GO2.digest
+    options = FrictionMeasurement(
+        forward=0.5, seconds=0.1, num_envs=1, directions={}, pairs={"nominal": NOMINAL}
+    )
+    (found,) = measure_friction(mlp, TASK, [other], options, seed=3, num_threads=1)
+    assert found["robot_origin"] == "go2.xml"
+    with pytest.raises(ConfigError, match="has separate weights for 1 bodies"):
+        measure_friction(mlp, TASK, [GO1], options, seed=3, num_threads=1)
 
 
 def test_noise_is_off_unless_asked_for(bodies, one_thread):
