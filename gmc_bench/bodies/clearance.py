@@ -7,7 +7,7 @@ import numpy as np
 from gmc_bench.bodies.robot_shapes import lowest_point, rotation
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import MorphologyError
-from gmc_bench.core.types import DoubleArray, Quat
+from gmc_bench.core.types import DoubleArray
 
 CLEARANCE = 0.2
 """m, lowest point above the ground at the start; fall rules know it."""
@@ -29,7 +29,7 @@ def start_clearance(morphology: Morphology) -> float:
     for limb in morphology.limbs:
         base, base_axes = frames[limb.parent] if limb.parent >= 0 else (np.zeros(3), np.eye(3))
         origin = base + base_axes @ np.array(limb.position)
-        axes = base_axes @ rotation(_unit(limb.orientation))
+        axes = base_axes @ rotation(limb.orientation)
         frames.append((origin, axes))
         lowest = min(lowest, *(lowest_point(geom, origin, axes) for geom in limb.geoms))
     return lowest
@@ -56,9 +56,3 @@ def check_clearance(morphology: Morphology) -> None:
         f"it has fallen; start its torso at z = {height - found + CLEARANCE:.4g} instead of "
         f"{height:.4g}"
     )
-
-
-def _unit(orientation: Quat) -> Quat:
-    w, x, y, z = orientation
-    length = math.hypot(*orientation)
-    return (w / length, x / length, y / length, z / length)

@@ -42,7 +42,8 @@ class Morphology:
     Raises:
         MorphologyError: the limbs are not a depth-first tree rooted in one torso, names repeat,
             an actuator has no joint, nothing is actuated, a number is not finite or not
-            physical, or a symmetric pair, a loop or an exclusion names a limb that does not exist.
+            physical, an orientation is no unit quaternion, or a symmetric pair, a loop or an
+            exclusion names a limb that does not exist.
     """
 
     name: str

@@ -19,6 +19,7 @@ from gmc_bench.bodies.parts import (
     LoopKind,
 )
 from gmc_bench.core.errors import did_you_mean
+from gmc_bench.core.types import UNIT_TOLERANCE
 
 _ZERO = 1e-9  # shorter vectors have no direction
 _MAX_BITS = 2**31 - 1
@@ -262,11 +263,19 @@ def _number_flaws(limb: Limb) -> Iterator[str]:
         numbers += [inertia.mass, *inertia.centre, *inertia.moments, *inertia.orientation]
     if not all(math.isfinite(number) for number in numbers):
         yield f"has a number that is not finite at limb {limb.name!r}"
-    turned = [limb.orientation, *(geom.orientation for geom in limb.geoms)]
+    turned = [(limb.orientation, "limb")]
+    turned += [(geom.orientation, "a shape of limb") for geom in limb.geoms]
     if inertia is not None:
-        turned.append(inertia.orientation)
-    if any(math.hypot(*orientation) < _ZERO for orientation in turned):
-        yield f"has a zero orientation at limb {limb.name!r}; use a unit quaternion"
+        turned.append((inertia.orientation, "the inertia of limb"))
+    for orientation, what in turned:
+        # The engine would normalise it silently: one robot would have several digests.
+        length = math.hypot(*orientation)
+        if abs(length - 1.0) > UNIT_TOLERANCE:
+            fix = "" if length < _ZERO else ", such as this one divided by its length"
+            yield (
+                f"has the orientation {orientation} of length {length:.9g} at {what} "
+                f"{limb.name!r}; expected a unit quaternion{fix}"
+            )
     for geom in limb.geoms:
         yield from _geom_flaws(geom, limb.name)
     if inertia is not None and not (inertia.mass > 0 and min(inertia.moments) > 0):

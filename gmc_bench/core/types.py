@@ -24,3 +24,5 @@ Array = npt.NDArray[Any]
 Vec3 = tuple[float, float, float]
 Quat = tuple[float, float, float, float]
 """Unit quaternion, order w x y z."""
+UNIT_TOLERANCE = 1e-6
+"""How far the length of what must be of unit length may be from 1."""

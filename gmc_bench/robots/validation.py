@@ -6,6 +6,7 @@ from itertools import chain
 
 import numpy as np
 
+from gmc_bench.core.types import UNIT_TOLERANCE
 from gmc_bench.robots.parts import Base, Foot, Gains, Inertial, LegJoint, Link, Pose, Shape
 
 SOURCE_GROUPS = (
@@ -17,7 +18,6 @@ SOURCE_GROUPS = (
 _NUM_LINKS = 12
 _NUM_FEET = 4
 _SLACK = 1e-6  # relative; published tensors are rounded
-_UNIT = 1e-6  # how far an axis may be from unit length
 
 
 def find_flaw(
@@ -113,7 +113,7 @@ def _joint_flaws(joint: LegJoint) -> Iterator[str]:
         yield f"has the range {joint.range} {where}; lower must be below upper, both finite"
     if not lower <= seen_lower < seen_upper <= upper:
         yield f"has the feature range {joint.feature_range} {where}; it must lie in {joint.range}"
-    if abs(math.hypot(*joint.axis) - 1) > _UNIT:
+    if abs(math.hypot(*joint.axis) - 1) > UNIT_TOLERANCE:
         yield f"has the axis {joint.axis} {where}; it must have length 1"
     positive = (joint.torque_limit, joint.velocity_limit, joint.saturation_torque)
     if not all(0 < number < math.inf for number in positive):

@@ -1,5 +1,6 @@
 """Compiled models: one body in one scene."""
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from gmc_bench.bodies.mjcf import emit_mjcf
 from gmc_bench.bodies.schema import IDENTITY, Morphology
 from gmc_bench.core.arguments import require_count, require_vector
 from gmc_bench.core.errors import ConfigError, MorphologyError
-from gmc_bench.core.types import Quat, Vec3
+from gmc_bench.core.types import UNIT_TOLERANCE, Quat, Vec3
 from gmc_bench.robots.friction import FRICTION_RULES, FrictionRule
 from gmc_bench.robots.mjcf import HeightField
 from gmc_bench.robots.model import CompiledRobot, compile_robot
@@ -71,6 +72,12 @@ class Scene:
         require_count(self.num_substeps, "num_substeps of a scene", "engine steps")
         for name, length in (("spawn", 3), ("start_offset", 3), ("start_orientation", 4)):
             require_vector(getattr(self, name), length, f"the {name} of a scene")
+        norm = math.hypot(*self.start_orientation)
+        if abs(norm - 1.0) > UNIT_TOLERANCE:
+            raise ConfigError(
+                f"the start_orientation of a scene must be a unit quaternion, got "
+                f"{self.start_orientation} of length {norm:.9g}; divide it by its length"
+            )
         if self.friction_rule not in FRICTION_RULES:
             raise ConfigError(
                 f"the friction_rule of a scene must be one of {', '.join(FRICTION_RULES)}, got "

@@ -12,7 +12,7 @@ from gmc_bench.bodies.schema import Geom
 from gmc_bench.conformance.morphologies import biped, chain, linkage, lowest_point, star
 from gmc_bench.core.errors import MorphologyError
 
-TILTED = (0.9, 0.3, -0.2, 0.25)  # no unit quaternion
+TILTED = (0.8, 0.36, -0.48, 0.0)
 SHAPES = {
     "sphere": Geom(kind="sphere", radius=0.3),
     "capsule": Geom(kind="capsule", radius=0.1, end=(0.4, 0.2, -0.3)),

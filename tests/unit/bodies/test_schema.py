@@ -6,6 +6,7 @@ import pytest
 
 from gmc_bench.bodies import Actuator, Geom, Joint, Limb, Loop, Morphology, MorphologySet
 from gmc_bench.bodies.mjcf import check_compiles, emit_mjcf
+from gmc_bench.bodies.parts import Inertia
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.errors import MorphologyError, MorphologySetError
 
@@ -34,6 +35,16 @@ def body(*limbs, motors=(MOTOR,), **changes):
 def leg(**changes):
     """Return a torso with one driven leg whose hinge or shape is changed."""
     return body(TORSO, limb("leg", 0, hinge("hip", **changes)))
+
+
+def box(**changes):
+    plain = Geom(kind="box", radius=0.3, half_sizes=(0.1, 0.2, 0.3))
+    return replace(plain, **changes)
+
+
+def inertia(**changes):
+    plain = Inertia(mass=1.0, centre=(0.0, 0.0, 0.0), moments=(0.01, 0.01, 0.01))
+    return replace(plain, **changes)
 
 
 # --- sizes
@@ -166,8 +177,17 @@ BAD_BODIES = {
     "has damping -1.0, .*none may be negative": lambda: leg(damping=-1.0),
     "stiffness -2.0": lambda: leg(stiffness=-2.0),
     "armature -3.0": lambda: leg(armature=-3.0),
-    "has a zero orientation at limb 'torso'": lambda: body(
-        replace(TORSO, orientation=(0.0, 0.0, 0.0, 0.0)), limb("leg", 0, hinge("hip"))
+    r"has the orientation \(0.0, .*\) of length 0 at limb 'torso'; expected a unit quat.*n$": (
+        lambda: body(replace(TORSO, orientation=(0.0, 0.0, 0.0, 0.0)), limb("leg", 0, hinge("hip")))
+    ),
+    "of length 0.707106781 at limb 'leg'; .* this one divided by its length": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip"), orientation=(0.5, 0.5, 0.0, 0.0))
+    ),
+    "of length 2 at a shape of limb 'leg'": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip"), more_geoms=(box(orientation=(0.0, 2.0, 0.0, 0.0)),))
+    ),
+    "of length 1.000002 at the inertia of limb 'leg'": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip"), inertia=inertia(orientation=(1.000002, 0.0, 0.0, 0.0)))
     ),
     "has radius 0 and density 1000.0 at limb 'torso'": lambda: body(
         replace(TORSO, geom=replace(SPHERE, radius=0)), limb("leg", 0, hinge("hip"))
@@ -206,6 +226,12 @@ def test_what_is_not_a_body_is_refused_by_name(reason, make):
         make()
 
 
+def test_a_quaternion_of_rounded_numbers_is_accepted():
+    turned = (0.7071068, 0.0, 0.0, -0.7071068)  # length 1.0000000265
+    parts = {"orientation": turned, "more_geoms": (box(orientation=turned),)}
+    body(TORSO, limb("leg", 0, hinge("hip"), inertia=inertia(orientation=turned), **parts))
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -217,6 +243,8 @@ def test_what_is_not_a_body_is_refused_by_name(reason, make):
         lambda x: leg(armature=x),
         lambda x: body(replace(TORSO, position=(0.0, 0.0, x)), limb("leg", 0, hinge("hip"))),
         lambda x: body(TORSO, limb("leg", 0, hinge("hip"), orientation=(1.0, 0.0, 0.0, x))),
+        lambda x: body(TORSO, limb("leg", 0, hinge("hip"), geom=box(orientation=(x, x, x, x)))),
+        lambda x: body(TORSO, limb("leg", 0, hinge("hip"), inertia=inertia(orientation=(x,) * 4))),
         lambda x: body(TORSO, limb("leg", 0, hinge("hip"), geom=replace(ROD, radius=x))),
         lambda x: body(TORSO, limb("leg", 0, hinge("hip"), geom=replace(ROD, density=x))),
         lambda x: body(TORSO, limb("leg", 0, hinge("hip"), geom=replace(ROD, start=(x, 0, 0)))),
