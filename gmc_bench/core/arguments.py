@@ -3,6 +3,7 @@
 import contextlib
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from gmc_bench.core.config import shown
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.types import Array
 
 
 def as_path(given: Any, what: str) -> Path:
@@ -100,3 +102,21 @@ def require_vector(given: Any, length: int, what: str) -> None:
         raise ConfigError(f"{what} must be a tuple of {length} numbers, got {shown(given)}")
     for number in given:
         require_number(number, f"each number of {what}")
+
+
+def require_finite(values: Array, name: Callable[..., str], fix: str) -> None:
+    """Check that all numbers of an array are finite.
+
+    Args:
+        values: of any shape.
+        name: says what stands at an index; it takes one integer per dimension.
+        fix: half a sentence that says what to do.
+
+    Raises:
+        ConfigError: one is not; the message names the first.
+    """
+    # A sum of squares takes half the time, and is finite unless a number is not, or is huge.
+    if math.isfinite(np.vdot(values, values)) or np.isfinite(values).all():
+        return
+    index = tuple(np.argwhere(~np.isfinite(values))[0].tolist())
+    raise ConfigError(f"{name(*index)} is {values[index]}, expected a finite number; {fix}")

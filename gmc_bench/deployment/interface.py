@@ -96,6 +96,11 @@ class TokenFormat:
         ]
         return np.array(found, np.int64)
 
+    def name_at(self, place: int) -> str:
+        """Return the name of the group that a number of a token belongs to."""
+        starts = {group["start"]: str(group["name"]) for group in self.features}
+        return starts[max(start for start in starts if start <= place)]
+
     def scale(self, name: str) -> float:
         """Return the factor from SI units to the features of a group."""
         return next(float(group["scale"]) for group in self.features if group["name"] == name)

@@ -101,8 +101,8 @@ class Watch:
     """The emergency stop of one robot.
 
     It trips at more than 45 degrees of tilt, at a joint that stays beyond its hard limits, at a
-    torque that stays at its limit, and at an action that is not finite. It sees readings only, as
-    on a robot.
+    torque that stays at its limit, and at a reading or an action that is not finite. It sees
+    readings only, as on a robot.
     """
 
     def __init__(self, adapter: Adapter, period: float) -> None:
@@ -113,6 +113,13 @@ class Watch:
         self._strained = np.zeros(len(robot.native), np.int64)  # readings in a row
         self._beyond = np.zeros(len(robot.native), np.int64)
         self._period = period
+
+    def broken(self, readings: Readings) -> str:
+        """Return which reading no policy can be shown, or nothing."""
+        for name, values in vars(readings).items():
+            if not np.isfinite(values).all():
+                return f"the reading {name} is not finite"
+        return ""
 
     def check(self, readings: Readings, targets: DoubleArray) -> str:
         """Return why to stop, or nothing."""
@@ -175,7 +182,7 @@ def run_trial(
             time.sleep(max(0.0, due - time.perf_counter()))
         start = time.perf_counter()
         targets, reason = loop.control(step)
-        if reason:
+        if targets is None:
             outcome = "emergency stop"
             break
         robot.send(targets, late=time.perf_counter() - start if realtime else 0.0)
@@ -237,14 +244,18 @@ class _Loop:
         """Of every call of the policy."""
         policy.reset()
         tokens = self.adapter.tokens(robot.read(), self.wanted)
+        tokens[~np.isfinite(tokens)] = 0.0  # the first step says which reading is broken
         for _ in range(_WARM_UP):
             policy(tokens, robot.interface.name)
         policy.reset()
 
-    def control(self, step: int) -> tuple[DoubleArray, str]:
-        """Return the drives' targets, and why to stop instead, or nothing."""
+    def control(self, step: int) -> tuple[DoubleArray | None, str]:
+        """Return the drives' targets, or `None` and why to stop."""
         command = self.wanted * min(1.0, (step + 1) * self.period / RAMP_SECONDS)
         readings = self.robot.read()
+        broken = self._watch.broken(readings)
+        if broken:
+            return None, broken
         if self._hold is not None:
             command[2] = self._hold.yaw_rate(readings)
         tokens = self.adapter.tokens(readings, command)
@@ -252,7 +263,8 @@ class _Loop:
         actions = self.policy(tokens, self.robot.interface.name)
         self.policy_s.append(time.perf_counter() - before)
         targets = self.adapter.targets(actions)
-        return targets, self._watch.check(readings, targets)
+        reason = self._watch.check(readings, targets)
+        return (None if reason else targets), reason
 
 
 def _displacement(states: Array) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from gmc_bench.core.arguments import require_finite
 from gmc_bench.core.errors import CheckpointError, ConfigError
 from gmc_bench.core.types import FloatArray
 from gmc_bench.deployment.export import SEALED_VERSION, is_sealed, load_package
@@ -39,6 +40,9 @@ class RobotPolicy(Protocol):
 
         Returns:
             (L,) float32, zero in padding.
+
+        Raises:
+            ConfigError: a number is not finite; then nothing is remembered.
         """
 
 
@@ -63,6 +67,7 @@ class TorchPolicy:
 
     def __call__(self, tokens: FloatArray, robot: str) -> FloatArray:
         """Return deterministic actions, see `RobotPolicy`."""
+        _require_finite(tokens, self.manifest)
         index = np.array([self.manifest.robot(robot).index])
         self._bound.sequences = index
         with torch_threads(1), torch.no_grad():  # one robot is too little to share
@@ -147,6 +152,7 @@ class OnnxPolicy:
 
     def __call__(self, tokens: FloatArray, robot: str) -> FloatArray:
         """Return deterministic actions, see `RobotPolicy`."""
+        _require_finite(tokens, self.manifest)
         given: dict[str, Any] = {"tokens": tokens, "mask": self._mask}
         if "robot" in self._shapes:
             given["robot"] = np.array([self.manifest.robot(robot).index])
@@ -165,6 +171,14 @@ class OnnxPolicy:
 
     def _cannot_act(self, reason: str) -> CheckpointError:
         return CheckpointError(f"{self._path} cannot act ({reason}); export the run again")
+
+
+def _require_finite(tokens: FloatArray, manifest: Manifest) -> None:
+    require_finite(
+        tokens,
+        lambda _, token, place: f"the feature {manifest.layout.name_at(place)!r} of token {token}",
+        "stop the robot, or mend the sensor that it comes from",
+    )
 
 
 def largest_difference(

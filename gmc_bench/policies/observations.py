@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from gmc_bench.core.arguments import require_finite
 from gmc_bench.core.config import shown
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, IntArray
@@ -14,6 +15,7 @@ from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import MorphologyTable
 
 Observation = Mapping[str, Any]
+_FIX = "give what the environment returned, or mend the sensor or wrapper that it comes from"
 
 
 def is_complete(observation: Observation) -> bool:
@@ -39,7 +41,9 @@ def observed(observation: Observation, spec: TokenSpec, morphology_index: IntArr
         morphology_index: (B,) int64, the bodies.
 
     Raises:
-        ConfigError: tokens or a height map have another shape, or are not one for each body.
+        ConfigError: tokens or a height map have another shape, or are not one for each body, or a
+            number is not finite: it would come out as an action, or be cut off like one that is
+            large.
     """
     complete = is_complete(observation)
     tokens = part_of(observation, "tokens" if complete else "dynamic", np.float32)
@@ -61,6 +65,12 @@ def observed(observation: Observation, spec: TokenSpec, morphology_index: IntArr
             f"the observation shows {len(tokens)} bodies, but the policy acts in an environment of "
             f"{len(morphology_index)}; say which environment it is of with policy.reset(env)"
         )
+
+    def feature(row: int, token: int, place: int) -> str:
+        name = spec.name_at(place if complete else int(spec.dynamic_indices[place]))
+        return f"the feature {name!r} of token {token}{_of(row, complete)}"
+
+    require_finite(tokens, feature, _FIX)
     heights = None
     if spec.num_heights or observation.get("height_map") is not None:
         heights = part_of(observation, "height_map", np.float32)
@@ -71,11 +81,18 @@ def observed(observation: Observation, spec: TokenSpec, morphology_index: IntArr
                 f"make the environment with token_spec=policy.spec"
             )
         heights = heights[None] if complete else heights
+        require_finite(
+            heights, lambda row, cell: f"height {cell} of the map{_of(row, complete)}", _FIX
+        )
     return Observed(
         dynamic=tokens[..., spec.dynamic_indices] if complete else tokens,
         morphology_index=morphology_index,
         height_map=heights,
     )
+
+
+def _of(row: int, complete: bool) -> str:
+    return "" if complete else f" of environment {row}"
 
 
 def part_of(observation: Observation, name: str, dtype: DTypeLike | None) -> Array:

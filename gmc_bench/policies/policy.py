@@ -22,7 +22,7 @@ from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.policies.body_streams import BodyStreams
-from gmc_bench.policies.bound import BoundPolicy
+from gmc_bench.policies.bound import BoundPolicy, Observed
 from gmc_bench.policies.normalization import TokenNormalizer
 from gmc_bench.policies.observations import (
     Observation,
@@ -517,8 +517,9 @@ class Policy:
             (L, J) float32, or (B, L, J) for a batch; zero where there is no actuator.
 
         Raises:
-            ConfigError: the observation says too little about its bodies, see `reset`, or is none;
-                or the generator is none, or on another device.
+            ConfigError: the observation says too little about its bodies, see `reset`, has a
+                number that is not finite, or is none; or the generator is none, or on another
+                device. Then nothing is remembered or forgotten.
         """
         if generator is not None:
             fix = "seed one with torch.Generator().manual_seed(1)"
@@ -530,12 +531,13 @@ class Policy:
                 )
         bound = self._bound
         if self._env is None or bound is None:
-            bound, index = self._bound_to(observation), np.zeros(1, np.int64)
+            bound, seen = self._bound_to(observation)
         else:
             core = self._env.core
             index = core.morphology_index
             if not is_complete(observation):
                 index = self._shown_index(observation)
+            seen = observed(observation, self.spec, index)
             begun = np.flatnonzero(core.episode_length == 0)
             bound.start(begun, index[begun])
             bound.sequences[:] = index  # every body has one sequence
@@ -544,9 +546,7 @@ class Policy:
             return distribution.sample(generator)
 
         with self.acting():
-            actions = bound.act(
-                observed(observation, self.spec, index), draw if generator is not None else None
-            )
+            actions = bound.act(seen, draw if generator is not None else None)
         return actions[0] if is_complete(observation) else actions
 
     def _shown_index(self, observation: Observation) -> IntArray:
@@ -568,14 +568,17 @@ class Policy:
             )
         return index
 
-    def _bound_to(self, observation: Observation) -> BoundPolicy:
-        """Return the policy on the body that an observation shows, with its memory so far."""
+    def _bound_to(self, observation: Observation) -> tuple[BoundPolicy, Observed]:
+        """Return the policy on the body that an observation shows, and what changes in it.
+
+        Its memory so far is kept.
+        """
         if not is_complete(observation) or self.model.per_body or self.order == "random":
             raise ConfigError(
                 "the observation does not tell the policy all about its bodies; say which "
                 "environment it is of with policy.reset(env)"
             )
-        observed(observation, self.spec, np.zeros(1, np.int64))  # its shape fits
+        seen = observed(observation, self.spec, np.zeros(1, np.int64))
         table = shown_table(observation, self.spec)
         parts = (
             table.context, table.limb_padding_mask, table.action_padding_mask, table.parents,
@@ -584,7 +587,7 @@ class Policy:
         content = b"".join(part.tobytes() for part in parts if part is not None)
         if self._bound is None or self._shown != content:
             self._bound, self._shown = self.on(table, 1), content
-        return self._bound
+        return self._bound, seen
 
 
 def run_seeds(seed: int) -> list[int]:

@@ -165,6 +165,10 @@ class TokenSpec:
             f"unknown feature {name!r}{did_you_mean(name, [g.name for g in self.slices])}"
         )
 
+    def name_at(self, place: int) -> str:
+        """Return the name of the feature group that a number of a token belongs to."""
+        return next(group.name for group in self.slices if place < group.stop)
+
     @property
     def num_features(self) -> int:
         """F, numbers per token (52 with two joint slots, without a mark of loops)."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gmc_bench.core.arguments import as_path, require_instance
+from gmc_bench.core.arguments import as_path, require_finite, require_instance
 from gmc_bench.core.config import coerce
 from gmc_bench.core.errors import ConfigError
 
@@ -31,6 +31,16 @@ def test_an_argument_of_another_class_is_refused():
     require_instance(3, int, "a count", "give one")
     with pytest.raises(ConfigError, match="a count needs a int, got 'a'; give one"):
         require_instance("a", int, "a count", "give one")
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_the_first_number_that_is_not_finite_is_named(number):
+    values = np.full((3, 4), 3e38, np.float32)  # their squares are infinite
+    require_finite(values, str, "")
+    require_finite(values[:0], str, "")
+    values[2, 1] = values[2, 3] = number
+    with pytest.raises(ConfigError, match=f"^row 2, column 1 is {number}, expected a finite.*; "):
+        require_finite(values, "row {}, column {}".format, "give others")
 
 
 @pytest.mark.parametrize(

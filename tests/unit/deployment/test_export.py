@@ -17,6 +17,19 @@ def test_the_file_agrees_with_the_network(subject, onnx_file):
     assert largest_difference(subject.policy, exported, 100, spread=30.0) < 1e-5  # clipped
 
 
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_refused(subject, onnx_file, number):
+    tokens = np.zeros((1, 14, 32), np.float32)
+    for policy in (subject.policy, OnnxPolicy(onnx_file)):
+        expected = policy(tokens, "go2")
+        for place, name in ((0, "base_linear_velocity"), (12, "joint_offset"), (31, "active")):
+            broken = tokens.copy()
+            broken[0, 3, place] = number
+            with pytest.raises(ConfigError, match=f"feature '{name}' of token 3 is {number}, exp"):
+                policy(broken, "go2")
+        assert np.array_equal(policy(tokens, "go2"), expected)
+
+
 @pytest.mark.slow
 def test_it_agrees_on_ten_thousand_observations(subject, onnx_file):
     assert largest_difference(subject.policy, OnnxPolicy(onnx_file), 10_000) < 1e-5

@@ -112,6 +112,29 @@ def test_actions_that_are_not_finite_stop(subject, make_robot, action):
     assert run(make_robot(), Constant(subject.manifest, 1e30), seconds=0.02).steps == 1
 
 
+@pytest.mark.parametrize("name", ["base_linear_velocity", "joint_torques"])
+@pytest.mark.parametrize("first", [0, 5])
+def test_readings_that_are_not_finite_stop_before_the_policy_sees_them(
+    subject, make_robot, monkeypatch, name, first
+):
+    """Policies cut off large features: an infinite one would be acted on."""
+    robot, taken = make_robot(), []
+    read = robot.read
+
+    def failing():
+        readings = read()
+        taken.append(1)
+        broken = getattr(readings, name).copy()
+        broken[1] = math.inf
+        return readings if len(taken) <= first else replace(readings, **{name: broken})
+
+    monkeypatch.setattr(robot, "read", failing)
+    result = run(robot, subject.policy)
+    assert result.outcome == "emergency stop"
+    assert result.reason == f"the reading {name} is not finite"
+    assert result.steps == max(first - 1, 0)  # one reading to warm up
+
+
 def test_tilt_stops_and_a_base_on_the_ground_falls(subject, make_robot):
     robot = make_robot()
     mujoco.mju_axisAngle2Quat(robot.data.qpos[3:7], np.array([1.0, 0, 0]), math.radians(50))

@@ -402,6 +402,42 @@ def test_a_height_map_is_there_where_the_policy_reads_one_and_fits(single):
         policy_of().act({**plain, "height_map": np.zeros(1410)})
 
 
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(
+    ("place", "name"), [(7, "body_xvelr"), (13, "body_pos"), (41, "qpos/1"), (51, "gear/1")]
+)
+def test_a_number_of_a_token_that_is_not_finite_is_refused_and_nothing_remembered(
+    place, name, number
+):
+    """Infinite features would be cut off and acted on, NaN would come out."""
+    env = MorphologyEnv(TASK, BODIES, token_spec=SPEC)
+    observation, _ = env.reset(seed=0)
+    broken = {**observation, "tokens": observation["tokens"].copy()}
+    broken["tokens"][2, place] = number
+    policy, twin = policy_of("smr"), policy_of("smr")
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=f"^the feature '{name}' of token 2 is {number}, exp"):
+            policy.act(broken)
+        np.testing.assert_array_equal(policy.act(observation), twin.act(observation))
+
+
+def test_in_a_batch_the_environment_is_named_whose_number_is_not_finite():
+    task, spec = replace(RUGGED, horizon=8), TokenSpec(6, num_heights=RUGGED.num_heights)
+    env = MorphologyVectorEnv(task, BODIES, 3, token_spec=spec, num_threads=1)
+    observation, _ = env.reset(seed=0)
+    policy, twin = policy_of("smr", spec=spec), policy_of("smr", spec=spec)
+    policy.reset(env)
+    twin.reset(env)
+    dynamic, heights = observation["dynamic"].copy(), observation["height_map"].copy()
+    dynamic[1, 2, 4] = np.nan
+    with pytest.raises(ConfigError, match=r"^the feature 'body_xvelp' of token 2 of environment 1"):
+        policy.act({**observation, "dynamic": dynamic})
+    heights.reshape(3, -1)[2, 5] = np.inf
+    with pytest.raises(ConfigError, match=r"^height 5 of the map of environment 2 is inf, exp"):
+        policy.act({**observation, "height_map": heights})
+    np.testing.assert_array_equal(policy.act(observation), twin.act(observation))
+
+
 @pytest.mark.parametrize("index", [[0, 3], [0, -1], [0], [0.0, 1.0], "a"])
 def test_bodies_that_the_environment_does_not_have_are_refused(index):
     policy = policy_of()
