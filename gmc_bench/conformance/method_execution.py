@@ -28,6 +28,8 @@ from gmc_bench.suites.unimal import SUITE
 
 _ROLLOUT = math.gcd(*(protocol.rollout_length for protocol in SUITE.protocols.values()))
 """Control steps of which the rollouts of every shipped protocol are a multiple."""
+_NUM_UPDATES = 10
+"""Gradient steps, each after two control steps, before a policy is saved."""
 _REDUCED_TOLERANCE = 0.05
 """Relative to the largest output. bfloat16 keeps 8 bits: each layer rounds by up to 2^-9 = 0.2 %,
 and errors of some twenty layers in a row, with gains around one, add up to a few percent."""
@@ -42,20 +44,90 @@ class CheckSkippedError(Exception):
 
 
 def check_state_dict(subject: Subject) -> str:
-    """Saved and loaded weights give the same outputs."""
+    """Saved and loaded weights give the same outputs, also those of a policy that has been at work.
+
+    A resumed run has nothing else: what a network counts or keeps beside its parameters and buffers
+    is lost, or stays from before.
+    """
+    scene, policy = subject.scene, _reloaded(subject, subject.policy)
+    cause = "a tensor that is neither parameter nor buffer: saving and loading the state dict"
+    for name in NETWORKS:
+        expected = outputs_of(subject.policy, name, scene)
+        compare(cause, name, outputs_of(policy, name, scene), expected, scene.tokens, 0.0)
+    before = _in_both_modes(policy, scene)
+    _put_to_work(policy, scene.select(range(2)))
+    after = _in_both_modes(policy, scene)
+    cause = (
+        f"something that is neither parameter nor buffer: saving and loading the state dict after "
+        f"{_NUM_UPDATES} steps of training"
+    )
+    _compare_runs(cause, _in_both_modes(_reloaded(subject, policy), scene), after, scene)
+    policy.load_state_dict(subject.policy.state_dict())
+    cause = "going back to the weights of before, after some steps of training,"
+    _compare_runs(cause, _in_both_modes(policy, scene), before, scene)
+    return f"bit for bit, also after {_NUM_UPDATES} steps of training"
+
+
+def _reloaded(subject: Subject, policy: ActorCritic) -> ActorCritic:
+    """Return a new policy, in evaluation mode, with the weights of another one."""
     file = io.BytesIO()
-    torch.save(subject.policy.state_dict(), file)
+    torch.save(policy.state_dict(), file)
     file.seek(0)
     torch.manual_seed(1)
     fresh = subject.build()
     fresh.load_state_dict(torch.load(file, weights_only=True))
-    tokens = subject.scene.tokens
-    for name in NETWORKS:
-        expected = outputs_of(subject.policy, name, subject.scene)
-        found = outputs_of(fresh, name, subject.scene)
-        cause = "a tensor that is neither parameter nor buffer: saving and loading the state dict"
-        compare(cause, name, found, expected, tokens, 0.0)
-    return "saved, loaded, bit for bit"
+    return fresh
+
+
+def _put_to_work(policy: ActorCritic, scene: PolicyInput) -> None:
+    """Act and train in turns, as a run does; the policy is in evaluation mode afterwards."""
+    parameters = [value for value in policy.parameters() if value.requires_grad]
+    optimizer = torch.optim.Adam(parameters or [torch.zeros(1)], lr=1e-4)
+    with torch.random.fork_rng(devices=[]):
+        for _ in range(_NUM_UPDATES):
+            policy.eval()
+            with fixed_weights(policy):
+                _, state = policy.act(scene.tokens, scene.state, None)
+                policy.act(scene.tokens, state, None)
+            policy.train()
+            optimizer.zero_grad()
+            for name in NETWORKS:
+                outputs = call(policy, name, scene)[~scene.tokens.limb_padding_mask]
+                if outputs.requires_grad:
+                    outputs.square().mean().backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+    policy.eval()
+
+
+_Outputs = tuple[dict[str, torch.Tensor], torch.Tensor]
+"""Outputs (B, L, O) of actor and critic, and the state (B, L, S) after the step."""
+
+
+def _in_both_modes(policy: ActorCritic, scene: PolicyInput) -> dict[str, _Outputs]:
+    """Return what a policy puts out in evaluation and training mode, always with one seed."""
+    found = {}
+    for mode in ("evaluation", "training"):
+        policy.train(mode == "training")
+        outputs = {name: _seeded_run(policy, name, scene, 1).outputs for name in NETWORKS}
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(1)
+            found[mode] = (outputs, policy.step(scene.tokens, scene.state)[1])
+    policy.eval()
+    return found
+
+
+def _compare_runs(
+    cause: str, found: dict[str, _Outputs], expected: dict[str, _Outputs], scene: PolicyInput
+) -> None:
+    """Hold what `_in_both_modes` returned against another one, bit for bit."""
+    real = ~scene.tokens.limb_padding_mask
+    for mode, (outputs, state) in expected.items():
+        others, other = found[mode]
+        where = f"{cause} in {mode} mode"
+        for name in NETWORKS:
+            compare(where, name, others[name], outputs[name], scene.tokens, 0.0)
+        if not torch.equal(other[real], state[real]):
+            raise CheckFailedError(f"{where} changes the memory that the policy returns")
 
 
 def check_seed(subject: Subject) -> str:

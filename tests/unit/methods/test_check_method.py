@@ -180,6 +180,36 @@ class HidesTensor(Sound):
         return super().forward(tokens) + self.hidden
 
 
+class CountsUpdates(Sound):
+    """Anneals something over the gradient steps that it has seen, in Python."""
+
+    updates = 0
+
+    def forward(self, tokens):
+        if self.training and torch.is_grad_enabled():
+            self.updates += 1
+        return super().forward(tokens) * (1 + self.updates)
+
+
+class CountsUpdatesInTraining(CountsUpdates):
+    """Acts as it should, but a resumed training starts to count again."""
+
+    def forward(self, tokens):
+        found = super().forward(tokens)
+        return found if self.training else Sound.forward(self, tokens)
+
+
+class CountsForAll(Sound):
+    """Counts in the class: a policy that is loaded in the same process goes on counting."""
+
+    calls: ClassVar[list] = []
+
+    def forward(self, tokens):
+        if not self.training and len(tokens) == 2 and tokens.dynamic.any():  # acts
+            self.calls.append(1)
+        return super().forward(tokens) * (1 + len(self.calls) // 20)
+
+
 class DrawsFromNumpy(Sound):
     source = np.random.default_rng(0)
 
@@ -496,6 +526,18 @@ class Remembers(Sound):
         return state + now
 
 
+class CountsState(Remembers):
+    """Remembers another number the more often it was trained, which the outputs do not show yet."""
+
+    updates = 0
+
+    def forward(self, tokens, history):
+        outputs, state = super().forward(tokens, history)
+        if self.training and torch.is_grad_enabled():
+            self.updates += 1
+        return outputs, state + self.updates
+
+
 class ForgetsAtOnce(Remembers):
     def forward(self, tokens, history):
         return Sound.forward(self, tokens), super().forward(tokens, history)[1]
@@ -646,6 +688,10 @@ FAULTS = [
     (spec(ScalesGradientInFloat32), "gradients", "the gradients of the actor promise that its out"),
     (spec(HasWrongBackward), "gradients", "'linear.output.weight' differs by"),
     (spec(HidesTensor), "state dict", "saving and loading the state dict changes the actor's"),
+    (spec(CountsUpdates), "state dict", "the state dict after 10 steps of training in evaluation"),
+    (spec(CountsUpdatesInTraining), "state dict", "10 steps of training in training mode changes"),
+    (spec(CountsForAll), "state dict", "going back to the weights of before, after some steps of"),
+    (spec(CountsState, temporal=True), "state dict", "changes the memory that the policy returns"),
     (spec(DrawsFromNumpy), "seeded build", "'actor.linear.output.bias' differs between two builds"),
     (spec(SeedsWhenBuilt), "seeded build", "different torch seeds leave torch's global generator"),
     (spec(SeedsWhenCalled), "seeded build", "do not seed it in builder or network"),
