@@ -1,6 +1,9 @@
 """Session of a run: its settings with all names resolved, and the policy they describe."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from gmc_bench.bodies.schema import MorphologySet
@@ -8,6 +11,7 @@ from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.conformance.method_description import require_kept
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.bodies import require_bodies
+from gmc_bench.experiments.memory import available_memory
 from gmc_bench.experiments.method import (
     check_shares,
     executed_digest,
@@ -16,8 +20,9 @@ from gmc_bench.experiments.method import (
 )
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.methods import METHODS, MethodSpec
-from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.methods.policy import ActorCritic, too_large
 from gmc_bench.policies.policy import Policy, run_seeds
+from gmc_bench.policies.size import TRAINED, WEIGHT, count_parameters, within_memory
 from gmc_bench.policies.torch_state import TorchState, drawing_apart
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import planned_steps, token_spec
@@ -99,14 +104,20 @@ def _load_same_method(config: RunConfig) -> MethodSpec:
     return method
 
 
-def check_method(session: Session) -> None:
+def check_method(session: Session, *, trains_here: bool = True) -> None:
     """Build the method's networks once, so that a broken method is refused before it starts.
+
+    Args:
+        session: the run.
+        trains_here: whether it will be trained on this machine, whose memory must then hold more
+            than the weights.
 
     Raises:
         PluginError: the networks cannot be built or do not map tokens to numbers of the right
             shape; or what the method keeps of its trials is not what they found.
-        ConfigError: separate weights per body meet several token orders per body, or rollouts do
-            not consist of whole sequences of the steps that the method's training keeps together.
+        ConfigError: the networks need more memory than is free, separate weights per body meet
+            several token orders per body, or rollouts do not consist of whole sequences of the
+            steps that the method's training keeps together.
     """
     check_shares(session.config, session.method)
     require_kept(session.method)  # a record holds the trials: after training it would be late
@@ -115,12 +126,35 @@ def check_method(session: Session) -> None:
             f"the method {session.method.id!r} has separate weights per body and cannot be trained "
             f"on several token orders of each; choose another --tokens.order than 'siblings'"
         )
-    steps, length = make_policy(session).sequence_length, session.config.protocol.rollout_length
+    try:
+        with _within_memory(session, trains_here=trains_here) as require:
+            policy = make_policy(session)
+            require(policy.num_parameters())
+    except MemoryError as error:
+        raise too_large(session.method, str(error)) from error
+    steps, length = policy.sequence_length, session.config.protocol.rollout_length
     if length % steps:
         raise ConfigError(
             f"the method {session.method.id!r} is trained on sequences of {steps} steps, so the "
             f"protocol's 'rollout_length' must be a multiple of that, got {length}"
         )
+
+
+def _within_memory(
+    session: Session, *, trains_here: bool
+) -> AbstractContextManager[Callable[[int], None]]:
+    """Refuse networks of a run that this machine's memory cannot hold."""
+    config = session.config
+    # A device has its own memory for everything else; weights are drawn here all the same.
+    trained = trains_here and session.env_steps > 0 and config.device == "cpu"
+    count = partial(
+        count_parameters,
+        session.method,
+        session.method.make_config(changes=config.method_config),
+        session.spec,
+        len(session.bodies.split("train")),
+    )
+    return within_memory(count, bytes_each=TRAINED if trained else WEIGHT, free=available_memory())
 
 
 def make_policy(session: Session) -> ActorCritic:

@@ -403,7 +403,12 @@ class Sweep:
         return None
 
     def _check_methods(self, *, once_each: bool) -> None:
-        """Build the networks once, before a folder is made that nobody could use."""
+        """Build the networks, before a folder is made that nobody could use.
+
+        Args:
+            once_each: one run of each method and suite stands for all; a launcher runs them, which
+                may be elsewhere.
+        """
         from gmc_bench.experiments.session import check_method, open_session
 
         seen = set()
@@ -411,7 +416,8 @@ class Sweep:
             what = (config.method, config.suite, *(() if once_each else (id(config),)))
             if what not in seen:
                 seen.add(what)
-                check_method(open_session(config, self._bodies_of(config)))
+                session = open_session(config, self._bodies_of(config))
+                check_method(session, trains_here=not once_each)
 
     @contextlib.contextmanager
     def locked(self, *, create: bool = False) -> Iterator[SweepFolder]:

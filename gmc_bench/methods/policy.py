@@ -339,11 +339,16 @@ def _failed(method: MethodSpec, part: str, error: BaseException) -> GmcBenchErro
     lines = [line for line in str(error).splitlines() if line.strip()]
     why = ": ".join([type(error).__name__, *(line[:_LONGEST] for line in lines[:1])])
     if isinstance(error, MemoryError) or "DefaultCPUAllocator" in why:
-        return ConfigError(
-            f"the networks of {method.id!r} need more memory than this machine gives ({why}); "
-            f"choose smaller settings of the method, such as --model.width"
-        )
+        return too_large(method, why)
     return _broken(method, f"{part} failed with {why}", raised_at(error))
+
+
+def too_large(method: MethodSpec, why: str) -> ConfigError:
+    """Return the error that says that memory cannot hold a method's networks."""
+    return ConfigError(
+        f"the networks of {method.id!r} need more memory than this machine gives ({why}); "
+        f"choose smaller settings of the method, such as --model.width"
+    )
 
 
 def _draws_random_numbers(method: MethodSpec, network: nn.Module, tokens: TokenBatch) -> bool:

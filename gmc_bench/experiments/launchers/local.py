@@ -1,7 +1,5 @@
 """Launcher `local`: processes on this machine, as many as its cores and its memory hold."""
 
-import contextlib
-import resource
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,12 +8,10 @@ from pathlib import Path
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.launchers.launcher import Cell, Ended, Launcher, LauncherSpec
 from gmc_bench.experiments.launchers.process import ask_to_stop, end, ended_with, start_worker
+from gmc_bench.experiments.memory import available_memory, memory_of
 
 GUESSED_MEMORY = 1536 * 2**20
 """Bytes that each process of a run is taken to need before a run was measured."""
-_MEMINFO = Path("/proc/meminfo")
-_CONTAINER = Path("/sys/fs/cgroup")
-"""Limits of the control group of a container, as it sees them itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,59 +106,6 @@ class LocalLauncher(Launcher):
 def _needs(cell: Cell) -> int:
     """Return the bytes that all processes of a cell take, guessed before runs were measured."""
     return cell.memory or GUESSED_MEMORY * cell.processes
-
-
-def available_memory() -> int | None:
-    """Return the bytes that new processes can have, `None` where the system does not tell."""
-    free = _meminfo(_MEMINFO)
-    try:  # of a container
-        limit = int((_CONTAINER / "memory.max").read_text(encoding="ascii"))
-        used = int((_CONTAINER / "memory.current").read_text(encoding="ascii"))
-    except (OSError, ValueError):  # none, or no limit
-        return free
-    used -= _page_cache(_CONTAINER / "memory.stat")
-    return limit - used if free is None else min(free, limit - used)
-
-
-def _page_cache(path: Path) -> int:
-    """Return the bytes of files that the system keeps as long as nobody needs their memory."""
-    try:
-        lines = path.read_text(encoding="ascii").splitlines()
-    except OSError:
-        return 0
-    found = [line.split()[1] for line in lines if line.startswith("inactive_file ")]
-    return int(found[0]) if found else 0
-
-
-def _meminfo(path: Path) -> int | None:
-    try:
-        lines = path.read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    found = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
-    return int(found[0]) * 1024 if found else None
-
-
-def memory_of(pid: int) -> int:
-    """Return the resident memory of a process and of all that it started, bytes.
-
-    It is 0 where the system does not tell.
-    """
-    place = Path(f"/proc/{pid}")
-    try:
-        pages = int((place / "statm").read_text(encoding="ascii").split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0
-    return pages * resource.getpagesize() + sum(map(memory_of, _children(place)))
-
-
-def _children(place: Path) -> list[int]:
-    """Return the processes that the threads of one have started, given its folder in /proc."""
-    found: list[int] = []
-    for path in place.glob("task/*/children"):
-        with contextlib.suppress(OSError, ValueError):  # the thread has ended
-            found += map(int, path.read_text(encoding="ascii").split())
-    return found
 
 
 SPEC = LauncherSpec(

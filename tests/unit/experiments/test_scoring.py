@@ -58,6 +58,23 @@ def test_rollouts_must_be_whole_sequences(config):
     sessions.check_method(sessions.open_session(replace(smr, protocol=config.protocol)))
 
 
+@pytest.mark.parametrize(
+    ("changes", "bytes_each"),
+    [({}, 28), ({"device": "cuda"}, 4), ({"untrained": True}, 4)],
+)
+def test_networks_that_memory_cannot_hold_are_refused(config, monkeypatch, changes, bytes_each):
+    session = sessions.open_session(replace(config, **changes))
+    count = sessions.make_policy(session).num_parameters()
+    for free in (count * bytes_each, None):
+        monkeypatch.setattr(sessions, "available_memory", lambda free=free: free)
+        sessions.check_method(session)
+    monkeypatch.setattr(sessions, "available_memory", lambda: count * bytes_each - 1)
+    with pytest.raises(ConfigError, match=r"of 'recmorph' need more memory .*--model\.width$"):
+        sessions.check_method(session)
+    if bytes_each > 4:
+        sessions.check_method(session, trains_here=False)
+
+
 def test_the_parts_of_an_evaluation_share_no_random_numbers():
     seeds = {
         evaluation_seed(seed, split, mode)
