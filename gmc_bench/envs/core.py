@@ -16,6 +16,7 @@ from gmc_bench.envs.driven import DrivenRows
 from gmc_bench.envs.terms import Kind, Term, read_only
 from gmc_bench.sim.batch import BatchSimulator
 from gmc_bench.sim.ground_kernels import visit_cells
+from gmc_bench.sim.layout import CONTROL_LIMIT
 from gmc_bench.sim.loops import OPEN
 from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.motion import Motion, SensorNoise
@@ -305,7 +306,9 @@ class EnvironmentCore:
         flat = padding.reshape(len(rows), -1)
         action = np.zeros(flat.shape)
         if actions is not None:
-            np.copyto(action, actions[rows], where=~flat)
+            # What the motors were given, not what was sent: more than the limit moves nothing.
+            applied = np.clip(actions[rows], -CONTROL_LIMIT, CONTROL_LIMIT)
+            np.copyto(action, applied, where=~flat)
         return Moment(torso_position=torso, action=action, command=command)
 
     def _draw_commands(self, rows: IntArray) -> None:

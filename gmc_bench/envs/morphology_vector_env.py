@@ -17,6 +17,7 @@ from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntA
 from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.envs.guide_table import GuideTable
 from gmc_bench.sim.batch import spawn_streams
+from gmc_bench.sim.layout import CONTROL_LIMIT
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import MorphologyTable
@@ -32,7 +33,7 @@ def action_space_of(task: Task, spec: TokenSpec) -> gymnasium.Space[Any]:
     """
     bound = np.inf if task.action_clip is None else task.action_clip
     if task.parts == "limbs":
-        bound = min(1.0, bound)
+        bound = min(CONTROL_LIMIT, bound)
     return gymnasium.spaces.Box(-bound, bound, (spec.max_limbs, spec.joints_per_limb), np.float32)
 
 

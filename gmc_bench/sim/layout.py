@@ -8,6 +8,8 @@ from gmc_bench.core.types import DoubleArray, IntArray
 
 NUM_MOTION = 13
 """Numbers of a body's motion: position 3, velocity 3, angular velocity 3, orientation 4."""
+CONTROL_LIMIT = 1.0
+"""Where the engine clamps the controls of bodies made of limbs."""
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,9 @@ class Moment:
     Args:
         driven: how bodies with joint drives move, as their sensors tell it; see `motion`.
         torso_position: (B, 3) float64, m, world.
-        action: (B, N) float64, the latest action of each action slot, cut off where the task says
-            so, zero where there is no actuator.
+        action: (B, N) float64, the latest action of each action slot as it was applied: cut off
+            where the task says so, and for bodies made of limbs where the engine clamps it, at 1
+            and -1; zero where there is no actuator.
         command: (B, C) float64, what is asked of the body; C = 0 without a command.
     """
 
@@ -350,7 +351,8 @@ class Task:
     """Taken from the reward once where a failure ends an episode, by a term `failure`, after the
     reward is cut off."""
     action_clip: float | None = None
-    """Actions beyond it are cut off; `None` leaves that to the engine."""
+    """Actions beyond it are cut off; `None` leaves that to the engine, which clamps those of bodies
+    made of limbs to [-1, 1]. Terms see what is left."""
 
     def __post_init__(self) -> None:
         self._require_numbers()

@@ -72,7 +72,8 @@ def test_rewards_see_the_actions_of_motors_only():
     actions = _actions(core)
     found = core.step(actions).reward_terms["effort"]
     told = ~core.table.action_padding_mask[core.morphology_index]
-    expected = -0.1 * np.square(np.where(told, actions, 0.0)).sum(axis=(1, 2))
+    applied = np.where(told, np.clip(actions, -1.0, 1.0), 0.0)
+    expected = -0.1 * np.square(applied).sum(axis=(1, 2))
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert not told.all()
 
@@ -270,6 +271,20 @@ def test_an_observation_with_the_name_of_a_fixed_feature_is_refused():
     task = replace(TASK, observations=(ObservationTerm("body_mass", place),))
     with pytest.raises(ConfigError, match=r"'body_mass', as a feature that is fixed by the body"):
         _core(task)
+
+
+@pytest.mark.parametrize("clip", [None, 2.0])
+def test_terms_see_the_actions_of_limbs_as_the_engine_clamps_them(clip):
+    sent = ObservationTerm("sent", lambda moment: moment.action.max(axis=1)[:, None, None])
+    task = replace(TASK, rewards=(RewardTerm("effort", -1.0, effort),), action_clip=clip)
+    core, other = (_core(replace(task, observations=(sent,))) for _ in range(2))
+    actions = 4.0 * _actions(core)
+    assert np.abs(actions).max() > 2.0
+    clamped = np.clip(actions, -1.0, 1.0)
+    results = [core.step(actions), other.step(clamped)]
+    np.testing.assert_array_equal(results[0].reward, results[1].reward)
+    np.testing.assert_array_equal(core.dynamic, other.dynamic)
+    assert core.dynamic[..., -1].max() == 1.0
 
 
 def test_actions_of_limbs_are_cut_off_where_the_task_says_so():
