@@ -7,6 +7,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ RULES = {
     "official": "nothing that the protocol fixes was changed",
     "registered-method": "the method is registered, in the installed version, not a file",
     "clean-commit": "the checkout had no changes that the commit does not hold",
+    "not-in-future": "the record was made before it is added; clocks may differ by a day",
     "current-rules": "task and protocol are those of the installed version",
     "weights": "the run folder holds the weights that the record was made with, and the "
     f"leaderboard can keep what acts of them, at most {MAX_MIB} MiB",
@@ -48,6 +50,8 @@ RULES = {
 """Name of each rule and what it asks for."""
 
 
+_CLOCKS = timedelta(days=1)
+"""By how much the clocks of two machines may differ."""
 _ABSENT = object()
 
 
@@ -239,6 +243,13 @@ def _broken_alone(item: Submission) -> Iterator[tuple[str, str]]:
         yield "registered-method", f"the method was given as {record.config.get('method')}"
     if record.git_dirty:
         yield "clean-commit", f"the checkout differed from commit {record.git_commit}"
+    now = datetime.now(UTC)
+    if datetime.fromisoformat(record.created) - now > _CLOCKS:
+        yield (
+            "not-in-future",
+            f"it says {record.created}, and here it is {now:%Y-%m-%dT%H:%M:%SZ}; set the clock "
+            f"that is wrong, and run again if that was the run's",
+        )
     if item.rules is None or (record.task_digest, record.protocol_digest) != (
         item.rules.task,
         item.rules.protocol,

@@ -165,6 +165,7 @@ CHANGED = {
     },
     "registered-method": {"method_version": 99},
     "clean-commit": {"git_commit": "a" * 40, "git_dirty": True},
+    "not-in-future": {"created": "2999-01-31T23:59:59Z"},
     "current-rules": {"task_digest": digest_of("old task")},
     "weights": {"weights_digest": digest_of("other weights")},
 }

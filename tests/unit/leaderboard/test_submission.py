@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -357,6 +358,7 @@ BROKEN: list[tuple[str, dict[str, Any], str]] = [
         "it is shared, the record says single_robot",
     ),
     ("clean-commit", {"git_commit": COMMIT, "git_dirty": True}, f"differed from commit {COMMIT}"),
+    ("not-in-future", {"created": "2999-01-31T23:59:59Z"}, "it says 2999-01-31T23:59:59Z, and"),
     ("current-rules", {"task_digest": None}, "the installed version has another task; run again"),
     ("current-rules", {"task_digest": digest_of("old")}, "has another task; run again"),
     ("current-rules", {"protocol_digest": digest_of("old")}, "has another protocol; run again"),
@@ -376,6 +378,18 @@ def test_a_broken_rule(
 ) -> None:
     bad = _run(tmp_path / "bad", 1, **changes)
     assert str(bad.folder) in _refuse([*runs[1:], bad], board, rule, reason)
+
+
+@pytest.mark.parametrize(("hours", "refused"), [(-1, False), (23, False), (25, True)])
+def test_clocks_may_differ_by_a_day(
+    tmp_path: Path, board: Path, hours: int, *, refused: bool
+) -> None:
+    made = datetime.now(UTC) + timedelta(hours=hours)
+    run = _run(tmp_path / "run", 1, created=made.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    if refused:
+        _refuse([run], board, "not-in-future", "set the clock that is wrong")
+    else:
+        add([run], board)
 
 
 def test_every_rule_was_broken_here() -> None:
