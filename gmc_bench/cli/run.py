@@ -74,7 +74,7 @@ def add_options(parser: Parser) -> None:
     add("--track", metavar="NAME[:PROJECT]", help=text)
     text = "run folder, or the folder of all tasks' runs (default: a new one under runs/)"
     add("--out", metavar="DIR", type=Path, help=text)
-    add("--dry-run", action="store_true", help="print the resolved settings and stop")
+    add("--dry-run", action="store_true", help="check and print all settings, and stop")
     add("--resume", metavar="DIR", type=Path, help="continue what was stopped, one run or several")
 
 
@@ -125,7 +125,7 @@ def _start(argv: list[str], *, dry_run: bool) -> int:
 
         sweep = Sweep(specs, out=out)
         note(sweep.resolved[0].why)
-        return preview(sweep) if dry_run else run_sweep(sweep, sweep.run)
+        return preview(sweep.check()) if dry_run else run_sweep(sweep, sweep.run)
     from gmc_bench.experiments.experiment import Experiment
 
     experiment = Experiment(specs[0], out=out)
@@ -134,6 +134,7 @@ def _start(argv: list[str], *, dry_run: bool) -> int:
         return _run(experiment, experiment.run)
     from gmc_bench.cli.display import announce
 
+    experiment.check()
     announce(experiment.config, experiment.session.env_steps)
     say(experiment.config.to_yaml())
     return 0

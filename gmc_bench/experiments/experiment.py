@@ -176,19 +176,26 @@ class Experiment:
         assert self.path is not None
         return RecordedRun(self.path)
 
+    def check(self) -> None:
+        """Check whether it can be run here: bodies, method, its trials, its networks.
+
+        Raises:
+            GmcBenchError: it cannot.
+        """
+        from gmc_bench.experiments.session import check_method
+
+        check_method(self.session)
+
     def run(self) -> "RunRecord":
         """Run from the start to the record, in a new folder.
 
         Raises:
             GmcBenchError: the experiment cannot be run, or not finished.
         """
-        from gmc_bench.experiments.session import check_method
-
         if self.spec is None:
             raise RunFolderError(f"{self.path} already holds a run; use resume")
-        session = self.session
-        check_method(session)  # before a folder is made that nobody could use
-        self.path = self.path or new_folder(RUNS, run_name(self.config, session.method))
+        self.check()  # before a folder is made that nobody could use
+        self.path = self.path or new_folder(RUNS, run_name(self.config, self.session.method))
         with RunFolder(self.path, create=True) as folder:
             write_atomic(folder.config, sealed_yaml(self.config.to_yaml()).encode())
             return self._finish(folder, resumed=False)

@@ -220,6 +220,18 @@ class Sweep:
         self.runs[name]  # a folder beside the runs is none of them
         return Experiment.open(self._place() / name, bodies=self._bodies_of(self.runs[name]))
 
+    def check(self) -> Self:
+        """Check whether all can be run here, each as `Experiment.check` does.
+
+        Returns:
+            The sweep.
+
+        Raises:
+            GmcBenchError: one cannot.
+        """
+        self._check_methods(once_each=False)
+        return self
+
     def run(self, launcher: str | None = None, *, retries: int = 1, **options: Any) -> SweepResult:
         """Run all from the start, in a new folder.
 

@@ -24,9 +24,22 @@ from gmc_bench.methods import MethodSpec
 class Config:
     width: int = 4
 
+def build(config, spec, num_outputs):
+    from torch import nn
+
+    class Network(nn.Linear):
+        def forward(self, tokens):
+            return super().forward(tokens.features)
+
+    return Network(spec.num_features, num_outputs)
+
 SPEC = MethodSpec(
-    id="mine", config=Config, builder="nowhere:build", training={"ppo": {"target_kl": 0.2}},
+    id="mine", config=Config, builder=build, training={"ppo": {"target_kl": 0.2}},
     env_steps_per_body=5_000,
+)
+UNBUILT = MethodSpec(id="unbuilt", config=Config, builder="nowhere:build")
+COPIED = MethodSpec(
+    id="copied", config=Config, builder=build, tuning="recmorph:recmorph.tuning.json"
 )
 GREEDY = MethodSpec(
     id="greedy", config=Config, builder="nowhere:build", training={"ppo": {"lr": 0.5}},
@@ -134,6 +147,28 @@ def test_a_method_may_not_bring_along_other_rules(gmc, tmp_path):
     code, _, err = gmc(*RUN[:2], "mine.py:GREEDY", *RUN[3:], "--dry-run")
     assert code == 2
     assert "sets 'ppo.lr' in 'training', but a method may bring along 'ppo.target_kl' only" in err
+
+
+@pytest.mark.parametrize("tasks", [("ft",), ("ft", "incline")])
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("mine.py:UNBUILT", "nowhere"),
+        ("mine.py:COPIED", "of the method 'copied' are those of the method 'recmorph'; leave"),
+    ],
+)
+def test_a_dry_run_checks_what_a_run_checks(gmc, tmp_path, name, sentence, tasks):
+    (tmp_path / "mine.py").write_text(METHOD)
+    words = (*RUN[:2], name, "--suite", "unimal", "--protocol", "smoke", "--task", *tasks)
+    sentences = set()
+    for more in ((), ("--dry-run",)):
+        code, out, err = gmc(*words, "--morphologies", "tiny", "--out", "run", *more)
+        assert (code, out) == (2, "")
+        assert sentence in err
+        sentences.add(err)
+    assert len(sentences) == 1
+    assert [path.name for path in tmp_path.iterdir() if path.suffix] == ["mine.py"]
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_threshold_a_method_brings_along_keeps_the_protocol():
