@@ -20,6 +20,7 @@ from gmc_bench.core.table import Table
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
+from gmc_bench.policies.torch_state import drawing_apart, torch_threads
 from gmc_bench.profiling.report import Report
 from gmc_bench.profiling.setting import Setting
 from gmc_bench.tokens.spec import TokenSpec
@@ -35,9 +36,9 @@ def profile_padding(setting: Setting) -> Report:
         `needed_mflop` per environment, and `waste`, the share of the former that is not needed;
         `limbs`: smallest, mean and largest number; `rows`; `slots`; `setting`.
     """
-    torch.set_num_threads(setting.num_threads)
     sizes = [body.num_limbs for body in setting.bodies]
-    found = {method.id: _profile(method, setting, sizes) for method in setting.each_method()}
+    with torch_threads(setting.num_threads), drawing_apart():
+        found = {method.id: _profile(method, setting, sizes) for method in setting.each_method()}
     limbs = {
         "smallest": min(sizes),
         "mean": float(np.mean(sizes)),

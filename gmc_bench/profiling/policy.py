@@ -16,6 +16,7 @@ from gmc_bench.core.table import Table
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.nn.per_body import fixed_weights
+from gmc_bench.policies.torch_state import drawing_apart, torch_threads
 from gmc_bench.profiling.report import Report
 from gmc_bench.profiling.setting import Setting
 from gmc_bench.profiling.timing import repeat, side, take_turns
@@ -40,8 +41,8 @@ def profile_policy(setting: Setting) -> Report:
         `peak_mib`) and `scaling` (`tokens`, `latency_ms`, `slope`); `setting`: where it was
         measured.
     """
-    torch.set_num_threads(setting.num_threads)
-    found = {method.id: _profile(method, setting) for method in setting.each_method()}
+    with torch_threads(setting.num_threads), drawing_apart():
+        found = {method.id: _profile(method, setting) for method in setting.each_method()}
     figures = {
         "methods": found,
         "reference": "per-token MLP with as many parameters as the actor, same run",

@@ -6,7 +6,6 @@ from functools import cache
 from statistics import median
 
 import pytest
-import torch
 
 from gmc_bench.conformance.morphologies import chain, star
 from gmc_bench.core.errors import ConfigError
@@ -37,9 +36,8 @@ RATIOS = {
 @pytest.fixture(scope="module")
 def setting():
     """Two bodies, two environments, a fifth of a second per figure."""
-    threads = torch.get_num_threads()
     protocol = SUITE.protocol("smoke")
-    yield Setting(
+    return Setting(
         suite=SUITE,
         task=TASK,
         bodies=(chain(3), star(3)),
@@ -58,7 +56,6 @@ def setting():
         threads=1,
         seconds=0.2,
     )
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +107,7 @@ def test_all_tasks_are_measured_beside_their_own_models(setting):
     assert figures["setting"]["hardware"] == report.machine["hardware"]
 
 
-def test_policies_are_measured_in_every_cell(setting, monkeypatch):
+def test_policies_are_measured_in_every_cell(setting, monkeypatch, torch_as_it_was):
     for name, value in {"TOKENS": (3, 4, 5), "BATCHES": (1, 7), "SCALING_TOKENS": (4, 8)}.items():
         monkeypatch.setattr(policy, name, value)
     told: list[Progress] = []

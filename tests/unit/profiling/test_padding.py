@@ -84,6 +84,10 @@ def test_a_map_of_every_slot_wastes_the_share_of_padding(figures):
     assert len(table.headings) == len(table.rows[0])
 
 
+def test_torch_is_left_as_it_was(torch_as_it_was, figures):
+    figures(METHODS.get("recmorph"))
+
+
 def test_a_batch_shows_every_body(figures):
     found = figures(MethodSpec(id="packed", config=Config, builder=Packed), batch_size=5)
     assert found.figures["rows"] == 8  # the next multiple of four bodies

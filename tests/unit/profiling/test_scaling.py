@@ -1,7 +1,8 @@
 """Costs over tokens and bodies: every kind of measurement, at sizes of no importance."""
 
+import contextlib
+
 import pytest
-import torch
 
 from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.profiling import scaling
@@ -9,14 +10,6 @@ from gmc_bench.profiling.memory import resident_bytes
 from gmc_bench.profiling.scaling import TRAIN_BATCH, Item, body_table, distinct_bodies, measure
 
 KINDS = ("act-memory", "train-memory", "act-time", "train-time")
-
-
-@pytest.fixture(autouse=True)
-def same_threads():
-    """Leave the number of threads as it was."""
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 def item(kind, method="recmorph", tokens=6):
@@ -33,6 +26,12 @@ def test_every_kind_gives_its_figures(method):
     step = found["train-time"]
     assert step["samples_per_s"] == pytest.approx(1e3 * TRAIN_BATCH / step["train_ms"])
     assert step["repeats"] >= 3
+
+
+@pytest.mark.parametrize("tokens", [6, 0])  # the latter cannot be built
+def test_torch_is_left_as_it_was(torch_as_it_was, tokens):
+    with contextlib.suppress(GmcBenchError):
+        measure(item("train-time", tokens=tokens))
 
 
 def test_memory_is_exact_and_linear_for_a_recurrence():
