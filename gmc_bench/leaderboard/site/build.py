@@ -21,6 +21,7 @@ from gmc_bench.leaderboard.site.overview import matrix, titles
 from gmc_bench.leaderboard.site.record import record_context
 from gmc_bench.leaderboard.site.replays import Gallery, Replays
 from gmc_bench.leaderboard.site.templating import render
+from gmc_bench.leaderboard.today import is_earlier
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord
 from gmc_bench.records.weights import weights_name
@@ -68,7 +69,8 @@ def build_site(
         StorageError: a file could not be read, written or removed, or a file of somebody else is
             in the way.
     """
-    analyses = sorted(analyses, key=lambda item: item.table.key)
+    # Pages that show several tables begin with those of today's rules.
+    analyses = sorted(analyses, key=lambda item: (is_earlier(item.table), item.table.key))
     named = titles(analyses)
     stored = sorted(stored, key=lambda item: item.path)
     pages = {item.path: names.record_page(item.record.method, item.digest) for item in stored}

@@ -366,6 +366,20 @@ def test_every_body_shows_what_was_measured_on_its_content(tmp_path: Path) -> No
     assert "Bodies of equal content share their numbers" in gallery
 
 
+def test_tables_of_todays_rules_come_before_earlier_ones(tmp_path: Path) -> None:
+    today = make_record()
+    before, after = "0" * 64, "f" * 64
+    assert before < today.protocol_digest < after
+    earlier = [make_record(protocol_digest=digest) for digest in (before, after)]
+    site = _build(_store([earlier[0], today, earlier[1]]), tmp_path)
+    identity = (today.morphologies.id, today.morphologies.digest)
+    pages = [_page(site, "methods"), _page(site, "bodies")]
+    pages.append((site / body_page(identity, "test", "c")).read_text())
+    for page in pages:
+        titles = re.findall(r"<h2[^>]*>\s*<a[^>]*>([^<]+)</a>", page)
+        assert ["earlier rules" in title for title in titles] == [False, True, True]
+
+
 def test_copies_of_a_record_share_a_page(tmp_path: Path) -> None:
     site = _build(_store([make_record(), make_record()]), tmp_path)
     assert len(list((site / "records").iterdir())) == 1
