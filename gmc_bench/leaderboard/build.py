@@ -1,16 +1,14 @@
 """Tables, figures and the site as files: built from a folder of records, or checked against it."""
 
-import hashlib
 import logging
 import os
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from gmc_bench.core.errors import RecordError
 from gmc_bench.core.escape import markdown
-from gmc_bench.leaderboard.aggregate import ComparisonKey, aggregate
+from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
 from gmc_bench.leaderboard.board import Board, read_board
 from gmc_bench.leaderboard.figures import SVG_MARK, draw_figures
@@ -21,7 +19,8 @@ from gmc_bench.leaderboard.tables import (
     CSV_COLUMNS,
     LATEX_MARK,
     MARKDOWN_MARK,
-    SHORT_DIGEST,
+    TABLES_FOLDER,
+    file_names,
     to_csv,
     to_latex,
     to_markdown,
@@ -30,10 +29,7 @@ from gmc_bench.leaderboard.tables import (
 from gmc_bench.leaderboard.today import is_earlier
 from gmc_bench.records.store import RefusedFile, write_atomic
 
-TABLES_FOLDER = "tables"
 SITE_FOLDER = "site"
-EARLIER_FOLDER = "earlier"
-"""Below the tables: those of protocols that have changed since."""
 INDEX_NAME = "README.md"
 README_BEGIN = "<!-- leaderboard: begin, written by gmc-bench leaderboard build -->"
 README_END = "<!-- leaderboard: end -->"
@@ -81,7 +77,7 @@ def render(found: Leaderboard) -> dict[str, bytes]:
     Returns:
         Path below the tables folder, with `/`, to content; sorted by path.
     """
-    names = _file_names(found.analyses)
+    names = file_names(found.analyses)
     files: dict[str, bytes] = {}
     for name, analysis in zip(names, found.analyses, strict=True):
         figures = {f"{name}-{kind}": data for kind, data in draw_figures(analysis).items()}
@@ -202,25 +198,6 @@ def _no_records(folder: Path, refused: Sequence[RefusedFile]) -> str:
     )
 
 
-def _file_names(analyses: Sequence[TableAnalysis]) -> list[str]:
-    # Names alone can clash, e.g. for two engine versions; then all of them get a digest.
-    keys = [item.table.key for item in analyses]
-    short = [f"{key.suite}/{key.task}/{key.protocol}-{key.morphologies}" for key in keys]
-    for place, item in enumerate(analyses):
-        if is_earlier(item.table):
-            digest = item.table.key.protocol_digest[:SHORT_DIGEST]
-            short[place] = f"{EARLIER_FOLDER}/{short[place]}-{digest}"
-    uses = Counter(short)
-    return [
-        name if uses[name] == 1 else f"{name}-{_key_digest(key)}"
-        for name, key in zip(short, keys, strict=True)
-    ]
-
-
-def _key_digest(key: ComparisonKey) -> str:
-    return hashlib.sha256("\n".join(astuple(key)).encode()).hexdigest()[:SHORT_DIGEST]
-
-
 def _caption(path: str, name: str) -> str:
     words = path.removeprefix(f"{name}-").removesuffix(".svg").replace("-", " ")
     return words[0].upper() + words[1:]
@@ -298,7 +275,7 @@ def _between(text: str, begin: str, end: str, content: str) -> str:
 
 
 def _short_tables(path: Path, found: Leaderboard, root: Path) -> str:
-    named = dict(zip(_file_names(found.analyses), found.analyses, strict=True))
+    named = dict(zip(file_names(found.analyses), found.analyses, strict=True))
     links = {name: _relative(root / f"{name}.md", path) for name in named}
     parts = [
         to_readme(item, links[name]) for name, item in named.items() if not is_earlier(item.table)

@@ -10,6 +10,7 @@ from gmc_bench.leaderboard.aggregate import Row
 from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.overview import rows_by_method
 from gmc_bench.leaderboard.references import NO_ACTION
+from gmc_bench.leaderboard.tables import TABLES_FOLDER, file_names
 from gmc_bench.leaderboard.today import is_earlier
 from gmc_bench.records.breakdown import by_loops, friction_means, scored
 from gmc_bench.records.kept import (
@@ -99,6 +100,11 @@ class Evidence:
             if (key.suite, key.task, key.protocol, key.morphologies) == wanted
         ]
         return min(tables, key=lambda item: (-len(item.rows), item.table.key), default=None)
+
+    def page(self, board: TableAnalysis) -> str:
+        """Return the page of a table, relative to the leaderboard's folder."""
+        names = dict(zip(self.analyses, file_names(self.analyses), strict=True))
+        return f"{TABLES_FOLDER}/{names[board]}.md"
 
     def records(self) -> list[RunRecord]:
         """Return the records of all rows."""
@@ -317,8 +323,7 @@ class BoardPool:
         board = evidence.board(self.suite, self.task)
         if board is None:
             return []
-        key = board.table.key
-        return [f"tables/{key.suite}/{key.task}/{key.protocol}-{key.morphologies}.md"]
+        return [evidence.page(board)]
 
     def idle(self, evidence: Evidence) -> set[str]:
         """Return the methods whose mean is not above that of no action, on the same bodies."""

@@ -9,6 +9,7 @@ from gmc_bench.leaderboard.tables.as_markdown import (
     without_place,
 )
 from gmc_bench.leaderboard.tables.cells import NONE, NORMALIZED, SHORT_DIGEST, ranked
+from gmc_bench.leaderboard.tables.file_names import TABLES_FOLDER, file_names
 from gmc_bench.leaderboard.tables.sections import Section, before_tuning_sections, further_sections
 from gmc_bench.leaderboard.tables.wording import GENERATOR
 
@@ -21,8 +22,10 @@ __all__ = [
     "NONE",
     "NORMALIZED",
     "SHORT_DIGEST",
+    "TABLES_FOLDER",
     "Section",
     "before_tuning_sections",
+    "file_names",
     "further_sections",
     "ranked",
     "to_csv",

@@ -40,10 +40,11 @@ from gmc_bench.leaderboard.findings.evidence import (
     VariantPool,
     read_evidence,
 )
-from gmc_bench.leaderboard.findings.page import find_all
+from gmc_bench.leaderboard.findings.page import find_all, findings_page
 from gmc_bench.leaderboard.findings.plan import BOARDS, FIRST_METHODS, pending_runs
 from gmc_bench.leaderboard.keeping import files_to_keep, keep, require_policies, study_file
 from gmc_bench.leaderboard.rules import rules_of_variants
+from gmc_bench.leaderboard.tables import file_names
 from gmc_bench.records.kept import BodySetId, KeptEvaluation, KeptStudy, StudyNumbers, seal
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import sealed
@@ -354,6 +355,18 @@ def test_of_two_engine_versions_the_table_with_most_rows_counts() -> None:
     older = replace(table, table=replace(table.table, key=key))
     for analyses in ((older, *new.analyses), (*new.analyses, older)):
         assert Evidence(analyses, {}, {}).board(POOL.suite, POOL.task) is new.analyses[0]
+
+
+def test_links_lead_to_the_table_that_the_runs_belong_to(tmp_path: Path) -> None:
+    more = _board(swat=(1.0, 2.0, 3.0), recmorph=(4.0, 5.0, 6.0))
+    (table,) = _board(swat=(1.0, 2.0, 3.0)).analyses
+    key = replace(table.table.key, mujoco="3.10.0")
+    other = replace(table, table=replace(table.table, key=key))
+    for analyses in ((other, *more.analyses), (*more.analyses, other)):
+        page = findings_page(analyses, tmp_path, tmp_path / "docs" / "findings.md").decode()
+        (name,) = set(re.findall(r"\]\(\.\./tables/([^)]+)\.md\)", page))
+        named = dict(zip(file_names(analyses), analyses, strict=True))
+        assert named[name] is more.analyses[0]
 
 
 def test_of_two_references_of_a_method_the_first_of_the_table_counts() -> None:
