@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from statistics import NormalDist
 
 import pytest
 
@@ -62,6 +63,93 @@ def test_then_a_seed_for_the_pair_that_it_could_tell_apart() -> None:
     assert found.why.startswith("1 of 3 pairs are not told apart; this seed lets expect 0.")
     assert found.why.endswith(("near and next", "next and near"))
     assert next_runs([_analysis([*FAR, *NEAR])], METHODS[:2]) == []  # nothing is left to decide
+
+
+def _table(**methods: Sequence[float]) -> TableAnalysis:
+    """Return a table of methods by the score of each seed, which is that of every body.
+
+    But for `uneven`, of which half the bodies score 3 more and half 3 less.
+    """
+    train = make_returns("train", {"a": [1.0], "b": [1.0]})
+    records = []
+    for method, scores in methods.items():
+        off = 3.0 if method == "uneven" else 0.0
+        for seed, score in enumerate(scores, 1):
+            test = {body: [score + off * (-1) ** place] for place, body in enumerate(BODIES)}
+            returns = train + make_returns("test", test)
+            records.append(_record(method, seed, score, returns=returns))
+    return _analysis(records)
+
+
+@pytest.mark.parametrize(
+    ("methods", "pairs", "method", "seed", "other"),
+    [
+        # Two runs that differ by 2 have the variance 2, their mean 1, and of three it would be 2/3.
+        # The middle one is 3 from both; of its two pairs, which are alike, the first is told.
+        pytest.param(
+            {"high": (19.0, 21.0), "middle": (16.0, 18.0), "low": (13.0, 15.0)},
+            {
+                "high": [(3.0, 2.0, 5.0 / 3.0), (6.0, 2.0, 5.0 / 3.0)],
+                "middle": [(3.0, 2.0, 5.0 / 3.0), (3.0, 2.0, 5.0 / 3.0)],
+                "low": [(3.0, 2.0, 5.0 / 3.0), (6.0, 2.0, 5.0 / 3.0)],
+            },
+            *("middle", 3, "high"),
+            id="the middle one has two close pairs",
+        ),
+        # With four times the variance only the far pair is within reach: both ends gain alike, and
+        # the first in the table is told.
+        pytest.param(
+            {"high": (18.0, 22.0), "middle": (15.0, 19.0), "low": (12.0, 16.0)},
+            {
+                "high": [(3.0, 8.0, 20.0 / 3.0), (6.0, 8.0, 20.0 / 3.0)],
+                "middle": [(3.0, 8.0, 20.0 / 3.0), (3.0, 8.0, 20.0 / 3.0)],
+                "low": [(3.0, 8.0, 20.0 / 3.0), (6.0, 8.0, 20.0 / 3.0)],
+            },
+            *("high", 3, "low"),
+            id="both ends gain alike",
+        ),
+        # The mean of 12, 14 and 16 has the variance 4/3, of four runs it would be 1. Differences of
+        # +3 and -3 on three bodies each have the variance 54/5 over bodies, their mean 9/5.
+        pytest.param(
+            {"high": (19.0, 21.0), "uneven": (16.0, 18.0), "low": (12.0, 14.0, 16.0)},
+            {
+                "high": [(3.0, 2.0 + 1.8, 5.0 / 3.0 + 1.8), (6.0, 7.0 / 3.0, 2.0)],
+                "uneven": [
+                    (3.0, 2.0 + 1.8, 5.0 / 3.0 + 1.8),
+                    (3.0, 7.0 / 3.0 + 1.8, 2.0 + 1.8),
+                ],
+                "low": [(6.0, 7.0 / 3.0, 2.0), (3.0, 7.0 / 3.0 + 1.8, 2.0 + 1.8)],
+            },
+            *("high", 3, "low"),
+            id="no seed makes bodies more alike",
+        ),
+    ],
+)
+def test_the_seed_that_raises_the_expected_number_of_significant_pairs_most(
+    methods: dict[str, Sequence[float]],
+    pairs: dict[str, list[tuple[float, float, float]]],
+    method: str,
+    seed: int,
+    other: str,
+) -> None:
+    """`pairs`: of each method's pairs the distance and its variance now and with another seed."""
+    # Looked at repeatedly, three open pairs, two sides.
+    critical = NormalDist().inv_cdf(1.0 - 0.05 / 2.5 / 3.0 / 2.0)
+
+    def power(distance: float, variance: float) -> float:
+        return NormalDist(critical).cdf(distance / variance**0.5)
+
+    gains = {
+        name: sum(power(distance, after) - power(distance, now) for distance, now, after in listed)
+        for name, listed in pairs.items()
+    }
+    assert method == max(gains, key=gains.__getitem__)  # the first of equal ones
+    (found,) = next_runs([_table(**methods)], list(methods))
+    assert (found.method, found.seed) == (method, seed)
+    assert found.why == (
+        f"3 of 3 pairs are not told apart; this seed lets expect {gains[method]:.2f} pairs more, "
+        f"most likely {method} and {other}"
+    )
 
 
 def test_rules_of_yesterday_get_no_more_runs() -> None:
