@@ -15,12 +15,11 @@ EXAMPLES = (
     "gmc-bench profile train --suite unimal --morphologies unimals_100 --json",
     "gmc-bench profile methods --method recmorph metamorph-star swat --threads 1",
 )
-NUM_ENVS = 256
 _UNUSED = {
-    "sim": ("method", "protocol"),
-    "policy": ("task", "morphologies", "num_envs"),
-    "padding": ("num_envs", "seconds"),
-    "train": ("num_envs",),
+    "sim": ("method", "preset", "protocol"),
+    "policy": ("preset", "task", "morphologies", "num_envs"),
+    "padding": ("preset", "num_envs", "seconds"),
+    "train": ("preset", "num_envs"),
     "methods": ("num_envs",),
 }
 """Options that have no effect, by measurement."""
@@ -34,6 +33,7 @@ def add_parser(verbs: Any) -> None:
     add("what", metavar="MEASUREMENT", choices=_UNUSED, help=", ".join(_UNUSED))
     text = "registered or FILE.py:SPEC; 'methods' compares with the first (default: recmorph, all)"
     add("--method", metavar="M", nargs="+", help=text)
+    add("--preset", metavar="P", nargs="+", help="for 'methods': presets of one to compare")
     add("--suite", metavar="S", default="unimal", help="default: unimal")
     text = "default: for 'sim' all of the suite, without gymnasium's process pool; else its first"
     add("--task", metavar="T", help=text)
@@ -58,10 +58,10 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
             f"'train' measures one method, got --method {' '.join(parsed.method)}; give one, or "
             f"compare them with 'methods'"
         )
-    from gmc_bench import profiling
     from gmc_bench.cli.display import Display
     from gmc_bench.experiments.method import load_method
     from gmc_bench.experiments.resolve import choose_bodies
+    from gmc_bench.profiling import MEASURES, Setting, profile_tasks, usual_methods
     from gmc_bench.profiling.report import machine_markdown
     from gmc_bench.suites import SUITES
     from gmc_bench.suites.method_rules import token_spec
@@ -75,16 +75,17 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     names = [suite.task(parsed.task)] if parsed.task else suite.tasks[: None if all_tasks else 1]
     bars = Display()
     settings = [
-        profiling.Setting(
+        Setting(
             suite=suite,
             task=task,
             bodies=bodies.split("train"),
             bodies_id=bodies.id,
             bodies_digest=bodies.digest,
             spec=token_spec(suite, bodies, task),
-            methods=chosen or profiling.usual_methods(parsed.what),
+            methods=chosen or usual_methods(parsed.what),
+            presets=parsed.preset or (),
             protocol=suite.protocol(parsed.protocol, task.id),
-            num_envs=parsed.num_envs or NUM_ENVS,
+            num_envs=parsed.num_envs or 256,
             threads=parsed.threads,
             seconds=parsed.seconds,
             listener=bars,
@@ -92,8 +93,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         for task in map(TASKS.get, names)
     ]
     with bars:
-        measure = profiling.MEASURES[parsed.what]
-        report = profiling.profile_tasks(settings) if all_tasks else measure(settings[0])
+        report = profile_tasks(settings) if all_tasks else MEASURES[parsed.what](settings[0])
     if parsed.json:
         say_json(report.figures)
     else:

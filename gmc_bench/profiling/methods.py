@@ -1,4 +1,4 @@
-"""Speed of many methods in training: iterations of each in turns with those of one reference.
+"""Speed of methods, or of presets of one, in training: iterations in turns with a reference's.
 
 Only turns that lie side by side are comparable on a machine that also does other things, so every
 method is timed beside the reference, and what counts is the ratio of the two in the same round.
@@ -10,6 +10,7 @@ from typing import Any
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.table import Table
+from gmc_bench.experiments.events import Progress
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.profiling.report import Report
 from gmc_bench.profiling.setting import Setting
@@ -54,7 +55,8 @@ class _Turns:
 def profile_methods(setting: Setting) -> Report:
     """Let each method train in turns with the first one, on the set's bodies under its protocol.
 
-    All updates of an iteration are made: what the KL stop skips would depend on what was learned.
+    Where presets are given, these of one method do likewise. All updates of an iteration are made:
+    what the KL stop skips would depend on what was learned.
 
     Returns:
         `reference`, and of each method its version, preset, parameters, and of every round the
@@ -62,38 +64,34 @@ def profile_methods(setting: Setting) -> Report:
         same round.
 
     Raises:
-        ConfigError: there are not two methods, or one has a policy for each body, which trains by
-            other rules.
+        ConfigError: there are not two methods or presets, presets are of several methods or not the
+            method's, or a method has a policy for each body, which trains by other rules.
     """
-    reference, *others = setting.methods
-    if not others:
-        raise ConfigError(
-            f"speeds are compared, but only {reference.id} was given; add a second --method"
-        )
+    reference, *others = _variants(setting)
     steps = setting.protocol.steps_per_iteration
     found = []
-    for method in setting.each_method():
-        if method is reference:
-            continue
-        ours, beside = (_Turns(_trainer(setting, item)) for item in (method, reference))
-        sides = {method.id: ours.take, "reference": beside.take}
+    for done, variant in enumerate(others):
+        setting.listener(Progress("profile", done, len(others), "comparison"))
+        ours, beside = (_Turns(_trainer(*item)) for item in (variant, reference))
+        sides = {"ours": ours.take, "reference": beside.take}
         take_turns(sides, setting.seconds, min_rounds=MIN_ROUNDS)
         found.append(
             {
-                **_described(setting, method, ours),
+                **_described(*variant, ours),
                 "seconds": ours.seconds,
                 "acting_seconds": ours.acting,
                 "reference_seconds": beside.seconds,
                 "reference_acting_seconds": beside.acting,
             }
         )
+    setting.listener(Progress("profile", len(others), len(others), "comparison"))
     figures = {
         "measurement": "methods",
         "suite": setting.suite.id,
         "task": setting.task.id,
         "protocol": setting.protocol.name,
         "steps_per_iteration": steps,
-        "reference": _described(setting, reference, beside),
+        "reference": _described(*reference, beside),
         "methods": found,
     }
     report = setting.report("methods", [], figures)
@@ -101,7 +99,31 @@ def profile_methods(setting: Setting) -> Report:
         "git_commit": report.machine["commit"],
         "git_dirty": report.machine["dirty"],
     }
-    return replace(report, tables=[_table(figures)], figures=figures)
+    label = "preset" if setting.presets else "method"
+    return replace(report, tables=[_table(figures, label)], figures=figures)
+
+
+def _variants(setting: Setting) -> list[tuple[Setting, MethodSpec]]:
+    """Return what is compared, the reference first, each with the setting that has its preset."""
+    method, *others = setting.methods
+    if not setting.presets:
+        if not others:
+            raise ConfigError(
+                f"speeds are compared, but only {method.id} was given; add a second --method or "
+                f"several presets by --preset"
+            )
+        return [(setting, item) for item in setting.methods]
+    if others:
+        raise ConfigError("presets are compared of one method; give one --method")
+    if len(set(setting.presets)) < max(2, len(setting.presets)):
+        raise ConfigError(
+            f"different presets are compared, got {' '.join(setting.presets)}; give --preset two "
+            f"or more of {', '.join(method.presets)}"
+        )
+    for name in setting.presets:
+        method.make_config(name)  # it exists
+    protocols = (replace(setting.protocol, preset=name) for name in setting.presets)
+    return [(replace(setting, protocol=protocol), method) for protocol in protocols]
 
 
 def _trainer(setting: Setting, method: MethodSpec) -> Trainer:
@@ -124,12 +146,13 @@ def _described(setting: Setting, method: MethodSpec, turns: _Turns) -> dict[str,
     }
 
 
-def _table(figures: dict[str, Any]) -> Table:
-    """Return a row per method, in env steps per second of one machine and as ratios."""
+def _table(figures: dict[str, Any], label: str) -> Table:
+    """Return a row per method or preset, in env steps per second of one machine and as ratios."""
     steps, reference = figures["steps_per_iteration"], figures["reference"]
     total = [value for item in figures["methods"] for value in item["reference_seconds"]]
     acting = [value for item in figures["methods"] for value in item["reference_acting_seconds"]]
-    rows = [_row(reference, steps / median(total), steps / median(acting), 1.0, 1.0)]
+    times = steps / median(total), steps / median(acting)
+    rows = [_row(reference, label, *times, 1.0, 1.0)]
     for item in figures["methods"]:
         ratios = [
             median(a / b for a, b in zip(item[f"reference_{name}"], item[name], strict=True))
@@ -138,22 +161,28 @@ def _table(figures: dict[str, Any]) -> Table:
         rows.append(
             _row(
                 item,
+                label,
                 steps / median(item["seconds"]),
                 steps / median(item["acting_seconds"]),
                 *ratios,
             )
         )
-    beside = f"x {reference['method']}"
+    beside = f"x {reference[label]}"
     return Table(
-        ("method", "parameters", "training, steps/s", beside, "acting, steps/s", beside), rows
+        (label, "parameters", "training, steps/s", beside, "acting, steps/s", beside), rows
     )
 
 
 def _row(
-    item: dict[str, Any], training: float, acting: float, ratio: float, acting_ratio: float
+    item: dict[str, Any],
+    label: str,
+    training: float,
+    acting: float,
+    ratio: float,
+    acting_ratio: float,
 ) -> list[str]:
     return [
-        item["method"],
+        item[label],
         f"{item['parameters']:,}",
         *(f"{training:,.0f}", f"{ratio:.2f}"),
         *(f"{acting:,.0f}", f"{acting_ratio:.2f}"),

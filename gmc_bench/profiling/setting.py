@@ -28,6 +28,9 @@ class Setting:
     spec: TokenSpec
     methods: Sequence[MethodSpec]
     """What to measure; training is measured for the first."""
+    presets: Sequence[str] = ()
+    """Of the only method, to compare with each other; by default methods are compared, in the
+    protocol's preset."""
     protocol: Protocol
     num_envs: int
     threads: int | None

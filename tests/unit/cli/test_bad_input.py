@@ -215,6 +215,11 @@ CASES = [
     ("profile train --num-envs 3", "--num-envs has no effect on 'train'; leave it out"),
     ("profile train --method recmorph swat", "'train' measures one method, got --method recmorph"),
     ("profile methods --num-envs 3", "--num-envs has no effect on 'methods'; leave it out"),
+    ("profile policy --preset lite", "--preset has no effect on 'policy'; leave it out"),
+    (
+        "profile methods --morphologies tiny --preset lite paper",
+        "presets are compared of one method; give one --method",
+    ),
     ("study --task ft components", "a study was expected before its options, got --task first"),
     ("study --dry-run", "write 'gmc-bench study NAME --dry-run ...'"),
     ("study nope", "unknown study 'nope'; known: attributes, bodies, budget, cells, components"),

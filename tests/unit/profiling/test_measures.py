@@ -157,7 +157,27 @@ def test_methods_are_timed_in_turns_with_the_first(setting, monkeypatch):
     swat = figures["methods"][1]
     ratios = [a / b for a, b in zip(swat["reference_seconds"], swat["seconds"], strict=True)]
     assert table.rows[2][3] == f"{median(ratios):.2f}"
-    assert [event.done for event in told] == [0, 1, 2, 3]
+    assert [event.done for event in told] == [0, 1, 2]
+
+
+def test_presets_of_a_method_are_timed_in_turns_with_the_first(setting, monkeypatch):
+    monkeypatch.setattr(methods, "MIN_ROUNDS", 3)
+    recmorph = METHODS.get("recmorph")
+    presets = ("lite-plain", "lite")
+    report = MEASURES["methods"](
+        replace(setting, methods=(recmorph,), presets=presets, seconds=1e-3)
+    )
+    (other,) = report.figures["methods"]
+    described = [report.figures["reference"], other]
+    assert [item["method"] for item in described] == ["recmorph", "recmorph"]
+    assert tuple(item["preset"] for item in described) == presets
+    assert [item["parameters"] for item in described] == [
+        recmorph.parameters[name] for name in presets
+    ]
+    (table,) = report.tables
+    assert table.headings[0] == "preset"
+    assert table.headings[3] == "x lite-plain"
+    assert [row[0] for row in table.rows] == list(presets)
 
 
 def test_what_is_measured_by_default():
@@ -171,15 +191,20 @@ def test_what_is_measured_by_default():
 
 
 @pytest.mark.parametrize(
-    ("names", "message"),
+    ("names", "presets", "message"),
     [
-        (("recmorph",), "only recmorph was given; add a second --method"),
-        (("recmorph", "mlp"), "mlp trains a policy for each body by rules of its own"),
+        (["recmorph"], [], "only recmorph was given; add a second --method"),
+        (["recmorph", "mlp"], [], "mlp trains a policy for each body by rules of its own"),
+        (["recmorph", "swat"], ["lite", "paper"], "presets are compared of one method"),
+        (["recmorph"], ["lite"], "different presets are compared, got lite; give --preset two"),
+        (["recmorph"], ["lite", "paper", "lite"], "compared, got lite paper lite; give --preset"),
+        (["recmorph"], ["lite", "lit"], "'recmorph' has no preset 'lit'; did you mean 'lite'"),
     ],
 )
-def test_speeds_that_cannot_be_compared(setting, names, message):
+def test_speeds_that_cannot_be_compared(setting, names, presets, message):
+    chosen = tuple(map(METHODS.get, names))
     with pytest.raises(ConfigError, match=message):
-        MEASURES["methods"](replace(setting, methods=tuple(map(METHODS.get, names))))
+        MEASURES["methods"](replace(setting, methods=chosen, presets=presets))
 
 
 def test_shares_of_training_time_add_up_to_one(measured):
