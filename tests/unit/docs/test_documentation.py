@@ -133,6 +133,8 @@ def test_the_readme_shows_commands() -> None:
 def test_commands_shown_are_understood(page: Path, command: str) -> None:
     parsed, unknown = make_parser().parse_known_args(shlex.split(command)[1:])
     assert parsed.verb
+    if parsed.verb == "run":
+        assert (parsed.method is None) == (parsed.suite is None)
     if parsed.verb in ("run", "sweep"):  # settings are options once methods and launcher are known
         unknown = _without_settings(unknown)
     if parsed.verb == "study":  # it passes on the options of a run
