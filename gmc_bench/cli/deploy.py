@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gmc_bench.cli.output import note, say
-from gmc_bench.cli.parser import add_verb, integer, seconds
+from gmc_bench.cli.parser import add_verb, amount, integer
 from gmc_bench.core.table import aligned
 
 EXAMPLES = (
@@ -36,7 +36,7 @@ def add_parser(verbs: Any) -> None:
     add(
         "--seconds",
         metavar="S",
-        type=seconds(zero=False),
+        type=amount("seconds", zero=False),
         default=15.0,
         help="length of a trial, at least 2 (default: 15)",
     )

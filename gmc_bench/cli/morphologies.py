@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gmc_bench.cli.output import note, say, say_json
-from gmc_bench.cli.parser import Parser, add_settings, add_verb, integer, seconds, settings_given
+from gmc_bench.cli.parser import Parser, add_settings, add_verb, amount, integer, settings_given
 from gmc_bench.core.config import with_overrides
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.generation.evolution import Evolution
@@ -69,7 +69,7 @@ def _add_import(actions: Any) -> None:
     text = "start pose of a single robot; 'none' for the pose of its file (default: the keyframe"
     parser.add_argument("--keyframe", metavar="NAME", help=f"{text} 'home' if there is one)")
     text = "simulated time for which each robot is tried under random control (default: 5)"
-    span = seconds(zero=True, most=60.0)
+    span = amount("seconds", zero=True, most=60.0)
     parser.add_argument("--seconds", type=span, metavar="S", help=text)
     text = "folder that holds all files of the robot, where that is not the file's own"
     parser.add_argument("--root", type=Path, metavar="FOLDER", help=text)

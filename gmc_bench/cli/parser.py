@@ -106,11 +106,11 @@ def integer(low: int, high: int | None = None) -> Callable[[str], int]:
     return convert
 
 
-def seconds(*, zero: bool, most: float = math.inf) -> Callable[[str], float]:
-    """Return a converter for options that take a duration; `zero` says whether 0 s will do."""
-    wanted = "a number of seconds that is not negative" if zero else "a positive number of seconds"
+def amount(unit: str, *, zero: bool, most: float = math.inf) -> Callable[[str], float]:
+    """Return a converter for options that take so many of a unit; `zero`: whether 0 will do."""
+    wanted = f"a number of {unit} that is not negative" if zero else f"a positive number of {unit}"
     if most < math.inf:
-        wanted = f"{0 if zero else 'more than 0'} to {most:g} seconds"
+        wanted = f"{0 if zero else 'more than 0'} to {most:g} {unit}"
 
     def convert(text: str) -> float:
         try:

@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from gmc_bench.cli.output import note, say, say_json
-from gmc_bench.cli.parser import add_verb, integer, seconds
+from gmc_bench.cli.parser import add_verb, amount, integer
 from gmc_bench.core.errors import ConfigError
 
 EXAMPLES = (
@@ -43,7 +43,7 @@ def add_parser(verbs: Any) -> None:
     add("--num-envs", metavar="N", type=integer(1), help=text)
     add("--threads", metavar="N", type=integer(1), help="default: all cores")
     text = "on each figure; for 'policy' on each method (default: 10)"
-    add("--seconds", metavar="S", type=seconds(zero=False), default=10.0, help=text)
+    add("--seconds", metavar="S", type=amount("seconds", zero=False), default=10.0, help=text)
     add("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(execute=execute, parser=parser)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gmc_bench.cli.output import note, say
-from gmc_bench.cli.parser import add_verb, integer, seconds
+from gmc_bench.cli.parser import add_verb, amount, integer
 from gmc_bench.core.errors import ConfigError
 
 EXAMPLES = (
@@ -35,7 +35,7 @@ def add_parser(verbs: Any) -> None:
     add("--mode", choices=modes, help=text)
     add("--episode", metavar="K", type=integer(1), help="from 1 (default: 1)")
     text = "show only the first S seconds of the episode (default: all of it)"
-    add("--seconds", metavar="S", type=seconds(zero=False), help=text)
+    add("--seconds", metavar="S", type=amount("seconds", zero=False), help=text)
     add("--stills", metavar="SET", help="draw every body of a set in its rest pose")
     add("--task", metavar="TASK", help="with --stills: draw the bodies at the start of a task")
     text = "with --task: of random terrain (default: 1)"

@@ -11,9 +11,9 @@ from gmc_bench.cli.parser import (
     Parser,
     add_settings,
     add_verb,
+    amount,
     integer,
     require_resume_alone,
-    seconds,
     settings_given,
 )
 from gmc_bench.core.errors import ConfigError, GmcBenchError
@@ -68,7 +68,7 @@ def add_options(parser: Parser) -> None:
     add("--precision", choices=("float32", "tf32", "bfloat16"), default="float32", help=text)
     add("--threads", metavar="N", type=integer(1), help="default: all cores")
     add("--processes", metavar="N", type=integer(1), help="that share a run (default: 1)")
-    interval = seconds(zero=True)
+    interval = amount("seconds", zero=True)
     add("--checkpoint-interval", metavar="S", type=interval, default=10.0, help="default: 10")
     text = "also send curves and scores to it: wandb, mlflow, trackio or jsonl (default: nowhere)"
     add("--track", metavar="NAME[:PROJECT]", help=text)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gmc_bench.cli.output import say
-from gmc_bench.cli.parser import add_reuse, add_verb, integer, require_resume_alone, seconds
+from gmc_bench.cli.parser import add_reuse, add_verb, amount, integer, require_resume_alone
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.table import aligned
 
@@ -86,10 +86,10 @@ def _add_scaling(parser: argparse.ArgumentParser) -> None:
     add("--bodies", metavar="M", type=_sizes(_steps_of_three), help=text, nargs="+")
     text = "memory, bodies, time (default: all, in this order)"
     add("--part", metavar="P", help=text, nargs="+")
-    span = seconds(zero=False)
+    span = amount("seconds", zero=False)
     add("--seconds", metavar="S", type=span, help="on the repeats of each time (default: 0.5)")
     text = "process memory of one measurement; beyond it there is none (default: 4)"
-    add("--max-gib", metavar="G", type=_positive, help=text)
+    add("--max-gib", metavar="G", type=amount("GiB", zero=False), help=text)
     text = "time of one measurement; beyond it there is none (default: 120)"
     add("--max-seconds", metavar="S", type=span, help=text)
 
@@ -177,7 +177,7 @@ def _scaling(parsed: argparse.Namespace, unknown: list[str]) -> int:
     parsed.parser.reject_unknown(unknown)
     from gmc_bench.experiments.run_folder import new_folder
     from gmc_bench.studies.request import OPTIONS
-    from gmc_bench.studies.scaling_study import ScalingRequest, plan
+    from gmc_bench.studies.scaling_study import ScalingRequest, describe_plan
     from gmc_bench.suites import SUITES
 
     why = "is not for the study 'scaling', which trains nothing; use --method, --tokens or --bodies"
@@ -192,11 +192,7 @@ def _scaling(parsed: argparse.Namespace, unknown: list[str]) -> int:
     if not parsed.dry_run:
         path = parsed.out or new_folder(Path("studies"), f"scaling_{preset}")
         return _run_scaling(request, path)
-    counts: dict[tuple[str, str], list[str]] = {}
-    for place in (place for batch in plan(request) for place in batch):
-        counts.setdefault((place.method or "-", place.item.kind), []).append(str(place.item.size))
-    rows = [(*names, " ".join(sizes)) for names, sizes in counts.items()]
-    say(aligned(("method", "measurement", "sizes"), rows))
+    say(describe_plan(request))
     return 0
 
 
@@ -240,13 +236,3 @@ def _sizes(steps: Callable[[int], Iterable[int]]) -> Callable[[str], list[int]]:
         return sorted({low, high} | {size for size in steps(high) if low < size < high})
 
     return convert
-
-
-def _positive(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be a positive number of GiB, got {text!r}")
-    return value

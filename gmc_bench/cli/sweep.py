@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gmc_bench.cli.output import note, say, say_json
-from gmc_bench.cli.parser import Parser, add_reuse, add_verb, integer, seconds
+from gmc_bench.cli.parser import Parser, add_reuse, add_verb, amount, integer
 from gmc_bench.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ def add_options(parser: Parser) -> None:
     add("--device", metavar="D", help="cpu or cuda (default: cpu)", **one)
     add("--threads", metavar="N", type=integer(1), help="of each run (default: 1)", **one)
     add("--processes", metavar="N", type=integer(1), help="that share a run (default: 1)", **one)
-    add("--checkpoint-interval", metavar="S", type=seconds(zero=True), help="default: 10", **one)
+    interval = amount("seconds", zero=True)
+    add("--checkpoint-interval", metavar="S", type=interval, help="default: 10", **one)
     add("--track", metavar="NAME[:PROJECT]", help="also send curves and scores there", **one)
     add("--launcher", metavar="L", help="who runs them, e.g. local (default: local)", **one)
     add("--jobs", metavar="N", type=integer(1), help="runs at a time (default: by cores)", **one)

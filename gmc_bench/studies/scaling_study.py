@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.table import aligned
 from gmc_bench.experiments.events import FolderOpened, Listener, Progress
 from gmc_bench.experiments.method import full_name, load_method
 from gmc_bench.experiments.run_folder import LockedFolder
@@ -114,6 +115,19 @@ def plan(request: ScalingRequest) -> list[list[Place]]:
         wanted += [("compiler", next(iter(methods)))]
         found += [places((kind,), request.bodies, name) for kind, name in wanted]
     return found
+
+
+def describe_plan(request: ScalingRequest) -> str:
+    """Return what is asked for as a table: a row for each method and measurement.
+
+    Raises:
+        GmcBenchError: a method cannot be loaded.
+    """
+    sizes: dict[tuple[str, str], list[str]] = {}
+    for place in (place for batch in plan(request) for place in batch):
+        sizes.setdefault((place.method or "-", place.item.kind), []).append(str(place.item.size))
+    rows = [(*names, " ".join(found)) for names, found in sizes.items()]
+    return aligned(("method", "measurement", "sizes"), rows)
 
 
 def read_request(path: Path) -> ScalingRequest:

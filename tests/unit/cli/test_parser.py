@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gmc_bench.cli.parser import Parser, add_settings, integer, seconds, settings_given
+from gmc_bench.cli.parser import Parser, add_settings, amount, integer, settings_given
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.table import aligned, number
 
@@ -86,13 +86,13 @@ def test_an_upper_end_counts():
 
 
 def test_durations():
-    assert seconds(zero=True)("0") == 0.0
-    assert seconds(zero=False)("0.5") == 0.5
+    assert amount("seconds", zero=True)("0") == 0.0
+    assert amount("seconds", zero=False)("0.5") == 0.5
     for text in ("-1", "nan", "inf", "x", ""):
         with pytest.raises(argparse.ArgumentTypeError, match="that is not negative, got"):
-            seconds(zero=True)(text)
+            amount("seconds", zero=True)(text)
     with pytest.raises(argparse.ArgumentTypeError, match="a positive number of seconds, got '0'"):
-        seconds(zero=False)("0")
+        amount("seconds", zero=False)("0")
 
 
 def test_tables_are_aligned():
