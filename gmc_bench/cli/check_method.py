@@ -45,7 +45,6 @@ def add_parser(verbs: Any) -> None:
 
 def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     """Run the verb."""
-    parsed.parser.reject_unknown(unknown)
     from gmc_bench.experiments.method import load_method
 
     method = load_method(parsed.method)

@@ -73,7 +73,6 @@ def add_parser(verbs: Any) -> None:
 
 def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     """Run the verb."""
-    parsed.parser.reject_unknown(unknown)
     if parsed.video:
         from gmc_bench.rendering.backend import import_engine
 

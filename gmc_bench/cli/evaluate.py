@@ -43,7 +43,6 @@ def add_parser(verbs: Any) -> None:
 
 def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     """Run the verb."""
-    parsed.parser.reject_unknown(unknown)
     from gmc_bench.experiments.experiment import Experiment
 
     experiment = Experiment.open(parsed.run_dir)  # first, because loading the rest takes seconds

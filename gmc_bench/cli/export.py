@@ -26,7 +26,6 @@ def add_parser(verbs: Any) -> None:
 
 def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     """Run the verb."""
-    parsed.parser.reject_unknown(unknown)
     from gmc_bench.deployment.trained import NUM_CHECKED, export_run
 
     path, manifest, error = export_run(parsed.run_dir, parsed.out)

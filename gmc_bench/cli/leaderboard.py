@@ -120,7 +120,6 @@ def _target(parsed: argparse.Namespace) -> Path:
 
 
 def _build(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
-    parsed.parser.reject_unknown(unknown)
     if (parsed.media is not None or parsed.replays) and not parsed.site:
         raise ConfigError("--media and --replays are for the site; give --site as well")
     from gmc_bench.leaderboard.build import SITE_FOLDER, SiteOptions, build
@@ -145,7 +144,6 @@ def _build(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> i
 
 
 def _check(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
-    parsed.parser.reject_unknown(unknown)
     from gmc_bench.leaderboard.build import check
 
     outdated = check(parsed.records, _target(parsed), parsed.readme, parsed.findings)
@@ -170,7 +168,6 @@ def _signatures(records: Path, named: Path | None = None) -> int:
 
 
 def _add(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
-    parsed.parser.reject_unknown(unknown)
     from gmc_bench.experiments.run_folder import KEPT
     from gmc_bench.leaderboard.keeping import files_to_keep, keep, require_policies
     from gmc_bench.leaderboard.rerun import acting_weights
@@ -196,7 +193,6 @@ def _add(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int
 
 
 def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
-    parsed.parser.reject_unknown(unknown)
     if (parsed.record is None) != parsed.all:
         raise ConfigError("give either one RECORD or --all")
     from gmc_bench.cli.display import Display
@@ -242,7 +238,6 @@ def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 
 def _sign(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
-    parsed.parser.reject_unknown(unknown)
     from gmc_bench.leaderboard.signing import ask_password, sign_record
     from gmc_bench.records.signature import SIGNERS_NAME, make_key
 
@@ -261,7 +256,6 @@ def _sign(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> in
 
 
 def _next(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
-    parsed.parser.reject_unknown(unknown)
     from gmc_bench.leaderboard.build import open_leaderboard
     from gmc_bench.leaderboard.next_run import next_runs
     from gmc_bench.leaderboard.rules import ranked_methods
@@ -274,7 +268,6 @@ def _next(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> in
 
 
 def _schema(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
-    parsed.parser.reject_unknown(unknown)
     from gmc_bench.records.store import json_schema
 
     say(json_schema().rstrip())

@@ -34,7 +34,6 @@ def add_parser(verbs: Any) -> None:
 
 def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     """Run the verb."""
-    parsed.parser.reject_unknown(unknown)
     from gmc_bench.experiments.catalogue import describe
     from gmc_bench.experiments.method_texts import cell, describe_method, describe_methods
 

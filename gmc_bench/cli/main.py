@@ -71,6 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.reject_unknown(unknown)
             parser.print_help()
             return 2
+        if not getattr(parsed, "passes_on", False):  # to settings that have no options of their own
+            parsed.parser.reject_unknown(unknown)
         code: int = parsed.execute(parsed, unknown, arguments)
         return code
     except GmcBenchError as error:

@@ -77,7 +77,6 @@ def _add_import(actions: Any) -> None:
 
 
 def _import(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
-    parsed.parser.reject_unknown(unknown)
     from gmc_bench.bodies.importer import ImportProblemsError
     from gmc_bench.bodies.robot_import import import_bodies
 
@@ -173,7 +172,6 @@ def _recipe(parsed: argparse.Namespace) -> Any:
 
 
 def _generate(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
-    parsed.parser.reject_unknown(unknown)
     from tqdm import tqdm
 
     from gmc_bench.generation.descendants import make_descendants, plain_descent
@@ -222,7 +220,6 @@ def _add_evolve(actions: Any) -> None:
 
 
 def _evolve(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
-    parsed.parser.reject_unknown(unknown)
     from gmc_bench.cli.display import Display
     from gmc_bench.experiments.evolution import evolve_set
 
@@ -243,7 +240,6 @@ def _add_reveal(actions: Any) -> None:
 
 
 def _reveal(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
-    parsed.parser.reject_unknown(unknown)
     from gmc_bench.generation.heldout import reveal
 
     say(reveal(parsed.set, parsed.secret).text)
@@ -263,7 +259,6 @@ def _add_describe(actions: Any) -> None:
 
 
 def _describe(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
-    parsed.parser.reject_unknown(unknown)
     from gmc_bench.bodies.sets import load_limb_bodies
     from gmc_bench.bodies.summary import describe_set, render_set
 

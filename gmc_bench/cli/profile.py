@@ -50,7 +50,6 @@ def add_parser(verbs: Any) -> None:
 
 def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     """Run the verb."""
-    parsed.parser.reject_unknown(unknown)
     why = f"has no effect on {parsed.what!r}; leave it out"
     parsed.parser.refuse(parsed, _UNUSED[parsed.what], why)
     if parsed.what == "train" and len(parsed.method or ()) > 1:

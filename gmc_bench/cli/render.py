@@ -63,7 +63,6 @@ def _size(text: str) -> tuple[int, int]:
 
 def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     """Run the verb."""
-    parsed.parser.reject_unknown(unknown)
     if (parsed.run_dir is None) == (parsed.stills is None):
         got = "neither" if parsed.stills is None else "both"
         raise ConfigError(f"expected RUN_DIR or --stills SET, got {got}; give one of them")

@@ -39,7 +39,6 @@ def add_parser(verbs: Any) -> None:
 
 def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     """Run the verb `replay`."""
-    parsed.parser.reject_unknown(unknown)
     from gmc_bench.experiments.experiment import Experiment
 
     experiment = Experiment.open(parsed.run_dir)  # first, because loading the rest takes seconds
@@ -58,7 +57,6 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 
 def _watch(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
-    parsed.parser.reject_unknown(unknown)
     from gmc_bench.rendering.web.live import LiveSimulation
     from gmc_bench.rendering.web.server import LiveServer
 

@@ -44,7 +44,7 @@ def add_parser(verbs: Any) -> None:
     text = "show this; with --method and --suite also all settings of both"
     parser.add_argument("-h", "--help", action="store_true", help=text)
     add_options(parser)
-    parser.set_defaults(execute=execute, parser=parser)
+    parser.set_defaults(execute=execute, parser=parser, passes_on=True)
 
 
 def add_options(parser: Parser) -> None:

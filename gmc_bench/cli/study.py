@@ -1,7 +1,7 @@
 """`gmc-bench study`: train and measure what answers one question, as a table and a picture."""
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,19 +71,19 @@ def add_parser(verbs: Any) -> None:
         "Further options are those of 'gmc-bench run', e.g. --morphologies, --env-steps, "
         f"--threads, and hold for every run.\n\n{parser.epilog}"
     )
-    parser.set_defaults(execute=execute, parser=parser)
+    parser.set_defaults(execute=execute, parser=parser, passes_on=True)
 
 
 def _add_scaling(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the study 'scaling', whose networks are not trained")
     add = group.add_argument
     text = "tokens per body, numbers or 8..1024 for powers of two (default: 8..1024)"
-    add("--tokens", metavar="L", type=_sizes(_powers_of_two), help=text, nargs="+")
+    add("--tokens", metavar="L", help=text, nargs="+")
     text = (
         "bodies of a set, numbers or 1..10000 for 1, 3, 10, 30, ... (default: 1 10 100 300 1000 "
         "3000 10000)"
     )
-    add("--bodies", metavar="M", type=_sizes(_steps_of_three), help=text, nargs="+")
+    add("--bodies", metavar="M", help=text, nargs="+")
     text = "memory, bodies, time (default: all, in this order)"
     add("--part", metavar="P", help=text, nargs="+")
     span = amount("seconds", zero=False)
@@ -183,8 +183,6 @@ def _scaling(parsed: argparse.Namespace, unknown: list[str]) -> int:
     why = "is not for the study 'scaling', which trains nothing; use --method, --tokens or --bodies"
     parsed.parser.refuse(parsed, (*_OF_RUNS, *OPTIONS), why)
     given = {name: value for name in _OF_SCALING if (value := getattr(parsed, name)) is not None}
-    for name in {"tokens", "bodies"} & given.keys():
-        given[name] = sorted({size for sizes in given[name] for size in sizes})
     if "part" in given:
         given["parts"] = given.pop("part")
     preset = SUITES.load("unimal").protocol(parsed.protocol).preset
@@ -211,28 +209,3 @@ def _run_scaling(request: "ScalingRequest", path: Path) -> int:
             say("\n\n".join([exponents.title, shown, *exponents.notes]) + "\n")
     say(f"{QUESTION} {path / study.TABLE}")
     return 0
-
-
-def _powers_of_two(high: int) -> Iterable[int]:
-    return (2**power for power in range(high.bit_length()))
-
-
-def _steps_of_three(high: int) -> Iterable[int]:
-    return (digit * 10**power for power in range(len(str(high))) for digit in (1, 3))
-
-
-def _sizes(steps: Callable[[int], Iterable[int]]) -> Callable[[str], list[int]]:
-    """Return a converter for a number, or for `LOW..HIGH`: both ends and the steps between."""
-
-    def convert(text: str) -> list[int]:
-        ends = text.split("..")
-        if len(ends) > 2 or not all(end.isdecimal() for end in ends):
-            raise argparse.ArgumentTypeError(f"must be numbers like 64 or 8..1024, got {text!r}")
-        low, high = int(ends[0]), int(ends[-1])
-        if not 1 <= low <= high:
-            raise argparse.ArgumentTypeError(
-                f"must be at least 1, the smaller number first, got {text!r}"
-            )
-        return sorted({low, high} | {size for size in steps(high) if low < size < high})
-
-    return convert

@@ -35,7 +35,7 @@ def add_parser(verbs: Any) -> None:
         "--model.width, --tokens.order; one that is given several values is varied. Options of\n"
         f"the launcher are --launch.NAME, see docs/clusters.md.\n\n{parser.epilog}"
     )
-    parser.set_defaults(execute=execute, parser=parser)
+    parser.set_defaults(execute=execute, parser=parser, passes_on=True)
 
 
 def add_options(parser: Parser) -> None:

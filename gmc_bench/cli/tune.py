@@ -47,11 +47,10 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     from gmc_bench.experiments.tuning_texts import describe_tuning
 
     if parsed.resume is not None:
-        more = [*unknown, *([parsed.method] if parsed.method else [])]
+        more = [parsed.method] if parsed.method else []
         require_resume_alone(more, argv, "a search continues with what is in its folder")
         tuning = Tuning.open(parsed.resume)
     else:
-        parsed.parser.reject_unknown(unknown)
         if parsed.method is None:
             raise ConfigError(f"a method is missing; for example: {EXAMPLES[0]}")
         names = fields_of(TuningSpec)

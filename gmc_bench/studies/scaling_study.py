@@ -1,11 +1,13 @@
 """Scaling study: measures what is not measured yet, then writes tables and pictures."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from gmc_bench.core.config import shown
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.table import aligned
 from gmc_bench.experiments.events import FolderOpened, Listener, Progress
@@ -48,13 +50,24 @@ class ScalingRequest:
     def make(cls, methods: Sequence[str] = (), parts: Sequence[str] = PARTS, **rest: Any) -> Self:
         """Return a request: methods by full name (none: all registered), parts in their order.
 
+        Args:
+            methods: registered ids, or where to find them.
+            parts: among `PARTS`.
+            **rest: other fields; `tokens` and `bodies` are numbers, or text `LOW..HIGH` for both
+                ends and the powers of two, or 1, 3, 10, 30, ..., between them.
+
         Raises:
-            ConfigError: there is no such part.
+            ConfigError: there is no such part, or a size is no number.
             UnknownNameError: a method is not registered.
         """
         for part in parts:
             if part not in PARTS:
                 raise ConfigError(f"--part must be among {', '.join(PARTS)}, got {part!r}")
+        for name, steps in (("tokens", _powers_of_two), ("bodies", _steps_of_three)):
+            if name in rest:
+                rest[name] = sorted(
+                    {size for text in rest[name] for size in _sizes(text, steps, name)}
+                )
         # A reference with a budget of its own has the network of another method.
         every = [
             name
@@ -63,6 +76,29 @@ class ScalingRequest:
         ]
         names = [full_name(name) for name in dict.fromkeys(methods)] or every
         return cls(methods=names, parts=[part for part in PARTS if part in parts], **rest)
+
+
+def _powers_of_two(high: int) -> Iterable[int]:
+    return (2**power for power in range(high.bit_length()))
+
+
+def _steps_of_three(high: int) -> Iterable[int]:
+    return (digit * 10**power for power in range(len(str(high))) for digit in (1, 3))
+
+
+def _sizes(size: int | str, steps: Callable[[int], Iterable[int]], name: str) -> set[int]:
+    """Return a number, or of `LOW..HIGH` both ends and the steps between.
+
+    Raises:
+        ConfigError: it is neither, or not positive.
+    """
+    ends = re.fullmatch(r"([0-9]{1,9})(?:\.\.([0-9]{1,9}))?", str(size))
+    if ends is None:
+        raise ConfigError(f"--{name} must be numbers like 64 or 8..1024, got {shown(size)}")
+    low, high = int(ends[1]), int(ends[2] or ends[1])
+    if not 1 <= low <= high:
+        raise ConfigError(f"--{name} must be at least 1, the smaller number first, got {size!r}")
+    return {low, high} | {step for step in steps(high) if low < step < high}
 
 
 class ScalingFolder(LockedFolder):
@@ -182,11 +218,11 @@ def _require_same(old: dict[str, Any], new: dict[str, Any], path: Path) -> None:
     """Raise unless cells measured now can stand beside those of a folder."""
     pairs = [(f"--{name.replace('_', '-')}", "request", name) for name in _FIXED]
     pairs += [(name, "setting", name) for name in new["setting"]]
-    for shown, part, name in pairs:
+    for what, part, name in pairs:
         before, now = old[part].get(name), new[part][name]
         if before != now:
             raise ConfigError(
-                f"{path} was measured with another {shown} ({before}, now {now}); choose another "
+                f"{path} was measured with another {what} ({before}, now {now}); choose another "
                 f"--out, because one table shows one machine and one setting"
             )
 

@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from gmc_bench.cli.main import make_parser
 from gmc_bench.profiling.process import Limits, NotMeasured
 from gmc_bench.records.store import read_sealed, sealed
 from gmc_bench.studies import scaling_study as work
@@ -42,18 +41,17 @@ def rows(folder):
     [
         (["8..64"], [8, 16, 32, 64]),
         (["6..20"], [6, 8, 16, 20]),
-        (["5", "3", "8..16"], [3, 5, 8, 16]),
+        (["5", 3, "8..16"], [3, 5, 8, 16]),
         (["7..7"], [7]),
     ],
 )
 def test_sizes_are_numbers_or_ranges(words, tokens):
-    parsed = make_parser().parse_args(["study", "scaling", "--tokens", *words])
-    assert sorted({size for sizes in parsed.tokens for size in sizes}) == tokens
+    assert work.ScalingRequest.make(["recmorph"], tokens=words).tokens == tokens
 
 
 def test_bodies_go_up_in_steps_of_three():
-    parsed = make_parser().parse_args(["study", "scaling", "--bodies", "1..10000"])
-    assert parsed.bodies == [[1, 3, 10, 30, 100, 300, 1000, 3000, 10000]]
+    found = work.ScalingRequest.make(["recmorph"], bodies=["1..10000"]).bodies
+    assert found == [1, 3, 10, 30, 100, 300, 1000, 3000, 10000]
 
 
 @pytest.mark.parametrize(
@@ -62,6 +60,7 @@ def test_bodies_go_up_in_steps_of_three():
         (["--tokens", "0"], "must be at least 1"),
         (["--tokens", "64..8"], "the smaller number first, got '64..8'"),
         (["--tokens", "1..2..3"], "must be numbers like 64 or 8..1024"),
+        (["--tokens", "9" * 5000], "must be numbers like 64 or 8..1024, got '999"),
         (["--bodies", "many"], "must be numbers like 64 or 8..1024, got 'many'"),
         (["--part", "speed"], "--part must be among memory, bodies, time, got 'speed'"),
         (["--max-gib", "-1"], "a positive number of GiB, got '-1'"),
