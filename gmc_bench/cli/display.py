@@ -1,6 +1,7 @@
 """Display of experiments: listens to their events and shows them on stderr."""
 
 import shlex
+import sys
 import time
 from types import TracebackType
 from typing import Any, Self
@@ -11,6 +12,8 @@ from gmc_bench.experiments import events
 from gmc_bench.experiments.eta import ETA, duration
 from gmc_bench.experiments.method import method_of
 from gmc_bench.experiments.overview import describe_runs
+from gmc_bench.experiments.sweep import Sweep
+from gmc_bench.experiments.sweep_texts import LiveTable
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.summary import summary_line
 from gmc_bench.suites import SUITES
@@ -150,6 +153,32 @@ class Display:
 
     def _label(self, name: str) -> str:
         return f"task {self._names.index(name) + 1} of {len(self._names)} ({name})"
+
+
+class SweepDisplay(Display):
+    """Shows runs that a launcher runs as a live table, and what is measured on them afterwards.
+
+    Args:
+        again: see `Display`.
+        sweep: the runs; they can be continued as soon as its folder lists them.
+    """
+
+    def __init__(self, again: str, sweep: Sweep) -> None:
+        super().__init__(again)
+        self._runs = sweep
+        self._table = LiveTable(live=sys.stderr.isatty())
+
+    def __exit__(self, *error: Any) -> None:
+        self._path = self._runs.path if self._runs.is_begun else None
+        super().__exit__(*error)
+
+    def __call__(self, event: events.Event) -> None:
+        """Show one event."""
+        if self._bar is not None or isinstance(event, events.Progress):
+            super().__call__(event)
+            return
+        for text in self._table(event):
+            note(text)
 
 
 def announce(config: RunConfig, env_steps: int) -> None:

@@ -23,6 +23,21 @@ class Parser(argparse.ArgumentParser):
             what = action.metavar if isinstance(action.metavar, str) else action.dest
             raise ConfigError(f"unknown {what.lower()} {value!r}{did_you_mean(value, choices)}")
 
+    def parse_each(self, words: list[str]) -> tuple[dict[str, Any], list[str]]:
+        """Parse each option on its own, so that none takes the values of one it does not know.
+
+        Returns:
+            The values by name, and the options that are unknown, with their values.
+
+        Raises:
+            ConfigError: a value is missing, does not fit, or is one too many.
+        """
+        from gmc_bench.experiments.sweep_request import further_options
+
+        found = argparse.Namespace()
+        left = further_options(words, lambda group: self.parse_known_args(group, found)[1])
+        return vars(found), left
+
     def reject_unknown(self, unknown: list[str]) -> None:
         """Raise for options that nobody took, naming the closest that exists.
 
@@ -128,6 +143,20 @@ def add_reuse(add: Callable[..., Any], default: Any = None) -> None:
     """Add the option that takes runs from a leaderboard."""
     text = "take runs that this leaderboard has, with weights, from there, e.g. leaderboards"
     add("--reuse", metavar="DIR", type=Path, default=default, help=text)
+
+
+def add_launch(add: Callable[..., Any], default: str) -> None:
+    """Add the options that say who runs a sweep; those that are not given get no attribute.
+
+    Args:
+        add: of the parser.
+        default: who does without them, for the help.
+    """
+    one: dict[str, Any] = {"default": argparse.SUPPRESS}
+    text = f"who runs them: local, ray, slurm, see docs/clusters.md (default: {default})"
+    add("--launcher", metavar="L", help=text, **one)
+    add("--jobs", metavar="N", type=integer(1), help="runs at a time (default: by cores)", **one)
+    add("--retries", metavar="N", type=integer(0), help="of a run that failed, default: 1", **one)
 
 
 def require_resume_alone(unknown: list[str], argv: list[str], rest: str) -> None:

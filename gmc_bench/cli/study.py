@@ -1,16 +1,17 @@
 """`gmc-bench study`: train and measure what answers one question, as a table and a picture."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gmc_bench.cli.output import say
-from gmc_bench.cli.parser import add_reuse, add_verb, amount, integer, require_resume_alone
+from gmc_bench.cli.parser import Parser, add_launch, add_reuse, add_verb, amount, integer
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.table import aligned
 
 if TYPE_CHECKING:
+    from gmc_bench.experiments.sweep_launch import Launch
     from gmc_bench.studies.scaling_study import ScalingRequest
     from gmc_bench.studies.study_run import StudyResult, StudyRun
 
@@ -24,10 +25,12 @@ EXAMPLES = (
     "gmc-bench study budget --seeds 1 2 --threads 1 --budgets 1/3 1",
     "gmc-bench study bodies --seeds 1 2 3 --counts 10 30 100 --steps per-body",
     "gmc-bench study scaling --method recmorph metamorph-star --tokens 8..512 --part memory time",
+    "gmc-bench study components --seeds 1 2 3 --launcher local --jobs 4",
     "gmc-bench study --resume studies/components_recmorph_lite_gmc-unimal-mini-v2",
 )
 _OF_SCALING = ("tokens", "bodies", "part", "seconds", "max_gib", "max_seconds")
-_OF_RUNS = ("suite", "task", "seeds", "reuse")
+_OF_RUNS = ("suite", "task", "seeds", "reuse", "launcher", "jobs", "retries")
+_NO_RUNS = "is not for the study 'scaling', which trains nothing; use --method, --tokens or --bodies"
 
 
 def add_parser(verbs: Any) -> None:
@@ -64,12 +67,14 @@ def add_parser(verbs: Any) -> None:
     add("--robot-source", metavar="S", help="friction: built-in or menagerie (default: built-in)")
     add("--out", metavar="DIR", type=Path, help="default: a new folder under studies/")
     add_reuse(add)
+    add_launch(add, "this process, one after the other")
     add("--dry-run", action="store_true", help="show the runs and stop")
     add("--resume", metavar="DIR", type=Path, help="continue a stopped study")
     _add_scaling(parser)
     parser.epilog = (
         "Further options are those of 'gmc-bench run', e.g. --morphologies, --env-steps, "
-        f"--threads, and hold for every run.\n\n{parser.epilog}"
+        "--threads, and hold for every run.\nOptions of the launcher are --launch.NAME, see "
+        f"docs/clusters.md.\n\n{parser.epilog}"
     )
     parser.set_defaults(execute=execute, parser=parser, passes_on=True)
 
@@ -97,7 +102,7 @@ def _add_scaling(parser: argparse.ArgumentParser) -> None:
 def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     """Run the verb."""
     if parsed.resume is not None:
-        return _resume(parsed, unknown, argv)
+        return _resume(parsed.resume, argv)
     from gmc_bench.studies import scaling
     from gmc_bench.studies.catalogue import STUDIES
 
@@ -115,16 +120,18 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         return _scaling(parsed, unknown)
     why = f"is for the study {scaling.NAME!r}, got it for {parsed.name!r}"
     parsed.parser.refuse(parsed, _OF_SCALING, why)
-    study = _plan(parsed, unknown)
+    study, launch = _plan(parsed, unknown)
     if parsed.dry_run:
         from gmc_bench.cli.run import preview
 
         study.require_measurable()
         return preview(study.sweep)
-    return _run(study, study.run)
+    return _run(study, study.run, launch)
 
 
-def _plan(parsed: argparse.Namespace, argv: list[str]) -> "StudyRun":
+def _plan(parsed: argparse.Namespace, argv: list[str]) -> "tuple[StudyRun, Launch | None]":
+    from gmc_bench.experiments.sweep_launch import Launch
+    from gmc_bench.experiments.sweep_request import launch_options
     from gmc_bench.studies.request import OPTIONS, Request
 
     options = {name: getattr(parsed, name) for name in OPTIONS}
@@ -134,32 +141,47 @@ def _plan(parsed: argparse.Namespace, argv: list[str]) -> "StudyRun":
 
     shared = ["--method", request.methods[0], "--suite", parsed.suite or request.study.suite]
     shared += ["--protocol", parsed.protocol] if parsed.protocol else []
+    said, argv = launch_options(vars(parsed), argv)
+    launch = Launch.from_dict(said) if said else None
+    shared += ["--threads", "1"] if launch else []  # as in a sweep: several runs share the cores
     (base, *_), _ = specs_of([*shared, *argv])
     places = {"out": parsed.out, "reuse": parsed.reuse}
-    return StudyRun.plan(request, base, tasks=parsed.task, seeds=parsed.seeds, **places)
+    places["elsewhere"] = launch is not None and launch.elsewhere
+    return StudyRun.plan(request, base, tasks=parsed.task, seeds=parsed.seeds, **places), launch
 
 
-def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
-    more = [*unknown, *([parsed.name] if parsed.name else [])]
-    require_resume_alone(more, argv, "a study continues with what is in its folder")
+def _resume(path: Path, argv: list[str]) -> int:
+    from gmc_bench.experiments.sweep_request import continued_launch, launch_alone
     from gmc_bench.studies import scaling
-
-    if (parsed.resume / scaling.SETTINGS).is_file():
-        from gmc_bench.studies.scaling_study import read_request
-
-        return _run_scaling(read_request(parsed.resume), parsed.resume)
     from gmc_bench.studies.study_run import StudyRun
 
-    study = StudyRun.open(parsed.resume)
-    return _run(study, study.resume)
+    parser = Parser(prog="gmc-bench study", allow_abbrev=False, add_help=False)
+    parser.add_argument("--resume")
+    add_launch(parser.add_argument, "")
+    given, words = parser.parse_each(argv[1:])
+    del given["resume"]
+    said = launch_alone(given, words)
+    if (path / scaling.SETTINGS).is_file():
+        from gmc_bench.studies.scaling_study import read_request
+
+        for name in said:
+            raise ConfigError(f"--{name} {_NO_RUNS}")
+        return _run_scaling(read_request(path), path)
+    study = StudyRun.open(path)
+    if not said and set(study.sweep.overview().counts()) == {"finished"}:
+        return _run(study, study.resume)  # to measure, nobody needs the cluster
+    return _run(study, study.resume, continued_launch(path, said))
 
 
-def _run(study: "StudyRun", finish: "Callable[[], StudyResult]") -> int:
-    from gmc_bench.cli.display import Display
+def _run(
+    study: "StudyRun", finish: "Callable[..., StudyResult]", launch: "Launch | None" = None
+) -> int:
+    from gmc_bench.cli.display import Display, SweepDisplay
 
-    with Display("gmc-bench study --resume {path}") as display:
+    again = "gmc-bench study --resume {path}"
+    with SweepDisplay(again, study.sweep) if launch else Display(again) as display:
         study.subscribe(display)
-        result = finish()
+        result = finish(**launch.content()) if launch else finish()
     definition, path = study.request.study, study.path
     name, main = next(iter(result.tables.items()))
     say(f"\n{definition.title}: {definition.question}\n")
@@ -180,8 +202,7 @@ def _scaling(parsed: argparse.Namespace, unknown: list[str]) -> int:
     from gmc_bench.studies.scaling_study import ScalingRequest, describe_plan
     from gmc_bench.suites import SUITES
 
-    why = "is not for the study 'scaling', which trains nothing; use --method, --tokens or --bodies"
-    parsed.parser.refuse(parsed, (*_OF_RUNS, *OPTIONS), why)
+    parsed.parser.refuse(parsed, (*_OF_RUNS, *OPTIONS), _NO_RUNS)
     given = {name: value for name in _OF_SCALING if (value := getattr(parsed, name)) is not None}
     if "part" in given:
         given["parts"] = given.pop("part")

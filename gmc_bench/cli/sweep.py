@@ -1,17 +1,14 @@
 """`gmc-bench sweep`: a grid of runs on this machine or a cluster, stopped and continued at will."""
 
 import argparse
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gmc_bench.cli.output import note, say, say_json
-from gmc_bench.cli.parser import Parser, add_reuse, add_verb, amount, integer
+from gmc_bench.cli.parser import Parser, add_launch, add_reuse, add_verb, amount, integer
 from gmc_bench.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from gmc_bench.experiments.events import Event
     from gmc_bench.experiments.sweep_request import SweepRequest
 
 EXAMPLES = (
@@ -59,9 +56,7 @@ def add_options(parser: Parser) -> None:
     interval = amount("seconds", zero=True)
     add("--checkpoint-interval", metavar="S", type=interval, help="default: 10", **one)
     add("--track", metavar="NAME[:PROJECT]", help="also send curves and scores there", **one)
-    add("--launcher", metavar="L", help="who runs them, e.g. local (default: local)", **one)
-    add("--jobs", metavar="N", type=integer(1), help="runs at a time (default: by cores)", **one)
-    add("--retries", metavar="N", type=integer(0), help="of a run that failed, default: 1", **one)
+    add_launch(add, "local")
     add("--config", metavar="FILE", type=Path, help="YAML with these options; those here win")
     add("--out", metavar="DIR", type=Path, help="default: a new folder under runs/")
     add_reuse(add, argparse.SUPPRESS)
@@ -81,11 +76,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     # Again without words: they would take the values of settings, which have no options here.
     parser = Parser(prog="gmc-bench sweep", allow_abbrev=False, add_help=False)
     add_options(parser)
-    found = argparse.Namespace()
-    words = requests.further_options(
-        argv[1:], lambda group: parser.parse_known_args(group, found)[1]
-    )
-    given = vars(found)
+    given, words = parser.parse_each(argv[1:])
     config, out, resume, dry, _ = map(given.pop, ("config", "out", "resume", "dry_run", "json"))
     if resume is not None:
         request = requests.continued_sweep(resume, given, words, config=config, out=out)
@@ -100,22 +91,13 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 
 def _run(request: "SweepRequest") -> int:
-    from gmc_bench.experiments.sweep_texts import LiveTable, describe_sweep
+    from gmc_bench.cli.display import SweepDisplay
+    from gmc_bench.experiments.sweep_texts import describe_sweep
 
-    sweep, table = request.sweep, LiveTable(live=sys.stderr.isatty())
-
-    def show(event: "Event") -> None:
-        for text in table(event):
-            note(text)
-
-    sweep.subscribe(show)
-    try:
+    sweep = request.sweep
+    with SweepDisplay("gmc-bench sweep --resume {path}", sweep) as display:
+        sweep.subscribe(display)
         result = request.run()
-    except KeyboardInterrupt:
-        if sweep.is_begun:
-            again = f"gmc-bench sweep --resume {shlex.quote(str(sweep.path))}"
-            note(f"\nStopped. Continue with: {again}")
-        raise
     say(f"{describe_sweep(sweep.overview())}\nsweep folder    {sweep.path}")
     return 1 if result.failures else 0
 

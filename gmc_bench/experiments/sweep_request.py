@@ -34,8 +34,7 @@ class SweepRequest(NamedTuple):
         Raises:
             GmcBenchError: nothing can be run, or nothing more.
         """
-        sweep, launch = self
-        return sweep.resume(launch.launcher, retries=launch.retries, **launch.options)
+        return self.sweep.resume(**self.launch.content())
 
     def preview(self) -> str:
         """Return the runs, hours and memory as text, from the records that are at hand.
@@ -81,11 +80,12 @@ def request_sweep(
     launched = file.pop("launch", {})
     out = out or coerce(file.get("out"), str | None, "out")
     reuse = given.get("reuse") or coerce(file.get("reuse"), str | None, "reuse")
+    said, words = launch_options(given, words)
     single, varied = settings_of(words)
     for name in (*single, *varied):
         if name in FIELDS:
             raise ConfigError(f"a sweep has no option --{name}; give --{FIELDS[name]}")
-    launch = Launch.from_dict(launched | _launched(given, single, varied))
+    launch = Launch.from_dict(launched | said)
     grid = {name: file[name] for name in file if name not in _IN_FILE}
     grid |= {name: given[name] for name in fields_of(Grid) if name in given}
     for name in VARIED:
@@ -126,21 +126,31 @@ def continued_sweep(
         ConfigError: something else is given, or does not fit.
         RunFolderError: it is not the folder of a sweep.
     """
-    single, varied = settings_of(words)
-    launched = _launched(given, single, varied)
     files = [name for name, value in (("config", config), ("out", out)) if value is not None]
-    other = [*files, *(name for name in given if name not in _LAUNCH), *single, *varied]
-    if other:
-        raise ConfigError(
-            f"--resume continues the runs in a folder and takes options of the launch only, got "
-            f"{other[0]!r}; leave it out, or start another sweep"
-        )
+    said = launch_alone({**dict.fromkeys(files), **given}, words)
+    return SweepRequest(Sweep.open(path), continued_launch(path, said) or Launch())
+
+
+def continued_launch(path: Path, said: Mapping[str, Any]) -> Launch | None:
+    """Return who goes on with the sweep in a folder: as before but for what is said.
+
+    Args:
+        path: the folder.
+        said: what `Launch.from_dict` takes.
+
+    Returns:
+        None if nothing is said, nor was before.
+
+    Raises:
+        ConfigError: an option does not fit, or what was said before is damaged.
+    """
     before = read_launch(path)
     before.pop(REUSE, None)  # the sweep's own
-    if launched.get("launcher", before.get("launcher")) != before.get("launcher"):
+    if said.get("launcher", before.get("launcher")) != before.get("launcher"):
         # The options are those of the other launcher; how often a run is tried again is not.
         before = {name: before[name] for name in ("retries",) if name in before}
-    return SweepRequest(Sweep.open(path), Launch.from_dict(before | launched))
+    content = {**before, **said}
+    return Launch.from_dict(content) if content else None
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -162,17 +172,44 @@ def _read(path: Path) -> dict[str, Any]:
     return file
 
 
-def _launched(
-    given: Mapping[str, Any], single: dict[str, Any], varied: dict[str, list[Any]]
-) -> dict[str, Any]:
-    """Return the fields of a launch that are given; options of the launcher leave the settings."""
+def launch_options(
+    given: Mapping[str, Any], words: Sequence[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return what options say of the launch, and the words that are about something else.
+
+    Args:
+        given: values of options by name, of which those of `Launch` count.
+        words: further options; `--launch.NAME VALUE` is one of the launcher.
+
+    Raises:
+        ConfigError: an option of the launcher is given twice, or has no value.
+    """
     found = {name: given[name] for name in _LAUNCH if name in given}
-    for settings in (single, varied):
-        for name in [name for name in settings if name.startswith(_PREFIX)]:
-            if (own := name.removeprefix(_PREFIX)) in given:
-                raise ConfigError(f"--{own} and --{name} are the same option; keep one of them")
-            found[own] = settings.pop(name)
-    return found
+    own: list[str] = []
+    further: list[str] = []
+    for group in _groups(words):
+        (own if group[0].startswith(f"--{_PREFIX}") else further).extend(group)
+    single, varied = settings_of(own)
+    for name, value in (single | varied).items():
+        if (short := name.removeprefix(_PREFIX)) in found:
+            raise ConfigError(f"--{short} and --{name} are the same option; keep one of them")
+        found[short] = value
+    return found, further
+
+
+def launch_alone(given: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """Return what options beside `--resume` say of the launch, as `launch_options` does.
+
+    Raises:
+        ConfigError: there are others.
+    """
+    said, further = launch_options(given, words)
+    if other := [*(name for name in given if name not in _LAUNCH), *further]:
+        raise ConfigError(
+            f"--resume continues the runs in a folder and takes options of the launch only, got "
+            f"{other[0]!r}; leave it out, or begin in another folder"
+        )
+    return said
 
 
 def further_options(words: Sequence[str], take: Callable[[list[str]], list[str]]) -> list[str]:
@@ -186,13 +223,8 @@ def further_options(words: Sequence[str], take: Callable[[list[str]], list[str]]
     Raises:
         ConfigError: an option that is taken leaves a word, which would become a value of another.
     """
-    groups: list[list[str]] = []
-    for word in words:
-        if word.startswith("--") or not groups:
-            groups.append([])
-        groups[-1].append(word)
     further: list[str] = []
-    for group in groups:
+    for group in _groups(words):
         left = take(list(group))
         if left and left != group:
             option, equals, _ = group[0].partition("=")
@@ -203,6 +235,16 @@ def further_options(words: Sequence[str], take: Callable[[list[str]], list[str]]
             )
         further += left
     return further
+
+
+def _groups(words: Sequence[str]) -> list[list[str]]:
+    """Return the words of a command line, each option with all up to the next one."""
+    groups: list[list[str]] = []
+    for word in words:
+        if word.startswith("--") or not groups:
+            groups.append([])
+        groups[-1].append(word)
+    return groups
 
 
 def settings_of(words: Sequence[str]) -> tuple[dict[str, Any], dict[str, list[Any]]]:

@@ -39,7 +39,8 @@ def run(
         on_event: is told what happens, see `gmc_bench.experiments.events`.
         reuse: a leaderboard's folder; runs that it has are taken from there and not repeated.
         **fields: of `ExperimentSpec`, for all runs; options of the study, see `Request.make`; and
-            `launch`, what `Sweep.run` takes, e.g. `{"launcher": "local", "jobs": 4}`.
+            `launch`, what `Sweep.run` takes, e.g. `{"launcher": "local", "jobs": 4}`, which gives
+            each run one thread unless `threads` says otherwise.
 
     Raises:
         GmcBenchError: an option does not fit, nothing can be run, or a policy not be measured.
@@ -56,6 +57,8 @@ def run(
     places: dict[str, Any] = {"out": out, "reuse": reuse}
     places["elsewhere"] = Launch.from_dict(launch).elsewhere
     shared = {"method": request.methods[0], "suite": request.study.suite}
+    if launch:  # one thread each, as in a sweep: several runs share the cores
+        fields.setdefault("threads", 1)
     base = ExperimentSpec.from_dict({**shared, **fields})
     planned = StudyRun.plan(request, base, tasks=tasks, seeds=seeds, **places)
     if on_event is not None:

@@ -190,9 +190,9 @@ def test_cells_trains_eight_variants(here, tmp_path):
     assert all(row["Runs"] == "1" for row in rows)
 
 
-@pytest.mark.parametrize("launched", [False, True])
-def test_a_killed_study_continues_and_measures_only_what_is_left(gmc, here, tmp_path, launched):
-    """Also where a launcher has finished its runs."""
+@pytest.mark.parametrize("launcher_of", [None, "sweep", "study"])
+def test_a_killed_study_continues_and_measures_only_what_is_left(gmc, here, tmp_path, launcher_of):
+    """Also where a launcher has finished its runs, as those of a sweep or of the study."""
     folder = tmp_path / "s"
     words = ("study", "siblings", "--method", "recmorph", *TINY)
     process = gmc.start(*words, "--out", folder)
@@ -202,11 +202,13 @@ def test_a_killed_study_continues_and_measures_only_what_is_left(gmc, here, tmp_
     process.send_signal(signal.SIGKILL)
     process.communicate()
     finished = (folder / "canonical_ft_seed1" / "record.json").read_bytes()
-    if launched:
-        here("sweep", "--resume", folder, "--launcher", "local", "--jobs", 1, "--launch.nice", 0)
+    launch = ("--launcher", "local", "--jobs", 1, "--launch.nice", 0)
+    if launcher_of == "sweep":
+        here("sweep", "--resume", folder, *launch)
         assert len(list(folder.glob("*/record.json"))) == 2
     assert not (folder / "table.md").exists()
-    here("study", "--resume", folder)
+    here("study", "--resume", folder, *(launch if launcher_of == "study" else ()))
+    assert (folder / "launch.yaml").exists() == (launcher_of is not None)
     assert (folder / "canonical_ft_seed1" / "record.json").read_bytes() == finished
     whole = tmp_path / "whole"
     here(*words, "--out", whole)
@@ -228,7 +230,7 @@ def test_a_killed_study_continues_and_measures_only_what_is_left(gmc, here, tmp_
         (("ordering", "--body", "x"), "--body is for the study 'gait'"),
         (("ordering", "--task", "hill"), "has no task 'hill'"),
         (("--resume", "nowhere"), "nowhere is not a study folder"),
-        (("ordering", "--resume", "nowhere"), "--resume takes no other options"),
+        (("ordering", "--resume", "nowhere"), "options of the launch only, got 'ordering'"),
         (("gait", "--body", "nobody"), "have none named 'nobody'"),
     ],
 )

@@ -3,12 +3,14 @@
 import io
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from gmc_bench.cli.display import Display
+from gmc_bench.cli.display import Display, SweepDisplay
 from gmc_bench.cli.output import say
-from gmc_bench.experiments.events import FolderOpened
+from gmc_bench.experiments.cell_state import CellState, SweepOverview
+from gmc_bench.experiments.events import FolderOpened, Progress, Remark, SweepMoved
 from gmc_bench.experiments.tuning import Tuning
 from gmc_bench.studies.scaling_study import ScalingRequest, run
 
@@ -63,6 +65,20 @@ def test_a_study_of_scaling_tells_of_its_folder_when_it_can_go_on(tmp_path):
     request = ScalingRequest.make(["recmorph"], preset="lite", tokens=[2], bodies=[2])
     with pytest.raises(KeyboardInterrupt):
         run(request, tmp_path / "a", interrupt)
+
+
+def test_a_launched_sweep_is_shown_by_a_table_and_then_by_bars(capsys, tmp_path):
+    sweep = SimpleNamespace(path=tmp_path, is_begun=False)
+    overview = SweepOverview(tmp_path, {"a": CellState(phase="finished")}, is_over=True)
+    moved = (Remark("One run waits."), SweepMoved(overview))
+    stop(SweepDisplay(TUNE, sweep), *moved)
+    assert capsys.readouterr().err == "One run waits.\n1 runs: 1 finished\n"
+    sweep.is_begun = True
+    stop(SweepDisplay(TUNE, sweep), *moved, Progress("orders", 1, 2, "order"), Remark("No video."))
+    err = capsys.readouterr().err
+    assert "orders:  50%" in err
+    assert "No video.\n" in err
+    assert err.endswith(f"Stopped. Continue with: gmc-bench tune --resume {tmp_path}\n")
 
 
 @pytest.mark.parametrize(

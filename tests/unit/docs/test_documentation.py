@@ -137,10 +137,10 @@ def test_commands_shown_are_understood(page: Path, command: str) -> None:
         assert (parsed.method is None) == (parsed.suite is None)
     if parsed.verb in ("run", "sweep"):  # settings are options once methods and launcher are known
         unknown = _without_settings(unknown)
-    if parsed.verb == "study":  # it passes on the options of a run
+    if parsed.verb == "study":  # it passes on the options of a run and of a launcher
         options = Parser(allow_abbrev=False)
         run.add_options(options)
-        unknown = options.parse_known_args(unknown)[1]
+        unknown = _without_settings(options.parse_known_args(unknown)[1])
     assert unknown == []
 
 
