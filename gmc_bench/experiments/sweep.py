@@ -33,7 +33,6 @@ from gmc_bench.experiments.events import (
 from gmc_bench.experiments.experiment import RUNS, Experiment
 from gmc_bench.experiments.grid import Grid
 from gmc_bench.experiments.launch import require_one_run
-from gmc_bench.experiments.launchers import LAUNCHERS, Launcher
 from gmc_bench.experiments.method import load_method
 from gmc_bench.experiments.resolve import (
     Resolved,
@@ -63,7 +62,7 @@ from gmc_bench.experiments.sweep_folder import (
     read_runs,
     require_names,
 )
-from gmc_bench.experiments.sweep_launch import Launch, read_launch, write_launch
+from gmc_bench.experiments.sweep_launch import Launched, make_launcher, read_launch, write_launch
 from gmc_bench.records.store import LEDGER_NAME, write_atomic
 from gmc_bench.training.run_config import MACHINE_SETTINGS, RunConfig
 
@@ -124,7 +123,6 @@ class Sweep:
         require_one_run()
         self._emit = Listeners(on_event)
         self._files = dict(files or {})
-        self._launched: dict[str, Any] | None = None
         self._locked: SweepFolder | None = None
         self.path = None if out is None else as_path(out, "the folder of a sweep")
         """The folder; none as long as none was named or made."""
@@ -163,7 +161,7 @@ class Sweep:
         folder = SweepFolder(as_path(path, "the folder of a sweep"))
         sweep = cls.__new__(cls)
         sweep._emit = Listeners(on_event)
-        sweep._files, sweep._launched, sweep._bodies, sweep._locked = {}, None, {}, None
+        sweep._files, sweep._bodies, sweep._locked = {}, {}, None
         sweep.path, sweep.resolved, sweep.runs = folder.path, (), read_runs(folder.plan)
         return sweep
 
@@ -249,14 +247,25 @@ class Sweep:
         Raises:
             GmcBenchError: nothing can be run, or nothing more.
         """
-        launched = self.check_launch(launcher, retries, options)
+        return self.begin(make_launcher(launcher, retries, options))
+
+    def begin(self, launched: Launched | None) -> SweepResult:
+        """Run all from the start as `run` does, by a launcher that was made before.
+
+        Args:
+            launched: by `make_launcher`, so that what cannot run anything leaves no folder; `None`
+                is this process.
+
+        Raises:
+            GmcBenchError: nothing can be run, or nothing more.
+        """
         self._check_methods(once_each=launched is not None)
         self.path = self.path or new_folder(RUNS, self._default_name())
         with self.locked(create=True) as folder:
             for name, data in self._files.items():
                 write_atomic(folder.path / name, data)
             folder.write(self.runs)  # last: a folder that holds it can be continued
-            self._write_launch(folder)
+            self._write_launch(folder, launched)
             self._take_over(folder)
             return self._visit_all(folder, launched)
 
@@ -277,13 +286,24 @@ class Sweep:
             RunFolderError: the folder is in use, or holds something else.
             GmcBenchError: nothing can be run, or nothing more.
         """
+        return self.go_on(make_launcher(launcher, retries, options))
+
+    def go_on(self, launched: Launched | None) -> SweepResult:
+        """Continue as `resume` does, by a launcher that was made before.
+
+        Args:
+            launched: see `begin`.
+
+        Raises:
+            RunFolderError: the folder is in use, or holds something else.
+            GmcBenchError: nothing can be run, or nothing more.
+        """
         if self.resolved and (self.path is None or is_free(self.path)):
-            return self.run(launcher, retries=retries, **options)
-        launched = self.check_launch(launcher, retries, options)
+            return self.begin(launched)
         self._require_begun()
         with self.locked() as folder:
             self._require_same(folder)
-            self._write_launch(folder)
+            self._write_launch(folder, launched)
             self._take_over(folder)
             if launched is None:
                 for config in self.runs.values():
@@ -384,35 +404,14 @@ class Sweep:
         text = f"{taken} of {len(self.runs)} runs are those of {self._known.root}"
         self._emit(Remark(text))
 
-    def _write_launch(self, folder: SweepFolder) -> None:
+    def _write_launch(self, folder: SweepFolder, launched: Launched | None) -> None:
         """Write, for whoever goes on later, who runs it and what it takes over."""
-        content = self._launched
+        content = None if launched is None else launched.launch.content()
         if self.reuse is not None:
             before = read_launch(folder.path) if content is None else content
             content = {**before, REUSE: str(self.reuse)}
         if content is not None:
             write_launch(folder.path, content)
-
-    def check_launch(
-        self, launcher: str | None, retries: int, options: Mapping[str, Any]
-    ) -> "tuple[Launcher, int] | None":
-        """Return who runs the sweep and how often it tries, and remember what the folder keeps.
-
-        Raises:
-            ConfigError: the launcher cannot be used, or an option is not its own.
-        """
-        if launcher is not None:
-            launch = Launch.from_dict({**options, "launcher": launcher, "retries": retries})
-            made = LAUNCHERS.get(launch.launcher).make(launch.options)
-            made.require()  # before a folder is made that nobody could use
-            self._launched = launch.content()
-            return made, launch.retries
-        if options:
-            raise ConfigError(
-                f"{next(iter(options))!r} is an option of a launcher, but none is named; name one, "
-                f"e.g. 'local'"
-            )
-        return None
 
     def _check_methods(self, *, once_each: bool) -> None:
         """Build the networks, before a folder is made that nobody could use.
@@ -500,13 +499,12 @@ class Sweep:
             self._bodies[name] = load_morphologies(name)
         return self._bodies[name]
 
-    def _visit_all(
-        self, folder: SweepFolder, launched: "tuple[Launcher, int] | None"
-    ) -> SweepResult:
+    def _visit_all(self, folder: SweepFolder, launched: Launched | None) -> SweepResult:
         if launched is not None:
             from gmc_bench.experiments.driver import Driver
 
-            driver = Driver(folder.path, self.runs, *launched, self._emit)
+            launcher, launch = launched
+            driver = Driver(folder.path, self.runs, launcher, launch.retries, self._emit)
             return SweepResult(*driver.run())
         records: dict[str, RunRecord] = {}
         result = SweepResult(records)

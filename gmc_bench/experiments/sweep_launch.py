@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import yaml
 
@@ -18,7 +18,7 @@ from gmc_bench.core.config import (
     with_overrides,
 )
 from gmc_bench.core.errors import ConfigError, did_you_mean
-from gmc_bench.experiments.launchers import LAUNCHERS
+from gmc_bench.experiments.launchers import LAUNCHERS, Launcher
 from gmc_bench.experiments.run_folder import LAUNCH
 from gmc_bench.records.store import write_atomic
 
@@ -87,6 +87,39 @@ class Launch:
     def content(self) -> dict[str, Any]:
         """Return what `from_dict` takes, as plain values."""
         return {"launcher": self.launcher, "retries": self.retries, **to_dict(self)["options"]}
+
+
+class Launched(NamedTuple):
+    """A launcher that can run cells, and how it is used."""
+
+    launcher: Launcher
+    launch: Launch
+
+
+def make_launcher(
+    launcher: str | None, retries: int, options: Mapping[str, Any]
+) -> Launched | None:
+    """Return who runs a sweep, ready to be given its folder; none where none is named.
+
+    Args:
+        launcher: registered, see `Sweep.run`, as for the following.
+        retries: likewise.
+        options: likewise.
+
+    Raises:
+        ConfigError: the launcher cannot be used, or an option is not its own.
+    """
+    if launcher is not None:
+        launch = Launch.from_dict({**options, "launcher": launcher, "retries": retries})
+        made = LAUNCHERS.get(launch.launcher).make(launch.options)
+        made.require()
+        return Launched(made, launch)
+    if options:
+        raise ConfigError(
+            f"{next(iter(options))!r} is an option of a launcher, but none is named; name one, "
+            f"e.g. 'local'"
+        )
+    return None
 
 
 def write_launch(sweep: Path, content: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.driver import Driver
+from gmc_bench.experiments.launchers.local import LocalLauncher
 from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.experiments.sweep_launch import read_launch
 from gmc_bench.records.store import write_record
@@ -111,6 +112,24 @@ def test_a_study_goes_on_with_the_launcher_it_had_or_another(gmc, driven, tmp_pa
     assert code == 2
     assert "the launcher 'slurm' needs" in err
     assert len(driven) == 3
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_a_launcher_is_made_once_and_before_there_is_a_folder(gmc, driven, monkeypatch, works):
+    made = []
+
+    def require(launcher):
+        made.append(launcher)
+        if not works:
+            raise ConfigError("there is no cluster")
+
+    monkeypatch.setattr(LocalLauncher, "require", require)
+    assert gmc(*STUDY, "--jobs", 1, "--out", "s")[0] == (0 if works else 2)
+    assert Path("s").exists() == works
+    assert [driver.launcher for driver in driven] == (made if works else [])
+    assert len(made) == 1
+    gmc("study", "--resume", "s")
+    assert len(made) == 1 + works
 
 
 def test_who_stops_a_launched_study_hears_how_to_go_on(gmc, driven, tmp_path, monkeypatch):
