@@ -153,6 +153,38 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
         raise ConfigError(f"{where!r} must be {_name(hint)}, got {shown(value)}") from None
 
 
+_FROM_PYTHON: dict[Any, tuple[type, ...]] = {
+    int: (int,),
+    float: (int, float),
+    bool: (bool,),
+    str: (str,),
+    type(None): (type(None),),
+    tuple: (tuple, list, str),
+}
+"""What values of a field's type may be where they are not read from text; a string is one entry."""
+
+
+def require_type(value: Any, hint: Any, where: str) -> None:
+    """Raise unless a value has its field's type, as an argument that is given from Python should.
+
+    Args:
+        value: the value; scalars of numpy and torch are taken as Python's.
+        hint: the field's type, see `coerce`. Those that are not made of Python's scalars and tuples
+            are left to that.
+        where: the setting's name, for messages.
+
+    Raises:
+        ConfigError: it would have to be converted, e.g. text for a number.
+    """
+    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    options = typing.get_args(hint) if union else (hint,)
+    kinds = {typing.get_origin(option) or option for option in options}
+    fitting = {fit for kind in kinds for fit in _FROM_PYTHON.get(kind, ())}
+    # Not by `isinstance`, to which True is an integer.
+    if kinds <= _FROM_PYTHON.keys() and type(plain_scalar(value)) not in fitting:
+        raise ConfigError(f"{where!r} must be {_name(hint)}, got {shown(value)}")
+
+
 def coerce_fields(config: Any) -> None:
     """Convert the fields of a frozen dataclass to their types; for its `__post_init__`.
 

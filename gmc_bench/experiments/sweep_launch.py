@@ -1,7 +1,7 @@
 """How the runs of a sweep are launched: by whom, with which options; kept in its folder."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -11,7 +11,7 @@ from gmc_bench.core.config import (
     coerce,
     fields_of,
     load_yaml,
-    plain_scalar,
+    require_type,
     sealed_yaml,
     to_dict,
     type_hints,
@@ -49,6 +49,9 @@ class Launch:
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """Return what fields describe; what is no field is an option of the launcher.
 
+        Args:
+            content: values as files and command lines have them, some of them as text.
+
         Raises:
             ConfigError: a value does not fit, or the launcher has no such option.
         """
@@ -58,7 +61,7 @@ class Launch:
             )
         own = {item.name for item in fields(cls)} - {"options"}
         given = {name: value for name, value in content.items() if name in own}
-        options = {name: plain_scalar(value) for name, value in content.items() if name not in own}
+        options = {name: value for name, value in content.items() if name not in own}
         launch = cls(**given, options=options)
         defaults = LAUNCHERS.get(launch.launcher).options
         for name in options:
@@ -70,8 +73,8 @@ class Launch:
             if isinstance(getattr(defaults, name), tuple) and isinstance(options[name], str):
                 # One entry, which may hold a comma: several are a list, or words on a command line.
                 options[name] = [options[name]] if options[name] else []
-        with_overrides(defaults, options)  # whether they fit, before anything is made or shown
-        return launch
+        fitting = with_overrides(defaults, options)
+        return replace(launch, options={name: getattr(fitting, name) for name in options})
 
     @property
     def elsewhere(self) -> bool:
@@ -81,7 +84,7 @@ class Launch:
     @property
     def jobs(self) -> int | None:
         """How many run at a time, if that was said."""
-        jobs: int | None = coerce(self.options.get("jobs"), int | None, "jobs")
+        jobs: int | None = self.options.get("jobs")
         return jobs
 
     def content(self) -> dict[str, Any]:
@@ -107,11 +110,15 @@ def make_launcher(
         options: likewise.
 
     Raises:
-        ConfigError: the launcher cannot be used, or an option is not its own.
+        ConfigError: the launcher cannot be used, an option is not its own, or has another type.
     """
     if launcher is not None:
         launch = Launch.from_dict({**options, "launcher": launcher, "retries": retries})
-        made = LAUNCHERS.get(launch.launcher).make(launch.options)
+        spec = LAUNCHERS.get(launch.launcher)
+        hints = {**type_hints(type(spec.options)), "retries": int}
+        for name, value in {"retries": retries, **options}.items():
+            require_type(value, hints[name], name)
+        made = spec.make(launch.options)
         made.require()
         return Launched(made, launch)
     if options:

@@ -2,6 +2,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 
 from gmc_bench.core.config import (
@@ -13,6 +14,7 @@ from gmc_bench.core.config import (
     leaves,
     load_yaml,
     nest,
+    require_type,
     sealed_yaml,
     to_dict,
     with_overrides,
@@ -386,3 +388,23 @@ def test_a_new_optional_field_keeps_the_digest_of_a_definition() -> None:
     assert definition_digest(New(1.0)) == definition_digest(Old(1.0))
     assert definition_digest(New(1.0, slope=0.1)) != definition_digest(Old(1.0))
     assert definition_digest(New(1.0, parts=(1,))) != definition_digest(Old(1.0))
+
+
+@pytest.mark.parametrize(
+    ("hint", "fitting", "others"),
+    [
+        (int, [2, np.int64(2)], ["2", 2.0, True, None]),
+        (int | None, [2, None], ["2", "none", False]),
+        (float, [2, 2.5, np.float32(2)], ["2", True, None]),
+        (bool, [True, np.bool_(False)], ["true", 1, 0, None]),
+        (str | None, ["2", None], [2, ["2"]]),
+        (tuple[str, ...], ["a=1", ("a=1",), ["a=1"]], [1, None]),
+        (dict[str, int], [{}, 5, "5"], []),  # left to `coerce`
+    ],
+)
+def test_what_python_gives_has_the_type_of_its_field(hint, fitting, others):
+    for value in fitting:
+        require_type(value, hint, "x")
+    for value in others:
+        with pytest.raises(ConfigError, match=r"^'x' must be .*, got "):
+            require_type(value, hint, "x")

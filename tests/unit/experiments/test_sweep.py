@@ -113,8 +113,9 @@ def test_who_launched_a_sweep_from_python_goes_on_with_it(monkeypatch):
     assert continued_sweep(OUT, {}, []).launch.content() == kept
     Sweep.open(OUT).resume("local", nice=2)
     assert read_launch(OUT) == {"launcher": "local", "retries": 1, "nice": 2}
-    Sweep.open(OUT).resume("local", retries="2")
-    assert read_launch(OUT)["retries"] == 2
+    Sweep.open(OUT).resume("local", jobs=None, spare_gib=2)
+    kept = {"launcher": "local", "retries": 1, "jobs": None, "spare_gib": 2.0}
+    assert read_launch(OUT) == kept
 
 
 @pytest.mark.parametrize(
@@ -122,6 +123,15 @@ def test_who_launched_a_sweep_from_python_goes_on_with_it(monkeypatch):
     [
         ({"retries": None}, "'retries' must be an integer, got None"),
         ({"retries": "often"}, "'retries' must be an integer, got 'often'"),
+        ({"retries": "2"}, "'retries' must be an integer, got '2'"),
+        ({"retries": True}, "'retries' must be an integer, got True"),
+        ({"retries": 2.0}, "'retries' must be an integer, got 2.0"),
+        ({"jobs": "2"}, "'jobs' must be an integer or none, got '2'"),
+        ({"jobs": "none"}, "'jobs' must be an integer or none, got 'none'"),
+        ({"jobs": True}, "'jobs' must be an integer or none, got True"),
+        ({"nice": "0"}, "'nice' must be an integer, got '0'"),
+        ({"spare_gib": "1"}, "'spare_gib' must be a finite number, got '1'"),
+        ({"spare_gib": False}, "'spare_gib' must be a finite number, got False"),
         ({"retries": -1}, "'retries' must not be negative"),
         ({"nicer": 1}, "the launcher 'local' has no option 'nicer'; did you mean 'nice'"),
     ],
