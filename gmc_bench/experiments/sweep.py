@@ -62,7 +62,7 @@ from gmc_bench.experiments.sweep_folder import (
     read_runs,
     require_names,
 )
-from gmc_bench.experiments.sweep_launch import Launched, make_launcher, read_launch, write_launch
+from gmc_bench.experiments.sweep_launch import Launched, launching, read_launch, write_launch
 from gmc_bench.records.store import LEDGER_NAME, write_atomic
 from gmc_bench.training.run_config import MACHINE_SETTINGS, RunConfig
 
@@ -247,14 +247,14 @@ class Sweep:
         Raises:
             GmcBenchError: nothing can be run, or nothing more.
         """
-        return self.begin(make_launcher(launcher, retries, options))
+        with launching(launcher, retries, options) as launched:
+            return self.begin(launched)
 
     def begin(self, launched: Launched | None) -> SweepResult:
-        """Run all from the start as `run` does, by a launcher that was made before.
+        """Run all from the start as `run` does, by a launcher that is ready.
 
         Args:
-            launched: by `make_launcher`, so that what cannot run anything leaves no folder; `None`
-                is this process.
+            launched: see `launching`; `None` is this process.
 
         Raises:
             GmcBenchError: nothing can be run, or nothing more.
@@ -286,10 +286,11 @@ class Sweep:
             RunFolderError: the folder is in use, or holds something else.
             GmcBenchError: nothing can be run, or nothing more.
         """
-        return self.go_on(make_launcher(launcher, retries, options))
+        with launching(launcher, retries, options) as launched:
+            return self.go_on(launched)
 
     def go_on(self, launched: Launched | None) -> SweepResult:
-        """Continue as `resume` does, by a launcher that was made before.
+        """Continue as `resume` does, by a launcher that is ready.
 
         Args:
             launched: see `begin`.

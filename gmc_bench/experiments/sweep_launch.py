@@ -1,6 +1,7 @@
 """How the runs of a sweep are launched: by whom, with which options; kept in its folder."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -99,10 +100,13 @@ class Launched(NamedTuple):
     launch: Launch
 
 
-def make_launcher(
+@contextmanager
+def launching(
     launcher: str | None, retries: int, options: Mapping[str, Any]
-) -> Launched | None:
-    """Return who runs a sweep, ready to be given its folder; none where none is named.
+) -> Iterator[Launched | None]:
+    """Have who runs a sweep ready before there is a folder; none where none is named.
+
+    Where no driver comes to use it, it gives back here what it has taken.
 
     Args:
         launcher: registered, see `Sweep.run`, as for the following.
@@ -112,21 +116,26 @@ def make_launcher(
     Raises:
         ConfigError: the launcher cannot be used, an option is not its own, or has another type.
     """
-    if launcher is not None:
-        launch = Launch.from_dict({**options, "launcher": launcher, "retries": retries})
-        spec = LAUNCHERS.get(launch.launcher)
-        hints = {**type_hints(type(spec.options)), "retries": int}
-        for name, value in {"retries": retries, **options}.items():
-            require_type(value, hints[name], name)
-        made = spec.make(launch.options)
+    if launcher is None:
+        if options:
+            raise ConfigError(
+                f"{next(iter(options))!r} is an option of a launcher, but none is named; name one, "
+                f"e.g. 'local'"
+            )
+        yield None
+        return
+    launch = Launch.from_dict({**options, "launcher": launcher, "retries": retries})
+    spec = LAUNCHERS.get(launch.launcher)
+    hints = {**type_hints(type(spec.options)), "retries": int}
+    for name, value in {"retries": retries, **options}.items():
+        require_type(value, hints[name], name)
+    made = spec.make(launch.options)
+    try:
         made.require()
-        return Launched(made, launch)
-    if options:
-        raise ConfigError(
-            f"{next(iter(options))!r} is an option of a launcher, but none is named; name one, "
-            f"e.g. 'local'"
-        )
-    return None
+        yield Launched(made, launch)
+    except BaseException:
+        made.close()
+        raise
 
 
 def write_launch(sweep: Path, content: Mapping[str, Any]) -> None:

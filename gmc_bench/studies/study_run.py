@@ -15,7 +15,7 @@ from gmc_bench.experiments.run_folder import LOCK, PLAN, is_file, new_folder
 from gmc_bench.experiments.session import Session, check_method, open_session
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep, SweepResult
-from gmc_bench.experiments.sweep_launch import make_launcher
+from gmc_bench.experiments.sweep_launch import launching
 from gmc_bench.policies.torch_state import torch_threads
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.kept import (
@@ -143,11 +143,11 @@ class StudyRun:
         Raises:
             GmcBenchError: nothing can be run, nothing more, or a policy cannot be measured.
         """
-        launched = make_launcher(launcher, retries, options)  # before there is a folder
-        for session in self._measurable():
-            check_method(session)
-        with self.sweep.locked(create=True):
-            return self._finish(self.sweep.begin(launched))
+        with launching(launcher, retries, options) as launched:
+            for session in self._measurable():
+                check_method(session)
+            with self.sweep.locked(create=True):
+                return self._finish(self.sweep.begin(launched))
 
     def require_measurable(self) -> None:
         """Raise unless what the study measures can be measured on every run.
@@ -179,8 +179,7 @@ class StudyRun:
             RunFolderError: the folder is in use.
             GmcBenchError: nothing can be run, nothing more, or a policy cannot be measured.
         """
-        launched = make_launcher(launcher, retries, options)
-        with self.sweep.locked():
+        with launching(launcher, retries, options) as launched, self.sweep.locked():
             return self._finish(self.sweep.go_on(launched))
 
     def _finish(self, result: SweepResult) -> StudyResult:

@@ -46,6 +46,8 @@ class Launcher(ABC):
     def require(self) -> None:  # noqa: B027 - most can tell only with a folder
         """Raise where nothing can be run, as far as that can be told before there is a folder.
 
+        It comes before `open`, and may connect to what runs cells.
+
         Raises:
             GmcBenchError: nothing can be run.
         """
@@ -84,7 +86,10 @@ class Launcher(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End what is left without waiting, and give back what was taken."""
+        """End what is left without waiting, and give back what was taken.
+
+        It may come without `open`, and again.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)

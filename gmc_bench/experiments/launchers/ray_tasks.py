@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import socket
 import sys
 import tempfile
 import time
@@ -18,6 +19,8 @@ from gmc_bench.experiments.launchers.process import ask_to_stop, end, ended_with
 from gmc_bench.experiments.run_folder import PLAN
 
 LOOPBACK = "127.0.0.1"
+_ANSWER_S = 10.0
+"""Seconds that a cluster has to answer."""
 _WATCH_S = 0.5
 _STOP_S = 60.0
 """Seconds that a cell has for its checkpoint when it is asked to end."""
@@ -153,7 +156,7 @@ class RayLauncher(Launcher):
     _plan: Any = None
     _began: bool = False
 
-    def open(self, sweep: Path) -> None:
+    def require(self) -> None:
         """Connect to the cluster, or begin one.
 
         Raises:
@@ -168,7 +171,6 @@ class RayLauncher(Launcher):
             # from the environment it may have read before: tianshou imports it, too.
             ray_constants.ENABLE_RAY_CLUSTER = False
 
-        self._sweep = sweep.absolute()
         if ray.is_initialized() and self.options.address is not None:
             raise ConfigError(
                 f"this process is connected to a Ray cluster already, got the address "
@@ -186,18 +188,25 @@ class RayLauncher(Launcher):
             }
             address = self.options.address
             try:
+                _require_answer(address or "")
                 ray.init(
                     **(own if address is None else {"address": address}),
                     **quiet,
                     runtime_env={"env_vars": variables},
                 )
-            except (ConnectionError, ValueError, RuntimeError) as error:
+            except (OSError, OverflowError, ValueError, RuntimeError) as error:
                 reason = " ".join(str(error).split())[:200]
                 raise ConfigError(
                     f"there is no Ray cluster at {address or 'this machine'} ({reason}); start one "
                     f"with 'ray start --head', see docs/clusters.md"
                 ) from error
             self._began = True
+
+    def open(self, sweep: Path) -> None:
+        """Give the cluster what nodes need that share no folder."""
+        import ray
+
+        self._sweep = sweep.absolute()
         if not self.options.shared:
             self._post = _beside_the_driver(ray.remote(Post))
             self._plan = ray.put((self._sweep / PLAN).read_bytes())
@@ -303,7 +312,15 @@ class RayLauncher(Launcher):
             ray.kill(self._post)
             self._post = None
         if self._began:
+            self._began = False
             ray.shutdown()
+
+
+def _require_answer(address: str) -> None:
+    """Raise an `OSError` unless something listens at `HOST:PORT`; Ray itself tries for minutes."""
+    host, _, port = address.rpartition(":")
+    if port.isdecimal() and "/" not in host:  # not `auto`, nor the address of a proxy
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
 
 
 def _needs(cell: Cell) -> dict[str, int]:

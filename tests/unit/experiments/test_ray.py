@@ -2,7 +2,9 @@
 
 import contextlib
 import re
+import socket
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -11,6 +13,8 @@ import pytest
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.launchers import Cell, Ended, ray_tasks
 from gmc_bench.experiments.launchers.ray_tasks import Post, RayLauncher, RayOptions, run_alone
+from gmc_bench.experiments.spec import ExperimentSpec
+from gmc_bench.experiments.sweep import Sweep
 
 STATE = ".states/a.json"
 
@@ -154,3 +158,52 @@ def test_what_no_node_holds_is_refused_unless_the_cluster_may_grow(asked, cell, 
 )
 def test_a_task_that_ended_was_lost_or_not(asked, tmp_path, outcome, ended):
     assert RayLauncher(RayOptions(), tmp_path)._ended("a", outcome) == ended
+
+
+@pytest.fixture
+def begun(asked, monkeypatch):
+    """Return the addresses of clusters that were connected to, and `None` for each end."""
+    ray, found = sys.modules["ray"], []
+
+    def init(**options):
+        if options["address"] == "auto":
+            raise ConnectionError("Could not find any\nrunning Ray instance.")
+        found.append(options["address"])
+
+    ray.__spec__ = ModuleSpec("ray", None)
+    ray.init, ray.shutdown = init, lambda: found.append(None)
+    ray.is_initialized = lambda: False
+    private = ModuleType("ray._private")
+    private.ray_constants = SimpleNamespace()
+    monkeypatch.setitem(sys.modules, "ray._private", private)
+    return found
+
+
+@pytest.fixture
+def port():
+    """A port of this machine and its socket, which does not listen yet."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        yield found.getsockname()[1], found
+
+
+def test_a_cluster_that_does_not_answer_leaves_no_folder(begun, port, tmp_path):
+    number, server = port
+    silent, spec = f"127.0.0.1:{number}", ExperimentSpec(method="recmorph", suite="closed-loop")
+    for address, reason in (
+        (silent, r"Connection refused\)"),
+        (f"127.0.0.1:{10**30}", r"to convert to C long\)"),
+        ("auto", r"Could not find any running Ray instance\.\)"),
+    ):
+        sweep = Sweep({"a": spec}, out=tmp_path / "sweep", elsewhere=True)
+        with pytest.raises(ConfigError, match=f"no Ray cluster at {address} .*{reason}; start one"):
+            sweep.run("ray", address=address)
+    assert begun == []  # and nobody waits for Ray, which tries again and again
+    assert not (tmp_path / "sweep").exists()
+    server.listen()
+    launcher = RayLauncher(RayOptions(address=silent))
+    launcher.require()
+    assert begun == [silent]
+    for _ in range(2):
+        launcher.close()
+    assert begun == [silent, None]

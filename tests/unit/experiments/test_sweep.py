@@ -105,6 +105,19 @@ def test_a_launcher_that_can_run_nothing_leaves_no_folder(monkeypatch):
     assert (told, OUT.exists()) == ([], False)
 
 
+@pytest.mark.parametrize("call", ["run", "resume"])
+def test_what_a_launcher_took_is_given_back_where_no_driver_comes(monkeypatch, call):
+    told = []
+    monkeypatch.setattr(LocalLauncher, "require", lambda launcher: told.append("require"))
+    monkeypatch.setattr(LocalLauncher, "close", lambda launcher: told.append("close"))
+    sweep = Sweep(SPECS, out=OUT)
+    OUT.mkdir()
+    (OUT / "notes.txt").touch()
+    with pytest.raises(RunFolderError, match="is not empty"):
+        getattr(sweep, call)("local")
+    assert told == ["require", "close"]
+
+
 def test_who_launched_a_sweep_from_python_goes_on_with_it(monkeypatch):
     monkeypatch.setattr(driving.Driver, "run", lambda driver: ({}, {}))
     Sweep(SPECS, out=OUT).run("local", retries=np.int64(4), jobs=np.int64(3))
