@@ -172,6 +172,38 @@ def records(path):
     return {item.parent.name: item.stat().st_mtime_ns for item in path.glob("*/record.json")}
 
 
+class Disturbance:
+    """A listener to a sweep that disturbs it once, half-way, and sees that nothing is run twice.
+
+    Args:
+        path: the sweep's folder.
+        disturb: is given the states of what runs by name; returns whether it did something.
+    """
+
+    def __init__(self, path, disturb):
+        self.path, self.disturb = path, disturb
+        self.written, self.has_come = {}, False
+
+    def __call__(self, event):
+        if not isinstance(event, SweepMoved):
+            return
+        for name, written in records(self.path).items():
+            assert self.written.setdefault(name, written) == written
+        states = event.overview.states.items()
+        running = {name: state for name, state in states if state.phase in RUNNING}
+        if not self.has_come and len(self.written) >= 4 and len(running) == 2:
+            self.has_come = self.disturb(running)
+
+
+def check_all_finished(sweep, result, sequential):
+    """Check that the twelve cells ended as they do one after the other."""
+    assert result.failures == {}
+    assert sorted(result.records) == sorted(sweep.runs)
+    assert len(sweep.runs) == 12
+    for name in sweep.runs:
+        check_equal(sweep.path / name, sequential / name)
+
+
 def wait_for(process, found):
     while process.poll() is None and not found():
         time.sleep(0.01)
@@ -289,25 +321,16 @@ def ray_nodes(monkeypatch):
 @pytest.mark.timeout(3600)
 def test_a_node_of_a_ray_cluster_is_killed_half_way(data, ray_nodes, sequential, tmp_path):
     cluster, node = ray_nodes
-    killed, seen = [], {}
 
-    def kill(event):
-        if not isinstance(event, SweepMoved):
-            return
-        for name, written in records(tmp_path / "sweep").items():
-            assert seen.setdefault(name, written) == written  # nothing is run twice
-        running = [item for item in event.overview.states.values() if item.phase in RUNNING]
-        if not killed and len(seen) >= 4 and len(running) == 2:
-            killed.append(event.overview.counts())
-            cluster.remove_node(node, allow_graceful=False)
+    def kill(running):
+        cluster.remove_node(node, allow_graceful=False)
+        return True
 
-    sweep = Sweep.grid(out=tmp_path / "sweep", on_event=kill, elsewhere=True, **GRID)
+    disturbance = Disturbance(tmp_path / "sweep", kill)
+    sweep = Sweep.grid(out=tmp_path / "sweep", on_event=disturbance, elsewhere=True, **GRID)
     result = sweep.run("ray", address=cluster.address)
-    assert killed
-    assert result.failures == {}
-    assert len(result.records) == 12
-    for name in sweep.runs:
-        check_equal(sweep.path / name, sequential / name)
+    assert disturbance.has_come
+    check_all_finished(sweep, result, sequential)
 
 
 @pytest.mark.slow
@@ -324,33 +347,28 @@ def test_ray_brings_back_what_no_folder_shares(data, ray_nodes, sequential, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_a_job_that_is_preempted_goes_on(data, sequential, tmp_path):
+@pytest.mark.timeout(3600)
+def test_a_job_is_preempted_half_way(data, sequential, tmp_path):
     """With submitit's executor for one machine; the signal is the one that Slurm sends."""
     pytest.importorskip("submitit")
-    fields = {**GRID, "methods": "recmorph", "tasks": "ft", "seeds": (1, 2)}
     preempted = []
 
-    def preempt(event):
-        if preempted or not isinstance(event, SweepMoved):
-            return
-        for name, state in event.overview.states.items():
+    def preempt(running):
+        for name, state in running.items():
             if state.phase == "training":
-                job = parent(state.pid)
-                os.kill(job, signal.SIGUSR2)
-                preempted.append((name, job))
-                return
+                os.kill(parent(state.pid), signal.SIGUSR2)
+                preempted.append(name)
+                return True
+        return False
 
-    sweep = Sweep.grid(out=tmp_path / "sweep", on_event=preempt, elsewhere=True, **fields)
+    disturbance = Disturbance(tmp_path / "sweep", preempt)
+    sweep = Sweep.grid(out=tmp_path / "sweep", on_event=disturbance, elsewhere=True, **GRID)
     result = sweep.run("slurm", executor="local", jobs=2, retries=0)
-    assert preempted
-    assert result.failures == {}
-    (name, _) = preempted[0]
-    assert read_state(sweep.path, name).attempt == 2
+    check_all_finished(sweep, result, sequential)
+    attempts = {name: read_state(sweep.path, name).attempt for name in sweep.runs}
+    assert attempts == dict.fromkeys(sweep.runs, 1) | dict.fromkeys(preempted, 2)
     logs = "".join(path.read_text() for path in (sweep.path / ".slurm").glob("*.err"))
-    assert "this job is preempted" in logs
-    for name in sweep.runs:
-        check_equal(sweep.path / name, sequential / f"recmorph_ft_{name}")
+    assert logs.count("this job is preempted") == len(preempted) == 1
 
 
 def parent(pid):
