@@ -62,7 +62,8 @@ class Parser(argparse.ArgumentParser):
             ConfigError: one of the options `names` was given; `why` goes on behind its name.
         """
         for name in names:
-            if getattr(parsed, name) != self.get_default(name):
+            default = self.get_default(name)
+            if getattr(parsed, name, default) != default:
                 raise ConfigError(f"--{name.replace('_', '-')} {why}")
 
 

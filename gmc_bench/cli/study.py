@@ -1,7 +1,7 @@
 """`gmc-bench study`: train and measure what answers one question, as a table and a picture."""
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ EXAMPLES = (
 )
 _OF_SCALING = ("tokens", "bodies", "part", "seconds", "max_gib", "max_seconds")
 _OF_RUNS = ("suite", "task", "seeds", "reuse", "launcher", "jobs", "retries")
-_NO_RUNS = "is not for the study 'scaling', which trains nothing; use --method, --tokens or --bodies"
+_NO_RUNS = "is not for the study 'scaling', which trains nothing; use --method, --tokens, --bodies"
 
 
 def add_parser(verbs: Any) -> None:

@@ -75,7 +75,10 @@ def test_a_study_takes_the_options_of_a_sweeps_launch(gmc, asked, words, options
         ((*STUDY, "--jobs", 0), "--jobs: must be an integer of at least 1, got 0"),
         ((*STUDY, "--launch.nice"), "--launch.nice needs a value"),
         ((*STUDY, "--launch.nice", "many", "--dry-run"), "'nice' must be an integer, got 'many'"),
-        (("study", "scaling", "--retries", 0), "trains nothing, got --retries"),
+        (
+            ("study", "scaling", "--retries", 0),
+            "--retries is not for the study 'scaling', which trains nothing",
+        ),
         (("study", "scaling", "--launch.nice", 0), "unknown option '--launch.nice'"),
         (("study", "--resume", "s", "--seeds", 1), "takes options of the launch only, got '--seed"),
         (("study", "ordering", "--resume", "s"), "options of the launch only, got 'ordering'"),
@@ -94,7 +97,7 @@ def test_a_study_of_scaling_has_no_runs_to_launch(gmc, tmp_path):
     (tmp_path / "scaling.json").touch()
     code, _, err = gmc("study", "--resume", tmp_path, "--launcher", "local")
     assert code == 2
-    assert "the study 'scaling' trains nothing, got --launcher" in err
+    assert "--launcher is not for the study 'scaling'" in err
 
 
 def test_a_study_goes_on_with_the_launcher_it_had_or_another(gmc, driven, tmp_path):
