@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from gmc_bench.core.config import config_digest
+from gmc_bench.core.config import config_digest, definition_digest
 from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.leaderboard.aggregate import ComparisonKey, ComparisonTable, Row
 from gmc_bench.records.schema import RunRecord
@@ -12,10 +12,12 @@ from gmc_bench.suites import SUITES
 def is_earlier(table: ComparisonTable) -> bool:
     """Say whether a table's official runs followed rules that have changed since.
 
-    Its protocol is another one here, or its suite or task has a later version. A table of runs that
-    changed the protocol themselves is not of an earlier one, nor is one whose suite or protocol
-    nobody knows here.
+    Its protocol or task is another one here, or its suite or task has a later version. So it is
+    where older records do not state their task. A table of runs that changed the protocol
+    themselves is not of an earlier one, nor is one whose suite, task or protocol nobody knows here.
     """
+    from gmc_bench.tasks import TASKS  # loads the engine
+
     key = table.key
     if not (table.rows or table.references or table.untrained):
         return False
@@ -23,9 +25,11 @@ def is_earlier(table: ComparisonTable) -> bool:
         return True
     try:
         protocol = SUITES.get(key.suite).protocol(key.protocol, key.task)
+        task = TASKS.get(key.task)
     except GmcBenchError:
         return False
-    return config_digest(protocol) != key.protocol_digest
+    here = config_digest(protocol), definition_digest(task)
+    return here != (key.protocol_digest, key.task_digest)
 
 
 def latest(key: ComparisonKey) -> ComparisonKey:

@@ -2,12 +2,14 @@
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from typing import Any
 
-from gmc_bench.core.config import config_digest
+from gmc_bench.core.config import config_digest, definition_digest
 from gmc_bench.records.schema import REQUIRED_VERSIONS, BodyReturns, Mode, RunRecord, Split
 from gmc_bench.records.store import StoredRecord, record_digest
 from gmc_bench.suites import SUITES
+from gmc_bench.tasks import TASKS
 
 Returns = Mapping[str, Sequence[float]]
 """Body name to the returns of its episodes."""
@@ -82,7 +84,7 @@ def make_record(**changes: Any) -> RunRecord:
         "suite": "unimal-v1",
         "suite_digest": digest_of("suite"),
         "task": "unimal-ft-v1",
-        "task_digest": digest_of("task"),
+        "task_digest": _task_digest(changes.get("task", "unimal-ft-v1")),
         "protocol": "lite",
         "protocol_digest": config_digest(SUITES.get("unimal-v1").protocol("lite")),
         "morphologies": {
@@ -135,6 +137,12 @@ def make_record(**changes: Any) -> RunRecord:
     elif changes.get("learning_curve"):
         fields["training_return"] = dict(changes["learning_curve"][-1])["mean_return"]
     return RunRecord.model_validate({**fields, **changes})
+
+
+@cache
+def _task_digest(task: str) -> str:
+    """Return the digest of an installed task, or a stand-in for that of another one."""
+    return definition_digest(TASKS.get(task)) if task in TASKS.names() else digest_of("task")
 
 
 UNTRAINED: dict[str, Any] = {

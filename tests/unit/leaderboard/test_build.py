@@ -17,6 +17,9 @@ from gmc_bench.leaderboard.build import (
     open_leaderboard,
     render,
 )
+from gmc_bench.leaderboard.findings.evidence import read_evidence
+from gmc_bench.leaderboard.overview import make_overview
+from gmc_bench.leaderboard.today import is_earlier
 from gmc_bench.records.store import write_record
 from tests.support.records import digest_of, make_record
 
@@ -62,6 +65,27 @@ def test_twice_gives_the_same_bytes_wherever_the_records_lie(tmp_path: Path, rec
     build(moved, tmp_path / "b")
     assert _contents(tmp_path / "a") == first
     assert _contents(tmp_path / "b") == first
+
+
+@pytest.mark.parametrize("changed", [{"task_digest": digest_of("old")}, {"task_digest": None}])
+def test_a_task_that_changed_under_its_id_has_another_table(
+    tmp_path: Path, changed: dict[str, str | None]
+) -> None:
+    """The old one has more rows, but stands for no board any more."""
+    write_record(tmp_path / "results" / "new.json", make_record())
+    for seed in (0, 1):
+        older = make_record(seed=seed, method="older", **changed)
+        write_record(tmp_path / "results" / f"{seed}.json", older)
+    found = open_leaderboard(tmp_path / "results")
+    assert [is_earlier(item.table) for item in found.analyses].count(True) == 1
+    (column,) = (c for c in make_overview(found.analyses, ()).columns if c.analysis)
+    assert column.analysis is not None
+    assert [row.key.method for row in column.analysis.table.rows] == ["demo"]
+    assert [
+        item.table.rows[0].key.method for item in read_evidence(found.analyses, tmp_path).analyses
+    ] == ["demo"]
+    names = {name.partition("/")[0] for name in render(found) if name.endswith(".md")}
+    assert names == {"README.md", "earlier", "unimal-v1"}
 
 
 def test_earlier_protocols_are_set_apart_and_leave_the_readme(tmp_path: Path) -> None:

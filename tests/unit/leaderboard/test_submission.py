@@ -43,7 +43,7 @@ CONFIG: dict[str, Any] = {
 TRAIN = make_returns("train", {"a": [50.0, 150.0], "b": [200.0, 210.0]})
 TEST = make_returns("test", {"b": [180.0, 1.0], "c": [10.0, 30.0], "d": [40.0, 2.0]}, seen={"b"})
 INSTALLED = Rules(
-    task=digest_of("task"),
+    task=str(make_record().task_digest),
     protocol=make_record().protocol_digest,
     suite=digest_of("suite"),
     method_version=1,
