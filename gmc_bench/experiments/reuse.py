@@ -14,6 +14,7 @@ from gmc_bench.records.ledger import LedgerEntry, read_ledger, require_listed
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import (
     LEDGER_NAME,
+    RESULTS,
     StoredRecord,
     read_stored_record,
     sealed,
@@ -57,7 +58,7 @@ class KnownRuns:
         """
         method, digest = method_of(config), config_digest(config.identity())
         engine = version("mujoco")
-        folder = f"results/{config.suite}/{config.task}/{method.id}"
+        folder = f"{RESULTS}/{config.suite}/{config.task}/{method.id}"
         for entry in reversed(self._entries.get(folder, [])):
             if f"-seed{config.seed}-" not in Path(entry.path).name:
                 continue

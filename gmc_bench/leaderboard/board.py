@@ -17,6 +17,7 @@ from gmc_bench.records.schema import Mode, RunRecord, Split
 from gmc_bench.records.signature import SUFFIX
 from gmc_bench.records.store import (
     LEDGER_NAME,
+    RESULTS,
     RecordFiles,
     RefusedFile,
     StoredRecord,
@@ -31,8 +32,11 @@ from gmc_bench.records.verification import (
 )
 from gmc_bench.records.weights import WEIGHTS, KeptWeights, kept_in
 
-RESULTS = "results"
 VERIFICATIONS = "verifications"
+
+
+Place = tuple[str, str, int]
+"""Part of a verification: split, mode and number of episodes; or frictions, with their number."""
 
 
 class StoredVerification(NamedTuple):
@@ -59,30 +63,54 @@ class Board(NamedTuple):
 
     @property
     def verified(self) -> frozenset[str]:
-        """Digests of the records whose ranked episodes came out the same when last run again."""
-        latest: dict[str, bool] = {}
-        by_digest = {item.digest: item.record for item in self.records}
-        for item in self.verifications:
-            found = item.verification
-            record = by_digest.get(found.record_digest)
-            if record is not None and self._covers_rank(found, record):
-                latest[found.record_digest] = found.passed
-        return frozenset(digest for digest, passed in latest.items() if passed)
+        """Digests of the records whose ranked episodes came out the same when last run again.
 
-    def _covers_rank(self, found: Verification, record: RunRecord) -> bool:
-        """Say whether a verification ran, from the record's weights, every episode that ranks."""
-        split, mode = ranked_part(record)
-        ranked = [item for item in record.returns if (item.split, item.mode) == (split, mode)]
-        count = sum(len(item.episodes) for item in ranked)
-        kept = self.weights.get(str(record.weights_digest))
-        return found.weights_digest in {record.weights_digest, kept and kept.digest} and any(
-            (part.split, part.mode, part.episodes) == (split, mode, count) for part in found.parts
+        Nor may anything else have failed since it last passed: a failure is cleared by what was
+        run again, not by a verification of less.
+        """
+        by_digest = {item.digest: item.record for item in self.records}
+        return frozenset(
+            digest
+            for digest, last in self.outcomes.items()
+            if all(last.values()) and _ranked_place(by_digest[digest]) in last
         )
+
+    @property
+    def outcomes(self) -> dict[str, dict[Place, bool]]:
+        """By digest of the record whether its parts passed when last run from its weights."""
+        by_digest = {item.digest: item.record for item in self.records}
+        found: dict[str, dict[Place, bool]] = {}
+        for _, item, _ in self.verifications:
+            record = by_digest.get(item.record_digest)
+            if record is not None and self._ran_from_its_weights(item, record):
+                found.setdefault(item.record_digest, {}).update(_outcomes(item))
+        return found
+
+    def _ran_from_its_weights(self, found: Verification, record: RunRecord) -> bool:
+        kept = self.weights.get(str(record.weights_digest))
+        return found.weights_digest in {record.weights_digest, kept and kept.digest}
 
 
 def ranked_part(record: RunRecord) -> tuple[Split, Mode]:
     """Return the split and mode that a record's place in a table depends on."""
     return record.ranked_split, "deterministic"
+
+
+def _ranked_place(record: RunRecord) -> Place:
+    """Return what must have been run again of a record whose place shall count as verified."""
+    part = ranked_part(record)
+    ranked = [item for item in record.returns if (item.split, item.mode) == part]
+    return *part, sum(len(item.episodes) for item in ranked)
+
+
+def _outcomes(verification: Verification) -> dict[Place, bool]:
+    """Return whether each part of a verification passed."""
+    found: dict[Place, bool] = {
+        (part.split, part.mode, part.episodes): part.passed for part in verification.parts
+    }
+    if (friction := verification.friction) is not None:
+        found["frictions", "", friction.results] = friction.passed
+    return found
 
 
 def read_board(folder: Path, *, any_weights: bool = False) -> Board:
@@ -144,26 +172,11 @@ def says_something_new(board: Board, verification: Verification) -> bool:
     So whoever clones a leaderboard can verify all of it and has changed nothing. A folder of runs
     has no ledger to write to, and of records elsewhere nothing is kept.
     """
-    if not board.length or verification.record_digest not in {
-        item.digest for item in board.records
-    }:
+    digest = verification.record_digest
+    if not board.length or digest not in {item.digest for item in board.records}:
         return False
-
-    def covered(item: Verification) -> set[tuple[str, str, int]]:
-        found: set[tuple[str, str, int]] = {
-            (part.split, part.mode, part.episodes) for part in item.parts if part.passed
-        }
-        if item.friction is not None and item.friction.passed:
-            found.add(("frictions", "", item.friction.results))
-        return found
-
-    before = [
-        item.verification
-        for item in board.verifications
-        if item.verification.record_digest == verification.record_digest
-    ]
-    known = bool(before) and before[-1].passed and covered(verification) <= covered(before[-1])
-    return not (verification.passed and known)
+    known = board.outcomes.get(digest, {})
+    return not all(passed and known.get(part) for part, passed in _outcomes(verification).items())
 
 
 def add_verification(folder: Path, verification: Verification) -> Path:
@@ -194,14 +207,28 @@ def add_verification(folder: Path, verification: Verification) -> Path:
 
 
 def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise RecordError(
+            f"cannot read {path}, which the ledger lists: {error.strerror}; restore the file"
+        ) from error
 
 
 def _unlisted(found: RecordFiles, folder: Path, listed: set[str]) -> list[RefusedFile]:
-    reason = "it is not in the ledger; add runs with 'gmc-bench leaderboard add RUN_DIR'"
-    others = (*folder.glob(f"{WEIGHTS}/*"), *folder.glob(f"{RESULTS}/**/*{SUFFIX}"))
-    names = [item.path for item in found.records]
-    names += (path.relative_to(folder).as_posix() for path in others)
-    return sorted(
-        [*(RefusedFile(name, reason) for name in names if name not in listed), *found.refused]
+    """Return the files that no line of the ledger lists, and those that are no records."""
+
+    def named(pattern: str) -> list[str]:
+        return [path.relative_to(folder).as_posix() for path in folder.glob(pattern)]
+
+    runs = [item.path for item in found.records]
+    runs += [*named(f"{WEIGHTS}/*"), *named(f"{RESULTS}/**/*{SUFFIX}")]
+    add = "it is not in the ledger; add runs with 'gmc-bench leaderboard add RUN_DIR'"
+    # A failed one whose line was removed would leave its record verified.
+    restore = (
+        "no line of the ledger lists this verification, so that it does not count; restore the "
+        "ledger if its line was removed, or else delete the file"
     )
+    reasons = dict.fromkeys(runs, add) | dict.fromkeys(named(f"{VERIFICATIONS}/*.json"), restore)
+    left = (RefusedFile(name, why) for name, why in reasons.items() if name not in listed)
+    return sorted([*left, *found.refused])

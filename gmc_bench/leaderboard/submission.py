@@ -13,7 +13,7 @@ from typing import Any
 
 from gmc_bench.core.errors import GmcBenchError, RecordError
 from gmc_bench.leaderboard.aggregate import RowKey, comparison_key, row_key
-from gmc_bench.leaderboard.board import RESULTS, Board, ranked_part, read_board
+from gmc_bench.leaderboard.board import Board, ranked_part, read_board
 from gmc_bench.leaderboard.signing import missing_signature
 from gmc_bench.records.ledger import BEGINNING, append
 from gmc_bench.records.schema import Controller, Mode, RunRecord, Split
@@ -22,6 +22,7 @@ from gmc_bench.records.signature import SUFFIX, signature_file
 from gmc_bench.records.store import (
     LEDGER_NAME,
     RECORD_NAME,
+    RESULTS,
     StoredRecord,
     read_stored_record,
     write_atomic,

@@ -16,7 +16,7 @@ from gmc_bench.records.parts import WIDEST_INTEGER, require_shallow
 from gmc_bench.records.schema import SCHEMA_VERSION, RunRecord
 
 RECORD_NAME = "record.json"
-RESULTS_FOLDER = "results"
+RESULTS = "results"
 LEDGER_NAME = "ledger.jsonl"
 
 
@@ -243,7 +243,7 @@ def read_records(folder: Path) -> RecordFiles:
     all_records = _holds_results(folder.resolve())
     for path in sorted(folder.rglob("*.json"), key=lambda item: item.relative_to(folder).parts):
         parents = path.relative_to(folder).parent.parts
-        named = path.name == RECORD_NAME or all_records or RESULTS_FOLDER in parents
+        named = path.name == RECORD_NAME or all_records or RESULTS in parents
         if not (named and path.is_file()):
             continue
         name = path.relative_to(folder).as_posix()
@@ -257,9 +257,8 @@ def read_records(folder: Path) -> RecordFiles:
 
 def _holds_results(folder: Path) -> bool:
     """Return whether a folder is one of results, or lies in a leaderboard's."""
-    return folder.name == RESULTS_FOLDER or any(
-        above.name == RESULTS_FOLDER and (above.parent / LEDGER_NAME).is_file()
-        for above in folder.parents
+    return folder.name == RESULTS or any(
+        above.name == RESULTS and (above.parent / LEDGER_NAME).is_file() for above in folder.parents
     )
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gmc_bench.core.errors import CheckpointError, RecordError
 from gmc_bench.records.ledger import Ledger, read_ledger, require_listed
-from gmc_bench.records.store import LEDGER_NAME, StoredRecord, read_stored_record
+from gmc_bench.records.store import LEDGER_NAME, RESULTS, StoredRecord, read_stored_record
 
 LEADERBOARD = Path("leaderboards")
 """The repository's, from the top folder of a checkout."""
@@ -81,7 +81,7 @@ def find_record(named: Path, root: Path = LEADERBOARD) -> Path:
     if len(found) != 1:
         raise RecordError(
             f"{len(found) or 'no'} records of {root} have a digest that begins with {named}, one "
-            f"was expected; give the digest in the name of a file below {root}/results"
+            f"was expected; give the digest in the name of a file below {root / RESULTS}"
         )
     return root / found[0]
 

@@ -26,7 +26,12 @@ from gmc_bench.records.store import (
     write_atomic,
     write_record,
 )
-from gmc_bench.records.verification import Verification, VerifiedFriction, verification_bytes
+from gmc_bench.records.verification import (
+    Verification,
+    VerifiedFriction,
+    VerifiedPart,
+    verification_bytes,
+)
 from gmc_bench.records.weights import weights_name
 from tests.support.records import digest_of, make_record, make_returns, make_stored
 
@@ -148,6 +153,12 @@ def test_a_cut_off_verification_is_noticed_by_check(built: Path) -> None:
     assert check(built, built) == []
     ledger = built / LEDGER_NAME
     ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:-1]))
+    (left,) = read_board(built).refused
+    assert left.path == path.relative_to(built).as_posix()
+    assert left.reason.startswith("no line of the ledger lists this verification")
+    assert check(built, built) == [built / "tables" / "README.md"]
+    build(built, built)  # whoever hides it must hide the file, too
+    assert left.path in (built / "tables" / "README.md").read_text()
     path.unlink()
     assert check(built, built) == [built / "tables" / "README.md"]
 
@@ -278,6 +289,45 @@ def test_the_last_verification_decides(board: Path) -> None:
     ]
 
 
+def _friction(passed: bool) -> VerifiedFriction:
+    return VerifiedFriction(
+        results=32, differing=0 if passed else 1, chance=None,
+        first_difference=None if passed else "restarts.progress of go1", passed=passed,
+    )  # fmt: skip
+
+
+def test_less_than_what_failed_does_not_clear_a_failure(board: Path) -> None:
+    record = _record(1)
+    rank = _verification(record, passed=True)
+    failed = rank.model_copy(update={"friction": _friction(False), "passed": False})
+    whole = rank.model_copy(update={"friction": _friction(True)})
+    states = []
+    for verification in (rank, failed, rank, whole, failed, whole):
+        number = len(states) + 1
+        moment = {"created": f"2025-02-01T00:00:0{number}Z"}
+        add_verification(board, verification.model_copy(update=moment))
+        states.append(_verified(board))
+        # What was told before, and nothing that would clear a failure, is told again.
+        assert says_something_new(read_board(board), rank) is False
+        assert says_something_new(read_board(board), whole) == (number in (1, 2, 3, 5))
+    assert states == [[1], [], [], [1], [], [1]]
+
+
+def test_a_failure_of_what_does_not_rank_stands_until_it_passes(board: Path) -> None:
+    record, ranked = _record(1), _verification(_record(1), passed=True)
+    failed = _verification(record, passed=False)
+    train = {**NO_RANK, "differing": 1, "passed": False}
+    for number, verification in enumerate(
+        (ranked, failed.model_copy(update={"parts": (VerifiedPart(**train),)}), ranked)
+    ):
+        moment = {"created": f"2025-02-01T00:00:0{number}Z"}
+        add_verification(board, verification.model_copy(update=moment))
+    assert _verified(board) == []
+    passed = (*ranked.parts, VerifiedPart(**NO_RANK))
+    add_verification(board, ranked.model_copy(update={"parts": passed}))
+    assert _verified(board) == [1]
+
+
 def test_the_same_outcome_in_the_same_second_is_there_once(board: Path) -> None:
     verification = _verification(_record(0), passed=True)
     assert add_verification(board, verification) == add_verification(board, verification)
@@ -326,10 +376,7 @@ def test_kept_weights_verify_and_a_pass_that_is_known_says_nothing_new(board: Pa
     assert not says_something_new(again, found)
     assert says_something_new(again, _verification(record, passed=True, parts=[NO_RANK]))
     assert says_something_new(again, _verification(record, passed=False))
-    friction = VerifiedFriction(
-        results=32, differing=0, chance=None, first_difference=None, passed=True
-    )
-    whole = found.model_copy(update={"friction": friction})
+    whole = found.model_copy(update={"friction": _friction(True)})
     assert says_something_new(again, whole)
     add_verification(board, whole)
     assert not says_something_new(read_board(board), whole)
@@ -381,6 +428,28 @@ def test_an_unlisted_verification_does_not_count(board: Path) -> None:
     path = board / VERIFICATIONS / "mine.json"
     write_atomic(path, verification_bytes(_verification(_record(0), passed=True)))
     assert _verified(board) == []
+    assert [item.path for item in read_board(board).refused] == ["verifications/mine.json"]
+
+
+def test_a_listed_file_that_cannot_be_read_is_told_in_a_sentence(
+    board: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = weights_name(digest_of("weights 0"))
+    write_atomic(board / name, b"acting")
+    append(board / LEDGER_NAME, "weights", name, digest_of("acting"))
+    read = Path.read_bytes
+
+    def denied(path: Path) -> bytes:
+        if path == board / name:
+            raise PermissionError(13, "Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", denied)
+    said = rf"cannot read .*{name}, which the ledger lists: Permission denied; restore the file"
+    with pytest.raises(RecordError, match=said):
+        read_board(board)
+    (refused,) = read_board(board, any_weights=True).refused
+    assert refused.path == name
 
 
 def test_a_line_in_the_middle_cannot_be_rewritten_with_its_file(board: Path) -> None:
