@@ -75,7 +75,7 @@ def compare(
         One entry per split and mode, and the first episode that differs.
 
     Raises:
-        RecordError: they are not about the same bodies and numbers of episodes.
+        RecordError: they are not about the same bodies, loops and numbers of episodes.
     """
     again = {(item.split, item.mode, item.body): item for item in found}
     if len(again) != len(recorded) or any(_place(item) not in again for item in recorded):
@@ -93,6 +93,7 @@ def compare(
                     f"the record states another {name} of the {item.split} body {item.body!r} than "
                     f"it has"
                 )
+        _require_loops(item, other, comparison)
     parts: list[VerifiedPart] = []
     first: DifferingEpisode | None = None
     for split, mode in dict.fromkeys((item.split, item.mode) for item in recorded):
@@ -117,6 +118,19 @@ def compare(
             )
         )
     return tuple(parts), first
+
+
+def _require_loops(recorded: BodyReturns, found: BodyReturns, comparison: Comparison) -> None:
+    """Raise unless a body's closed loops came open as recorded.
+
+    On another engine or hardware class, how far says little: only whether it has loops counts.
+    """
+    old, new = recorded.loops, found.loops
+    if old != new if comparison == "exact" else (old is None) != (new is None):
+        raise RecordError(
+            f"the record states other closed loops of the {recorded.split} body {recorded.body!r}, "
+            f"{recorded.mode}: recorded {old or 'none'}, found {new or 'none'}"
+        )
 
 
 def compare_friction(
@@ -223,7 +237,7 @@ class _Terms(NamedTuple):
 def _judged(
     items: Sequence[BodyReturns], again: Mapping[tuple[Split, Mode, str], BodyReturns]
 ) -> tuple[float, float]:
-    """Return a mean difference and its margin: the first outside of it, or of all episodes."""
+    """Return a mean difference with its margin: of all episodes, or of the score if only it fails."""
     means = list(_means(items, again))
     false_alarms = (1.0 - CONFIDENCE) / 2 / len(means)  # two limits each
     judged = [

@@ -26,8 +26,8 @@ from gmc_bench.records.store import first_problem, read_sealed, sealed
 
 CONFIDENCE = 0.999
 """Of all limits of a part's mean differences together, on another engine or hardware class, and
-again of what its bodies' outcomes must be likelier than: of each, one honest part in a thousand
-fails."""
+again of what its bodies' outcomes must be likelier than: of each of the two, one honest part in a
+thousand fails, so up to two in all."""
 
 
 Chance = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -51,7 +51,10 @@ class VerifiedPart(RecordPart):
     mode: Mode = Field(description="How actions were chosen.")
     episodes: Positive = Field(description="Episodes compared.")
     differing: Count = Field(description="Episodes whose return, length or end differs.")
-    mean_difference: Number = Field(description="Mean over episodes of found - recorded return.")
+    mean_difference: Number = Field(
+        description="Mean of found - recorded return: over all episodes, or, where only the mean "
+        "that the score is lies outside its margin, over the bodies that count."
+    )
     margin: Amount | None = Field(
         description="Half width of the interval that mean_difference must lie in; null where "
         "episodes must be equal."

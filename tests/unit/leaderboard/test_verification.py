@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,11 +12,12 @@ from gmc_bench.core.errors import RecordError
 from gmc_bench.core.types import DoubleArray
 from gmc_bench.leaderboard.chance import chance_of_outcomes
 from gmc_bench.leaderboard.verification import (
+    Comparison,
     compare,
     compare_friction,
     comparison_for,
 )
-from gmc_bench.records.parts import FrictionResult
+from gmc_bench.records.parts import FrictionResult, LoopResiduals
 from gmc_bench.records.schema import BodyReturns, Episode
 from gmc_bench.records.verification import CONFIDENCE
 from tests.support.records import make_friction, make_record, make_returns
@@ -396,6 +398,28 @@ def test_bodies_are_as_related_as_the_record_says() -> None:
         forged = (found[0].model_copy(update={name: value}),)
         with pytest.raises(RecordError, match=f"states another {name} of the test body 'a' than"):
             compare(forged, found, "exact")
+
+
+def test_closed_loops_came_open_as_the_record_says() -> None:
+    loops = LoopResiduals(
+        largest=0.03, median=0.001, percentile_99_9=0.02, largest_angle=0.0, opened=1, samples=500
+    )
+    trees = make_returns("test", {"a": [100.0]})
+    found = (trees[0].model_copy(update={"loops": loops}),)
+    other = (found[0].model_copy(update={"loops": loops.model_copy(update={"opened": 0})}),)
+    said = r"other closed loops of the test body 'a', deterministic: recorded .*, found "
+    for recorded, again, refused_by in (
+        (found, found, ()),
+        (other, found, ("exact",)),  # elsewhere another number says nothing
+        (trees, found, ("exact", "interval")),
+        (found, trees, ("exact", "interval")),
+    ):
+        for comparison in get_args(Comparison):
+            if comparison in refused_by:
+                with pytest.raises(RecordError, match=said):
+                    compare(recorded, again, comparison)
+            else:
+                assert compare(recorded, again, comparison)[0][0].passed
 
 
 def test_exact_on_the_same_software_and_machine_only() -> None:
