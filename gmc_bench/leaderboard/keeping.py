@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.sets import load_morphologies, loaded_once
 from gmc_bench.core.errors import RecordError
 from gmc_bench.evaluation.dropout import draw_silent_limbs
@@ -269,6 +269,7 @@ def evaluation_files(path: Path, board: Path) -> dict[Path, KeptEvaluation]:
             score = mean_return(items)
             kept = KeptEvaluation(
                 **{name: content[name] for name in fields},
+                hardware=Hardware(**content["hardware"]),
                 git_commit=content.get("git_commit"),
                 git_dirty=content.get("git_dirty"),
                 trained_on=BodySetId(**content["trained_on"]),
@@ -339,7 +340,11 @@ def _contradictions(
     expected = [(body.name, body.digest) for body in bodies.split(kept.split)]
     if sorted((item.body, item.body_digest) for item in items) != sorted(expected):
         yield f"does not score each {kept.split} body of {kept.morphologies.id} once"
-    if silent is not None and _limbs_of(silent, kept.split) != _silent(bodies, kept):
+    if silent is None:
+        return
+    if any(type(body) is not Morphology for body in bodies.split(kept.split)):
+        yield f"has 'silent_limbs', but the bodies of {bodies.id} are quadrupeds, not made of limbs"
+    elif _limbs_of(silent, kept.split) != _silent(bodies, kept):
         yield "names other unseen limbs in 'silent_limbs' than those that follow from its seed"
 
 

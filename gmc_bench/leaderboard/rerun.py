@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -24,6 +24,7 @@ from gmc_bench.core.errors import (
     RecordError,
     UnknownNameError,
 )
+from gmc_bench.core.types import Array
 from gmc_bench.experiments import resolve
 from gmc_bench.experiments import session as sessions
 from gmc_bench.experiments.events import Progress
@@ -33,7 +34,12 @@ from gmc_bench.experiments.scoring import score
 from gmc_bench.leaderboard.board import Board, ranked_part
 from gmc_bench.leaderboard.submission import POLICY, open_run
 from gmc_bench.leaderboard.today import is_replaced
-from gmc_bench.leaderboard.verification import compare, compare_friction, comparison_for
+from gmc_bench.leaderboard.verification import (
+    Comparison,
+    compare,
+    compare_friction,
+    comparison_for,
+)
 from gmc_bench.methods.tuning import tuning_key
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.store import StoredRecord, read_stored_record
@@ -41,6 +47,10 @@ from gmc_bench.records.verification import Verification
 from gmc_bench.records.weights import LEADERBOARD, MAX_MIB, KeptWeights, find_record
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import protocol_digest
+
+FIRST_WEIGHTS_SHARE, FIRST_WEIGHTS_GAP = 1e-4, 1e-5
+"""By how much first weights may differ on another machine: a share, and an amount. A step of
+training moves them by more."""
 
 
 class WeightsMissingError(CheckpointError):
@@ -53,13 +63,17 @@ def acting_weights(folder: Path, stored: StoredRecord) -> bytes:
     Raises:
         CheckpointError: the run's file is missing, damaged, or of another method.
         RecordError: the record contradicts its own settings or body set, so that nobody could
-            verify it.
+            verify it; or it says that nothing was trained, and something was.
         GmcBenchError: the method, the suite or the body set is not here.
     """
     session = sessions.open_session(recorded_config(stored.record))
     _require_agreement(stored, session)
     data = KeptWeights(folder / POLICY, str(stored.record.weights_digest)).read()
-    return sessions.load_policy(session, data, folder / POLICY).actor_bytes()
+    policy = sessions.load_policy(session, data, folder / POLICY)
+    hardware = collect_hardware(session.config.threads)
+    comparison = comparison_for(stored.record, hardware, collect_versions())
+    _require_first_weights(stored, session, policy.tensors(), comparison)
+    return policy.actor_bytes()
 
 
 def find_weights(
@@ -181,31 +195,38 @@ def _require_its_bodies(stored: StoredRecord, session: sessions.Session) -> None
             )
 
 
-def _read_weights(weights: KeptWeights, stored: StoredRecord) -> bytes:
-    """Return the content of a record's weights."""
-    try:
-        data = weights.path.read_bytes()
-    except OSError as error:
-        raise CheckpointError(
-            f"cannot read {weights.path}: {error.strerror}; give a run folder that you may read"
-        ) from error
-    digest = hashlib.sha256(data).hexdigest()
-    if digest != weights.digest:
-        raise CheckpointError(
-            f"{weights.path} has the digest {digest[:12]}, but {stored.path} was made with the "
-            f"weights {weights.digest[:12]}; restore the file"
+def _require_first_weights(
+    stored: StoredRecord,
+    session: sessions.Session,
+    tensors: Mapping[str, Array],
+    comparison: Comparison,
+) -> None:
+    """Raise unless the policy of an untrained record is the one that training starts from.
+
+    On another engine or hardware class, the last bits of first weights and statistics may differ.
+
+    Args:
+        stored: the record; one of a training passes.
+        session: its run.
+        tensors: weights and statistics of its policy, by name.
+        comparison: how equal they must be.
+    """
+    if not stored.record.untrained:
+        return
+    first = sessions.untrained_policy(session)
+    if comparison == "exact":
+        same = hashlib.sha256(first.to_bytes()).hexdigest() == stored.record.weights_digest
+    else:
+        expected = first.tensors()
+        same = all(
+            np.allclose(value, expected[name], rtol=FIRST_WEIGHTS_SHARE, atol=FIRST_WEIGHTS_GAP)
+            for name, value in tensors.items()
         )
-    return data
-
-
-def _require_first_weights(stored: StoredRecord, session: sessions.Session) -> None:
-    """Raise unless the weights of an untrained record are those that training starts from."""
-    first = hashlib.sha256(sessions.untrained_policy(session).to_bytes()).hexdigest()
-    if first != stored.record.weights_digest:
+    if not same:
         raise RecordError(
             f"{stored.path} says that nothing was trained, but its weights "
-            f"{str(stored.record.weights_digest)[:12]} are not the first ones of its seed "
-            f"({first[:12]}); it does not describe the run that was made"
+            f"{str(stored.record.weights_digest)[:12]} are not the first ones of its seed; it does "
+            f"not describe the run that was made"
         )
 
 
@@ -233,7 +254,7 @@ def verify(
         UnknownNameError: the method, the suite or the body set is not known here.
     """
     record = stored.record
-    data = _read_weights(weights, stored)
+    data = weights.read()
     session = sessions.open_session(recorded_config(record))
     _require_agreement(stored, session)
     trained = sessions.load_policy(session, data, weights.path)
@@ -251,6 +272,9 @@ def verify(
             f"{stored.path} holds no episodes that could be run again; give the record of a "
             f"finished run"
         )
+    hardware, versions = collect_hardware(session.config.threads), collect_versions()
+    comparison = comparison_for(record, hardware, versions)
+    _require_first_weights(stored, session, trained.tensors(), comparison)
     found = score(
         session,
         trained,
@@ -258,10 +282,6 @@ def verify(
         modes=tuple(dict.fromkeys(item.mode for item in wanted)),
         on_progress=on_progress,
     )
-    hardware, versions = collect_hardware(session.config.threads), collect_versions()
-    comparison = comparison_for(record, hardware, versions)
-    if record.untrained and comparison == "exact":
-        _require_first_weights(stored, session)
     parts, difference = compare(wanted, found, comparison)
     friction = None
     if record.friction is not None and not ranked_only:

@@ -10,7 +10,8 @@ from gmc_bench.experiments.events import Event, Progress
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.leaderboard.board import Board
 from gmc_bench.leaderboard.rerun import Outcome
-from gmc_bench.leaderboard.verification import quantile, variance_of_mean
+from gmc_bench.leaderboard.verification import comparison_for, quantile, variance_of_mean
+from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.kept import EVALUATIONS, KeptEvaluation, policy_of, read_evaluation
 from gmc_bench.records.kinship import contents, mean_return
 from gmc_bench.records.parts import BodyReturns
@@ -32,8 +33,9 @@ def verify_evaluation(
     """Score the policy of a kept evaluation again, on the same bodies.
 
     A kept evaluation has one number. On the kind of machine and with the software that made it, the
-    same comes out. Elsewhere the last bits of an episode differ and grow: then the two scores must
-    differ by no more than two evaluations do in all but one of a thousand cases.
+    same must come out. Elsewhere, or where an older file does not state the machine, the last bits
+    of an episode differ and grow: then the two scores must differ by no more than two evaluations
+    do in all but one of a thousand cases.
 
     Args:
         path: the evaluation.
@@ -72,6 +74,13 @@ def verify_evaluation(
     assert score is not None
     if score == kept.score:
         return Outcome("verified", 1, f"{path}: the same score, {score:,.2f}")
+    hardware = collect_hardware(found.trained.config.threads)
+    if comparison_for(kept, hardware, collect_versions()) == "exact":
+        text = (
+            f"{path}: {kept.score!r} kept, {score!r} found; on the machine and with the software "
+            f"that it states, the same must come out"
+        )
+        return Outcome("failed", 1, text)
     limit = _limit(found.returns)
     passed = abs(score - kept.score) <= limit
     text = (
@@ -100,15 +109,13 @@ def _limit(returns: Sequence[BodyReturns]) -> float:
     """Return by how much two scores of one policy differ, at most but for one case in a thousand.
 
     The variance of a score is that of episodes around the mean of their body, or of all bodies
-    where each has one episode.
+    where each has one episode; bodies may differ in it, so its degrees of freedom are Welch's.
     """
     groups = [
         [episode.episode_return for item in same for episode in item.episodes]
         for same in contents(returns)
     ]
-    count = sum(map(len, groups))
-    if count < 2:
+    if sum(map(len, groups)) < 2:
         return 0.0
-    variance, _ = variance_of_mean(groups, [1.0 / len(groups)] * len(groups))
-    freedom = count - (len(groups) if min(map(len, groups)) > 1 else 1)
+    variance, freedom = variance_of_mean(groups, [1.0 / len(groups)] * len(groups))
     return quantile((1.0 - CONFIDENCE) / 2.0, freedom) * math.sqrt(2.0 * variance)

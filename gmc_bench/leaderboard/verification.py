@@ -9,6 +9,7 @@ import numpy as np
 from gmc_bench.core.errors import RecordError
 from gmc_bench.evaluation.friction_metrics import READINGS
 from gmc_bench.leaderboard.chance import chance_of_outcomes, chance_of_shift
+from gmc_bench.records.kept import KeptEvaluation
 from gmc_bench.records.kinship import contents
 from gmc_bench.records.parts import BodyReturns, Episode, FrictionResult, Hardware, Mode, Split
 from gmc_bench.records.schema import RunRecord
@@ -25,11 +26,13 @@ MOVING_VERSIONS = ("gmc-bench", "mujoco", "torch", "numpy", "numba")
 Comparison = Literal["exact", "interval"]
 
 
-def comparison_for(record: RunRecord, hardware: Hardware, versions: dict[str, str]) -> Comparison:
+def comparison_for(
+    made: RunRecord | KeptEvaluation, hardware: Hardware, versions: dict[str, str]
+) -> Comparison:
     """Say how equal episodes must be.
 
     Args:
-        record: what is verified.
+        made: what is verified.
         hardware: this machine, with the threads that the episodes are run with.
         versions: what is installed here.
 
@@ -41,10 +44,11 @@ def comparison_for(record: RunRecord, hardware: Hardware, versions: dict[str, st
     def machine(item: Hardware) -> tuple[object, ...]:
         return item.cpu, item.instructions, item.threads, item.gpu
 
-    same = all(record.versions[name] == versions[name] for name in MOVING_VERSIONS)
-    known = record.hardware.instructions is not None
-    exact = same and known and machine(record.hardware) == machine(hardware)
-    return "exact" if exact else "interval"
+    same = all(made.versions.get(name) == versions[name] for name in MOVING_VERSIONS)
+    there = made.hardware
+    if there is None or there.instructions is None or machine(there) != machine(hardware):
+        return "interval"
+    return "exact" if same else "interval"
 
 
 def compare(
@@ -237,7 +241,10 @@ class _Terms(NamedTuple):
 def _judged(
     items: Sequence[BodyReturns], again: Mapping[tuple[Split, Mode, str], BodyReturns]
 ) -> tuple[float, float]:
-    """Return a mean difference with its margin: of all episodes, or of the score if only it fails."""
+    """Return a mean difference and its margin: those of all episodes or of the score.
+
+    The first that is beyond its margin counts, or else that of all episodes.
+    """
     means = list(_means(items, again))
     false_alarms = (1.0 - CONFIDENCE) / 2 / len(means)  # two limits each
     judged = [

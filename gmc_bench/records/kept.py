@@ -191,6 +191,9 @@ class KeptEvaluation(RecordPart):
     bodies: Count = Field(description="Bodies that were scored, by name.")
     episodes: Count = Field(description="Episodes for each of them.")
     score: Number = Field(description="Mean return of mean actions, each content once.")
+    hardware: Hardware | None = Field(
+        default=None, description="The machine that scored; null in older files."
+    )
     versions: dict[str, Text] = Field(description="Version of each package that moves numbers.")
     git_commit: Commit | None = Field(
         default=None, description="Commit of the checkout that scored; null in older files."

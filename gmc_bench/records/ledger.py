@@ -14,7 +14,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from gmc_bench.core.errors import GmcBenchError, RecordError, StorageError
+from gmc_bench.core.errors import RecordError, StorageError
 from gmc_bench.records.parts import Digest, Positive, RecordPart
 from gmc_bench.records.store import canonical_json, first_problem
 
@@ -48,19 +48,19 @@ class Ledger(NamedTuple):
     """SHA-256 of the last line."""
 
 
-def require_listed(
-    path: Path, expected: str, found: str, error: type[GmcBenchError] = RecordError
-) -> None:
-    """Raise `error` unless a file has the digest that the ledger lists for it.
+def require_listed(path: Path, expected: str, found: str) -> None:
+    """Raise unless a file has the digest that the ledger lists for it.
 
     Args:
         path: of the file, for the message.
         expected: digest in the ledger.
         found: digest of the file.
-        error: what is raised.
+
+    Raises:
+        RecordError: it has another one.
     """
     if found != expected:
-        raise error(
+        raise RecordError(
             f"{path} is another file than the one that was added: the ledger expects the digest "
             f"{expected[:12]}, it has {found[:12]}; restore the file"
         )

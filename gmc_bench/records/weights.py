@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gmc_bench.core.errors import CheckpointError, RecordError
-from gmc_bench.records.ledger import Ledger, read_ledger, require_listed
+from gmc_bench.records.ledger import Ledger, read_ledger
 from gmc_bench.records.store import LEDGER_NAME, RESULTS, StoredRecord, read_stored_record
 
 LEADERBOARD = Path("leaderboards")
@@ -42,7 +42,12 @@ class KeptWeights(NamedTuple):
                 f"cannot read {self.path}: {error.strerror}; restore the file"
             ) from error
         found = hashlib.sha256(data).hexdigest()
-        require_listed(self.path, self.digest, found, CheckpointError)
+        if found != self.digest:
+            raise CheckpointError(
+                f"{self.path} is another file than the one that was added, or of which a record "
+                f"was made: expected the digest {self.digest[:12]}, got {found[:12]}; restore the "
+                f"file"
+            )
         return data
 
 

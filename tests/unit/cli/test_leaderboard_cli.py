@@ -271,7 +271,8 @@ def test_weights_that_are_not_there(refused, run_dir, tiny_set):
     digest = digest_of("weights 1")[:12]
     (run_dir / POLICY).write_text("weights of another run")
     sentence = refused("verify", run_dir)
-    assert sentence.endswith(f"was made with the weights {digest}; restore the file\n")
+    assert "policy.safetensors is another file than the one that was added, or of" in sentence
+    assert f"expected the digest {digest}, got " in sentence
     sentence = refused("verify", run_dir / RECORD_NAME)
     assert f"no policy.safetensors with the weights {digest} of {run_dir}/record.json" in sentence
     assert sentence.endswith("; give the run's folder with --runs\n")

@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 
 from gmc_bench.core.config import config_digest
@@ -16,6 +17,7 @@ from gmc_bench.leaderboard.rerun import acting_weights, find_weights, verify
 from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.leaderboard.submission import POLICY, Submission, add, open_run
 from gmc_bench.methods import METHODS
+from gmc_bench.policies.tensors import decode_tensors, encode_tensors
 from gmc_bench.records.store import write_record
 from gmc_bench.records.weights import KeptWeights
 from gmc_bench.suites import SUITES
@@ -87,13 +89,36 @@ def test_zero_action_does_nothing_and_is_run_without_being_asked_not_to_train():
     ]
 
 
-def test_trained_weights_are_no_first_weights(tmp_path):
+ELSEWHERE = {"mujoco": "0.0.1"}
+
+
+@pytest.mark.parametrize("versions", [{}, ELSEWHERE])
+def test_trained_weights_are_no_first_weights(tmp_path, versions):
+    """Neither when a run is added nor when it is verified, here nor elsewhere."""
     experiment = Experiment(method="recmorph", untrained=True, **RUN)
     experiment.run()
-    other = untrained_policy(open_session(replace(experiment.config, seed=2))).to_bytes()
-    stored = open_run(experiment.path)
-    digest = hashlib.sha256(other).hexdigest()
-    record = stored.record.model_copy(update={"weights_digest": digest})
-    (tmp_path / POLICY).write_bytes(other)
-    with pytest.raises(RecordError, match="says that nothing was trained, but its weights"):
-        verify(stored._replace(record=record), KeptWeights(tmp_path / POLICY, digest))
+    honest = open_run(experiment.path)
+    first = decode_tensors((experiment.path / POLICY).read_bytes(), "it")
+    name = next(name for name in first if name.startswith("model.actor"))
+
+    def judge(change):
+        data = encode_tensors({**first, name: first[name] + np.float32(change)})
+        digest = hashlib.sha256(data).hexdigest()
+        (tmp_path / POLICY).write_bytes(data)
+        changes = {"weights_digest": digest, "versions": {**honest.record.versions, **versions}}
+        stored = honest._replace(record=honest.record.model_copy(update=changes))
+        for check in (
+            partial(acting_weights, tmp_path, stored),
+            partial(verify, stored, KeptWeights(tmp_path / POLICY, digest), ranked_only=True),
+        ):
+            try:
+                check()
+                yield ""
+            except RecordError as error:
+                yield str(error).removeprefix(f"{experiment.path}/")[:62]
+
+    refused = ["record.json says that nothing was trained, but its weights"] * 2
+    assert list(judge(0.0)) == ["", ""]
+    # The last bits may differ elsewhere.
+    assert list(judge(1e-6)) == (["", ""] if versions else refused)
+    assert list(judge(1e-3)) == refused

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.config import config_digest, load_yaml
 from gmc_bench.core.errors import RecordError, UnknownNameError
 from gmc_bench.evaluation.dropout import draw_silent_limbs
@@ -48,6 +49,8 @@ from gmc_bench.leaderboard.tables import file_names
 from gmc_bench.records.kept import BodySetId, KeptEvaluation, KeptStudy, StudyNumbers, seal
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import sealed
+from gmc_bench.suites import SUITES
+from gmc_bench.tasks import TASKS
 from tests.support.records import (
     UNTRAINED,
     digest_of,
@@ -565,6 +568,7 @@ def _evaluation(bodies: MorphologySet, **changes: object) -> dict[str, Any]:
         "episodes_per_body": 2,
         "silent_limbs": None,
         "versions": record.versions,
+        "hardware": record.hardware.model_dump(),
         "git_commit": "0" * 40,
         "git_dirty": False,
         "returns": [
@@ -583,6 +587,7 @@ def test_an_evaluation_is_kept_as_one_score(tmp_path: Path, tiny_set: Morphology
     assert path.parent.name == "evaluations"
     assert (found.score, found.bodies, found.episodes) == (15.0, 2, 2)
     assert found.git_commit == "0" * 40
+    assert found.hardware == make_record().hardware
     assert keep_all([tmp_path / "e.json"], tmp_path)[0] == [path]  # the same once more
     better = json.dumps(content).replace("20.0", "30.0")
     (tmp_path / "better.json").write_text(better)
@@ -624,6 +629,23 @@ def test_an_unseen_limb_is_the_one_that_the_seed_draws(
             keep_all([tmp_path / "e.json"], tmp_path)
 
 
+def test_quadrupeds_have_no_unseen_limbs(tmp_path: Path) -> None:
+    bodies = load_morphologies("quadrupeds-v1")
+    task = SUITES.get("quadruped-friction-v3").tasks[0]
+    changes = {"suite": "quadruped-friction-v3", "task": task, "silent_limbs": {}}
+    robots = [
+        {**item, "body_digest": body.digest, "split": "train", "seen_in_train": True}
+        for body in bodies.split("train")
+        for item in [make_returns("train", {body.name: (1.0, 2.0)})[0].model_dump()]
+    ]
+    ended = TASKS.get(task).termination_names[0]
+    for item in robots:
+        item["episodes"] = [{**episode, "ended": ended} for episode in item["episodes"]]
+    (tmp_path / "e.json").write_text(json.dumps(_evaluation(bodies, returns=robots, **changes)))
+    with pytest.raises(RecordError, match="'silent_limbs', but the bodies of quadrupeds-v1 are"):
+        keep_all([tmp_path / "e.json"], tmp_path)
+
+
 def _episodes(**changes: object) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Return what changes the first episode of the first body."""
 
@@ -640,6 +662,8 @@ FORGED: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
     (lambda _: {"weights_digest": None}, r"is not the score of a trained policy \(field"),
     (lambda _: {"silent_limbs": ...}, r"\(it has no 'silent_limbs'\); give what"),
     (lambda _: {"returns": ...}, r"\(it has no 'returns'\); give what"),
+    (lambda _: {"hardware": ...}, r"\(it has no 'hardware'\); give what"),
+    (lambda _: {"hardware": {"cpu": "x"}}, r"\(field 'cores' is invalid: Field required\); give"),
     (lambda _: {"morphologies": {"id": "a/../../b", "digest": "0" * 64}}, "field 'id' is inv"),
     (lambda _: {"returns": []}, "holds no episodes; give what"),
     (lambda _: {"learning_curve": []}, "is the record of a run; give the run's folder"),

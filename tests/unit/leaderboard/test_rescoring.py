@@ -1,0 +1,81 @@
+"""Kept evaluations, scored again."""
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from scipy.stats import t
+
+from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.experiments.experiment import Experiment
+from gmc_bench.leaderboard import rescoring
+from gmc_bench.leaderboard.board import Board
+from gmc_bench.leaderboard.rescoring import verify_evaluation
+from gmc_bench.records.kept import BodySetId, KeptEvaluation, seal
+from gmc_bench.records.ledger import BEGINNING
+from gmc_bench.records.verification import CONFIDENCE
+from tests.support.records import make_record, make_returns, make_stored
+
+FOUND = {"even": (9.0, 11.0), "wild": (40.0, 60.0)}
+"""Variances 2 and 200 of two episodes; the score is 30."""
+
+
+@pytest.fixture
+def judge(tmp_path: Path, tiny_set: MorphologySet, monkeypatch: pytest.MonkeyPatch):
+    """Return what verifies a kept score, made on a machine, where `FOUND` comes out."""
+    bodies = {"id": tiny_set.id, "digest": tiny_set.digest}
+    record = make_record(morphologies={**make_record().morphologies.model_dump(), **bodies})
+    board = Board((make_stored(record),), (), (), 1, BEGINNING)
+    again = SimpleNamespace(
+        evaluate=lambda **_: SimpleNamespace(
+            returns=make_returns("test", FOUND),
+            trained=SimpleNamespace(config=SimpleNamespace(threads=record.hardware.threads)),
+        )
+    )
+    monkeypatch.setattr(Experiment, "open", lambda *_, **__: again)
+    monkeypatch.setattr(rescoring, "collect_hardware", lambda threads: record.hardware)
+    monkeypatch.setattr(rescoring, "collect_versions", lambda: record.versions)
+    fields = ("method", "suite", "task", "protocol", "seed", "weights_digest")
+
+    def verify(score: float, **changes: object) -> rescoring.Outcome:
+        kept = KeptEvaluation(
+            **{name: getattr(record, name) for name in fields},
+            trained_on=BodySetId(**bodies), morphologies=BodySetId(**bodies), split="test",
+            sensor_dropout=False, bodies=2, episodes=2, score=score,
+            **{"versions": record.versions, "hardware": record.hardware, **changes},
+        )  # fmt: skip
+        path = tmp_path / "evaluations" / "e.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(seal(kept))
+        return verify_evaluation(path, board, tmp_path)
+
+    return verify
+
+
+def test_on_the_machine_that_made_it_the_same_score_comes_out(judge) -> None:
+    assert judge(30.0).kind == "verified"
+    altered = judge(30.000001)
+    assert (altered.kind, altered.text.partition(": ")[2]) == (
+        "failed",
+        "30.000001 kept, 30.0 found; on the machine and with the software that it states, the "
+        "same must come out",
+    )
+
+
+def test_elsewhere_it_is_as_near_as_two_evaluations_are(judge) -> None:
+    """By hand: the score's variance is (2 + 200) / 2 / 4 = 25.25, in shares of 1 and 100 of 101.
+
+    So it has 101^2 / (1^2 + 100^2) = 1.02 degrees of freedom, not the 2 of equal variances.
+    """
+    record = make_record()
+    freedom = 101**2 / 10_001
+    limit = t.isf((1.0 - CONFIDENCE) / 2.0, freedom) * math.sqrt(2 * 25.25)
+    assert limit > 10 * t.isf((1.0 - CONFIDENCE) / 2.0, 2) * math.sqrt(2 * 25.25)
+    for made in (
+        {"hardware": None},
+        {"hardware": record.hardware.model_copy(update={"cpu": "another"})},
+        {"versions": {**record.versions, "mujoco": "0.0.1"}},
+    ):
+        assert judge(30.0 + 0.999 * limit, **made).kind == "verified"
+        assert judge(30.0 - 1.001 * limit, **made).kind == "failed"
