@@ -46,9 +46,10 @@ def front(
 
 
 def speeds_on(found: Overview, evidence: Evidence) -> KeptSpeeds | None:
-    """Return the speeds measured on the first board that has any."""
+    """Return the speeds measured on the first board that has any of today's."""
+    speeds = evidence.todays_speeds().values()
     for column in found.columns:
-        for kept in evidence.speeds.values():
+        for kept in speeds:
             place = (kept.suite, kept.task, kept.protocol, kept.morphologies.id)
             if place == (column.suite, column.task, column.protocol, column.morphologies):
                 return kept

@@ -96,23 +96,31 @@ def require_policies(files: Mapping[Path, bytes], board: Path, added: Iterable[R
         added: records that are added at the same time.
 
     Raises:
-        RecordError: neither the leaderboard nor what is added holds the record of its run.
+        RecordError: neither the leaderboard nor what is added holds the record of its run, or it
+            was scored with another version of the engine than that.
     """
     scores = [files[path] for path in files if path.parent == board / EVALUATIONS]
     if not scores:  # reading a whole leaderboard takes seconds
         return
     there = [stored.record for stored in read_board(board).records] if board.is_dir() else []
-    known = {policy_of(item, item.morphologies) for item in (*there, *added)}
+    known = {policy_of(item, item.morphologies): item for item in (*there, *added)}
     for content in scores:
         fields = json.loads(content)
         kept = KeptEvaluation.model_validate(
             {name: fields[name] for name in fields if name != "digest"}
         )
-        if policy_of(kept, kept.trained_on) not in known:
+        record = known.get(policy_of(kept, kept.trained_on))
+        if record is None:
             raise RecordError(
                 f"{board} has no record of the policy that was scored ({kept.method}, seed "
                 f"{kept.seed}, weights {kept.weights_digest[:12]}), so that nobody could verify "
                 f"the score; give the folder of its run, too"
+            )
+        if kept.versions["mujoco"] != record.versions["mujoco"]:
+            raise RecordError(
+                f"the policy of {kept.method}, seed {kept.seed}, was scored with MuJoCo "
+                f"{kept.versions['mujoco']}, but its run was made with "
+                f"{record.versions['mujoco']}; evaluate it again with that"
             )
 
 
@@ -165,14 +173,23 @@ def scaling_file(folder: Path, board: Path) -> dict[Path, KeptScaling]:
     """Return what a leaderboard keeps of a study of scaling: its exponents.
 
     Raises:
-        RecordError: the folder holds no result of such a study.
+        RecordError: the folder holds no result of such a study, or not from a clean clone, or of
+            other versions of the methods than the installed ones.
+        UnknownNameError: a method is not registered.
     """
     content, _ = read_sealed(folder / STUDY_FILE)
     fields = tuple(KeptExponent.model_fields)
+    if "git_commit" in content and content.get("git_dirty") is not False:
+        raise RecordError(
+            f"the study in {folder} was not made from a clean clone, or at several commits; run it "
+            f"again from one, in a new folder"
+        )
     try:
         kept = KeptScaling(
             preset=content["request"]["preset"],
             cpu=content["setting"]["hardware"]["cpu"],
+            git_commit=content["git_commit"],
+            git_dirty=content["git_dirty"],
             exponents=tuple(
                 KeptExponent(**{name: item[name] for name in fields})
                 for item in content["exponents"]
@@ -183,6 +200,9 @@ def scaling_file(folder: Path, board: Path) -> dict[Path, KeptScaling]:
             f"{folder} holds no result of a study of scaling ({error!r}); continue it with "
             f"'gmc-bench study --resume {folder}'"
         ) from error
+    for item in kept.exponents:
+        if item.method:
+            _require_installed(item.method, item.method_version, folder, "run the study again")
     return {board / SCALINGS / f"{folder.resolve().name}.json": kept}
 
 
@@ -190,13 +210,19 @@ def study_file(folder: Path, board: Path) -> dict[Path, KeptStudy]:
     """Return what a leaderboard keeps of a finished study: its outcome.
 
     Raises:
-        RecordError: the study is not complete, does not say by which rules it was run, or a run
-            was made with uncommitted changes.
+        RecordError: the study is not complete, was made with several versions of the engine, does
+            not say by which rules it was run, or a run was made with uncommitted changes.
     """
     study = read_study(folder / STUDY_FILE)
     again = f"'gmc-bench study --resume {folder}'"
     if study.status != "complete":
         raise RecordError(f"the study in {folder} is not complete; finish it with {again}")
+    engine = study.versions.get("mujoco", "none")
+    if ", " in engine:
+        raise RecordError(
+            f"the study in {folder} was made with several versions of MuJoCo ({engine}), so that "
+            f"its runs cannot be compared; run it again with one"
+        )
     for run in study.runs:
         which = f"the run {run.arm}, seed {run.seed}, in {folder}"
         if run.git_dirty is not False:
@@ -234,18 +260,27 @@ def speeds_file(path: Path, board: Path) -> dict[Path, KeptSpeeds]:
             f"{path} is not a measurement of methods' speeds ({_problem(error)}); {again}"
         ) from error
     for item in (kept.reference, *kept.methods):
-        spec = METHODS.get(item.method)
-        if item.method_version != spec.version:
-            raise RecordError(
-                f"{path} has version {item.method_version} of {item.method}, {spec.version} is "
-                f"installed; {again}"
-            )
+        _require_installed(item.method, item.method_version, path, again)
     if load_morphologies(kept.morphologies.id).digest != kept.morphologies.digest:
         raise RecordError(
             f"{path} names the set {kept.morphologies.id}, but here that has other bodies; {again}"
         )
     name = f"{kept.suite}_{kept.task}_{kept.protocol}_{kept.morphologies.id}.json"
     return {board / SPEEDS / name: kept}
+
+
+def _require_installed(method: str, version: int | None, path: Path, again: str) -> None:
+    """Raise unless a method is registered in a version.
+
+    Raises:
+        RecordError: it has another one.
+        UnknownNameError: it is not registered.
+    """
+    installed = METHODS.get(method).version
+    if version != installed:
+        raise RecordError(
+            f"{path} has version {version} of {method}, {installed} is installed; {again}"
+        )
 
 
 def evaluation_files(path: Path, board: Path) -> dict[Path, KeptEvaluation]:

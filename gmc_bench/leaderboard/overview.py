@@ -192,12 +192,17 @@ def _floor(analysis: TableAnalysis | None) -> float | None:
 
 
 def rows_by_method(analysis: TableAnalysis) -> dict[str, Row]:
-    """Return each method's row: a complete one, which has a place in the table, if there is any.
+    """Return each method's row, see `row_of_each_method`."""
+    return row_of_each_method(analysis.table.rows)
+
+
+def row_of_each_method(rows: Iterable[Row]) -> dict[str, Row]:
+    """Return by method one of its rows: a complete one, if there is any, whatever it scored.
 
     Among several it is the one that a run made now would join, or else the newest.
     """
     found: dict[str, Row] = {}
-    ordered = sorted(analysis.table.rows, key=lambda row: (-row.key.method_version, row.key))
+    ordered = sorted(rows, key=lambda row: (-row.key.method_version, row.key))
     for row in sorted(ordered, key=lambda row: (bool(row.missing), not is_current(row))):
         found.setdefault(row.key.method, row)
     return found

@@ -89,7 +89,11 @@ class KeptStudy(RecordPart):
     protocol: Name = Field(description="Name of the protocol that variants differ from.")
     status: Literal["complete", "incomplete"] = Field(description="Whether all runs are finished.")
     runs: tuple[StudyNumbers, ...] = Field(description="All runs, in the order of the study.")
-    versions: dict[str, Text] = Field(description="Version of each package that moves numbers.")
+    versions: dict[str, Text] = Field(
+        description="Version of each package that moves numbers, that the runs were made and "
+        "measured with; several with a comma between. In older files those installed when the "
+        "study was written."
+    )
 
 
 class KeptExponent(RecordPart):
@@ -98,6 +102,10 @@ class KeptExponent(RecordPart):
     kind: Text = Field(description="Of the measurement.")
     key: Text = Field(description="Name of the cost there, e.g. `act_ms`.")
     method: str = Field(description="Id of the controller; empty for what has none.")
+    method_version: Positive | None = Field(
+        default=None,
+        description="Its version; null without one, and in older files, which are of first ones.",
+    )
     value: Number = Field(description="The exponent.")
     low: Number = Field(description="Lower end of its 95 % interval.")
     high: Number = Field(description="Upper end.")
@@ -109,6 +117,12 @@ class KeptScaling(RecordPart):
     schema_version: Literal[1] = Field(default=1, description="Version of this layout.")
     preset: Text = Field(description="Settings of the networks.")
     cpu: Text = Field(description="Processor model.")
+    git_commit: Commit | None = Field(
+        default=None, description="Commit of the checkout; null in older files."
+    )
+    git_dirty: Literal[False] | None = Field(
+        default=None, description="The checkout had no changes; null likewise."
+    )
     exponents: tuple[KeptExponent, ...] = Field(description="All that were fitted.")
 
 

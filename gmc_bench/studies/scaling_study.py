@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -12,6 +12,7 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.table import aligned
 from gmc_bench.experiments.events import FolderOpened, Listener, Progress
 from gmc_bench.experiments.method import full_name, load_method
+from gmc_bench.experiments.resolve import checkout
 from gmc_bench.experiments.run_folder import LockedFolder
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.profiling import scaling
@@ -189,17 +190,24 @@ def run(request: ScalingRequest, path: Path, listener: Listener = lambda _: None
         GmcBenchError: a method cannot be loaded, or a file cannot be written or is damaged.
     """
     batches = plan(request)
+    git = checkout()
     settings = {
         "schema_version": 1, "study": NAME, "request": asdict(request), "setting": _setting(),
+        "git_commit": git.commit, "git_dirty": git.dirty,
     }  # fmt: skip
     with ScalingFolder(path, create=not (path / SETTINGS).is_file()) as folder:
         if (path / SETTINGS).is_file():
-            _require_same(read_sealed(path / SETTINGS)[0], settings, path)
+            old, _ = read_sealed(path / SETTINGS)
+            _require_same(old, settings, path)
+            # No single commit made these numbers if there was another one before.
+            if old.get("git_dirty") is not False or old["git_commit"] != git.commit:
+                settings["git_dirty"] = True
         write_atomic(path / SETTINGS, sealed(settings))
         listener(FolderOpened(path))
         limits = Limits(int(request.max_gib * 2**30), request.max_seconds)
         found = Measurements(Work(folder.path, limits, listener).finish(batches))
-        _conclude(settings, found, path)
+        versions = {place.method: place.version for batch in batches for place in batch}
+        _conclude(settings, found, versions, path)
     return found
 
 
@@ -308,15 +316,23 @@ class Work:
         return cell
 
 
-def _conclude(settings: dict[str, Any], found: Measurements, path: Path) -> None:
-    """Write tables, pictures and result."""
+def _conclude(
+    settings: dict[str, Any], found: Measurements, versions: Mapping[str, int], path: Path
+) -> None:
+    """Write tables, pictures and result; `versions` has those of the methods."""
     write_atomic(path / TABLE, markdown_page(found, "Scaling", _notes(settings)).encode())
     write_atomic(path / CELLS, csv_page(found).encode())
     result = {
         **settings,
         "cells": [cell.to_dict() for cell in found.cells],
         "exponents": [
-            {"kind": q.kind, "key": q.key, "method": method, **asdict(exponent)}
+            {
+                "kind": q.kind,
+                "key": q.key,
+                "method": method,
+                "method_version": versions[method] or None,
+                **asdict(exponent),
+            }
             for q in QUANTITIES
             for method in found.methods(q)
             if (exponent := found.exponent(q, method)) is not None

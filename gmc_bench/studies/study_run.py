@@ -257,7 +257,7 @@ class StudyRun:
                 _numbers(item, method_of(self.sweep.runs[name]).id, self._changes(name, item))
                 for name, item in zip(self.arms, outcomes, strict=True)
             ),
-            versions=collect_versions(),
+            versions=versions_of(outcomes),
         )
 
     def _changes(self, name: str, outcome: Outcome) -> tuple[str, ...] | None:
@@ -272,6 +272,18 @@ class StudyRun:
         variant = self.request.variant(plain, outcome.arm)
         own = unofficial_reasons(variant, record.morphologies.num_train)
         return tuple(reason for reason in record.unofficial_reasons if reason not in own)
+
+
+def versions_of(outcomes: Sequence[Outcome]) -> dict[str, str]:
+    """Return the software that runs were made with, and measured with where they were."""
+    found = [item.record.versions for item in outcomes if item.record is not None]
+    if any(item.measured for item in outcomes):
+        found.append(collect_versions())
+    names = sorted({name for versions in found for name in versions})
+    return {
+        name: ", ".join(sorted({versions[name] for versions in found if name in versions}))
+        for name in names
+    }
 
 
 def _numbers(outcome: Outcome, method: str, changes: tuple[str, ...] | None) -> StudyNumbers:

@@ -25,6 +25,7 @@ from gmc_bench.leaderboard.findings.evidence import (
     PlannedRun,
     Pool,
     Sample,
+    is_installed,
 )
 from gmc_bench.leaderboard.statistics import (
     Estimate,
@@ -270,13 +271,20 @@ class Lead(Pooled):
         names, found = self.pairwise_differences(usable)
         significant = significant_pairs({pair: item.p_runs for pair, item in found.items()})
         ahead = [name for name in others if self._is_ahead(best, name, names, found, significant)]
-        behind = [name for name in others if self._is_ahead(name, best, names, found, significant)]
-        if behind:
-            here = f"{here}; behind {', '.join(behind)}"
+        behind = {
+            own: [name for name in others if self._is_ahead(name, own, names, found, significant)]
+            for own in ours
+        }
+        if behind[best]:
+            here = f"{here}; behind {', '.join(behind[best])}"
             untried = [name for name in self.ours if name not in usable]
-            if not untried:
+            open_ones = [own for own in ours if not behind[own]]
+            if not untried and not open_ones:
                 return Finding("not seen here", here)
-            power = f"runs of {', '.join(untried)}"
+            power = f"runs of {', '.join(untried)}" if untried else ""
+            if open_ones:
+                more = f"more runs of {', '.join(open_ones)}"
+                power = f"{power}; {more}" if power else more
             return Finding("cannot be decided with these runs", here, power)
         if len(ahead) == len(self.others):
             return Finding("seen here", here)
@@ -434,7 +442,7 @@ class LinearCost(Claim):
         return f"gmc-bench study scaling --method {self.method} {self.beside} --part time"
 
     def find(self, evidence: Evidence, others: Mapping[str, Finding]) -> Finding:
-        """Return what the exponent says: at most 1, and a tenth."""
+        """Return what the exponent of the installed version says: at most 1, and a tenth."""
         for path, kept in evidence.scalings.items():
             if kept.preset != PRESET:
                 continue
@@ -442,6 +450,7 @@ class LinearCost(Claim):
                 item.method: item
                 for item in kept.exponents
                 if f"{item.kind}/{item.key}" == self.key
+                and is_installed(item.method, item.method_version)
             }
             if self.method in found:
                 own = found[self.method]
@@ -483,9 +492,9 @@ class Fastest(Claim):
 
     def find(self, evidence: Evidence, others: Mapping[str, Finding]) -> Finding:
         """Return what the measured times say."""
-        for path, kept in evidence.speeds.items():
+        for path, kept in evidence.todays_speeds().items():
             place = (kept.suite, kept.task, kept.reference.method)
-            if place == (self.suite, self.task, self.method) and kept.reference.preset == PRESET:
+            if place == (self.suite, self.task, self.method):
                 return self._decide(path, kept)
         return Finding("not run yet")
 

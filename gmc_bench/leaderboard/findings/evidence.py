@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from gmc_bench.core.errors import RecordError
+from gmc_bench.core.errors import GmcBenchError, RecordError
 from gmc_bench.leaderboard.aggregate import Row
 from gmc_bench.leaderboard.analysis import TableAnalysis
-from gmc_bench.leaderboard.overview import rows_by_method
+from gmc_bench.leaderboard.overview import row_of_each_method, rows_by_method
 from gmc_bench.leaderboard.references import NO_ACTION
 from gmc_bench.leaderboard.tables import TABLES_FOLDER, file_names
 from gmc_bench.leaderboard.today import is_earlier
+from gmc_bench.methods import METHODS
 from gmc_bench.records.breakdown import by_loops, friction_means, scored
 from gmc_bench.records.kept import (
     EVALUATIONS,
@@ -105,6 +106,34 @@ class Evidence:
         """Return the page of a table, relative to the leaderboard's folder."""
         names = dict(zip(self.analyses, file_names(self.analyses), strict=True))
         return f"{TABLES_FOLDER}/{names[board]}.md"
+
+    def has_engine_of(self, suite: str, task: str, versions: Mapping[str, str]) -> bool:
+        """Say whether numbers were made with the engine of a board; without a board, any may be."""
+        board = self.board(suite, task)
+        return board is None or versions.get("mujoco") == board.table.key.mujoco
+
+    def todays_speeds(self) -> dict[str, KeptSpeeds]:
+        """Return by path what speeds say of boards that suites ask for, and of installed methods.
+
+        Networks are those of the protocol, as in the runs.
+        """
+        found = {}
+        for path, kept in self.speeds.items():
+            if kept.suite not in SUITES.names():
+                continue
+            suite = SUITES.get(kept.suite)
+            preset = suite.protocol(None).preset
+            default = kept.protocol == suite.default_protocol and kept.task in suite.tasks
+            if not default or not _is_set(self, kept.morphologies, suite.default_morphologies[0]):
+                continue
+            reference, *others = (
+                is_installed(item.method, item.method_version) and item.preset == preset
+                for item in (kept.reference, *kept.methods)
+            )
+            left = tuple(item for item, good in zip(kept.methods, others, strict=True) if good)
+            if reference and left:
+                found[path] = kept.model_copy(update={"methods": left})
+        return found
 
     def records(self) -> list[RunRecord]:
         """Return the records of all rows."""
@@ -289,10 +318,7 @@ class BoardPool:
         board = evidence.board(self.suite, self.task)
         if board is None:
             return {}
-        rows = rows_by_method(board)
-        for row in board.table.references:
-            rows.setdefault(row.key.method, row)
-        return rows
+        return row_of_each_method(board.table.references) | rows_by_method(board)
 
     def made(self, evidence: Evidence) -> set[tuple[str, int]]:
         """Return method and seed of all runs of rows."""
@@ -331,8 +357,8 @@ class BoardPool:
         if board is None:
             return set()
         return {
-            row.key.method
-            for row in (*board.table.rows, *board.table.references)
+            method
+            for method, row in self._rows(evidence).items()
             for floor in _rows_of_no_action(board)
             if _no_better(row, floor)
         }
@@ -411,7 +437,8 @@ class StudyPool:
         full = steps > rules.env_steps - rules.num_envs * rules.rollout_length  # whole rollouts
         asked = full and run.seed in rules.seeds
         bodies = _is_set(evidence, run.morphologies, suite.default_morphologies[0])
-        return asked and bodies and _follows_todays_rules(evidence, study, run)
+        engine = evidence.has_engine_of(suite.id, task, study.versions)
+        return asked and bodies and engine and _follows_todays_rules(evidence, study, run)
 
     def runs(self, labels: Sequence[str]) -> dict[tuple[str, int], PlannedRun]:
         """Return the first seeds of all variants, which the study's command trains together."""
@@ -493,6 +520,7 @@ class VariantPool:
             board_key = (item.suite, item.task, item.protocol, item.trained_on.id)
             fits = board_key == (self.suite, self.task, suite.default_protocol, base)
             fits = fits and _is_set(evidence, item.trained_on, base)
+            fits = fits and evidence.has_engine_of(self.suite, self.task, item.versions)
             fits = fits and (item.method, item.seed, item.weights_digest) in known
             fits = fits and (item.bodies, item.episodes) == (self.bodies, episodes)
             dropped = (item.sensor_dropout, item.split) == (True, "train")
@@ -540,6 +568,14 @@ class VariantPool:
     def floor(self, evidence: Evidence, metric: str) -> Sample | None:
         """Return nothing, likewise."""
         return None
+
+
+def is_installed(method: str, version: int | None) -> bool:
+    """Say whether a method is there in a version; files that state none are of first versions."""
+    try:
+        return METHODS.get(method).version == (version or 1)
+    except GmcBenchError:
+        return False
 
 
 def _is_set(evidence: Evidence, bodies: BodySetId | None, set_id: str) -> bool:

@@ -6,9 +6,11 @@ import json
 import pytest
 
 from gmc_bench.profiling.process import Limits, NotMeasured
+from gmc_bench.records.environment import GitState
 from gmc_bench.records.store import read_sealed, sealed
 from gmc_bench.studies import scaling_study as work
 from gmc_bench.studies.request import OPTIONS
+from recmorph import SPEC
 
 TINY = ("study", "scaling", "--method", "recmorph", "--seconds", 0.001)
 
@@ -125,6 +127,19 @@ def test_what_is_refused_has_no_number_and_nothing_larger_is_tried(gmc, measured
     assert result["setting"]["versions"].keys() >= {"torch", "mujoco"}
     assert result["setting"]["hardware"]["threads"] == 1
     assert len(result["cells"]) == 12
+
+
+def test_numbers_of_several_commits_are_of_none(gmc, measured, monkeypatch, tmp_path):
+    words = (*TINY, "--part", "memory", "--out", tmp_path / "s", "--tokens")
+    states = []
+    for commit, dirty in (("a", False), ("a", False), ("b", False), ("b", False)):
+        monkeypatch.setattr(work, "checkout", lambda state=(commit, dirty): GitState(*state))
+        assert gmc(*words, 4, 9, 12, 15)[0] == 0
+        content, _ = read_sealed(tmp_path / "s" / "study.json")
+        states.append((content["git_commit"], content["git_dirty"]))
+    assert states == [("a", False), ("a", False), ("b", True), ("b", True)]
+    found = {item["method"]: item["method_version"] for item in content["exponents"]}
+    assert found == {"recmorph": SPEC.version}
 
 
 def test_a_finished_cell_is_not_measured_again(gmc, measured, tmp_path):

@@ -60,7 +60,7 @@ def test_tables_show_groups_where_sizes_are_known():
     assert "15.0 ± 7.1" in page
     assert "20 to 24 limbs" in to_latex(analysis)
     unknown = analyse(_table(dict.fromkeys(SIZES)))
-    assert "Test score by body" not in to_markdown(unknown)
+    assert "Score by kind of body" not in to_markdown(unknown)
 
 
 def _robots(splits, seeds=((1, 0.0), (2, 4.0)), **changes):

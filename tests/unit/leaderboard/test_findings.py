@@ -16,6 +16,7 @@ from gmc_bench.core.config import config_digest, load_yaml
 from gmc_bench.core.errors import RecordError, UnknownNameError
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.experiments.grid import Grid
+from gmc_bench.leaderboard import overview
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
 from gmc_bench.leaderboard.findings import plan
@@ -46,6 +47,7 @@ from gmc_bench.leaderboard.findings.plan import BOARDS, FIRST_METHODS, pending_r
 from gmc_bench.leaderboard.keeping import files_to_keep, keep, require_policies, study_file
 from gmc_bench.leaderboard.rules import rules_of_variants
 from gmc_bench.leaderboard.tables import file_names
+from gmc_bench.methods import METHODS
 from gmc_bench.records.kept import BodySetId, KeptEvaluation, KeptStudy, StudyNumbers, seal
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import sealed
@@ -64,6 +66,8 @@ POOL = BoardPool("unimal-v1", "unimal-ft-v1")
 TEXTS = {"id": "x", "says": "x", "printed": "", "source": "x", "pool": POOL, "metric": "test_score"}
 
 
+ENGINE = {"mujoco": "1.2.3"}
+"""As in all made-up records."""
 FULL = 1_998_848.0
 """Control steps of a whole run: 2,000,000 in whole rollouts of 256 x 16."""
 
@@ -137,6 +141,20 @@ def test_a_lead_needs_all_others() -> None:
     close = claim.decide({**ahead, **_samples(d=(88.0, 92.0, 93.0))})
     assert close.verdict == "cannot be decided with these runs"
     assert "significantly ahead of 1 of 2" in close.here
+
+
+def test_a_family_is_behind_only_if_each_of_it_is() -> None:
+    claim = Lead(**TEXTS, ours=("bigru", "bilstm"), others=("rival",))
+    sure = _samples(bigru=(99.0, 100.0, 101.0), rival=(109.0, 110.0, 111.0))
+    open_one = claim.decide(sure | _samples(bilstm=(59.0, 99.0, 139.0)))
+    assert open_one.verdict == "cannot be decided with these runs"
+    assert open_one.here.endswith("; behind rival")
+    assert open_one.power == "more runs of bilstm"
+    both = claim.decide(sure | _samples(bilstm=(98.0, 99.0, 100.0)))
+    assert (both.verdict, both.power) == ("not seen here", "")
+    three = replace(claim, ours=(*claim.ours, "bimamba"))
+    found = three.decide(sure | _samples(bilstm=(59.0, 99.0, 139.0)))
+    assert found.power == "runs of bimamba; more runs of bilstm"
 
 
 def test_the_best_error_is_the_lowest_of_ours_and_of_the_others() -> None:
@@ -283,7 +301,7 @@ def _study(seeds: tuple[int, ...] = (1, 2), steps: float = FULL, **changes: obje
         for seed in seeds
     )  # fmt: skip
     fields = {"study": "ordering", "suite": "unimal-v1", "protocol": "lite", "status": "complete"}
-    return KeptStudy(**{**fields, "runs": runs, "versions": {"gmc-bench": "1"}, **changes})
+    return KeptStudy(**{**fields, "runs": runs, "versions": ENGINE, **changes})
 
 
 def test_a_kept_study_is_evidence(tmp_path: Path) -> None:
@@ -372,7 +390,13 @@ def test_links_lead_to_the_table_that_the_runs_belong_to(tmp_path: Path) -> None
         assert named[name] is more.analyses[0]
 
 
-def test_of_two_references_of_a_method_the_first_of_the_table_counts() -> None:
+@pytest.mark.parametrize("scores", [(10.0, 20.0), (20.0, 10.0)])
+@pytest.mark.parametrize("current", [1, 2, 3])
+def test_which_reference_of_a_method_counts_does_not_depend_on_its_score(
+    scores: tuple[float, float], current: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the installed version, or else the newest."""
+    monkeypatch.setattr(overview, "is_current", lambda row: row.key.method_version == current)
     references = [
         make_stored(
             make_record(
@@ -382,11 +406,30 @@ def test_of_two_references_of_a_method_the_first_of_the_table_counts() -> None:
             ),
             f"{version}.json",
         )
-        for version, score in ((1, 10.0), (2, 20.0))
+        for version, score in enumerate(scores, 1)
     ]  # fmt: skip
     tables, _ = aggregate(references)
     (sample,) = POOL.samples(Evidence(tuple(map(analyse, tables)), {}, {}), "train_score").values()
-    assert sample.sources == (tables[0].references[0].runs[0].path,)
+    assert sample.sources == ("1.json" if current == 1 else "2.json",)
+
+
+def test_who_is_idle_is_judged_by_the_row_that_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by that of another version, which decides nothing."""
+    monkeypatch.setattr(overview, "is_current", lambda row: row.key.method_version == 2)
+    low, high = (4.0, 4.1, 4.2), (90.0, 91.0, 92.0)
+    boards = [
+        _board(version=1, swat=low, bot=high, **{"zero-action": (5.0, 5.1, 5.2)}),
+        _board(version=2, swat=high, bot=low),
+    ]
+    runs = [
+        run
+        for board in boards
+        for row in board.analyses[0].table.all_rows
+        for run in row.runs
+    ]  # fmt: skip
+    tables, _ = aggregate(runs)
+    both = Evidence(tuple(map(analyse, tables)), {}, {})
+    assert POOL.idle(both) == {"bot"}
 
 
 def test_who_does_no_better_than_nothing_is_named() -> None:
@@ -479,6 +522,9 @@ def test_what_somebody_could_have_chosen_is_no_evidence(tmp_path: Path) -> None:
     (tmp_path / "study.json").write_bytes(seal(_study(status="incomplete")))
     with pytest.raises(RecordError, match="is not complete"):
         study_file(tmp_path, tmp_path)
+    (tmp_path / "study.json").write_bytes(seal(_study(versions={"mujoco": "3.1, 3.2"})))
+    with pytest.raises(RecordError, match=r"several versions of MuJoCo \(3.1, 3.2\), so that"):
+        study_file(tmp_path, tmp_path)
     unclean = {"git_dirty": "was not made from a clean clone", "protocol_digest": "by which rules"}
     for name, problem in unclean.items():  # neither is known
         (tmp_path / "study.json").write_bytes(seal(_with(_study(), **{name: None})))
@@ -529,6 +575,8 @@ def test_runs_of_a_study_by_other_rules_are_no_evidence() -> None:
         {"git_dirty": True}, {"git_dirty": None},
     ):  # fmt: skip
         assert arms(_with(_study(), **changes), board) == set(), changes
+    for engine in ("1.2.2", "1.2.2, 1.2.3"):
+        assert arms(_study(versions={"mujoco": engine}), board) == set()
     # An older file does not say it: its ranked run, which the board has, does.
     old = _with(_study(), protocol_digest=None)
     assert arms(old) == arms(old, board) == set()
@@ -728,6 +776,9 @@ def test_a_score_needs_the_record_of_its_policy(tmp_path: Path, tiny_set: Morpho
     ):
         with pytest.raises(RecordError, match=r"has no record of the policy .*\(recmorph, seed 0"):
             require_policies(files, board, other)
+    versions = {**scored.versions, "mujoco": "1.2.4"}
+    with pytest.raises(RecordError, match=r"scored with MuJoCo 1\.2\.3, but its run was made with"):
+        require_policies(files, board, [scored.model_copy(update={"versions": versions})])
     assert not board.exists()
 
 
@@ -740,68 +791,92 @@ def test_scores_on_a_set_that_is_not_here_are_not_kept(
         keep_all([tmp_path / "e.json"], tmp_path)
 
 
-def test_the_growth_of_a_cost_is_at_most_linear_or_not(tmp_path: Path) -> None:
-    folder = tmp_path / "scaling_lite"
-    folder.mkdir()
+LINEAR = LinearCost(
+    id="x", says="x", printed="", source="x", method="recmorph", key="act-time/act_ms",
+    beside="metamorph-star",
+)  # fmt: skip
+
+
+def _scaling(folder: Path, **changes: object) -> Path:
+    """Write the outcome of a study of scaling: the exponent of a method, with other fields."""
+    folder.mkdir(exist_ok=True)
     (folder / "scaling.json").write_text("{}")
-    claim = LinearCost(
-        id="x", says="x", printed="", source="x", method="a", key="act-time/act_ms", beside="b"
-    )
+    version = METHODS.get("recmorph").version
+    item = {"kind": "act-time", "key": "act_ms", "method": "recmorph", "method_version": version}
+    numbers = {"value": 0.9, "low": 0.8, "high": 1.05, "sizes": [128, 1024]}
+    exponent = {name: changes.pop(name, value) for name, value in {**item, **numbers}.items()}
+    content = {
+        "request": {"preset": changes.pop("preset", "lite")},
+        "setting": {"hardware": {"cpu": "x"}},
+        "exponents": [exponent],
+        "git_commit": "0" * 40,
+        "git_dirty": False,
+        **changes,
+    }
+    kept = {name: value for name, value in content.items() if value is not ...}
+    (folder / "study.json").write_bytes(sealed(kept))
+    return folder
+
+
+def test_the_growth_of_a_cost_is_at_most_linear_or_not(tmp_path: Path) -> None:
     for low, high, verdict in (
         (0.8, 1.05, "seen here"),
         (0.8, 1.3, "cannot be decided with these runs"),
         (1.2, 1.4, "not seen here"),
     ):
-        item = {"kind": "act-time", "key": "act_ms", "method": "a", "value": 0.9, "low": low}
-        content = {
-            "request": {"preset": "lite"},
-            "setting": {"hardware": {"cpu": "x"}},
-            "exponents": [{**item, "high": high, "sizes": [128, 1024]}],
-        }
-        (folder / "study.json").write_bytes(sealed(content))
-        (path,), _ = keep_all([folder], tmp_path)
-        found = claim.find(read_evidence((), tmp_path), {})
+        (path,), _ = keep_all([_scaling(tmp_path / "s", low=low, high=high)], tmp_path)
+        found = LINEAR.find(read_evidence((), tmp_path), {})
         assert (found.verdict, found.links) == (verdict, (f"scaling/{path.name}",))
-        assert found.here == f"exponent a 0.90 ({low:.2f} to {high:.2f})"
+        assert found.here == f"exponent recmorph 0.90 ({low:.2f} to {high:.2f})"
         path.unlink()
-    assert claim.find(Evidence((), {}, {}), {}).verdict == "not run yet"
+    assert LINEAR.find(Evidence((), {}, {}), {}).verdict == "not run yet"
 
 
 def test_a_cost_is_measured_once_and_on_the_networks_of_the_runs(tmp_path: Path) -> None:
     """Else the file whose name comes first would count."""
-    claim = LinearCost(
-        id="x", says="x", printed="", source="x", method="a", key="act-time/act_ms", beside="b"
-    )
-
-    def write(name: str, preset: str, high: float) -> Path:
-        (tmp_path / name).mkdir(exist_ok=True)
-        (tmp_path / name / "scaling.json").write_text("{}")
-        item = {"kind": "act-time", "key": "act_ms", "method": "a", "value": 0.9, "low": 0.8}
-        content = {
-            "request": {"preset": preset},
-            "setting": {"hardware": {"cpu": "x"}},
-            "exponents": [{**item, "high": high}],
-        }
-        (tmp_path / name / "study.json").write_bytes(sealed(content))
-        return tmp_path / name
-
     board = tmp_path / "board"
-    keep_all([write("a", "paper", 0.9)], board)
-    assert claim.find(read_evidence((), board), {}).verdict == "not run yet"
-    keep_all([write("b", "lite", 1.3)], board)
-    assert claim.find(read_evidence((), board), {}).links == ("scaling/b.json",)
+    keep_all([_scaling(tmp_path / "a", preset="paper")], board)
+    assert LINEAR.find(read_evidence((), board), {}).verdict == "not run yet"
+    keep_all([_scaling(tmp_path / "b", high=1.3)], board)
+    assert LINEAR.find(read_evidence((), board), {}).links == ("scaling/b.json",)
     with pytest.raises(RecordError, match=r"b\.json is there and says something else"):
-        keep_all([write("b", "lite", 1.0)], board)
-    with pytest.raises(RecordError, match=r"c\.json and .*b\.json both hold act-time/act_ms of a"):
-        keep_all([write("c", "lite", 1.0)], board)
+        keep_all([_scaling(tmp_path / "b", high=1.0)], board)
+    with pytest.raises(
+        RecordError, match=r"c\.json and .*b\.json both hold act-time/act_ms of rec"
+    ):
+        keep_all([_scaling(tmp_path / "c", high=1.0)], board)
+
+
+def test_an_exponent_is_that_of_the_installed_version_and_of_a_commit(tmp_path: Path) -> None:
+    board = tmp_path / "board"
+    (path,), _ = keep_all([_scaling(tmp_path / "a")], board)
+    kept = read_evidence((), board).scalings["scaling/a.json"]
+    assert (kept.git_commit, kept.git_dirty) == ("0" * 40, False)
+    (exponent,) = kept.exponents
+
+    def verdict(version: int | None) -> str:
+        changed = exponent.model_copy(update={"method_version": version})
+        path.write_bytes(seal(kept.model_copy(update={"exponents": (changed,)})))
+        return LINEAR.find(read_evidence((), board), {}).verdict
+
+    # Older files do not state it; they are of the first version.
+    assert [verdict(version) for version in (1, None, 2)] == ["seen here"] * 2 + ["not run yet"]
+    for changes, problem in (
+        ({"method_version": 99}, "has version 99 of recmorph, 1 is installed; run the study again"),
+        ({"git_dirty": True}, "was not made from a clean clone, or at several commits"),
+        ({"git_commit": None, "git_dirty": None}, "was not made from a clean clone"),
+        ({"git_commit": ...}, r"holds no result of a study of scaling \(KeyError\('git_commit'"),
+    ):
+        with pytest.raises(RecordError, match=problem):
+            keep_all([_scaling(tmp_path / "b", **changes)], board)
 
 
 def _varied(record: RunRecord, **changes: object) -> KeptEvaluation:
     """Return the score of a recorded policy on varied bodies."""
     fields = {name: getattr(record, name) for name in ("method", "seed", "weights_digest")}
     return KeptEvaluation(
-        suite="unimal-v1", task="unimal-ft-v1", protocol="lite", **{**fields, **changes},
-        versions={}, split="test", sensor_dropout=False,
+        suite="unimal-v1", task="unimal-ft-v1", protocol="lite", split="test",
+        sensor_dropout=False, **{**fields, "versions": ENGINE, **changes},
         trained_on=BodySetId(id="unimals_100", digest=digest_of("set")),
         morphologies=BodySetId(id="unimals_100+dynamics-v1", digest=digest_of("b")),
         bodies=1600, episodes=2, score=7.0,
@@ -841,6 +916,7 @@ def test_scores_on_other_bodies_count_for_policies_with_a_record() -> None:
         assert seeds(first.model_copy(update=change), second) == {}
     other = BodySetId(id="unimals_100", digest=digest_of("other"))
     assert seeds(first.model_copy(update={"trained_on": other})) == {}
+    assert seeds(first.model_copy(update={"versions": {"mujoco": "1.2.4"}})) == {}
     # Nor are policies of settings that the method has no more those of its row.
     config = {"training": {"gamma": 0.5}}
     older = make_record(

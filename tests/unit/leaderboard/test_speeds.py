@@ -11,15 +11,17 @@ import pytest
 
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.core.errors import RecordError
+from gmc_bench.leaderboard.aggregate import aggregate
+from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.findings.claims import Fastest, median_interval
 from gmc_bench.leaderboard.findings.evidence import Evidence, Kept, read_kept, require_once
-from gmc_bench.leaderboard.front import grid
+from gmc_bench.leaderboard.front import grid, speeds_on
 from gmc_bench.leaderboard.keeping import files_to_keep, keep
 from gmc_bench.leaderboard.overview import make_overview
 from gmc_bench.methods import METHODS
 from gmc_bench.records.kept import KeptSpeeds, TimedRounds
 from recmorph import SPEC
-from tests.support.records import make_record
+from tests.support.records import digest_of, make_record, make_stored
 from tests.unit.leaderboard.test_next_run import FAR, NEAR, _analysis
 
 FASTEST = Fastest(
@@ -47,7 +49,7 @@ def _speeds(task: str = "unimal-ft-v1", **ratios: Sequence[float]) -> Evidence:
         suite="unimal-v1",
         task=task,
         protocol="lite",
-        morphologies={"id": "some", "digest": "0" * 64},
+        morphologies={"id": "unimals_100", "digest": digest_of("set")},
         steps_per_iteration=4096,
         reference={"method": "recmorph", "method_version": 1, "preset": "lite", "parameters": 1},
         methods=tuple(rounds),
@@ -89,6 +91,47 @@ def test_the_fastest_is_faster_than_each_other() -> None:
         assert FASTEST.find(nothing, {}).verdict == "not run yet"
 
 
+def _changed_timing(change: dict[str, Any]) -> Callable[[KeptSpeeds], KeptSpeeds]:
+    def changed(kept: KeptSpeeds) -> KeptSpeeds:
+        return kept.model_copy(update={"methods": (kept.methods[0].model_copy(update=change),)})
+
+    return changed
+
+
+OUTDATED: list[Callable[[KeptSpeeds], KeptSpeeds]] = [
+    lambda kept: kept.model_copy(update={"protocol": "standard"}),
+    lambda kept: kept.model_copy(update={"suite": "elsewhere-v1"}),
+    *(
+        lambda kept, body=body: kept.model_copy(
+            update={"morphologies": kept.morphologies.model_copy(update=body)}
+        )
+        for body in ({"id": "gmc-unimal-mini-v2"}, {"digest": digest_of("other")})
+    ),
+    *(
+        lambda kept, change=change: kept.model_copy(
+            update={"reference": kept.reference.model_copy(update=change)}
+        )
+        for change in ({"preset": "paper"}, {"method_version": 99})
+    ),
+    *map(_changed_timing, ({"preset": "paper"}, {"method_version": 99})),
+]
+
+
+@pytest.mark.parametrize("change", OUTDATED)
+def test_speeds_by_other_rules_than_todays_do_not_count(
+    change: Callable[[KeptSpeeds], KeptSpeeds],
+) -> None:
+    bodies = {**make_record().morphologies.model_dump(), "id": "unimals_100"}
+    (table,), _ = aggregate([make_stored(make_record(morphologies=bodies))])
+    board = (analyse(table),)
+    (kept,) = _speeds(swat=[1.2] * 15).speeds.values()
+    board_and = [Evidence(board, {}, {}, speeds={"a": item}) for item in (kept, change(kept))]
+    assert [bool(FASTEST.find(evidence, {}).here) for evidence in board_and] == [True, False]
+    assert FASTEST.find(board_and[1], {}).verdict == "not run yet"
+    overview = make_overview(board, ())
+    assert [speeds_on(overview, evidence) is None for evidence in board_and] == [False, True]
+
+
 def test_speeds_are_kept_once_per_board() -> None:
     (kept,) = _speeds(swat=[1.0]).speeds.values()
     twice = Kept({}, {}, {}, {"speeds/a.json": kept, "speeds/b.json": kept})
@@ -113,7 +156,7 @@ def test_the_front_shows_speeds_beside_the_reference() -> None:
     assert rows["| Method"].endswith(" | Speed |")
     assert rows["| far"].endswith(" | — |")  # its speed was not measured
     assert rows["| near"].endswith(f" | {2.0 / 9.0:.2f} |")
-    assert "times" not in grid(found)[-2]
+    assert "*Speed*" not in grid(found)[-2]
     assert "a multiple of recmorph's (2,048 on one core of an" in grid(found, kept)[-2]
 
 
