@@ -18,6 +18,7 @@ from gmc_bench.experiments.friction import friction_setting, measure_run, study_
 from gmc_bench.experiments.resolve import threads_here
 from gmc_bench.experiments.scoring import evaluation_seed
 from gmc_bench.experiments.session import Session, limb_task, make_policy
+from gmc_bench.leaderboard.measured import is_measured_as_today
 from gmc_bench.nn.tap import offers_representations
 from gmc_bench.policies.policy import Policy
 from gmc_bench.policies.torch_state import torch_threads
@@ -180,10 +181,11 @@ class Friction(Measurement):
     def measure(self, run: FinishedRun, request: Request) -> dict[str, Any]:
         """Return what a policy does on every robot and friction, see `study_numbers`.
 
-        What the record holds is not measured again.
+        What the record holds is not measured again, if its suite measures that today.
         """
         options, known = request.friction, run.record.friction
-        if known is not None and options == FrictionOptions():
+        usual = options == FrictionOptions() and is_measured_as_today(run.record)
+        if known is not None and usual:
             results = [item.model_dump() for item in known]
         else:
             results = measure_run(run.session, run.policy, options, run.listener)

@@ -8,6 +8,7 @@ from typing import Any
 from gmc_bench.core.config import config_digest, definition_digest
 from gmc_bench.records.schema import REQUIRED_VERSIONS, BodyReturns, Mode, RunRecord, Split
 from gmc_bench.records.store import StoredRecord, record_digest
+from gmc_bench.robots.friction import FRICTION_PAIRS
 from gmc_bench.suites import SUITES
 from gmc_bench.tasks import TASKS
 
@@ -161,12 +162,15 @@ UNTRAINED: dict[str, Any] = {
 def make_friction(robots: int = 2) -> list[dict[str, Any]]:
     """Return what robots do on two frictions: 1, 2, ... on `low`, ten times that on `high`.
 
+    It was measured as the suite of quadrupeds does under `smoke`.
+
     The last robot has finished no episode and so has no fall rate.
     """
     return [
         {
             "robot": f"robot-{number}", "robot_digest": digest_of(f"robot-{number}"),
-            "robot_origin": "built-in", "friction": friction, "static": 0.3, "dynamic": 0.2,
+            "robot_origin": "built-in", "friction": friction,
+            "static": FRICTION_PAIRS[friction].static, "dynamic": FRICTION_PAIRS[friction].dynamic,
             "rule": "two-state", "cone": "elliptic", "impratio": 10.0, "sim_dt": 0.005,
             "command": [0.5, 0.0, 0.0], "heading": "held", "seconds": 4.0, "num_envs": 2,
             "restarts": {

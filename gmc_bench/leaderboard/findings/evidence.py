@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from gmc_bench.core.errors import GmcBenchError, RecordError
 from gmc_bench.leaderboard.aggregate import Row
 from gmc_bench.leaderboard.analysis import TableAnalysis
+from gmc_bench.leaderboard.measured import is_measured_as_today
 from gmc_bench.leaderboard.overview import row_of_each_method, rows_by_method
 from gmc_bench.leaderboard.references import NO_ACTION
 from gmc_bench.leaderboard.tables import TABLES_FOLDER, file_names
@@ -326,8 +327,19 @@ class BoardPool:
         return {(method, seed) for method, row in rows for seed in row.seeds}
 
     def seeds_without(self, evidence: Evidence, metric: str) -> dict[str, tuple[int, ...]]:
-        """Return nothing: records of rows have all their numbers."""
-        return {}
+        """Return by method the seeds whose frictions were measured by another rule than today's.
+
+        All other numbers are in every record of a row.
+        """
+        if metric in METRICS:
+            return {}
+        found = {
+            method: tuple(
+                run.record.seed for run in row.runs if not is_measured_as_today(run.record)
+            )
+            for method, row in self._rows(evidence).items()
+        }
+        return {method: seeds for method, seeds in found.items() if seeds}
 
     def runs(self, labels: Sequence[str]) -> dict[tuple[str, int], PlannedRun]:
         """Return a complete row of each method."""
@@ -656,8 +668,13 @@ METRICS: Mapping[str, Callable[[RunRecord], float | None]] = {
 
 
 def read_metric(record: RunRecord, metric: str) -> float | None:
-    """Return a metric of a record: one of `METRICS`, or a friction, `/` and a heading of it."""
+    """Return a metric of a record: one of `METRICS`, or a friction, `/` and a heading of it.
+
+    Frictions count as the suite measures them today.
+    """
     if metric in METRICS:
         return METRICS[metric](record)
+    if not is_measured_as_today(record):
+        return None
     friction, _, heading = metric.partition("/")
     return friction_means(record.friction or ()).get(friction, {}).get(heading)

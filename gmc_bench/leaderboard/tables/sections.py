@@ -14,6 +14,7 @@ from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.breakdown import break_down, direction_spreads, friction_spreads
 from gmc_bench.leaderboard.evidence import evidence, listed, without_untuned
 from gmc_bench.leaderboard.footnotes import footnotes
+from gmc_bench.leaderboard.measured import measured_alike
 from gmc_bench.leaderboard.published import PublishedScore
 from gmc_bench.leaderboard.references import MIN_SHARE, MIN_STANDARD_ERRORS, NO_ACTION, Scale
 from gmc_bench.leaderboard.tables.cells import (
@@ -40,6 +41,7 @@ from gmc_bench.leaderboard.tables.wording import (
     METRES,
     MORE,
     OTHERS,
+    OTHERWISE,
     PUBLISHED,
     RANKS,
     REFERENCES,
@@ -234,17 +236,20 @@ def _condition_sections(
     spreads: Callable[[Row], Mapping[str, Mapping[str, Spread]]],
 ) -> list[Section]:
     """Return what robots do under each condition, of ranked rows and references alike."""
+    complete = [row for row in (*table.rows, *table.references) if not row.missing]
+    alike = measured_alike(complete)
     rows = [
         {
             **key_cells(row.key),
             name: condition,
             **{metric: spread_text(found.get(metric), digits=3) for metric in metrics},
         }
-        for row in (*table.rows, *table.references)
-        if not row.missing
+        for row in alike
         for condition, found in spreads(row).items()
     ]
-    return [_section(title, (text, MORE), (*KEY_HEADINGS, name, *metrics), rows)] if rows else []
+    other = [row.key.method for row in complete if row not in alike and spreads(row)]
+    said = [text, MORE, *([OTHERWISE.format(methods=listed(other))] if other else [])]
+    return [_section(title, said, (*KEY_HEADINGS, name, *metrics), rows)] if rows or other else []
 
 
 def reference_section(analysis: TableAnalysis) -> Section:

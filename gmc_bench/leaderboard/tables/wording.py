@@ -60,6 +60,7 @@ DIRECTIONS = (
     "One command for each direction on nominal friction, followed with mean actions; the mean over "
     "robots. The RMSE of a robot that stands still is the command; turns are on the spot."
 )
+OTHERWISE = "Left out, because it was measured by another rule, which has changed: {methods}."
 SCORED_ON_TRAIN = (
     "This protocol scores only the bodies that were trained on: the score is the mean over them, "
     "with deterministic actions. The next column is its 95 % interval for other seeds."

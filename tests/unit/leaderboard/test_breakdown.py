@@ -63,13 +63,15 @@ def test_tables_show_groups_where_sizes_are_known():
     assert "Score by kind of body" not in to_markdown(unknown)
 
 
-def _robots(splits, seeds=((1, 0.0), (2, 4.0)), **changes):
+def _runs(splits, seeds=((1, 0.0), (2, 4.0)), measured=None, **changes):
     config = {"protocol": {"evaluation": {"splits": splits}}}
     stored = []
     for seed, gain in seeds:
         friction = make_friction()
         for item in friction:
             item["restarts"]["progress"] += gain
+            item |= measured or {}
+        fields = {"suite": "quadruped-friction-v3", "protocol": "smoke", **changes}
         record = make_record(
             task="demo-task-v1",
             seed=seed,
@@ -80,11 +82,41 @@ def _robots(splits, seeds=((1, 0.0), (2, 4.0)), **changes):
             morphologies=make_record().morphologies.model_copy(
                 update={"num_train": 2, "num_test": 2}
             ),
-            **changes,
+            **fields,
         )
         stored.append(StoredRecord(f"{seed}.json", record, record_digest(record)))
+    return stored
+
+
+def _robots(splits, seeds=((1, 0.0), (2, 4.0)), **changes):
+    stored = _runs(splits, seeds, **changes)
     (table,), _ = aggregate(stored, {item.digest for item in stored})
     return table
+
+
+OTHERWISE = "Left out, because it was measured by another rule, which has changed: older."
+
+
+@pytest.mark.parametrize("suite", ["quadruped-friction-v3", "elsewhere-v1"])
+@pytest.mark.parametrize(
+    "measured", [{"seconds": 8.0}, {"num_envs": 3}, {"heading": "free"}, {"command": [1.0, 0, 0]}]
+)
+def test_frictions_measured_by_another_rule_share_no_table(suite, measured):
+    """By another than the suite's, or than the newest run's where the suite is not here."""
+    early = {"created": "2025-01-01T00:00:00Z"}
+    older = _runs(["train"], method="older", suite=suite, measured=measured, **early)
+    (table,), _ = aggregate([*older, *_runs(["train"], suite=suite)])
+    page = to_markdown(analyse(table))
+    assert page.count(f"{OTHERWISE}\n") == 1
+    lines = [line for line in page.splitlines() if " | low | " in line]
+    assert [line.split()[1] for line in lines] == ["demo"]
+    assert OTHERWISE not in to_markdown(analyse(_robots(["train"], suite=suite)))
+
+
+def test_frictions_that_nobody_measures_any_more_are_said_to_be_left_out():
+    page = to_markdown(analyse(_robots(["train"], method="older", measured={"seconds": 8.0})))
+    assert OTHERWISE in page
+    assert " | low | " not in page
 
 
 def test_a_protocol_that_scores_no_test_bodies_ranks_by_train_bodies():

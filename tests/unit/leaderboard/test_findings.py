@@ -56,6 +56,7 @@ from gmc_bench.tasks import TASKS
 from tests.support.records import (
     UNTRAINED,
     digest_of,
+    make_friction,
     make_record,
     make_returns,
     make_stored,
@@ -411,6 +412,40 @@ def test_which_reference_of_a_method_counts_does_not_depend_on_its_score(
     tables, _ = aggregate(references)
     (sample,) = POOL.samples(Evidence(tuple(map(analyse, tables)), {}, {}), "train_score").values()
     assert sample.sources == ("1.json" if current == 1 else "2.json",)
+
+
+def test_frictions_by_another_rule_decide_no_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    suite = SUITES.get("quadruped-friction-v3")
+    pool = BoardPool(suite.id, suite.tasks[0])
+    protocol = suite.protocol(None, suite.tasks[0])
+    rule = suite.measurements[protocol.name]
+    by_rule = {"seconds": rule.seconds, "num_envs": rule.num_envs}
+    bodies = {**make_record().morphologies.model_dump(), "id": suite.default_morphologies[0]}
+
+    def found(measured: dict[str, Any]) -> Finding:
+        stored = [
+            make_stored(
+                make_record(
+                    suite=suite.id, task=suite.tasks[0], seed=seed, protocol_seeds=protocol.seeds,
+                    protocol_digest=config_digest(protocol), morphologies=bodies, method=method,
+                    friction=[{**item, **by_rule, **change} for item in make_friction(1)],
+                    config={"protocol": {"evaluation": {"splits": ["train"]}}},
+                ),
+                f"{method}{seed}.json",
+            )
+            for method, change in (("recmorph", {}), ("bot", measured))
+            for seed in protocol.seeds
+        ]  # fmt: skip
+        tables, _ = aggregate(stored)
+        texts = {**TEXTS, "pool": pool, "metric": "low/Progress (m)"}
+        board = Evidence(tuple(map(analyse, tables)), {}, {})
+        return Superiority(**texts, first="recmorph", second="bot").find(board, {})
+
+    assert found({}).here.startswith("recmorph 2.000 (3 seeds) against bot 2.000 (3 seeds)")
+    other = found({"seconds": 2 * rule.seconds})
+    assert other.verdict == "cannot be decided with these runs"
+    assert other.here.endswith("some have no such number (bot: seed 1, 2, 3)")
+    assert other.missing == ()
 
 
 def test_who_is_idle_is_judged_by_the_row_that_counts(monkeypatch: pytest.MonkeyPatch) -> None:

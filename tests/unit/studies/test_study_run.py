@@ -1,10 +1,16 @@
-"""What a study states of its runs."""
+"""What a study states of its runs, and takes from their records."""
 
+from types import SimpleNamespace
+
+import pytest
+
+from gmc_bench.evaluation.friction_options import FrictionOptions
 from gmc_bench.records.environment import collect_versions
+from gmc_bench.studies import measurements
 from gmc_bench.studies.catalogue import COMPONENTS
 from gmc_bench.studies.outcome import Outcome
 from gmc_bench.studies.study_run import versions_of
-from tests.support.records import make_record
+from tests.support.records import make_friction, make_record
 
 
 def test_versions_are_those_that_runs_were_made_and_measured_with():
@@ -19,3 +25,20 @@ def test_versions_are_those_that_runs_were_made_and_measured_with():
     assert versions_of([first, second]) == {**versions, "mujoco": "1.2.3, 1.2.4", "scipy": "1.0"}
     measured = Outcome(arm, "unimal-ft-v1", 1, make_record(), {"stride": 1.0})
     assert versions_of([measured])["mujoco"] == f"1.2.3, {collect_versions()['mujoco']}"
+
+
+@pytest.mark.parametrize(("change", "again"), [({}, False), ({"seconds": 8.0}, True)])
+def test_frictions_of_a_record_are_taken_if_they_were_measured_as_today(change, again, monkeypatch):
+    record = make_record(
+        suite="quadruped-friction-v3",
+        protocol="smoke",
+        friction=[{**item, **change} for item in make_friction()],
+    )
+    monkeypatch.setattr(measurements, "measure_run", lambda *_: "measured again")
+    monkeypatch.setattr(measurements, "friction_setting", lambda *_: {})
+    monkeypatch.setattr(measurements, "study_numbers", lambda _, results: results)
+    session = SimpleNamespace(config=None)
+    run = SimpleNamespace(record=record, session=session, policy=None, listener=None)
+    found = measurements.Friction().measure(run, SimpleNamespace(friction=FrictionOptions()))
+    assert (found == "measured again") == again
+    assert again or found == [item.model_dump() for item in record.friction]

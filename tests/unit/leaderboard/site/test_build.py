@@ -242,6 +242,8 @@ def test_bodies_that_were_trained_on_stand_for_no_others(tmp_path: Path) -> None
     records = [
         item.model_copy(
             update={
+                "suite": "quadruped-friction-v3",
+                "protocol": "smoke",
                 "config": {**item.config, **rules},
                 "friction": tuple(map(FrictionResult.model_validate, make_friction())),
                 "returns": tuple(part for part in item.returns if part.split == "train"),
