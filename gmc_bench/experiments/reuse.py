@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from gmc_bench.core.config import config_digest, sealed_yaml
+from gmc_bench.core.config import config_digest, definition_digest, sealed_yaml
 from gmc_bench.core.errors import RecordError
 from gmc_bench.experiments.method import method_of
 from gmc_bench.experiments.recorded import recorded_config
@@ -21,6 +21,8 @@ from gmc_bench.records.store import (
     write_atomic,
 )
 from gmc_bench.records.weights import KeptWeights, kept_in
+from gmc_bench.suites import SUITES
+from gmc_bench.tasks import TASKS
 from gmc_bench.training.run_config import RunConfig
 
 
@@ -51,13 +53,18 @@ class KnownRuns:
     def find(self, config: RunConfig) -> StoredRecord | None:
         """Return the record of a run with these settings and this seed, the latest if several.
 
-        Method and engine have the installed versions: anything else would be another measurement.
+        Method and engine have the installed versions, task and suite the installed definitions:
+        anything else would be another measurement.
 
         Raises:
             RecordError: a file is not the one that the ledger lists.
         """
         method, digest = method_of(config), config_digest(config.identity())
-        engine = version("mujoco")
+        suite, task = SUITES.get(config.suite), TASKS.get(config.task)
+        here = (
+            *(method.version, version("mujoco")),
+            *(definition_digest(task), definition_digest(suite.only(config.task))),
+        )
         folder = f"{RESULTS}/{config.suite}/{config.task}/{method.id}"
         for entry in reversed(self._entries.get(folder, [])):
             if f"-seed{config.seed}-" not in Path(entry.path).name:
@@ -65,12 +72,13 @@ class KnownRuns:
             stored = read_stored_record(self.root / entry.path)
             require_listed(self.root / entry.path, entry.digest, stored.digest)
             record = stored.record
-            if (
-                (record.status, record.config_digest, record.seed)
-                == ("complete", digest, config.seed)
-                and (record.method_version, record.versions["mujoco"]) == (method.version, engine)
-                and self._weights_of(record) is not None
-            ):
+            kept = self._weights_of(record) is not None
+            same = (record.config_digest, record.seed) == (digest, config.seed)
+            made = (
+                *(record.method_version, record.versions["mujoco"]),
+                *(record.task_digest, record.suite_digest),
+            )
+            if record.status == "complete" and same and made == here and kept:
                 return stored
         return None
 

@@ -36,7 +36,7 @@ RULES = {
     "complete": "all planned steps were trained and every body was scored in every episode",
     "official": "nothing that the protocol fixes was changed",
     "registered-method": "the method is registered, in the installed version, not a file",
-    "clean-commit": "the checkout had no changes that the commit does not hold",
+    "clean-commit": "the run was made from a clone without changes that its commit does not hold",
     "not-in-future": "the record was made before it is added; clocks may differ by a day",
     "current-rules": "task and protocol are those of the installed version",
     "weights": "the run folder holds the weights that the record was made with, and the "
@@ -241,7 +241,9 @@ def _broken_alone(item: Submission) -> Iterator[tuple[str, str]]:
         yield "official", "; ".join(record.unofficial_reasons)
     if record.config.get("method_source_digest") is not None:
         yield "registered-method", f"the method was given as {record.config.get('method')}"
-    if record.git_dirty:
+    if record.git_commit is None:
+        yield "clean-commit", "it states no commit; run again in a clone, with git installed"
+    elif record.git_dirty:
         yield "clean-commit", f"the checkout differed from commit {record.git_commit}"
     now = datetime.now(UTC)
     if datetime.fromisoformat(record.created) - now > _CLOCKS:

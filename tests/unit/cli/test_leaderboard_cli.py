@@ -16,6 +16,7 @@ from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.rules import installed_rules, rules_of_variants
 from gmc_bench.leaderboard.submission import POLICY
 from gmc_bench.methods import METHODS
+from gmc_bench.records.environment import collect_versions
 from gmc_bench.records.kept import STUDY_FILE, KeptStudy, read_evaluation, seal
 from gmc_bench.records.ledger import append, read_ledger
 from gmc_bench.records.schema import RunRecord
@@ -86,12 +87,14 @@ def _write_run(folder: Path, record: RunRecord) -> Path:
     return folder
 
 
-def _write_whole_run(folder: Path, tiny: Any, seed: int = 1, protocol: str = "smoke") -> Path:
+def _write_whole_run(
+    folder: Path, tiny: Any, seed: int = 1, protocol: str = "smoke", **changes: Any
+) -> Path:
     """Write a run with weights that its settings describe."""
     session = open_session(recorded_config(_official(tiny, seed, protocol)))
     data = untrained_policy(session).to_bytes()
     digest = hashlib.sha256(data).hexdigest()
-    _write_run(folder, _official(tiny, seed, protocol, weights_digest=digest))
+    _write_run(folder, _official(tiny, seed, protocol, weights_digest=digest, **changes))
     (folder / POLICY).write_bytes(data)
     return folder
 
@@ -240,7 +243,7 @@ def test_old_records_are_refused_by_name_of_the_rule(refused, tmp_path):
     run.mkdir()
     shutil.copy(FIXTURES / "v1-unicode.json", run / RECORD_NAME)
     (run / POLICY).write_text("weights")
-    assert "'current-rules'" in refused("add", run)
+    assert "'clean-commit'" in refused("add", run)  # it was made without git
 
 
 WORDS = [
@@ -562,7 +565,7 @@ def test_add_keeps_no_study_beside_a_run_that_is_refused(gmc, refused, tmp_path,
 
 
 def test_a_kept_evaluation_is_verified_by_scoring_again(gmc, refused, tmp_path, tiny_set):
-    run_dir = _write_whole_run(tmp_path / "runs" / "one", tiny_set)
+    run_dir = _write_whole_run(tmp_path / "runs" / "one", tiny_set, versions=collect_versions())
     assert gmc("leaderboard", "add", run_dir)[0] == 0
     (record,) = Path("leaderboards/results").rglob("*.json")
     code, out, err = gmc(
@@ -586,9 +589,14 @@ def test_a_kept_evaluation_is_verified_by_scoring_again(gmc, refused, tmp_path, 
         return gmc("leaderboard", "verify", path)[:2]
 
     code, out = verdict(score=kept.score + 1e-9)
+    assert (code, out.split()[0]) == (1, "FAILED")
+    assert out.endswith(
+        "on the machine and with the software that it states, the same must come out\n"
+    )
+    code, out = verdict(score=kept.score + 1e-9, hardware=None)
     assert (code, out.split()[0]) == (0, "verified")
     assert "found; by chance they differ by up to" in out
-    code, out = verdict(score=kept.score + 1e3)
+    code, out = verdict(score=kept.score + 1e5, hardware=None)
     assert (code, out.split()[0]) == (1, "FAILED")
     assert read_board(Path("leaderboards")).length == 2  # what is found is not listed
     for changes, reason in (

@@ -126,7 +126,7 @@ CURVE = [item.model_dump() for item in make_record().learning_curve]
         ({"weights_digest": None}, "no weights_digest"),
         ({"protocol_seeds": [1, 2]}, "seed 0, which is not one of protocol_seeds"),
         ({"protocol_seeds": [0, 0]}, "protocol_seeds repeat"),
-        ({"git_commit": "a" * 40}, "both be given or both be null"),
+        ({"git_dirty": None}, "both be given or both be null"),
         ({"git_commit": "abc", "git_dirty": False}, "git_commit"),
         ({"wall_clock_s": {**CLOCK, "other": 2.0}}, "add up to 11 s but the total is 10 s"),
         ({"env_steps_per_s": 300.0}, "not env_steps / wall_clock_s.total"),
