@@ -8,6 +8,7 @@ from gmc_bench.experiments.method import method_of
 from gmc_bench.records.breakdown import scored
 from gmc_bench.records.kinship import mean_return
 from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.summary import ends
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import protocol_digest
 from gmc_bench.training.run_config import RunConfig
@@ -108,15 +109,14 @@ def _row(name: str, record: RunRecord | None, failed: bool) -> list[str]:
         return [name, "failed" if failed else "incomplete", *["-"] * rest]
     train, test = scored(record.returns, "train"), scored(record.returns, "test")
     shown = test or train
-    episodes = [episode for item in shown for episode in item.episodes]
-    early = [episode for episode in episodes if episode.ended != "time_limit"]
+    length, early = ends(shown) if shown else (None, None)
     return [
         name,
         number(record.training_return),
         number(mean_return(train)),
         number(mean_return(test)),
-        number(sum(item.length for item in episodes) / len(episodes) if episodes else None, 0),
-        f"{100 * len(early) / len(episodes):.0f} %" if episodes else "-",
+        number(length, 0),
+        "-" if early is None else f"{100 * early:.0f} %",
         number(record.env_steps_per_s, 0),
         number(record.wall_clock_s.total, 0),
     ]

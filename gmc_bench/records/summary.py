@@ -1,6 +1,7 @@
 """Summary of returns for readers: per split and mode, over limbs and loops, in a line."""
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from gmc_bench.core.table import number
 from gmc_bench.records.breakdown import (
@@ -48,21 +49,32 @@ def summarize(
 
 
 def _summary_row(label: str, items: list[BodyReturns], metres: float | None) -> list[str]:
-    means = [item.mean_return for item in items]
-    episodes = [episode for item in items for episode in item.episodes]
-    length = sum(episode.length for episode in episodes) / len(episodes)
-    fell = sum(episode.ended != "time_limit" for episode in episodes) / len(episodes)
+    """Return the cells of some bodies; one that is listed twice, under two names, counts once."""
+    groups = contents(items)
+    means = [fmean(item.mean_return for item in same) for same in groups]
+    length, early = ends(items)
     mean = mean_return(items)
     return [
         label,
-        str(len(contents(items))),
+        str(len(groups)),
         number(mean),
         number(None if mean is None or metres is None else metres * mean, 2),
         number(min(means)),
         number(max(means)),
         number(length, 0),
-        f"{100 * fell:.0f} %",
+        f"{100 * early:.0f} %",
     ]
+
+
+def ends(items: Sequence[BodyReturns]) -> tuple[float, float]:
+    """Return the mean length of episodes, control steps, and the share that ended early.
+
+    Means over bodies, each content once, as scores are.
+    """
+    bodies = [[episode for item in same for episode in item.episodes] for same in contents(items)]
+    length = fmean(fmean(episode.length for episode in own) for own in bodies)
+    early = fmean(fmean(episode.ended != "time_limit" for episode in own) for own in bodies)
+    return length, early
 
 
 def command_tables(record: RunRecord) -> list[tuple[tuple[str, ...], list[list[str]]]]:

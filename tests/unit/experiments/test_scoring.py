@@ -176,3 +176,20 @@ def test_the_summary_is_worked_out_by_hand():
         ],
     ]
     assert summarize(returns)[0][3] == "-"  # a return that is no distance
+
+
+def test_a_body_that_is_listed_twice_counts_once_in_a_summary():
+    """In every number: returns 0 and 2 of one body are 1, lengths 100 and 300 are 200."""
+    first, again, other = make_returns("train", {"a": [0.0], "b": [2.0], "c": [9.0]})
+    fell, late = (
+        item.model_copy(
+            update={"episodes": (item.episodes[0].model_copy(update=change),)}
+        )
+        for item, change in (
+            (first, {"length": 100, "ended": "fell"}), (again, {"length": 300, "ended": "fell"}),
+        )
+    )  # fmt: skip
+    late = late.model_copy(update={"body_digest": first.body_digest})
+    assert summarize([fell, late, other]) == [
+        ["train, deterministic", "2", "5.0", "-", "1.0", "9.0", "600", "50 %"]
+    ]
