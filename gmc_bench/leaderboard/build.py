@@ -36,6 +36,7 @@ README_END = "<!-- leaderboard: end -->"
 FRONT_BEGIN = "<!-- front: begin, written by gmc-bench leaderboard build -->"
 FRONT_END = "<!-- front: end -->"
 """Around what the boards show in a few lines; a README need not have it."""
+_TABLES, _FRONT = (README_BEGIN, README_END), (FRONT_BEGIN, FRONT_END)
 _SUFFIXES = (".md", ".csv", ".tex", ".svg")
 _FIRST_LINES = (MARKDOWN_MARK, LATEX_MARK, ",".join(CSV_COLUMNS))
 
@@ -129,7 +130,7 @@ def build(
 
     Raises:
         RecordError: the folder is missing, damaged or holds no valid record, or the Markdown file
-            has no marks; nothing was changed.
+            is none or does not have its marks once and in order; nothing was changed.
         StorageError: a file could not be written or removed.
     """
     found = open_leaderboard(records_dir)
@@ -250,14 +251,20 @@ def _index_line(name: str, analysis: TableAnalysis) -> str:
 def _readme(
     path: Path, found: Leaderboard, root: Path, records: Path, findings: Path | None
 ) -> bytes:
-    text = (_read(path) or b"").decode()
-    if README_BEGIN not in text or README_END not in text:
+    try:
+        text = (_read(path) or b"").decode()
+    except UnicodeDecodeError as error:
+        raise RecordError(f"{path} is not UTF-8 text ({error}); convert it") from error
+    places = [_marked(text, *marks, path) for marks in (_TABLES, _FRONT)]
+    if places[0] is None:
         raise RecordError(
             f"{path} has no place for tables; put the lines {README_BEGIN!r} and {README_END!r} "
             f"where they shall go"
         )
+    if places[1] is not None and places[0][0] < places[1][1] and places[1][0] < places[0][1]:
+        raise RecordError(f"{path} has one pair of marks inside the other; move them apart")
     text = _between(text, README_BEGIN, README_END, _short_tables(path, found, root))
-    if FRONT_BEGIN in text and FRONT_END in text:
+    if places[1] is not None:
         from gmc_bench.leaderboard.front import front
         from gmc_bench.leaderboard.rules import ranked_methods
 
@@ -265,6 +272,24 @@ def _readme(
         shown = front(found.analyses, ranked_methods(), records, link)
         text = _between(text, FRONT_BEGIN, FRONT_END, shown)
     return text.encode()
+
+
+def _marked(text: str, begin: str, end: str, path: Path) -> tuple[int, int] | None:
+    """Return where two marks begin in a text; `None` without them.
+
+    Raises:
+        RecordError: there is one of them, or more than one of each, or they are the wrong way
+            round: what is replaced would be something else than what was generated.
+    """
+    counts = text.count(begin), text.count(end)
+    if counts == (0, 0):
+        return None
+    if counts != (1, 1) or text.index(end) < text.index(begin):
+        raise RecordError(
+            f"{path} must have the lines {begin!r} and {end!r} once each, in this order; correct "
+            f"its marks"
+        )
+    return text.index(begin), text.index(end)
 
 
 def _between(text: str, begin: str, end: str, content: str) -> str:

@@ -10,6 +10,8 @@ import pytest
 
 from gmc_bench.core.errors import RecordError, StorageError
 from gmc_bench.leaderboard.build import (
+    FRONT_BEGIN,
+    FRONT_END,
     README_BEGIN,
     README_END,
     build,
@@ -111,6 +113,37 @@ def test_earlier_protocols_are_set_apart_and_leave_the_readme(tmp_path: Path) ->
     text = readme.read_text(encoding="utf-8")
     assert f"out/tables/{TABLE}.md" in text
     assert "earlier/" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("nothing", "has no place for tables; put the lines"),
+        (f"{README_END} own {README_BEGIN}", "once each, in this order; correct its marks"),
+        (f"{README_BEGIN} own", "once each, in this order; correct its marks"),
+        (f"{README_BEGIN}{README_END} own {README_BEGIN}{README_END}", "once each, in this order"),
+        (f"{README_BEGIN}{README_END}{FRONT_END} own {FRONT_BEGIN}", "once each, in this order"),
+        (f"{README_BEGIN}{FRONT_BEGIN}{FRONT_END}{README_END}", "one pair of marks inside the oth"),
+        (f"{README_BEGIN}{FRONT_BEGIN}{README_END}{FRONT_END}", "one pair of marks inside the oth"),
+    ],
+)
+def test_a_readme_keeps_its_own_text(tmp_path: Path, records: Path, text: str, reason: str) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(text, encoding="utf-8")
+    with pytest.raises(RecordError, match=reason) as caught:
+        build(records, tmp_path / "out", readme)
+    assert "\n" not in str(caught.value)
+    assert readme.read_text(encoding="utf-8") == text
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_readme_in_another_encoding_is_refused(tmp_path: Path, records: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_bytes(f"caf\xe9 {README_BEGIN}{README_END}".encode("latin-1"))
+    before = readme.read_bytes()
+    with pytest.raises(RecordError, match=r"README\.md is not UTF-8 text .*; convert it"):
+        check(records, tmp_path / "out", readme)
+    assert readme.read_bytes() == before
 
 
 @pytest.mark.parametrize(
