@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from gmc_bench.core.config import load_yaml
 from gmc_bench.core.errors import ConfigError, RecordError, StorageError
@@ -39,6 +39,13 @@ class Signers(RecordPart):
     until: dict[Name, Positive] = Field(
         default={}, description="Last line of the ledger that a key counts for which was given up."
     )
+
+    @model_validator(mode="after")
+    def _given_up_keys_are_there(self) -> "Signers":
+        # A wrong name would leave a key that was given up in force.
+        if unknown := sorted(self.until.keys() - self.keys.keys()):
+            raise ValueError(f"'until' names {', '.join(unknown)}, which 'keys' does not list")
+        return self
 
     def keys_at(self, line: float) -> dict[str, str]:
         """Return the keys that count for a record in a line of the ledger, by who has them."""

@@ -117,6 +117,7 @@ def test_keys_that_do_not_count(record: Path, tmp_path: Path) -> None:
         (f"keys: {{../jane: {PUBLISHED_KEY}}}", "keys"),
         ("required_from: yes", "required_from"),
         ("required: 1", "'required' is invalid"),
+        (f"keys: {{jane: {PUBLISHED_KEY}}}\nuntil: {{jnae: 1}}", "names jnae, which 'keys' does"),
         ("- jane", "must hold 'key: value' settings"),
     ],
 )
