@@ -34,8 +34,9 @@ from gmc_bench.leaderboard.statistics import (
     run_interval,
     worst_decile,
 )
+from gmc_bench.records.breakdown import scored
 from gmc_bench.records.kinship import contents, geometry_clusters
-from gmc_bench.records.schema import BodyReturns, Mode, Split
+from gmc_bench.records.schema import Mode, Split
 from gmc_bench.records.store import StoredRecord
 from gmc_bench.records.units import metres_per_return
 
@@ -299,18 +300,9 @@ def analyse_row(row: Row) -> RowAnalysis:
     )
 
 
-def _scored(run: StoredRecord, split: Split, mode: Mode) -> list[list[BodyReturns]]:
-    """Return what a run scores, without test bodies that were trained on, grouped by content."""
-    return contents(
-        item
-        for item in run.record.returns
-        if (item.split, item.mode) == (split, mode) and (split == "train" or not item.seen_in_train)
-    )
-
-
 def _clusters(run: StoredRecord, split: Split) -> IntArray:
     """Return cluster labels (B,), equal for bodies of one geometry; all differ if unknown."""
-    found = [same[0] for same in _scored(run, split, "deterministic")]
+    found = [same[0] for same in contents(scored(run.record.returns, split))]
     return geometry_clusters(found)
 
 
@@ -324,7 +316,7 @@ def _score_matrix(
     found = [
         {
             same[0].body: math.fsum(item.mean_return for item in same) / len(same)
-            for same in _scored(run, split, mode)
+            for same in contents(scored(run.record.returns, split, mode))
         }
         for run in runs
     ]

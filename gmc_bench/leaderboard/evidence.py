@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from gmc_bench.core.table import number
 from gmc_bench.leaderboard.analysis import REPEATED_LOOKS_FACTOR, RowAnalysis, TableAnalysis
+from gmc_bench.records.breakdown import scored
 
 FEW_RUNS = 2
 """Runs with which a t-interval is too wide to be of use."""
@@ -58,15 +59,10 @@ def _bodies(analysis: TableAnalysis) -> str:
     """Return how many bodies rank the rows, and in how many clusters."""
     row = analysis.rows[0]
     split = row.row.split
-    scored = [
-        item
-        for item in row.row.runs[0].record.returns
-        if (item.split, item.mode) == (split, "deterministic")
-        and (split == "train" or not item.seen_in_train)
-    ]
+    count = len(scored(row.row.runs[0].record.returns, split))
     geometries = len(set(row.clusters.tolist()))
-    what = f"{len(scored)} {'unseen test' if split == 'test' else 'train'} bodies"
-    if len(row.bodies) < len(scored):
+    what = f"{count} {'unseen test' if split == 'test' else 'train'} bodies"
+    if len(row.bodies) < count:
         what += f" with {len(row.bodies)} different contents, each of which counts once"
     else:
         what += " count"

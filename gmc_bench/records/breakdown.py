@@ -1,9 +1,9 @@
 """Returns that count as a score, and the groups of bodies that it is broken down by."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gmc_bench.records.kinship import by_novelty, by_run
-from gmc_bench.records.parts import AHEAD, BodyReturns, FrictionResult, Split
+from gmc_bench.records.parts import AHEAD, BodyReturns, FrictionResult, Mode, Split
 
 LIMBS_PER_GROUP = 5
 """Numbers of limbs that share a group: 5 to 9, 10 to 14, ..."""
@@ -11,13 +11,14 @@ MIN_RANGE = 10
 """Bodies whose numbers of limbs differ by less are not broken down."""
 
 
-def scored(returns: Sequence[BodyReturns], split: Split) -> list[BodyReturns]:
-    """Return what counts as a split's score: deterministic, and on `test` unseen bodies only."""
+def scored(
+    returns: Iterable[BodyReturns], split: Split, mode: Mode = "deterministic"
+) -> list[BodyReturns]:
+    """Return what counts of a split, by default as its score: on `test` unseen bodies only."""
     return [
         item
         for item in returns
-        if (item.split, item.mode) == (split, "deterministic")
-        and not (split == "test" and item.seen_in_train)
+        if (item.split, item.mode) == (split, mode) and (split == "train" or not item.seen_in_train)
     ]
 
 
