@@ -13,6 +13,7 @@ from gmc_bench.methods.tuning import tuning_key
 from gmc_bench.policies.policy import Policy
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.schema import (
+    RESIZED,
     BodyReturns,
     CurvePoint,
     FrictionResult,
@@ -122,7 +123,7 @@ def _remarks(trainer: Trainer | None) -> tuple[str, ...] | None:
         counts = [] if trainer is None else getattr(trainer, what)
         if len(counts) > 1:
             parts = ", ".join(f"{count} from iteration {start + 1}" for start, count in counts)
-            found.append(f"the number of {what} changed while the run was under way: {parts}")
+            found.append(f"{RESIZED.format(what=what)}: {parts}")
     return tuple(found) or None
 
 

@@ -106,6 +106,8 @@ class UnrankedRun:
     test_score: float | None
     """Of the split that ranks; a single-robot reference has none."""
     reasons: tuple[str, ...]
+    split: Split = "test"
+    """Bodies that its place would depend on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,4 +322,5 @@ def _make_unranked(item: StoredRecord) -> UnrankedRun:
         seed=item.record.seed,
         test_score=item.record.score(split, "deterministic") if shared else None,
         reasons=item.record.unofficial_reasons,
+        split=split,
     )

@@ -60,7 +60,7 @@ def steps_per_body(row: Row) -> float:
 
 
 def core_seconds(row: Row) -> float:
-    """Return the training time of a run times its number of threads, s, the median over runs.
+    """Return the training time of a run times its threads and processes, s, the median over runs.
 
     A mean would be dominated by a run that shared its cores with other programs.
     """

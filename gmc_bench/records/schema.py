@@ -45,6 +45,7 @@ from gmc_bench.records.seeds import further_seeds
 
 __all__ = [
     "REQUIRED_VERSIONS",
+    "RESIZED",
     "SCHEMA_VERSION",
     "STATED_VERSIONS",
     "BodyReturns",
@@ -79,6 +80,9 @@ STATED_VERSIONS = (*REQUIRED_VERSIONS, "scipy")
 """Software whose version new records state. SciPy brings the BLAS that RecMorph trains with."""
 RATE_TOLERANCE = 0.05
 """Share by which the stated throughput may miss steps / seconds; short runs round coarsely."""
+
+RESIZED = "the number of {what} changed while the run was under way"
+"""Beginning of a remark, with `threads` or `processes`."""
 
 Commit = Annotated[str, Field(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")]
 
@@ -235,9 +239,18 @@ class RunRecord(RecordPart):
 
     @property
     def core_seconds(self) -> float:
-        """Seconds of training times the threads that all of its processes were given."""
+        """Seconds of training times the threads that all of its processes were given.
+
+        Those at the end of training: of a run that is `resized`, the number is wrong.
+        """
         threads = self.hardware.threads * (self.hardware.processes or 1)
         return self.wall_clock_s.total * threads
+
+    @property
+    def resized(self) -> bool:
+        """Whether training went on with another number of threads or processes."""
+        begins = tuple(RESIZED.format(what=what) for what in ("threads", "processes"))
+        return any(remark.startswith(begins) for remark in self.remarks or ())
 
     def _contradictions(self) -> Iterator[str]:
         if self.config_digest != config_digest(self.config):

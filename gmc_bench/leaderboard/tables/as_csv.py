@@ -11,7 +11,7 @@ from gmc_bench.leaderboard.references import core_seconds, steps_per_body
 from gmc_bench.leaderboard.tables.cells import normalized_score, ranked, yes_or_no
 
 _ESTIMATES = {
-    "test_score": ("mean", "mean score on zero-shot test bodies"),
+    "test_score": ("mean", "mean score on the bodies of `split`, by which rows are ranked"),
     "test_median": ("median", "median over bodies of the mean over runs"),
     "test_iqm": ("iqm", "mean of the middle half of all runs x bodies"),
     "test_worst_decile": ("worst_decile", "mean over the tenth of hardest bodies"),
@@ -37,6 +37,8 @@ def _describe_columns() -> dict[str, str]:
         "preset": "its named settings",
         "config_digest": "SHA-256 of all settings",
         "controller": "`shared` or `single_robot`; empty for `not ranked`",
+        "split": "bodies of seed_scores and of all columns named test_: `test`, those that were "
+        "not trained on, or `train`, where the protocol scores no others",
         "seeds": "seeds that were run, with spaces between",
         "verified": "`yes` if every run was evaluated again with the same outcome",
     }
@@ -56,10 +58,10 @@ def _describe_columns() -> dict[str, str]:
     columns["normalized_train_low"] = "normalized_train: lower end of the interval over runs"
     columns["normalized_train_high"] = "normalized_train: upper end of it"
     columns["steps_per_body"] = "control steps of training / train bodies"
-    columns["core_seconds"] = "seconds of training x threads, median over runs"
+    columns["core_seconds"] = "seconds of training x threads x processes, median over runs"
     columns["env_steps_per_s"] = "training throughput, env steps/s, median over runs"
     columns["parameters"] = "trainable parameters of actor and critic together"
-    columns["seed_scores"] = "seed:score with spaces between; train scores for single_robot"
+    columns["seed_scores"] = "seed:score on the bodies of `split`, with spaces between"
     columns["reasons"] = "why the row or run is not ranked"
     return columns
 
@@ -103,6 +105,7 @@ def to_csv(analysis: TableAnalysis) -> str:
             {
                 "status": "not ranked",
                 **_csv_key(run.key),
+                "split": run.split,
                 "seeds": str(run.seed),
                 "test_score": score,
                 "reasons": csv_text("; ".join(run.reasons)),
@@ -125,6 +128,7 @@ def _csv_row(row: Row, status: str) -> dict[str, str]:
         "status": status,
         **_csv_key(row.key),
         "controller": row.controller,
+        "split": row.split,
         "seeds": " ".join(map(str, row.seeds)),
         "verified": yes_or_no(row.verified),
         "parameters": "" if row.parameters is None else str(row.parameters),

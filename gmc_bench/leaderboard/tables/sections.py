@@ -13,7 +13,7 @@ from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, Spread
 from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.breakdown import break_down, direction_spreads, friction_spreads
 from gmc_bench.leaderboard.evidence import evidence, listed, without_untuned
-from gmc_bench.leaderboard.footnotes import footnotes
+from gmc_bench.leaderboard.footnotes import footnotes, names
 from gmc_bench.leaderboard.measured import measured_alike
 from gmc_bench.leaderboard.published import PublishedScore
 from gmc_bench.leaderboard.references import MIN_SHARE, MIN_STANDARD_ERRORS, NO_ACTION, Scale
@@ -45,6 +45,7 @@ from gmc_bench.leaderboard.tables.wording import (
     PUBLISHED,
     RANKS,
     REFERENCES,
+    RESIZED_RUNS,
     SCORED_ON_TRAIN,
     UNRANKED,
     UNTRAINED,
@@ -154,12 +155,18 @@ def _more_section(analysis: TableAnalysis, cells: Sequence[Mapping[str, str]]) -
 def _costs(rows: Sequence[Row]) -> str:
     """Return what times are, and on which processors they were taken."""
     counts = Counter(run.record.hardware.cpu for row in rows for run in row.runs)
-    return COSTS.format(
+    told = COSTS.format(
         processors=", ".join(
             f"{cpu} ({count} {'run' if count == 1 else 'runs'})"
             for cpu, count in sorted(counts.items())
         )
     )
+    resized = [name for row, name in zip(rows, names(rows).values(), strict=True) if _resized(row)]
+    return f"{told} {RESIZED_RUNS.format(rows=listed(resized))}" if resized else told
+
+
+def _resized(row: Row) -> bool:
+    return any(run.record.resized for run in row.runs)
 
 
 def _normalisation(scale: Scale) -> str:

@@ -40,6 +40,10 @@ COSTS = (
     "Core seconds and env steps/s: medians over seeds, on machines with varying other load. "
     "Processors: {processors}."
 )
+RESIZED_RUNS = (
+    "Of runs that went on with another number of threads or processes, core seconds are wrong, "
+    "because the last number counts for all of their time: {rows}."
+)
 REFERENCES = (
     "Separate weights for each body, trained and scored on train bodies only. They are not ranked."
 )

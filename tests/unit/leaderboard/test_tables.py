@@ -209,6 +209,7 @@ def test_reference_has_its_own_section() -> None:
     assert (reference["status"], reference["rank"], reference["group"]) == ("reference", "", "")
     assert (reference["test_score"], reference["train_score"]) == ("", "997.5")
     assert reference["seed_scores"] == "0:997.5"
+    assert reference["split"] == "train"
 
 
 def test_incomplete_reference_is_listed_with_its_train_scores() -> None:
@@ -250,6 +251,7 @@ def test_csv_keeps_full_precision(tmp_path: Path) -> None:
     assert list(frame["rank"]) == ["1", "2", "", ""]
     assert list(frame["group"]) == ["a", "a", "", ""]
     assert list(frame["controller"]) == ["shared", "shared", "shared", ""]
+    assert list(frame["split"]) == ["test"] * 4
     assert list(frame["seeds"]) == ["0 1", "0", "0", "0"]
     assert frame["test_score"][0] == "1235.0"
     assert float(frame["test_score_sd"][0]) == 2**0.5
@@ -272,6 +274,31 @@ def test_csv_keeps_full_precision(tmp_path: Path) -> None:
     assert list(frame["preset"]) == ["lite", "lite", "lite", "a|b_c"]
     assert frame["reasons"][2] == "no training return for seed 0"
     assert frame["reasons"][3] == "fewer steps; <b>"
+
+
+def test_csv_says_which_bodies_its_scores_are_about() -> None:
+    rules = {"protocol": {"evaluation": {"splits": ["train"]}}}
+    unofficial = {"method": "other", "official": False, "unofficial_reasons": ["fewer steps"]}
+    ranked, left = _csv(
+        _analysis(make_record(config=rules), make_record(config=rules, **unofficial))
+    )
+    for line in (ranked, left):
+        assert (line["split"], line["test_score"]) == ("train", "150.0")
+    assert ranked["seed_scores"] == "0:150.0"
+
+
+def test_rows_whose_core_seconds_are_wrong_are_named() -> None:
+    remarks = {
+        "more": "the number of threads changed while the run was under way: 1 from iteration 1",
+        "also": "the number of processes changed while the run was under way: 2 from iteration 1",
+        "good": "something else",
+    }
+    records = [make_record(method=name, remarks=[text]) for name, text in remarks.items()]
+    page = to_markdown(_analysis(*records, make_record(method="plain")))
+    told = "core seconds are wrong, because the last number counts for all of their time: also and"
+    assert page.count(told) == 1
+    assert f"{told} more." in page
+    assert "core seconds are wrong" not in to_markdown(_analysis(*records[2:]))
 
 
 def test_csv_quotes_and_disarms_text() -> None:
