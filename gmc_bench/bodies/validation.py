@@ -18,6 +18,7 @@ from gmc_bench.bodies.parts import (
     Loop,
     LoopKind,
 )
+from gmc_bench.core.arguments import is_finite
 from gmc_bench.core.errors import did_you_mean
 from gmc_bench.core.types import UNIT_TOLERANCE
 
@@ -213,10 +214,10 @@ def _actuator_flaws(limbs: Sequence[Limb], actuators: Sequence[Actuator]) -> Ite
         if motor.torque_range is not None:
             vectors.append(("torque_range", motor.torque_range, 2))
         yield from _not_tuples(vectors, f"the motor of {motor.joint!r}")
-        if not (math.isfinite(motor.gear) and motor.gear != 0):
+        if not (is_finite(motor.gear) and motor.gear != 0):
             yield f"has gear {motor.gear} at {motor.joint!r}; it must be finite and not zero"
         lower, upper = motor.torque_range or (-1.0, 1.0)
-        if not all(map(math.isfinite, (*motor.bias, lower, upper))) or lower >= upper:
+        if not all(map(is_finite, (*motor.bias, lower, upper))) or lower >= upper:
             yield (
                 f"has the bias {motor.bias} and torque range {motor.torque_range} at "
                 f"{motor.joint!r}; both must be finite, and the range must rise"
@@ -261,7 +262,7 @@ def _number_flaws(limb: Limb) -> Iterator[str]:
     inertia = limb.inertia
     if inertia is not None:
         numbers += [inertia.mass, *inertia.centre, *inertia.moments, *inertia.orientation]
-    if not all(math.isfinite(number) for number in numbers):
+    if not all(is_finite(number) for number in numbers):
         yield f"has a number that is not finite at limb {limb.name!r}"
     turned = [(limb.orientation, "limb")]
     turned += [(geom.orientation, "a shape of limb") for geom in limb.geoms]
@@ -351,7 +352,7 @@ def _loop_flaws(limbs: Sequence[Limb], loops: Sequence[Loop]) -> Iterator[str]:
             )
         if ends in seen:
             yield f"has two loops between the limbs {ends[0]} and {ends[1]}; keep one of them"
-        if not all(math.isfinite(number) for number in loop.anchor):
+        if not all(is_finite(number) for number in loop.anchor):
             yield f"has a loop with the anchor {loop.anchor}; it must be finite"
         seen.add(ends)
 

@@ -79,12 +79,20 @@ def require_number(
         ConfigError: it is something else.
     """
     is_number = isinstance(given, (int, float, np.number)) and not isinstance(given, bool)
-    if is_number and math.isfinite(given) and given >= low and given > above:
+    if is_number and is_finite(given) and given >= low and given > above:
         return
     limits = [f"at least {low:g}"] * (low > -math.inf) + [f"above {above:g}"] * (above > -math.inf)
     raise ConfigError(
         f"{what} must be a finite number{' '.join(['', *limits])}, got {shown(given)}"
     )
+
+
+def is_finite(number: float) -> bool:
+    """Say whether a number is finite as a float; integers that are too large for one are not."""
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
 
 
 def require_vector(given: Any, length: int, what: str) -> None:

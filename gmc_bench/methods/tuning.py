@@ -1,13 +1,13 @@
 """What a method may tune: settings, the ranges they come from, and the values that it keeps."""
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from gmc_bench.core.arguments import is_finite
 from gmc_bench.core.config import leaves
 from gmc_bench.core.errors import PluginError, did_you_mean
 
@@ -230,4 +230,4 @@ def _are_numbers(found: Any, *, or_none: bool = False) -> bool:
 
 def _is_number(value: Any) -> bool:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and math.isfinite(value)
+    return number and is_finite(value)

@@ -171,6 +171,9 @@ BAD_BODIES = {
     "has gear nan at 'hip'": lambda: body(
         TORSO, limb("leg", 0, hinge("hip")), motors=(Actuator(joint="hip", gear=math.nan),)
     ),
+    "has gear 1000000": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip")), motors=(Actuator(joint="hip", gear=10**400),)
+    ),
     r"has the range \(1.0, -1.0\) at joint 'hip'": lambda: leg(range=(1.0, -1.0)),
     r"has the range \(0.5, 0.5\)": lambda: leg(range=(0.5, 0.5)),
     "has a zero axis at joint 'hip'": lambda: leg(axis=(0.0, 0.0, 0.0)),
@@ -251,7 +254,7 @@ def test_a_quaternion_of_rounded_numbers_is_accepted():
         lambda x: body(TORSO, limb("leg", 0, hinge("hip"), geom=replace(ROD, end=(0, x, 0)))),
     ],
 )
-@pytest.mark.parametrize("number", [math.nan, math.inf])
+@pytest.mark.parametrize("number", [math.nan, math.inf, 10**400])
 def test_numbers_must_be_finite(make, number):
     with pytest.raises(MorphologyError, match="has a number that is not finite at limb"):
         make(number)
