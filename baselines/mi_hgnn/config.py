@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from gmc_bench.core.errors import ConfigError
-from gmc_bench.methods.config import NetworkConfig, require_positive
+from gmc_bench.methods.config import NetworkConfig, require_positive, require_unset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +21,5 @@ class MIHGNNConfig(NetworkConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(self)
-        if self.embedding_init != NetworkConfig.embedding_init:
-            raise ConfigError(
-                "'embedding_init' has no effect here: the encoders start as in torch-geometric; "
-                "leave it out"
-            )
+        why = "here: the encoders start as in torch-geometric; leave it out"
+        require_unset(self, "embedding_init", why)

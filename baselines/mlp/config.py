@@ -2,13 +2,7 @@
 
 from dataclasses import dataclass
 
-from gmc_bench.core.errors import ConfigError
-from gmc_bench.methods.config import NetworkConfig, require_positive
-
-_WITHOUT_EFFECT = {
-    "embedding_init": "hidden layers start as in torch; leave it out",
-    "decoder_hidden": "all hidden layers are those of 'hidden'; set that one",
-}
+from gmc_bench.methods.config import NetworkConfig, require_positive, require_unset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +19,7 @@ class MLPConfig(NetworkConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(self)
-        for name, reason in _WITHOUT_EFFECT.items():
-            if getattr(self, name) != getattr(NetworkConfig, name):
-                raise ConfigError(f"{name!r} has no effect here: {reason}")
+        require_unset(self, "embedding_init", "here: hidden layers start as in torch; leave it out")
+        require_unset(
+            self, "decoder_hidden", "here: all hidden layers are those of 'hidden'; set that one"
+        )

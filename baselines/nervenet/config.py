@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.methods.config import NetworkConfig, require_positive
+from gmc_bench.methods.config import NetworkConfig, require_positive, require_unset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +34,9 @@ class NerveNetConfig(NetworkConfig):
                 f"'width' must be even in the form 'gru', where one half of it holds the "
                 f"observation and one the node type, got {self.width}"
             )
+        why = (
+            "in the form 'gru', whose weights start orthogonal; leave it out, or take the form "
+            "'residual'"
+        )
         for name in ("embedding_init", "decoder_init"):
-            if getattr(self, name) != getattr(NetworkConfig, name):
-                raise ConfigError(
-                    f"{name!r} has no effect in the form 'gru', whose weights start orthogonal; "
-                    f"leave it out, or take the form 'residual'"
-                )
+            require_unset(self, name, why)

@@ -75,10 +75,8 @@ def _compare_with_trees(subject: Subject, scene: PolicyInput, name: str) -> floa
 
 
 def _check_padding(subject: Subject, scene: PolicyInput) -> None:
-    cause, filled = (
-        f"filling the padding of bodies with loops with {PADDING:g}",
-        scene.fill_padding(),
-    )
+    cause = f"filling the padding of bodies with loops with {PADDING:g}"
+    filled = scene.fill_padding()
     for name in NETWORKS:
         found, expected = (outputs_of(subject.policy, name, item) for item in (filled, scene))
         compare(cause, name, found, expected, scene.tokens)

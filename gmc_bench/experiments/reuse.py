@@ -61,10 +61,8 @@ class KnownRuns:
         """
         method, digest = method_of(config), config_digest(config.identity())
         suite, task = SUITES.get(config.suite), TASKS.get(config.task)
-        here = (
-            *(method.version, version("mujoco")),
-            *(definition_digest(task), definition_digest(suite.only(config.task))),
-        )
+        definitions = definition_digest(task), definition_digest(suite.only(config.task))
+        here = (method.version, version("mujoco"), *definitions)
         folder = f"{RESULTS}/{config.suite}/{config.task}/{method.id}"
         for entry in reversed(self._entries.get(folder, [])):
             if f"-seed{config.seed}-" not in Path(entry.path).name:
@@ -74,10 +72,8 @@ class KnownRuns:
             record = stored.record
             kept = self._weights_of(record) is not None
             same = (record.config_digest, record.seed) == (digest, config.seed)
-            made = (
-                *(record.method_version, record.versions["mujoco"]),
-                *(record.task_digest, record.suite_digest),
-            )
+            rules = record.task_digest, record.suite_digest
+            made = (record.method_version, record.versions["mujoco"], *rules)
             if record.status == "complete" and same and made == here and kept:
                 return stored
         return None

@@ -344,7 +344,8 @@ def verify_all(
         What is skipped, by reason; then an outcome per record. One record that cannot be verified
         does not stop the others.
     """
-    left = [item for item in board.records if not (unverified and item.digest in board.verified)]
+    known = board.verified if unverified else frozenset()
+    left = [item for item in board.records if item.digest not in known]
     chosen: list[tuple[StoredRecord, KeptWeights]] = []
     reasons: Counter[str] = Counter()
     sets = {item.record.morphologies.id for item in left}

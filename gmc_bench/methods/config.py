@@ -30,6 +30,21 @@ def require_positive(config: Any, *names: str) -> None:
                 raise ConfigError(f"{name!r} must be {kind}, got {value}")
 
 
+def require_unset(config: "NetworkConfig", name: str, why: str) -> None:
+    """Raise if one of the shared settings, which a method has no use for, is set.
+
+    Args:
+        config: the settings.
+        name: of the field.
+        why: it has no effect, and what to do, the rest of a sentence.
+
+    Raises:
+        ConfigError: its value is not the default.
+    """
+    if getattr(config, name) != getattr(NetworkConfig, name):
+        raise ConfigError(f"{name!r} has no effect {why}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig:
     """Settings of the parts every controller has: embedding, decoder, height map.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -105,8 +106,11 @@ class Evidence:
 
     def page(self, board: TableAnalysis) -> str:
         """Return the page of a table, relative to the leaderboard's folder."""
-        names = dict(zip(self.analyses, file_names(self.analyses), strict=True))
-        return f"{TABLES_FOLDER}/{names[board]}.md"
+        return f"{TABLES_FOLDER}/{self._file_names[board]}.md"
+
+    @cached_property
+    def _file_names(self) -> dict[TableAnalysis, str]:
+        return dict(zip(self.analyses, file_names(self.analyses), strict=True))
 
     def has_engine_of(self, suite: str, task: str, versions: Mapping[str, str]) -> bool:
         """Say whether numbers were made with the engine of a board; without a board, any may be."""
