@@ -113,6 +113,14 @@ def test_workflows_call_what_there_is(path):
         assert (ROOT / "benchmarks" / f"{name}.py").is_file(), name
 
 
+def test_a_pull_request_checks_the_files_that_make_tables_writes():
+    workflow = (ROOT / ".github" / "workflows" / "leaderboard.yml").read_text(encoding="utf-8")
+    (given,) = re.findall(r"gmc-bench leaderboard check (.+)", workflow)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
+    (written,) = re.findall(r"gmc-bench leaderboard build (.+)", makefile)
+    assert given.split() == written.split()
+
+
 def test_a_scheduled_job_runs_every_test():
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())
     jobs = [job for job in workflow["jobs"].values() if "'schedule'" in job.get("if", "")]
