@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from gmc_bench.bodies.parts import Limb
+from gmc_bench.bodies.parts import IDENTITY, Limb
 from gmc_bench.bodies.schema import Morphology
 
 DIGITS = 16
@@ -51,8 +51,13 @@ def _sha256(text: str) -> str:
 def _shape(limb: Limb) -> list[Any]:
     places = [limb.position if limb.parent >= 0 else (), limb.orientation]
     shapes = sorted(
-        [geom.kind, *_rounded((geom.radius, *geom.start, *geom.end, *geom.half_sizes))]
-        for geom in (limb.geom, *limb.more_geoms)
+        [
+            geom.kind,
+            *_rounded((geom.radius, *geom.start, *geom.end, *geom.half_sizes)),
+            # Left out where it is the default, so that digests in records stay.
+            *(_rounded(geom.orientation) if geom.orientation != IDENTITY else []),
+        ]
+        for geom in limb.geoms
     )
     return [*(_rounded(place) for place in places), shapes]
 

@@ -1,11 +1,12 @@
 """Kinship of bodies: which share a limb tree, and which a geometry."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from gmc_bench.bodies.kinship import geometry, limb_tree
-from gmc_bench.bodies.schema import Morphology
+from gmc_bench.bodies.schema import Geom, Morphology
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.conformance.morphologies import chain
 from gmc_bench.core.errors import GmcBenchError
@@ -54,6 +55,29 @@ def test_sizes_count_to_a_micrometre(body: Morphology) -> None:
         return geometry(replace(body, limbs=(torso, moved, *others)))
 
     assert longer(4e-7) == geometry(body) != longer(6e-7)
+
+
+def test_all_shapes_of_a_limb_count_and_how_they_are_turned() -> None:
+    box = Geom(kind="box", radius=0.3, half_sizes=(0.1, 0.2, 0.3))
+    ball = Geom(kind="sphere", radius=0.1)
+    turned = (0.5, 0.5, -0.5, 0.5)
+
+    def of(**changes: Any) -> str:
+        torso, limb = chain(2).limbs
+        return geometry(replace(chain(2), limbs=(torso, replace(limb, **changes))))
+
+    shapes = [
+        of(),
+        of(orientation=turned),
+        of(more_geoms=(box,)),
+        of(more_geoms=(box, box)),
+        of(more_geoms=(replace(box, half_sizes=(0.1, 0.25, 0.3)),)),
+        of(more_geoms=(replace(box, orientation=turned),)),
+        of(more_geoms=(ball, box)),
+        of(more_geoms=(replace(ball, start=(0.1, 0.0, 0.0), end=(0.1, 0.0, 0.0)), box)),
+    ]
+    assert len(set(shapes)) == len(shapes)
+    assert of(more_geoms=(box, ball)) == of(more_geoms=(ball, box))
 
 
 def test_a_long_chain_has_its_kinship_at_once() -> None:
