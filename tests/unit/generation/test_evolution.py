@@ -5,6 +5,7 @@ from itertools import islice
 
 import pytest
 
+from gmc_bench.conformance.morphologies import chain
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.generation import breeding
 from gmc_bench.generation.evolution import Evolution, Generation
@@ -54,6 +55,22 @@ def test_bodies_that_fail_the_checks_are_not_born(monkeypatch):
     founders, _ = breeding.breed(SMALL, None)
     assert len(founders) == 6
     assert all(number % 2 == 0 for (number,) in founders)
+
+
+def test_no_body_is_born_twice(monkeypatch):
+    """Three lineages in a row end in the same body."""
+    grown = [chain(num_limbs) for num_limbs in range(2, 8)]
+    monkeypatch.setattr(breeding, "judge", lambda *given, gaits: Verdict())
+    monkeypatch.setattr(
+        breeding, "grow_lineage", lambda seed, lineage: grown[(lineage[-1] - 1) // 3]
+    )
+    founders, births = breeding.breed(SMALL, None)
+    assert list(founders) == [(1,), (4,), (7,), (10,), (13,), (16,)]
+    assert births == 16
+    # A child that is like a survivor, or like another child, is none either.
+    last = _generation({(1,): 3.0, (4,): 2.0, (7,): 1.0}, births=0)
+    following, _ = breeding.breed(SMALL, last)
+    assert [lineage[-1] for lineage in following] == [1, 4, 7, 10, 13, 16]
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,21 @@ def test_the_secret_decides_new_bodies(file, capsys):
     assert heldout.grow_held_out(TINY, other).digest != bodies.digest
 
 
+def test_a_secret_gives_the_same_bodies_for_ever():
+    """A commitment to a secret is one to bodies only as long as nothing between the two changes."""
+    bodies = heldout.grow_held_out(TINY, SECRET)
+    assert [body.name for body in bodies.split("test")] == [f"heldout-0000{k}" for k in range(1, 6)]
+    assert bodies.digest == "19556c97820217dcd9884b68160def0377551d2f2529bc5cbec977b7f3ffd12a"
+
+
+def test_bodies_that_are_there_already_are_left_out(monkeypatch):
+    base, grown = build_released(TINY.base), heldout.grow_held_out(TINY, SECRET).split("test")
+    again = replace(grown[0], name="again")
+    drawn = [base.split("test")[0], grown[0], again, base.split("train")[1], *grown[1:]]
+    monkeypatch.setattr(heldout, "_candidates", lambda held, secret: iter(drawn))
+    assert heldout.grow_held_out(TINY, SECRET).split("test") == grown
+
+
 def test_a_revealed_secret_needs_no_file(monkeypatch):
     monkeypatch.setitem(heldout.HELD_OUT, TINY.id, replace(TINY, secret=SECRET))
     assert len(reveal(TINY.id).bodies.split("test")) == 5

@@ -31,6 +31,16 @@ def test_verdicts_come_back(tmp_path):
     assert read_line(write_line(ROWS[3]).encode()) == ROWS[3]
 
 
+def test_a_verdict_is_on_disk_as_soon_as_it_counts(tmp_path):
+    """A search that is killed closes no file."""
+    book = Journal(tmp_path / "j", RECIPE)
+    for number, judged in enumerate(ROWS, start=1):
+        book.add(judged)
+        lines = (tmp_path / "j").read_bytes().splitlines()
+        assert [read_line(line) for line in lines[1:]] == ROWS[:number]
+    book.close()
+
+
 @pytest.mark.parametrize("tail", [b'{"index": 9', b"\x00" * 50, b"\xff"])
 def test_half_a_line_at_the_end_is_cut_off(tail, tmp_path):
     whole = _written(tmp_path / "j").read_bytes()

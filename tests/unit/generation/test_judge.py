@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from gmc_bench.bodies.mjcf import emit_mjcf
-from gmc_bench.bodies.schema import Actuator, Loop
+from gmc_bench.bodies.schema import Actuator, Inertia, Loop
 from gmc_bench.generation import judge as judge_module
 from gmc_bench.generation.bodies import grow_clear_body
 from gmc_bench.generation.judge import judge, simulate_randomly
@@ -58,6 +58,17 @@ def test_a_body_of_lead_or_feathers_is_turned_down(body):
         assert judge(replace(body, limbs=limbs), (1, 2)).fault == "mass"
 
 
+def test_a_body_with_a_limb_of_feathers_or_of_the_inertia_of_lead_is_turned_down(body):
+    """Every limb counts, also where the mass of the whole body is right."""
+    torso, first, *others = body.limbs
+    light = replace(first, geom=replace(first.geom, density=1.0))
+    wide = Inertia(mass=1.0, centre=(0.0, 0.0, 0.0), moments=(20.1, 20.1, 20.1))
+    for odd in ((torso, light), (replace(torso, inertia=wide), first)):
+        found = replace(body, limbs=(*odd, *others))
+        assert 1.0 < _model(found).body_mass.sum() < 300.0
+        assert judge(found, (1, 2)).fault == "mass"
+
+
 def test_a_body_that_diverges_is_turned_down(body, viable, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     actuators = tuple(Actuator(joint=a.joint, gear=1e9) for a in body.actuators)
@@ -102,6 +113,41 @@ def test_a_body_whose_loop_gives_way_is_turned_down(looped, viable, monkeypatch)
     assert judge(looped, (0, 0)).fault == "loops"
     openings[:] = 0.004  # within the limit of 0.005, but not by the margin
     assert judge(looped, (0, 0)).fault == "loops"
+
+
+@pytest.mark.parametrize("loops", [0, 1])
+def test_controls_follow_from_the_seed_and_are_other_ones_in_every_run(
+    body, looped, viable, monkeypatch, loops
+):
+    """Ten seconds in steps of 0.02 s, or five times twenty seconds where there is a loop."""
+    seen = []
+
+    def record(body, model, steps, rng):
+        seen.append((steps, rng.uniform()))
+        return np.zeros((steps, loops))
+
+    monkeypatch.setattr(judge_module, "simulate_randomly", record)
+    for seed in ((1, 2), (1, 2), (1, 3), (2, 2)):
+        assert judge(looped if loops else body, seed).fault == ""
+    runs = 5 if loops else 1
+    assert {steps for steps, _ in seen} == {1000 if loops else 500}
+    assert len(seen) == 4 * runs
+    assert seen[:runs] == seen[runs : 2 * runs]
+    assert len({drawn for _, drawn in seen}) == 3 * runs
+
+
+def test_the_opening_is_a_median_over_time_and_the_worst_of_all_runs(looped, viable, monkeypatch):
+    runs = iter([0.001, 0.003, 0.002, 0.0, 0.001])
+
+    def mostly(*_):
+        """Five steps in a hundred are open by 0.012, which a mean would see."""
+        openings = np.full((100, 1), next(runs))
+        openings[:5] = 0.012
+        return openings
+
+    monkeypatch.setattr(judge_module, "simulate_randomly", mostly)
+    verdict = judge(looped, (0, 0))
+    assert (verdict.median_residual, verdict.high_residual, verdict.fault) == (0.003, 0.012, "")
 
 
 def test_two_loops_are_judged_by_the_worse(looped, viable, monkeypatch):

@@ -79,3 +79,23 @@ def test_sets_stand_side_by_side(mini):
     rows = {line.split("|")[1].strip(): line for line in lines}
     assert set(MEASURES.values()) <= set(rows)
     assert rows[MEASURES["distance"]].startswith(f"| {MEASURES['distance']} | - | - | ")
+
+
+def test_cells_hold_the_mean_and_between_brackets_the_percentiles():
+    """As many digits as the measure is worth; a share of bodies that stand has no percentiles."""
+    spread = {"mean": 7.256, "low": 4.0, "high": 11.504}
+    part = {"count": 9, "measured": 3, "measures": dict.fromkeys(MEASURES, spread)}
+    lines = comparison_table([{"id": "s", "splits": {"train": part}}]).splitlines()
+    assert lines[2:4] == ["| bodies | 9 |", "| measured | 3 |"]
+    cells = dict(zip(MEASURES, (line.split(" | ")[1][:-2] for line in lines[4:]), strict=True))
+    assert cells == {
+        "limbs": "7.3 (4-12)",
+        "joints": "7.3 (4-12)",
+        "loops": "7.26 (4-12)",
+        "mass": "7.3 (4.0-11.5)",
+        "height": "7.26 (4.00-11.50)",
+        "gear": "7 (4-12)",
+        "stands": "7.26",
+        "distance": "7.26 (4.00-11.50)",
+        "survives": "7.26 (4.00-11.50)",
+    }

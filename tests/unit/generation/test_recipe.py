@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.generation import recipe as recipe_module
 from gmc_bench.generation.bodies import Form
 from gmc_bench.generation.recipe import (
     LARGE,
@@ -62,6 +63,18 @@ def test_a_candidate_is_what_its_cell_says():
             assert body.name == f"grown-{index:05d}"
             seen.add(cell)
     assert {looped for _, looped in seen} == {False, True}
+
+
+@pytest.mark.parametrize(("fewest", "numbers"), [(0, {1, 2}), (1, {1, 2}), (2, {2})])
+def test_a_body_that_is_to_have_loops_has_one_at_least(fewest, numbers, monkeypatch):
+    asked = set()
+    monkeypatch.setattr(
+        recipe_module, "grow_clear_body", lambda *given, loops, tries: asked.add(loops)
+    )
+    recipe = Recipe(seed=1, train=4, test=4, limbs=(6, 7), loops=(fewest, 2), loop_share=1.0)
+    for index in range(40):
+        grow_candidate(recipe, index)
+    assert asked == numbers
 
 
 def test_a_candidate_depends_on_seed_and_number_alone():

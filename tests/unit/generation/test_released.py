@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import combinations, count, islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import mujoco
 import numpy as np
@@ -20,6 +21,7 @@ from gmc_bench.generation.descendants import make_descendants
 from gmc_bench.generation.judge import (
     HIGH_RESIDUAL,
     MEDIAN_RESIDUAL,
+    Verdict,
     judge,
     simulate_randomly,
 )
@@ -261,6 +263,37 @@ def test_descendants_are_made_by_command(monkeypatch, tmp_path, capsys):
         error = capsys.readouterr().err
         assert "gmc-unimal-v2" in error
         assert not re.search("gmc-(unimal(-mini)?-v1|large|loops)", error)
+
+
+def test_descendants_are_no_bodies_of_released_sets_nor_of_each_other(monkeypatch):
+    """Bodies that the same descent has released are its own, so that they are found again."""
+    train, test, own, other = (grow_seed(seed) for seed in range(4))
+    again = replace(own, name="again")
+    descent = Descent(base="base-v1", seed=21)
+    base = replace(RELEASED[MINI], id="base-v1", evolution=17)
+    made = replace(base, id="made-v1", evolution=None, descent=descent)
+    grown = {
+        "base-v1": {"train": (train,), "test": (test,)},
+        "made-v1": {"train": (own,), "test": (again,)},
+    }
+    monkeypatch.setattr(released, "RELEASED", {"base-v1": base, "made-v1": made})
+    monkeypatch.setattr(descendants, "RELEASED", released.RELEASED)
+    monkeypatch.setattr(
+        descendants, "build_released", lambda name: SimpleNamespace(splits=grown[name])
+    )
+    candidates = [None, train, own, test, again, other]
+    monkeypatch.setattr(
+        descendants, "grow_of_descent", lambda asked, number: candidates[number - 1]
+    )
+    judged = []
+
+    def accept(body, seed, *, gaits):
+        judged.append(seed)
+        return Verdict()
+
+    monkeypatch.setattr(descendants, "judge", accept)
+    assert descendants.find_descendants(descent, 2) == [(3, own), (6, other)]
+    assert judged == [(21, 3), (21, 6)]
 
 
 @pytest.mark.parametrize("name", [*FOUND, *EVOLVED])

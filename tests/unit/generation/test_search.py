@@ -46,6 +46,17 @@ def test_quotas_are_filled_in_the_order_of_the_candidates(tmp_path):
     assert len(set(digests)) == 7
 
 
+def test_bodies_go_to_the_split_that_lacks_the_larger_share(tmp_path):
+    """Of one cell, four for train and two for test; train is first where they are even."""
+    recipe = Recipe(seed=1, train=4, test=2, limbs=(5, 5))
+    found = search(recipe, tmp_path / "j", judge_body=lambda body, seed: Verdict())
+    indices = sorted(index for members in _indices(found).values() for index in members)
+    train, test = (_indices(found)[split] for split in ("train", "test"))
+    # Lacking of train and test: 4/4 2/2, 3/4 2/2, 3/4 1/2, 2/4 1/2, 1/4 1/2, 1/4 0.
+    assert train == [indices[k] for k in (0, 2, 3, 5)]
+    assert test == [indices[k] for k in (1, 4)]
+
+
 def test_a_search_goes_on_where_it_was_interrupted(tmp_path):
     whole = search(RECIPE, tmp_path / "whole", judge_body=_every_third)
     journal, calls = tmp_path / "cut", []
@@ -95,6 +106,20 @@ def test_a_search_without_success_gives_up(tmp_path, monkeypatch):
     monkeypatch.setattr(search_module, "MAX_BARREN", 10)
     with pytest.raises(MorphologySetError, match=r"10 bodies in a row .*mass 10.*with 0 found"):
         search(RECIPE, tmp_path / "j", judge_body=lambda body, seed: Verdict(fault="mass"))
+
+
+def test_a_body_that_is_found_lets_a_search_go_on(tmp_path, monkeypatch):
+    """As many may be turned down again: it gives up after a row of them, not after a number."""
+    monkeypatch.setattr(search_module, "MAX_BARREN", 3)
+    judged = []
+
+    def every_third(body, seed):
+        judged.append(seed)
+        return Verdict(fault="" if len(judged) % 3 == 0 else "mass")
+
+    recipe = Recipe(seed=1, train=2, test=1, limbs=(5, 5))
+    found = search(recipe, tmp_path / "j", judge_body=every_third)
+    assert found.faults["mass"] == 6
 
 
 class _Deadly:

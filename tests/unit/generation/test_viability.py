@@ -7,6 +7,7 @@ import pytest
 
 from gmc_bench.bodies.mjcf import emit_mjcf
 from gmc_bench.bodies.schema import Actuator, Geom, Joint, Limb, Morphology
+from gmc_bench.generation import viability
 from gmc_bench.generation.viability import NUM_GAITS, Viability, _distance, _gaits, assess_viability
 
 
@@ -65,6 +66,43 @@ def test_a_gait_that_the_engine_warns_of_has_no_distance():
     assert np.isfinite(data.qpos).all()
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_distance_is_the_one_along_x(turned):
+    """Of a ball that flies on at the speed that it starts with, mostly along x or along y."""
+    text = (
+        '<mujoco><option timestep="0.005" gravity="0 0 0"/><worldbody><body pos="0 0 0.1">'
+        '<freejoint/><geom size="0.1"/></body></worldbody></mujoco>'
+    )
+    model = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(model)
+    reset = mujoco.mj_resetData
+
+    def push(model, data):
+        reset(model, data)
+        data.qvel[:3] = (0.5, -1.0, 0.0) if turned else (-1.0, 0.5, 0.0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mujoco, "mj_resetData", push)
+        found = _distance(model, data, np.zeros((50, 0)), fall_height=0.0)
+    assert found == pytest.approx(0.5 if turned else -1.0, abs=1e-9)  # in one second
+
+
+def test_a_body_that_falls_at_once_is_given_up_and_others_are_not(monkeypatch):
+    """The first three gaits fall, and then every second one."""
+    tried = []
+
+    def distance(model, data, gait, fall_height):
+        tried.append(gait)
+        return math.nan if len(tried) <= 3 or len(tried) % 2 else 0.25
+
+    monkeypatch.setattr(viability, "_distance", distance)
+    given_up = assess_viability(_body(0.3), np.random.default_rng(0), patience=3)
+    assert (given_up, len(tried)) == (Viability(0.0, 0.0), 3)
+    tried.clear()
+    found = assess_viability(_body(0.3), np.random.default_rng(0), patience=4)
+    assert (found, len(tried)) == (Viability(0.25, 23 / NUM_GAITS), NUM_GAITS)
+
+
 def test_equal_generators_give_equal_results():
     results = [assess_viability(_body(0.3), np.random.default_rng(seed)) for seed in (1, 1, 2)]
     assert results[0] == results[1]
@@ -82,6 +120,7 @@ def test_gaits_are_sinusoids_of_one_frequency():
     controls = _gaits(3, np.random.default_rng(0))
     assert controls.shape == (NUM_GAITS, 200, 3)
     assert np.abs(controls).max() <= 1.0
+    assert np.abs(controls).max(axis=1).min() == pytest.approx(0.3, abs=0.02)
     # Samples of one sinusoid obey x[t-1] + x[t+1] = 2 cos(w dt) x[t], with one w for all motors.
     left = controls[:, :-2] + controls[:, 2:]
     factors = (left * controls[:, 1:-1]).sum(axis=1) / (controls[:, 1:-1] ** 2).sum(axis=1)
