@@ -62,6 +62,19 @@ def test_degrees_are_the_default_unit(tiny_body):
     assert body.limbs[1].joints[0].range == (-math.pi / 6, math.pi / 3)
 
 
+def test_springs_rest_at_angles_of_the_files_unit_and_slides_are_in_metres(tiny_body):
+    text = tiny_body.replace('axis="0 0 -1"', 'springref="45" axis="0 0 -1"')
+    slide = 'type="slide" range="-0.1 0.2" springref="0.05" axis="0 0 1"'
+    text = text.replace('axis="0 0 1"', slide)
+    body = parse_mjcf(text, "tiny")
+    moved, turned = body.limbs[1].joints[1], body.limbs[2].joints[0]
+    assert (turned.kind, turned.spring_reference) == ("hinge", math.pi / 4)
+    assert (moved.kind, moved.range, moved.spring_reference) == ("slide", (-0.1, 0.2), 0.05)
+    radians = text.replace('angle="degree"', 'angle="radian"').replace('"45"', '"0.4"')
+    moved, turned = (limb.joints[-1] for limb in parse_mjcf(radians, "tiny").limbs[1:])
+    assert (turned.spring_reference, moved.range) == (0.4, (-0.1, 0.2))
+
+
 def test_childclass_nested_classes_and_a_named_outermost_class(tiny_body):
     text = tiny_body.replace("<default>", '<default class="main">', 1)
     text = text.replace(
@@ -297,6 +310,9 @@ def test_every_feature_counts_in_the_hash():
     others = [
         with_limb(inertia=None),
         with_limb(inertia=replace(limb.inertia, mass=1.6)),
+        with_limb(inertia=replace(limb.inertia, centre=(0.01, 0.02, 0.04))),
+        with_limb(inertia=replace(limb.inertia, moments=(0.01, 0.02, 0.026))),
+        with_limb(inertia=replace(limb.inertia, orientation=(1.0, 0.0, 0.0, 0.0))),
         with_limb(more_geoms=limb.more_geoms[:-1]),
         with_box(half_sizes=(0.1, 0.25, 0.3)),
         with_box(orientation=(1.0, 0.0, 0.0, 0.0)),
@@ -311,6 +327,11 @@ def test_every_feature_counts_in_the_hash():
         replace(body, actuators=(*motors[:2], replace(motors[2], torque_range=None))),
     ]
     assert len({body.digest, *(other.digest for other in others)}) == len(others) + 1
+    # Records and stored sets refer to robots by this hash, too.
+    assert body.digest == DIGEST
+
+
+DIGEST = "f0f09cb08955bb13cb315efff902771c7a25110386f818adc9a7594ca81c7a8e"
 
 
 @pytest.mark.parametrize(

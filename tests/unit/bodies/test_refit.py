@@ -53,6 +53,12 @@ def test_shape_variants_close_their_loops():
         tip = origins[loop.second] + np.array(other.geom.end)
         np.testing.assert_allclose(origins[loop.first] + np.array(loop.anchor), tip, atol=1e-9)
         bridge = variant.limbs[loop.first]
+        parent = variant.limbs[bridge.parent]
+        near = origins[bridge.parent] + np.array(parent.geom.end)
+        for joint in bridge.joints:  # at the tip, whatever the radii
+            hinge = origins[loop.first] + np.array(joint.position)
+            np.testing.assert_allclose(hinge, near, atol=1e-9)
+        assert math.dist(origins[loop.first], near) == pytest.approx(parent.geom.radius, abs=1e-9)
         far = origins[loop.first] + np.array(bridge.geom.end)
         assert math.dist(far, tip) == pytest.approx(other.geom.radius, abs=1e-9)
         model = mujoco.MjModel.from_xml_string(emit_mjcf(variant))

@@ -12,6 +12,7 @@ from gmc_bench.bodies.importer import ImportProblemsError
 from gmc_bench.bodies.mjcf import emit_mjcf, parse_mjcf
 from gmc_bench.bodies.robot_import import import_bodies, import_robots, read_robot, set_id_of
 from gmc_bench.bodies.robot_report import render_robot
+from gmc_bench.bodies.robot_shapes import merge_inertia, rotation
 from gmc_bench.bodies.store import load_set
 from gmc_bench.core.errors import ConfigError, MorphologyError, MorphologySetError
 from gmc_bench.robots import ROBOTS
@@ -129,10 +130,17 @@ def _accelerations(model, joints, values, speeds, controls):
     return np.concatenate([data.qacc[:6], *(data.joint(joint).qacc for joint in joints)])
 
 
-@pytest.mark.parametrize("name", ["ant", "humanoid", "servo"])
+GEARED = (
+    robots.SERVO
+    .replace('<position joint="a1"/>', '<position joint="a1" gear="-.5"/>')
+    .replace('<velocity joint="c1"', '<velocity joint="c1" gear=".5"')
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["ant", "humanoid", "servo", "geared"])
 def test_the_physics_is_that_of_the_file(read, tmp_path, name):
-    if name == "servo":
-        body = read(robots.SERVO).body
+    if name in ("servo", "geared"):
+        body = read(GEARED if name == "geared" else robots.SERVO).body
         source = mujoco.MjModel.from_xml_path(str(tmp_path / "robot.xml"))
         start = dict(zip(["a1", "a2", "b1", "c1"], [0.3, 0.01, 0.4, -0.2], strict=True))
     else:
@@ -186,6 +194,45 @@ def test_servos_slides_and_exclusions_keep_their_meaning(read):
     assert parse_mjcf(emit_mjcf(body), body.name) == body
 
 
+def test_a_mesh_becomes_the_box_around_it(read):
+    """Its corners are those of the file; the engine puts a frame of its own into the middle."""
+    body = read(robots.SERVO, seconds=0.0).body
+    box = next(limb.geom for limb in body.limbs if limb.name == "b")
+    corners = np.array([[0.0, 0.0, 0.0], [0.1, 0.0, 0.0], [0.0, 0.1, 0.0], [0.0, 0.0, 0.1]])
+    inside = (corners - box.start) @ rotation(box.orientation)
+    assert box.kind == "box"
+    np.testing.assert_allclose(inside.max(axis=0), box.half_sizes, atol=1e-6)
+    np.testing.assert_allclose(inside.min(axis=0), np.negative(box.half_sizes), atol=1e-6)
+
+
+def test_bodies_that_move_as_one_have_the_inertia_of_both():
+    """By hand: tensors about the origin add up, and then go to the common centre."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        bodies, total, first = [], np.zeros((3, 3)), np.zeros(3)
+        for _ in range(int(rng.integers(2, 4))):
+            mass, centre = rng.uniform(1.0, 2.0), rng.uniform(-0.3, 0.3, size=3)
+            moments, axes = rng.uniform(0.02, 0.03, size=3), _random_axes(rng)
+            total += axes @ np.diag(moments) @ axes.T
+            total += mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
+            first += mass * centre
+            bodies.append({"mass": mass, "centre": centre, "moments": moments, "axes": axes})
+        mass = sum(body["mass"] for body in bodies)
+        centre = first / mass
+        total -= mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
+        origin, frame = rng.uniform(-0.3, 0.3, size=3), _random_axes(rng)
+        found = merge_inertia(bodies, origin, frame, "limb")
+        turn = frame @ rotation(found.orientation)
+        assert found.mass == pytest.approx(mass)
+        np.testing.assert_allclose(origin + frame @ found.centre, centre, atol=1e-9)
+        np.testing.assert_allclose(turn @ np.diag(found.moments) @ turn.T, total, atol=1e-9)
+
+
+def _random_axes(rng):
+    axes, _ = np.linalg.qr(rng.standard_normal((3, 3)))
+    return axes * np.linalg.det(axes)
+
+
 def test_the_start_pose_can_be_chosen(read):
     home, zero = read(robots.SERVO), read(robots.SERVO, keyframe="none")
     low = [robot.body.limbs[1].joints[0].range[0] for robot in (home, zero)]
@@ -224,6 +271,10 @@ def test_a_urdf_quadruped_gets_motors_and_a_free_base(read):
                limb.geom.density * limb.geom.volume for limb in body.limbs) == pytest.approx(
         6 + 4 * 1.86
     )  # fmt: skip
+    hip = body.limbs[1]
+    # The ball whose inertia about its middle it has, 2/5 m r^2.
+    assert (hip.name, hip.geom.kind, hip.geom.contype) == ("fl_hip", "sphere", 0)
+    assert 0.4 * 0.6 * hip.geom.radius**2 == pytest.approx(0.0005)
     text = render_robot(found)
     assert "URDF has no motors" in text
     assert "limbs without shape, shown as balls that touch nothing: fl_hip" in text
@@ -346,6 +397,29 @@ def test_a_weld_between_limbs_becomes_a_loop(read):
     (loop,) = read(text).body.loops
     assert loop.kind == "weld"
     assert loop.anchor == pytest.approx((0.0, -0.3, 0.0))  # in the frame of the bar
+
+
+@pytest.mark.parametrize("kind", ["connect", "weld"])
+def test_sites_may_name_the_ends_of_a_loop(read, kind):
+    """A weld keeps the sites turned alike, whatever their bodies are."""
+
+    def robot(first, second):
+        text = robots.FOUR_BAR.replace(
+            '<connect body1="bar" body2="r" anchor="0 -.3 0"/>', f'<{kind} site1="p" site2="q"/>'
+        )
+        leg, bar = '<body name="r" pos="0 -.15 -.05">', '<body name="bar" pos="0 0 -.2">'
+        text = text.replace(leg, f'{leg}<site name="q" pos="0 0 -.2" quat="{second}"/>')
+        return text.replace(bar, f'{bar}<site name="p" pos="0 -.3 0" quat="{first}"/>')
+
+    body = read(robot("1 0 0 1", "1 0 0 1"), seconds=0.0).body
+    (loop,) = body.loops
+    names = [body.limbs[end].name for end in (loop.first, loop.second)]
+    assert (names, loop.kind, loop.anchor) == (["bar", "r"], kind, (0.0, -0.3, 0.0))
+    if kind == "weld":
+        with pytest.raises(
+            MorphologyError, match=r"a weld of 'bar' and 'r' that is turned by 1\.57"
+        ):
+            read(robot("1 0 0 1", "1 0 0 0"), seconds=0.0)
 
 
 def test_a_link_with_two_parents_closes_a_loop(read):

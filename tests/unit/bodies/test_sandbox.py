@@ -2,9 +2,14 @@ import os
 import signal
 from pathlib import Path
 
+import mujoco
+import numpy as np
 import pytest
 
+from gmc_bench.bodies.mjcf import emit_mjcf
+from gmc_bench.bodies.mjcf_writer import FLAT_GROUND, FLAT_HEIGHT
 from gmc_bench.bodies.sandbox import FlawError, Sandbox
+from gmc_bench.conformance.morphologies import linkage
 from tests.unit.bodies import foreign_robots as robots
 
 TINY = '<mujoco><worldbody><body><freejoint/><geom size="1"/></body></worldbody></mujoco>'
@@ -77,6 +82,39 @@ def test_files_that_were_sent_are_read(sandbox):
     text = '<mujoco><include file="parts/part.xml"/></mujoco>'
     found = sandbox.read(text, {"part.xml": TINY.encode()})
     assert len(found["bodies"]) == 2
+
+
+def test_a_trial_is_that_of_random_controls_every_four_steps(sandbox):
+    """Against a loop of its own: 0.2 s of two legs that are closed loops, in free fall at first."""
+    text = emit_mjcf(linkage(2), floor=FLAT_GROUND, spawn=(0.0, 0.0, FLAT_HEIGHT))
+    model = mujoco.MjModel.from_xml_string(text)
+    for seed in (0, 3):
+        data, rng = mujoco.MjData(model), np.random.default_rng(seed)
+        heights, gaps = [linkage(2).limbs[0].position[2]], []
+        fastest = dict.fromkeys((model.joint(j).name for j in range(1, model.njnt)), 0.0)
+        for step in range(40):
+            if step in range(0, 40, 4):
+                data.ctrl[:] = rng.uniform(-1, 1, size=model.nu)
+            mujoco.mj_step(model, data)
+            heights.append(data.qpos[2] - 1.0)
+            for name in fastest:
+                fastest[name] = max(fastest[name], abs(float(data.joint(name).qvel[0])))
+            for loop in range(model.neq):
+                ends = zip(
+                    (model.eq_obj1id[loop], model.eq_obj2id[loop]),
+                    (model.eq_data[loop, :3], model.eq_data[loop, 3:6]),
+                    strict=True,
+                )
+                one, other = (
+                    data.xpos[body] + data.xmat[body].reshape(3, 3) @ point for body, point in ends
+                )
+                gaps.append(np.linalg.norm(one - other))
+        found = sandbox.roll_out(text, steps=40, seed=seed)
+        assert (found["time"], found["warnings"]) == (pytest.approx(0.2), [])
+        assert (found["height"], found["lowest"]) == pytest.approx((heights[0], min(heights)))
+        assert found["speeds"] == pytest.approx(fastest)
+        assert found["opening"] == pytest.approx(max(gaps), rel=1e-6)
+    assert len(gaps) == 2 * 40
 
 
 def test_endless_work_ends_and_the_next_request_is_answered(sandbox):

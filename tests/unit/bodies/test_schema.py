@@ -180,6 +180,13 @@ BAD_BODIES = {
     "has damping -1.0, .*none may be negative": lambda: leg(damping=-1.0),
     "stiffness -2.0": lambda: leg(stiffness=-2.0),
     "armature -3.0": lambda: leg(armature=-3.0),
+    "at joint 'hip'; none may be negative, nor its friction": lambda: leg(friction_loss=-0.1),
+    r"has mass 0 and moments .* at limb 'leg'; all must be positive": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip"), inertia=inertia(mass=0))
+    ),
+    r"moments of inertia \(0.01, 0.0, 0.01\) at limb 'leg'; all must be positive": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip"), inertia=inertia(moments=(0.01, 0.0, 0.01)))
+    ),
     r"has the orientation \(0.0, .*\) of length 0 at limb 'torso'; expected a unit quat.*n$": (
         lambda: body(replace(TORSO, orientation=(0.0, 0.0, 0.0, 0.0)), limb("leg", 0, hinge("hip")))
     ),
@@ -244,10 +251,16 @@ def test_a_quaternion_of_rounded_numbers_is_accepted():
         lambda x: leg(damping=x),
         lambda x: leg(stiffness=x),
         lambda x: leg(armature=x),
+        lambda x: leg(spring_reference=x),
+        lambda x: leg(friction_loss=x),
         lambda x: body(replace(TORSO, position=(0.0, 0.0, x)), limb("leg", 0, hinge("hip"))),
         lambda x: body(TORSO, limb("leg", 0, hinge("hip"), orientation=(1.0, 0.0, 0.0, x))),
         lambda x: body(TORSO, limb("leg", 0, hinge("hip"), geom=box(orientation=(x, x, x, x)))),
         lambda x: body(TORSO, limb("leg", 0, hinge("hip"), inertia=inertia(orientation=(x,) * 4))),
+        lambda x: body(TORSO, limb("leg", 0, hinge("hip"), geom=box(half_sizes=(0.1, x, 0.3)))),
+        lambda x: body(TORSO, limb("leg", 0, hinge("hip"), inertia=inertia(mass=x))),
+        lambda x: body(TORSO, limb("leg", 0, hinge("hip"), inertia=inertia(centre=(0.0, x, 0.0)))),
+        lambda x: body(TORSO, limb("leg", 0, hinge("hip"), inertia=inertia(moments=(x, 0.1, 0.1)))),
         lambda x: body(TORSO, limb("leg", 0, hinge("hip"), geom=replace(ROD, radius=x))),
         lambda x: body(TORSO, limb("leg", 0, hinge("hip"), geom=replace(ROD, density=x))),
         lambda x: body(TORSO, limb("leg", 0, hinge("hip"), geom=replace(ROD, start=(x, 0, 0)))),
