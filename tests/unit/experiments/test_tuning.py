@@ -27,7 +27,7 @@ from gmc_bench.experiments.tuning import Trial, Tuning, TuningSpec, read_return
 from gmc_bench.experiments.tuning_texts import describe_tuning
 from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.methods import METHODS, MethodSpec
-from gmc_bench.methods.tuning import PPO_RANGES
+from gmc_bench.methods.tuning import PPO_RANGES, in_range
 from gmc_bench.records.store import read_record, sealed, write_atomic
 from gmc_bench.sim import model
 from gmc_bench.sim.batch import available_threads
@@ -363,6 +363,20 @@ def test_values_within_the_ranges_do_not_split_a_table():
         assert with_method_training(plain, method(**KEPT), other, suite) == plain
     never = replace(lite, ppo=replace(lite.ppo, target_kl=None))
     assert protocol_digest(never, method(**KEPT), suite, task) != expected
+
+
+def test_the_ends_of_a_range_are_within_it():
+    ends = {
+        "ppo.lr": (3e-4, 3e-3),
+        "ppo.target_kl": (0.02, 0.2),
+        "model.embedding_dropout": (0.0, 0.2),
+    }
+    for name, (low, high) in ends.items():
+        for within in (low, high):
+            assert in_range({name: within}) == {name: within}
+        for beyond in (low - 1e-9, high + 1e-9):
+            assert in_range({name: beyond}) == {}
+    assert in_range({"ppo.lr": True, "ppo.gamma": 0.1, "model.width": 0.1}) == {}
 
 
 @pytest.mark.parametrize(

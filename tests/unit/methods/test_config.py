@@ -1,13 +1,16 @@
 """Which values the shared settings of networks take, and those of subclasses."""
 
 from dataclasses import dataclass
+from typing import get_args
 
 import pytest
+import torch
 
-from gmc_bench.core.config import leaves, with_overrides
+from gmc_bench.core.config import leaves, type_hints, with_overrides
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.config import AttentionConfig, NetworkConfig, require_positive
+from gmc_bench.tokens import TokenSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +58,50 @@ def test_shared_fields_are_positive_in_subclasses_too(cls, name, value, why):
 def test_a_subclass_chooses_which_of_its_own_are_positive():
     with pytest.raises(ConfigError, match="'size' must be at least 1, got 0"):
         Strict(size=0)
+
+
+def _others(config, field, value):
+    """Return other values of a setting, of which at least one goes with the other settings."""
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int):
+        return [2 * value, value // 2 or 3]
+    if isinstance(value, float):
+        return [value / 2]
+    if isinstance(value, tuple):
+        return [(*value, 3)]
+    return [word for word in get_args(type_hints(type(config))[field]) if word != value]
+
+
+@pytest.mark.parametrize("name", METHODS.names())
+def test_every_setting_reaches_the_network_or_is_refused(name):
+    """Shared ones, too: a network that forgets one would be another than its record says."""
+    method, spec = METHODS.get(name), TokenSpec(4, num_heights=3)
+
+    def built(**changes):
+        torch.manual_seed(0)
+        network = method.build(method.make_config("lite", changes), spec, 2)
+        plain = {
+            (part, attribute): value
+            for part, module in network.named_modules()
+            for attribute, value in vars(module).items()
+            if isinstance(value, (int, float, str, tuple))
+        }
+        return plain | {key: value.numpy().tobytes() for key, value in network.state_dict().items()}
+
+    plain, config = built(), method.make_config("lite")
+    assert built() == plain
+    for field, value, _ in leaves(config):
+        if field.startswith("mamba_") and config.cell != "bimamba2":
+            continue  # as its description says
+        others, refusals = _others(config, field, value), []
+        for other in others:
+            try:
+                assert built(**{field: other}) != plain, (field, other)
+            except ConfigError as error:
+                refusals.append(str(error))
+        if len(refusals) == len(others):
+            assert all("has no effect" in refusal for refusal in refusals)
 
 
 @pytest.mark.parametrize("name", METHODS.names())

@@ -20,6 +20,7 @@ class OnDevice:
 
     def copy_(self, other):
         assert other.device == self.device
+        self.copied = other
 
 
 @pytest.fixture
@@ -76,6 +77,18 @@ def test_a_call_is_captured_and_replayed_on_the_device_of_its_inputs(cuda):
     assert call(None, OnDevice(1), OnDevice(1)) == "found"
     assert (cuda.streams, cuda.captured, cuda.replayed) == ([1], [1], [1])
     assert cuda.current == 0
+
+
+def test_every_call_fills_the_inputs_that_were_captured(cuda):
+    seen = []
+    call = captured.CapturedCall(lambda *inputs: seen.append(inputs), (OnDevice(0), None))
+    (own, nothing), again = seen  # called once before it is captured
+    assert again == (own, nothing)
+    assert nothing is None
+    for given in (OnDevice(0), OnDevice(0)):
+        call(given, None)
+        assert own.copied is given
+    assert len(seen) == 2
 
 
 @pytest.mark.gpu

@@ -78,11 +78,18 @@ def test_numbers_that_are_not_finite_stay_visible():
 
 
 @pytest.mark.parametrize(
-    "case", ["evaluation", "double", "bfloat16", "other cell", "large", "no norms"]
+    "case",
+    [
+        *("evaluation", "double", "bfloat16", "other cell", "large"),
+        *("no rms_norm", "no residual", "no modulation"),
+    ],
 )
 def test_everything_else_takes_torchs_operations(case, monkeypatch):
+    """Also each row of the ablation, which would otherwise be trained as the whole block."""
     monkeypatch.setattr(recmorph.model, "compiled_block", None)
-    changes = {"large": {"hidden": 128}, "no norms": {"rms_norm": False}}.get(case, {})
+    changes = {"hidden": 128} if case == "large" else {}
+    if case.startswith("no "):
+        changes = {case.removeprefix("no "): False}
     config = (BIGRU if case == "other cell" else SPEC).make_config("lite", changes)
     dtype = torch.float64 if case == "double" else torch.float32
     block = RecurrentBlock(config).to(dtype).train(case != "evaluation")
