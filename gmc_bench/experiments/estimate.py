@@ -196,8 +196,9 @@ def describe_plan(
         own = {name: _left(runs[name], states[name], measured) for name in left}
         known = [seconds for seconds in own.values() if seconds is not None]
         times |= own
-        memory = measured.memory(runs[names[0]])
-        memories += [memory] * len(left)
+        needs = {name: measured.memory(runs[name]) for name in names}  # their presets may differ
+        memory = max(need or 0 for need in needs.values()) if all(needs.values()) else None
+        memories += [needs[name] for name in left]
         rows.append(
             [
                 *key,

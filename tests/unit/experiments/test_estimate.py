@@ -106,6 +106,7 @@ def test_without_measured_scoring_a_time_is_a_lower_bound(config, measured):
     protocol = replace(config.protocol, name="lite")
     lite = replace(config, protocol=protocol)  # with other episodes
     assert measured.scoring(lite) is None
+    assert measured.scoring(replace(config, task="unimal-vt-v1")) == 7
 
 
 def test_what_was_done_of_a_run_counts_and_its_scoring_is_to_come(config, measured):
@@ -151,6 +152,25 @@ def test_memory_is_the_largest_that_a_run_took_and_what_runs_has_not_taken_all(c
     other = Measured()
     other.add_state("now", config, replace(smaller, phase="training"))
     assert other.memory(config) is None
+
+
+def test_the_runs_that_take_most_may_come_together(config, measured):
+    large = replace(config, task="unimal-vt-v1")
+    measured.add_state("large", large, finished(large, 100, memory=5 * GIB))
+    runs = {"a": config, "b": large, "c": replace(config, seed=3)}
+    text = describe_plan(runs, dict.fromkeys(runs, CellState()), measured, 2)
+    assert "memory: at most 7.0 GiB for 2 runs at a time" in text
+    # The runs of one line may be variants of a method, of one of which nothing is known yet.
+    variant = replace(config, protocol=replace(config.protocol, preset="paper"))
+    runs["d"] = variant
+    text = describe_plan(runs, dict.fromkeys(runs, CellState()), measured, 2)
+    assert "memory: at most" not in text
+    lines = [line for line in text.splitlines() if line.startswith("recmorph")]
+    assert [line.endswith("unknown") for line in lines] == [True, False]
+    measured.add_state("variant", variant, finished(variant, 100, memory=9 * GIB))
+    text = describe_plan(runs, dict.fromkeys(runs, CellState()), measured, 2)
+    assert "memory: at most 14.0 GiB for 2 runs at a time" in text
+    assert "9.0 GiB\n" in text
 
 
 def test_the_longest_run_is_waited_for(config, measured):
