@@ -95,6 +95,24 @@ def test_the_interval_is_over_bodies_and_over_seeds():
     assert (fixed.tau, fixed.low, fixed.high) == (1.0, 1.0, 1.0)
 
 
+def test_one_run_less_than_there_are_is_drawn():
+    # Two draws of three runs are both 0 in one of nine cases, and the other method's single draw
+    # is 1 in half of them: the order is turned in 1 of 18. With three and two draws, it would be
+    # in 1 of 108.
+    runs = [np.array([[0.0], [6.0], [6.0]]), np.array([[-1.0], [1.0]])]
+    clear = [np.full((1, 1), 1.0), np.full((1, 1), 0.0)]
+    found = agreement(runs, clear)
+    assert (found.tau, found.low, found.high) == (1.0, -1.0, 1.0)
+
+
+def test_the_interval_leaves_out_one_in_forty_at_each_end():
+    # The second is better only where all three draws are the third body: 1 in 27.
+    bodies = [np.array([[3.0, 3.0, 0.0]]), np.array([[0.0, 0.0, 1.0]])]
+    clear = [np.full((1, 3), 1.0), np.full((1, 3), 0.0)]
+    found = agreement(bodies, clear, np.arange(3))
+    assert (found.tau, found.low, found.high) == (1.0, -1.0, 1.0)
+
+
 def test_bodies_of_a_cluster_are_drawn_together():
     # Better by 1 on one half of the bodies and worse by 0.5 on the other. A quarter of the draws
     # of two halves has the second alone; of draws of 40 bodies, one in 50 is worse.
@@ -148,6 +166,30 @@ def test_rankings_are_compared_for_every_pair_of_budgets():
     assert places["nervenet", "1/3 x"] == places["recmorph", "10 x"] == "1"
     assert places["recmorph", "1/3 x"] == places["nervenet", "10 x"] == "2"
     assert shown.rows[0][5:8] == ("11.5 ± 0.7", "11.5 ± 0.7", "11.5 ± 0.7")
+
+
+def test_only_unseen_bodies_stand_for_others():
+    """One method is better on two bodies and worse on the third, the same ones in both splits."""
+    scores = {
+        "recmorph-x1-3": (3.0, 3.0, 0.0), "nervenet-x1-3": (0.0, 0.0, 1.0),
+        "recmorph-x1": (1.0, 1.0, 1.0), "nervenet-x1": (0.0, 0.0, 0.0),
+    }  # fmt: skip
+    outcomes, bodies = [], make_record().morphologies.model_dump() | {"num_train": 3}
+    for arm in REQUEST.arms:
+        if arm.name in scores:
+            train, test = (
+                {f"{split}-{k}": [value] for k, value in enumerate(scores[arm.name])}
+                for split in ("train", "test")
+            )
+            returns = (*make_returns("train", train), *make_returns("test", test))
+            record = make_record(
+                training_return=scores[arm.name][0], returns=returns, morphologies=bodies
+            )
+            outcomes.append(Outcome(arm, FT, 1, record))
+    spans = {row[1]: row[4] for row in agreement_table(REQUEST.study, outcomes).rows}
+    assert spans == {
+        "Training return": "-", "Train score": "+1.00 to +1.00", "Test score": "-1.00 to +1.00"
+    }  # fmt: skip
 
 
 def test_a_body_that_a_set_lists_twice_counts_once():

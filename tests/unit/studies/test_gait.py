@@ -19,6 +19,7 @@ from gmc_bench.policies.normalization import TokenNormalizer
 from gmc_bench.policies.policy import Policy
 from gmc_bench.sim.model import compile_model
 from gmc_bench.studies.gait import Gait, gait_metrics, record_gait
+from gmc_bench.studies.measurements import _numbers
 from gmc_bench.tasks import TASKS
 from gmc_bench.tokens.spec import TokenSpec
 
@@ -180,6 +181,16 @@ def test_the_start_is_left_out():
     assert np.isnan(found.mean_phase_coherence)
     with pytest.raises(ConfigError, match="'made' has 40 steps, of which none is left"):
         gait_metrics(walk(np.zeros((40, 1))))
+
+
+def test_a_row_of_the_table_has_the_mean_duty_factor_of_the_feet():
+    time = (np.arange(150) + 1) * 0.02
+    contact = np.column_stack([0 * time, time > 2.0, time > 2.5]).astype(np.bool_)
+    found = _numbers(walk(np.zeros((150, 1)), contact))
+    assert found["duty_factor"] == pytest.approx((0.5 + 0.25) / 2)
+    assert (found["speed"], found["stride_frequency"]) == (1.5, None)
+    fallen = _numbers(walk(np.zeros((40, 1))))
+    assert fallen == {**dict.fromkeys(found), "episode_return": 0.0}
 
 
 def test_a_part_is_cut_by_time():

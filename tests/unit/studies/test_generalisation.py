@@ -1,5 +1,6 @@
 """Scores over numbers of train bodies: lines by hand, crossing points, and planned runs."""
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -7,11 +8,20 @@ import pytest
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.spec import ExperimentSpec
-from gmc_bench.studies.generalisation import Series, crossing, draw_growth, fit_line
+from gmc_bench.studies import generalisation
+from gmc_bench.studies.generalisation import (
+    Series,
+    crossing,
+    crossing_table,
+    draw_growth,
+    fit_line,
+    growth_table,
+    score_table,
+)
 from gmc_bench.studies.outcome import Outcome
 from gmc_bench.studies.request import Request, read_request
 from gmc_bench.suites import SUITES
-from tests.support.records import make_record
+from tests.support.records import make_record, make_returns
 
 BASE = ExperimentSpec(method="recmorph", suite="unimal", bodies="gmc-unimal-mini-v2")
 COUNTS = np.repeat([1.0, 10.0, 100.0], 2)
@@ -33,6 +43,13 @@ def test_a_line_is_fitted_over_the_logarithm_of_bodies() -> None:
     assert bent is not None
     assert bent.p_bent is not None
     assert bent.p_bent < 0.01
+    # 5 - 2 x 18 + 25 = -6 has the sum of squares 2 x 36 / 6 = 12, and runs scatter by 6 / 3 = 2:
+    # F(1, 3) is 6, the square of a t(3), whose distribution function has a closed form.
+    mild = fit_line(_series((5.0, 18.0, 25.0)))
+    assert mild is not None
+    angle = np.arctan(np.sqrt(6.0 / 3.0))
+    expected = 1.0 - 2.0 / np.pi * (angle + np.sin(angle) * np.cos(angle))
+    assert mild.p_bent == pytest.approx(expected)
     assert fit_line(_series((5.0,))) is None
 
 
@@ -49,6 +66,63 @@ def test_lines_cross_inside_or_nowhere() -> None:
     assert above is not None
     assert (above.count, above.low, above.share) == (None, None, 0.0)
     assert crossing(up, _series((5.0,))) is None
+
+
+def test_the_interval_of_a_crossing_is_that_of_single_runs() -> None:
+    """Of two runs at each number one is drawn: 2^6 pairs of lines, all as likely."""
+    up, flat = _series((5.0, 15.0, 25.0)), _series((15.0, 15.0, 15.0))
+    places = []
+    for signs in itertools.product((-1.0, 1.0), repeat=6):
+        one, other = np.array([5.0, 15.0, 25.0]) + signs[:3], 15.0 + np.array(signs[3:])
+        slopes = (one[2] - one[0]) / 2.0, (other[2] - other[0]) / 2.0  # at 0, 1 and 2 on the axis
+        levels = one.mean() - slopes[0], other.mean() - slopes[1]
+        places.append((levels[1] - levels[0]) / (slopes[0] - slopes[1]))
+    places.sort()
+    found = crossing(up, flat)
+    assert found is not None
+    # The second of 64 lies between the shares of 1.6 % and 3.1 %.
+    assert (found.low, found.high) == pytest.approx((10 ** places[1], 10 ** places[-2]))
+
+
+def test_tables_say_what_lines_and_scores_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generalisation, "RESAMPLES", 50)
+    request = Request.make("bodies", ["recmorph", "nervenet", "swat"], counts=(1, 10, 100))
+    means = {"recmorph": (5.0, 15.0, 25.0), "nervenet": (15.0,) * 3, "swat": (5.0, 25.0, 25.0)}
+    outcomes = []
+    bodies = make_record().morphologies.model_dump() | {"num_train": 1, "num_test": 1}
+    for place, arm in enumerate(request.arms):
+        for seed, off in ((1, -1.0), (2, 1.0)):
+            test = means[arm.parts["Method"]][place % 3] + off
+            record = make_record(
+                seed=seed,
+                training_return=test + 7.0,
+                returns=(
+                    *make_returns("train", {"a": [test + 2.0]}),
+                    *make_returns("test", {"c": [test]}),
+                ),
+                morphologies=bodies,
+            )
+            outcomes.append(Outcome(arm, "unimal-ft-v1", seed, record))
+    rows = [row[1:] for row in growth_table(request.study, outcomes).rows]
+    assert rows[0] == (
+        "recmorph", "6", "+10.0", "+8.3 to +11.7", "5.0", "25.0", "yes (p = 1.00)",
+    )  # fmt: skip
+    assert rows[1][2:] == ("+0.0", "-1.7 to +1.7", "15.0", "15.0", "yes (p = 1.00)")
+    assert rows[2][-1] == "no (p = 0.00)"
+    shown = score_table(request.study, outcomes)
+    assert shown.rows[0][4:] == ("2", "12.0 ± 1.4", "7.0 ± 1.4", "5.0 ± 1.4", "2.0 ± 0.0")
+    crossings = crossing_table(request.study, outcomes).rows
+    assert [row[1:3] for row in crossings] == [
+        ("recmorph, nervenet", "10"),
+        ("recmorph, swat", "not among these numbers"),
+        ("nervenet, swat", "5"),
+    ]
+    assert crossings[0][4] == "100 %"
+    del outcomes[0]
+    gone = Outcome(request.arms[0], "unimal-ft-v1", 1, None)
+    assert growth_table(request.study, [gone, *outcomes]).rows[0][2:] == (
+        "5 of 6", *["incomplete"] * 5
+    )  # fmt: skip
 
 
 def test_every_method_meets_the_same_bodies_and_every_seed_others() -> None:

@@ -1,6 +1,9 @@
+from collections import defaultdict
+
+import numpy as np
 import pytest
 
-from gmc_bench.evaluation.evaluate import EpisodeCounter
+from gmc_bench.evaluation.evaluate import EpisodeCounter, Observer
 from gmc_bench.studies.siblings import count_episodes, score_sibling_orders, summarize_orders
 
 
@@ -53,3 +56,31 @@ def test_every_order_of_every_body_is_run(trained):
         assert item["digest"] == morphology.digest
         for order in item["orders"]:
             assert sorted(order["limbs"]) == list(range(morphology.num_limbs))
+
+
+class Sums(Observer):
+    """Adds up the rewards of every episode, evaluation by evaluation."""
+
+    def __init__(self):
+        self.found = []
+
+    def stepped(self, core, numbers, actions, step):
+        if not self.found or self.found[-1][0] is not core:
+            self.found.append((core, defaultdict(float)))
+        for row in np.flatnonzero(numbers >= 0):
+            self.found[-1][1][int(numbers[row])] += float(step.reward[row])
+
+
+def test_every_order_has_the_return_of_its_own_episode(trained):
+    sums = Sums()
+    found = score_sibling_orders(
+        trained.policy, trained.task, trained.bodies,
+        episodes=2, seed=3, num_threads=1, observers=(sums,),
+    )  # fmt: skip
+    canonical, permuted = (totals for _, totals in sums.found)
+    means = [(canonical[2 * body] + canonical[2 * body + 1]) / 2 for body in range(3)]
+    assert [item["canonical"] for item in found["bodies"]] == pytest.approx(means)
+    # One episode per order, body by body: 1, 24 and 2 orders, the canonical one of each first.
+    returns = [[order["return"] for order in item["orders"]] for item in found["bodies"]]
+    assert returns[1] == pytest.approx([permuted[number] for number in range(2, 25)])
+    assert returns[2] == pytest.approx([permuted[26]])

@@ -5,12 +5,13 @@ from types import SimpleNamespace
 import pytest
 
 from gmc_bench.evaluation.friction_options import FrictionOptions
+from gmc_bench.experiments.friction import study_numbers
 from gmc_bench.records.environment import collect_versions
 from gmc_bench.studies import measurements
 from gmc_bench.studies.catalogue import COMPONENTS
 from gmc_bench.studies.outcome import Outcome
 from gmc_bench.studies.study_run import versions_of
-from tests.support.records import make_friction, make_record
+from tests.support.records import make_friction, make_record, make_returns
 
 
 def test_versions_are_those_that_runs_were_made_and_measured_with():
@@ -42,3 +43,46 @@ def test_frictions_of_a_record_are_taken_if_they_were_measured_as_today(change, 
     found = measurements.Friction().measure(run, SimpleNamespace(friction=FrictionOptions()))
     assert (found == "measured again") == again
     assert again or found == [item.model_dump() for item in record.friction]
+
+
+def test_gaits_are_shown_on_the_body_that_all_methods_walk_best_on():
+    records = [
+        make_record(
+            returns=(
+                *make_returns("train", {"a": [first], "b": [second]}),
+                *make_returns("train", {"a": [1e6]}, mode="stochastic"),
+                *make_returns("test", {"c": [1e6]}),
+            )
+        )
+        for first, second in ((10.0, 8.0), (1.0, 9.0))
+    ]
+    assert measurements.best_body(records[:1]) == "a"
+    assert measurements.best_body(records) == "b"
+
+
+def test_means_over_robots_are_told_by_friction_and_by_direction():
+    def measured(robot, friction, value, **direction):
+        readings = ({"progress": value, "falls": 1}, {"progress": value - 1.0, "falls": 1})
+        names = ("restarts", "single_life")
+        return {
+            "robot": robot,
+            "friction": friction,
+            **direction,
+            **dict(zip(names, readings, strict=True)),
+        }
+
+    results = [
+        measured("go1", "low", 2.0), measured("go2", "low", 4.0),
+        measured("go1", "nominal", 6.0), measured("go2", "nominal", 9.0),
+        measured("go1", "nominal", 1.0, direction="left"),
+        measured("go2", "nominal", 2.0, direction="left"),
+    ]  # fmt: skip
+    found = study_numbers({"rule": "two-state"}, results)
+
+    def means(value):
+        return {"restarts": {"progress": value}, "single_life": {"progress": value - 1.0}}
+
+    assert found["macro"] == {"low": means(3.0), "nominal": means(7.5)}
+    # Straight ahead counts on the friction where the other directions are measured.
+    assert found["directions"] == {"forward": means(7.5), "left": means(1.5)}
+    assert (found["setting"], found["results"]) == ({"rule": "two-state"}, results)

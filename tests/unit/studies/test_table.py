@@ -2,10 +2,12 @@
 
 import csv
 import io
+import math
 
 import pytest
 
 from gmc_bench.core.table import Table
+from gmc_bench.studies import outcome as read
 from gmc_bench.studies.catalogue import ATTRIBUTES, COMPONENTS, REPRESENTATION, SIBLINGS, STUDIES
 from gmc_bench.studies.measurements import MEASUREMENTS
 from gmc_bench.studies.outcome import Outcome, Summary, area, summarize, training_return
@@ -46,6 +48,8 @@ def test_a_number_over_seeds_is_mean_and_sample_deviation():
     assert found.sd == pytest.approx(26.4575131)
     assert found.text() == "30.0 ± 26.5"
     assert summarize(runs[:1], training_return) == Summary(10.0, None, 1)
+    odd = [finished(arm, 1.0, measured={"x": value}) for value in (1.0, math.inf)]
+    assert summarize(odd, read.measured("x")) is None
     assert area(runs[0]) == 7.5
 
 
@@ -79,6 +83,14 @@ def test_the_component_table_has_the_papers_rows_columns_and_values():
         "2188.6 ± 418.7", "2785.2 ± 488.5", "3577.0 ± 260.7", "4027.7 ± 110.6", "4367.4 ± 71.6",
     ]  # fmt: skip
     assert any("must not be compared" in note for note in table.notes)
+
+
+def test_gains_are_those_of_the_same_seeds():
+    first, second = COMPONENTS.arms[:2]
+    runs = [finished(first, 10.0, seed=1), finished(first, 20.0, seed=2)]
+    runs += [finished(second, 24.0, seed=2), finished(second, 12.0, seed=1)]
+    table = training_table(COMPONENTS, runs)
+    assert column(table, f"Training return against {first.label}") == ["-", "+3.0 ± 1.4"]
 
 
 def test_studies_without_printed_numbers_have_no_such_column():
