@@ -52,6 +52,7 @@ def test_export_and_deploy(gmc, run_dir, tmp_path):
     assert content["policy"]["method"] == "recmorph"
     assert len(content["policy"]["statistics_digest"]) == 64
     assert content["heading"] == "held"
+    assert (content["seconds"], content["realtime"]) == (2.0, False)
     assert {item["seed"] for item in content["trials"]} == {1}
     code, _, err = gmc(
         "deploy", run_dir, "--robot", "anymal-c", "--trial", "forward", *SHORT, "--out", "d",

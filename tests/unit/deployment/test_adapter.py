@@ -125,6 +125,23 @@ def test_noise_and_bias_reach_the_tokens(subject):
         assert 0.0 < off.min() <= off.max() <= width
 
 
+def test_noise_goes_either_way_and_is_another_at_every_reading(subject):
+    ground, interface = compile_grounds(ROBOTS["go2"], TASK.scene)[0], subject.manifest.robot("go2")
+
+    def angles(seed, factor=1.0):
+        conditions = Conditions(observation_noise=factor, sensor_seed=seed)
+        robot = SimulatedRobot(ground, interface, conditions, NOISE)
+        return np.stack([robot.read().joint_angles for _ in range(50)])
+
+    off = (angles(3) - angles(3, factor=0.0)) / NOISE.joint_angle
+    assert off.min() < -0.9
+    assert off.max() > 0.9
+    assert abs(off.mean()) < 0.1  # of 600, with a standard error of 0.02
+    assert np.ptp(off, axis=0).min() > 1.0
+    assert np.array_equal(angles(3), angles(3))
+    assert not np.isclose(angles(3), angles(4)).any(axis=1).all()
+
+
 def test_the_page_drives_a_robot(onnx_file, tmp_path, monkeypatch):
     """In another order of joints than the file's, from one start like from the other."""
     shutil.copy(onnx_file, tmp_path / "policy.onnx")

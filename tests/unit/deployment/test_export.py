@@ -6,6 +6,7 @@ import torch
 
 from gmc_bench.core.errors import CheckpointError, ConfigError
 from gmc_bench.deployment.export import FixedIndices, load_package
+from gmc_bench.deployment.graph import PolicyGraph
 from gmc_bench.deployment.policies import OnnxPolicy, largest_difference
 from tests.unit.deployment.conftest import Subject
 
@@ -15,6 +16,57 @@ def test_the_file_agrees_with_the_network(subject, onnx_file):
     assert exported.manifest.to_dict() == subject.manifest.to_dict()
     assert largest_difference(subject.policy, exported, 300) < 1e-5
     assert largest_difference(subject.policy, exported, 100, spread=30.0) < 1e-5  # clipped
+
+
+class Shifted:
+    """A policy whose actions are one number, plus what it is told to add at each call."""
+
+    def __init__(self, manifest, action, shifts):
+        self.manifest, self.action, self.shifts = manifest, action, shifts
+        self.seen = []
+
+    def reset(self):
+        self.seen.clear()
+
+    def __call__(self, tokens, robot):
+        self.seen.append((robot, tokens))
+        actions = np.full(14, self.action, np.float32)
+        actions[len(self.seen) % 14] += self.shifts[len(self.seen) - 1]
+        return actions
+
+
+@pytest.mark.parametrize(("action", "apart"), [(4.0, 0.2), (-0.5, 0.8)])
+def test_policies_are_as_far_apart_as_in_their_worst_action(subject, action, apart):
+    """Relative to large actions, absolute for usual ones."""
+    one = Shifted(subject.manifest, action, [0.0] * 5)
+    other = Shifted(subject.manifest, action, [0.1, 0.0, -0.8, 0.2, 0.0])
+    other("forgotten", "by the reset")
+    assert largest_difference(one, other, 5) == pytest.approx(apart, rel=1e-5)
+    names = list(subject.manifest.robots)
+    assert [robot for robot, _ in one.seen] == [*names, names[0]]
+    places = subject.manifest.layout.context_places
+    for (robot, tokens), (same, others) in zip(one.seen, other.seen, strict=True):
+        assert robot == same
+        assert np.array_equal(tokens, others)
+        assert np.array_equal(tokens[0, :12, places].T, subject.manifest.robot(robot).context)
+
+
+def test_robots_are_scaled_by_the_ranges_of_those_of_the_training(subject):
+    """The published method ModuMorph reads features so; others are told nothing of it."""
+    graph, places = PolicyGraph(subject.trained, subject.table), subject.table.spec.context_indices
+    known = subject.table.context[:, :12].astype(np.float64).reshape(-1, len(places))
+    low, high = known.min(axis=0), known.max(axis=0)
+    tokens = np.zeros((1, 14, 32), np.float32)
+    tokens[0, :12, places] = np.random.default_rng(0).uniform(-9.0, 9.0, (len(places), 12))
+    tokens[0, 0, places] = low + 0.75 * (high - low)
+    found = graph._batch(torch.from_numpy(tokens), 0).table.scaled_context[0].numpy()
+    varies = high > low + 1e-6
+    assert varies.any()
+    assert not varies.all()
+    np.testing.assert_allclose(found[0, varies], 0.5, atol=1e-5)
+    assert not found[:, ~varies].any()
+    assert not found[12:].any()
+    assert (np.abs(found).max(), found.min()) == (3.0, -3.0)
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])

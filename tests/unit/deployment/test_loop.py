@@ -158,10 +158,13 @@ def test_the_watch_sees_joints_and_torques(subject, make_robot):
     targets = np.zeros(12)
     assert watch.check(good, targets) == ""
     angles = good.joint_angles.copy()
-    angles[3] = 1.2  # the hard limit is 1.0472
+    for angle in (-1.2, 1.2):  # the hard limits are -1.0472 and 1.0472
+        angles[3] = angle
+        beyond = replace(good, joint_angles=angles.copy())
+        said = [watch.check(beyond, targets) for _ in range(6)]
+        assert said == [""] * 5 + ["FL_hip_joint has been beyond its hard limit for 0.1 s"]
+        assert watch.check(good, targets) == ""
     beyond = replace(good, joint_angles=angles)
-    said = [watch.check(beyond, targets) for _ in range(6)]
-    assert said == [""] * 5 + ["FL_hip_joint has been beyond its hard limit for 0.1 s"]
     # Hits of a limit do not add up, and the engine's limits give way a little.
     assert watch.check(good, targets) == watch.check(beyond, targets) == ""
     angles[3] = 1.14
@@ -173,6 +176,15 @@ def test_the_watch_sees_joints_and_torques(subject, make_robot):
     said = [watch.check(strained, targets) for _ in range(26)]
     assert said[:25] == [""] * 25
     assert said[25] == "FR_calf_joint has been at its torque limit for 0.5 s"
+
+
+def test_a_trial_starts_above_the_highest_ground(make_robot, grounds):
+    plane, rough = (make_robot(Conditions(floor=floor)) for floor in ("flat", "micro-rough"))
+    feet, top = grounds[1].foot_geoms, rough.model.hfield_size[0, 2]
+    assert top > 0.01
+    assert rough.data.qpos[2] == pytest.approx(plane.data.qpos[2] + top)
+    lowest = (rough.data.geom_xpos[feet, 2] - rough.model.geom_size[feet, 0]).min()
+    assert top < lowest < top + 0.02
 
 
 def test_a_trial_without_clock_is_repeatable(subject, make_robot):

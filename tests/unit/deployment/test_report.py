@@ -57,6 +57,9 @@ def test_json_holds_every_trial():
     content = to_dict([attempt(0, "success"), attempt(1, "fell")], {"method": "m"}, False, 15.0)
     assert content["note"] == DISCLAIMER
     assert content["summary"][0]["successes"] == 1
+    # At least one of two, and at most one, have a chance of 2.5 % at its ends.
+    interval = content["summary"][0]["success_interval_95"]
+    assert interval == pytest.approx([1.0 - math.sqrt(0.975), math.sqrt(0.975)])
     first = content["trials"][0]
     assert (first["seed"], first["number"], first["outcome"]) == (1, 1, "success")
     assert first["conditions"]["floor"] == "flat"
