@@ -36,6 +36,24 @@ def test_the_body_is_in_the_share_of_the_picture_it_was_fitted_to():
     assert min(rows.min() - 30, 90 - rows.max(), columns.min() - 60, 180 - columns.max()) <= 3
 
 
+def test_what_is_higher_is_drawn_higher_and_x_points_to_the_right():
+    model = drawing_model(star(4), STUDIO)
+    data, view = rest_state(model), View(azimuth=90.0)
+
+    def middle(*offset):
+        """Return the mean row and column of a body that stands so far from what is looked at."""
+        point = data.qpos[:3] - np.array(offset)
+        rows, columns = np.nonzero(saturated(canvas.draw(data, point, 8.0, view)))
+        return np.array([rows.mean(), columns.mean()])
+
+    with Canvas(96, 96) as canvas:
+        canvas.show(model)
+        usual, above, ahead = middle(0, 0, 0), middle(0, 0, 0.8), middle(0.8, 0, 0)
+    # 8 m away, half the picture is 8 tan(17.5 degrees) = 2.5 m, so that 0.8 m are 15 pixels.
+    np.testing.assert_allclose(above - usual, [-15.0, 0.0], atol=2.0)
+    np.testing.assert_allclose(ahead - usual, [0.0, 15.0], atol=2.0)
+
+
 def test_pictures_do_not_depend_on_what_was_drawn_before():
     with Canvas(96, 96) as canvas:
         first = draw_still(biped(), canvas)

@@ -5,6 +5,7 @@ import json
 import socket
 import threading
 from contextlib import ExitStack
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -47,6 +48,19 @@ def test_steps_are_those_of_the_simulator_and_episodes_follow_each_other(simulat
     np.testing.assert_allclose(frame["places"][0], torso, atol=1e-4)
     assert run(simulation, 60)["step"] < 60  # the horizon
     assert simulation.scene["number"] == 1  # the same body on the same ground
+
+
+def test_the_speed_is_that_of_the_last_half_second(subject):
+    subject.task = replace(subject.task, terminations=())
+    simulation = LiveSimulation([contestant(subject)])
+    places = [simulation._core.simulator.torso_position[0, 0]]
+    assert simulation.frame()["speed"] == 0.0
+    for _ in range(40):
+        simulation.step()
+        places.append(simulation._core.simulator.torso_position[0, 0])
+        frame, past = simulation.frame(), places[-26:]
+        expected = (past[-1] - past[0]) / (0.02 * (len(past) - 1))
+        assert frame["speed"] == pytest.approx(expected)
 
 
 def test_wishes_come_true(simulation):

@@ -35,6 +35,17 @@ def test_states_mean_the_same(grounds, rough):
     assert np.allclose(*places)
 
 
+def test_the_speed_is_that_of_the_last_half_second(grounds):
+    states = np.repeat(grounds[0].standing_qpos()[None], 61, axis=0)
+    states[:, 0] = 0.03 * np.minimum(np.arange(61), 30)  # 2.5 m/s for 0.6 s
+    states[:, 1] = 0.04 * np.minimum(np.arange(61), 30)
+    film = film_of_robot(grounds[0], states, 0.02, "go2")
+    assert film.numbers(0) == ("0.00 m/s", "0.00 s")
+    assert film.numbers(5) == ("2.50 m/s", "0.10 s")
+    assert film.numbers(40) == ("1.50 m/s", "0.80 s")  # 15 of 25 steps
+    assert film.numbers(60) == ("0.00 m/s", "1.20 s")
+
+
 @pytest.mark.usefixtures("drawing")
 def test_pictures_and_video(grounds, tmp_path):
     states = np.repeat(grounds[0].standing_qpos()[None], 5, axis=0)

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from gmc_bench.conformance.morphologies import biped, chain, star
-from gmc_bench.rendering.stills import SHEET, write_stills
+from gmc_bench.rendering.stills import SHEET, _contact_sheet, write_stills
 from gmc_bench.tasks import TASKS
 
 pytestmark = pytest.mark.usefixtures("drawing")
@@ -49,6 +49,19 @@ def test_what_is_there_is_kept_unless_it_is_broken_or_of_another_size(tmp_path):
     assert (report.drawn, report.kept) == (1, 2)
     assert [path.read_bytes() for path in paths] == [own, *good[1:]]
     assert write_stills(bodies, tmp_path, (66, 66)).drawn == 3
+
+
+def test_the_sheet_shows_bodies_row_by_row(tmp_path):
+    """Somebody's own pictures in plain colours: 64 x 80 pixels become 102 x 128."""
+    bodies = [replace(biped(), name=f"body-{place}") for place in range(4)]
+    colors = [(250, 0, 0), (0, 250, 0), (0, 0, 250), (250, 250, 0)]
+    paths = [tmp_path / f"{place}.png" for place in range(4)]
+    for path, color in zip(paths, colors, strict=True):
+        Image.new("RGB", SIZE, color).save(path)
+    sheet = _contact_sheet(bodies, paths, SIZE)
+    assert sheet.size == (6 + 3 * 108, 6 + 2 * 161)  # with gaps of 6, and 33 for names
+    middles = [(6 + 108 * column + 51, 6 + 161 * row + 64) for row in (0, 1) for column in range(3)]
+    assert [sheet.getpixel(place) for place in middles] == [*colors, *[(255, 255, 255)] * 2]
 
 
 @pytest.mark.parametrize("task", ["ft", "incline", "exploration", "obstacles", "vt"])

@@ -1,12 +1,17 @@
 """Files that every player understands."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from gmc_bench.core.errors import ConfigError, StorageError
 from gmc_bench.rendering import video
 from gmc_bench.rendering.canvas import Canvas
+from gmc_bench.rendering.sight import Trace
 from gmc_bench.rendering.video import VideoSettings, draw_frames, film_of, frame_steps, write_video
+from gmc_bench.tasks.spec import VisitGrid
 
 SMALL = VideoSettings(width=96, height=80, fps=20)
 
@@ -38,6 +43,44 @@ def test_only_an_end_is_held(subject, fps):
     assert len(steps) == 0.2 * fps + 1
     assert (np.diff(steps) > 0).all()
     assert whole.frame_steps(fps)[-fps:].tolist() == [whole.length] * fps
+
+
+def test_every_picture_shows_its_own_step(subject, monkeypatch):
+    """With what is written over it, and the cells that were visited so far."""
+    replay, drawn, written = subject.replay(0, 0, seconds=0.7), [], []
+    shown = film_of(replay, subject.task, "title", SMALL)
+    grid = VisitGrid(low=(-9.0, -9.0), shape=(1800, 1800), cell_size=0.01)
+    shown = replace(shown, trace=Trace(grid, replay.states[:, :3], 1.0), ending="the end")
+
+    class Writer:
+        def __init__(self, *size_title_and_colors):
+            pass
+
+        def draw(self, pixels, numbers, activity, note):
+            written.append((numbers, activity, note))
+
+    def draw(data, point, distance, view, tiles):
+        drawn.append((data.qpos.copy(), point, tiles))
+
+    monkeypatch.setattr(video, "Overlay", Writer)
+    canvas = SimpleNamespace(width=96, height=80, aspect=1.2, show=lambda _: None, draw=draw)
+    assert len(list(draw_frames(shown, SMALL, canvas))) == len(drawn) == len(written)
+    for step, (qpos, point, tiles), (numbers, activity, note) in zip(
+        shown.frame_steps(SMALL.fps), drawn, written, strict=True
+    ):
+        np.testing.assert_array_equal(qpos, replay.states[step])
+        np.testing.assert_array_equal(point, shown.points[step])
+        np.testing.assert_array_equal(activity, replay.activity[max(step - 1, 0)])
+        cells = {tuple(np.floor(100 * place)) for place in replay.states[: step + 1, :2]}
+        assert len(tiles.centers) == len(cells)
+        first = max(0, step - 25)  # half a second
+        moved = replay.states[step, 0] - replay.states[first, 0]
+        speed = moved / (0.02 * (step - first)) if step else 0.0
+        assert float(numbers[0].removesuffix(" m/s")) == pytest.approx(speed, abs=0.0051)
+        assert numbers[1:] == (
+            f"return {replay.returns[step]:.2f}", f"{0.02 * step:.2f} s, step {step}"
+        )  # fmt: skip
+        assert note == ("the end" if step == replay.length else "")
 
 
 def test_odd_sizes_are_refused():

@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from gmc_bench.conformance.morphologies import linkage
+from gmc_bench.conformance.morphologies import linkage, star
 from gmc_bench.evaluation import chosen
 from gmc_bench.records.schema import BodyReturns, Episode
 from gmc_bench.rendering.scene import drawing_model
@@ -22,10 +22,11 @@ from gmc_bench.rendering.web.motion import (
     place_bodies,
 )
 from gmc_bench.rendering.web.page import linked_files, make_page
-from gmc_bench.rendering.web.replay import ReplayChoice, _facts, _file_name, _Shown
+from gmc_bench.rendering.web.replay import ReplayChoice, _choose, _facts, _file_name, _Shown
 from gmc_bench.rendering.web.shapes import describe_model
 from gmc_bench.tasks.unimal_ft import TASK
 from tests.support.leaderboards import hostile_texts
+from tests.support.records import make_record, make_returns
 
 
 def unpacked(text, kind):
@@ -199,6 +200,26 @@ def test_frames_are_25_a_second_and_end_with_the_last_step():
     assert frames_of(0, 0.02).tolist() == [0]
 
 
+def test_shapes_stand_where_the_model_has_them():
+    """Each at its place and turn in the frame of its body; -1 is the world."""
+    model = drawing_model(star(4), TASK.scene)
+    data = mujoco.MjData(model)
+    data.qpos[:] = np.random.default_rng(0).normal(size=model.nq)
+    mujoco.mj_kinematics(model, data)
+    shapes = describe_model(model, 0.5)["shapes"]
+    assert len(shapes) == model.ngeom
+    assert {shape["body"] for shape in shapes} == set(range(-1, star(4).num_limbs))
+    for index, shape in enumerate(shapes):
+        frame, turn, whole = data.xmat[shape["body"] + 1].reshape(3, 3), np.empty(9), np.empty(4)
+        place = data.xpos[shape["body"] + 1] + frame @ shape["place"]
+        np.testing.assert_allclose(place, data.geom_xpos[index], atol=1e-5)
+        mujoco.mju_mulQuat(whole, data.xquat[shape["body"] + 1], np.array(shape["turn"]))
+        mujoco.mju_quat2Mat(turn, whole)
+        np.testing.assert_allclose(turn, data.geom_xmat[index], atol=1e-5)
+        np.testing.assert_allclose(shape["size"], model.geom_size[index], atol=1e-6)
+        np.testing.assert_allclose(shape["color"], model.geom_rgba[index, :3], atol=1e-3)
+
+
 @pytest.mark.parametrize("kind", ["connect", "weld"])
 def test_closed_loops_have_a_mark_at_each_end(kind):
     body = linkage(2, kind)
@@ -229,6 +250,23 @@ def test_every_choice_has_a_file_of_its_own():
     assert "replay_a_b_train_stochastic.html" in names
     for name in names:
         assert re.fullmatch(r"replay[A-Za-z0-9._-]{,150}\.html", name)
+
+
+def test_the_best_the_median_and_the_worst_of_the_unseen_bodies_are_shown():
+    means = {"p": 3.0, "q": 9.0, "r": 1.0, "s": 5.0, "t": 4.0, "u": 2.0}
+    returns = make_returns("test", {name: [mean] for name, mean in means.items()}, seen=("q",))
+    bodies = make_record().morphologies.model_dump() | {"num_test": 6}
+    returns = (*make_returns("train", {"a": [7.0]}), *returns)
+    record = make_record(returns=returns, morphologies=bodies)
+
+    def shown(**choice):
+        found = _choose(record, ReplayChoice(**choice))
+        return [(entry.item.body, entry.index, entry.rank) for entry in found]
+
+    assert shown() == [("s", 3, "best of 5"), ("p", 0, "median of 5"), ("r", 2, "worst of 5")]
+    assert shown(bodies=("u", "q")) == [("u", 5, ""), ("q", 1, "")]
+    assert shown(everything=True) == [(name, place, "") for place, name in enumerate(means)]
+    assert shown(split="train") == [("a", 0, "")]
 
 
 def test_a_rank_stands_beside_the_mean_that_makes_it():
