@@ -40,6 +40,7 @@ def test_a_run_is_scored_on_variants_with_its_own_statistics(run, gmc, tmp_path)
     assert (own["protocol"], own["seed"]) == ("smoke", 1)
     assert set(own["versions"]) == set(STATED_VERSIONS)
     assert own["hardware"]["threads"] == 1
+    assert document(gmc, "--split", "train", "--episodes", "3")["episodes_per_body"] == 3
     assert own["trained_on"] == own["morphologies"]
 
     variants = load_morphologies("tiny+damping-v1")

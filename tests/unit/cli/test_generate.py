@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -68,6 +69,22 @@ def test_options_reach_the_recipe(capsys):
     assert all(len(b.loops) == 1 for members in bodies.splits.values() for b in members)
 
 
+@pytest.mark.parametrize(
+    ("options", "share"),
+    [((), 0.0), (("--loops", "0-2"), 1.0), (("--loops", "1-2", "--loop-share", "0.5"), 0.5)],
+)
+def test_all_bodies_have_loops_where_any_are_asked_for(monkeypatch, options, share):
+    asked = []
+
+    def make_set(name, recipe, workers, show):
+        asked.append(recipe)
+        return SimpleNamespace(text="made")
+
+    monkeypatch.setattr(produce, "make_set", make_set)
+    assert _generate("mine", *options) == 0
+    assert [recipe.loop_share for recipe in asked] == [share]
+
+
 def test_an_interrupted_search_says_how_to_go_on(capsys, monkeypatch):
     def interrupt(*args, **options):
         raise KeyboardInterrupt
@@ -109,11 +126,11 @@ def test_several_sets_are_described_in_one_table(capsys):
     names = ("gmc-unimal-mini-v1", "gmc-unimal-mini-v1:3")
     assert main(["morphologies", "describe", *names]) == 0
     assert "| bodies | 20 | 20 | 3 | 20 |" in capsys.readouterr().out
-    assert main(["morphologies", "describe", *names, "--json"]) == 0
-    assert [row["id"] for row in json.loads(capsys.readouterr().out)] == [
-        "gmc-unimal-mini-v1",
-        "gmc-unimal-mini-v1.first3",
-    ]
+    assert main(["morphologies", "describe", *names, "--limit", "4", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["id"] for row in rows] == ["gmc-unimal-mini-v1", "gmc-unimal-mini-v1.first3"]
+    measured = [part["measured"] for row in rows for part in row["splits"].values()]
+    assert measured == [4, 4, 3, 4]
 
 
 def _documented(name):

@@ -1,5 +1,6 @@
 """Files of a cell of a sweep that came from a machine which shares no folder with this one."""
 
+from gmc_bench.experiments.launchers import cell_files
 from gmc_bench.experiments.launchers.cell_files import newest, pack, unpack
 from gmc_bench.training.checkpoint import Checkpoint, list_checkpoints, write_checkpoint
 
@@ -20,3 +21,19 @@ def test_checkpoints_that_are_sent_again_and_again_do_not_pile_up(tmp_path):
         assert newest(here, "cell") == newest(there, "cell")
     kept = list_checkpoints(here / "cell" / "checkpoints")
     assert [path.name for path in kept] == ["00000004", "00000005"]
+
+
+def test_a_record_arrives_last_and_no_lock_is_sent(tmp_path, monkeypatch):
+    """A folder with a record counts as that of a finished run, whatever else it lacks."""
+    cell = tmp_path / "cell"
+    (cell / "logs").mkdir(parents=True)
+    sent = ("config.yaml", "curve.csv", "logs/events", "policy.safetensors", "record.json")
+    for name in (*sent, ".lock", ".lease", ".lease.1.tmp"):
+        (cell / name).write_text(name)
+    files = pack(tmp_path, "cell")
+    assert files == {f"cell/{name}": name.encode() for name in sent}
+    written = []
+    monkeypatch.setattr(cell_files, "write_atomic", lambda path, data: written.append(path.name))
+    unpack(tmp_path / "here", files)
+    assert (written[0], written[-1]) == ("config.yaml", "record.json")
+    assert len(written) == len(sent)

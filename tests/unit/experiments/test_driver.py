@@ -11,8 +11,11 @@ import pytest
 
 from gmc_bench.core.errors import ConfigError, StorageError
 from gmc_bench.experiments import driver as driving
+from gmc_bench.experiments import sweep_page
 from gmc_bench.experiments.cell_state import (
+    PHASES,
     CellState,
+    SweepOverview,
     read_overview,
     read_state,
     state_file,
@@ -27,7 +30,7 @@ from gmc_bench.experiments.run_folder import LAUNCH
 from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.experiments.sweep_launch import Launch, read_launch, write_launch
 from gmc_bench.experiments.sweep_page import make_page
-from gmc_bench.experiments.sweep_texts import LiveTable, describe_sweep
+from gmc_bench.experiments.sweep_texts import LiveTable, describe_sweep, rows_of
 from gmc_bench.records.store import write_record
 from gmc_bench.training.run_config import RunConfig
 from tests.support.leases import write_orphaned_lease
@@ -362,6 +365,25 @@ def test_pages_and_tables_show_every_run_and_no_text_becomes_markup(tmp_path):
     table = LiveTable(live=True)
     first, second = (list(table(SweepMoved(replace(overview, is_over=False)))) for _ in range(2))
     assert second[0].removeprefix(f"\x1b[{first[0].count(chr(10)) + 1}F\x1b[J") == first[0]
+
+
+def test_a_page_shows_how_far_runs_are_and_leaves_out_what_is_too_much(tmp_path, monkeypatch):
+    half = CellState(phase="training", env_steps=250, env_steps_planned=500)
+    states = {"a": half, "b": CellState(phase="failed", reason="no")}
+    states |= {f"c{i}": CellState(phase="finished", env_steps=1) for i in range(2)}
+    states |= {f"d{i}": CellState() for i in range(4)}
+    overview = SweepOverview(tmp_path, states)
+    assert [row.share for row in rows_of(overview, PHASES)[:5]] == [
+        "0.500", "0.000", "1.000", "1.000", "0.000",
+    ]  # fmt: skip
+    assert '<progress max="1" value="0.2500"' in make_page(overview).decode()  # 2 of 8 runs
+    monkeypatch.setattr(sweep_page, "MOST", 5)
+    groups, hidden = sweep_page._groups(overview)
+    assert [(title, [row.name for row in rows]) for title, rows in groups] == [
+        ("Running (1)", ["a"]), ("Failed (1)", ["b"]), ("Finished (2)", ["c0", "c1"]),
+        ("To do (4)", ["d0"]),
+    ]  # fmt: skip
+    assert hidden == 3
 
 
 def test_how_a_sweep_was_launched_is_not_forgotten_with_its_file(tmp_path):

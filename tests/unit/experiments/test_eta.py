@@ -1,8 +1,20 @@
 """Time left, worked out by hand."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 from gmc_bench.experiments.eta import ETA, duration
+from gmc_bench.experiments.events import (
+    IterationFinished,
+    RecordWritten,
+    SweepRunFinished,
+    SweepRunStarted,
+    SweepStarted,
+    TrainingFinished,
+    TrainingStarted,
+)
 
 
 class Clock:
@@ -48,6 +60,36 @@ def test_scoring_that_was_measured_counts_for_every_task_left(clock):
     assert eta.time_of("b") == "about 2 min"
     train(eta, clock, "b")
     assert eta.headline() == "task 2 of 3, about 5 min left for all"
+
+
+def test_scoring_takes_as_long_as_it_took_on_average(clock):
+    eta = ETA({"a": 1000, "b": 1000}, clock)
+    eta.settle("a", 1000, 100)
+    eta.scored(500)
+    eta.scored(100)
+    assert eta.time_of("b") == "about 7 min"  # 100 + (500 + 100) / 2 s
+
+
+def test_a_sweep_is_measured_by_what_it_tells(clock):
+    """Of four runs, one was finished before in 100 s of training, and one had failed."""
+    protocol = SimpleNamespace(num_iterations=10, steps_per_iteration=100)
+    config = SimpleNamespace(untrained=False, protocol=protocol)
+    record = SimpleNamespace(env_steps=1000, wall_clock_s=SimpleNamespace(total=100.0))
+    eta, place = ETA(clock=clock), Path("s")
+    runs = dict.fromkeys(("old", "bad", "c", "d"), config)
+    eta(SweepStarted(place, runs, {}, {"old": record}, {"bad": "no"}))
+    assert eta.time_left() == "at least 3 min"  # 2 x 100 s
+    eta(SweepRunStarted("c"))
+    assert eta.position == "task 3 of 4"
+    eta(TrainingStarted(0, 1000))
+    for env_steps, seconds in ((500, 60), (1000, 50)):  # 10 steps/s but for the first 500
+        clock.now += seconds
+        eta(IterationFinished(env_steps, None))
+    eta(TrainingFinished(place, None))
+    clock.now += 400
+    eta(RecordWritten(place, record))
+    eta(SweepRunFinished("c", record))
+    assert eta.time_left() == "about 8 min"  # 100 + 400 s
 
 
 def test_the_present_task_goes_by_its_own_speed(clock):

@@ -7,6 +7,7 @@ import pytest
 
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.cli.main import main
+from gmc_bench.conformance.morphologies import biped, chain
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments import evolution
 from gmc_bench.experiments.events import Progress, Remark
@@ -77,6 +78,16 @@ class _Stop:
     def __call__(self, event):
         if isinstance(event, Progress) and event.what == self.what:
             raise InterruptedError
+
+
+def test_every_generation_draws_noise_of_its_own(monkeypatch):
+    seeds = []
+    monkeypatch.setattr(evolution, "Trainer", lambda *_, seed, **__: seeds.append(seed))
+    other = replace(TINY, seed=3)
+    for settings, number in ((TINY, 1), (TINY, 1), (TINY, 2), (other, 1)):
+        evolution._trainer(settings, (biped(), chain(3)), number, 1)
+    assert seeds[0] == seeds[1]
+    assert len(set(seeds)) == 3
 
 
 def test_two_evolutions_with_the_same_settings_are_kept_apart(data, monkeypatch):

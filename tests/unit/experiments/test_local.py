@@ -1,9 +1,9 @@
-"""Memory of runs with several processes, as the launcher `local` counts it."""
+"""Memory and threads of runs with several processes, as the launcher `local` counts them."""
 
 import pytest
 
 from gmc_bench.core.errors import StorageError
-from gmc_bench.experiments.launchers import LAUNCHERS, Cell, local
+from gmc_bench.experiments.launchers import LAUNCHERS, Cell, local, process
 
 
 def test_a_run_for_which_no_process_can_be_started_ends_the_sweep_with_a_sentence(tmp_path):
@@ -11,6 +11,21 @@ def test_a_run_for_which_no_process_can_be_started_ends_the_sweep_with_a_sentenc
     launcher.open(tmp_path)
     with pytest.raises(StorageError, match=r"for the run 'a/b' \(.*No such file.*resume the sweep"):
         launcher.submit([Cell("a/b", 1)])  # no folder for its log
+
+
+def test_the_libraries_of_a_worker_have_the_threads_of_its_cell(tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr(
+        process.subprocess, "Popen", lambda words, **options: started.append((words, options))
+    )
+    (tmp_path / ".states").mkdir()
+    launcher = LAUNCHERS.get("local").make({"nice": 7})
+    launcher.open(tmp_path)
+    launcher.submit([Cell("a", 3)])
+    ((words, options),) = started
+    assert words[-3:] == [str(tmp_path), "a", "7"]
+    pools = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+    assert {options["env"][name] for name in pools} == {"3"}
 
 
 def test_a_guess_counts_every_process(tmp_path, monkeypatch):

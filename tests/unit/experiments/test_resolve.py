@@ -38,6 +38,18 @@ def test_settings_reach_protocol_method_and_tokens():
     )
 
 
+def test_the_first_seed_is_the_usual_one_and_as_many_again_may_follow():
+    lite = SPEC.replace(protocol="lite")
+    found = resolve(lite).config
+    asked = found.protocol.seeds
+    assert len(asked) > 1
+    assert found.seed == asked[0]
+    last = max(asked) + len(asked)
+    assert resolve(lite.replace(seed=last)).config.unofficial_reasons == ()
+    (reason,) = resolve(lite.replace(seed=last + 1)).config.unofficial_reasons
+    assert reason.startswith(f"seed {last + 1} is not one of the protocol's seeds (")
+
+
 def test_texts_are_read_as_the_setting_asks():
     """The command line has nothing but texts; they make the same run."""
     plain, texts = (

@@ -66,6 +66,12 @@ def test_a_device_that_no_machine_has_is_refused_wherever_it_shall_run(device):
     assert Sweep({"one": SPEC.replace(device="cuda:1")}, elsewhere=True).runs["one"].device
 
 
+def test_a_run_without_a_seed_has_the_protocols_first_whatever_stands_beside_it():
+    lite = SPEC.replace(protocol="lite")
+    runs = Sweep({"third": lite.replace(seed=3), "usual": lite}).runs
+    assert [config.seed for config in runs.values()] == [3, 1]
+
+
 def test_a_stopped_run_is_no_failure_and_the_next_one_does_not_begin(monkeypatch):
     begun, told = [], []
 

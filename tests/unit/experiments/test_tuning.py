@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -28,6 +29,7 @@ from gmc_bench.experiments.tuning_texts import describe_tuning
 from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.tuning import PPO_RANGES, in_range
+from gmc_bench.methods.tuning import PPO_RANGES, Range
 from gmc_bench.records.store import read_record, sealed, write_atomic
 from gmc_bench.sim import model
 from gmc_bench.sim.batch import available_threads
@@ -89,6 +91,8 @@ def test_trials_meet_no_test_body_and_go_on_where_they_were(simulated, tiny_set,
         assert config["protocol"]["evaluation"]["splits"] == ["train"]
     written = json.loads(Path("t/tuning.json").read_text())["searches"][result.key]
     assert written["kept"] == result.best.settings
+    values = [trial["value"] for trial in written["trials"]]
+    assert written["best"] == values.index(max(values))
     assert written["bodies"]["digest"] == tiny_set.digest
 
     Path("t/tuning.json").unlink()
@@ -289,6 +293,9 @@ def test_every_method_has_the_same_chance():
             settings = tune._draw(number, tried)
             assert all(settings[name] in item for name, item in tune.ranges.items())
             assert settings == tune._draw(number, tried)  # nothing else decides it
+            assert settings != Tuning(tune.spec, sampler_seed=7)._draw(number, tried)
+            digits = {name: float(f"{value:.3g}") for name, value in settings.items()}
+            assert settings == digits
             tried.append(Trial(number, settings, {1: float(number)}, 0.0))
         draws[method] = [trial.settings for trial in tried]
     assert draws["metamorph"][0]["ppo.target_kl"] == 0.2  # its paper's
@@ -299,6 +306,47 @@ def test_every_method_has_the_same_chance():
     ]
     assert spread[0] == spread[1]
     assert len({item["ppo.lr"] for item in spread[0]}) == tuning.SPREAD
+
+
+@pytest.mark.parametrize(
+    ("number", "shares"),
+    [(1, (1 / 2, 1 / 3, 1 / 5)), (3, (3 / 4, 1 / 9, 3 / 5)), (4, (1 / 8, 4 / 9, 4 / 5))],
+)
+def test_spread_values_are_those_of_a_shifted_halton_sequence(number, shares):
+    """Digits of the number behind the point, in the bases 2, 3 and 5."""
+    ranges = {
+        "a": Range(low=1e-4, high=1e-1, log=True),
+        "b": Range(low=2.0, high=6.0),
+        "c": Range(low=0.0, high=1.0),
+    }
+    shifts = [np.random.default_rng((9, place)).random() for place in range(3)]
+    first, second, third = ((a + b) % 1.0 for a, b in zip(shares, shifts, strict=True))
+    expected = {"a": 10 ** (-4 + 3 * first), "b": 2.0 + 4.0 * second, "c": third}
+    assert tuning.spread(ranges, number, 9) == pytest.approx(expected)
+    fewer = {name: ranges[name] for name in ("a", "b")}
+    assert tuning.spread(fewer, number, 9) == pytest.approx(
+        {name: expected[name] for name in fewer}
+    )
+
+
+def test_what_is_tried_next_lies_where_returns_were_high():
+    ranges = {"a": Range(low=0.0, high=1.0)}
+    tried = [Trial(k, {"a": k / 7}, {1: float(k)}, 0.0) for k in range(8)]
+    worse = [replace(trial, returns={1: -float(trial.number)}) for trial in tried]
+    means = [
+        np.mean([tuning.suggest(ranges, trials, seed)["a"] for seed in range(10)])
+        for trials in (tried, worse)
+    ]
+    assert means[0] > 0.7
+    assert means[1] < 0.3
+
+
+def test_rates_are_tried_next_on_the_scale_of_their_range():
+    ranges = {"a": Range(low=1e-6, high=1.0, log=True)}
+    tried = [Trial(0, {"a": 1e-3}, {1: 1.0}, 0.0)]
+    found = [tuning.suggest(ranges, tried, seed)["a"] for seed in range(10)]
+    assert len(set(found)) == 10
+    assert 2 <= sum(value < 1e-3 for value in found) <= 8
 
 
 def test_a_protocol_without_a_kl_stop_can_be_tuned():
