@@ -12,7 +12,8 @@ from gmc_bench.sim.model import CompiledModel
 OPEN = 0.02
 """A loop is open when its two limbs are apart by more than this share of the shorter one."""
 
-_LONG = (mujoco.mjtGeom.mjGEOM_CAPSULE, mujoco.mjtGeom.mjGEOM_CYLINDER)
+# Numbers: `in` does not find what an array of the engine holds among members of its enumerations.
+_LONG = (mujoco.mjtGeom.mjGEOM_CAPSULE.value, mujoco.mjtGeom.mjGEOM_CYLINDER.value)
 
 
 class LoopTables(NamedTuple):

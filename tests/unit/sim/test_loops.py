@@ -72,8 +72,13 @@ def test_lengths_are_those_of_the_shorter_limb_and_spheres_count_only_among_them
     ball = replace(body.limbs[2].geom, kind="sphere", end=body.limbs[2].geom.start)
     limbs = (*body.limbs[:2], replace(body.limbs[2], geom=ball), body.limbs[3])
     bodies.append(replace(bodies[2], limbs=limbs))
+    stout = replace(body.limbs[2].geom, radius=0.3)  # wider than it is long
+    for kind in ("capsule", "cylinder"):
+        limb = replace(body.limbs[2], geom=replace(stout, kind=kind))
+        bodies.append(replace(bodies[2], limbs=(*body.limbs[:2], limb, body.limbs[3])))
     found = tabulate_loops(compile_models(bodies, TASK.scene)).lengths[:, 0]
-    np.testing.assert_allclose(found, [0.25, 0.45, 0.35, 2 * min(LIMB_RADIUS, TORSO_RADIUS)])
+    width = 2 * min(LIMB_RADIUS, TORSO_RADIUS)
+    np.testing.assert_allclose(found, [0.25, 0.45, 0.35, width, 0.35, 0.35])
 
 
 def test_residuals_are_the_gaps_and_angles_of_the_engines_frames(make_batch):
