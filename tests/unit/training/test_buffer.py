@@ -12,6 +12,7 @@ from gmc_bench.profiling.memory import PeakMemory
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tokens import TokenSpec
 from gmc_bench.training.buffer import RolloutBuffer
+from gmc_bench.training.group import Share
 
 
 @pytest.fixture
@@ -49,6 +50,37 @@ def test_the_order_is_shuffled_and_belongs_to_the_generator(buffer):
     assert numbers(buffer, 16, seed=1) == numbers(buffer, 16, seed=1)
     assert numbers(buffer, 16, seed=1) != numbers(buffer, 16, seed=2)
     assert numbers(buffer, 64)[0] != list(range(64))
+
+
+@pytest.mark.parametrize(("method", "steps"), [("toy", 1), ("forgetful", 4)])
+def test_processes_have_the_parts_of_a_minibatch_that_lie_with_them(make_trainer, method, steps):
+    """One has a row of four environments, so that it has nothing of some minibatches."""
+    trainer = make_trainer(method=method)
+    whole, number = trainer.buffer, torch.arange(64.0).view(16, 4)
+    whole.log_prob.copy_(number)
+    shares, parts = (Share(0, 1, 4), Share(1, 3, 4)), []
+    for share in shares:
+        own = RolloutBuffer(whole.table, 16, share, trainer.model)
+        own.log_prob.copy_(number[:, share.rows])
+        parts.append(own.minibatches(2 * steps, torch.Generator().manual_seed(0)))
+    without = 0
+    for batch, *of_shares in zip(
+        whole.minibatches(2 * steps, torch.Generator().manual_seed(0)), *parts, strict=True
+    ):
+        found = []
+        for share, part in zip(shares, of_shares, strict=True):
+            lies_here = (batch.logp_old % 4 >= share.first) & (
+                batch.logp_old % 4 < share.first + share.num_rows
+            )
+            assert part.part == lies_here.float().mean()
+            if part.part:
+                assert torch.equal(part.logp_old, batch.logp_old[lies_here])
+                found += part.logp_old.tolist()
+            else:
+                assert len(part.logp_old) == steps  # stands in
+                without += 1
+        assert sorted(found) == sorted(batch.logp_old.tolist())
+    assert without > 0
 
 
 def test_the_parts_of_a_transition_stay_together(buffer):

@@ -114,6 +114,16 @@ def test_values_are_those_of_every_observation(make_bank_trainer):
     torch.testing.assert_close(buffer.value, expected)
 
 
+def test_values_are_those_of_the_ground_at_their_step(make_bank_trainer):
+    """The ground of a transition is its number, and the value of a body is the ground."""
+    trainer = make_bank_trainer(envs=2)
+    buffer = trainer.buffer
+    number = torch.arange(float(len(buffer))).view(buffer.value.shape)
+    buffer.height_map = number.unsqueeze(-1)
+    trainer.model.value = lambda tokens: tokens.height_map[:, 0]
+    assert torch.equal(trainer.algorithm._values(buffer), number)
+
+
 def test_the_gradients_of_actor_and_critic_of_a_body_are_clipped_together(make_bank_trainer):
     trainer = rollout(make_bank_trainer, max_grad_norm=0.3, vf_coef=10.0)
     algorithm = trainer.algorithm

@@ -47,6 +47,19 @@ def test_no_step_is_lost_when_the_clock_goes_back(tmp_path, monkeypatch):
     assert [step for step, _ in read_scalars(tmp_path, 0, 256)] == [64, 192, 256]
 
 
+def test_numbers_between_two_steps_are_read_as_they_were_logged_last(tmp_path):
+    """What was logged beyond a checkpoint is of steps that are run again."""
+    with EventLog(tmp_path, 0) as log:
+        for step in (64, 128, 192):
+            log.write({"ppo/loss": float(step), "train/return": None}, step)
+    with EventLog(tmp_path, 128) as log:
+        for step in (192, 256):
+            log.write({"ppo/loss": -float(step), "train/return": 0.5}, step)
+    expected = [(128, {"ppo/loss": 128.0}), (192, {"ppo/loss": -192.0, "train/return": 0.5})]
+    assert list(read_scalars(tmp_path, 64, 192)) == expected
+    assert list(read_scalars(tmp_path, 192, 192)) == []
+
+
 def test_a_full_disk_is_one_sentence(tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with EventLog(tmp_path, 0) as log:

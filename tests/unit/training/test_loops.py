@@ -79,6 +79,30 @@ def test_a_continued_run_ends_in_the_same_bits_and_counts(make, tree):
     assert parts.collector.loops_opened == whole.collector.loops_opened > 0
 
 
+def test_openings_of_all_rollouts_are_counted(make):
+    trainer, told = make("run"), []
+    step = trainer.env.step
+
+    def noting(actions):
+        found = step(actions)
+        told.append(int(found[4]["loops_opened"].sum()))
+        return found
+
+    trainer.env.step = noting
+    trainer.train()
+    assert len(told) == 3 * 16
+    assert 0 < sum(told[-16:]) < sum(told)
+    assert trainer.collector.loops_opened == sum(told)
+
+
+def test_openings_of_all_processes_are_added(make, monkeypatch):
+    collector = make("run").collector
+    monkeypatch.setattr(collector.sharing.group, "sum", lambda values: values + 3)
+    collector.loops_opened, collector._opened = 5, 2
+    collector._count()
+    assert collector.loops_opened == 5 + 2 + 3
+
+
 @pytest.mark.parametrize("method", ["gcnt", "mlp"])
 def test_methods_of_every_kind_train_on_loops(make, method):
     trainer = make("run", method)

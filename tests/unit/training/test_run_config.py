@@ -52,6 +52,8 @@ def test_the_identity_is_what_decides_the_numbers(config):
         processes=2,
         checkpoint_interval_s=0.0,
         device="cuda",
+        track="wandb:project",
+        git_commit="a" * 40,
         unofficial_reasons=(),
     )
     assert config_digest(config.identity()) == config_digest(machine.identity())
@@ -70,6 +72,7 @@ def test_the_identity_is_what_decides_the_numbers(config):
         {"tokens": TokenConfig(order="bfs")},
         {"method_source_digest": "2" * 64},
         {"precision": "bfloat16"},
+        {"untrained": True},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -152,7 +155,16 @@ def test_a_group_that_is_no_group_is_refused(tmp_path, config, name):
         read_run_config(path)
 
 
-@pytest.mark.parametrize("change", [{"seed": -1}, {"seed": 2**32}, {"threads": 0}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": -1},
+        {"seed": 2**32},
+        {"threads": 0},
+        {"processes": 0},
+        {"checkpoint_interval_s": -0.1},
+    ],
+)
 def test_values_out_of_range_are_refused(config, change):
     with pytest.raises(ConfigError):
         dataclasses.replace(config, **change)

@@ -241,6 +241,36 @@ def test_points_of_the_curve_are_of_all_bodies_and_progress_of_those_seen(make_t
     assert [progress.is_last for progress in seen] == [False, True]
 
 
+def test_scalars_are_what_their_tags_say(make_trainer):
+    trainer, stats, expected, shown = make_trainer().trainer, [], [], []
+    iterate = trainer.iterate
+
+    def iterating():
+        stats.append(iterate())
+        return stats[-1]
+
+    def listen(progress):
+        shown.append(progress.scalars)
+        parts = {f"ppo/{name}": value for name, value in vars(stats[-1]).items()}
+        expected.append(
+            {name: value for name, value in parts.items() if name in progress.scalars}
+            | {
+                "ppo/learning_rate": trainer.algorithm.learning_rate,
+                "train/return": trainer.tracker.mean_return(complete=False),
+                "train/episode_length": trainer.tracker.mean_length(complete=False),
+                "train/episodes": trainer.curve[-1]["episodes"],
+                "train/diverged_episodes": 1000,
+                "time/env_steps_per_s": progress.env_steps / trainer.timers.total,
+            }
+        )
+
+    trainer.iterate = iterating
+    trainer.collector.diverged_episodes = 1000  # none diverges here
+    trainer.train(listen)
+    assert shown == expected
+    assert len({values["train/episodes"] for values in shown}) == 5
+
+
 def test_the_training_return_spans_a_share_of_the_iterations(make_trainer):
     trainer = make_trainer(env_steps=60 * 64)
     assert trainer.tracker.get_state()["sums"].shape == (3, 2, 3)  # 5 % of 60, bodies
@@ -275,6 +305,9 @@ def test_a_continued_run_counts_its_time_from_the_start(make_trainer):
     again.set_state(trainer.get_state())
     assert again.timers == trainer.timers
     assert min(vars(again.timers).values()) > 0
+    again.timers.total = before = 1e6
+    again.trainer.train()
+    assert before < again.timers.total < before + 1e5
 
 
 def test_the_state_of_a_gpu_is_part_of_its_checkpoints_only(make_trainer, monkeypatch):
@@ -323,11 +356,32 @@ def test_what_has_changed_since_the_latest_count_is_noted(make_trainer):
     assert (trainer.processes, trainer.threads) == (again, again)
 
 
-def test_the_parts_of_the_time_do_not_exceed_the_whole(make_trainer):
-    trainer = make_trainer()
+def test_seconds_are_added_up_by_purpose(make_trainer, monkeypatch):
+    """By a clock that moves while bodies are simulated, actions chosen and weights updated."""
+    trainer, now = make_trainer().trainer, [0.0]
+    clock = SimpleNamespace(perf_counter=lambda: now[0])
+    for module in ("collector", "trainer"):
+        monkeypatch.setattr(f"gmc_bench.training.{module}.time", clock)
+
+    def takes(seconds, owner, name):
+        call = getattr(owner, name)
+
+        def taking(*arguments, **options):
+            now[0] += seconds
+            return call(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, taking)
+
+    takes(100.0, trainer.env, "step")
+    takes(1.0, trainer.collector.bound, "explore")
+    takes(10_000.0, trainer.algorithm, "update")
     trainer.train()
-    timers = trainer.timers
-    assert 0 < timers.simulation + timers.policy + timers.update <= timers.total
+    assert vars(trainer.timers) == {
+        "simulation": 5 * 16 * 100.0,
+        "policy": 5 * 16 * 1.0,
+        "update": 5 * 10_000.0,
+        "total": 5 * (16 * 101.0 + 10_000.0),
+    }
 
 
 def test_bfloat16_keeps_weights_and_actions_in_float32(make_trainer):
