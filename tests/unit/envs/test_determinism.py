@@ -153,3 +153,28 @@ def test_a_used_environment_continues_from_a_state(make_env, draw_actions):
     assert _run(env, actions[90:]) == expected
     env.set_state(state)  # stepping has not changed the state that was taken
     assert _run(env, actions[90:]) == expected
+
+
+def test_parts_of_a_state_continue_its_rows(make_env, draw_actions):
+    """Rows host bodies of unlike sizes, so that those of other rows would not fit."""
+    env = make_env(6)
+    actions = draw_actions(env, 60)
+    env.reset(seed=2)
+    _run(env, actions[:30])
+    state, states = env.get_state(), []
+    steps = [env.step(action) for action in actions[30:]]
+    assert len(set(state["model_index"][:3].tolist())) > 1
+    for rows in (slice(0, 2), slice(2, 6)):
+        part = make_env(rows.stop - rows.start)
+        part.set_state(part.part_of_state(state, rows))
+        states.append(part.get_state())
+        for action, (observation, *numbers, _) in zip(actions[30:], steps, strict=True):
+            found, *others, _ = part.step(action[rows])
+            for name, value in observation.items():
+                np.testing.assert_array_equal(found[name], value[rows])
+            for one, other in zip(others, numbers, strict=True):
+                np.testing.assert_array_equal(one, other[rows])
+    joined = MorphologyVectorEnv.join_states(states)
+    assert joined.keys() == state.keys()
+    for name, value in state.items():
+        np.testing.assert_array_equal(joined[name], value, err_msg=name)

@@ -28,10 +28,10 @@ def test_every_task_is_registered_under_its_id():
 def test_gymnasium_makes_the_single_environment():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        env = gymnasium.make("gmc_bench/unimal-ft-v1", morphologies=MINI)
+        env = gymnasium.make("gmc_bench/unimal-ft-v1", morphologies=MINI, split="test")
     assert isinstance(env.unwrapped, MorphologyEnv)
     assert env.unwrapped.core.task is TASK
-    assert env.unwrapped.core.table.names == _names("train")
+    assert env.unwrapped.core.table.names == _names("test")
     assert env.spec.id == "gmc_bench/unimal-ft-v1"
     observation, _ = env.reset(seed=1)
     assert env.observation_space.contains(observation)

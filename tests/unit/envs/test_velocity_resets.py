@@ -13,6 +13,7 @@ from gmc_bench.sim.model import RoughGround
 from gmc_bench.tasks import events
 from gmc_bench.tasks.commands import VelocityCommand
 from gmc_bench.tasks.quadruped_velocity import TASK, undisturbed
+from gmc_bench.tasks.spec import EventTerm, MetricTerm
 
 BODIES = list(ROBOTS.values())
 PAIR = FRICTION_PAIRS["low"]
@@ -323,3 +324,69 @@ def test_rough_ground_reaches_as_far_as_an_episode_goes():
     for row in range(4):
         height, width = core.simulator.model(row).hfield_size[0, :2]
         assert min(height, width) > reach
+
+
+def _same(*values):
+    """Return an event that draws the same numbers for all."""
+    return lambda draw: np.tile(values, (draw.num_rows, 1))
+
+
+def test_what_several_events_add_to_a_start_adds_up():
+    adding = (
+        EventTerm("place", "position", _same(0.5, 0.25, 2.0)),
+        EventTerm("ahead", "position", _same(0.25)),
+        EventTerm("turned", "heading", lambda draw: np.full(draw.num_rows, 0.5)),
+        EventTerm("more", "heading", lambda draw: np.full(draw.num_rows, 0.25)),
+        EventTerm("fast", "base_velocity", _same(0.1, 0.2, 0.3, 0.4)),
+        EventTerm("faster", "base_velocity", _same(0.3, -0.1)),
+        EventTerm("bent", "joint_angle", lambda draw: np.full((draw.num_rows, 12), 0.02)),
+        EventTerm("again", "joint_angle", lambda draw: np.full((draw.num_rows, 12), 0.03)),
+    )
+    task = undisturbed(TASK, NOMINAL, VelocityCommand.fixed(0.0))
+    qpos, qvel = _states(_core(replace(task, events=adding), 2, [GO1]))
+    place = (0.75, 0.25, 2.0 + GO1.pose.base_height + 0.01)
+    np.testing.assert_allclose(qpos[:, :3], [place] * 2, rtol=1e-12)
+    turn = (math.cos(0.375), 0.0, 0.0, math.sin(0.375))
+    np.testing.assert_allclose(qpos[:, 3:7], [turn] * 2, atol=1e-12)
+    np.testing.assert_allclose(qpos[:, 7:], [np.array(GO1.pose.angles) + 0.05] * 2, atol=1e-12)
+    np.testing.assert_allclose(qvel[:, :6], [(0.4, 0.1, 0.3, 0.4, 0.0, 0.0)] * 2, atol=1e-12)
+
+
+@pytest.mark.parametrize(("side", "change"), [(0, -9.0), (1, 9.0)])
+def test_joints_start_at_their_soft_limits_where_an_event_bends_them_further(side, change):
+    bent = EventTerm("bent", "joint_angle", lambda draw: np.full((draw.num_rows, 12), change))
+    core = _core(replace(TASK, events=(bent,)), 4)
+    expected = [np.array(robot.soft_ranges)[:, side] for robot in BODIES]
+    np.testing.assert_allclose(core.motion.joint_angle, expected, rtol=1e-12)
+
+
+def test_events_that_come_again_have_times_of_their_own():
+    """Every 5 and every 3 control steps; strength is set, not scaled."""
+    steps, step = {"tire": [], "ice": []}, 0
+
+    def noting(name, value):
+        def event(draw):
+            steps[name] += [step] * draw.num_rows
+            return np.tile(value, (draw.num_rows, 1)) if name == "ice" else np.full(2, value)
+
+        return event
+
+    timed = (
+        EventTerm("tire", "strength", noting("tire", 0.5), every=(0.1, 0.1)),
+        EventTerm("ice", "friction", noting("ice", (0.3, 0.2)), every=(0.06, 0.06)),
+    )
+    core = _core(replace(TASK, events=timed), 2)
+    for step in range(1, 12):
+        np.testing.assert_array_equal(
+            core.simulator.drive_state.strength, [0.5 if step > 5 else 1.0] * 2
+        )
+        core.step(np.zeros((2, 12, 1)))
+    assert steps == {"tire": [5, 5, 10, 10], "ice": [3, 3, 6, 6, 9, 9]}
+
+
+def test_terms_are_told_the_height_of_the_stance_on_either_ground():
+    told = MetricTerm("stance", "m", lambda transition: transition.standing_height)
+    core = _core(replace(_rough(TASK, 0.5), metrics=(told,)), 16)
+    assert set(core.simulator.model_index % 2) == {0, 1}
+    expected = [BODIES[body].pose.base_height for body in core.morphology_index]
+    assert core.step(np.zeros((16, 12, 1))).metrics["stance"].tolist() == expected

@@ -84,6 +84,28 @@ def test_beyond_the_field_are_walls_and_then_a_depth(wall_cells):
     assert (middle[wall_cells < FRONT] == -11.0).all()
 
 
+@pytest.mark.parametrize(
+    "place",
+    [(17.45, 0.05), (-3.45, 0.05), (5.05, 6.35), (5.05, -6.25), (17.45, 6.35), (-3.45, -6.25)],
+)
+def test_a_torso_on_a_wall_sees_the_field_and_all_edges_of_the_walls(place):
+    wall_cells = 10
+    row, column = math.floor(10 * place[1]) - SOUTH - 1, math.floor(10 * place[0]) - WEST
+
+    def height(r, c):
+        if 0 <= r < ROWS and 0 <= c < COLUMNS:
+            return 1.0
+        inside = -10 <= r < ROWS + 10 and -10 <= c < COLUMNS + 10
+        return 4.0 if inside else -10.0
+
+    expected = [[height(row + left, column + front) - 4.0 for front in FRONT] for left in LEFT]
+    assert {-14.0, -3.0, 0.0} == set(np.ravel(expected))
+    flat = np.full((ROWS, COLUMNS), 1000, np.int16)
+    found, under = read(flat, place, wall_cells=wall_cells)
+    np.testing.assert_array_equal(found, expected)
+    assert under == 4.0
+
+
 @pytest.mark.parametrize("place", [(1e30, 0.0), (-1e30, -1e30), (30.0, 0.0)])
 def test_far_beyond_the_field_all_is_equally_deep(cells, place):
     found, under = read(cells, place)
@@ -102,6 +124,27 @@ def test_cells_count_once_and_only_inside_the_grid():
     torso[1, 0] = 0.5
     visit_cells(torso, low, 1.0, nobody, visited, new)
     assert new.tolist() == [0.0, 1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "cell"),
+    [
+        (1.0, -2.0, (0, 0)),
+        (1.75, -1.25, (1, 1)),
+        (2.49, -0.01, (2, 3)),
+        (0.99, -1.0, None),
+        (2.5, -1.0, None),
+        (1.2, -2.01, None),
+        (1.2, 0.0, None),
+    ],
+)
+def test_a_grid_of_half_metres_ends_at_its_edges(x, y, cell):
+    """3 x 4 cells from x = 1 and y = -2 on; a second row stands where nothing may be written."""
+    torso, visited, new = np.array([[x, y, 1.0], [9.0, 9.0, 1.0]]), np.zeros((2, 3, 4)), np.zeros(2)
+    visited = visited.astype(np.uint8)
+    visit_cells(torso, np.array([1.0, -2.0]), 0.5, np.zeros(2, np.bool_), visited, new)
+    assert new.tolist() == [float(cell is not None), 0.0]
+    assert np.argwhere(visited).tolist() == ([] if cell is None else [[0, *cell]])
 
 
 def test_broken_rows_visit_nothing():

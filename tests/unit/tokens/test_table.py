@@ -106,6 +106,14 @@ def test_a_hinge_without_motor_is_felt_but_takes_no_action():
     np.testing.assert_array_equal(table.layout.actuator_slot[0], [2, 3, 5, 7, 9])
 
 
+def test_the_gear_of_a_servo_is_its_torque_per_unit_of_control():
+    body = biped()
+    servos = tuple(replace(m, gear=70.0, bias=(0.0, -70.0, -1.0)) for m in body.actuators[:1])
+    body = replace(body, actuators=(*servos, *body.actuators[1:]))
+    table = _table([body], TokenSpec(5))
+    assert table.context[0, 1, list(GEAR)].tolist() == [70.0, 200.0]
+
+
 def test_bodies_with_few_motors_share_the_table_of_those_with_many():
     table = _table([chain(2), biped()], TokenSpec(5))
     assert table.layout.actuator_slot.shape == (2, 6)
