@@ -5,7 +5,12 @@ import threading
 import pytest
 import torch
 
-from gmc_bench.policies.torch_state import TorchState, drawing_apart, torch_threads
+from gmc_bench.policies.torch_state import (
+    TorchState,
+    drawing_apart,
+    exchange_rounding,
+    torch_threads,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +77,48 @@ def test_a_state_that_is_part_of_a_larger_tensor_is_taken_whole():
         found = drawn()
     with other.in_use():
         assert drawn() == found
+
+
+@pytest.fixture
+def rounding():
+    """Return whether products and recurrences may round to TF32, which is put back at the end."""
+    before = exchange_rounding((False, False))
+
+    def allowed():
+        assert torch.get_float32_matmul_precision() in ("highest", "high")
+        return torch.get_float32_matmul_precision() == "high", torch.backends.cudnn.allow_tf32
+
+    yield allowed
+    exchange_rounding(before)
+
+
+def test_products_and_recurrences_round_apart(rounding):
+    assert rounding() == (False, False)
+    for before, allowed in (((False, False), (False, True)), ((False, True), (True, False))):
+        assert exchange_rounding(allowed) == before
+        assert rounding() == allowed
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
+def test_work_on_a_gpu_rounds_as_its_precision_says_and_nothing_else_does(
+    rounding, monkeypatch, precision
+):
+    """With a stand-in for the GPU's generator."""
+    work, generator = TorchState(1, "cpu", 3, precision=precision), [torch.arange(16)]
+    monkeypatch.setattr(work, "_device", torch.device("cuda"))
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: generator[0])
+    monkeypatch.setattr(
+        torch.cuda, "set_rng_state", lambda state, _: generator.__setitem__(0, state)
+    )
+    work.gpu = torch.arange(16) + 1
+    for outside in ((False, True), (True, False)):
+        exchange_rounding(outside)
+        for _ in range(2):
+            with work.in_use():
+                assert rounding() == (precision == "tf32",) * 2
+                assert torch.equal(generator[0], torch.arange(16) + 1)
+            assert rounding() == outside
+            assert torch.equal(generator[0], torch.arange(16))
 
 
 def test_networks_are_built_without_a_trace():

@@ -181,6 +181,7 @@ def test_set_state_clears_a_broken_simulation(make_batch):
     batch.step(np.zeros((3, 10), np.float32), readings)
     np.testing.assert_array_equal(batch.diverged, [False, True, False])
     batch.set_state(state)
+    assert not batch.diverged.any()
     batch.step(np.zeros((3, 10), np.float32), readings)
     assert not batch.diverged.any()
     assert np.isfinite(readings).all()
