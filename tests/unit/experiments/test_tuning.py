@@ -28,8 +28,7 @@ from gmc_bench.experiments.tuning import Trial, Tuning, TuningSpec, read_return
 from gmc_bench.experiments.tuning_texts import describe_tuning
 from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.methods import METHODS, MethodSpec
-from gmc_bench.methods.tuning import PPO_RANGES, in_range
-from gmc_bench.methods.tuning import PPO_RANGES, Range
+from gmc_bench.methods.tuning import PPO_RANGES, Range, in_range
 from gmc_bench.records.store import read_record, sealed, write_atomic
 from gmc_bench.sim import model
 from gmc_bench.sim.batch import available_threads
