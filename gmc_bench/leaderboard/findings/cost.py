@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gmc_bench.leaderboard.findings.evidence import Evidence, PlannedRun
 from gmc_bench.leaderboard.overview import rows_by_method
+from gmc_bench.records.schema import RunRecord
 from gmc_bench.suites import SUITES
 
 _HOUR = 3600.0
@@ -24,6 +25,18 @@ class _Rate:
     """One policy for all bodies; a policy for each says nothing about other methods."""
 
 
+def _rate_of(record: RunRecord) -> _Rate:
+    threads = record.hardware.threads * (record.hardware.processes or 1)
+    acting = record.wall_clock_s.simulation + record.wall_clock_s.policy
+    return _Rate(
+        record.method,
+        (record.suite, record.task),
+        record.core_seconds / record.env_steps,
+        acting * threads / record.env_steps,
+        record.controller == "shared",
+    )
+
+
 class Costs:
     """Core hours by the throughput of finished runs under today's rules.
 
@@ -36,17 +49,7 @@ class Costs:
     """
 
     def __init__(self, evidence: Evidence) -> None:
-        self._rates = [
-            _Rate(
-                item.method,
-                (item.suite, item.task),
-                item.core_seconds / item.env_steps,
-                (item.wall_clock_s.simulation + item.wall_clock_s.policy) / item.env_steps,
-                item.controller == "shared",
-            )
-            for item in evidence.records()
-            if item.env_steps
-        ]
+        self._rates = [_rate_of(item) for item in evidence.records() if item.env_steps]
         self._evidence = evidence
         for study in evidence.studies.values():
             for run in study.runs:

@@ -343,6 +343,49 @@ def test_a_study_costs_nothing_where_the_board_has_its_runs() -> None:
     assert "--reuse" not in plain.command(())
 
 
+def test_runs_cost_what_the_nearest_ones_took() -> None:
+    """Core seconds per step, of runs with 2000 steps on two threads."""
+
+    def run(method: str, task: str, seconds: float, acting: float, **changes: object) -> RunRecord:
+        parts = {"simulation": acting / 2, "policy": acting / 2, "update": seconds - acting}
+        bodies = {**make_record().morphologies.model_dump(), "id": "unimals_100"}
+        return make_record(
+            method=method, task=task, morphologies=bodies, env_steps_per_s=2000.0 / seconds,
+            wall_clock_s={**parts, "other": 0.0, "total": seconds}, **changes,
+        )  # fmt: skip
+
+    flat, incline, rough = ("unimal-ft-v1", "unimal-incline-v1", "unimal-vt-v1")
+    train = make_returns("train", {"a": [1.0], "b": [1.0]})
+    alone = {"controller": "single_robot", "returns": train}
+    records = [
+        run("recmorph", flat, 10.0, 4.0),
+        run("recmorph", incline, 30.0, 8.0),
+        run("swat", flat, 14.0, 6.0),
+        run("mlp", flat, 500.0, 400.0, **alone),
+    ]
+    tables, _ = aggregate(make_stored(item, f"{k}.json") for k, item in enumerate(records))
+    costs = Costs(Evidence(tuple(map(analyse, tables)), {}, {}))
+
+    def seconds(method: str, task: str, **changes: Any) -> float:
+        planned = PlannedRun(suite="unimal-v1", task=task, method=method, seed=1, **changes)
+        hours = costs.hours([planned])
+        assert hours is not None
+        per_step = hours * 3600.0 / (planned.evaluated or planned.steps * steps[task])
+        return 2000.0 * per_step / 2.0
+
+    steps = {t: SUITES.get("unimal-v1").protocol(None, t).env_steps for t in (flat, incline, rough)}
+    assert seconds("recmorph", flat) == pytest.approx(10.0)
+    assert seconds("recmorph", flat, steps=10.0) == pytest.approx(10.0)
+    assert seconds("recmorph", incline) == pytest.approx(30.0)
+    assert seconds("recmorph", rough) == pytest.approx(20.0)  # of the method elsewhere
+    assert seconds("gcnt", flat) == pytest.approx(12.0)  # of all methods on the board
+    assert seconds("gcnt", rough) == pytest.approx(14.0)  # of all that share a policy
+    assert seconds("mlp", rough) == pytest.approx(500.0)
+    # Who is only scored learns nothing.
+    assert seconds("recmorph", incline, evaluated=777) == pytest.approx(8.0)
+    assert seconds("gcnt", flat, evaluated=777) == pytest.approx(5.0)
+
+
 def _board(*, version: int = 1, **scores: tuple[float, ...]) -> Evidence:
     """Return the board of `POOL` with test and train scores of methods by seed."""
     sets = {**make_record().morphologies.model_dump(), "id": "unimals_100", "num_test": 1}
