@@ -70,6 +70,27 @@ def test_the_plan_is_that_of_the_evaluation(make_trained, monkeypatch):
         assert (plan.row[number], plan.start[number]) == (row, start)
 
 
+def test_other_rows_show_the_bodies_that_they_show_in_the_evaluation(make_trained, monkeypatch):
+    """From the step on in which an episode begins there that nobody plays."""
+    trained = make_trained(horizon=60)
+    scoring = Scoring(task=trained.task, bodies=trained.bodies, episodes=2, seed=5, num_threads=1)
+    for module in (chosen, evaluate):
+        monkeypatch.setattr(module, "MAX_ROWS", 3)
+    shown, act = [], BoundPolicy.act
+
+    def note(self, stage, pick=None):
+        shown.append((stage.morphology_index.copy(), self.sequences.copy()))
+        return act(self, stage, pick)
+
+    monkeypatch.setattr(BoundPolicy, "act", note)
+    lengths = [item.length for items in scoring.run(trained.policy) for item in items]
+    whole, plan = shown.copy(), plan_of(lengths, 3)
+    for number, start in enumerate(plan.start.tolist()):
+        shown.clear()
+        play_chosen(scoring, trained.policy, [number], (), lengths=lengths)
+        np.testing.assert_array_equal(shown, whole[start : start + lengths[number]])
+
+
 @pytest.mark.parametrize("memory", [False, True])
 def test_fewer_rows_are_shown_only_where_they_give_the_same_bits(
     make_trained, remembering, monkeypatch, memory

@@ -19,7 +19,7 @@ from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies.normalization import TokenNormalizer
 from gmc_bench.policies.policy import Policy
 from gmc_bench.robots import GO1, GO2
-from gmc_bench.robots.friction import FRICTION_PAIRS, sliding_speeds
+from gmc_bench.robots.friction import FRICTION_PAIRS, FrictionPair, sliding_speeds
 from gmc_bench.robots.mjcf import build_mjcf
 from gmc_bench.robots.original import read_original
 from gmc_bench.sim.batch import spawn_streams
@@ -246,6 +246,20 @@ def test_results_come_friction_by_friction_with_the_rule_they_were_made_with(bod
     ]  # fmt: skip
     assert {item["rule"] for item in results} == {"dynamic"}
     assert [item["seconds"] for item in results] == pytest.approx([0.1] * 3)
+
+
+def test_the_rule_decides_which_coefficient_acts(bodies, one_thread):
+    """As if the pair had this one alone; the policy shakes its legs, so that feet slide."""
+
+    def found(static, dynamic, **options):
+        pairs = {"odd": FrictionPair(static=static, dynamic=dynamic)}
+        options = {"settings": {"gain": 8.0}, "seconds": 0.2, "pairs": pairs, **options}
+        return measure(bodies[:1], **options)[0]["restarts"]
+
+    low, high = found(0.2, 0.2), found(0.8, 0.8)
+    assert low != high
+    assert found(0.8, 0.2, rule="dynamic") == low
+    assert found(0.8, 0.2, rule="static") == high
 
 
 def test_who_falls_starts_again_and_every_fall_counts(bodies, one_thread):

@@ -1,5 +1,7 @@
 """Residuals counted during an evaluation, against all of them kept."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,32 @@ def test_histograms_give_the_quantiles_of_all_residuals(looped):
     assert keeper.residual(0).largest_angle == 0.0 < keeper.residual(2).largest_angle
     assert keeper.residual(1) is None
     assert keeper.opened.sum() == keeper.events
+
+
+def test_rows_without_an_episode_and_broken_simulations_are_not_counted():
+    """By hand: the first body has one loop, the second one two; a residual is gap and angle."""
+    monitor = LoopMonitor(2)
+    core = SimpleNamespace(
+        morphology_index=np.array([0, 1, 1, 0]),
+        table=SimpleNamespace(loops=np.array([[[1, 2], [-1, -1]], [[1, 2], [3, 4]]])),
+        simulator=SimpleNamespace(
+            loop_residual=np.array(
+                [
+                    [[0.1, 0.0], [9.0, 9.0]],  # there is no second loop
+                    [[0.2, 0.3], [0.4, 0.1]],
+                    [[7.0, 7.0], [7.0, 7.0]],
+                    [[8.0, 8.0], [8.0, 8.0]],
+                ]
+            )
+        ),
+    )
+    step = SimpleNamespace(
+        diverged=np.array([False, False, True, False]), loops_opened=np.array([1, 2, 5, 3])
+    )
+    monitor.stepped(core, np.array([4, 0, 1, -1]), None, step)
+    one, two = monitor.residual(0), monitor.residual(1)
+    assert (one.largest, one.largest_angle, one.opened, one.samples) == (0.1, 0.0, 1, 1)
+    assert (two.largest, two.largest_angle, two.opened, two.samples) == (0.4, 0.3, 2, 2)
 
 
 def test_openings_are_counted_per_body(looped, monkeypatch):

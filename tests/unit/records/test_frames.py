@@ -1,7 +1,5 @@
 """Records as data frames."""
 
-import math
-
 import pytest
 
 import gmc_bench as gmc
@@ -29,17 +27,20 @@ def test_a_row_per_run(folder):
     # Worked out at `make_record`: the test body that is a train body does not count.
     assert list(frame["train_return"]) == [150.0, 150.0]
     assert list(frame["test_return"]) == [30.0, 30.0]
+    assert list(frame["seconds"]) == [10.0, 10.0]
 
 
 def test_a_row_per_episode(folder):
     records = gmc.load_records(folder)
     frame = records.episodes()
     assert len(frame) == sum(len(part.episodes) for item in records for part in item.returns)
-    means = frame.groupby(["path", "split", "mode", "body"])["episode_return"].mean()
+    parts = frame.groupby(["path", "split", "mode", "body"])
     for item in records.stored:
         for part in item.record.returns:
-            place = (item.path, part.split, part.mode, part.body)
-            assert math.isclose(means[place], part.mean_return)
+            rows = parts.get_group((item.path, part.split, part.mode, part.body))
+            assert list(rows["episode"]) == list(range(len(part.episodes)))
+            returns = [episode.episode_return for episode in part.episodes]
+            assert list(rows["episode_return"]) == returns
 
 
 def test_a_row_per_point_of_a_curve(folder):
@@ -114,11 +115,21 @@ def test_settings_that_differ_have_columns(tmp_path):
         }  # fmt: skip
 
 
-def test_settings_of_different_methods_are_not_compared(tmp_path):
-    for method, width in (("recmorph", 8), ("mlp", 12)):
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("method", ("recmorph", "mlp")),
+        ("preset", ("lite", "paper")),
+        ("suite", ("unimal-v1", "larger-bodies-v1")),
+        ("task", ("unimal-ft-v1", "unimal-vt-v1")),
+        ("protocol", ("lite", "paper")),
+    ],
+)
+def test_settings_of_unlike_runs_are_not_compared(tmp_path, field, values):
+    for value, width in zip(values, (8, 12), strict=True):
         config = {**make_record().config, "method_config": {"width": width}}
-        record = make_record(method=method, config=config, config_digest=config_digest(config))
-        write_record(tmp_path / method / "record.json", record)
+        record = make_record(**{field: value}, config=config, config_digest=config_digest(config))
+        write_record(tmp_path / value / "record.json", record)
     assert "model.width" not in gmc.load_records(tmp_path).to_pandas().columns
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from gmc_bench.core.config import config_digest
 from gmc_bench.records import parts
 from gmc_bench.records.schema import REQUIRED_VERSIONS, RunRecord
-from tests.support.records import digest_of, make_record, make_returns
+from tests.support.records import UNTRAINED, digest_of, make_record, make_returns
 
 TRAIN = make_returns("train", {"a": [50.0, 150.0], "b": [200.0]})
 
@@ -126,6 +126,12 @@ CURVE = [item.model_dump() for item in make_record().learning_curve]
         ({"weights_digest": None}, "no weights_digest"),
         ({"protocol_seeds": [1, 2]}, "seed 0, which is not one of protocol_seeds"),
         ({"protocol_seeds": [0, 0]}, "protocol_seeds repeat"),
+        ({"controller": "single_robot"}, "has no weights for test bodies"),
+        ({"untrained": True}, "exactly when no env steps were planned"),
+        ({"env_steps_planned": 0}, "exactly when no env steps were planned"),
+        ({"untrained": False}, "untrained is true or absent"),
+        ({**UNTRAINED, "learning_curve": CURVE[:1]}, "has no learning_curve"),
+        ({**UNTRAINED, "training_return": 1.0}, "and no training_return"),
         ({"git_dirty": None}, "both be given or both be null"),
         ({"git_commit": "abc", "git_dirty": False}, "git_commit"),
         ({"wall_clock_s": {**CLOCK, "other": 2.0}}, "add up to 11 s but the total is 10 s"),
