@@ -7,9 +7,11 @@ from gmc_bench.leaderboard.learning_curve import MAX_POINTS
 from gmc_bench.leaderboard.site.charts import (
     CHART_HEIGHT,
     CHART_WIDTH,
+    Series,
     bars,
     curve_chart,
     heat_strip,
+    lines_chart,
     short,
 )
 from gmc_bench.leaderboard.statistics import Estimate
@@ -94,6 +96,23 @@ def test_ticks_are_round() -> None:
     assert chart is not None
     assert [tick.label for tick in chart.x_ticks] == ["0", "2M", "4M", "6M", "8M", "10M"]
     assert [tick.label for tick in chart.y_ticks] == ["0", "1k", "2k", "3k", "4k"]
+
+
+def test_lines_share_their_axes_and_eight_are_drawn() -> None:
+    """x from 0 to 200 over 64 to 616, y from 0 to 90 over 210 up to 10."""
+    x = np.array([100.0, 200.0])
+    series = [Series(str(k), x, np.array([0.0, 10.0 * k])) for k in range(1, 10)]
+    chart = lines_chart(series, x_from=0.0)
+    assert chart is not None
+    assert [(line.label, line.colour) for line in chart.lines] == [
+        (str(k + 1), k) for k in range(8)
+    ]
+    assert _points(chart.lines[0].points) == [(340.0, 210.0), (616.0, 187.8)]
+    assert _points(chart.lines[7].points) == [(340.0, 210.0), (616.0, 32.2)]
+    assert [item["label"] for item in chart.data["series"]] == [item.label for item in series]
+    from_least = lines_chart(series)
+    assert from_least is not None
+    assert _points(from_least.lines[0].points)[0] == (64.0, 210.0)
 
 
 def test_heat_is_a_share_of_the_best() -> None:

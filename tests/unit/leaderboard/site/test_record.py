@@ -84,6 +84,25 @@ def test_modes_share_the_line_of_a_body() -> None:
     assert bodies[2]["body"].seen_in_train
 
 
+def test_many_episodes_are_told_as_a_range_and_by_their_ends() -> None:
+    def line(returns: list[float], *fell: int) -> dict[str, Any]:
+        (item,) = make_returns("train", {"a": returns})
+        episodes = [
+            episode.model_copy(update={"length": 400, "ended": "fell"}) if n in fell else episode
+            for n, episode in enumerate(item.episodes)
+        ]
+        item = item.model_copy(update={"episodes": tuple(episodes)})
+        (found,) = _view(make_record(returns=[item]))["bodies"]
+        return {name: found[name] for name in ("returns", "length", "ended")}
+
+    assert line([30.0, 10.0, 90.0], 0, 2) == {
+        "returns": "30.0; 10.0; 90.0", "length": "600", "ended": "fell 2, time_limit 1",
+    }  # fmt: skip
+    assert line([30.0, 10.0, 90.0, 20.0]) == {
+        "returns": "10.0 to 90.0 in 4 episodes", "length": "1000", "ended": "time_limit",
+    }  # fmt: skip
+
+
 def test_every_field_is_listed_or_shown_elsewhere() -> None:
     unknown = {"morphologies": None, "morphologies_digest": None, "env_steps": None, "trials": []}
     tuning = {"settings": {"ppo.lr": 1e-3}, **unknown}
