@@ -483,6 +483,10 @@ def test_a_signature_of_an_unknown_key_fails_and_unsigned_records_need_none(
     assert "is signed already" in gmc("leaderboard", "sign", record, "--key", path)[2]
     gmc("leaderboard", "build", "--records", "leaderboards", "--out", "leaderboards")
     assert gmc(*words)[0] == 0
+    _ask_for(public, until={"jane": 2})  # given up after the record, which is in the second line
+    assert gmc(*words)[0] == 0
+    _ask_for(public, until={"jane": 1})
+    assert gmc(*words)[0] == 1
     _ask_for("RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3")
     code, out, _ = gmc(*words)
     assert code == 1

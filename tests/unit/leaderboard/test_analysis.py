@@ -131,6 +131,35 @@ def test_rankings_take_as_many_runs_of_every_row() -> None:
     assert found["Worst decile"] == Ranking("Worst decile", (1, 2), pytest.approx(1.0), 0)
 
 
+def test_every_statistic_ranks_by_its_own_numbers() -> None:
+    sets = make_record().morphologies.model_copy(update={"num_test": 2})
+    numbers = {
+        "one": (9.0, 1.0, 5.0, 3.0),
+        "two": (8.0, 3.0, 1.0, 5.0),
+        "three": (7.0, 2.0, 3.0, 1.0),
+    }
+    analysis = _analyse(
+        [
+            make_record(
+                returns=make_returns("train", {body: [train] for body in "ab"})
+                + make_returns("test", {body: [score] for body in "cd"})
+                + make_returns("test", {body: [sampled] for body in "cd"}, mode="stochastic"),
+                method=method,
+                training_return=training,
+                morphologies=sets,
+            )
+            for method, (score, sampled, train, training) in numbers.items()
+        ]
+    )
+    found = {item.name: item.ranks for item in analysis.stability}
+    assert found == {
+        **dict.fromkeys(("Mean", "Median", "IQM", "Worst decile"), (1, 2, 3)),
+        "Sampled actions": (3, 1, 2),
+        "Train score": (1, 3, 2),
+        "Training return": (2, 1, 3),
+    }
+
+
 def test_rows_are_those_of_the_table_best_first() -> None:
     records = synthetic_records(4, 3, 6)
     table = _table(records)
@@ -206,8 +235,11 @@ def test_pairs_with_a_row_of_extra_seeds_are_corrected_for_repeated_looks(
         (found,) = [item for item in analysis.comparisons if (item.first, item.second) == pair]
         assert plain.p_runs is not None
         assert 0.0 < plain.p_runs < 1.0
+        assert plain.p_both is not None
+        assert 0.0 < plain.p_both < 1.0
         factor = 2.5 if pair in dearer else 1.0
         assert found.p_runs == pytest.approx(min(1.0, factor * plain.p_runs))
+        assert found.p_both == pytest.approx(min(1.0, factor * plain.p_both))
 
 
 def test_rows_that_differ_significantly_share_no_letter() -> None:
@@ -288,7 +320,8 @@ def test_train_bodies_stand_for_no_others() -> None:
     analysis = _analyse(
         [
             make_record(
-                returns=make_returns("train", {"a": [level + seed], "b": [level - 2.0 * seed]}),
+                returns=make_returns("train", {"a": [level + seed], "b": [level - 2.0 * seed]})
+                + make_returns("train", {"a": [seed], "b": [3.0 * seed]}, mode="stochastic"),
                 method=method,
                 seed=seed,
                 config=rules,
@@ -303,6 +336,8 @@ def test_train_bodies_stand_for_no_others() -> None:
         value = row.mean.value
         assert row.crossed.bodies == row.crossed.both == Estimate(value, None, None)
         assert row.crossed.runs.low is not None
+        assert row.sampled is not None
+        assert row.sampled.tolist() == [[0.0, 0.0], [1.0, 3.0], [2.0, 6.0]]
     (pair,) = analysis.comparisons
     assert (pair.difference.bodies.low, pair.p_both) == (None, None)
     assert (pair.significant_here, pair.significant) == (True, True)

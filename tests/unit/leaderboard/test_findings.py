@@ -30,17 +30,20 @@ from gmc_bench.leaderboard.findings.claims import (
     Lead,
     LinearCost,
     Superiority,
+    power_text,
     seeds_needed,
 )
 from gmc_bench.leaderboard.findings.cost import Costs
 from gmc_bench.leaderboard.findings.evidence import (
     BoardPool,
     Evidence,
+    Kept,
     PlannedRun,
     Sample,
     StudyPool,
     VariantPool,
     read_evidence,
+    require_once,
 )
 from gmc_bench.leaderboard.findings.page import find_all, findings_page
 from gmc_bench.leaderboard.findings.plan import BOARDS, FIRST_METHODS, pending_runs
@@ -262,6 +265,44 @@ def test_a_value_is_compared_with_zero() -> None:
     near = replace(claim, threshold=60.0).decide(_samples(a=(59.0, 61.0, 63.0)))
     needed = seeds_needed([(59.0, 61.0, 63.0)], 2.0)
     assert near.power.startswith(f"about {needed} seeds would show an effect as large as the claim")
+
+
+@pytest.mark.parametrize("lower_is_better", [False, True])
+def test_a_value_is_compared_with_a_threshold(lower_is_better: bool) -> None:
+    """Its interval is 62 +- 5."""
+    sign = -1.0 if lower_is_better else 1.0
+    sample = _samples(a=tuple(sign * value for value in (60.0, 62.0, 64.0)))
+    claim = AboveThreshold(**TEXTS, label="a", lower_is_better=lower_is_better)
+    for threshold, verdict in (
+        (56.0, "seen here"), (61.0, "cannot be decided with these runs"), (68.0, "not seen here"),
+    ):  # fmt: skip
+        assert replace(claim, threshold=threshold).decide(sample).verdict == verdict
+
+
+def test_a_change_is_what_comes_after_less_what_was_before() -> None:
+    pool = StudyPool("ordering", {"dfs": "recmorph"})
+    texts = {**TEXTS, "pool": pool, "metric": "training_return", "minus": "core_seconds"}
+    found = AboveThreshold(**texts, label="dfs").find(Evidence((), {"a": _study()}, {}), {})
+    assert [sample.values for sample in found.samples] == [
+        (101.0, 102.0), (1000.0, 1000.0), (-899.0, -898.0),
+    ]  # fmt: skip
+    assert found.verdict == "not seen here"
+    assert found.here.startswith("1,000.0 to 101.5: -898.5 (")
+
+
+def test_an_effect_would_have_shown_with_the_runs_of_both_sides() -> None:
+    many = np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0]) * 2.0 / np.sqrt(28.0 / 6.0)
+    few = _samples(a=(8.0, 10.0, 12.0), b=tuple(many))  # both deviate by 2; see `seeds_needed`
+    assert power_text(list(few.values()), 4.0, 0.0) == (
+        "about 6 seeds per side would show an effect as large as the claim's in 80 % of cases"
+    )
+    enough = _samples(a=tuple(many[:6]), b=tuple(many))
+    needed = seeds_needed([item.values for item in enough.values()], 4.0)
+    assert needed is not None
+    assert needed <= 6
+    assert power_text(list(enough.values()), 4.0, 0.0) == (
+        "an effect as large as the claim's would have shown in 80 % of cases"
+    )
 
 
 def test_several_claims_at_once() -> None:
@@ -738,6 +779,34 @@ def test_an_evaluation_is_kept_as_one_score(tmp_path: Path, tiny_set: Morphology
         read_evidence((), tmp_path)
 
 
+def test_only_mean_actions_are_kept_of_an_evaluation(
+    tmp_path: Path, tiny_set: MorphologySet
+) -> None:
+    content = _evaluation(tiny_set)
+    sampled = [
+        {**item, "mode": "stochastic", "episodes": item["episodes"][:1]}
+        for item in content["returns"]
+    ]
+    content["returns"] = [*sampled, *content["returns"]]
+    (tmp_path / "e.json").write_text(json.dumps(content))
+    keep_all([tmp_path / "e.json"], tmp_path)
+    (found,) = read_evidence((), tmp_path).evaluations.values()
+    assert (found.score, found.bodies) == (15.0, 2)
+
+
+def test_scores_of_unlike_evaluations_stand_beside_each_other() -> None:
+    first = _varied(make_record(method="recmorph"))
+    for changes in (
+        {"task": "unimal-vt-v1"}, {"protocol": "paper"}, {"method": "swat"}, {"seed": 7},
+        {"weights_digest": digest_of("x")}, {"split": "train"}, {"sensor_dropout": True},
+        {"morphologies": BodySetId(id="another", digest=digest_of("b"))},
+    ):  # fmt: skip
+        require_once(Kept({}, {"a": first, "b": first.model_copy(update=changes)}, {}, {}))
+    again = first.model_copy(update={"score": 8.0})
+    with pytest.raises(RecordError, match="b and a both score recmorph"):
+        require_once(Kept({}, {"a": first, "b": again}, {}, {}))
+
+
 def test_an_unseen_limb_is_the_one_that_the_seed_draws(
     tmp_path: Path, tiny_set: MorphologySet
 ) -> None:
@@ -1007,6 +1076,24 @@ def test_scores_on_other_bodies_count_for_policies_with_a_record() -> None:
     )
     assert seeds(_varied(older), analyses=(analyse(both),)) == {}
     assert seeds(first, analyses=(analyse(both),)) == {"recmorph": ((1,), (7.0,))}
+
+
+def test_scores_with_an_unseen_limb_are_of_train_bodies() -> None:
+    bodies = {**make_record().morphologies.model_dump(), "id": "unimals_100"}
+    record = make_record(method="recmorph", seed=1, protocol_seeds=(1,), morphologies=bodies)
+    tables, _ = aggregate([make_stored(record)])
+    dropped = {
+        "split": "train", "sensor_dropout": True, "bodies": 100,
+        "morphologies": BodySetId(id="unimals_100", digest=digest_of("set")),
+    }  # fmt: skip
+    item = _varied(record).model_copy(update=dropped)
+    for change, count in (
+        ({}, 1), ({"split": "test"}, 0), ({"sensor_dropout": False}, 0),
+        ({"morphologies": BodySetId(id="unimals_100+dynamics-v1", digest=digest_of("b"))}, 0),
+    ):  # fmt: skip
+        kept = {"a": item.model_copy(update=change)}
+        evidence = Evidence(tuple(map(analyse, tables)), {}, kept)
+        assert len(VariantPool("", 100).samples(evidence, "score")) == count
 
 
 def test_ids_are_told_apart_and_parts_come_before_the_whole() -> None:

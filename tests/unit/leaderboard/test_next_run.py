@@ -48,6 +48,15 @@ def test_missing_seeds_come_first_then_methods_without_a_row() -> None:
     assert found.why == "no run yet, as of 1 of 3 methods"
 
 
+def test_the_row_that_lacks_fewest_seeds_is_completed_first() -> None:
+    asked = {"protocol_seeds": (1, 2, 3)}
+    seeds = {"best": (1,), "far": (1, 2, 3), "near": (1, 3), "worst": (2,)}
+    records = [_record(name, seed, 9.0, **asked) for name, each in seeds.items() for seed in each]
+    (found,) = next_runs([_analysis(records)], tuple(seeds))
+    assert (found.method, found.seed) == ("near", 2)
+    assert found.why == "incomplete: 2 of 3 seeds are there"
+
+
 def test_a_table_that_lacks_methods_has_a_close_pair_too() -> None:
     lacking, closer = next_runs([_analysis([*FAR, *NEAR, *NEXT])], (*METHODS, "other"))
     assert (lacking.method, lacking.why) == ("other", "no run yet, as of 1 of 4 methods")

@@ -25,6 +25,7 @@ def test_standing_boards_come_first_and_cells_are_never_made_up() -> None:
     ]
     assert far.score is not None
     assert far.score.value == pytest.approx(102.25)
+    assert far.metres == pytest.approx(0.02 * 102.25)
     assert far.group != near.group
     assert (late.seeds, late.asked, late.group) == (1, 2, "")
     assert late.score is None  # nothing is averaged over missing seeds

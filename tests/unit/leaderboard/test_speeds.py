@@ -219,6 +219,10 @@ def test_what_profile_prints_is_kept(tmp_path: Path, tiny_set: MorphologySet) ->
             lambda found: found["methods"][0].update(acting_seconds=[2.5, 1.0]),
             "choosing actions cannot take longer",
         ),
+        (
+            lambda found: found["methods"][0].update(reference_acting_seconds=[1.0, 2.5]),
+            "choosing actions cannot take longer",
+        ),
         (lambda found: found["methods"][0].update(seconds=[0.0, 3.0]), "times must be positive"),
         (lambda found: found["methods"].append(found["methods"][0]), "is listed twice"),
         (

@@ -177,6 +177,9 @@ def _measured(**changes: Any) -> list[dict[str, Any]]:
         (_measured(num_envs=1), "a on friction 'low' was measured in another way"),
         (_measured(seconds=2.0), "a on friction 'low' was measured in another way"),
         (_measured(static=0.9), "a on friction 'low' was measured in another way"),
+        (_measured(dynamic=0.1), "a on friction 'low' was measured in another way"),
+        (_measured(rule="static"), "a on friction 'low' was measured in another way"),
+        (_measured(heading="free"), "a on friction 'low' was measured in another way"),
         (_measured(command=[1.0, 0.0, 0.0]), "a on friction 'low' was measured in another way"),
         (_measured(robot_origin="mine.xml"), "a on friction 'low' was measured in another way"),
     ],
@@ -275,11 +278,14 @@ def test_other_settings_or_bodies_do_not_fill_a_row(
 
 
 def test_a_version_of_a_method_is_tuned_once(tmp_path: Path, board: Path) -> None:
-    def tuned(name: str, seed: int, rate: float, version: int = 1) -> Submission:
-        config = {**CONFIG, "ppo": {"lr": rate}}
+    def tuned(
+        name: str, seed: int, rate: float, version: int = 1, preset: str = "lite"
+    ) -> Submission:
+        config = {**CONFIG, "ppo": {"lr": rate}, "preset": preset}
         kept = {**AFTER_TUNING["tuning"], "settings": {"ppo.lr": rate}}
         rules = replace(_with(config=config), method_version=version)
         changes = {"tuning": kept, "config": config, "method_version": version, "rules": rules}
+        changes |= {"preset": preset}
         weights = {"weights_digest": digest_of(f"weights {name}")}
         run = _run(tmp_path / name, seed, **changes, **weights)
         (run.folder / POLICY).write_text(f"weights {name}")
@@ -290,6 +296,7 @@ def test_a_version_of_a_method_is_tuned_once(tmp_path: Path, board: Path) -> Non
     add([first, _run(tmp_path / "untuned", 1)], board)
     _refuse([again], board, "tuned-once", "of version 1 has other ones")
     add([tuned("second", 2, 0.002), tuned("raised", 1, 0.003, version=2)], board)
+    add([tuned("large", 1, 0.003, preset="paper")], board)  # another network
 
 
 INCOMPLETE = {"status": "incomplete", "env_steps": 1000, "env_steps_per_s": 100.0}

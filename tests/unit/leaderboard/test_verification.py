@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import get_args
 
 import numpy as np
 import pytest
-from scipy.stats import t
+from scipy.special import gammaincc
+from scipy.stats import rankdata, t, wilcoxon
 
 from gmc_bench.core.errors import RecordError
 from gmc_bench.core.types import DoubleArray
@@ -285,6 +287,57 @@ def test_falls_that_were_left_out_fail(episodes: int, changes: dict[str, object]
     assert not parts[0].passed
 
 
+SIX = 6
+"""Probabilities of which the smallest counts: spread, returns, lengths twice and ends twice."""
+
+
+def test_the_chance_of_returns_of_bodies_by_hand() -> None:
+    """Rank sums of old returns under all divisions of a body's returns into old and new ones."""
+    old = {
+        "a": [1.0, 2.0, 3.0, 6.0],
+        "b": [1.0, 2.0, 5.0],
+        "c": [2.0, 3.0, 4.0, 5.0],
+        "d": [7.0] * 2,
+    }
+    new = {
+        "a": [5.0, 7.0, 8.0, 9.0],
+        "b": [4.0, 6.0, 7.0],
+        "c": [5.0, 7.0, 8.0, 9.0],
+        "d": [7.0] * 2,
+    }
+    total = variance = third = 0.0
+    for body in "abc":  # nothing tells the returns of the last body apart
+        ranks, count = rankdata([*old[body], *new[body]]), len(old[body])
+        sums = [
+            sum(ranks[place] for place in half) - ranks.sum() / 2.0
+            for half in combinations(range(2 * count), count)
+        ]
+        unit = sum(item**2 for item in sums) / len(sums)
+        total += sums[0] ** 2 / unit - 1.0  # of the division that is there
+        variance += sum((item**2 / unit - 1.0) ** 2 for item in sums) / len(sums)
+        third += sum((item**2 / unit - 1.0) ** 3 for item in sums) / len(sums)
+    # A gamma distribution with the shape k has the skewness 2 / sqrt(k).
+    shape = 4.0 * variance**3 / third**2
+    chance = gammaincc(shape, shape + total * math.sqrt(shape / variance))
+    assert 0.0 < chance < 0.1 / SIX
+    found = chance_of_outcomes(make_returns("test", old), make_returns("test", new))
+    assert found == pytest.approx(SIX * chance)
+
+
+def test_the_chance_of_how_far_bodies_are_apart_by_hand() -> None:
+    """Of sixteen ranks, those of the repeated returns are farther from the middle, 8.5."""
+    old, new = [8, 6, 7, 10, 11, 5, 12, 4], [9, 1, 2, 3, 13, 14, 15, 16]
+    farther = [0, 7.5 - 2.5, 6.5 - 1.5, 5.5 - 1.5, 4.5 - 2.5, 5.5 - 3.5, 6.5 - 3.5, 7.5 - 4.5]
+    recorded, found = (
+        make_returns("test", {f"body-{place}": [rank**2] for place, rank in enumerate(ranks)})
+        for ranks in (old, new)
+    )
+    expected = wilcoxon(farther, zero_method="zsplit").pvalue
+    assert expected < 0.5 / SIX
+    for pair in ((recorded, found), (found, recorded)):
+        assert chance_of_outcomes(*pair) == pytest.approx(SIX * expected)
+
+
 @pytest.mark.parametrize(("bodies", "episodes"), [(30, 1), (8, 4), (6, 7)])
 def test_outcomes_of_honest_records_are_unlikely_as_often_as_they_should_be(
     bodies: int, episodes: int
@@ -348,6 +401,33 @@ def test_frictions_are_equal_or_likely() -> None:
     better = compare_friction(_friction(rng, 0.8), _friction(rng), "interval")
     assert not better.passed
     assert better.chance is not None
+
+
+def test_all_metrics_on_frictions_share_the_false_alarms() -> None:
+    """One of five is larger on each of six results: by chance 2 of 64 times, any of them 10."""
+
+    def results(**gains: float) -> list[FrictionResult]:
+        return [
+            FrictionResult.model_validate(
+                item
+                | {
+                    reading: {
+                        name: value and value + place * gains.get(reading, 0.0)
+                        for name, value in item[reading].items()
+                    }
+                    | ({"progress": 7.0, "tilt_rms": 3.0} if reading == "restarts" else {})
+                    for reading in ("restarts", "single_life")
+                }
+            )
+            for place, item in enumerate(make_friction(robots=3), 1)
+        ]
+
+    found = compare_friction(results(), results(single_life=0.125), "interval")
+    assert found.chance == pytest.approx(5 * 2 / 64)
+    assert found.first_difference == (
+        "single_life.velocity_rmse of robot-1 on low friction, forward: recorded 1.0, found 1.125"
+    )
+    assert (found.differing, found.passed) == (6, True)
 
 
 def test_frictions_measured_in_another_way_are_refused() -> None:
