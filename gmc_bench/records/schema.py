@@ -243,8 +243,12 @@ class RunRecord(RecordPart):
 
         Those at the end of training: of a run that is `resized`, the number is wrong.
         """
-        threads = self.hardware.threads * (self.hardware.processes or 1)
-        return self.wall_clock_s.total * threads
+        return self.wall_clock_s.total * self.all_threads
+
+    @property
+    def all_threads(self) -> int:
+        """Threads that all processes of a training were given together, at its end."""
+        return self.hardware.threads * (self.hardware.processes or 1)
 
     @property
     def resized(self) -> bool:

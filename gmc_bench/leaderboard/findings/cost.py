@@ -26,13 +26,12 @@ class _Rate:
 
 
 def _rate_of(record: RunRecord) -> _Rate:
-    threads = record.hardware.threads * (record.hardware.processes or 1)
     acting = record.wall_clock_s.simulation + record.wall_clock_s.policy
     return _Rate(
         record.method,
         (record.suite, record.task),
         record.core_seconds / record.env_steps,
-        acting * threads / record.env_steps,
+        acting * record.all_threads / record.env_steps,
         record.controller == "shared",
     )
 
