@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import signal
 import time
 
@@ -17,6 +18,30 @@ TINY = (
     "--rollout-length", "32", "--env-steps", "256", "--ppo.batch-size", "64",
     "--checkpoint-interval", "0",
 )  # fmt: skip
+
+
+SIBLINGS = ("study", "siblings", "--method", "recmorph", *TINY)
+
+
+@pytest.fixture(scope="module")
+def siblings(gmc, tmp_path_factory):
+    """The folder of a finished study, which tests must not change."""
+    folder = tmp_path_factory.mktemp("siblings") / "whole"
+    gmc(*SIBLINGS, "--out", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def killed(gmc, tmp_path_factory):
+    """The folder of the same study, killed in its second run."""
+    folder = tmp_path_factory.mktemp("siblings") / "killed"
+    process = gmc.start(*SIBLINGS, "--out", folder)
+    second = folder / "permuted_ft_seed1" / "config.yaml"
+    while process.poll() is None and not second.exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    return folder
 
 
 def rows_of(folder):
@@ -92,15 +117,14 @@ def test_bodies_trains_on_ever_more_of_a_set(here, tmp_path):
     assert {run["numbers"]["env_steps"] for run in kept["runs"]} == {256.0}
 
 
-def test_siblings_measures_every_order(here, tmp_path):
-    here("study", "siblings", "--method", "recmorph", *TINY, "--out", tmp_path / "s")
-    rows = rows_of(tmp_path / "s")
+def test_siblings_measures_every_order(siblings):
+    rows = rows_of(siblings)
     assert [row["Train / seed"] for row in rows] == ["C / 1", "P / 1"]
     # The chain has one order, the star of three limbs six.
     assert [(row["Bodies"], row["Unseen orders"], row["All orders"]) for row in rows] == [
         ("1", "3", "5")
     ] * 2
-    content, _ = read_sealed(tmp_path / "s" / "measured" / "canonical_ft_seed1.json")
+    content, _ = read_sealed(siblings / "measured" / "canonical_ft_seed1.json")
     star = next(body for body in content["measured"]["bodies"] if body["total_orders"] == 6)
     mean = sum(order["return"] for order in star["orders"] if order["unseen"]) / 3
     assert rows[0]["P test"] == f"{mean:,.1f}"
@@ -114,10 +138,7 @@ def test_attributes_removes_twenty_features(here, tmp_path):
     assert sizes[0] - sizes[1] == 2 * 20 * 64  # embeddings of actor and critic, width 64
 
 
-def test_a_study_from_python_is_that_of_the_command_line(here, tmp_path, capfd):
-    words = ("study", "siblings", "--method", "recmorph", *TINY)
-    here(*words, "--out", tmp_path / "words")
-    capfd.readouterr()
+def test_a_study_from_python_is_that_of_the_command_line(here, siblings, tmp_path, capfd):
     settings = {
         "num_envs": 4, "rollout_length": 32, "env_steps": 256, "ppo": {"batch_size": 64},
     }  # fmt: skip
@@ -130,8 +151,7 @@ def test_a_study_from_python_is_that_of_the_command_line(here, tmp_path, capfd):
     assert "jobs: 1" in (tmp_path / "python" / "launch.yaml").read_text()
     assert capfd.readouterr() == ("", "")
     for name in ("table.csv", "table.md", "figure.png"):
-        pair = [(tmp_path / folder / name).read_bytes() for folder in ("words", "python")]
-        assert pair[0] == pair[1]
+        assert (tmp_path / "python" / name).read_bytes() == (siblings / name).read_bytes()
     assert [row[1] for row in result.tables["table"].rows] == ["C / 1", "P / 1"]
     measured = [event for event in told if getattr(event, "what", "").startswith("sibling orders")]
     assert measured[-1].done == measured[-1].total
@@ -191,16 +211,11 @@ def test_cells_trains_eight_variants(here, tmp_path):
 
 
 @pytest.mark.parametrize("launcher_of", [None, "sweep", "study"])
-def test_a_killed_study_continues_and_measures_only_what_is_left(gmc, here, tmp_path, launcher_of):
+def test_a_killed_study_continues_and_measures_only_what_is_left(
+    killed, siblings, here, tmp_path, launcher_of
+):
     """Also where a launcher has finished its runs, as those of a sweep or of the study."""
-    folder = tmp_path / "s"
-    words = ("study", "siblings", "--method", "recmorph", *TINY)
-    process = gmc.start(*words, "--out", folder)
-    second = folder / "permuted_ft_seed1" / "config.yaml"
-    while process.poll() is None and not second.exists():
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    folder = shutil.copytree(killed, tmp_path / "s")
     finished = (folder / "canonical_ft_seed1" / "record.json").read_bytes()
     launch = ("--launcher", "local", "--jobs", 1, "--launch.nice", 0)
     if launcher_of == "sweep":
@@ -210,9 +225,7 @@ def test_a_killed_study_continues_and_measures_only_what_is_left(gmc, here, tmp_
     here("study", "--resume", folder, *(launch if launcher_of == "study" else ()))
     assert (folder / "launch.yaml").exists() == (launcher_of is not None)
     assert (folder / "canonical_ft_seed1" / "record.json").read_bytes() == finished
-    whole = tmp_path / "whole"
-    here(*words, "--out", whole)
-    assert rows_of(folder) == rows_of(whole)
+    assert rows_of(folder) == rows_of(siblings)
     before = (folder / "measured" / "canonical_ft_seed1.json").stat().st_mtime_ns
     here("study", "--resume", folder)
     assert (folder / "measured" / "canonical_ft_seed1.json").stat().st_mtime_ns == before
