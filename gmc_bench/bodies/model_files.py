@@ -20,6 +20,9 @@ _MAX_FOLDERS = 16
 _VALUE = r"""\s*=\s*(?:"([^"]*)"|'([^']*)')"""
 _FILE = re.compile(rf"\bfile[a-z]*{_VALUE}")
 _FOLDER = re.compile(rf"\b(?:meshdir|texturedir|assetdir){_VALUE}")
+_MODEL = re.compile(rf"<model\b[^<>]*?\bfile{_VALUE}")
+_OUTWARD = re.compile(r"/|\\|\.\.(/|\\|$)|[A-Za-z]:")
+"""How a path starts that is absolute or leads out of the folder it is relative to."""
 _VISUAL = re.compile(r"<visual(?=[\s/>])")
 _SCHEME = re.compile(r"(package|file|model)://", re.IGNORECASE)
 _UNREADABLE = (".dae", ".fbx", ".glb", ".gltf", ".material", ".ply", ".so", ".world", ".yaml")
@@ -104,6 +107,15 @@ def may_be_robot(path: Path) -> bool:
     return tag in ("", "mujoco", "robot")
 
 
+@dataclass
+class _Model:
+    """A model, or one that is attached to it: its includes count as parts of it."""
+
+    home: PurePosixPath
+    folders: list[str] = field(default_factory=list)
+    """Where it keeps meshes and textures, relative to `home`."""
+
+
 class _Collector:
     """Follows references from one text to the next."""
 
@@ -112,9 +124,9 @@ class _Collector:
         self._home = home
         self._model = model
         self._total = 0
-        self._folders: list[str] = []
         self._seen: set[str] = set()
         self._num_names = 0
+        self._num_folders = 0
         self.files: dict[str, bytes] = {}
         self.missing: list[str] = []
 
@@ -124,27 +136,44 @@ class _Collector:
         Raises:
             MorphologyError: the model refers to too many files or folders, or to one outside.
         """
-        waiting = [(text, self._home)]
+        waiting = [(text, self._home, _Model(self._home))]
+        others: list[tuple[str, PurePosixPath, _Model]] = []
         while waiting:
-            text, place = waiting.pop()
-            self._folders += sorted(set(_values(_FOLDER, text)) - set(self._folders))
-            names = dict.fromkeys(_values(_FILE, text))
-            self._num_names += len(names)
-            if self._num_names > _MAX_FILES or len(self._folders) > _MAX_FOLDERS:
-                raise MorphologyError(
-                    f"{self._model} refers to more than {_MAX_FILES} files, or {_MAX_FOLDERS} "
-                    f"folders of them; remove what is not needed"
-                )
+            text, place, model = waiting.pop()
+            names = self._references(text, model)
+            attached = set(_values(_MODEL, text))
             for name in names:
-                if name.lower().endswith(_UNREADABLE):
-                    self.missing.append(name)
+                if not name.lower().endswith((".xml", ".mjcf")):
+                    others.append((name, place, model))
                     continue
-                for found, data in self._find(name, place):
-                    if found.suffix.lower() in (".xml", ".mjcf"):
-                        inner = _decode(data, clean_name(str(found)))
-                        waiting.append((_without(inner, "<!--", "-->"), found.parent))
+                for found, data in self._find(name, place, model):
+                    inner = _without(_decode(data, clean_name(str(found))), "<!--", "-->")
+                    of = _Model(found.parent) if name in attached else model
+                    waiting.append((inner, found.parent, of))
+        # Any text of a model may name its folders, also the last.
+        for name, place, model in others:
+            if name.lower().endswith(_UNREADABLE):
+                self.missing.append(name)
+            else:
+                list(self._find(name, place, model))
 
-    def _find(self, name: str, place: PurePosixPath) -> Iterator[tuple[PurePosixPath, bytes]]:
+    def _references(self, text: str, model: _Model) -> list[str]:
+        """Return the files that a text of a model names, and note the folders."""
+        folders = sorted(set(_values(_FOLDER, text)) - set(model.folders))
+        model.folders += folders
+        names = list(dict.fromkeys(_values(_FILE, text)))
+        self._num_folders += len(folders)
+        self._num_names += len(names)
+        if self._num_names > _MAX_FILES or self._num_folders > _MAX_FOLDERS:
+            raise MorphologyError(
+                f"{self._model} refers to more than {_MAX_FILES} files, or {_MAX_FOLDERS} "
+                f"folders of them; remove what is not needed"
+            )
+        return names
+
+    def _find(
+        self, name: str, place: PurePosixPath, model: _Model
+    ) -> Iterator[tuple[PurePosixPath, bytes]]:
         """Yield what was not read before of the files that a reference may mean."""
         whole = name
         scheme = _SCHEME.match(name)
@@ -153,13 +182,16 @@ class _Collector:
             return
         if re.match(r"/|\\|\.\.\\|[A-Za-z]:", name):
             raise self._outside(name)
-        # Packages lie anywhere below the root; other names start where the model is.
-        homes = dict.fromkeys([str(self._home), "."] if scheme else [str(self._home)])
+        places = [os.path.join(model.home, folder) for folder in model.folders]  # noqa: PTH118
+        homes = [str(model.home)]
+        if scheme:  # packages lie anywhere below the root; other names start where the model is
+            inside = map(os.path.normpath, model.folders)
+            places += [folder for folder in inside if not _OUTWARD.match(folder)]
+            homes.append(".")
         # The engine ignores the package; so the file may stand at any end of its path.
         parts = PurePosixPath(name).parts
         tails = ["/".join(parts[i:]) for i in range(len(parts))] if scheme else [name]
         for tail in tails:
-            places = [os.path.join(home, f) for home in homes for f in self._folders]  # noqa: PTH118
             for folder in dict.fromkeys([*places, str(place), *homes]):
                 joined = os.path.normpath(os.path.join(folder, tail))  # noqa: PTH118
                 if joined in self._seen:
@@ -180,7 +212,7 @@ class _Collector:
             )
 
     def _read_inside(self, joined: str, name: str) -> bytes | None:
-        if re.match(r"/|\\|\.\.(/|\\|$)|[A-Za-z]:", joined):
+        if _OUTWARD.match(joined):
             raise self._outside(name)
         try:
             place = (self._root / joined).resolve(strict=True)

@@ -223,6 +223,47 @@ def test_a_wider_root_opens_the_folders_of_a_package(folder, reference):
     assert (found == {"a.stl": b"a"}) == (reference != "package://meshes/a.stl")
 
 
+def test_a_folder_beside_that_of_the_model_holds_the_files_of_a_package(folder):
+    """Seen from the root, `../meshes` would lead out; it is meant from where the model is."""
+    for name in ("meshes", "urdf"):
+        (folder / name).mkdir()
+    (folder / "meshes" / "a.stl").write_bytes(b"a")
+    path = folder / "urdf" / "robot.urdf"
+    text = "<robot><mujoco><compiler meshdir='../meshes'/></mujoco>{}</robot>"
+    path.write_text(text.format("<mesh filename='package://robot/meshes/a.stl'/>"))
+    assert collect_files(path, folder).files == {"a.stl": b"a"}
+    assert collect_files(path, folder.parent).files == {"a.stl": b"a"}
+    with pytest.raises(MorphologyError, match="outside its folder"):
+        collect_files(path)
+
+
+def test_an_include_may_name_the_folder_of_meshes(folder):
+    (folder / "assets").mkdir()
+    (folder / "assets" / "a.stl").write_bytes(b"a")
+    (folder / "common.xml").write_text("<mujoco><compiler meshdir='assets'/></mujoco>")
+    found = _collect(folder, "<mujoco><include file='common.xml'/><mesh file='a.stl'/></mujoco>")
+    assert (set(found.files), found.missing) == ({"common.xml", "a.stl"}, ())
+
+
+def test_attached_models_have_folders_of_their_own(folder):
+    """They lie beside the attached model, and hide none of the others."""
+    for name in ("parts", "meshes"):
+        (folder / name / "meshes").mkdir(parents=True)
+    (folder / "parts" / "meshes" / "a.stl").write_bytes(b"leg")
+    (folder / "meshes" / "b.stl").write_bytes(b"torso")
+    leg = "<mujoco><compiler meshdir='meshes'/><mesh file='a.stl'/></mujoco>"
+    (folder / "parts" / "leg.xml").write_text(leg)
+    text = (
+        "<mujoco><compiler meshdir='meshes'/><model name='leg' file='parts/leg.xml'/>"
+        "<mesh file='b.stl'/></mujoco>"
+    )
+    files = _collect(folder, text).files
+    assert files == {"leg.xml": leg.encode(), "a.stl": b"leg", "b.stl": b"torso"}
+    (folder / "parts" / "leg.xml").write_text(leg.replace("'meshes'", "'../../meshes'"))
+    with pytest.raises(MorphologyError, match="outside its folder"):
+        _collect(folder, text)
+
+
 @pytest.mark.parametrize(
     "reference",
     ["../../canary.stl", "package://robot/../../canary.stl", "../way/canary.stl", "{parent}/a.stl"],
