@@ -35,6 +35,7 @@ def find_doubts(body: Morphology, model: dict[str, Any], trial: dict[str, Any]) 
     return [
         *_mass_doubts(body, mass),
         *_joint_doubts(body),
+        *_range_doubts(model),
         *_angle_doubts(body, model),
         *_actuator_doubts(body, mass),
         *_speed_doubts(body, trial),
@@ -65,6 +66,14 @@ def _joint_doubts(body: Morphology) -> Iterator[str]:
         low, high = joint.range
         if joint.limited and high - low < _NARROW:
             yield f"the joint {joint.name!r} moves by {high - low:.2g} only"
+
+
+def _range_doubts(model: dict[str, Any]) -> Iterator[str]:
+    """Notice ranges that count as none, because their ends are exchanged."""
+    rows = [row for kind in ("joints", "actuators") for row in model[kind] if row["backward"]]
+    if rows:
+        names = shorten(list(dict.fromkeys(row["name"] or "one without a name" for row in rows)))
+        yield f"ranges that start above their end count as none: {names}; exchange the two numbers"
 
 
 def _angle_doubts(body: Morphology, model: dict[str, Any]) -> Iterator[str]:

@@ -156,8 +156,14 @@ def _joints(model: Any, data: Any) -> list[dict[str, Any]]:
             "friction": float(model.dof_frictionloss[dof]),
             "torque": model.jnt_actfrcrange[j].tolist() if model.jnt_actfrclimited[j] else None,
             "curved": j in curved,
+            "backward": _backward(model.jnt_range[j], model.jnt_actfrcrange[j]),
         })  # fmt: skip
     return found
+
+
+def _backward(*ranges: Any) -> bool:
+    """Return whether a range starts above its end, which the engine takes for no range."""
+    return any(low > high for low, high in ranges)
 
 
 def _geoms(model: Any, data: Any) -> list[dict[str, Any]]:
@@ -203,6 +209,9 @@ def _actuators(model: Any) -> list[dict[str, Any]]:
             "force": model.actuator_forcerange[a].tolist()
             if model.actuator_forcelimited[a]
             else None,
+            "backward": _backward(
+                model.actuator_ctrlrange[control[a]], model.actuator_forcerange[a]
+            ),
         }
         for a in range(model.nactuator)
     ]

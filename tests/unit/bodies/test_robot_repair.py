@@ -233,6 +233,19 @@ def test_limits_of_another_unit_are_pointed_out(read):
         assert not any("meant in a file" in doubt for doubt in read(text, name).doubts)
 
 
+def test_ranges_with_exchanged_ends_are_pointed_out(read):
+    """MuJoCo takes them for no range at all."""
+    told = "ranges that start above their end count as none: {}; exchange the two numbers"
+    found = read(_four_bar(('name="bar" axis="1 0 0" range="-60 60"', 'name="bar" range="60 -60"')))
+    assert not _joint(found, "bar").limited
+    assert told.format("bar") in found.doubts
+    motor = 'ctrlrange="-1 1" ctrllimited="true"'
+    for text in ('ctrlrange="1 -1"', f'{motor} forcerange="2 -2"'):
+        doubts = read(_four_bar((motor, f'name="m" {text}'))).doubts
+        assert told.format("m") in doubts
+    assert not any("exchange" in doubt for doubt in read(robots.FOUR_BAR).doubts)
+
+
 def test_start_poses_that_nobody_chose_are_told(read):
     rest = "qpos='0 0 1 1 0 0 0 0 0 0'/>"
     keys = f"<keyframe><key name='sit' {rest}<key {rest}<key name='up' {rest}"
