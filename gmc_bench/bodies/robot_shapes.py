@@ -148,9 +148,9 @@ def _geom(geom: dict[str, Any], origin: DoubleArray, axes: DoubleArray) -> Geom:
             **contacts,
         )
     radius = max(float(f"{size[0]:.12g}"), _SMALLEST)
-    if kind == "sphere" or size[1] < _SMALLEST:
+    if kind == "sphere" or (kind == "capsule" and size[1] < _SMALLEST):
         return Geom(kind="sphere", radius=radius, start=middle, end=middle, **contacts)
-    reach = turn[:, 2] * size[1]
+    reach = turn[:, 2] * max(size[1], _SMALLEST)
     ends = [vector(axes.T @ (centre + side * reach - origin)) for side in (-1.0, 1.0)]
     return Geom(kind=kind, radius=radius, start=ends[0], end=ends[1], **contacts)
 

@@ -205,6 +205,19 @@ def test_a_mesh_becomes_the_box_around_it(read):
     np.testing.assert_allclose(inside.min(axis=0), np.negative(box.half_sizes), atol=1e-6)
 
 
+def test_a_cylinder_stays_one_however_thin(read):
+    """Like a coin; a capsule as short is a sphere."""
+    shape = '<geom type="cylinder" fromto="0 0 0 0 0 -.2" size=".03" mass=".5"/>'
+    assert shape in robots.SERVO
+    kinds = []
+    for kind in ("cylinder", "capsule"):
+        thin = f'<geom type="{kind}" size=".1 .00005" mass=".5"/>'
+        body = read(robots.SERVO.replace(shape, thin), seconds=0.0).body
+        geom = next(limb.geom for limb in body.limbs if limb.name == "a")
+        kinds.append((geom.kind, geom.radius, np.linalg.norm(np.subtract(geom.end, geom.start))))
+    assert kinds == [("cylinder", 0.1, pytest.approx(2e-4)), ("sphere", 0.1, 0.0)]
+
+
 def test_bodies_that_move_as_one_have_the_inertia_of_both():
     """By hand: tensors about the origin add up, and then go to the common centre."""
     rng = np.random.default_rng(0)
