@@ -219,11 +219,12 @@ def robot_files(path: Path) -> list[Path]:
             f"{path} holds no robot files; expected some ({', '.join(SUFFIXES)}) there or in "
             f"{', '.join(_FOLDERS)}, or the folders train/ and test/"
         )
-    stems = [file.stem for file in files]
+    stems = [clean_name(file.stem) for file in files]  # what robots are called
     twice = next((stem for stem in stems if stems.count(stem) > 1), None)
     if twice is not None:
         raise MorphologySetError(
-            f"{place} holds two robot files called {twice!r}; rename one of them"
+            f"{place} holds two robot files called {twice!r} (64 letters of a name count); rename "
+            f"one of them"
         )
     return files
 

@@ -616,6 +616,11 @@ def test_imported_robots_are_kept_as_a_set(monkeypatch, tmp_path):
     (folder / "loop.xml").write_text("<mujoco/>")
     with pytest.raises(MorphologySetError, match="two robot files called 'loop'"):
         import_robots("mine", folder)
+    for end in "ab":
+        (folder / f"{'long' * 16}{end}.xml").write_text("<mujoco/>")
+    (folder / "loop.xml").unlink()
+    with pytest.raises(MorphologySetError, match=r"called '(long){16}' .64 letters of a name"):
+        import_robots("mine", folder)
 
 
 def test_importing_twice_gives_the_same_body(read):
