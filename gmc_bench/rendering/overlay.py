@@ -1,6 +1,7 @@
 """Text and bars over a picture: numbers above, one bar per limb below."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,18 @@ BARS_LABEL = "mean |action| per limb"
 _PANEL = (20, 24, 30, 150)  # red, green, blue, opacity
 _INK = (255, 255, 255, 255)
 _FAINT = (200, 205, 212, 255)
+
+
+def name_font(name: str, size: int) -> Any:
+    """Return the font in which a body's name is written; `size` is in pixels.
+
+    Pillow's own font has the letters of ASCII; where others occur, matplotlib's takes its place.
+    """
+    if name.isascii():
+        return ImageFont.load_default(size)
+    from matplotlib import get_data_path
+
+    return ImageFont.truetype(str(Path(get_data_path()) / "fonts/ttf/DejaVuSans.ttf"), size)
 
 
 class Overlay:
@@ -32,6 +45,7 @@ class Overlay:
         size = max(9, round(height * 0.052))
         self._font: Any = ImageFont.load_default(size)
         self._small: Any = ImageFont.load_default(max(9, round(height * 0.045)))
+        self._title_font: Any = name_font(title, max(9, round(height * 0.045)))
         self._line = round(size * 1.3)
         self._margin = max(4, size // 2)
         self._title = self._shortened(title)
@@ -54,7 +68,7 @@ class Overlay:
         image = Image.fromarray(pixels)
         pen = ImageDraw.Draw(image, "RGBA")
         pen.rectangle((0, 0, self._width, 2 * self._line + self._margin), fill=_PANEL)
-        pen.text((self._margin, self._margin // 2), self._title, font=self._small, fill=_FAINT)
+        pen.text((self._margin, self._margin // 2), self._title, font=self._title_font, fill=_FAINT)
         column = (self._width - 2 * self._margin) / len(numbers)
         for index, text in enumerate(numbers):
             place = (self._margin + round(index * column), self._margin // 2 + self._line)
@@ -96,8 +110,8 @@ class Overlay:
 
     def _shortened(self, text: str) -> str:
         room = self._width - 2 * self._margin
-        if self._small.getlength(text) <= room:
+        if self._title_font.getlength(text) <= room:
             return text
-        while text and self._small.getlength(f"{text}...") > room:
+        while text and self._title_font.getlength(f"{text}...") > room:
             text = text[:-1]
         return f"{text}..."

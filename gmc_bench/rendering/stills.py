@@ -7,7 +7,7 @@ from pathlib import Path
 
 import mujoco
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont, UnidentifiedImageError
+from PIL import Image, ImageDraw, UnidentifiedImageError
 
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.bodies.sets import load_limb_bodies
@@ -20,6 +20,7 @@ from gmc_bench.rendering.camera import View, fit_distance, outline
 from gmc_bench.rendering.canvas import Canvas
 from gmc_bench.rendering.episode import no_such_body
 from gmc_bench.rendering.ground import copy_terrain, ground_height, put_terrain
+from gmc_bench.rendering.overlay import name_font
 from gmc_bench.rendering.scene import FIELD_OF_VIEW, SQUARE, drawing_model, lower, rest_state
 from gmc_bench.rendering.sight import Trace
 from gmc_bench.sim.model import Scene
@@ -195,7 +196,6 @@ def _contact_sheet(
     step_x, step_y = wide + _GAP, tall + 3 * _LABEL
     sheet = Image.new("RGB", (columns * step_x + _GAP, rows * step_y + _GAP), "white")
     pen = ImageDraw.Draw(sheet)
-    font = ImageFont.load_default(_LABEL)
     for index, (body, path) in enumerate(zip(bodies, paths, strict=True)):
         left = _GAP + (index % columns) * step_x
         top = _GAP + (index // columns) * step_y
@@ -206,6 +206,7 @@ def _contact_sheet(
             raise StorageError(f"cannot read {path}; run again") from error
         sheet.paste(small, (left, top))
         name, line = body.name, 0
+        font = name_font(name, _LABEL)
         while name and line < 2:  # names differ at their ends, so what does not fit goes below
             fits = len(name)
             while fits > 1 and font.getlength(name[:fits]) > wide:

@@ -1,5 +1,7 @@
 """What is written over a picture can be found there."""
 
+import itertools
+
 import numpy as np
 
 from gmc_bench.rendering.overlay import Overlay
@@ -46,3 +48,9 @@ def test_a_long_title_is_cut_off_inside_the_picture():
     assert short._title.endswith("x...")
     assert short._small.getlength(short._title) <= 320
     assert Overlay(320, 240, "body", COLORS)._title == "body"
+
+
+def test_letters_beyond_ascii_are_drawn_and_not_replaced_by_one_box():
+    pictures = [drawn([0.0, 0.0, 0.0], title=f"b{letter}t") for letter in "\u00fc\u00f8\u0436"]
+    for first, second in itertools.combinations(pictures, 2):
+        assert (first != second).any()

@@ -62,6 +62,11 @@ def test_the_sheet_shows_bodies_row_by_row(tmp_path):
     assert sheet.size == (6 + 3 * 108, 6 + 2 * 161)  # with gaps of 6, and 33 for names
     middles = [(6 + 108 * column + 51, 6 + 161 * row + 64) for row in (0, 1) for column in range(3)]
     assert [sheet.getpixel(place) for place in middles] == [*colors, *[(255, 255, 255)] * 2]
+    one, other = (
+        _contact_sheet([replace(biped(), name=name)], paths[:1], SIZE).tobytes()
+        for name in ("\u00fc", "\u0436")
+    )
+    assert one != other
 
 
 @pytest.mark.parametrize("task", ["ft", "incline", "exploration", "obstacles", "vt"])
