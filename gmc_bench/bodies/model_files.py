@@ -4,7 +4,7 @@ import html
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -20,6 +20,7 @@ _MAX_FOLDERS = 16
 _VALUE = r"""\s*=\s*(?:"([^"]*)"|'([^']*)')"""
 _FILE = re.compile(rf"\bfile[a-z]*{_VALUE}")
 _FOLDER = re.compile(rf"\b(?:meshdir|texturedir|assetdir){_VALUE}")
+_INCLUDE = re.compile(rf"<include\b[^<>]*?\bfile{_VALUE}")
 _MODEL = re.compile(rf"<model\b[^<>]*?\bfile{_VALUE}")
 _OUTWARD = re.compile(r"/|\\|\.\.(/|\\|$)|[A-Za-z]:")
 """How a path starts that is absolute or leads out of the folder it is relative to."""
@@ -100,11 +101,33 @@ def may_be_robot(path: Path) -> bool:
     So are files that cannot be read or have no root element, for which reading them as a robot
     then gives the reason.
     """
+    text = _text_if_readable(path)
+    return text is None or root_tag(text) in ("", "mujoco", "robot")
+
+
+def find_parts(files: Sequence[Path]) -> set[Path]:
+    """Return those of some model files that are parts of others and no robots.
+
+    They have no bodies of their own, and another of the files includes them.
+    """
+    texts = {file: _without(_text_if_readable(file) or "", "<!--", "-->") for file in files}
+    included = {
+        os.path.normpath(os.path.join(file.parent, name))  # noqa: PTH118
+        for file, text in texts.items()
+        for name in _values(_INCLUDE, text)
+    }
+    return {
+        file
+        for file, text in texts.items()
+        if "<worldbody" not in text and os.path.normpath(file) in included
+    }
+
+
+def _text_if_readable(path: Path) -> str | None:
     try:
-        tag = root_tag(_decode(_read(path.resolve(strict=True), _MAX_TEXT), path.name))
+        return _decode(_read(path.resolve(strict=True), _MAX_TEXT), path.name)
     except (OSError, RuntimeError, MorphologyError):
-        return True
-    return tag in ("", "mujoco", "robot")
+        return None
 
 
 @dataclass

@@ -22,6 +22,7 @@ from gmc_bench.bodies.model_files import (
     ModelFiles,
     clean_name,
     collect_files,
+    find_parts,
     may_be_robot,
 )
 from gmc_bench.bodies.robot_builder import build_robot
@@ -202,7 +203,8 @@ def robot_files(path: Path) -> list[Path]:
     """Return the file, or the robot files of a folder by name.
 
     They lie right inside the folder, or where packages keep them: in `urdf/`, `mjcf/`, `xml/` or
-    `robots/`. XML files of other kinds, such as a package's `package.xml`, do not count.
+    `robots/`. XML files of other kinds, such as a package's `package.xml`, do not count, nor do
+    files without bodies that another of the files includes.
 
     Raises:
         MorphologySetError: there are none, or two of one name.
@@ -212,6 +214,8 @@ def robot_files(path: Path) -> list[Path]:
     for place in (path, *(path / name for name in _FOLDERS)):
         files = sorted(place.iterdir()) if place.is_dir() else []
         files = [file for file in files if file.suffix.lower() in SUFFIXES and may_be_robot(file)]
+        parts = find_parts(files)
+        files = [file for file in files if file not in parts]
         if files:
             break
     else:

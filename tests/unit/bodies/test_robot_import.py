@@ -10,7 +10,13 @@ import pytest
 
 from gmc_bench.bodies.importer import ImportProblemsError
 from gmc_bench.bodies.mjcf import emit_mjcf, parse_mjcf
-from gmc_bench.bodies.robot_import import import_bodies, import_robots, read_robot, set_id_of
+from gmc_bench.bodies.robot_import import (
+    import_bodies,
+    import_robots,
+    read_robot,
+    robot_files,
+    set_id_of,
+)
 from gmc_bench.bodies.robot_report import render_robot
 from gmc_bench.bodies.robot_shapes import merge_inertia, rotation
 from gmc_bench.bodies.store import load_set
@@ -730,6 +736,16 @@ def test_a_file_that_another_includes_counts_as_a_robot_of_its_own(monkeypatch, 
     note = "one robot in several files, of which each counts: bar = scene"
     assert note in load_set("bar").notes
     assert f"\nnote: {note}\n" in report.text
+
+
+def test_a_file_without_bodies_that_another_includes_is_no_robot(tmp_path):
+    (tmp_path / "bar.xml").write_text(
+        robots.FOUR_BAR.replace("<worldbody>", '<include file="./common.xml"/><worldbody>')
+    )
+    (tmp_path / "common.xml").write_text('<mujoco><compiler angle="degree"/></mujoco>')
+    assert [file.name for file in robot_files(tmp_path)] == ["bar.xml"]
+    (tmp_path / "other.xml").write_text("<mujoco/>")  # nobody includes it: probably a mistake
+    assert [file.name for file in robot_files(tmp_path)] == ["bar.xml", "other.xml"]
 
 
 @pytest.mark.parametrize(
