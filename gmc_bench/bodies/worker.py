@@ -9,6 +9,7 @@ MuJoCo itself reads the files, from memory, so every feature of its formats is u
 import contextlib
 import json
 import os
+import re
 import resource
 import sys
 import xml.etree.ElementTree as ET
@@ -24,6 +25,7 @@ from gmc_bench.bodies.worker_trial import roll_out
 from gmc_bench.bodies.worker_urdf import RefusalError
 
 _MEMORY = 1 << 30  # bytes beyond what the process has after its imports
+_NO_MASS = re.compile(r"mass and inertia of moving bodies .*? name '([^']*)'")
 _WARM_UP = "<mujoco><worldbody><body><joint/><geom size='1'/></body></worldbody></mujoco>"
 
 
@@ -65,6 +67,12 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         reason = " ".join(str(error).split())[:300]
         if "unknown exception" in reason:  # what the engine makes of a failed allocation
             reason = "it probably needs too much memory; check its sizes"
+        if massless := _NO_MASS.search(reason):
+            what = repr(massless[1]) if massless[1] else "a body without a name"
+            return {
+                "error": f"has no mass at {what}, which moves; give it an <inertial> element, a "
+                f"small one where it only chains joints"
+            }
         return {"error": f"is refused by MuJoCo ({reason})"}
 
 
@@ -72,7 +80,9 @@ def _send(stream: BinaryIO, answer: dict[str, Any]) -> None:
     try:
         line = json.dumps(answer, allow_nan=False)
     except ValueError:
-        line = json.dumps({"error": "has numbers that are not finite"})
+        line = json.dumps(
+            {"error": "has a number that is not finite (inf or nan); replace it by a finite one"}
+        )
     stream.write(line.encode() + b"\n")
     stream.flush()
 

@@ -284,6 +284,9 @@ def test_limbs_that_overlap_in_several_points_are_named_once(read):
         (("<worldbody>", '<asset><mesh file="no.obj"/></asset><worldbody>'),
          "needs the file 'no.obj', which is not in its folder"),
         (('gear="10"', 'gear="1e9"'), "and its file steps by 2 ms only"),
+        (('gear="10"', 'gear="nan"'), "a number that is not finite (inf or nan); replace it"),
+        (('<geom type="capsule" fromto="0 0 0 0 -.3 0" size=".02" mass=".3"/>', ""),
+         "has no mass at 'bar', which moves; give it an <inertial> element, a small one where"),
     ],
 )  # fmt: skip
 def test_refusals_say_what_to_do(read, change, reason):
