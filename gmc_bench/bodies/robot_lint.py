@@ -109,6 +109,9 @@ def _actuator_doubts(body: Morphology, mass: float) -> Iterator[str]:
     idle = [j.name for limb in body.limbs for j in limb.joints if j.name not in driven]
     if idle:
         yield f"no actuator drives {shorten(idle)}"
+    units = {
+        j.name: "N m" if j.kind == "hinge" else "N" for limb in body.limbs for j in limb.joints
+    }
     torques: dict[str, float] = {}
     for motor in body.actuators:
         limit = max(map(abs, motor.torque_range)) if motor.torque_range else abs(motor.gear)
@@ -118,8 +121,12 @@ def _actuator_doubts(body: Morphology, mass: float) -> Iterator[str]:
         ("weak", [name for name, torque in torques.items() if torque < _WEAK * mass]),
     ):
         if odd:
-            numbers = " ".join(sorted({f"{torques[name]:.3g}" for name in odd}))
-            yield f"motors are very {word} for {mass:.3g} kg: {shorten(odd)} ({numbers} N m)"
+            shown = []
+            for unit in ("N m", "N"):
+                numbers = sorted({f"{torques[name]:.3g}" for name in odd if units[name] == unit})
+                shown += [f"{' '.join(numbers)} {unit}"] if numbers else []
+            strengths = " and ".join(shown)
+            yield f"motors are very {word} for {mass:.3g} kg: {shorten(odd)} ({strengths})"
 
 
 def _speed_doubts(body: Morphology, trial: dict[str, Any]) -> Iterator[str]:
