@@ -5,6 +5,7 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stderr
 from types import FrameType
 from typing import NoReturn
 
@@ -28,6 +29,7 @@ from gmc_bench.cli import (
 from gmc_bench.cli.output import discard_stdout, note
 from gmc_bench.cli.parser import Parser
 from gmc_bench.core.errors import GmcBenchError
+from gmc_bench.core.stream import forgiving
 
 VERBS = (
     run, sweep, evaluate, study, tune, listing, check_method, morphologies, profile, render,
@@ -60,33 +62,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 on success, 1 when a check fails or something breaks inside, 2 on bad input, 130 when
         interrupted.
     """
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    logging.getLogger("gmc_bench").setLevel(logging.INFO)
-    signal.signal(signal.SIGTERM, _interrupt)
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    try:
-        parser = make_parser()
-        parsed, unknown = parser.parse_known_args(arguments)
-        if parsed.verb is None:
-            parser.reject_unknown(unknown)
-            parser.print_help()
+    with redirect_stderr(forgiving(sys.stderr)):
+        logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+        logging.getLogger("gmc_bench").setLevel(logging.INFO)
+        signal.signal(signal.SIGTERM, _interrupt)
+        arguments = list(sys.argv[1:] if argv is None else argv)
+        try:
+            parser = make_parser()
+            parsed, unknown = parser.parse_known_args(arguments)
+            if parsed.verb is None:
+                parser.reject_unknown(unknown)
+                parser.print_help()
+                return 2
+            if not getattr(parsed, "passes_on", False):  # to settings that have no options
+                parsed.parser.reject_unknown(unknown)
+            return int(parsed.execute(parsed, unknown, arguments))
+        except GmcBenchError as error:
+            note(f"gmc-bench: {error}")
+            return error.exit_code
+        except MemoryError as error:
+            note(f"gmc-bench: this needs more memory than there is ({error}); ask for less")
             return 2
-        if not getattr(parsed, "passes_on", False):  # to settings that have no options of their own
-            parsed.parser.reject_unknown(unknown)
-        code: int = parsed.execute(parsed, unknown, arguments)
-        return code
-    except GmcBenchError as error:
-        note(f"gmc-bench: {error}")
-        return error.exit_code
-    except MemoryError as error:
-        note(f"gmc-bench: this needs more memory than there is ({error}); ask for less")
-        return 2
-    except KeyboardInterrupt:
-        note("gmc-bench: interrupted")
-        return 130
-    except BrokenPipeError:
-        discard_stdout()  # its reader has gone, e.g. `head`; there is nobody left to tell
-        return 0
+        except KeyboardInterrupt:
+            note("gmc-bench: interrupted")
+            return 130
+        except BrokenPipeError:
+            discard_stdout()  # its reader has gone, e.g. `head`; there is nobody left to tell
+            return 0
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:

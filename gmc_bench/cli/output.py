@@ -43,7 +43,5 @@ def say_json(content: Any) -> None:
 
 
 def note(text: str) -> None:
-    """Write one line about what is going on to stderr, if anybody can read it."""
-    with contextlib.suppress(OSError, AttributeError):  # closed, it is None
-        sys.stderr.write(f"{text}\n")
-        sys.stderr.flush()
+    """Write one line about what is going on to stderr, which does not fail (see `main`)."""
+    sys.stderr.write(f"{text}\n")

@@ -1,12 +1,14 @@
 """What the verbs write to the terminal: how to go on, and paths in any spelling."""
 
 import io
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from gmc_bench.cli import listing
 from gmc_bench.cli.display import Display, SweepDisplay
 from gmc_bench.cli.output import say
 from gmc_bench.experiments.cell_state import CellState, SweepOverview
@@ -89,3 +91,31 @@ def test_a_path_that_the_terminal_cannot_show_is_written_in_escapes(monkeypatch,
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding))
     say("runs/é\udcff")
     assert written.getvalue().decode(encoding) == f"{shown}\n"
+
+
+def _read_by_nobody():
+    read, write = os.pipe()
+    os.close(read)
+    return os.fdopen(write, "w", buffering=1)
+
+
+def _closed():
+    file = _read_by_nobody()
+    file.close()
+    return file
+
+
+@pytest.mark.parametrize("stderr", [lambda: None, _closed, _read_by_nobody])
+def test_what_nobody_can_read_stops_nothing(gmc, monkeypatch, tmp_path, stderr):
+    def execute(parsed, unknown, argv):
+        with Display() as display:
+            display(Progress("score", 1, 2, "episode"))
+            display(Remark("No video."))
+            display(Progress("score", 2, 2, "episode"))
+        with SweepDisplay(TUNE, SimpleNamespace(path=tmp_path, is_begun=True)) as display:
+            display(Remark("One run waits."))
+        return 7
+
+    monkeypatch.setattr(listing, "execute", execute)
+    monkeypatch.setattr(sys, "stderr", stderr())
+    assert gmc("list", "suites")[0] == 7
