@@ -111,18 +111,71 @@ def part_of(observation: Observation, name: str, dtype: DTypeLike | None) -> Arr
 
 
 def shown_table(observation: Observation, spec: TokenSpec) -> MorphologyTable:
-    """Return the body that a complete observation shows as a table of one, without a name."""
-    padding = part_of(observation, "limb_padding_mask", np.bool_)[None]
+    """Return the body that a complete observation shows as a table of one, without a name.
+
+    Raises:
+        ConfigError: masks, parents or loops are missing, or have another shape.
+    """
+    limbs, slots = spec.max_limbs, spec.joints_per_limb
+    padding = _shaped(observation, "limb_padding_mask", np.bool_, (limbs,))
     loops = observation.get("loops")
+    if loops is not None:
+        loops = part_of(observation, "loops", np.int64)
+        loops = _shaped(observation, "loops", np.int64, (len(np.atleast_1d(loops)), 2))[None]
     tokens = part_of(observation, "tokens", np.float32)[None]
     return MorphologyTable(
         spec=spec,
         names=("",),
         digests=("",),
         context=tokens[..., spec.context_indices],
-        limb_padding_mask=padding,
-        action_padding_mask=part_of(observation, "action_padding_mask", np.bool_)[None],
-        parents=part_of(observation, "parents", np.int64)[None],
-        num_limbs=(~padding).sum(axis=1),
-        loops=None if loops is None else np.asarray(loops, np.int64)[None],
+        limb_padding_mask=padding[None],
+        action_padding_mask=_shaped(observation, "action_padding_mask", np.bool_, (limbs, slots))[
+            None
+        ],
+        parents=_shaped(observation, "parents", np.int64, (limbs,))[None],
+        num_limbs=(~padding[None]).sum(axis=1),
+        loops=loops,
     )
+
+
+def _shaped(observation: Observation, name: str, dtype: DTypeLike, shape: tuple[int, ...]) -> Array:
+    """Return a part of an observation as an array of a shape.
+
+    Raises:
+        ConfigError: it is not there, does not hold such numbers, or has another shape.
+    """
+    found = part_of(observation, name, dtype)
+    if found.shape != shape:
+        raise ConfigError(
+            f"the policy reads {name!r} of the shape {shape}, got {found.shape}; make the "
+            f"environment with token_spec=policy.spec"
+        )
+    return found
+
+
+def require_body(table: MorphologyTable) -> None:
+    """Check that a table of one body, as an observation shows it, is about a tree of limbs.
+
+    Others would be read in no order, or for ever.
+
+    Raises:
+        ConfigError: limbs are not the first tokens, their parents lead elsewhere than to the
+            torso, or a loop joins what is no limb.
+    """
+    count, parents = int(table.num_limbs[0]), table.parents[0]
+    tree, limbs = parents[:count], np.arange(count)
+    fits = count > 0 and not table.limb_padding_mask[0, :count].any() and tree[0] == -1
+    fits = fits and bool(np.all((tree[1:] >= 0) & (tree[1:] < count)))
+    if fits:
+        for _ in range(count):  # so many steps from a limb to the torso, at most
+            limbs = np.where(limbs == 0, 0, tree[limbs])
+    if not fits or limbs.any():
+        raise ConfigError(
+            f"the 'parents' of an observation lead from each limb to the torso, the first token, "
+            f"got {shown(parents.tolist())} with {count} limbs that are no padding; {_FIX}"
+        )
+    if table.loops is not None and not np.all((table.loops >= -1) & (table.loops < count)):
+        raise ConfigError(
+            f"the 'loops' of an observation join two of its {count} limbs each, -1 where there is "
+            f"none, got {shown(table.loops[0].tolist())}; {_FIX}"
+        )

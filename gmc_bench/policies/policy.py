@@ -29,6 +29,7 @@ from gmc_bench.policies.observations import (
     is_complete,
     observed,
     part_of,
+    require_body,
     shown_table,
 )
 from gmc_bench.policies.options import PolicyOptions
@@ -586,6 +587,7 @@ class Policy:
         )  # fmt: skip
         content = b"".join(part.tobytes() for part in parts if part is not None)
         if self._bound is None or self._shown != content:
+            require_body(table)
             self._bound, self._shown = self.on(table, 1), content
         return self._bound, seen
 

@@ -367,6 +367,36 @@ def test_an_observation_that_lacks_a_part_is_refused(name):
         policy_of().act(observation)
 
 
+@pytest.mark.parametrize(
+    ("name", "wrong", "reason"),
+    [
+        ("limb_padding_mask", np.zeros(5), r"'limb_padding_mask' of the shape \(6,\), got \(5,\)"),
+        ("limb_padding_mask", 0, r"of the shape \(6,\), got \(\)"),
+        ("limb_padding_mask", np.ones(6), "got .* with 0 limbs that are no padding"),
+        ("limb_padding_mask", [1, 0, 0, 0, 0, 0], "got .* with 5 limbs that are no padding"),
+        ("action_padding_mask", np.zeros((6, 1)), r"of the shape \(6, 2\), got \(6, 1\)"),
+        ("parents", [-1, 0, 1, 0], r"'parents' of the shape \(6,\), got \(4,\)"),
+        ("parents", [-1, 0, 1, 0, 99, -2], r"to the torso, .*, got \[-1, 0, 1, 0, 99, -2\] with 5"),
+        ("parents", [-1, 0, 1, 0, -1, -2], "lead from each limb to the torso"),
+        ("parents", [0, 0, 1, 0, 3, 0], "lead from each limb to the torso"),
+        ("parents", [-1, 0, 1, 4, 3, -2], "lead from each limb to the torso"),
+        ("loops", [1, 2], r"'loops' of the shape \(2, 2\), got \(2,\)"),
+        ("loops", [[1, 5]], r"join two of its 5 limbs each, .*, got \[\[1, 5\]\]; give what"),
+        ("loops", "a", "has numbers for 'loops', got "),
+    ],
+)
+def test_what_is_shown_of_a_body_must_be_a_tree_of_limbs(name, wrong, reason):
+    """Whose parents lead in a circle would be read for ever."""
+    observation, _ = MorphologyEnv(TASK, BODIES, token_spec=SPEC).reset(
+        seed=0, options={"morphology": 2}
+    )
+    policy, twin = policy_of("smr"), policy_of("smr")
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=reason):
+            policy.act({**observation, name: wrong})
+        np.testing.assert_array_equal(policy.act(observation), twin.act(observation))
+
+
 def test_a_generator_on_another_device_than_the_policy_is_refused():
     policy = policy_of()
     observation, _ = MorphologyEnv(TASK, BODIES, token_spec=SPEC).reset(seed=0)
