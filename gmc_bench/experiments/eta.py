@@ -1,4 +1,4 @@
-"""ETA of a sweep, from nothing but what was measured in its own runs."""
+"""ETA of a run or a sweep, from nothing but what was measured in its own runs."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -8,6 +8,7 @@ from gmc_bench.experiments.events import (
     Event,
     IterationFinished,
     RecordWritten,
+    RunStarted,
     SweepRunFailed,
     SweepRunFinished,
     SweepRunStarted,
@@ -35,14 +36,14 @@ class _Training:
 
 
 class ETA:
-    """A listener to a sweep that estimates the time left.
+    """A listener to a sweep, or to a run alone, that estimates the time left.
 
     The rest of the present task is estimated from its own speed, later tasks from that of all
     tasks measured, scoring from the tasks scored by this process.
 
     Args:
-        env_steps: planned control steps of each task by name, in order; those of a sweep if it is
-            told of its start.
+        env_steps: planned control steps of each task by name, in order; those of a sweep or a run
+            if it is told of its start.
         clock: seconds, for tests.
     """
 
@@ -59,11 +60,18 @@ class ETA:
         self._measured: list[tuple[int, float]] = []
         self._scoring: list[float] = []
         self._scored_from = 0.0
+        self._alone = False  # it is told of a run that is none of a sweep's
 
     def __call__(self, event: Event) -> None:
         """Take note of what happened."""
         match event:
+            case RunStarted() if self._alone or not self._planned:
+                self._alone = True
+                self._planned = {event.config.task: event.env_steps}
+                self._open = set(self._planned)
+                self.begin(event.config.task)
             case SweepStarted():
+                self._alone = False
                 self._planned = {name: planned(config) for name, config in event.runs.items()}
                 self._open = set(self._planned)
                 for name in event.failures:
@@ -80,6 +88,8 @@ class ETA:
                 self._scored_from = self._clock()
             case RecordWritten():
                 self.scored(self._clock() - self._scored_from)
+                if self._alone:
+                    self.settle(self._task)
             case SweepRunFinished():
                 record = event.record
                 self.settle(event.name, record.env_steps, record.wall_clock_s.total)

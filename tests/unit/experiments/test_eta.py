@@ -9,6 +9,7 @@ from gmc_bench.experiments.eta import ETA, duration
 from gmc_bench.experiments.events import (
     IterationFinished,
     RecordWritten,
+    RunStarted,
     SweepRunFinished,
     SweepRunStarted,
     SweepStarted,
@@ -90,6 +91,24 @@ def test_a_sweep_is_measured_by_what_it_tells(clock):
     eta(RecordWritten(place, record))
     eta(SweepRunFinished("c", record))
     assert eta.time_left() == "about 8 min"  # 100 + 400 s
+
+
+def test_a_run_alone_is_measured_by_what_it_tells_one_after_the_other(clock):
+    eta, place = ETA(clock=clock), Path("a")
+    # 1000 steps at 10 per second, and once it was measured 40 s of scoring
+    for begun, left in ((0, "at least 2 min"), (500, "about 2 min")):
+        eta(RunStarted(place, SimpleNamespace(task="unimal-ft-v1"), 2000, begun > 0))
+        assert eta.time_left() == "unknown"
+        eta(TrainingStarted(begun, 2000))
+        for env_steps, seconds in ((900, 60), (1000, 10)):
+            clock.now += seconds
+            eta(IterationFinished(env_steps, None))
+        assert eta.time_left() == left
+        assert eta.headline() == f"task 1 of 1, {eta.time_left()} left for all"
+        eta(TrainingFinished(place, None))
+        clock.now += 40
+        eta(RecordWritten(place, SimpleNamespace()))
+        assert eta.time_left() == "about 0 s"
 
 
 def test_the_present_task_goes_by_its_own_speed(clock):
