@@ -1,8 +1,10 @@
 """A run's folder: one writer at a time, files written whole or not at all."""
 
+import contextlib
 import errno
 import fcntl
 import hashlib
+import os
 import shlex
 from pathlib import Path
 from typing import IO, ClassVar, Self
@@ -82,6 +84,7 @@ class LockedFolder:
         self.path = path
         self._create = create
         self._lock: IO[str] | None = None
+        self._holder = 0  # number of the process that locked it
         self.lease = Lease(path)
         """Beside the lock, for file systems that machines share."""
         if create:
@@ -103,6 +106,7 @@ class LockedFolder:
         )
 
     def __enter__(self) -> Self:
+        self._holder = os.getpid()
         try:
             self._lock = (self.path / LOCK).open("w")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -132,13 +136,22 @@ class LockedFolder:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.lease.__exit__(*error)
+        if self._is_holder():
+            self.lease.__exit__(*error)
         self._unlock()
 
     def _unlock(self) -> None:
         if self._lock is not None:
-            self._lock.close()  # also releases the lock
+            if self._is_holder():
+                # Closing alone would leave it to processes that were forked meanwhile.
+                with contextlib.suppress(OSError):  # a file system without locks
+                    fcntl.flock(self._lock, fcntl.LOCK_UN)
+            self._lock.close()
             self._lock = None
+
+    def _is_holder(self) -> bool:
+        """Return whether this is the process that locked it, not one that was forked meanwhile."""
+        return self._holder == os.getpid()
 
 
 class RunFolder(LockedFolder):

@@ -1,6 +1,7 @@
 """A run's folder: made once, one writer at a time."""
 
 import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -176,6 +177,37 @@ def test_the_lock_holds_between_processes_and_ends_with_them(tmp_path):
         holder.kill()
     with RunFolder(tmp_path):
         pass
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_that_was_forked_meanwhile_does_not_keep_the_lock(tmp_path):
+    read, write = os.pipe()
+    with RunFolder(tmp_path / "a", create=True) as folder:
+        folder.config.touch()
+        child = os.fork()
+        if child == 0:
+            os.close(write)
+            os.read(read, 1)  # until the test has ended
+            os._exit(0)
+    with RunFolder(tmp_path / "a"):
+        pass
+    os.close(write)
+    os.close(read)
+    os.waitpid(child, 0)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_that_was_forked_meanwhile_does_not_give_the_lock_back(tmp_path):
+    with RunFolder(tmp_path / "a", create=True) as folder:
+        folder.config.touch()
+        child = os.fork()
+        if child == 0:
+            folder.__exit__()
+            os._exit(0)
+        os.waitpid(child, 0)
+        folder.lease.require()
+        with pytest.raises(RunFolderError, match="is in use by another process"):
+            RunFolder(tmp_path / "a").__enter__()
 
 
 def test_the_next_free_name_is_found(tmp_path):
