@@ -10,15 +10,18 @@ from gmc_bench.experiments.cell_state import CellState
 from gmc_bench.experiments.estimate import describe_plan, measured_here
 from gmc_bench.experiments.grid import FIELDS, VARIED, Grid
 from gmc_bench.experiments.run_folder import is_free
-from gmc_bench.experiments.spec import flatten
+from gmc_bench.experiments.spec import GROUPS, flatten
 from gmc_bench.experiments.sweep import REUSE, Sweep, SweepResult
 from gmc_bench.experiments.sweep_launch import Launch, read_launch
+from gmc_bench.suites.protocol import Protocol
 
 RECORDS = (Path("leaderboards"), Path("runs"))
 """Where records may be that tell how long runs take."""
 _LAUNCH = ("launcher", "jobs", "retries")
 _IN_FILE = ("launch", "out", "reuse")
 """What a file has beside the fields of a grid."""
+_SETTINGS = {*fields_of(Protocol), *GROUPS}
+"""First parts of the names of settings."""
 _PREFIX = "launch."
 
 
@@ -164,6 +167,13 @@ def _read(path: Path) -> dict[str, Any]:
         if name in file:
             raise ConfigError(
                 f"{path} has {name!r} beside the runs; write it under 'launch', as launch: "
+                f"{{{name}: {file[name]}}}"
+            )
+    for name in file:
+        group = str(name).partition(".")[0].replace("-", "_")
+        if group in _SETTINGS and name not in fields_of(Grid):
+            raise ConfigError(
+                f"{path} has {name!r} beside the runs; write it under 'settings', as settings: "
                 f"{{{name}: {file[name]}}}"
             )
     reject_unknown(file, [*fields_of(Grid), *_IN_FILE], "a sweep")

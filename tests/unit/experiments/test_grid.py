@@ -180,6 +180,9 @@ def test_options_win_over_a_file_however_it_spells_them(tmp_path):
     [
         ("launcher: local", r"has 'launcher' beside the runs; .* as launch: {launcher: local}"),
         ("jobs: 2", r"has 'jobs' beside the runs; .* as launch: {jobs: 2}"),
+        ("env-steps: 9", r"'env-steps' beside the runs; .* as settings: {env-steps: 9}"),
+        ("ppo: {lr: 1}", r"'ppo' beside the runs; .* under 'settings', as .*: {ppo: {'lr': 1}}"),
+        ("model.width: 8", r"'model.width' beside the runs; .* as settings: {model.width: 8}"),
         ("lunch: {}", "a sweep has no 'lunch'; did you mean 'launch'"),
         ("launch: 5", "'launch' in .* must hold options, got 5"),
         ("settings: [1]", "'settings' must map names to values"),
