@@ -380,6 +380,11 @@ class Policy:
                 )
             return cls._described(content, data, described, device=device, method=method)
         except OSError as error:
+            if isinstance(error, FileNotFoundError) and described != path:
+                raise CheckpointError(
+                    f"{path} does not say of which method its weights are; give the folder of the "
+                    f"run, or a file of Policy.save"
+                ) from error
             raise CheckpointError(
                 f"{error.filename} cannot be read ({error.strerror}); give a file of Policy.save"
             ) from error

@@ -166,6 +166,9 @@ def test_files_that_hold_no_policy_are_refused(tmp_path):
         policy_of().save(tmp_path / "walk.onnx")
     with pytest.raises(CheckpointError, match=r"walk\.safetensors cannot be read"):
         Policy.load(path)
+    path.write_bytes(policy_of().to_bytes())  # as in the folder of a run
+    with pytest.raises(CheckpointError, match=r"does not say of which method .*; give the folder"):
+        Policy.load(path)
     save_as_pair(policy_of(), path)
     described = path.with_suffix(".json")
     content = json.loads(described.read_bytes())
