@@ -84,7 +84,7 @@ class Grid:
                 value = flatten(value, what=item.name)
             elif item.name in ("methods", "suites", "tasks", "seeds"):
                 # What is named twice is run once.
-                found = coerce(_listed(value), hints[item.name], item.name)
+                found = coerce(listed(value), hints[item.name], item.name)
                 value = tuple(dict.fromkeys(found))
             else:
                 value = coerce(value, hints[item.name], item.name)
@@ -213,7 +213,7 @@ def _task(suite: str, name: str) -> str | None:
         return None
 
 
-def _listed(value: Any) -> list[Any]:
+def listed(value: Any) -> list[Any]:
     """Return what a list or one value holds; a file has either."""
     value = plain_scalar(value)
     if value is None:

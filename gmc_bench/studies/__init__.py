@@ -38,18 +38,27 @@ def run(
         out: the folder; by default a new one under `studies/`.
         on_event: is told what happens, see `gmc_bench.experiments.events`.
         reuse: a leaderboard's folder; runs that it has are taken from there and not repeated.
-        **fields: of `ExperimentSpec`, for all runs; options of the study, see `Request.make`; and
-            `launch`, what `Sweep.run` takes, e.g. `{"launcher": "local", "jobs": 4}`, which gives
-            each run one thread unless `threads` says otherwise.
+        **fields: of `ExperimentSpec`, for all runs, but for its method, task and seed; options of
+            the study, see `Request.make`; and `launch`, what `Sweep.run` takes, e.g.
+            `{"launcher": "local", "jobs": 4}`, which gives each run one thread unless `threads`
+            says otherwise.
 
     Raises:
         GmcBenchError: an option does not fit, nothing can be run, or a policy not be measured.
     """
+    from gmc_bench.core.config import coerce
+    from gmc_bench.core.errors import ConfigError
+    from gmc_bench.experiments.grid import listed
     from gmc_bench.experiments.spec import ExperimentSpec
     from gmc_bench.experiments.sweep_launch import Launch
     from gmc_bench.studies.request import OPTIONS, Request
     from gmc_bench.studies.study_run import StudyRun
 
+    for name, instead in (("method", "methods after the study's name"), ("task", "tasks=[...]")):
+        if name in fields:
+            raise ConfigError(f"a study has no {name!r}, got {fields[name]!r}; give {instead}")
+    tasks = coerce(listed(tasks), tuple[str, ...], "tasks")
+    seeds = coerce(listed(seeds), tuple[int, ...], "seeds")
     request = Request.make(
         study, methods, **{name: fields.pop(name) for name in OPTIONS if name in fields}
     )

@@ -194,6 +194,11 @@ def get_study(name: str) -> Study:
     Raises:
         ConfigError: unknown name.
     """
+    if name == "scaling":
+        raise ConfigError(
+            "the study 'scaling' trains nothing and has other options; run it with "
+            "gmc_bench.studies.scaling_study.run, or 'gmc-bench study scaling'"
+        )
     if name not in STUDIES:
         raise ConfigError(f"unknown study {name!r}{did_you_mean(name, [*STUDIES, 'scaling'])}")
     return STUDIES[name]

@@ -10,9 +10,10 @@ from typing import Any, Self
 import yaml
 
 from gmc_bench.bodies.sets import load_morphologies
-from gmc_bench.core.config import load_yaml, sealed_yaml
+from gmc_bench.core.config import coerce, load_yaml, sealed_yaml
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.evaluation.friction_options import FrictionOptions
+from gmc_bench.experiments.grid import listed
 from gmc_bench.experiments.method import full_name, load_method
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.studies.catalogue import get_study
@@ -112,7 +113,7 @@ class Request:
             body=given.get("body"),
             friction=FrictionOptions(**friction),
             steps=given.get("steps", EQUAL),
-            counts=tuple(given.get("counts", ())),
+            counts=_counts(given.get("counts")),
             budgets=_fractions(given["budgets"]) if "budgets" in given else (),
         )
 
@@ -252,12 +253,25 @@ class Request:
         return spec.replace(preset=wanted)
 
 
-def _fractions(budgets: Sequence[object]) -> tuple[Fraction, ...]:
+def _counts(counts: Any) -> tuple[int, ...]:
+    """Return numbers of bodies.
+
+    Raises:
+        ConfigError: one is none, or below 1.
+    """
+    found: tuple[int, ...] = coerce(listed(counts), tuple[int, ...], "counts")
+    if found and min(found) < 1:
+        raise ConfigError(f"'counts' must be numbers of bodies, at least 1, got {min(found)}")
+    return found
+
+
+def _fractions(budgets: Any) -> tuple[Fraction, ...]:
     """Return multiples of a number of steps, the smallest first.
 
     Raises:
         ConfigError: they are not several positive numbers, or one is out of proportion.
     """
+    budgets = listed(budgets)
     try:
         found = sorted({_fraction(str(budget)) for budget in budgets})
     except (ValueError, ArithmeticError):
