@@ -198,8 +198,8 @@ def _run(experiment: "Experiment", finish: "Callable[[], RunRecord]") -> int:
     with Display() as display:
         experiment.subscribe(display)
         record = finish()
+    path, remark = replay.write(record)  # first, because a table may find no reader
     _show(record, experiment.folder)
-    path, remark = replay.write(record)
     if remark:
         note(f"warning: {remark}")
     if path is not None:

@@ -4,6 +4,7 @@ import json
 import resource
 import shutil
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -157,6 +158,16 @@ def test_the_older_checkpoint_goes_on_where_the_newest_was_deleted(here, finishe
     shutil.rmtree(trained_run / "checkpoints" / "00000024")
     assert "Continuing at 2,944 of 3,072" in here("run", "--resume", trained_run).err
     assert same_policy(trained_run, finished_run.path)
+
+
+def test_a_run_whose_table_nobody_reads_is_complete(here, finished_run, trained_run, monkeypatch):
+    (trained_run / "replay.html").unlink()
+    monkeypatch.setattr(sys, "stdout", None)
+    assert "stdout is closed" in here("run", "--resume", trained_run, code=2).err
+    found, expected = (
+        {path.name for path in run.iterdir()} for run in (trained_run, finished_run.path)
+    )
+    assert found == expected
 
 
 def test_the_checkpoint_of_other_settings_is_refused(here, trained_run):
