@@ -40,6 +40,7 @@ from gmc_bench.conformance.method_subject import (
     NotComparableError,
     PolicyInput,
     Subject,
+    call,
     compare,
     difference,
     make_scene,
@@ -49,6 +50,7 @@ from gmc_bench.conformance.method_subject import (
 from gmc_bench.conformance.tokens import join_bodies, take_bodies
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.spec import LITE_PARAMETERS, LITE_SPREAD
+from gmc_bench.nn.history import History
 from gmc_bench.tokens.spec import TokenSpec
 
 _NUM_HEIGHTS = 30
@@ -107,24 +109,39 @@ def _check_inputs_kept(subject: Subject) -> str:
     """A forward pass leaves its inputs as they are; actor and critic share them."""
     for name in NETWORKS:
         scene = subject.scene.select(range(len(subject.scene.tokens)))
-        inputs = _inputs(scene)
+        history = subject.policy.one_step(scene.state)
+        inputs = _inputs(scene, history)
         before = {key: value.clone() for key, value in inputs.items()}
-        outputs_of(subject.policy, name, scene)
+        with torch.no_grad():
+            call(subject.policy, name, scene, history=history)
         changed = [key for key, value in inputs.items() if not torch.equal(before[key], value)]
         for key, value in before.items():
             inputs[key].copy_(value)  # the checks that follow share the table
         if changed:
-            raise CheckFailedError(f"the {name} changed its input: {', '.join(changed)}")
+            raise CheckFailedError(
+                f"the {name} changed its input: {', '.join(changed)}; work on a copy"
+            )
     return ""
 
 
-def _inputs(scene: PolicyInput) -> dict[str, torch.Tensor]:
+_SHARED = (
+    "morphology_index", "dynamic", "features", "packed_features", "packed_parents", "packed_edges",
+    "parents", "num_limbs", "limb_padding_mask", "action_padding_mask",
+)  # fmt: skip
+"""Of a token batch, what is kept for both networks and for the distribution of actions."""
+
+
+def _inputs(scene: PolicyInput, history: History | None) -> dict[str, torch.Tensor]:
     tokens, table = scene.tokens, scene.tokens.table
-    derived = ("dynamic", "features", "packed_features", "limb_padding_mask", "parents")
+    graph = ("adjacency", "distance", "degree", "limb_type")
+    past = () if history is None else ("previous_actions", "starts")
     return {
         "state": scene.state,
-        **{f"tokens.{key}": getattr(tokens, key) for key in derived},
+        **{f"history.{key}": getattr(history, key) for key in past},
+        **{f"tokens.{key}": getattr(tokens, key) for key in _SHARED},
+        "tokens.packing.slots": tokens.packing.slots,
         **{f"table.{name}": value for name, value in table.tensors().items()},
+        **{f"table.graph.{key}": getattr(table.graph, key) for key in graph},
     }
 
 

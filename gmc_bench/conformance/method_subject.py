@@ -12,6 +12,7 @@ from gmc_bench.conformance.tokens import random_tokens, reorder_bodies, select, 
 from gmc_bench.core.errors import PluginError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.spec import Capabilities, MethodSpec
+from gmc_bench.nn.history import History
 from gmc_bench.nn.tokens import TokenBatch
 from gmc_bench.tokens.spec import TokenSpec
 
@@ -165,7 +166,11 @@ def random_actions(rng: np.random.Generator, tokens: TokenBatch) -> torch.Tensor
 
 
 def call(
-    policy: ActorCritic, name: str, scene: PolicyInput, network: nn.Module | None = None
+    policy: ActorCritic,
+    name: str,
+    scene: PolicyInput,
+    network: nn.Module | None = None,
+    history: History | None = None,
 ) -> torch.Tensor:
     """Run one network for one control step, whether it has a memory or not.
 
@@ -174,12 +179,13 @@ def call(
         name: `actor` or `critic`.
         scene: what it sees.
         network: run this in place of the policy's own network, e.g. a compiled one.
+        history: show this in place of a new one with the scene's state.
 
     Returns:
         (B, L, num_outputs).
     """
     own = getattr(policy, name)
-    history = policy.one_step(scene.state)
+    history = history or policy.one_step(scene.state)
     runner = own if network is None else network
     if history is None:
         outputs: torch.Tensor = runner(scene.tokens)

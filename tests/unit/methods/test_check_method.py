@@ -363,6 +363,14 @@ class WritesTable(Sound):
         return super().forward(tokens)
 
 
+class AllowsAllActions(Sound):
+    """Takes the mask of missing actuators away from the distribution of actions."""
+
+    def forward(self, tokens):
+        tokens.action_padding_mask.zero_()
+        return super().forward(tokens)
+
+
 class NeedsTwoBodies(Sound):
     def forward(self, tokens):
         if len(tokens) < 2:
@@ -526,6 +534,12 @@ class Remembers(Sound):
         return state + now
 
 
+class ScalesActions(Remembers):
+    def forward(self, tokens, history):
+        history.previous_actions.mul_(0.5)
+        return super().forward(tokens, history)
+
+
 class CountsState(Remembers):
     """Remembers another number the more often it was trained, which the outputs do not show yet."""
 
@@ -666,6 +680,8 @@ FAULTS = [
     (spec(Overflows), "finite outputs", "the actor's outputs must be finite: environment 0"),
     (spec(WritesInput), "inputs unchanged", "actor changed its input: tokens.features"),
     (spec(WritesTable), "inputs unchanged", "actor changed its input: table.scaled_context"),
+    (spec(AllowsAllActions), "inputs unchanged", "changed its input: tokens.action_padding_mask"),
+    (spec(ScalesActions, temporal=True), "inputs unchanged", "input: history.previous_actions"),
     (spec(ReadsPadding), "padding ignored", "filling padding with 1e+06 changes the actor's"),
     (spec(MixesBodies), "bodies independent", "into one batch changes the actor's outputs"),
     (spec(ReadsOtherBodies), "bodies independent", "putting more bodies into the table"),
