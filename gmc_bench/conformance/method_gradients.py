@@ -18,6 +18,8 @@ from gmc_bench.conformance.method_subject import (
     call,
     gradients_of,
     make_scene,
+    outputs_of,
+    perturb,
 )
 from gmc_bench.methods.policy import ActorCritic
 
@@ -41,6 +43,7 @@ _FEWER_DIGITS = (torch.float32, torch.float16, torch.bfloat16)
 def check_gradients(subject: Subject) -> str:
     """Every trainable parameter gets a finite gradient: that of the outputs, and of nothing else.
 
+    The weights of one network change nothing in the other, which is trained at the same time.
     In training mode, but without dropout, a network leaves parameters and their gradients alone
     until the loss asks for them. The gradients are then those of the same network in float64, where
     they agree with finite differences; what does not compute in float64 is held against coarser
@@ -51,6 +54,7 @@ def check_gradients(subject: Subject) -> str:
     policy, exact = _in_training(subject), _in_training(subject).double()
     scene, wide, coarse = subject.scene, subject.scene.double(), False
     with torch.random.fork_rng(devices=[]):
+        _require_apart(_in_training(subject).eval(), scene)
         for name in NETWORKS:
             found = _gradients(policy, name, scene)
             if surrogate:
@@ -92,6 +96,19 @@ def require_gradients(policy: ActorCritic) -> int:
             )
         count += len(names)
     return count
+
+
+def _require_apart(policy: ActorCritic, scene: PolicyInput) -> None:
+    """Raise if a network uses weights of the other one, registered as its own or not."""
+    real = ~scene.tokens.limb_padding_mask
+    for name, other in (NETWORKS, NETWORKS[::-1]):
+        before = outputs_of(policy, name, scene)[real]
+        perturb(getattr(policy, other))
+        if not torch.equal(outputs_of(policy, name, scene)[real], before):
+            raise CheckFailedError(
+                f"the {name}'s outputs change with the weights of the {other}; make all modules "
+                f"anew in the builder, because both networks are trained at the same time"
+            )
 
 
 def _in_training(subject: Subject) -> ActorCritic:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -15,6 +15,8 @@ from gmc_bench.methods.spec import Capabilities, MethodSpec
 from gmc_bench.nn.history import History
 from gmc_bench.nn.tokens import TokenBatch
 from gmc_bench.tokens.spec import TokenSpec
+
+N = TypeVar("N", bound=nn.Module)
 
 SPEC = TokenSpec(max_limbs=12)
 NUM_LIMBS = (12, 5, 2, 9, 7)
@@ -131,11 +133,11 @@ def build_policy(method: MethodSpec, config: Any, spec: TokenSpec = SPEC) -> Act
 
 
 @torch.no_grad()
-def perturb(policy: ActorCritic) -> ActorCritic:
-    """Move every parameter, so that heads which start at zero count too; return the policy."""
-    for parameter in policy.parameters():
+def perturb(networks: N) -> N:
+    """Move every parameter, so that heads which start at zero count too; return the networks."""
+    for parameter in networks.parameters():
         parameter.add_(0.05 * torch.randn_like(parameter))
-    return policy
+    return networks
 
 
 @torch.no_grad()

@@ -1,6 +1,7 @@
 """Every conformance check must catch the fault it is there for."""
 
 import dataclasses
+import math
 import sys
 from typing import ClassVar
 
@@ -87,6 +88,23 @@ class HasNoGradient(Sound):
         return super().forward(tokens).detach()
 
 
+class BorrowsWeights(Sound):
+    """The critic reads what the actor has learnt, out of sight of torch."""
+
+    lender: ClassVar[list[nn.Module]] = []
+
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        self.others = list(self.lender) if num_outputs == 1 else []
+        self.lender[:] = [self.linear]
+
+    def forward(self, tokens):
+        found = super().forward(tokens)
+        for other in self.others:
+            found = found + other(tokens.packed_features, tokens).mean(dim=-1, keepdim=True)
+        return found
+
+
 class HasRootOfZero(Sound):
     """The gradient of a square root at zero is infinite, and not a number times zero."""
 
@@ -169,6 +187,13 @@ class TakesFloat32Only(Sound):
         if self.linear.output.weight.dtype != torch.float32:
             raise TypeError("expected float32")
         return super().forward(tokens).sin()
+
+
+class FillsPadding(Sound):
+    """Puts out no numbers in padding, which count nowhere."""
+
+    def forward(self, tokens):
+        return super().forward(tokens).masked_fill(tokens.limb_padding_mask[..., None], math.nan)
 
 
 class HidesTensor(Sound):
@@ -657,7 +682,9 @@ def failures(method, backend="none", **options):
     return {result.name: result.detail for result in results if result.passed is False}
 
 
-@pytest.mark.parametrize("method", [spec(Sound), spec(Shows), spec(Drops), TEMPORAL, PER_BODY])
+@pytest.mark.parametrize(
+    "method", [spec(Sound), spec(Shows), spec(Drops), spec(FillsPadding), TEMPORAL, PER_BODY]
+)
 def test_a_sound_method_passes_every_check(method):
     results = check_method(method, "lite")
     assert [result for result in results if not result.passed] == []
@@ -692,6 +719,7 @@ FAULTS = [
     (spec(DividesBySpread), "other layouts", "with 1 limbs), slot 0, output 0 is nan"),
     (spec(HasDeadParameter, count=165), "gradients", "get no gradient in 4 random batches: unused"),
     (spec(HasNoGradient), "gradients", "2 of 2 parameter tensors of the actor get no gradient"),
+    (spec(BorrowsWeights), "gradients", "the critic's outputs change with the weights of the"),
     (spec(HasRootOfZero), "gradients", "'linear.output.bias' has 2 numbers that are not finite"),
     (
         spec(CallsBackward),
