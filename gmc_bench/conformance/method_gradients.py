@@ -50,6 +50,8 @@ def check_gradients(subject: Subject) -> str:
     ones. Methods that declare surrogate gradients are not held to that.
     """
     count = require_gradients(subject.policy)
+    if not subject.method.trainable:
+        return "nothing to train"
     surrogate = subject.method.capabilities.surrogate_gradients
     policy, exact = _in_training(subject), _in_training(subject).double()
     scene, wide, coarse = subject.scene, subject.scene.double(), False
@@ -77,9 +79,14 @@ def check_gradients(subject: Subject) -> str:
 def require_gradients(policy: ActorCritic) -> int:
     """Raise unless every tensor gets a gradient in some batch; return how many there are."""
     count = 0
-    for name in NETWORKS:
+    for name in NETWORKS if policy.method.trainable else ():
         network = getattr(policy, name)
         names = [key for key, value in network.named_parameters() if value.requires_grad]
+        if not names:
+            raise CheckFailedError(
+                f"the {name} has no trainable parameter, but actor and critic are both trained; "
+                f"give it one, or set 'trainable=False' for a method without anything to train"
+            )
         without = set(names)
         for seed in range(DRAWS):
             scene = make_scene(policy, seed)

@@ -105,6 +105,21 @@ class BorrowsWeights(Sound):
         return found
 
 
+class LearnsNoValues(Sound):
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        self.linear.requires_grad_(num_outputs > 1)
+
+
+class HoldsStill(nn.Module):
+    def __init__(self, config, spec, num_outputs):
+        super().__init__()
+        self.num_outputs = num_outputs
+
+    def forward(self, tokens):
+        return tokens.dynamic.new_zeros(*tokens.dynamic.shape[:2], self.num_outputs)
+
+
 class HasRootOfZero(Sound):
     """The gradient of a square root at zero is infinite, and not a number times zero."""
 
@@ -691,6 +706,13 @@ def test_a_sound_method_passes_every_check(method):
     assert [result.name for result in results] == ["description", "build", *CHECKS]
 
 
+def test_a_method_without_anything_to_train_is_not_asked_for_gradients():
+    method = dataclasses.replace(spec(HoldsStill, count=0), trainable=False)
+    results = check_method(method, "lite")
+    assert [result for result in results if not result.passed] == []
+    assert [item.detail for item in results if item.name == "gradients"] == ["nothing to train"]
+
+
 def test_surrogate_gradients_are_declared():
     _, found = check_method(
         spec(ScalesGradient, surrogate_gradients=True), "lite", checks=["gradients"], backend="none"
@@ -720,6 +742,7 @@ FAULTS = [
     (spec(HasDeadParameter, count=165), "gradients", "get no gradient in 4 random batches: unused"),
     (spec(HasNoGradient), "gradients", "2 of 2 parameter tensors of the actor get no gradient"),
     (spec(BorrowsWeights), "gradients", "the critic's outputs change with the weights of the"),
+    (spec(LearnsNoValues, count=106), "gradients", "the critic has no trainable parameter, but"),
     (spec(HasRootOfZero), "gradients", "'linear.output.bias' has 2 numbers that are not finite"),
     (
         spec(CallsBackward),
