@@ -18,6 +18,7 @@ from gmc_bench.core.config import (
     coerce_fields,
     config_digest,
     fields_of,
+    leaves,
     load_yaml,
     sealed_yaml,
     to_dict,
@@ -336,10 +337,13 @@ class Tuning:
     @property
     def first(self) -> dict[str, float]:
         """Settings of the first trial: those that the method would have without tuning."""
-        settings = self.choice.before_tuning.settings(self.task)
-        ppo = to_dict(self.rules.ppo)
-        found = {name: _look_up(name, ppo, to_dict(settings)) for name in self.ranges}
-        return {name: value for name, value in found.items() if value is not None}
+        groups = {"ppo": self.rules.ppo, "model": self.choice.before_tuning.settings(self.task)}
+        found = {
+            f"{group}.{name}": value
+            for group, settings in groups.items()
+            for name, value, _ in leaves(settings)
+        }
+        return {name: float(found[name]) for name in self.ranges if found[name] is not None}
 
     def place(self) -> Path:
         """Return the folder, chosen now if none was named."""
@@ -649,12 +653,6 @@ def _between(item: Range, share: float) -> float:
     if item.log:
         return float(item.low * (item.high / item.low) ** share)
     return item.low + share * (item.high - item.low)
-
-
-def _look_up(name: str, ppo: Mapping[str, Any], settings: Mapping[str, Any]) -> float | None:
-    group, _, rest = name.partition(".")
-    value = (ppo if group == "ppo" else settings)[rest]
-    return None if value is None else float(value)
 
 
 def _shown(settings: Mapping[str, float]) -> str:

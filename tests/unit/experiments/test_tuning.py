@@ -307,6 +307,18 @@ def test_every_method_has_the_same_chance():
     assert len({item["ppo.lr"] for item in spread[0]}) == tuning.SPREAD
 
 
+def test_rates_in_a_group_of_settings_are_tuned(tmp_path):
+    file = tmp_path / "grouped.py"
+    file.write_text(
+        "from dataclasses import dataclass, field, replace\nfrom recmorph import SPEC as BASE\n"
+        "@dataclass(frozen=True)\nclass Walk:\n    dropout: float = 0.1\n"
+        "@dataclass(frozen=True)\nclass Config:\n    walk: Walk = field(default_factory=Walk)\n"
+        "SPEC = replace(BASE, id='grouped', config=Config, presets={}, tuned={}, tuning='')\n"
+    )
+    tune = Tuning(SPEC, method=f"{file}:SPEC", settings={})
+    assert tune.first == {"ppo.lr": 3e-4, "ppo.target_kl": 0.05, "model.walk.dropout": 0.1}
+
+
 @pytest.mark.parametrize(
     ("number", "shares"),
     [(1, (1 / 2, 1 / 3, 1 / 5)), (3, (3 / 4, 1 / 9, 3 / 5)), (4, (1 / 8, 4 / 9, 4 / 5))],
