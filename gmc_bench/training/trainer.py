@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -275,6 +275,7 @@ class Trainer:
             **copy.deepcopy(learnt),  # training goes on in the memory of these arrays
             "environment": self.env.join_states([part["environment"] for part in parts]),
             "progress": {
+                "method_version": self.model.method.version,
                 "iteration": self.iteration,
                 "curve": list(self.curve),
                 "processes": self.processes,
@@ -290,9 +291,10 @@ class Trainer:
         the same bits.
 
         Raises:
-            CheckpointError: it holds the policy of another method, or is of another kind of device;
-                then nothing was taken over.
+            CheckpointError: it holds the policy of another method or version, or is of another kind
+                of device; then nothing was taken over.
         """
+        self._require_same_version(state["progress"])
         self._require_same_kind_of_device(state["statistics"]["random"]["acting"])
         self.policy.set_tensors(state["policy"], "the state to continue from")
         self.algorithm.set_state(state["optimizer"])
@@ -317,6 +319,16 @@ class Trainer:
         self.processes = _with_change(processes, self.iteration, self.group.size)
         threads = progress.get("threads", self.threads)
         self.threads = _with_change(threads, self.iteration, self.num_threads)
+
+    def _require_same_version(self, progress: Mapping[str, Any]) -> None:
+        """Raise unless the method's version is that of before, which older states do not say."""
+        method = self.model.method
+        version = progress.get("method_version", method.version)
+        if version != method.version:
+            raise CheckpointError(
+                f"the method {method.id!r} has version {method.version}, but the state to continue "
+                f"from was made with version {version}; install that one, or start a new run"
+            )
 
     def _require_same_kind_of_device(self, acting: Array) -> None:
         """Raise unless a generator's state is of the kind that draws where the networks are."""

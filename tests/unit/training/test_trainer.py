@@ -347,6 +347,18 @@ def test_a_state_of_another_kind_of_device_is_refused_and_changes_nothing(make_t
     np.testing.assert_equal(trainer.get_state(), before)
 
 
+def test_a_state_of_another_version_of_the_method_is_refused_and_changes_nothing(make_trainer):
+    trainer, other = make_trainer("a").trainer, make_trainer("b")
+    stop_at(other, 2)
+    state, before = other.get_state(), trainer.get_state()
+    state["progress"]["method_version"] = 7
+    with pytest.raises(CheckpointError, match=r"version 1, but the .* with version 7; install"):
+        trainer.set_state(state)
+    np.testing.assert_equal(trainer.get_state(), before)
+    del state["progress"]["method_version"]  # older ones do not say it
+    trainer.set_state(state)
+
+
 def test_what_has_changed_since_the_latest_count_is_noted(make_trainer):
     """One process with one thread goes on with runs that had others, or these again."""
     trainer, state = make_trainer(), make_trainer("b").get_state()
