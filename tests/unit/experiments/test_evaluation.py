@@ -8,6 +8,7 @@ import gmc_bench
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.errors import ConfigError, MorphologyError
+from gmc_bench.experiments.events import Remark
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.grid import Grid
 
@@ -53,6 +54,18 @@ def test_a_set_of_bodies_is_scored_by_itself_or_by_its_id(finished):
         gmc_bench.evaluate("run", bodies=bad, episodes=1)
     with pytest.raises(ConfigError, match="'bodies' must be a string or MorphologySet or none"):
         gmc_bench.evaluate("run", bodies=3)
+
+
+def test_a_run_of_another_version_of_its_method_is_scored_with_a_remark(finished):
+    told = []
+    finished.subscribe(told.append)
+    finished.evaluate(mode="deterministic", episodes=1)
+    assert [item for item in told if isinstance(item, Remark)] == []
+    method = replace(finished.session.method, version=2)
+    finished.session = replace(finished.session, method=method)
+    finished.evaluate(mode="deterministic", episodes=1)
+    (remark,) = [item.text for item in told if isinstance(item, Remark)]
+    assert remark.startswith("Scoring with version 2 of zero-action, the run had 1: the scores may")
 
 
 def test_a_run_is_not_opened_on_other_bodies(finished):
