@@ -68,10 +68,8 @@ def to_markdown(analysis: TableAnalysis, figures: Mapping[str, str] | None = Non
             lines += _markdown_section(section)
     else:
         lines += ["No ranked runs yet.", ""]
-    if table.references:
-        lines += _markdown_section(reference_section(analysis))
-    if table.untrained:
-        lines += _markdown_section(untrained_section(table))
+    for section in (reference_section(analysis), untrained_section(table)):
+        lines += _markdown_section(section) if section.rows else []
     for section in before_tuning_sections(analysis):
         lines += _markdown_section(section)
     if figures:

@@ -162,6 +162,15 @@ def test_tables_show_the_floor_under_the_methods_and_never_rank_it() -> None:
     assert (rows[2]["rank"], rows[2]["test_score"]) == ("", "7.0")
 
 
+def test_floor_and_references_without_all_seeds_have_no_empty_section() -> None:
+    both = {"protocol_seeds": (0, 1)}
+    floor = _record({"a": [0.0]}, "zero-action", **UNTRAINED, **both)
+    page = to_markdown(_analyse(METHOD, floor, _record({"a": [1.0]}, "mlp", **ALONE, **both)))
+    headings = [line[3:] for line in page.splitlines() if line.startswith("## ")]
+    assert not {"Untrained", "Single-robot references"} & set(headings)
+    assert "untrained; no run for seed" in page.split("## Incomplete")[1]
+
+
 def test_the_site_tells_untrained_rows_by_name() -> None:
     analysis = _analyse(METHOD, MLP, IDLE, START)
     named = labels(analysis.table)
