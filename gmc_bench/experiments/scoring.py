@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from typing import Any
 
 from gmc_bench.bodies.body import Body
 from gmc_bench.bodies.kinship import geometry, limb_tree
@@ -117,9 +118,8 @@ def _body_returns(
             body_digest=body.digest,
             seen_in_train=body.digest in seen,
             episodes=tuple(_episode(item) for item in items),
-            limbs=body.num_limbs if session.task.parts == "limbs" else None,
             loops=_loops(monitor, number),
-            **_kin(body),
+            **stated_of_body(session, body),
         )
         for number, (body, items) in enumerate(zip(rules.bodies, found, strict=True))
     ]
@@ -141,11 +141,15 @@ def _episode(result: EpisodeResult) -> Episode:
     return Episode(episode_return=result.episode_return, length=result.length, ended=result.ended)
 
 
-def _kin(body: Body) -> dict[str, str]:
-    """Return what a body of limbs shares with others; nothing of a quadruped."""
+def stated_of_body(session: Session, body: Body) -> dict[str, Any]:
+    """Return what records state of a body beside its name and content.
+
+    That is its number of limbs and what it shares with others; nothing of a quadruped.
+    """
+    limbs = body.num_limbs if session.task.parts == "limbs" else None
     if not isinstance(body, Morphology):
-        return {}
-    return {"tree": limb_tree(body), "geometry": geometry(body)}
+        return {"limbs": limbs, "tree": None, "geometry": None}
+    return {"limbs": limbs, "tree": limb_tree(body), "geometry": geometry(body)}
 
 
 def _loops(monitor: LoopMonitor | None, body: int) -> LoopResiduals | None:

@@ -30,7 +30,7 @@ from gmc_bench.experiments import session as sessions
 from gmc_bench.experiments.events import Progress
 from gmc_bench.experiments.friction import suite_friction
 from gmc_bench.experiments.recorded import recorded_config
-from gmc_bench.experiments.scoring import score
+from gmc_bench.experiments.scoring import score, stated_of_body
 from gmc_bench.leaderboard.board import Board, ranked_part
 from gmc_bench.leaderboard.submission import POLICY, open_run
 from gmc_bench.leaderboard.today import is_replaced
@@ -47,6 +47,7 @@ from gmc_bench.records.verification import Verification
 from gmc_bench.records.weights import LEADERBOARD, MAX_MIB, KeptWeights, find_record
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import protocol_digest
+from gmc_bench.tasks.spec import DIVERGED, TIME_LIMIT
 
 FIRST_WEIGHTS_SHARE, FIRST_WEIGHTS_GAP = 1e-4, 1e-5
 """By how much first weights may differ on another machine: a share, and an amount. A step of
@@ -70,6 +71,7 @@ def acting_weights(folder: Path, stored: StoredRecord) -> bytes:
     _require_agreement(stored, session)
     data = KeptWeights(folder / POLICY, str(stored.record.weights_digest)).read()
     policy = sessions.load_policy(session, data, folder / POLICY)
+    _require_its_size(stored, policy.model.num_parameters())
     hardware = collect_hardware(session.config.threads)
     comparison = comparison_for(stored.record, hardware, collect_versions())
     _require_first_weights(stored, session, policy.tensors(), comparison)
@@ -158,6 +160,7 @@ def _require_agreement(stored: StoredRecord, session: sessions.Session) -> None:
                 f"{expected!r}; it does not describe the run that was made"
             )
     _require_its_bodies(stored, session)
+    _require_its_task(stored, session)
     if record.method_version != session.method.version:
         raise ConfigError(
             f"{stored.path} is of version {record.method_version} of the method {record.method}, "
@@ -181,18 +184,51 @@ def _require_agreement(stored: StoredRecord, session: sessions.Session) -> None:
 
 
 def _require_its_bodies(stored: StoredRecord, session: sessions.Session) -> None:
-    """Raise unless everything that a record scores is a body of its set, in its split."""
+    """Raise unless everything that a record scores is a body of its set, in its split, as it is."""
     there = {
-        (split, body.name): body.digest
+        (split, body.name): (body.digest, stated_of_body(session, body))
         for split in ("train", "test")
         for body in session.bodies.split(split)
     }
     for item in stored.record.returns:
-        if there.get((item.split, item.body)) != item.body_digest:
+        digest, stated = there.get((item.split, item.body), ("", {}))
+        if digest != item.body_digest:
             raise RecordError(
                 f"{stored.path} scores a {item.split} body {item.body!r} that the set "
                 f"{session.bodies.id} does not have; it does not describe the run that was made"
             )
+        for name, value in stated.items():
+            found = getattr(item, name)
+            if found not in (None, value):  # older records do not state it
+                raise RecordError(
+                    f"{stored.path} states {name} {found!r} of the {item.split} body "
+                    f"{item.body!r}, which has {value!r}; it does not describe the run that was "
+                    f"made"
+                )
+
+
+def _require_its_task(stored: StoredRecord, session: sessions.Session) -> None:
+    """Raise unless a record's episodes are as long, and ended, as episodes of its task can."""
+    task = session.task
+    known = {*task.termination_names, TIME_LIMIT, DIVERGED}
+    for item in stored.record.returns:
+        for episode in item.episodes:
+            if episode.ended not in known or episode.length > task.horizon:
+                raise RecordError(
+                    f"{stored.path} has an episode of the {item.split} body {item.body!r} of "
+                    f"{episode.length} control steps that ended by {episode.ended!r}, but those of "
+                    f"{task.id} have at most {task.horizon} and end by "
+                    f"{', '.join(sorted(known))}; it does not describe the run that was made"
+                )
+
+
+def _require_its_size(stored: StoredRecord, parameters: int) -> None:
+    """Raise unless a record states as many parameters as its policy has."""
+    if parameters != stored.record.parameters:
+        raise RecordError(
+            f"{stored.path} states {stored.record.parameters} parameters, but its weights are "
+            f"{parameters}; it does not describe the run that was made"
+        )
 
 
 def _require_first_weights(
@@ -258,11 +294,7 @@ def verify(
     session = sessions.open_session(recorded_config(record))
     _require_agreement(stored, session)
     trained = sessions.load_policy(session, data, weights.path)
-    if trained.model.num_parameters() != record.parameters:
-        raise RecordError(
-            f"{stored.path} states {record.parameters} parameters, but its weights are "
-            f"{trained.model.num_parameters()}; it does not describe the run that was made"
-        )
+    _require_its_size(stored, trained.model.num_parameters())
     chosen = [ranked_part(record)] if ranked_only else None
     wanted = [
         item for item in record.returns if chosen is None or (item.split, item.mode) in chosen

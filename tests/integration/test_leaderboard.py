@@ -305,11 +305,30 @@ def test_an_untrained_policy_under_a_trained_ones_record(desk):
     assert desk.verify(desk.run, code=1).startswith("FAILED  ")
 
 
-def test_fewer_parameters_than_there_are(desk):
+@pytest.mark.parametrize(
+    ("of", "changed", "said"),
+    [
+        ("run", {"parameters": 10}, "states 10 parameters, but its weights are 140099"),
+        ("body", {"limbs": 99}, "states limbs 99 of the train body"),
+        ("body", {"geometry": "0" * 16}, "states geometry '0000000000000000' of the train body"),
+        ("episode", {"ended": "won"}, "that ended by 'won', but those of unimal-ft-v1 have"),
+        ("episode", {"length": 1001}, "of 1001 control steps that ended by"),
+    ],
+)
+def test_what_no_run_of_these_settings_bodies_and_task_states(desk, of, changed, said):
+    """A record that could never be verified takes no place in a leaderboard."""
     record = read_record(desk.run / "record.json")
-    desk.reseal(record.model_copy(update={"parameters": 10}))
-    shown = desk("verify", desk.run, code=2)
-    assert f"states 10 parameters, but its weights are {record.parameters}" in shown.err
+    body, *others = record.returns
+    changes = {"run": {}, "body": {}, "episode": {}, of: changed}
+    episode = body.episodes[0].model_copy(update=changes["episode"])
+    changes["body"]["episodes"] = (episode, *body.episodes[1:])
+    changes["run"]["returns"] = (body.model_copy(update=changes["body"]), *others)
+    desk.reseal(record.model_copy(update=changes["run"]))
+    for action in ("add", "verify"):
+        shown = desk(action, desk.run, code=2).err.rstrip()
+        assert said in shown
+        assert shown.endswith("; it does not describe the run that was made")
+    assert not desk.board.exists()
 
 
 def test_a_recorded_policy_is_scored_and_loaded_without_its_run(desk, here, monkeypatch):
