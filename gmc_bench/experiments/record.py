@@ -5,11 +5,9 @@ from typing import Any
 
 import torch
 
-from gmc_bench.core.config import config_digest, definition_digest, to_dict
+from gmc_bench.core.config import config_digest, definition_digest
 from gmc_bench.experiments.resolve import checkout
 from gmc_bench.experiments.session import Session
-from gmc_bench.experiments.spec import flatten
-from gmc_bench.methods.tuning import tuning_key
 from gmc_bench.policies.policy import Policy
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.schema import (
@@ -19,12 +17,10 @@ from gmc_bench.records.schema import (
     FrictionResult,
     Morphologies,
     RunRecord,
-    TrialResult,
-    TunedSettings,
     WallClock,
 )
 from gmc_bench.suites import SUITES
-from gmc_bench.suites.method_rules import kept_settings, protocol_digest
+from gmc_bench.suites.method_rules import protocol_digest, tuning_of_run
 from gmc_bench.training.trainer import Trainer
 
 
@@ -83,7 +79,9 @@ def make_record(
         returns=returns,
         **_training_fields(trainer),
         friction=friction,
-        tuning=_tuning(session),
+        tuning=tuning_of_run(
+            session.method, suite, config.task, config.protocol, config.method_config
+        ),
         hardware=collect_hardware(config.threads, gpu, config.processes),
         versions=collect_versions(),
         weights_digest=weights_digest,
@@ -92,27 +90,6 @@ def make_record(
         git_dirty=None if git.commit is None else bool(git.dirty or moved),
         official=not config.unofficial_reasons,
         unofficial_reasons=config.unofficial_reasons,
-    )
-
-
-def _tuning(session: Session) -> TunedSettings | None:
-    """Return what the method was tuned to, if the run has it, with the trials beside the method."""
-    config, method = session.config, session.method
-    kept = kept_settings(method, SUITES.get(config.suite), config.task, config.protocol.name)
-    values = flatten({**to_dict(config.protocol), "model": config.method_config})
-    if not kept or any(values.get(name) != value for name, value in kept.items()):
-        return None
-    key = tuning_key(config.suite, config.task, config.protocol.name)
-    found = method.trials().get(key, {})
-    return TunedSettings(
-        settings={name: float(value) for name, value in kept.items()},
-        morphologies=found.get("bodies", {}).get("id"),
-        morphologies_digest=found.get("bodies", {}).get("digest"),
-        env_steps=found.get("env_steps"),
-        trials=tuple(
-            TrialResult(settings=trial["settings"], returns=trial["returns"])
-            for trial in found.get("trials", ())
-        ),
     )
 
 

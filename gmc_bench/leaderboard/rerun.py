@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from gmc_bench.bodies.sets import load_morphologies
-from gmc_bench.core.config import definition_digest
+from gmc_bench.core.config import definition_digest, to_dict
 from gmc_bench.core.errors import (
     CheckpointError,
     ConfigError,
@@ -46,7 +46,7 @@ from gmc_bench.records.store import StoredRecord, read_stored_record
 from gmc_bench.records.verification import Verification
 from gmc_bench.records.weights import LEADERBOARD, MAX_MIB, KeptWeights, find_record
 from gmc_bench.suites import SUITES
-from gmc_bench.suites.method_rules import protocol_digest
+from gmc_bench.suites.method_rules import protocol_digest, unlike_tuning
 from gmc_bench.tasks.spec import DIVERGED, TIME_LIMIT
 
 FIRST_WEIGHTS_SHARE, FIRST_WEIGHTS_GAP = 1e-4, 1e-5
@@ -169,6 +169,13 @@ def _require_agreement(stored: StoredRecord, session: sessions.Session) -> None:
         )
     method = session.method
     if record.tuning is not None:  # what it kept then, whatever it keeps now
+        kept = record.tuning.settings
+        instead = unlike_tuning(kept, to_dict(config.protocol), config.method_config)
+        for name, value in instead.items():
+            raise RecordError(
+                f"{stored.path} states that {name} was tuned to {kept[name]:g}, but its settings "
+                f"have {value!r}; it does not describe the run that was made"
+            )
         key = tuning_key(suite.id, config.task, config.protocol.name)
         method = replace(method, tuned={key: record.tuning.settings})
     here = {"protocol": protocol_digest(config.protocol, method, suite, config.task)}

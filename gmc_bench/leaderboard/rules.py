@@ -10,7 +10,12 @@ from gmc_bench.methods import METHODS
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.choice import Choice
-from gmc_bench.suites.method_rules import planned_steps, protocol_digest, training_rules
+from gmc_bench.suites.method_rules import (
+    planned_steps,
+    protocol_digest,
+    training_rules,
+    tuning_of_run,
+)
 from gmc_bench.tasks import TASKS
 from gmc_bench.training.run_config import RunConfig
 
@@ -78,12 +83,13 @@ def installed_rules(record: RunRecord, *, tuned: bool | None = None) -> Rules | 
             method = method.before_tuning
         choice = Choice(record.method, method, suite, suite.protocol(record.protocol))
         protocol = choice.rules(record.task, record.morphologies.num_train)
-        settings = choice.settings(record.task)
+        settings = to_dict(choice.settings(record.task))
+        kept = tuning_of_run(method, suite, record.task, protocol, settings)
     except GmcBenchError:
         return None
     official = RunConfig(
         method=record.method,
-        method_config=to_dict(settings),
+        method_config=settings,
         suite=record.suite,
         task=record.task,
         morphologies=record.morphologies.id,
@@ -110,4 +116,5 @@ def installed_rules(record: RunRecord, *, tuned: bool | None = None) -> Rules | 
             for mode in protocol.evaluation.modes
         ),
         friction=suite.measurements.get(record.protocol),
+        tuning=kept,
     )

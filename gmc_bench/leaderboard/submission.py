@@ -16,7 +16,7 @@ from gmc_bench.leaderboard.board import Board, ranked_part, read_board
 from gmc_bench.leaderboard.measured import is_measured_by
 from gmc_bench.leaderboard.signing import missing_signature
 from gmc_bench.records.ledger import BEGINNING, append
-from gmc_bench.records.schema import Controller, Mode, RunRecord, Split
+from gmc_bench.records.schema import Controller, Mode, RunRecord, Split, TunedSettings
 from gmc_bench.records.seeds import absent_seeds
 from gmc_bench.records.signature import SUFFIX, signature_file
 from gmc_bench.records.store import (
@@ -87,6 +87,8 @@ class Rules:
     """What is scored."""
     friction: FrictionMeasurement | None
     """What is measured on frictions, if anything."""
+    tuning: TunedSettings | None = None
+    """What the method keeps of its trials, if the run has it."""
 
 
 @dataclass(frozen=True)
@@ -275,6 +277,7 @@ def _unlike_official(record: RunRecord, rules: Rules) -> Iterator[tuple[str, str
     stated = {
         "suite_digest": (record.suite_digest, rules.suite),
         "protocol_seeds": (record.protocol_seeds, rules.seeds),
+        "tuning": (record.tuning, rules.tuning),
         "env_steps": (record.env_steps, rules.env_steps),
         "env_steps_planned": (record.env_steps_planned, rules.env_steps),
     }

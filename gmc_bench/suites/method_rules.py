@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from gmc_bench.bodies.schema import MorphologySet
-from gmc_bench.core.config import config_digest, nest, with_overrides
+from gmc_bench.core.config import config_digest, nest, to_dict, with_overrides
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.spec import MethodSpec, require_training
 from gmc_bench.methods.tuning import in_range, tuning_key
+from gmc_bench.records.parts import TrialResult, TunedSettings
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.suites.schema import Suite
 from gmc_bench.tasks import Task
@@ -54,6 +55,55 @@ def kept_settings(
 ) -> Mapping[str, float]:
     """Return what a method keeps of its trials for a task and protocol, by dotted name."""
     return method.tuned.get(tuning_key(suite.id, task, protocol), {})
+
+
+def tuning_of_run(
+    method: MethodSpec,
+    suite: Suite,
+    task: str,
+    protocol: Protocol,
+    method_config: Mapping[str, Any],
+) -> TunedSettings | None:
+    """Return what a method keeps of its trials, with the trials, if a run has it.
+
+    Args:
+        method: the controller.
+        suite: of the run.
+        task: full id.
+        protocol: the run's rules.
+        method_config: the run's settings of the method, as its record has them.
+    """
+    kept = kept_settings(method, suite, task, protocol.name)
+    if not kept or unlike_tuning(kept, to_dict(protocol), method_config):
+        return None
+    found = method.trials().get(tuning_key(suite.id, task, protocol.name), {})
+    bodies = found.get("bodies", {})
+    return TunedSettings(
+        settings={name: float(value) for name, value in kept.items()},
+        morphologies=bodies.get("id"),
+        morphologies_digest=bodies.get("digest"),
+        env_steps=found.get("env_steps"),
+        trials=tuple(
+            TrialResult(settings=trial["settings"], returns=trial["returns"])
+            for trial in found.get("trials", ())
+        ),
+    )
+
+
+def unlike_tuning(
+    kept: Mapping[str, float], protocol: Mapping[str, Any], method_config: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what a run has instead of tuned values, by dotted name; nothing if it has them all."""
+    content = {**protocol, "model": method_config}
+    found = {name: _at(content, name) for name in kept}
+    return {name: value for name, value in found.items() if value != kept[name]}
+
+
+def _at(content: Any, name: str) -> Any:
+    """Return the setting of a dotted name; `None` where there is none."""
+    for part in name.split("."):
+        content = content.get(part) if isinstance(content, Mapping) else None
+    return content
 
 
 def with_kept_settings(

@@ -18,7 +18,7 @@ from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.verification import MOVING_VERSIONS
 from gmc_bench.records.ledger import read_ledger
-from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.schema import RunRecord, TunedSettings
 from gmc_bench.records.store import LEDGER_NAME, read_record, write_record
 from gmc_bench.records.weights import LEADERBOARD
 from gmc_bench.rendering.web.episodes import EpisodeKeeper
@@ -329,6 +329,21 @@ def test_what_no_run_of_these_settings_bodies_and_task_states(desk, of, changed,
         assert said in shown
         assert shown.endswith("; it does not describe the run that was made")
     assert not desk.board.exists()
+
+
+def test_values_that_the_method_was_not_tuned_to(desk):
+    """Tables would say that it was tuned beforehand."""
+    record = read_record(desk.run / "record.json")
+    tuning = TunedSettings.model_validate(
+        {
+            "settings": {"ppo.target_kl": 0.05, "ppo.lr": 0.002}, "trials": [],
+            "morphologies": None, "morphologies_digest": None, "env_steps": None,
+        }
+    )  # fmt: skip
+    desk.reseal(record.model_copy(update={"tuning": tuning}))
+    assert "tuning differ from an official run's" in desk("add", desk.run, code=2).err
+    shown = desk("verify", desk.run, code=2).err
+    assert "states that ppo.lr was tuned to 0.002, but its settings have 0.0003" in shown
 
 
 def test_a_recorded_policy_is_scored_and_loaded_without_its_run(desk, here, monkeypatch):

@@ -467,6 +467,7 @@ def test_a_run_has_what_its_method_was_tuned_to(monkeypatch, finished_record):
     record = finished_record(found, kept)
     assert installed_rules(record).config == found.config.identity()
     assert installed_rules(record).protocol == record.protocol_digest
+    assert installed_rules(record).tuning.settings == kept
     ablation = resolve(spec.replace(preset="paper-no-dropout"))
     assert ablation.config.protocol.ppo.lr == 0.0013
     assert ablation.config.method_config["embedding_dropout"] == 0.0
@@ -490,6 +491,7 @@ def test_a_tuned_method_follows_the_protocol_with_its_values_before_tuning_too(
     assert "tuned" not in found.why
     record = finished_record(found)
     assert installed_rules(record).config == found.config.identity()
+    assert installed_rules(record).tuning is None
     assert installed_rules(record, tuned=True).config == resolve(spec).config.identity()
     assert record.protocol_digest == finished_record(resolve(spec)).protocol_digest
     for name in before:  # some of the values before tuning and some after it are neither
