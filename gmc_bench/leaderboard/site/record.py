@@ -85,12 +85,16 @@ def _metrics(item: FrictionResult, metrics: Mapping[str, str]) -> list[float | N
 
 
 def run_command(record: RunRecord) -> str:
-    """Return the command that repeats an official run."""
+    """Return the command that repeats an official run, on a machine like its own to the bit."""
+    machine = record.hardware
     return shlex.join(
         [
             *("gmc-bench", "run", "--method", record.method, "--suite", record.suite),
             *("--task", record.task, "--protocol", record.protocol),
             *("--morphologies", record.morphologies.id, "--seed", str(record.seed)),
+            *("--threads", str(machine.threads)),
+            *(("--processes", str(machine.processes)) if machine.processes else ()),
+            *(("--device", "cuda") if machine.gpu else ()),
             *(("--untrained",) if record.untrained else ()),
             *_own_settings(record),
         ]

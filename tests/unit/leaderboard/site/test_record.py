@@ -20,8 +20,16 @@ def _view(record: RunRecord, path: str = "results/a.json") -> dict[str, Any]:
 def test_command_repeats_the_run() -> None:
     assert run_command(make_record(seed=7)) == (
         "gmc-bench run --method demo --suite unimal-v1 --task unimal-ft-v1 --protocol lite "
-        "--morphologies demo-set-v1 --seed 7"
+        "--morphologies demo-set-v1 --seed 7 --threads 2"
     )
+
+
+def test_command_repeats_the_run_on_a_machine_like_its_own() -> None:
+    """Networks on another device, and sums over other numbers of threads, give other bits."""
+    record = make_record()
+    machine = record.hardware.model_copy(update={"threads": 3, "processes": 4, "gpu": "H100"})
+    command = run_command(record.model_copy(update={"hardware": machine}))
+    assert command.endswith(" --seed 0 --threads 3 --processes 4 --device cuda")
 
 
 KEY = "unimal-v1/unimal-ft-v1/lite"
@@ -41,7 +49,7 @@ def _settings_in_command(lr: Any, target_kl: Any, dropout: Any) -> list[str]:
         "method_config": {"embedding_dropout": dropout},
     }
     command = run_command(make_record(method="recmorph", config=config))
-    return shlex.split(command)[shlex.split(command).index("--seed") + 2 :]
+    return shlex.split(command)[shlex.split(command).index("--threads") + 2 :]
 
 
 def test_command_repeats_a_run_before_tuning(tuned: None) -> None:
@@ -54,7 +62,7 @@ def test_command_repeats_a_run_before_tuning(tuned: None) -> None:
 def test_command_of_a_tuned_run_needs_no_settings(tuned: None) -> None:
     assert _settings_in_command(*TUNED.values()) == []
     assert _settings_in_command("0.5", [1], {}) == []  # no numbers
-    assert run_command(make_record(method="recmorph")).endswith("--seed 0")  # none at all
+    assert run_command(make_record(method="recmorph")).endswith("--threads 2")  # none at all
 
 
 @pytest.mark.parametrize("path", ["a; rm -rf ~.json", "$(x).json", "-rf", "it's.json"])
