@@ -61,11 +61,12 @@ def _bodies(analysis: TableAnalysis) -> str:
     split = row.row.split
     count = len(scored(row.row.runs[0].record.returns, split))
     geometries = len(set(row.clusters.tolist()))
-    what = f"{count} {'unseen test' if split == 'test' else 'train'} bodies"
+    what = f"{count} {'unseen test' if split == 'test' else 'train'} "
+    what += "body" if count == 1 else "bodies"
     if len(row.bodies) < count:
         what += f" with {len(row.bodies)} different contents, each of which counts once"
     else:
-        what += " count"
+        what += " counts" if count == 1 else " count"
     if not analysis.bodies_are_sampled:
         return f"{what}."
     return f"{what}; intervals over bodies are based on {geometries} geometries."

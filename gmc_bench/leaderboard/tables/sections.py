@@ -34,6 +34,7 @@ from gmc_bench.leaderboard.tables.wording import (
     COSTS,
     DIRECTIONS,
     EXPLANATION,
+    EXPLANATION_HERE,
     FRICTIONS,
     GROUPED,
     GROUPS,
@@ -95,8 +96,9 @@ class Section(NamedTuple):
 def ranked_sections(analysis: TableAnalysis) -> list[Section]:
     """Return the ranking and all that is said about its rows, in the order of a page."""
     cells = ranked_cells(analysis)
+    on_test = EXPLANATION if analysis.bodies_are_sampled else EXPLANATION_HERE
     explained = [
-        EXPLANATION if analysis.table.split == "test" else SCORED_ON_TRAIN,
+        on_test if analysis.table.split == "test" else SCORED_ON_TRAIN,
         GROUPS if analysis.bodies_are_sampled else GROUPS_HERE,
         *evidence(analysis),
     ]

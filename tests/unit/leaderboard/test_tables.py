@@ -26,6 +26,7 @@ from gmc_bench.leaderboard.tables import (
 from gmc_bench.leaderboard.tables.wording import (
     AGAINST,
     EXPLANATION,
+    EXPLANATION_HERE,
     GROUPS,
     MORE,
     OTHERS,
@@ -432,6 +433,17 @@ def test_tables_say_which_rows_were_tuned() -> None:
     assert said in html.unescape(to_readme(analysis, "x.md").replace("\\_", "_"))
     assert "- Tuned beforehand: " in to_markdown(analysis)
     assert "Tuned beforehand" not in to_markdown(_analysis(plain))
+
+
+def test_a_single_unseen_body_has_no_intervals_over_bodies() -> None:
+    returns = make_returns("train", {"a": [1.0]}) + make_returns("test", {"b": [2.0]})
+    bodies = make_record().morphologies.model_copy(update={"num_train": 1, "num_test": 1})
+    records = [_record(0.0, seed=s, returns=returns, morphologies=bodies) for s in (0, 1)]
+    page = to_markdown(_analysis(*records))
+    assert EXPLANATION_HERE in page
+    assert EXPLANATION not in page
+    assert "\n1 unseen test body counts.\n" in page
+    assert "Other bodies" not in page
 
 
 def test_rows_of_before_tuning_have_a_part_of_their_own() -> None:
