@@ -257,9 +257,19 @@ def _resolve_duplicates(
             RefusedFile(item.path, f"it is a copy of {first.path}; delete one of them")
             for item in others
         ]
+    outcome = _outcome(first.record)
+    if first.record.weights_digest and all(_outcome(item.record) == outcome for item in others):
+        first, *others = sorted(copies, key=lambda item: (item.record.created, item.path))
+        reason = f"it repeats {first.path}, with the same weights and scores; delete one of them"
+        return [first], [RefusedFile(item.path, reason) for item in others]
     run = f"{first.record.method} ({first.record.preset}), seed {first.record.seed}"
     reason = f"it is one of {len(copies)} different records of {run}; keep the one made first"
     return [], [RefusedFile(item.path, reason) for item in copies]
+
+
+def _outcome(record: RunRecord) -> tuple[object, ...]:
+    """Return what a run comes to again if it is repeated to the same bits."""
+    return record.weights_digest, record.training_return, record.returns, record.friction
 
 
 def _make_row(key: RowKey, runs: Sequence[StoredRecord], verified: Set[str]) -> Row:

@@ -221,6 +221,22 @@ def test_a_copy_of_a_record_counts_once() -> None:
     ]
 
 
+def test_a_run_that_was_repeated_to_the_same_bits_counts_once() -> None:
+    times = ("2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z")
+    same = {"weights_digest": "a" * 64, "returns": _returns(10.0)}
+    tables, refused = aggregate(_store(*(make_record(created=time, **same) for time in times)))
+    assert [run.path for run in tables[0].rows[0].runs] == ["1.json"]
+    assert refused == [
+        RefusedFile(
+            "0.json", "it repeats 1.json, with the same weights and scores; delete one of them"
+        )
+    ]
+    for name, value in (("weights_digest", "b" * 64), ("training_return", 1.5)):
+        other = make_record(created=times[0], **(same | {name: value}))
+        _, refused = aggregate(_store(make_record(created=times[1], **same), other))
+        assert len(refused) == 2
+
+
 def test_the_order_of_records_does_not_matter() -> None:
     stored = _store(
         make_record(seed=0, returns=_returns(0.1)),
