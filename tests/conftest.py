@@ -13,6 +13,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import pytest
 import torch
 
+# Until all tests are collected: objects that never go are searched through for garbage again and
+# again, which takes a third of the time.
+gc.disable()
+
 # Networks in tests are small: a second thread only waits for the first, and on a busy machine it
 # waits so long that a test of one second takes minutes. Tests about threads set their own number.
 torch.set_num_threads(1)
@@ -32,6 +36,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def _is_here(host: object) -> bool:
