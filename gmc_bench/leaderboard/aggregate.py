@@ -269,7 +269,10 @@ def _resolve_duplicates(
 
 def _outcome(record: RunRecord) -> tuple[object, ...]:
     """Return what a run comes to again if it is repeated to the same bits."""
-    return record.weights_digest, record.training_return, record.returns, record.friction
+    return (
+        record.weights_digest, record.parameters, record.training_return, record.returns,
+        record.friction,
+    )  # fmt: skip
 
 
 def _make_row(key: RowKey, runs: Sequence[StoredRecord], verified: Set[str]) -> Row:

@@ -92,9 +92,14 @@ def _write_whole_run(
 ) -> Path:
     """Write a run with weights that its settings describe."""
     session = open_session(recorded_config(_official(tiny, seed, protocol)))
-    data = untrained_policy(session).to_bytes()
-    digest = hashlib.sha256(data).hexdigest()
-    _write_run(folder, _official(tiny, seed, protocol, weights_digest=digest, **changes))
+    policy = untrained_policy(session)
+    data = policy.to_bytes()
+    stated = {
+        "weights_digest": hashlib.sha256(data).hexdigest(),
+        "parameters": policy.model.num_parameters(),
+        **changes,
+    }
+    _write_run(folder, _official(tiny, seed, protocol, **stated))
     (folder / POLICY).write_bytes(data)
     return folder
 
