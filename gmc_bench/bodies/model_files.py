@@ -95,32 +95,28 @@ def collect_files(path: Path, root: Path | None = None) -> ModelFiles:
     return ModelFiles(name, text, urdf, collector.files, tuple(collector.missing))
 
 
-def may_be_robot(path: Path) -> bool:
-    """Return whether a file's root element is that of MJCF or URDF.
+def robots_among(files: Sequence[Path]) -> list[Path]:
+    """Return those of some files that may be robots: their root element is that of MJCF or URDF.
 
-    So are files that cannot be read or have no root element, for which reading them as a robot
-    then gives the reason.
+    So may files that cannot be read or have no root element, for which reading them as a robot
+    then gives the reason. Files without bodies of their own that another robot includes are parts.
     """
-    text = _text_if_readable(path)
-    return text is None or root_tag(text) in ("", "mujoco", "robot")
-
-
-def find_parts(files: Sequence[Path]) -> set[Path]:
-    """Return those of some model files that are parts of others and no robots.
-
-    They have no bodies of their own, and another of the files includes them.
-    """
-    texts = {file: _without(_text_if_readable(file) or "", "<!--", "-->") for file in files}
+    found = {file: _text_if_readable(file) for file in files}
+    texts = {
+        file: _without(text or "", "<!--", "-->")
+        for file, text in found.items()
+        if text is None or root_tag(text) in ("", "mujoco", "robot")
+    }
     included = {
         os.path.normpath(os.path.join(file.parent, name))  # noqa: PTH118
         for file, text in texts.items()
         for name in _values(_INCLUDE, text)
     }
-    return {
+    return [
         file
         for file, text in texts.items()
-        if "<worldbody" not in text and os.path.normpath(file) in included
-    }
+        if "<worldbody" in text or os.path.normpath(file) not in included
+    ]
 
 
 def _text_if_readable(path: Path) -> str | None:

@@ -22,8 +22,7 @@ from gmc_bench.bodies.model_files import (
     ModelFiles,
     clean_name,
     collect_files,
-    find_parts,
-    may_be_robot,
+    robots_among,
 )
 from gmc_bench.bodies.robot_builder import build_robot
 from gmc_bench.bodies.robot_lint import find_doubts
@@ -213,9 +212,7 @@ def robot_files(path: Path) -> list[Path]:
         return [path]
     for place in (path, *(path / name for name in _FOLDERS)):
         files = sorted(place.iterdir()) if place.is_dir() else []
-        files = [file for file in files if file.suffix.lower() in SUFFIXES and may_be_robot(file)]
-        parts = find_parts(files)
-        files = [file for file in files if file not in parts]
+        files = robots_among([file for file in files if file.suffix.lower() in SUFFIXES])
         if files:
             break
     else:

@@ -13,6 +13,7 @@ import hashlib
 import inspect
 import json
 import math
+import operator
 import re
 import textwrap
 import types
@@ -439,6 +440,14 @@ def leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, str]]:
             yield from leaves(value, f"{prefix}{field.name}.")
         else:
             yield f"{prefix}{field.name}", value, docs.get(field.name, "")
+
+
+def look_up(content: Any, name: str, otherwise: Any = None) -> Any:
+    """Return a setting of nested content by dotted name, or `otherwise` where there is none."""
+    try:
+        return functools.reduce(operator.getitem, name.split("."), content)
+    except (KeyError, TypeError):  # it may hold anything
+        return otherwise
 
 
 def nest(flat: Mapping[str, Any]) -> dict[str, Any]:

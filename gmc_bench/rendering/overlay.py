@@ -44,8 +44,9 @@ class Overlay:
         self._colors = colors
         size = max(9, round(height * 0.052))
         self._font: Any = ImageFont.load_default(size)
-        self._small: Any = ImageFont.load_default(max(9, round(height * 0.045)))
-        self._title_font: Any = name_font(title, max(9, round(height * 0.045)))
+        small = max(9, round(height * 0.045))
+        self._small: Any = ImageFont.load_default(small)
+        self._title_font: Any = name_font(title, small)
         self._line = round(size * 1.3)
         self._margin = max(4, size // 2)
         self._title = self._shortened(title)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from gmc_bench.bodies.schema import MorphologySet
-from gmc_bench.core.config import config_digest, nest, to_dict, with_overrides
+from gmc_bench.core.config import config_digest, look_up, nest, to_dict, with_overrides
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.spec import MethodSpec, require_training
 from gmc_bench.methods.tuning import in_range, tuning_key
@@ -95,15 +95,8 @@ def unlike_tuning(
 ) -> dict[str, Any]:
     """Return what a run has instead of tuned values, by dotted name; nothing if it has them all."""
     content = {**protocol, "model": method_config}
-    found = {name: _at(content, name) for name in kept}
+    found = {name: look_up(content, name) for name in kept}
     return {name: value for name, value in found.items() if value != kept[name]}
-
-
-def _at(content: Any, name: str) -> Any:
-    """Return the setting of a dotted name; `None` where there is none."""
-    for part in name.split("."):
-        content = content.get(part) if isinstance(content, Mapping) else None
-    return content
 
 
 def with_kept_settings(

@@ -1,8 +1,6 @@
 """Page of one record: commands, learning curve, returns of every body and all fields."""
 
-import functools
 import json
-import operator
 import shlex
 import statistics
 from collections import Counter
@@ -10,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import NoneType
 from typing import Any
 
+from gmc_bench.core.config import look_up
 from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.core.escape import one_line
 from gmc_bench.leaderboard.site import numbers
@@ -121,10 +120,7 @@ def _setting(config: Mapping[str, Any], name: str, otherwise: float) -> Any:
     """Return a setting of a record by dotted name, or `otherwise` where it has none."""
     group, _, rest = name.partition(".")
     place = f"method_config.{rest}" if group == "model" else f"protocol.{name}"
-    try:
-        return functools.reduce(operator.getitem, place.split("."), config)
-    except (KeyError, TypeError):  # a record may hold any settings
-        return otherwise
+    return look_up(config, place, otherwise)
 
 
 def _verify_command(path: str) -> str:

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from gmc_bench.bodies.model_files import collect_files, may_be_robot
+from gmc_bench.bodies.model_files import collect_files, robots_among
 from gmc_bench.core.errors import MorphologyError
 
 
@@ -89,12 +89,12 @@ def test_refuses_asset_folders_out_of_the_folder(folder, attribute):
 )
 def test_files_of_other_kinds_are_no_robots(folder, text, expected):
     (folder / "a.xml").write_text(text)
-    assert may_be_robot(folder / "a.xml") is expected
+    assert bool(robots_among([folder / "a.xml"])) is expected
 
 
 def test_links_in_a_circle_are_refused(folder):
     (folder / "a.xml").symlink_to(folder / "a.xml")
-    assert may_be_robot(folder / "a.xml")
+    assert robots_among([folder / "a.xml"])
     with pytest.raises(MorphologyError, match="cannot read"):
         collect_files(folder / "a.xml")
 
