@@ -116,7 +116,25 @@ def test_returns_are_distances_where_every_reward_is_a_speed() -> None:
     assert metres == pytest.approx(_OLDER)
 
 
-def test_returns_that_a_failure_lowers_are_no_distances() -> None:
-    task = TASKS.get("unimal-ft-v1")
-    assert task.metres_per_return is not None
-    assert replace(task, failure_cost=1.0).metres_per_return is None
+def _rewarded(*weights: float) -> dict[str, object]:
+    """Return flat terrain's speed as rewards of these weights."""
+    (speed,) = TASKS.get("unimal-ft-v1").rewards
+    return {"rewards": tuple(replace(speed, name=f"{w:g}", weight=w) for w in weights)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "metres"),
+    [
+        (_rewarded(4.0), 0.02 / 4.0),
+        (_rewarded(-1.0), None),  # the way back
+        (_rewarded(1.0, 2.0), None),
+        (_rewarded(), None),
+        ({"failure_cost": 1.0}, None),
+        ({"only_positive": True}, None),
+        ({"reward_rates": True}, None),
+    ],
+)
+def test_returns_that_are_more_than_a_weighted_speed_are_no_distances(
+    changes: dict[str, object], metres: float | None
+) -> None:
+    assert replace(TASKS.get("unimal-ft-v1"), **changes).metres_per_return == metres

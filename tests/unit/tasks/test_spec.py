@@ -1,14 +1,16 @@
 import math
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 
 import numpy as np
 import pytest
 
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.sim.model import RoughGround, Scene
 from gmc_bench.tasks import unimal_exploration, unimal_ft, unimal_incline, unimal_obstacles
 from gmc_bench.tasks.commands import VelocityCommand
 from gmc_bench.tasks.events import within
 from gmc_bench.tasks.metrics import position_x
+from gmc_bench.tasks.motion import SensorNoise
 from gmc_bench.tasks.observations import joint_offset
 from gmc_bench.tasks.rewards import forward_velocity
 from gmc_bench.tasks.spec import (
@@ -17,6 +19,7 @@ from gmc_bench.tasks.spec import (
     ObservationTerm,
     RewardTerm,
     Slope,
+    Task,
     TerminationTerm,
     VisitGrid,
 )
@@ -54,6 +57,41 @@ def test_what_the_environment_reports_itself_is_no_name_for_a_term():
         with pytest.raises(ConfigError, match="which the environment reports itself"):
             replace(unimal_ft.TASK, **changes)
     assert replace(unimal_ft.TASK, rewards=(reward,)).reward_weights == {"failure": 1.0}
+
+
+DEFAULTS = {
+    Task: {
+        "horizon": 1000, "source": "", "metrics": (), "floor_clearance": 0.2, "reset_noise": 0.005,
+        "slope": None, "grid": None, "parts": "limbs", "observations": (),
+        "sensor_noise": SensorNoise(), "command": None, "events": (), "reward_rates": False,
+        "only_positive": False, "failure_cost": 0.0, "action_clip": None,
+    },
+    Scene: {
+        "spawn": (0.0, 0.0, 0.0), "num_substeps": 4, "assets": "", "start_offset": (0.0, 0.0, 0.0),
+        "start_orientation": (1.0, 0.0, 0.0, 0.0), "terrain": None, "friction_rule": "two-state",
+        "rough": None,
+    },
+    RoughGround: {"share": 0.25, "height": 0.035},
+    VelocityCommand: {
+        "forward": (-0.8, 1.0), "lateral": (-0.4, 0.4), "yaw": (-0.8, 0.8), "standing": 0.05,
+        "straight": 0.25, "straight_forward": (0.4, 1.0), "backward": 0.1,
+        "straight_backward": (-0.8, -0.4), "sideways": 0.15, "turning": 0.15, "held": 0.5,
+        "heading_gain": 0.5, "heading_limit": 0.8, "resample_s": 10.0,
+    },
+    SensorNoise: {
+        "base_linear_velocity": 0.0, "base_angular_velocity": 0.0, "gravity": 0.0,
+        "joint_angle": 0.0, "joint_velocity": 0.0,
+    },
+    ObservationTerm: {"scale": 1.0, "width": 1, "unit": "1", "frame": "-"},
+    EventTerm: {"every": None},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", DEFAULTS, ids=lambda kind: kind.__name__)
+def test_what_tasks_leave_out_is_what_it_was_when_they_were_released(kind):
+    """Their digests leave it out, too: runs before and after a change would share a table."""
+    found = {item.name: item.default for item in fields(kind) if item.default is not MISSING}
+    assert found == DEFAULTS[kind]
 
 
 def test_names_are_unique_among_terms_of_a_kind():
