@@ -120,15 +120,15 @@ def test_a_core_keeps_reporting_a_broken_row_until_its_reset(bodies):
     assert not core.step(action).diverged.any()
 
 
-def test_a_broken_simulation_cannot_fall_as_well(bodies):
-    core = EnvironmentCore(
-        replace(TASK, terminations=(TerminationTerm("low", fallen(9.0)),)), bodies, 2, num_threads=1
-    )
+def test_a_broken_simulation_can_neither_fall_nor_reach_the_time_limit_as_well(bodies):
+    terms = (TerminationTerm("low", fallen(9.0)),)
+    core = EnvironmentCore(replace(TASK, terminations=terms, horizon=1), bodies, 2, num_threads=1)
     core.reset(np.array([0, 1]), np.array([1, 1]))
     core.simulator.data(0).warning[mujoco.mjtWarning.mjWARN_CONTACTFULL].number = 1
     result = core.step(np.zeros((2, core.spec.max_limbs, 2), np.float32))
     np.testing.assert_array_equal(result.events["diverged"], [True, False])
     np.testing.assert_array_equal(result.events["low"], [False, True])
+    np.testing.assert_array_equal(result.events["time_limit"], [False, False])
     np.testing.assert_array_equal(result.terminated, [False, True])
     np.testing.assert_array_equal(result.truncated, [True, False])
     assert result.reward[0] == 0.0

@@ -113,6 +113,7 @@ def test_what_a_body_has_no_part_for_is_refused():
     "changes",
     [
         {"floor": '<geom type="box" size="9 9 1"/>'},
+        {"assets": '<texture name="grass" type="2d" builtin="flat" width="8" height="8"/>'},
         {"spawn": (0.0, 0.0, 1.0)},
         {"start_offset": (5.0, 0.0, 0.0)},
         {"start_orientation": (0.0, 0.0, 0.0, 1.0)},

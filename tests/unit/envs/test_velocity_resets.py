@@ -168,15 +168,22 @@ def test_commands_are_drawn_anew(many):
     assert held[straight | backward | sideways].all()
     assert held[others].mean() == pytest.approx(wanted.held, abs=0.08)
     _evenly(command[~held, 2], *wanted.yaw)
-    task = replace(TASK, command=replace(wanted, resample_s=0.1, standing=0.0, turning=0.0))
-    core = _core(task, 4)
-    changes = []
-    for _ in range(15):
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("seconds", "steps"),
+    [(0.001, 1), (0.1, 5), (0.58, 29)],  # 0.58 / 0.02 is 28.999999999999996
+)
+def test_commands_are_drawn_after_whole_control_steps(seconds, steps):
+    command = replace(TASK.command, resample_s=seconds, standing=0.0, turning=0.0)
+    core, changed = _core(replace(TASK, command=command), 2, [GO1]), []
+    for _ in range(2 * steps):
         before = core.command.copy()
-        core.step(np.zeros((4, 12, 1)))
-        changes.append((core.command[:, :2] != before[:, :2]).any(axis=1))
-    expected = np.isin(np.arange(1, 16), [5, 10, 15])
-    np.testing.assert_array_equal(np.array(changes), np.repeat(expected[:, None], 4, axis=1))
+        core.step(np.zeros((2, 12, 1)))
+        changed.append((core.command[:, :2] != before[:, :2]).any(axis=1).tolist())
+    expected = [step % steps == 0 for step in range(1, 2 * steps + 1)]
+    assert changed == [[drawn] * 2 for drawn in expected]
 
 
 def test_commands_that_hold_a_heading_turn_back_to_it():
