@@ -239,6 +239,22 @@ def test_a_fall_is_forgotten(bodies, one_thread):
     assert found["restarts"]["falls"] * PATIENCE < steps
 
 
+def test_a_simulation_that_breaks_counts_as_a_fall(bodies, one_thread, monkeypatch):
+    """One of two robots breaks in its fourth and eighth step of ten."""
+    step = EnvironmentCore.step
+
+    def breaking(core, *args):
+        if core.episode_length[0] == 3:
+            core.simulator.data(0).warning[mujoco.mjtWarning.mjWARN_CONTACTFULL].number = 1
+        return step(core, *args)
+
+    monkeypatch.setattr(EnvironmentCore, "step", breaking)
+    (found,) = measure(bodies[:1], pairs={"nominal": NOMINAL}, seconds=0.2)
+    metrics = found["restarts"]
+    assert (metrics["diverged"], metrics["falls"], metrics["episodes"]) == (2, 2, 3)
+    assert found["single_life"]["fall_rate"] == 50.0
+
+
 def test_results_come_friction_by_friction_with_the_rule_they_were_made_with(bodies, one_thread):
     results = measure(bodies[:1], rule="dynamic", seconds=0.1)
     assert [(item["friction"], item["dynamic"]) for item in results] == [

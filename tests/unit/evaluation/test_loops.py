@@ -101,10 +101,20 @@ def test_watching_changes_no_number(looped):
 
 
 def test_what_lies_beyond_the_bins_is_counted_with_the_outermost():
-    monitor = LoopMonitor(1)
-    monitor.counts[0, -1] = 1
-    monitor.largest[0, 0] = 1e6
-    assert monitor.residual(0).median == pytest.approx(module._HIGHEST)
+    monitor = LoopMonitor(2)
+    core = SimpleNamespace(
+        morphology_index=np.arange(2),
+        table=SimpleNamespace(loops=np.array([[[1, 2]]] * 2)),
+        simulator=SimpleNamespace(loop_residual=np.array([[[0.0, 0.0]], [[1e6, 0.0]]])),
+    )
+    step = SimpleNamespace(diverged=np.zeros(2, bool), loops_opened=np.array([0, 1]))
+    monitor.stepped(core, np.arange(2), None, step)
+    assert np.argwhere(monitor.counts).tolist() == [[0, 0], [1, module.NUM_BINS - 1]]
+    assert (monitor.residual(0).median, monitor.residual(0).percentile_99_9) == (0.0, 0.0)
+    assert monitor.residual(1).median == pytest.approx(module._HIGHEST)
+
+
+def test_bodies_without_loops_have_no_monitor():
     assert make_loop_monitor(BODIES[1:2]) is None
 
 

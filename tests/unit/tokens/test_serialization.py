@@ -1,3 +1,4 @@
+import hashlib
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from gmc_bench.methods import METHODS
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.unimal_ft import TASK
+from gmc_bench.tokens import traversal
 from gmc_bench.tokens.config import TOPOLOGY_ATTRIBUTES, TokenConfig
 from gmc_bench.tokens.serialization import Serialization, make_serialization, make_sibling_test
 from gmc_bench.tokens.spec import TokenSpec
@@ -66,6 +68,19 @@ def test_parents_are_the_places_of_parents(bodies):
 
 
 def test_orders_follow_from_the_body_alone(bodies):
+    for order, limbs in (
+        ("random", traversal.random_order),
+        ("siblings", traversal.sibling_orders),
+    ):
+        found = make_serialization(order, bodies)
+        for body, digest in enumerate(bodies.digests):
+            key = hashlib.sha256(f"serialization/{order}/{digest}".encode()).digest()
+            rng = np.random.default_rng(int.from_bytes(key[:16]))
+            count = bodies.num_limbs[body]
+            drawn = limbs(bodies.parents[body, :count].tolist(), rng)
+            expected = [drawn] if order == "random" else [*drawn.known]
+            mine = found.limbs[found.body == body, :count]
+            assert [tuple(row) for row in mine.tolist()] == expected
     alone = build_table(compile_models((star(4),), TASK.scene), TokenSpec(7))
     for order in ORDERS:
         found, single = make_serialization(order, bodies), make_serialization(order, alone)
