@@ -10,15 +10,19 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from gmc_bench.conformance.morphologies import chain, star
 from gmc_bench.conformance.tokens import random_tokens
-from gmc_bench.core.errors import CheckpointError
+from gmc_bench.core.errors import CheckpointError, ConfigError
+from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.suites.protocol import PPOConfig
+from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens import TokenSpec
 from gmc_bench.training.buffer import Minibatch
 from gmc_bench.training.checkpoint import list_checkpoints
 from gmc_bench.training.ppo import MorphologyPPO
+from gmc_bench.training.trainer import Trainer
 from tests.unit.training.in_folder import same_statistics
 
 
@@ -287,6 +291,22 @@ def test_every_purpose_has_random_numbers_of_its_own(make_trainer):
     assert first.algorithm.generator is first.sharing.shuffling
     streams = [trainer.env.core.simulator.streams for trainer in (first, second)]
     assert not (streams[0] == streams[1]).all(axis=1).any()
+
+
+def test_dropout_draws_what_follows_the_first_weights(make_trainer):
+    """Not the very numbers that the weights were drawn from."""
+    trainer = make_trainer("a", seed=1).trainer
+    assert torch.equal(trainer.torch.cpu, trainer.policy.random_state)
+    start = int(np.random.SeedSequence(1).generate_state(4)[0])
+    assert not torch.equal(trainer.torch.cpu, torch.Generator().manual_seed(start).get_state())
+
+
+@pytest.mark.parametrize(("num_envs", "limbs"), [(3, 4), (4, 5)])
+def test_environments_that_are_not_those_of_the_rules_are_refused(make_trainer, num_envs, limbs):
+    trainer, spec = make_trainer().trainer, TokenSpec(limbs)
+    env = MorphologyVectorEnv(TASK, [chain(3), star(3)], num_envs, token_spec=spec, num_threads=1)
+    with pytest.raises(ConfigError, match=r"training needs 4 environments .* make them with num_e"):
+        Trainer(env, trainer.policy, trainer.protocol)
 
 
 def test_a_state_stays_what_it_was_while_training_goes_on(make_trainer):
