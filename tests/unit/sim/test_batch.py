@@ -9,6 +9,7 @@ import pytest
 from gmc_bench.conformance.morphologies import biped, chain
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.sim.batch import FEW_ROWS, BatchSimulator, available_threads, spawn_streams
+from gmc_bench.sim.kernels import next_uniform
 from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.unimal_ft import TASK
 
@@ -21,6 +22,8 @@ def test_streams_do_not_depend_on_how_many_there_are():
     np.testing.assert_array_equal(spawn_streams(7, 3), many[:3])
     assert len(np.unique(many)) == many.size
     assert not np.isin(spawn_streams(8, 50), many).any()
+    third = np.random.SeedSequence(7, spawn_key=(2,)).generate_state(4, np.uint64)
+    np.testing.assert_array_equal(many[2], third)
 
 
 def test_seeding_restarts_every_stream(make_batch):
@@ -38,13 +41,14 @@ def test_reset_adds_noise_to_every_coordinate_and_leaves_no_history(make_batch, 
     batch, readings = make_batch()
     for _ in range(2):
         batch.seed(1)
+        streams = batch.streams.copy()
         batch.reset(ALL, 0.005, readings)
         for row, compiled in enumerate(models):
             data = batch.data(row)
             noise = np.concatenate([data.qpos - compiled.model.qpos0, data.qvel])
             assert len(np.unique(noise)) == len(noise)
-            assert (noise != 0).all()
-            assert np.abs(noise).max() <= 0.005
+            drawn = np.array([next_uniform(streams[row]) for _ in noise])
+            np.testing.assert_allclose(noise, 0.005 * (2.0 * drawn - 1.0), atol=1e-15)
             assert data.time == 0.0
         for _ in range(5):
             batch.step(np.ones((3, 10), np.float32), readings)

@@ -8,6 +8,7 @@ from gmc_bench.bodies.mjcf import emit_mjcf
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.sim.batch import BatchSimulator, available_threads
+from gmc_bench.sim.kernels import next_uniform
 from gmc_bench.sim.model import compile_models
 from gmc_bench.sim.terrain import box
 from gmc_bench.tasks import unimal_obstacles, unimal_vt
@@ -201,6 +202,8 @@ def test_every_cell_is_what_the_pieces_of_the_model_make_of_it(make_batch):
         if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_HFIELD:
             heights = patch_of(model, geom)
             assert heights.shape == (len(rows), len(columns))
+            highest = 100.0 * model.hfield_size[model.geom_dataid[geom], 2]
+            assert highest == pytest.approx(round(highest), abs=1e-9)  # a whole centimetre
             expected[place] = np.rint(1000 * heights)
             covered[place] += 1
         elif name.startswith("box"):
@@ -210,6 +213,58 @@ def test_every_cell_is_what_the_pieces_of_the_model_make_of_it(make_batch):
     np.testing.assert_array_equal(cells, expected)
     assert (covered == 1).all()  # pieces of ground follow each other
     assert (cells != 1000).any()
+
+
+def _plain_boxes(draw):
+    """Return the cells (Y, X), mm, of a field with obstacles; lengths in cells of 0.1 m."""
+    cells, places = np.full((400, 1000), 1000), []
+    for _ in range(50):
+        long, wide = (5 + draw(6) for _ in range(2))  # half of 1.0 to 2.0 m
+        for _ in range(10):
+            x = 60 + long + draw(1000 - 2 * (60 + long) + 1)
+            y = wide + draw(400 - 2 * wide + 1)
+            if all(abs(x - a) >= long + c or abs(y - b) >= wide + d for a, b, c, d in places):
+                places.append((x, y, long, wide))
+                cells[y - wide : y + wide, x - long : x + long] = 3000
+                break
+    return cells
+
+
+def _plain_corridor(draw):
+    """Return the cells (Y, X), mm, of a corridor; lengths in cells of 0.1 m."""
+    cells, column, length = np.full((400, 1100), 1000), 60, 0
+    while column < 1100:
+        column += (20, 40, 60)[draw(3)]
+        if column >= 1100:
+            break
+        kind = draw(3)
+        length = ((80, 160), (240, 320), (80, 160))[kind][draw(2)]
+        if column + length > 1100:
+            continue
+        patch, along = cells[:, column : column + length], np.linspace(0.0, 1.0, length)
+        if kind == 0:
+            patch[:] += np.rint((600 + 100 * draw(7)) * np.sin(np.pi * along)).astype(int)
+        elif kind == 1:
+            patch[:] += np.repeat([0, 200, 400, 600, 600, 400, 200, 0], length // 8)
+        row = 0
+        while kind == 2 and row < 400:
+            width, frequency, clip = 10 + draw(10), (10, 15)[draw(2)], (200, 300)[draw(2)]
+            wave = 2000.0 * (1.0 - np.abs(2.0 * (0.5 * frequency * along % 1.0) - 1.0))
+            patch[row : row + width] += np.rint(np.minimum(wave, clip)).astype(int)
+            row += width
+        column += length
+    return cells
+
+
+def test_terrain_is_what_a_plain_program_makes_of_the_same_random_numbers(task, make_batch):
+    batch, readings = make_batch()
+    plain = {"unimal-obstacles-v1": _plain_boxes, "unimal-vt-v1": _plain_corridor}[task.id]
+    for _ in range(8):  # so that some boxes touch
+        batch.reset(ALL, 0.005, readings)
+        for cells, stream in zip(batch.ground.cells, batch.ground.streams.copy(), strict=True):
+            expected = plain(lambda count, stream=stream: int(next_uniform(stream) * count))
+            np.testing.assert_allclose(cells, expected, atol=1)  # mm; rounded from other sums
+            assert (cells != 1000).any()
 
 
 def test_each_row_has_a_model_of_its_own_and_another_terrain_at_each_reset(models, make_batch):

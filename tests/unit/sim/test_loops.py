@@ -111,6 +111,14 @@ def test_residuals_are_the_gaps_and_angles_of_the_engines_frames(make_batch):
         assert (batch.loop_residual[row, len(body.loops) :] == 0.0).all()
 
 
+def test_a_quaternion_and_its_negative_are_one_orientation(make_batch):
+    batch, mirrored = (make_batch() for _ in range(2))
+    mirrored[0]._loops.turns[:] *= -1.0
+    for (_, found), (_, expected) in zip(run(*mirrored, 5), run(*batch, 5), strict=True):
+        assert (expected[2, :, 1] > 0.0).all()
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_residuals_start_at_zero_and_do_not_outlive_their_body(make_batch):
     batch, readings = make_batch()
     assert (batch.loop_residual == 0.0).all()
