@@ -8,6 +8,7 @@ import pytest
 
 from gmc_bench.conformance.morphologies import lowest_point
 from gmc_bench.envs.core import EnvironmentCore
+from gmc_bench.envs.morphology_env import MorphologyEnv
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.tasks.spec import TerminationTerm
 from gmc_bench.tasks.terminations import fallen
@@ -184,11 +185,16 @@ def test_infinite_actions_are_clamped_like_large_ones(make_env):
 
 
 def test_of_several_reasons_to_end_the_first_term_is_named(bodies):
-    terms = tuple(
-        TerminationTerm(name, lambda transition: np.ones(2, np.bool_)) for name in ("one", "other")
-    )
-    task = replace(TASK, terminations=terms, horizon=1)
+    def terms(rows):
+        names = ("one", "other")
+        return tuple(TerminationTerm(name, lambda _: np.ones(rows, np.bool_)) for name in names)
+
+    task = replace(TASK, terminations=terms(2), horizon=1)
     env = MorphologyVectorEnv(task, bodies, 2, num_threads=1)
     env.reset(seed=0)
     info = env.step(np.zeros(env.action_space.shape, np.float32))[4]
     assert info["final_info"]["ended"].tolist() == ["one", "one"]
+    single = MorphologyEnv(replace(task, terminations=terms(1)), bodies)
+    single.reset(seed=0)
+    info = single.step(np.zeros(single.action_space.shape, np.float32))[4]
+    assert info["ended"] == "one"

@@ -76,6 +76,12 @@ def test_an_unknown_body_set_is_refused():
         gymnasium.make("gmc_bench/unimal-ft-v1", morphologies="none")
 
 
+@pytest.mark.parametrize("make", [gymnasium.make, gymnasium.make_vec])
+def test_an_unknown_option_is_refused_with_those_that_there_are(make):
+    with pytest.raises(ConfigError, match=r"has no option 'bodies'; known: .*morphologies, num_e"):
+        make("gmc_bench/unimal-ft-v1", bodies=MINI)
+
+
 @pytest.mark.filterwarnings("ignore")  # gymnasium's own word on it
 @pytest.mark.parametrize("make", [gymnasium.make, gymnasium.make_vec])
 def test_a_render_mode_is_refused_with_where_to_look(make):

@@ -158,6 +158,11 @@ WRONG = [
         f"returned 1e\\+21; it {NUMBERS}",
     ),
     (
+        "rewards",
+        RewardTerm("odd", 1.0, lambda t: np.full(4, -1e21)),
+        f"returned -1e\\+21; it {NUMBERS}",
+    ),
+    (
         "metrics",
         MetricTerm("odd", "m", lambda t: np.full(4, np.nan)),
         f"returned nan; it {NUMBERS}",

@@ -90,6 +90,10 @@ def test_actions_are_cut_off():
     second.step(actions)
     np.testing.assert_array_equal(first.dynamic, second.dynamic)
     assert first.action.max() == CALM.action_clip
+    first.driven._task = replace(CALM, action_clip=None)
+    actions[:, 3] = 1e6
+    first.step(actions)
+    assert first.action.max() == 1e6
 
 
 def _plain_observation(core, row, action):

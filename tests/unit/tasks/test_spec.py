@@ -59,6 +59,12 @@ def test_what_the_environment_reports_itself_is_no_name_for_a_term():
     assert replace(unimal_ft.TASK, rewards=(reward,)).reward_weights == {"failure": 1.0}
 
 
+def test_shares_of_commands_may_add_up_to_one():
+    shares = {"straight": 0.2, "backward": 0.4, "sideways": 0.3, "turning": 0.1}
+    assert sum(shares.values()) > 1.0  # by rounding
+    assert VelocityCommand(**shares).straight == 0.2
+
+
 DEFAULTS = {
     Task: {
         "horizon": 1000, "source": "", "metrics": (), "floor_clearance": 0.2, "reset_noise": 0.005,
@@ -148,8 +154,13 @@ def test_a_task_of_other_numbers_is_refused(changes, message):
         (lambda: Slope(rise=0.1, half_length=0.0, half_width=1.0), "half_length .* above 0"),
         (lambda: VelocityCommand(forward=(1.0,)), "'forward' of a command must be a tuple of 2"),
         (lambda: VelocityCommand(heading_limit=-0.8), "'heading_limit' .* at least 0"),
+        (lambda: VelocityCommand(heading_gain=-0.5), "'heading_gain' .* at least 0"),
         (lambda: VelocityCommand(standing=1.5), "at most 1"),
-        (lambda: VelocityCommand(turning=-0.1), "'turning' .* at least 0"),
+        (lambda: VelocityCommand(held=1.5), "at most 1"),
+        *(
+            (lambda name=name: VelocityCommand(**{name: -0.1}), f"'{name}' .* at least 0")
+            for name in ("standing", "straight", "backward", "sideways", "turning", "held")
+        ),
         (lambda: VelocityCommand(straight=0.8, sideways=0.3), "got 1.35 of these"),
     ],
 )
