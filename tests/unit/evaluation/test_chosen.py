@@ -5,7 +5,7 @@ import pytest
 
 from gmc_bench.evaluation import chosen, evaluate
 from gmc_bench.evaluation.chosen import plan_of, play_chosen
-from gmc_bench.evaluation.evaluate import Observer, Scoring
+from gmc_bench.evaluation.evaluate import EpisodeCounter, Observer, Scoring
 from gmc_bench.policies.bound import BoundPolicy
 
 
@@ -37,10 +37,12 @@ def test_chosen_episodes_have_the_bits_of_the_whole_evaluation(
         for module in (chosen, evaluate):
             monkeypatch.setattr(module, "MAX_ROWS", most_rows)
         whole = [item for items in scoring.run(trained.policy) for item in items]
-        seen = Totals()
+        seen, ended = Totals(), []
         known = [item.length for item in whole] if lengths else None
-        play_chosen(scoring, trained.policy, wanted, (seen,), lengths=known)
+        observers = (seen, EpisodeCounter(ended.append))
+        play_chosen(scoring, trained.policy, wanted, observers, lengths=known)
         assert seen.rows == simulated  # of the last part: of five rows, number 7 waits for one
+        assert sum(ended) == len(seen.totals) == (9 if simulated == 5 else 3)
         for number in wanted:
             assert seen.totals[number] == whole[number].episode_return
             assert seen.lengths[number] == whole[number].length

@@ -116,6 +116,11 @@ def test_batches_do_not_change_deterministic_scores(trained, monkeypatch):
         assert one[1:] == other[1:]
 
 
+def test_as_many_rows_are_stepped_together_as_when_records_were_made():
+    """The last bits of a score depend on it."""
+    assert module.MAX_ROWS == 256
+
+
 def test_a_row_takes_the_next_episode_as_soon_as_its_own_has_ended(make_trained, monkeypatch):
     trained = make_trained(horizon=60)
     monkeypatch.setattr(module, "MAX_ROWS", 3)

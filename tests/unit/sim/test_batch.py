@@ -266,6 +266,12 @@ def test_what_is_simulated_does_not_depend_on_idle_data(make_batch, models):
     np.testing.assert_array_equal(found[0], found[2])
 
 
+def test_ground_that_is_always_the_same_has_no_height_map(make_batch):
+    batch, _ = make_batch()
+    with pytest.raises(ConfigError, match="only scenes with random terrain have a height map"):
+        batch.read_ground(ALL, np.zeros((3, 1410), np.float32), np.zeros(3))
+
+
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_copies_which_would_step_the_data_of_the_original_are_refused(make_batch, duplicate):
     batch, _ = make_batch()

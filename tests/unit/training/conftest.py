@@ -106,6 +106,7 @@ def make_trainer(tmp_path):
         sampling_alpha=1.0,
         task=TASK,
         device="cpu",
+        threads=1,
         **ppo,
     ):
         protocol = Protocol(
@@ -135,6 +136,7 @@ def make_trainer(tmp_path):
             precision=precision,
             tokens=TokenConfig(order=order),
             device=device,
+            threads=threads,
         )
         layout = replace(SPEC, num_heights=task.num_heights)
         trainer = trainer_of(config, spec, replace(task, horizon=10), BODIES, layout)

@@ -162,6 +162,14 @@ def test_a_truncated_file_is_noticed(tmp_path, name, keep):
         read_latest(tmp_path, RUN)
 
 
+@pytest.mark.parametrize("text", ["[]", "{}", "null"])
+def test_a_manifest_of_something_else_is_noticed(tmp_path, text):
+    path = write_checkpoint(tmp_path, checkpoint())
+    (path / "checkpoint.json").write_text(text)
+    with pytest.raises(CheckpointError, match=r"is damaged: checkpoint\.json was changed"):
+        read_checkpoint(path, RUN)
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_missing_file_is_noticed(tmp_path, name):
     path = write_checkpoint(tmp_path, checkpoint())

@@ -12,6 +12,7 @@ from torch import nn
 
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.config import to_dict
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies import normalization
@@ -218,6 +219,11 @@ def test_gradients_of_several_processes_are_not_captured(monkeypatch):
     monkeypatch.setattr(ActorCritic, "may_be_captured", True)
     assert make(Group()).algorithm.captures
     assert not make(Member(0)).algorithm.captures
+
+
+def test_separate_weights_are_trained_by_one_process():
+    with pytest.raises(ConfigError, match="separate weights per body need one process, got 3"):
+        make(Member(0), "mlp", envs=6)
 
 
 def test_processes_draw_other_numbers_for_dropout_and_go_on_with_them():

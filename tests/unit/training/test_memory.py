@@ -101,6 +101,11 @@ def test_minibatches_are_whole_sequences_that_give_the_same_log_probabilities(tr
     assert not torch.equal(torch.tensor(seen), torch.tensor(seen).sort().values)
 
 
+def test_a_minibatch_holds_a_whole_sequence_however_small_it_is_to_be(trainer):
+    batches = list(trainer.buffer.minibatches(3, torch.Generator().manual_seed(0)))
+    assert [len(batch.obs) for batch in batches] == [4] * 16
+
+
 def test_memory_makes_a_difference(trainer):
     """Without the stored states, or without resets, the log-probabilities would be others."""
     batch = next(trainer.buffer.minibatches(64, torch.Generator().manual_seed(0)))

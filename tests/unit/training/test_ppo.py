@@ -194,6 +194,7 @@ def test_a_minibatch_beyond_the_limit_is_not_learned_from(make_trainer):
     before = parameters(trainer)
     stats = update(trainer)
     assert (stats.gradient_steps, stats.stopped_early) == (0, True)
+    assert (stats.loss, stats.entropy) == (0.0, 0.0)  # a mean of nothing
     assert stats.approx_kl == pytest.approx(0.06, abs=1e-5)
     assert torch.equal(parameters(trainer), before)
 
@@ -319,6 +320,15 @@ def test_statistics_are_means_over_the_gradient_steps(make_trainer):
     expected = 1 - residual.var() / buffer.returns.numpy().var()
     assert stats.explained_variance == pytest.approx(expected, abs=1e-3)
     assert stats.clip_fraction == 0.0
+
+
+def test_values_explain_returns_that_are_all_alike(make_trainer):
+    trainer = make_trainer()
+    trainer.collector.collect(trainer.buffer)
+    trainer.algorithm._preprocess_batch = lambda batch, buffer, indices: batch
+    trainer.buffer.returns.fill_(2.0)
+    trainer.buffer.value.fill_(1.5)
+    assert update(trainer).explained_variance == 1.0
 
 
 # --- threads ------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from gmc_bench.core.errors import CheckpointError, ConfigError
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.sim.batch import available_threads
 from gmc_bench.suites.protocol import PPOConfig
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens import TokenSpec
@@ -386,6 +387,14 @@ def test_what_has_changed_since_the_latest_count_is_noted(make_trainer):
     changed = {"iteration": 3, "processes": [[0, 1], [2, 4]], "threads": again}
     trainer.set_state({**state, "progress": {**state["progress"], **changed}})
     assert (trainer.processes, trainer.threads) == (again, again)
+
+
+def test_the_threads_of_a_run_are_those_of_simulation_and_networks(make_trainer):
+    if available_threads() < 2:
+        pytest.skip("needs two cores")
+    trainer = make_trainer(threads=2).trainer
+    assert trainer.env.core.simulator.num_threads == 2
+    assert (trainer.num_threads, trainer.threads) == (2, [[0, 2]])
 
 
 def test_seconds_are_added_up_by_purpose(make_trainer, monkeypatch):
