@@ -9,6 +9,7 @@ import gmc_bench.envs  # importing it registers the tasks
 from gmc_bench.bodies import sets
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import ConfigError, UnknownNameError
+from gmc_bench.envs import registration
 from gmc_bench.envs.morphology_env import MorphologyEnv
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.tasks import TASKS
@@ -80,6 +81,11 @@ def test_an_unknown_body_set_is_refused():
 def test_an_unknown_option_is_refused_with_those_that_there_are(make):
     with pytest.raises(ConfigError, match=r"has no option 'bodies'; known: .*morphologies, num_e"):
         make("gmc_bench/unimal-ft-v1", bodies=MINI)
+
+
+@pytest.mark.parametrize("make", [registration.make_single, registration.make_vector])
+def test_a_render_mode_of_none_is_no_option(make):
+    assert make("unimal-ft-v1", morphologies=MINI, render_mode=None).render_mode is None
 
 
 @pytest.mark.filterwarnings("ignore")  # gymnasium's own word on it
