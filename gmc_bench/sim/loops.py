@@ -90,4 +90,4 @@ def _limb_size(model: Any, body: int) -> tuple[float, float]:
             length = max(length, 2.0 * float(size[1]))
         elif kind != mujoco.mjtGeom.mjGEOM_SPHERE:
             length = max(length, 2.0 * float(size.max()))
-    return length, width or float(model.stat.meansize)
+    return length, width
