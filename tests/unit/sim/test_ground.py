@@ -316,6 +316,17 @@ def test_a_fresh_batch_continues_on_the_same_terrain(make_batch):
     assert twin.get_state()["terrain_streams"].tobytes() == state["terrain_streams"].tobytes()
 
 
+def test_a_state_draws_its_terrain_into_models_that_have_come_since(make_batch):
+    batch, readings = make_batch()
+    batch._idle.capacity = 0  # so that no model is kept with what was drawn into it
+    batch.reset(ALL, 0.005, readings)
+    state = batch.get_state()
+    places = [batch.model(row).geom_pos.tolist() for row in range(3)]
+    batch.assign(ALL, np.array([1, 2, 0]))
+    batch.set_state(state)
+    assert [batch.model(row).geom_pos.tolist() for row in range(3)] == places
+
+
 def test_a_state_without_terrain_is_refused(make_batch):
     batch, readings = make_batch()
     batch.reset(ALL, 0.005, readings)

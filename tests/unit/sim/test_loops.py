@@ -76,9 +76,12 @@ def test_lengths_are_those_of_the_shorter_limb_and_spheres_count_only_among_them
     for kind in ("capsule", "cylinder"):
         limb = replace(body.limbs[2], geom=replace(stout, kind=kind))
         bodies.append(replace(bodies[2], limbs=(*body.limbs[:2], limb, body.limbs[3])))
+    brick = replace(ball, kind="box", radius=0.15, half_sizes=(0.05, 0.15, 0.1))
+    limbs = (*body.limbs[:2], replace(body.limbs[2], geom=brick), body.limbs[3])
+    bodies.append(replace(bodies[2], limbs=limbs))
     found = tabulate_loops(compile_models(bodies, TASK.scene)).lengths[:, 0]
     width = 2 * min(LIMB_RADIUS, TORSO_RADIUS)
-    np.testing.assert_allclose(found, [0.25, 0.45, 0.35, width, 0.35, 0.35])
+    np.testing.assert_allclose(found, [0.25, 0.45, 0.35, width, 0.35, 0.35, 0.3])
 
 
 def test_residuals_are_the_gaps_and_angles_of_the_engines_frames(make_batch):
@@ -131,6 +134,8 @@ def test_residuals_start_at_zero_and_do_not_outlive_their_body(make_batch):
     np.testing.assert_array_equal(batch.loop_residual[2], kept)
     run(batch, readings, 1)
     assert (batch.loop_residual[0] == 0.0).all()
+    batch.set_state(batch.get_state())
+    assert (batch.loop_residual == 0.0).all()
 
 
 def test_bodies_without_loops_move_alike_beside_bodies_with_them(make_batch):

@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +25,15 @@ def test_a_body_is_put_into_its_scene():
     assert compiled.sim_dt == 0.005
     assert compiled.control_dt == 0.04
     assert (compiled.morphology, compiled.scene) == (body, SCENE)
+
+
+def test_a_scene_turns_a_body_as_it_stands():
+    """By 90 degrees about z, as the body is made, and then by as much about the world's y."""
+    half, body = math.sqrt(0.5), biped()
+    torso = replace(body.limbs[0], orientation=(half, 0.0, 0.0, half))
+    scene = replace(SCENE, start_orientation=(half, 0.0, half, 0.0))
+    model = compile_model(replace(body, limbs=(torso, *body.limbs[1:])), scene).model
+    np.testing.assert_allclose(model.qpos0[3:7], [0.5] * 4, atol=1e-12)
 
 
 def test_many_bodies_keep_their_order():
