@@ -140,8 +140,8 @@ def test_a_result_says_what_was_measured_where(track):
 
 def test_a_macro_average_counts_every_robot_the_same_and_invents_nothing():
     results = [
-        {"restarts": {"progress": 1.0, "slip": 0.5, "episodes": 100}},
-        {"restarts": {"progress": 4.0, "slip": None, "episodes": 1}},
+        {"restarts": {"progress": 1.0, "slip": 0.5, "episodes": 100, "diverged": 2}},
+        {"restarts": {"progress": 4.0, "slip": None, "episodes": 1, "diverged": 0}},
     ]
     assert macro_average(results, "restarts") == {"progress": 2.5, "slip": None}
 
