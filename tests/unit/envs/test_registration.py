@@ -26,11 +26,19 @@ def test_every_task_is_registered_under_its_id():
     assert {f"gmc_bench/{name}" for name in TASKS.names()} <= set(gymnasium.registry)
 
 
+def test_a_task_that_gymnasium_cannot_name_does_not_take_others_with_it(monkeypatch, caplog):
+    monkeypatch.delitem(gymnasium.registry, f"gmc_bench/{TASK.id}")
+    monkeypatch.setattr(TASKS, "names", lambda: ["no name", TASK.id])
+    registration.register()
+    assert "the task 'no name' cannot be registered with gymnasium" in caplog.text
+    assert f"gmc_bench/{TASK.id}" in gymnasium.registry
+
+
 def test_gymnasium_makes_the_single_environment():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         env = gymnasium.make("gmc_bench/unimal-ft-v1", morphologies=MINI, split="test")
-    assert isinstance(env.unwrapped, MorphologyEnv)
+    assert isinstance(env, MorphologyEnv)  # not wrapped: it refuses by itself what it cannot use
     assert env.unwrapped.core.task is TASK
     assert env.unwrapped.core.table.names == _names("test")
     assert env.spec.id == "gmc_bench/unimal-ft-v1"

@@ -294,7 +294,7 @@ def test_robots_settle_and_stand():
 def test_the_robot_of_a_row_can_change_and_others_stay():
     core = _core(num_envs=4)
     for _ in range(5):
-        core.step(np.zeros((4, 12, 1)))
+        core.step(np.full((4, 12, 1), 0.1))
     kept = np.array([0, 3])
     before, length = core.dynamic.copy(), core.episode_length.copy()
     states = [core.simulator.data(row).qpos.tobytes() for row in kept]
@@ -306,6 +306,7 @@ def test_the_robot_of_a_row_can_change_and_others_stay():
     assert [core.simulator.data(row).qpos.tobytes() for row in kept] == states
     np.testing.assert_array_equal(core.episode_length, [length[0], 0, 0, length[3]])
     np.testing.assert_array_equal(core.action[[1, 2]], 0.0)
+    assert (core.action[kept] > 0.0).all()
     masses = [core.simulator.model(row).body_mass.sum() for row in range(4)]
     assert masses[1] == pytest.approx(BODIES[3].mass, rel=0.1)
     assert masses[2] == pytest.approx(BODIES[0].mass, rel=0.1)
