@@ -398,7 +398,7 @@ def test_the_threads_of_a_run_are_those_of_simulation_and_networks(make_trainer)
 
 
 def test_seconds_are_added_up_by_purpose(make_trainer, monkeypatch):
-    """By a clock that moves while bodies are simulated, actions chosen and weights updated."""
+    """By a clock that moves in simulation, policy, updates and listeners."""
     trainer, now = make_trainer().trainer, [0.0]
     clock = SimpleNamespace(perf_counter=lambda: now[0])
     for module in ("collector", "trainer"):
@@ -416,12 +416,12 @@ def test_seconds_are_added_up_by_purpose(make_trainer, monkeypatch):
     takes(100.0, trainer.env, "step")
     takes(1.0, trainer.collector.bound, "explore")
     takes(10_000.0, trainer.algorithm, "update")
-    trainer.train()
+    trainer.train(lambda _: now.append(now.pop() + 1e6))
     assert vars(trainer.timers) == {
         "simulation": 5 * 16 * 100.0,
         "policy": 5 * 16 * 1.0,
         "update": 5 * 10_000.0,
-        "total": 5 * (16 * 101.0 + 10_000.0),
+        "total": 5 * (16 * 101.0 + 10_000.0 + 1e6),
     }
 
 
