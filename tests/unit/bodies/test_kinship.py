@@ -1,6 +1,7 @@
 """Kinship of bodies: which share a limb tree, and which a geometry."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.records.kinship import _published, evolution_run
 from gmc_bench.records.units import _OLDER
 from gmc_bench.tasks import TASKS
+from gmc_bench.tasks.rewards import forward_velocity
+from gmc_bench.tasks.spec import RewardTerm
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +132,7 @@ def _rewarded(*weights: float) -> dict[str, object]:
         (_rewarded(-1.0), None),  # the way back
         (_rewarded(1.0, 2.0), None),
         (_rewarded(), None),
+        ({"rewards": (RewardTerm("x", 1.0, partial(forward_velocity)),)}, None),  # not marked
         ({"failure_cost": 1.0}, None),
         ({"only_positive": True}, None),
         ({"reward_rates": True}, None),

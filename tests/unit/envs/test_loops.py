@@ -107,6 +107,14 @@ def test_environments_pass_the_events_on():
     assert "ended" not in info
 
 
+def test_a_single_environment_shows_which_limbs_its_body_joins():
+    env = MorphologyEnv(TASK, (chain(4), linkage(1)))
+    for body, loops in ((0, [[-1, -1]]), (1, [[2, 4]])):
+        observation, _ = env.reset(seed=0, options={"morphology": body})
+        assert observation["loops"].tolist() == loops
+        assert env.observation_space.contains(observation)
+
+
 def test_without_loops_nothing_is_reported():
     env = MorphologyVectorEnv(TASK, BODIES[1:2], 2, num_threads=1)
     env.reset(seed=0)

@@ -345,5 +345,7 @@ def test_what_cannot_be_built_is_refused(make_env, bodies):
         MorphologyVectorEnv(TASK, [], 2)
     with pytest.raises(ConfigError, match="one environment, got 3 and 0"):
         make_env(0)
+    with pytest.raises(ConfigError, match=r"use e\.g\. policy\.spec"):
+        make_env(token_spec=(5, 2))
     with pytest.raises(TokenOverflowError, match=r"'biped' has 5 limbs .* has 4 slots"):
         make_env(token_spec=TokenSpec(4))

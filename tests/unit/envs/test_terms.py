@@ -251,6 +251,12 @@ def test_events_that_draw_something_else_are_named(target, value, message):
         _core(task, [GO1])
 
 
+def test_motors_may_be_without_any_strength():
+    limp = EventTerm("limp", "strength", lambda draw: np.zeros(draw.num_rows))
+    core = _core(replace(VELOCITY, events=(limp,)), [GO1])
+    assert not core.simulator.drive_state.strength.any()
+
+
 def test_a_metric_is_that_of_the_end_and_not_of_the_next_start():
     """A function may return the simulator's own array, which a reset overwrites in place."""
     at_end = TerminationTerm("at_end", lambda t: np.array([False, False, True, True]))

@@ -114,6 +114,8 @@ def test_observations_carry_height_maps_where_terrain_is_random(task, bodies, ma
         assert ("height_map" in observation) == bool(task.scene.terrain)
         observation = each.step(np.zeros(each.action_space.shape, np.float32))[0]
         assert each.observation_space.contains(observation)
+        if task.scene.terrain:  # which the next but one step writes to
+            assert not np.shares_memory(observation["height_map"], each.unwrapped.core.height_map)
     if task.scene.terrain:
         assert env.token_spec.num_heights == NUM_HEIGHTS
         assert env.observation_space["height_map"].shape == (4, NUM_HEIGHTS)

@@ -369,7 +369,7 @@ def test_joints_start_at_their_soft_limits_where_an_event_bends_them_further(sid
 
 
 def test_events_that_come_again_have_times_of_their_own():
-    """Every 5 and every 3 control steps; strength is set, not scaled."""
+    """Every 5 and every 3.5 control steps, cut to 3; strength is set, not scaled."""
     steps, step = {"tire": [], "ice": []}, 0
 
     def noting(name, value):
@@ -381,7 +381,7 @@ def test_events_that_come_again_have_times_of_their_own():
 
     timed = (
         EventTerm("tire", "strength", noting("tire", 0.5), every=(0.1, 0.1)),
-        EventTerm("ice", "friction", noting("ice", (0.3, 0.2)), every=(0.06, 0.06)),
+        EventTerm("ice", "friction", noting("ice", (0.3, 0.2)), every=(0.07, 0.07)),
     )
     core = _core(replace(TASK, events=timed), 2)
     for step in range(1, 12):

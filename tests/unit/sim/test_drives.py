@@ -6,10 +6,14 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.conformance.morphologies import chain
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.robots import ANYMAL_C, ROBOTS
 from gmc_bench.robots.friction import FRICTION_PAIRS, FRICTION_RULES, sliding_speeds
 from gmc_bench.robots.model import CompiledRobot, compile_robot
+from gmc_bench.sim.batch import BatchSimulator
+from gmc_bench.sim.model import Scene, compile_models, drive_model
+from gmc_bench.tasks.unimal_ft import TASK as UNIMAL_FT
 from tests.support.actuation import drive_of
 from tests.support.driven import make_simulator, place, stance_of
 from tests.support.friction import FrictionStepper
@@ -231,6 +235,9 @@ def test_impossible_batches_are_refused(compiled):
     other = CompiledRobot(**{**vars(robot), "robot": ANYMAL_C, "model": slow})
     with pytest.raises(ConfigError, match="same time steps"):
         make_simulator([robot, other], 1)
+    kinds = [drive_model(robot, Scene(floor="")), *compile_models([chain(2)], UNIMAL_FT.scene)]
+    with pytest.raises(ConfigError, match="and one kind of motors"):
+        BatchSimulator(kinds, 1)
     with pytest.raises(ConfigError, match="num_threads"):
         make_simulator([robot], 1, num_threads=10_000)
     with pytest.raises(ConfigError, match="call reset first"):

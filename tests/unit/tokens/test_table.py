@@ -257,4 +257,6 @@ def test_a_tree_grown_breadth_first_takes_loops_for_joints():
     assert kinematic.parents.tolist() == [[-1, 0, 1, 2, 3, -2], [-1, 0, 1, 0, 3, -2]]
     assert grown.parents.tolist() == [[-1, 0, 1, 4, 0, -2], [-1, 0, 1, 0, 3, -2]]
     assert grown.loops.tolist() == [[[2, 3]], [[-1, -1]]]
+    marked = _table(bodies, TokenSpec(6, loops=True, tree="breadth-first"))
+    assert marked.context[..., -1].tolist() == [[1, 1, 1, 1, 1, 0], [0] * 6]
     np.testing.assert_array_equal(grown.context, kinematic.context)

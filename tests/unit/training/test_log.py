@@ -62,13 +62,15 @@ def test_numbers_between_two_steps_are_read_as_they_were_logged_last(tmp_path):
 
 def test_a_full_disk_is_one_sentence(tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with EventLog(tmp_path, 0) as log:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (300, hard))
-        try:
-            with pytest.raises(StorageError, match=r"File too large; .* --resume"):
-                log.write({f"ppo/loss_{number}": 1.0 for number in range(30)}, 0)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        with (  # noqa: PT012 - closing must not raise anything else
+            pytest.raises(StorageError, match=r"File too large; .* --resume"),
+            EventLog(tmp_path, 0) as log,  # which is closed while the disk is still full
+        ):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (300, hard))
+            log.write({f"ppo/loss_{number}": 1.0 for number in range(30)}, 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
