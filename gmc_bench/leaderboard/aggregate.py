@@ -258,7 +258,7 @@ def _resolve_duplicates(
             for item in others
         ]
     outcome = _outcome(first.record)
-    if first.record.weights_digest and all(_outcome(item.record) == outcome for item in others):
+    if all(_outcome(item.record) == outcome for item in others):
         first, *others = sorted(copies, key=lambda item: (item.record.created, item.path))
         reason = f"it repeats {first.path}, with the same weights and scores; delete one of them"
         return [first], [RefusedFile(item.path, reason) for item in others]

@@ -307,7 +307,7 @@ def letter_groups(significant: BoolArray) -> tuple[str, ...]:
         kept = [column for column in columns if column & pair != pair]
         for column in (part & ~(1 << item) for part in broken for item in (i, j)):
             if not any(column | other == other for other in kept):  # absorbed by a larger set
-                kept = [other for other in kept if column | other != column] + [column]
+                kept.append(column)
         columns = kept
     members = sorted([item for item in range(count) if column >> item & 1] for column in columns)
     letters = [""] * count

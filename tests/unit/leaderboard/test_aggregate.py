@@ -9,7 +9,14 @@ from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.references import core_seconds
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord
-from tests.support.records import AFTER_TUNING, digest_of, make_record, make_returns, make_stored
+from tests.support.records import (
+    AFTER_TUNING,
+    digest_of,
+    make_friction,
+    make_record,
+    make_returns,
+    make_stored,
+)
 
 
 def _returns(test: float, train: float = 100.0) -> tuple[BodyReturns, ...]:
@@ -231,10 +238,36 @@ def test_a_run_that_was_repeated_to_the_same_bits_counts_once() -> None:
             "0.json", "it repeats 1.json, with the same weights and scores; delete one of them"
         )
     ]
-    for name, value in (("weights_digest", "b" * 64), ("training_return", 1.5)):
+    for name, value in (
+        ("weights_digest", "b" * 64), ("training_return", 1.5), ("friction", make_friction()),
+    ):  # fmt: skip
         other = make_record(created=times[0], **(same | {name: value}))
         _, refused = aggregate(_store(make_record(created=times[1], **same), other))
         assert len(refused) == 2
+
+
+def test_runs_show_the_score_of_the_split_that_ranks() -> None:
+    own = {"official": False, "unofficial_reasons": ["short"]}
+    train_only = {"config": {"protocol": {"evaluation": {"splits": ["train"]}}}}
+    alone = {
+        "controller": "single_robot",
+        "returns": make_returns("train", {"a": [3.0], "b": [5.0]}),
+    }
+    table = _only_table(
+        make_record(method="a", returns=_returns(7.0), seed=1, **own),
+        make_record(method="b", returns=_returns(7.0, 9.0), seed=1, **train_only, **own),
+        make_record(method="c", **alone, **own),
+        make_record(returns=_returns(7.0, 9.0), seed=2, **train_only),
+        make_record(method="mlp", **alone),
+        make_record(
+            method="tree", **alone | {"returns": make_returns("train", {"a": [5.0], "b": [7.0]})}
+        ),
+    )
+    assert [(run.split, run.test_score) for run in table.unranked] == [
+        ("test", 7.0), ("train", 9.0), ("train", None),
+    ]  # fmt: skip
+    assert table.rows[0].seed_scores == ((2, 9.0),)
+    assert [row.seed_scores for row in table.references] == [((0, 6.0),), ((0, 4.0),)]
 
 
 def test_the_order_of_records_does_not_matter() -> None:
@@ -267,6 +300,15 @@ def test_untuned_rows_stay_while_the_tuned_row_lacks_a_seed() -> None:
     table = _only_table(*before, make_record(**AFTER_TUNING, seed=0, **seeds))
     assert [row.missing for row in table.rows] == [(), ("no run for seed 1",)]
     assert table.before_tuning == ()
+    assert analyse(table).before_tuning is None
+
+
+def test_there_is_no_ranking_before_tuning_while_no_replaced_row_is_complete() -> None:
+    seeds = {"protocol_seeds": (0, 1)}
+    after = [make_record(**AFTER_TUNING, seed=seed, **seeds) for seed in (0, 1)]
+    other = [make_record(method="other", seed=seed, **seeds) for seed in (0, 1)]
+    table = _only_table(make_record(seed=0, **seeds), *after, *other)
+    assert [row.missing for row in table.before_tuning] == [("no run for seed 1",)]
     assert analyse(table).before_tuning is None
 
 

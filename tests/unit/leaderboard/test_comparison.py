@@ -1,5 +1,5 @@
 import re
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
@@ -83,6 +83,10 @@ def test_runs_that_agree_exactly_are_no_special_method() -> None:
     # A variance of 0 counts as a hundred-thousandth of the median: logs -ln(1e5), 0, 0, 0, 0.
     found = moderate_variances([VarianceEstimate(0.0, 4.0)] + [VarianceEstimate(1.0, 4.0)] * 4)
     excess = np.log(1e5) ** 2 / 5.0 - (np.pi**2 / 6.0 - 1.0)
+    assert special.polygamma(1, found.prior_degrees / 2.0) == pytest.approx(excess, rel=1e-6)
+    # Of the median of those that are not 0, also where these are few.
+    found = moderate_variances([VarianceEstimate(0.0, 4.0)] * 3 + [VarianceEstimate(1.0, 4.0)] * 2)
+    excess = 0.3 * np.log(1e5) ** 2 - (np.pi**2 / 6.0 - 1.0)
     assert special.polygamma(1, found.prior_degrees / 2.0) == pytest.approx(excess, rel=1e-6)
 
 
@@ -174,7 +178,9 @@ def test_differences_without_spread_are_decided_and_without_nan() -> None:
     assert _difference(_column(0.1, 0.1), _column(0.1, 0.1)).p_runs == 1.0
     # The same score, but summed in another order.
     first = np.array([[0.1, 0.2, 0.3]] * 2)
-    assert _difference(first, first[:, ::-1].copy()).p_runs == 1.0
+    for scale in (1.0, 1e9):
+        assert _difference(scale * first, scale * first[:, ::-1]).p_runs == 1.0
+    assert _difference(_column(2e-20, 2e-20), _column(1e-20, 1e-20)).p_runs == 0.0
     found = _difference(_column(2, 2), _column(1, 1))
     assert found.p_runs == 0.0
     assert found.estimate.runs == Estimate(1.0, 1.0, 1.0)
@@ -233,6 +239,10 @@ def test_probability_without_spread_has_no_interval() -> None:
     assert probability_of_improvement(ones, ones) == Estimate(0.5, None, None)
     assert probability_of_improvement(ones, 0.0 * ones) == Estimate(1.0, None, None)
     assert probability_of_improvement(0.0 * ones, ones) == Estimate(0.0, None, None)
+    # All runs win on one body of five; the means of runs differ by rounding only.
+    first = np.eye(1, 5).repeat(2, axis=0)
+    found = probability_of_improvement(first, np.full((3, 5), 0.5))
+    assert found == Estimate(pytest.approx(0.2), None, None)
 
 
 @pytest.mark.parametrize("runs", [3, 10])
@@ -268,6 +278,8 @@ def test_shaffer_by_hand() -> None:
     assert _significant(0.008, 0.016, 0.017, 1.0, 1.0, 1.0) == [True, True, False, *[False] * 3]
     assert _significant(0.009, 0.009, 1.0, 1.0, 1.0, 1.0) == [False] * 6
     assert significant_pairs({}) == set()
+    # A p-value that is the level itself is significant.
+    assert _significant(1.0 - 0.95) == [True]
     # Tests that could not be done do not count: one pair of two methods is left.
     assert _significant(0.04, None, None) == [True, False, False]
 
@@ -363,6 +375,9 @@ def test_items_share_a_letter_unless_they_differ_significantly(
     assert all(letters)
     for i, j in pairs:
         assert bool(letters[i] & letters[j]) == (not matrix[i, j])
+    # No letter's items all have another letter in common, too.
+    items = [{i for i in range(count) if letter in letters[i]} for letter in set().union(*letters)]
+    assert not any(one <= other for one, other in permutations(items, 2))
 
 
 def test_more_groups_than_letters() -> None:
