@@ -17,7 +17,7 @@ from gmc_bench.leaderboard.board import (
     says_something_new,
 )
 from gmc_bench.leaderboard.build import build, check, open_leaderboard
-from gmc_bench.records.ledger import BEGINNING, append, read_ledger
+from gmc_bench.records.ledger import BEGINNING, Kind, append, read_ledger
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import (
     LEDGER_NAME,
@@ -421,6 +421,22 @@ def test_a_listed_verification_that_is_not_what_was_added(board: Path) -> None:
         read_board(board)
     path.unlink()
     with pytest.raises(RecordError, match="which is missing; restore the file"):
+        read_board(board)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("weights", weights_name(digest_of("weights 0"))), ("signature", f"{_name(0)}.minisig")],
+)
+def test_other_files_of_a_record_are_listed_and_what_was_added(
+    board: Path, kind: Kind, name: str
+) -> None:
+    write_atomic(board / name, b"added")
+    assert [item.path for item in read_board(board).refused] == [name]
+    append(board / LEDGER_NAME, kind, name, digest_of("added"))
+    assert read_board(board).refused == ()
+    write_atomic(board / name, b"changed")
+    with pytest.raises(RecordError, match=rf"{name} is another file than the one that was added"):
         read_board(board)
 
 

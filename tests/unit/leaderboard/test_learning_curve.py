@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from gmc_bench.leaderboard.learning_curve import common_curves, curve_area, mean_curve
+from gmc_bench.leaderboard.learning_curve import common_curves, curve_area, mean_curve, thinned
 from gmc_bench.leaderboard.statistics import Estimate
 from gmc_bench.records.schema import CurvePoint
 
@@ -50,6 +50,13 @@ def test_band_is_the_t_interval_at_each_point() -> None:
     assert curve.mean.tolist() == [13.0, 1.0]
     np.testing.assert_allclose(curve.low, [13.0 - half, 1.0], rtol=1e-9)
     np.testing.assert_allclose(curve.high, [13.0 + half, 1.0], rtol=1e-9)
+
+
+def test_long_curves_are_thinned_out_evenly_to_their_ends() -> None:
+    assert thinned(3).tolist() == [0, 1, 2]
+    assert thinned(200).tolist() == list(range(200))
+    assert thinned(399)[[0, 1, -2, -1]].tolist() == [0, 2, 396, 398]
+    assert np.diff(thinned(399)).tolist() == [2] * 199
 
 
 def test_one_run_has_a_curve_without_a_band() -> None:
