@@ -1,6 +1,7 @@
 """A leaderboard's folder: what is not exactly what was added is noticed."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,10 +48,8 @@ def _name(seed: int) -> str:
     return f"results/demo/{seed}.json"
 
 
-@pytest.fixture
-def board(tmp_path: Path) -> Path:
+def _make_board(root: Path) -> Path:
     """Return a leaderboard of one row of three seeds."""
-    root = tmp_path / "board"
     for seed in SEEDS:
         record = _record(seed)
         write_record(root / _name(seed), record)
@@ -59,11 +58,22 @@ def board(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def built(board: Path) -> Path:
-    """Return the same with tables that are up to date."""
-    build(board, board)
-    assert check(board, board) == []
-    return board
+def board(tmp_path: Path) -> Path:
+    return _make_board(tmp_path / "board")
+
+
+@pytest.fixture(scope="module")
+def built_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = _make_board(tmp_path_factory.mktemp("built"))
+    build(root, root)
+    assert check(root, root) == []
+    return root
+
+
+@pytest.fixture
+def built(built_once: Path, tmp_path: Path) -> Path:
+    """Return a leaderboard with tables that are up to date."""
+    return Path(shutil.copytree(built_once, tmp_path / "board"))
 
 
 def _verification(record: RunRecord, passed: bool, **changes: Any) -> Verification:
