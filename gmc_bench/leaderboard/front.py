@@ -48,12 +48,12 @@ def front(
 def speeds_on(found: Overview, evidence: Evidence) -> KeptSpeeds | None:
     """Return the speeds measured on the first board that has any of today's."""
     speeds = evidence.todays_speeds().values()
-    for column in found.columns:
-        for kept in speeds:
-            place = (kept.suite, kept.task, kept.protocol, kept.morphologies.id)
-            if place == (column.suite, column.task, column.protocol, column.morphologies):
-                return kept
-    return None
+    return next((kept for column in found.columns for kept in speeds if _is_on(kept, column)), None)
+
+
+def _is_on(speeds: KeptSpeeds, column: Column) -> bool:
+    place = (speeds.suite, speeds.task, speeds.protocol, speeds.morphologies.id)
+    return place == (column.suite, column.task, column.protocol, column.morphologies)
 
 
 def coverage(found: Overview) -> str:
@@ -141,8 +141,7 @@ def grid(found: Overview, speeds: KeptSpeeds | None = None) -> list[str]:
             "each body (1)."
         )
     if speeds is not None:
-        board = (speeds.suite, speeds.task)
-        heading = next(c.heading for c in found.columns if (c.suite, c.task) == board)
+        heading = next(column.heading for column in found.columns if _is_on(speeds, column))
         told.append(
             f"*Speed*: control steps per second of training on the board '{markdown(heading)}', "
             f"as a multiple of {speeds.reference.method}'s ({_rate(speeds):,.0f} on one core of an "

@@ -11,7 +11,7 @@ from gmc_bench.evaluation.friction_metrics import READINGS
 from gmc_bench.leaderboard.chance import chance_of_outcomes, chance_of_shift
 from gmc_bench.records.kept import KeptEvaluation
 from gmc_bench.records.kinship import contents
-from gmc_bench.records.parts import BodyReturns, Episode, FrictionResult, Hardware, Mode, Split
+from gmc_bench.records.parts import BodyReturns, FrictionResult, Hardware, Mode, Split
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.verification import (
     CONFIDENCE,
@@ -217,14 +217,9 @@ def _pairs(recorded: BodyReturns, found: BodyReturns) -> Iterator[DifferingEpiso
             mode=recorded.mode,
             body=recorded.body,
             episode=number,
-            recorded=_plain(old),
-            found=_plain(new),
+            recorded=old,
+            found=new,
         )
-
-
-def _plain(episode: Episode) -> Episode:
-    # A return that is a whole number is written without a point: -0.0 comes back as 0.
-    return episode.model_copy(update={"episode_return": episode.episode_return + 0.0})
 
 
 class _Terms(NamedTuple):

@@ -415,8 +415,10 @@ def test_a_verification_belongs_to_one_record(board: Path) -> None:
 
 def test_a_folder_of_runs_takes_no_verification(tmp_path: Path) -> None:
     write_record(tmp_path / "run" / "record.json", _record(0))
+    verification = _verification(_record(0), passed=True)
+    assert not says_something_new(read_board(tmp_path), verification)
     with pytest.raises(RecordError, match="cannot read the ledger"):
-        add_verification(tmp_path, _verification(_record(0), passed=True))
+        add_verification(tmp_path, verification)
     assert not (tmp_path / LEDGER_NAME).exists()
 
 

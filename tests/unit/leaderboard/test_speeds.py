@@ -158,6 +158,11 @@ def test_the_front_shows_speeds_beside_the_reference() -> None:
     assert rows["| near"].endswith(f" | {2.0 / 9.0:.2f} |")
     assert "*Speed*" not in grid(found)[-2]
     assert "a multiple of recmorph's (2,048 on one core of an" in grid(found, kept)[-2]
+    # Of several boards with one task, the one that was measured is named.
+    assert "on the board 'Flat terrain', as" in grid(found, kept)[-2]
+    other = kept.morphologies.model_copy(update={"id": "demo-set-v1"})
+    told = grid(found, kept.model_copy(update={"morphologies": other}))[-2]
+    assert "on the board 'Flat terrain, lite, demo-set-v1', as" in told
 
 
 PRINTED = {

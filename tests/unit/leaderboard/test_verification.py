@@ -8,16 +8,17 @@ from typing import get_args
 import numpy as np
 import pytest
 from scipy.special import gammaincc
-from scipy.stats import rankdata, t, wilcoxon
+from scipy.stats import norm, rankdata, t, wilcoxon
 
 from gmc_bench.core.errors import RecordError
 from gmc_bench.core.types import DoubleArray
-from gmc_bench.leaderboard.chance import chance_of_outcomes
+from gmc_bench.leaderboard.chance import chance_of_outcomes, chance_of_shift
 from gmc_bench.leaderboard.verification import (
     Comparison,
     compare,
     compare_friction,
     comparison_for,
+    variance_of_mean,
 )
 from gmc_bench.records.parts import FrictionResult, LoopResiduals
 from gmc_bench.records.schema import BodyReturns, Episode
@@ -113,6 +114,8 @@ def test_the_interval_by_hand() -> None:
     one = found[:, :1]
     parts, _ = compare(_test_split(one + np.array([[1e6], [3e6]])), _test_split(one), "interval")
     assert parts[0].margin == pytest.approx(t.isf(share, 1) * math.sqrt(2 * 50 / 2))
+    # So it is where a body that is listed twice has two: 1, 3 and 5 have variance 4.
+    assert variance_of_mean([[1.0, 3.0], [5.0]], [0.5, 0.5]) == pytest.approx((4 / 3, 2.0))
 
 
 def test_the_mean_of_all_bodies_and_that_of_the_score_share_the_false_alarms() -> None:
@@ -338,6 +341,17 @@ def test_the_chance_of_how_far_bodies_are_apart_by_hand() -> None:
         assert chance_of_outcomes(*pair) == pytest.approx(SIX * expected)
 
 
+def test_numbers_that_stay_speak_against_a_shift() -> None:
+    differences = np.arange(1.0, 9.0)
+    assert chance_of_shift(differences) == 2 / 2**8
+    # 100 zeros have the ranks 1 to 100, half of which count on either side; ranks of 108 numbers
+    # have the variance 108 x 109 x 217 / 24, less (100^3 - 100) / 48 as so many share theirs.
+    above = sum(range(101, 109)) + 5050 / 2 - 108 * 109 / 4
+    spread = np.sqrt(108 * 109 * 217 / 24 - (100**3 - 100) / 48)
+    found = chance_of_shift(np.concatenate([np.zeros(100), differences]))
+    assert found == pytest.approx(2 * norm.sf(above / spread))
+
+
 @pytest.mark.parametrize(("bodies", "episodes", "tries"), [(30, 1, 200), (8, 4, 60), (6, 7, 200)])
 def test_outcomes_of_honest_records_are_unlikely_as_often_as_they_should_be(
     bodies: int, episodes: int, tries: int
@@ -445,6 +459,11 @@ def test_frictions_measured_in_another_way_are_refused() -> None:
             compare_friction(recorded, found, "interval")
     with pytest.raises(RecordError, match="19 results on friction, which are not the 20"):
         compare_friction(found[1:], found, "interval")
+    # In one of two measurements no episode may have ended, or a robot may hardly have moved.
+    moved = found[0].model_copy(update={"restarts": {**found[0].restarts, "slip": 0.1}})
+    for name in ("slip", "fall_rate"):
+        still = moved.model_copy(update={"restarts": {**moved.restarts, name: None}})
+        assert compare_friction([still, *found[1:]], [moved, *found[1:]], "interval").passed
 
 
 def test_other_bodies_or_numbers_of_episodes_are_refused() -> None:
