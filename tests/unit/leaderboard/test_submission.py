@@ -183,19 +183,21 @@ def _measured(**changes: Any) -> list[dict[str, Any]]:
         (_measured(heading="free"), "a on friction 'low' was measured in another way"),
         (_measured(command=[1.0, 0.0, 0.0]), "a on friction 'low' was measured in another way"),
         (_measured(robot_origin="mine.xml"), "a on friction 'low' was measured in another way"),
+        (_measured(robot_digest="1" * 64), "a on friction 'low' was measured in another way"),
     ],
 )
 def test_frictions_are_those_that_the_suite_measures(
     tmp_path: Path, friction: list[dict[str, Any]] | None, problem: str
 ) -> None:
-    board, rules = tmp_path / "board", _with(friction=MEASURED)
+    item = _run(tmp_path / "run", 1, _with(friction=MEASURED), friction=friction)
     with pytest.raises(SubmissionError, match="refused by the rule 'complete'") as caught:
-        add([_run(tmp_path / "run", 1, rules, friction=friction)], board)
+        add([item], tmp_path / "board")
     assert problem in str(caught.value)
-    add([_run(tmp_path / "whole", 1, rules, friction=_measured())], board)
 
 
 def test_frictions_that_the_suite_does_not_measure_are_refused(tmp_path: Path) -> None:
+    item = _run(tmp_path / "whole", 1, _with(friction=MEASURED), friction=_measured())
+    add([item], tmp_path / "measured")
     with pytest.raises(SubmissionError, match="frictions, which its suite does not measure"):
         add([_run(tmp_path / "run", 1, friction=_measured())], tmp_path / "board")
 
