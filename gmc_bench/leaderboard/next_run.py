@@ -95,7 +95,7 @@ def _most_useful_seed(analysis: TableAnalysis) -> NextRun | None:
     for index, row in enumerate(analysis.rows):
         left = [seed for seed in _extra_seeds(row) if seed not in row.seeds]
         pairs = [pair for pair in open_pairs if index in (pair.first, pair.second)]
-        if left and len(row.seeds) > 1 and pairs and is_current(row.row):
+        if left and pairs and is_current(row.row):
             gain = math.fsum(
                 _power(analysis, pair, len(open_pairs), index)
                 - _power(analysis, pair, len(open_pairs), None)

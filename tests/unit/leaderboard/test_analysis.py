@@ -10,6 +10,7 @@ from gmc_bench.leaderboard.aggregate import ComparisonTable, aggregate
 from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis, analyse
 from gmc_bench.leaderboard.breakdown import break_down
 from gmc_bench.leaderboard.comparison import mean_differences
+from gmc_bench.leaderboard.evidence import evidence
 from gmc_bench.leaderboard.stability import Ranking
 from gmc_bench.leaderboard.statistics import crossed_mean, iqm, mean, run_interval
 from gmc_bench.records.schema import RunRecord
@@ -307,6 +308,19 @@ def test_bodies_of_one_geometry_are_one_cluster_and_kinds_of_novelty_are_told() 
         "geometry of a train body (1)": 30.0,
         "tree of a train body (1)": 40.0,
     }
+
+
+def test_evidence_counts_bodies_and_their_geometries() -> None:
+    sets = make_record().morphologies.model_copy(update={"num_test": 4})
+    record = _record({"a": [1.0], "b": [1.0]}, {name: [1.0] for name in "cde"}, morphologies=sets)
+    kin = {"geometry": "1" * 16}
+    returns = [
+        item.model_copy(update=kin) if item.body in "cd" else item for item in record.returns
+    ]
+    told = evidence(_analyse([record.model_copy(update={"returns": tuple(returns)})]))
+    assert told[0] == (
+        "3 unseen test bodies count; intervals over bodies are based on 2 geometries."
+    )
 
 
 def test_profiles_fall_from_one_to_zero() -> None:

@@ -33,6 +33,14 @@ def test_cells_without_all_seeds_are_marked_and_methods_that_are_alike_are_named
     assert leader(begun) == "No board has places yet: no row has all of its seeds."
 
 
+def test_what_is_scored_on_train_bodies_alone_is_said_to_be() -> None:
+    unseen = leader(make_overview([_analysis(FAR)], ()))
+    assert "m, on bodies it has never seen." in unseen
+    rules = {"protocol": {"evaluation": {"splits": ["train"]}}}
+    known = [_record("far", seed, 1.0, config=rules) for seed in (1, 2)]
+    assert "on the bodies it was trained on." in leader(make_overview([_analysis(known)], ()))
+
+
 def test_who_would_be_first_with_the_values_before_tuning_is_said() -> None:
     tuned = [_record("near", seed, 5.0 + seed, **AFTER_TUNING) for seed in (1, 2)]
     text = leader(make_overview([_analysis([*NEXT, *NEAR, *tuned])], ()))

@@ -71,6 +71,17 @@ def test_then_a_seed_for_the_pair_that_it_could_tell_apart() -> None:
     assert found.why.startswith("1 of 3 pairs are not told apart; this seed lets expect 0.")
     assert found.why.endswith("next and near")
     assert next_runs([_analysis([*FAR, *NEAR])], METHODS[:2]) == []  # nothing is left to decide
+    (found,) = next_runs([_analysis([*FAR, *NEAR, *NEXT, _record("next", 3, 27.0)])], METHODS)
+    assert (found.method, found.seed) == ("next", 4)  # the third is there
+
+
+def test_a_reference_is_no_method_without_a_row() -> None:
+    alone = {
+        "controller": "single_robot",
+        "returns": make_returns("train", {"a": [1.0], "b": [1.0]}),
+    }
+    rows = [_record("solo", seed, 1.0, **alone) for seed in ASKED]
+    assert next_runs([_analysis([*FAR, *NEAR, *rows])], ("far", "near", "solo")) == []
 
 
 def _table(**methods: Sequence[float]) -> TableAnalysis:

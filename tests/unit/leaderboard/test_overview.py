@@ -3,7 +3,7 @@ import pytest
 from gmc_bench.leaderboard import overview
 from gmc_bench.leaderboard.aggregate import is_tuned
 from gmc_bench.leaderboard.overview import make_overview
-from tests.support.records import AFTER_TUNING
+from tests.support.records import AFTER_TUNING, UNTRAINED
 from tests.unit.leaderboard.test_next_run import FAR, NEAR, NEXT, _analysis, _record
 
 
@@ -32,6 +32,34 @@ def test_standing_boards_come_first_and_cells_are_never_made_up() -> None:
     assert absent.score is None
     assert (found.num_complete, found.num_started) == (2, 3)
     assert (found.num_significant, found.num_pairs) == (1, 1)
+
+
+def test_of_several_engines_the_table_with_most_rows_stands_for_the_board() -> None:
+    small = [
+        item.model_copy(update={"versions": item.versions | {"mujoco": version}})
+        for version in ("0.1", "9.9")
+        for item in NEAR
+    ]
+    tables = [_analysis(small[:2]), _analysis([*FAR, *NEAR]), _analysis(small[2:])]
+    assert make_overview(tables, ()).columns[-1].analysis is tables[1]
+
+
+def test_the_newest_version_of_a_method_stands_for_it() -> None:
+    newer = [_record("far", seed, 50.0, method_version=2) for seed in (1, 2)]
+    found = make_overview([_analysis([*FAR, *newer])], ())
+    assert found.cells["far", len(found.columns) - 1].rank == 2
+
+
+def test_the_floor_is_that_of_no_action() -> None:
+    first = [
+        _record(method, 1, score, **UNTRAINED | {"protocol_seeds": (1,)})
+        for method, score in (("aaa", 7.0), ("zero-action", 3.0))
+    ]
+    floors = [
+        make_overview([_analysis([*FAR, *rows])], ()).columns[-1].floor
+        for rows in (first, first[:1])
+    ]
+    assert floors == [pytest.approx(3.25), None]
 
 
 def test_the_first_tuned_seed_takes_no_place_from_a_complete_row(

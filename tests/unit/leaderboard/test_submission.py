@@ -11,6 +11,7 @@ import pytest
 
 from gmc_bench.core.errors import CheckpointError, RecordError
 from gmc_bench.leaderboard.board import read_board
+from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.leaderboard.submission import (
     POLICY,
     RULES,
@@ -225,6 +226,25 @@ def test_what_was_left_out_of_an_interrupted_command_can_be_added(
     _refuse(runs, board, "duplicate")
     assert len(add(runs[1:], board)) == 2
     assert read_board(board).refused == ()
+
+
+def test_installed_rules_are_those_of_the_kind_of_run() -> None:
+    record = make_record(method="recmorph")
+    plain, tuned = installed_rules(record), installed_rules(record, tuned=True)
+    assert plain is not None
+    assert tuned is not None
+    # The protocol's own values are official, too; a record says whether it has them.
+    assert (plain.tuning, plain.config == tuned.config) == (None, False)
+    assert tuned.tuning is not None
+    assert installed_rules(make_record(method="recmorph", **AFTER_TUNING)) == tuned
+    assert (plain.controller, {split for split, _ in plain.parts}) == ("shared", {"train", "test"})
+    first = installed_rules(make_record(method="recmorph", **UNTRAINED))
+    assert first is not None
+    assert (first.env_steps, plain.env_steps) == (0, 488 * 4096)  # of 2,000,000
+    alone = installed_rules(make_record(method="mlp"))
+    assert alone is not None
+    assert (alone.controller, {split for split, _ in alone.parts}) == ("single_robot", {"train"})
+    assert installed_rules(make_record(method="elsewhere")) is None
 
 
 def test_adding_again_is_refused(board: Path, runs: list[Submission]) -> None:
