@@ -258,6 +258,10 @@ def test_letters_over_seeds_and_bodies_are_told_from_those_on_these_bodies() -> 
     assert (pair.significant_here, pair.significant) == (True, False)
     assert [row.group_here for row in analysis.rows] == ["a", "b"]
     assert [row.group for row in analysis.rows] == ["a", "a"]
+    assert evidence(analysis)[1] == (
+        "Told apart: 1 of 1 pairs over other seeds on these bodies, 0 of 1 over other seeds and "
+        "other bodies."
+    )
 
 
 def test_rows_that_differ_significantly_share_no_letter() -> None:

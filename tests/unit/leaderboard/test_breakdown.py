@@ -45,6 +45,22 @@ def test_groups_are_averaged_over_bodies_then_over_seeds():
     assert break_down(row, "train") == {}
 
 
+def test_a_body_that_is_listed_twice_counts_once_in_its_group():
+    (row,) = _table().rows
+    runs = []
+    for run in row.runs:
+        d = next(item for item in run.record.returns if item.body == "d")
+        returns = [
+            item.model_copy(update={"body_digest": d.body_digest}) if item.body == "e" else item
+            for item in run.record.returns
+        ]
+        runs.append(run._replace(record=run.record.model_copy(update={"returns": tuple(returns)})))
+    found = break_down(replace(row, runs=tuple(runs)), "test")
+    assert {name: spread.mean for name, spread in found.items()} == {
+        "5 to 9 limbs (2)": 15.0, "20 to 24 limbs (1)": 40.0
+    }  # fmt: skip
+
+
 def test_a_group_that_one_seed_lacks_is_left_out():
     whole = _table().rows[0]
     other = _table(dict(SIZES, d=15, e=16)).rows[0]

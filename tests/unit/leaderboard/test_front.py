@@ -50,6 +50,10 @@ def test_who_would_be_first_with_the_values_before_tuning_is_said() -> None:
     text = leader(make_overview([_analysis([*NEXT, *before, *tuned])], ()))
     assert "next is first of 2" in text
     assert text.endswith("With the values before tuning, near is first of 2 with 51.8.")
+    first = [_record("near", seed, 80.0 + seed, **AFTER_TUNING) for seed in (1, 2)]
+    text = leader(make_overview([_analysis([*NEXT, *before, *first])], ()))
+    assert "near is first of 2" in text
+    assert "before tuning" not in text  # with other values, it is first, too
     # A method that was run with its tuned values only was not beaten.
     best = [_record("best", seed, 60.0 + seed, **AFTER_TUNING) for seed in (1, 2)]
     text = leader(make_overview([_analysis([*NEXT, *before, *tuned, *best])], ()))
