@@ -7,6 +7,7 @@ from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
 from gmc_bench.leaderboard.next_run import next_runs
 from gmc_bench.leaderboard.rules import installed_rules
+from gmc_bench.leaderboard.today import is_earlier
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.seeds import absent_seeds, further_seeds
 from tests.support.records import digest_of, make_record, make_returns, make_stored
@@ -177,6 +178,15 @@ def test_rules_of_yesterday_get_no_more_runs() -> None:
     assert (found.method, found.seed) == ("far", 1)
     assert found.why == "no run yet under today's rules, only under earlier ones"
     assert next_runs([old, _analysis([*FAR, *NEAR])], METHODS[:2]) == []
+
+
+def test_runs_that_change_the_protocol_are_of_none_of_yesterday() -> None:
+    changed = {"protocol_digest": digest_of("own")}
+    own = {"official": False, "unofficial_reasons": ("fewer steps",), **changed}
+    earlier = [
+        is_earlier(_analysis([_record("far", 1, 1.0, **each)]).table) for each in (changed, own)
+    ]
+    assert earlier == [True, False]
 
 
 def test_the_first_run_of_a_suite_that_has_a_later_version_is_one_of_that_version() -> None:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from gmc_bench.core.config import config_digest
 from gmc_bench.records import parts
 from gmc_bench.records.schema import REQUIRED_VERSIONS, RunRecord
-from tests.support.records import UNTRAINED, digest_of, make_record, make_returns
+from tests.support.records import UNTRAINED, digest_of, make_friction, make_record, make_returns
 
 TRAIN = make_returns("train", {"a": [50.0, 150.0], "b": [200.0]})
 
@@ -174,6 +174,20 @@ CURVE = [item.model_dump() for item in make_record().learning_curve]
 def test_refuses(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         make_record(**changes)
+
+
+def test_a_robot_goes_once_in_each_direction_on_each_friction() -> None:
+    ahead = make_friction(robots=1)
+    left = {**ahead[0], "direction": "left"}
+    assert make_record(friction=[*ahead, left]).friction[-1].went == "left"  # type: ignore[index]
+    for again in (ahead[0], left):
+        with pytest.raises(ValidationError, match="robot twice on one friction in one direction"):
+            make_record(friction=[*ahead, left, again])
+
+
+def test_no_episode_need_end_between_two_points_of_the_learning_curve() -> None:
+    curve = [CURVE[0], {**CURVE[1], "episodes": CURVE[0]["episodes"]}]
+    assert make_record(learning_curve=curve).learning_curve[1].episodes == 1
 
 
 @pytest.mark.parametrize("field", ["seed", "config", "returns", "versions", "unofficial_reasons"])
