@@ -117,6 +117,7 @@ CURVE = [item.model_dump() for item in make_record().learning_curve]
         ({"config": {"a": [1, (2, 3)]}}, r"config\.a\.1 is a tuple"),
         ({"config": {"a": {1: 2}}}, r"key 1 in config\.a is not a string"),
         ({"config": {"a": "\ud800"}}, r"config\.a is not valid Unicode"),
+        ({"config": {"a": {"\ud800": 1}}}, r"a key of config\.a is not valid Unicode"),
         ({"config": {"a": json.loads("[" * 63 + "]" * 63)}}, "nested more than 64 levels deep"),
         ({"config": CONFIG, "config_digest": digest_of("other")}, "not the digest of config"),
         ({"official": False}, "exactly when unofficial_reasons is empty"),
@@ -183,6 +184,16 @@ def test_a_robot_goes_once_in_each_direction_on_each_friction() -> None:
     for again in (ahead[0], left):
         with pytest.raises(ValidationError, match="robot twice on one friction in one direction"):
             make_record(friction=[*ahead, left, again])
+
+
+def test_parts_of_a_short_time_may_miss_it_by_a_hundredth_of_a_second() -> None:
+    for other, fits in ((0.009, True), (0.011, False)):
+        clock = {"total": 0.1, "simulation": 0.1, "policy": 0.0, "update": 0.0, "other": other}
+        if fits:
+            make_record(wall_clock_s=clock, env_steps_per_s=20_000.0)
+        else:
+            with pytest.raises(ValidationError, match="add up to"):
+                make_record(wall_clock_s=clock, env_steps_per_s=20_000.0)
 
 
 def test_no_episode_need_end_between_two_points_of_the_learning_curve() -> None:
