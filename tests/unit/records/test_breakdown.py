@@ -1,6 +1,7 @@
-from gmc_bench.records.breakdown import by_limbs, by_loops
-from gmc_bench.records.parts import LoopResiduals
-from tests.support.records import make_returns
+from gmc_bench.records.breakdown import by_limbs, by_loops, direction_means, friction_means
+from gmc_bench.records.kinship import by_run, geometry_clusters
+from gmc_bench.records.parts import FrictionResult, LoopResiduals
+from tests.support.records import make_friction, make_returns
 
 RESIDUALS = LoopResiduals(
     largest=0.01, median=0.002, percentile_99_9=0.009, largest_angle=0.0, opened=0, samples=1000
@@ -36,6 +37,46 @@ def test_trees_stand_apart_from_loops():
     assert [item.body for item in groups["closed loops"]] == ["body-1"]
     assert by_loops(items[1:2]) == {}
     assert by_loops(items[2:]) == {}
+
+
+def _named(*names):
+    return list(make_returns("test", {name: [1.0] for name in names}))
+
+
+def test_bodies_are_grouped_by_the_run_of_evolution_that_their_names_tell():
+    items = _named("floor-2-a", "floor-1-a", "floor-1-b")
+    found = by_run(items, [])
+    assert {name: [item.body for item in group] for name, group in found.items()} == {
+        "floor-1": ["floor-1-a", "floor-1-b"], "floor-2": ["floor-2-a"]
+    }  # fmt: skip
+    assert by_run([*items, *_named("grown")], []) == {}
+    assert by_run(items[1:], []) == {}
+    # Up to eight are shown one by one, of more whether a train body is of one.
+    many = [f"floor-{number}-a" for number in range(9)]
+    assert list(by_run(_named(*many[:8]), [])) == [f"floor-{number}" for number in range(8)]
+    known = by_run(_named(*many), _named("floor-3-z"))
+    assert {name: len(group) for name, group in known.items()} == {
+        "lineage of a train body": 1, "new lineage": 8
+    }  # fmt: skip
+    assert by_run(_named(*many), []) == {}  # all of one kind
+
+
+def test_bodies_of_unknown_geometry_are_each_alone():
+    first, second, third, fourth = _named("a", "b", "c", "d")
+    same = [item.model_copy(update={"geometry": "1" * 16}) for item in (second, fourth)]
+    clusters = geometry_clusters([first, same[0], third, same[1]])
+    assert clusters[1] == clusters[3]
+    assert len(set(clusters.tolist())) == 3
+
+
+def test_other_directions_are_no_part_of_the_frictions():
+    ahead = [FrictionResult.model_validate(item) for item in make_friction(robots=1)]
+    left = ahead[0].model_copy(update={"direction": "left", "restarts": {"progress": 100.0}})
+    alone = friction_means(ahead)
+    assert friction_means([*ahead, left]) == alone
+    assert alone["low"]["Progress (m)"] == 2.0
+    assert direction_means(ahead) == {}
+    assert list(direction_means([*ahead, left])) == ["forward", "left"]
 
 
 def test_records_of_bodies_of_unknown_size_say_nothing_about_it():

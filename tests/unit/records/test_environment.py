@@ -52,8 +52,15 @@ def test_a_package_that_is_not_installed_is_said_so(monkeypatch: pytest.MonkeyPa
 def test_hardware_fits_the_record() -> None:
     hardware = collect_hardware(threads=3, gpu="Some GPU")
     assert (hardware.threads, hardware.gpu) == (3, "Some GPU")
+    if hasattr(os, "sched_getaffinity"):  # those that this process may use
+        assert hardware.cores == len(os.sched_getaffinity(0))
     assert 1 <= hardware.cores <= (os.cpu_count() or 1)
-    assert hardware.memory_gib is None or hardware.memory_gib > 0.1
+    kernel = Path("/proc/meminfo")
+    if kernel.exists():  # "MemTotal: 16384000 kB"
+        kib = int(kernel.read_text().split()[1])
+        assert hardware.memory_gib == pytest.approx(kib / 2**20, abs=0.1)
+    assert hardware.processes is None
+    assert collect_hardware(threads=1, processes=2).processes == 2
     assert platform.system() in hardware.platform
     assert make_record(hardware=hardware).hardware == hardware
 
