@@ -1,6 +1,7 @@
 from gmc_bench.records.breakdown import by_limbs, by_loops, direction_means, friction_means
 from gmc_bench.records.kinship import by_run, geometry_clusters
 from gmc_bench.records.parts import FrictionResult, LoopResiduals
+from gmc_bench.records.summary import summarize
 from tests.support.records import make_friction, make_returns
 
 RESIDUALS = LoopResiduals(
@@ -77,6 +78,24 @@ def test_other_directions_are_no_part_of_the_frictions():
     assert alone["low"]["Progress (m)"] == 2.0
     assert direction_means(ahead) == {}
     assert list(direction_means([*ahead, left])) == ["forward", "left"]
+
+
+def test_a_summary_counts_every_early_end_and_tells_unseen_bodies_apart():
+    """Where all bodies are unseen, they have no line of their own."""
+    train = make_returns("train", {"a": [50.0, 150.0]})
+    test = list(make_returns("test", {"a": [10.0], "c": [30.0], "d": [70.0]}, seen={"a"}))
+    fall = {"length": 400, "ended": "diverged"}
+    episodes = (test[1].episodes[0], test[1].episodes[0].model_copy(update=fall))
+    test[1] = test[1].model_copy(update={"episodes": episodes})
+    unseen = "test, deterministic, unseen bodies"
+    assert summarize([*train, *test], 0.02) == [
+        ["train, deterministic", "1", "100.0", "2.00", "100.0", "100.0", "1,000", "0 %"],
+        ["test, deterministic", "3", "36.7", "0.73", "10.0", "70.0", "900", "17 %"],
+        [unseen, "2", "50.0", "1.00", "30.0", "70.0", "850", "25 %"],
+    ]
+    twin = test[2].model_copy(update={"body_digest": test[1].body_digest})
+    (row,) = summarize([test[1], twin])
+    assert row == ["test, deterministic", "1", "50.0", "-", "50.0", "50.0", "800", "33 %"]
 
 
 def test_records_of_bodies_of_unknown_size_say_nothing_about_it():
