@@ -16,6 +16,7 @@ import pytest
 from gmc_bench.core.errors import RecordError, StorageError
 from gmc_bench.records.ledger import BEGINNING, append, read_ledger
 from gmc_bench.records.store import LEDGER_NAME
+from gmc_bench.records.weights import find_record
 from tests.support.records import digest_of
 
 FILES = [f"results/demo/{name}.json" for name in "abcd"]
@@ -201,3 +202,16 @@ def test_two_processes_take_turns(ledger: Path) -> None:
     assert other.wait(timeout=60) == 0
     other.stdout.close()
     assert read_ledger(ledger).entries[-1].path == "results/late.json"
+
+
+def test_a_record_is_found_by_the_first_digits_of_its_digest(tmp_path: Path) -> None:
+    alike, other, digest = ("ab" * 4 + "1" * 56), ("ab" * 4 + "2" * 56), "cd" * 32
+    for file, each in zip(FILES, (alike, other, digest), strict=False):
+        append(tmp_path / LEDGER_NAME, "record", file, each)
+    append(tmp_path / LEDGER_NAME, "weights", "weights/w.safetensors", "ef" * 32)
+    for named, file in ((alike[:9], FILES[0]), (digest[:8], FILES[2]), (digest, FILES[2])):
+        assert find_record(Path(named), tmp_path) == tmp_path / file
+    for named, count in (("ab" * 4, "2"), ("ef" * 4, "no")):
+        with pytest.raises(RecordError, match=f"{count} records of .* begins with {named}, one"):
+            find_record(Path(named), tmp_path)
+    assert find_record(Path(digest[:7]), tmp_path) == Path(digest[:7])  # too few: a path
