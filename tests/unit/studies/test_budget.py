@@ -221,3 +221,8 @@ def test_learning_curves_are_marked_where_trainings_end(steps_below):
             short = run.record.model_copy(update={"learning_curve": tuple(points)})
             outcomes[place] = replace(run, record=short)
     assert steps_below(lambda: draw_budgets(REQUEST.study, outcomes)) == ["666.0", "2.0k"]
+    # Of a variant that lacks a run, there is no mean.
+    for place, run in enumerate(outcomes):
+        if run.arm.parts["Budget"] == "1/3 x" and run.seed == 1:
+            outcomes[place] = replace(run, record=None)
+    assert steps_below(lambda: draw_budgets(REQUEST.study, outcomes)) == ["2.0k"]

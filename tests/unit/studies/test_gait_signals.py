@@ -50,6 +50,8 @@ def test_what_repeats_itself_slowly_is_not_a_stride():
     slow = wave(0.25)[:, None]
     assert stride_lag(slow, 220) * DT == pytest.approx(4.0, rel=0.02)
     assert np.isnan(stride_lag(slow, 100))
+    longest = stride_lag(wave(0.5)[:, None], 100)  # of 100 steps
+    assert longest == pytest.approx(100.0, rel=0.02)
 
 
 def test_the_phase_is_zero_at_the_greatest_angle_and_grows():

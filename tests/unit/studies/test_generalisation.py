@@ -51,6 +51,9 @@ def test_a_line_is_fitted_over_the_logarithm_of_bodies() -> None:
     expected = 1.0 - 2.0 / np.pi * (angle + np.sin(angle) * np.cos(angle))
     assert mild.p_bent == pytest.approx(expected)
     assert fit_line(_series((5.0,))) is None
+    exact = fit_line(_series((5.0, 18.0, 25.0), scatter=0.0))  # nothing to test a bend against
+    assert exact is not None
+    assert exact.p_bent is None
 
 
 def test_lines_cross_inside_or_nowhere() -> None:
@@ -66,6 +69,16 @@ def test_lines_cross_inside_or_nowhere() -> None:
     assert above is not None
     assert (above.count, above.low, above.share) == (None, None, 0.0)
     assert crossing(up, _series((5.0,))) is None
+    # Lines meet at three bodies, of which one of the two was never trained on.
+    part = crossing(Series(up.counts[2:], up.scores[2:]), _series((10.0, 10.0, 10.0)))
+    assert part is not None
+    assert (part.count, part.share) == (None, 0.0)
+    # Where runs scatter much, many resamples cross elsewhere: there is no interval.
+    vague = crossing(_series((14.0, 15.0, 16.0), scatter=5.0), flat)
+    assert vague is not None
+    assert vague.count == pytest.approx(10.0)
+    assert (vague.low, vague.high) == (None, None)
+    assert 0.0 < vague.share < 0.95
 
 
 def test_the_interval_of_a_crossing_is_that_of_single_runs() -> None:
