@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gmc_bench.core.arguments import as_path, require_finite, require_instance
+from gmc_bench.core.arguments import as_path, require_finite, require_instance, require_number
 from gmc_bench.core.config import coerce
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.integers import is_count, require_seed
 
 
 @pytest.mark.parametrize("given", ["runs/a", Path("runs/a"), np.str_("runs/a")])
@@ -58,3 +59,19 @@ def test_scalars_of_numpy_become_those_of_python(given, hint, expected):
     found = coerce(given, hint, "x")
     assert found == expected
     assert type(found) is type(expected)
+
+
+def test_counts_seeds_and_limits_take_numbers_and_no_truth_values():
+    assert [is_count(value) for value in (1, np.int64(2), 0, True, 1.0)] == [
+        True,
+        True,
+        *[False] * 3,
+    ]
+    assert require_seed(np.int64(0)) == 0
+    for seed in (-1, True, 1.0):
+        with pytest.raises(ConfigError, match="a seed must be an integer that is not negative"):
+            require_seed(seed)
+    require_number(0.0, "the weight", low=0.0)
+    for given, limits in ((0.0, {"above": 0.0}), (-1.0, {"low": 0.0}), (True, {})):
+        with pytest.raises(ConfigError, match="the weight must be a finite number"):
+            require_number(given, "the weight", **limits)

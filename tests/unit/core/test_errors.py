@@ -38,3 +38,5 @@ def test_a_message_that_quotes_a_long_input_is_cut_in_its_middle():
     assert text.startswith("got xxx")
     assert "[997,016 letters left out]" in text
     assert text.endswith("xxx, expected y")
+    longest = "x" * errors.LONGEST
+    assert str(GmcBenchError(longest)) == longest

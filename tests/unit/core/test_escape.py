@@ -2,7 +2,7 @@
 
 import pytest
 
-from gmc_bench.core.escape import csv_text, latex, markdown, one_line
+from gmc_bench.core.escape import csv_text, file_name, latex, markdown, one_line
 
 
 def test_one_line() -> None:
@@ -43,6 +43,14 @@ def test_latex(text: str, shown: str) -> None:
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\n@"])
 def test_csv_never_starts_a_formula(start: str) -> None:
     assert csv_text(f"{start}1+1") == f"'{start.strip()}1+1"
+
+
+def test_names_of_files_stay_apart_where_something_was_replaced() -> None:
+    assert file_name("a_b-1.x") == "a_b-1.x"
+    replaced = [file_name(text) for text in ("a b", "a/b")]
+    assert all(name.startswith("a_b_") for name in replaced)
+    assert len(set(replaced)) == 2
+    assert file_name("x" * 101).startswith("x" * 100 + "_")
 
 
 def test_csv_leaves_other_text_alone() -> None:

@@ -20,6 +20,13 @@ def test_the_window_of_returns_is_rounded_to_iterations(iterations, window):
     assert (protocol.num_iterations, protocol.window_iterations) == (iterations, window)
 
 
+def test_the_window_of_returns_is_a_share_of_the_iterations():
+    assert replace(SMALL, return_window=1.0).window_iterations == SMALL.num_iterations
+    for share in (0.0, 1.01):
+        with pytest.raises(ConfigError, match=f"above 0 and at most 1, got {share}"):
+            replace(SMALL, return_window=share)
+
+
 def test_less_than_one_iteration_is_refused():
     with pytest.raises(
         ConfigError, match=r"119, less than one .* 4 environments x 30 .* least 120"
@@ -56,7 +63,7 @@ def test_seeds_must_be_given_and_differ(seeds):
         replace(SMALL, seeds=seeds)
 
 
-@pytest.mark.parametrize("name", ["gamma", "gae_lambda"])
+@pytest.mark.parametrize("name", ["gamma", "gae_lambda", "decay_start"])
 @pytest.mark.parametrize("value", [-0.01, 1.01, float("nan")])
 def test_discounts_must_be_in_the_unit_interval(name, value):
     with pytest.raises(ConfigError, match=rf"'ppo\.{name}' must be in \[0, 1\], got {value}"):
@@ -94,6 +101,7 @@ def test_nothing_is_scored_twice(change):
 
 
 def test_nobody_trains_for_ever():
+    assert replace(SMALL, env_steps=10**11).env_steps == 10**11
     with pytest.raises(ConfigError, match="'env_steps' must be at most 100,000,000,000, got 1,000"):
         Protocol(name="p", preset="p", env_steps=10**12, num_envs=1, rollout_length=2)
 

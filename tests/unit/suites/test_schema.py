@@ -6,6 +6,7 @@ from gmc_bench.core.config import definition_digest
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.suites.schema import Suite, TaskRules
+from gmc_bench.suites.specialist import SpecialistRules
 
 FAST = Protocol(name="fast", preset="lite", env_steps=100, num_envs=1, rollout_length=10)
 SLOW = Protocol(name="slow", preset="lite", env_steps=900, num_envs=1, rollout_length=10)
@@ -98,6 +99,15 @@ def test_a_part_of_a_suite_does_not_change_when_tasks_join():
     assert definition_digest(large) != digest
     hill = _suite().only("demo-hill-climb-v2")
     assert definition_digest(large.only("demo-hill-climb-v2")) != definition_digest(hill)
+
+
+def test_specialists_must_be_of_a_protocol_of_the_suite():
+    rules = SpecialistRules(
+        env_steps=100, num_envs=1, rollout_length=10, repeat=1, batch_size=5, lr=1e-3
+    )
+    assert _suite(specialists={"slow": rules}).specialists["slow"] is rules
+    with pytest.raises(ConfigError, match="has specialists of 'slaw', not a protocol"):
+        _suite(specialists={"slaw": rules})
 
 
 def test_rules_must_be_those_of_a_task_of_the_suite():

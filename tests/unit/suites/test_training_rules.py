@@ -66,6 +66,7 @@ def test_specialists_have_rules_of_their_own_in_the_table_of_their_protocol(name
     assert found.num_iterations == steps // (rules.num_envs * rules.rollout_length)
     assert (found.num_envs, found.rollout_length) == (bodies * rules.num_envs, rules.rollout_length)
     assert (found.ppo.batch_size, found.ppo.repeat) == (rules.batch_size, rules.repeat)
+    assert found.ppo.lr == rules.lr
     assert found.seeds == (rules.seeds or shared.seeds)
     assert found.evaluation.episodes == (rules.episodes or shared.evaluation.episodes)
     assert protocol_digest(protocol, method, SUITE, "unimal-ft-v1") == config_digest(shared)
@@ -89,6 +90,8 @@ def test_too_few_steps_are_refused():
         name="unit", preset="lite", env_steps=128, num_envs=4, rollout_length=16, ppo=PPOConfig()
     )
     assert training_rules(protocol, 64, per_body=True).rollout_length == 2
+    many = replace(protocol, ppo=PPOConfig(batch_size=1))  # one advantage has no spread
+    assert training_rules(many, 64, per_body=True).ppo.batch_size == 2
     with pytest.raises(ConfigError, match=r"'env_steps' is 128, less than two .* at least 130"):
         training_rules(protocol, 65, per_body=True)
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.unimal import SUITE
 
@@ -55,6 +57,29 @@ def test_what_the_paper_leaves_open_is_that_of_the_public_code():
 def test_protocols_grow_from_smoke_to_paper():
     budgets = [SUITE.protocol(name).env_steps for name in ("smoke", "lite", "standard", "paper")]
     assert budgets == [8_192, 2_000_000, 20_000_000, 100_000_000]
+
+
+def test_standard_is_lite_for_ten_times_as_long_and_twice_as_wide():
+    lite, standard = SUITE.protocol("lite"), SUITE.protocol("standard")
+    sizes = [(item.num_envs, item.rollout_length, item.ppo.batch_size) for item in (lite, standard)]
+    assert sizes == [(256, 16, 512), (512, 16, 1024)]
+    assert standard.ppo == replace(lite.ppo, batch_size=1024)
+    assert [item.evaluation.episodes for item in (lite, standard)] == [2, 4]
+
+
+def test_hidden_layers_of_decoders_are_those_of_the_public_code():
+    found = {task: SUITE.rules(task).decoder_hidden for task in SUITE.tasks}
+    assert found == {
+        **dict.fromkeys(SUITE.tasks, ()),
+        "unimal-obstacles-v1": (64, 64),
+        "unimal-vt-v1": (64,),
+    }
+
+
+def test_the_specialists_of_the_paper_protocol_are_those_of_the_public_script():
+    paper = SUITE.specialists["paper"]
+    assert (paper.env_steps, paper.num_envs, paper.rollout_length) == (1_000_000, 32, 2560)
+    assert (paper.repeat, paper.batch_size, paper.lr) == (8, 5120, 3e-4)
 
 
 def test_the_first_board_has_five_seeds_and_the_others_three():
