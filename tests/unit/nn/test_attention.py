@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from gmc_bench.nn import AttentionLayer, SelfAttention, attention_mask, make_packing
+from gmc_bench.nn.attention import attend
 
 SLOTS, WIDTH, HEADS = 5, 8, 2
 LENGTHS = torch.tensor([5, 1, 3])
@@ -110,6 +111,15 @@ def test_limbs_that_may_not_attend_to_each_other_are_independent():
     layer(rows, PACKING, attention_mask(PADDING, allowed))[0].sum().backward()
     assert rows.grad[0].any()
     assert not rows.grad[1:].any()
+
+
+def test_bfloat16_on_a_cpu_is_attended_to_in_float32():
+    parts = torch.randn(3, 2, HEADS, SLOTS, 4).bfloat16()
+    mask = attention_mask(PADDING[:2])
+    expected = nn.functional.scaled_dot_product_attention(*parts.float(), attn_mask=mask)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = attend(*parts, mask)
+    assert torch.equal(found, expected.bfloat16())
 
 
 def test_layer_runs_in_half_precision():

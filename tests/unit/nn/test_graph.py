@@ -100,12 +100,14 @@ def test_a_body_without_loops_has_the_same_graph_beside_bodies_with_them():
         assert torch.equal(before[[0, 2]], after[[0, 2]])
 
 
-def test_many_bodies_are_done_in_parts_that_change_nothing(monkeypatch):
+@pytest.mark.parametrize("bodies", [4, 0.5])
+def test_many_bodies_are_done_in_parts_that_change_nothing(monkeypatch, bodies):
+    """At least one at a time."""
     rng = np.random.default_rng(0)
     table = random_table(rng, TokenSpec(9), [9, 3, 7] * 5)
     table = close_loops(table, draw_loops(rng, table))
     whole = table.graph.distance
-    monkeypatch.setattr(module, "_CHUNK_BYTES", 8 * 90 * 4)  # four bodies
+    monkeypatch.setattr(module, "_CHUNK_BYTES", 8 * 90 * bodies)
     parts = LimbGraph(table.parents, table.limb_padding_mask, table.loops).distance
     assert parts.dtype == torch.int16
     assert torch.equal(whole, parts)

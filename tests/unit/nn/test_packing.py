@@ -55,6 +55,11 @@ def test_neighbours_and_mirror_images_of_a_hand_made_batch():
     assert packing.batch_sizes.tolist() == [3, 2, 1]
     assert packing.previous.tolist() == [6, 6, 6, 0, 1, 3, 6]
     assert packing.mirrored.tolist() == [5, 4, 2, 3, 1, 0]
+    # Three limbs of three bodies ahead, then as many behind; a place is limb * 3 + rank of body.
+    places, shape = packing.side_by_side
+    ahead, behind = [0, 1, 2, 3, 4, 6], [15, 13, 11, 12, 10, 9]
+    assert shape == (2, 3, 3)
+    assert places.view(-1, 2).T.tolist() == [ahead, behind]
 
 
 def test_chunks_of_a_hand_made_batch(monkeypatch):

@@ -54,7 +54,7 @@ def test_fixed_weights_compute_a_table_once_and_another_table_anew():
 
 
 def test_a_table_that_is_too_large_is_computed_batch_by_batch(monkeypatch):
-    monkeypatch.setattr(module, "MAX_KEPT_BYTES", 0)
+    monkeypatch.setattr(module, "MAX_KEPT_BYTES", 11)  # three bodies have four bytes each
     part, tokens = Scaled(), make()
     with fixed_weights(part):
         for _ in range(3):
@@ -72,6 +72,17 @@ def test_nothing_is_kept_after_the_block(raises):
     with torch.no_grad():
         part.weight.mul_(2)
         assert torch.equal(taken(part, tokens), 2 * tokens.num_limbs.float())
+    with fixed_weights(part):  # nor is anything left for the next one
+        assert torch.equal(taken(part, tokens), 2 * tokens.num_limbs.float())
+
+
+def test_gradients_are_those_of_the_batch_where_they_are_asked_for_inside():
+    part, tokens = Scaled(), make()
+    with fixed_weights(part):
+        part(tokens)
+        with torch.enable_grad():
+            taken(part, tokens).sum().backward()
+    assert part.weight.grad == tokens.num_limbs.sum()
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda part: pickle.loads(pickle.dumps(part))])

@@ -120,6 +120,21 @@ def test_torch_rnn_with_the_same_state_dict_agrees(lengths):
     assert torch.allclose(found, expected, rtol=0, atol=1e-14)
 
 
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_both_directions_side_by_side_are_the_same_function(lengths):
+    """As on a GPU, and where rows include padding."""
+    rnn, packing, _ = make(lengths)
+    drive = torch.randn(packing.num_rows, 8, dtype=DOUBLE, requires_grad=True)
+    weights = torch.randn(packing.num_rows, 8, dtype=DOUBLE)
+    parts = [drive, rnn.weight_hh_l0, rnn.weight_hh_l0_reverse]
+    results = []
+    for recur in (rnn._recur, rnn._recur_side_by_side):
+        states = recur(drive.clone(), packing)
+        results.append([states, *torch.autograd.grad((states * weights).sum(), parts)])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+
+
 def test_the_gradient_of_a_sum_arrives_and_is_not_overwritten():
     rnn, packing, inputs = make([3, 2])
     rows = packing.pack(inputs).requires_grad_()

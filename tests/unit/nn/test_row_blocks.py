@@ -68,7 +68,8 @@ def test_products_see_whole_blocks_under_autocast_and_only_there(
     network(torch.randn(2, 100, 8))
     with torch.autocast("cpu", torch.bfloat16):
         assert network(torch.randn(100, 8)).shape == (100, 4)
-    assert seen == [100, 100, 2, 2, BLOCK, BLOCK]
+        assert network(torch.randn(2, 100, 8)).shape == (2, 100, 4)
+    assert seen == [100, 100, 2, 2, BLOCK, BLOCK, 2, 2]
 
 
 def test_the_parameters_stay_and_copies_work() -> None:
@@ -79,3 +80,13 @@ def test_the_parameters_stay_and_copies_work() -> None:
     assert list(network.state_dict()) == list(before)
     assert all(torch.equal(network.state_dict()[name], value) for name, value in before.items())
     assert isinstance(copy.deepcopy(network)[2], LinearInBlocks)
+
+
+def test_layers_that_work_in_another_way_stay_what_they_are() -> None:
+    class Halved(nn.Linear):
+        def forward(self, rows: torch.Tensor) -> torch.Tensor:
+            return super().forward(rows) / 2
+
+    network = nn.Sequential(Halved(8, 4))
+    use_row_blocks(network)
+    assert type(network[0]) is Halved

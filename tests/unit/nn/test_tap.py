@@ -70,6 +70,8 @@ def test_rows_of_a_padded_tap_are_those_of_the_real_limbs(tokens):
     assert limb_rows(rows, tokens) is rows
     with pytest.raises(PluginError, match=r"have the shape \(4, 2\), expected \("):
         limb_rows(rows[:4], tokens)
+    with pytest.raises(PluginError, match=r"have the shape \(6, 5, 2\), expected \("):
+        limb_rows(padded.transpose(0, 1), tokens)
 
 
 def _batch_order(tokens):
@@ -93,3 +95,13 @@ def test_half_an_offer_and_a_tap_that_never_ran_are_refused(tokens):
     network.after_communication = Tap()
     with watch_representations(network) as latest, pytest.raises(PluginError, match="ran 0 times"):
         latest(tokens)
+
+
+def test_representations_are_float32_whatever_the_network_computes_in(tokens):
+    network = nn.Module()
+    network.before_communication, network.after_communication = Tap(), Tap()
+    rows = torch.ones(tokens.packing.num_rows, 2, dtype=torch.bfloat16)
+    with watch_representations(network) as latest:
+        network.before_communication(network.after_communication(rows))
+        seen = latest(tokens)
+    assert seen.before.dtype == seen.after.dtype == torch.float32
