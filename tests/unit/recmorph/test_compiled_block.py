@@ -5,6 +5,7 @@ import torch
 
 import recmorph.model
 from gmc_bench.nn import make_packing
+from gmc_bench.nn.packing import make_padded_packing
 from recmorph import BIGRU, SPEC
 from recmorph.compiled_block import compilable
 from recmorph.kernels import BODIES
@@ -80,7 +81,7 @@ def test_numbers_that_are_not_finite_stay_visible():
 @pytest.mark.parametrize(
     "case",
     [
-        *("evaluation", "double", "bfloat16", "other cell", "large"),
+        *("evaluation", "double", "bfloat16", "other cell", "large", "padding"),
         *("no rms_norm", "no residual", "no modulation"),
     ],
 )
@@ -93,9 +94,11 @@ def test_everything_else_takes_torchs_operations(case, monkeypatch):
     config = (BIGRU if case == "other cell" else SPEC).make_config("lite", changes)
     dtype = torch.float64 if case == "double" else torch.float32
     block = RecurrentBlock(config).to(dtype).train(case != "evaluation")
-    packing = make_packing(torch.tensor([2, 1]), MAX_LIMBS)
+    plan = make_padded_packing if case == "padding" else make_packing
+    packing = plan(torch.tensor([2, 1]), MAX_LIMBS)
+    rows = torch.randn(packing.num_rows, config.width, dtype=dtype)
     with torch.autocast("cpu", torch.bfloat16, enabled=case == "bfloat16"):
-        assert block(torch.randn(3, config.width, dtype=dtype), packing).isfinite().all()
+        assert block(rows, packing).isfinite().all()
 
 
 def test_the_networks_of_lite_are_compiled_and_those_of_the_paper_are_not():
