@@ -16,7 +16,7 @@ from tests.support.equations import as_numpy, assert_slopes, gradients_of
 
 TOKENS = TokenSpec(6)
 SWITCHES = [
-    {},
+    {"norm_eps": 0.1},
     {"modulation": False},
     {"modulation": False, "rms_norm": False},
     {"modulation": False, "rms_norm": False, "residual": False},
