@@ -2,12 +2,13 @@
 
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import recmorph.model
 from gmc_bench.nn import make_packing
 from gmc_bench.nn.packing import make_padded_packing
 from recmorph import BIGRU, SPEC
-from recmorph.compiled_block import compilable
+from recmorph.compiled_block import _kernels, compilable
 from recmorph.kernels import BODIES
 from recmorph.model import RecurrentBlock
 from tests.support.exactness import check_as_exact
@@ -100,6 +101,15 @@ def test_everything_else_takes_torchs_operations(case, monkeypatch):
     rows = torch.randn(packing.num_rows, config.width, dtype=dtype)
     with torch.autocast("cpu", torch.bfloat16, enabled=case == "bfloat16"):
         assert block(rows, packing).isfinite().all()
+
+
+def test_its_products_have_one_thread_of_the_blas():
+    with threadpool_limits(2, user_api="blas"):
+        _kernels.cache_clear()
+        _kernels()
+        blas = [part for part in threadpool_info() if part["user_api"] == "blas"]
+    _kernels.cache_clear()  # the limit went with the block
+    assert {part["num_threads"] for part in blas} == {1}
 
 
 def test_the_networks_of_lite_are_compiled_and_those_of_the_paper_are_not():
