@@ -142,6 +142,7 @@ def test_one_environment_alone(changes, tree):
 def test_gradients_match_finite_differences_of_the_equations(changes):
     trees = [SINGLE, STAR, TREES[-1]]
     config, network, tokens = make({**changes, "height_map_hidden": [4, 3]}, trees, GROUND)
+    assert [layer.out_features for layer in network.decoder.height_map.layers] == [4, 3]
     weights = torch.randn(len(trees), 7, 2, dtype=torch.float64)
     (network(tokens) * weights).sum().backward()
     parameters = as_numpy(network)

@@ -60,10 +60,11 @@ def test_initialisation():
     values = torch.cat([table.weight.detach().flatten() for table in network.tree.tables])
     assert float(values.mean()) == pytest.approx(0.0, abs=0.1)
     assert float(values.std()) == pytest.approx(1.0, abs=0.1)
-    first, *others = network.tree.relation_bias
-    assert first.weight.abs().max() <= 3**-0.5
-    assert all(torch.equal(first.weight, other.weight) for other in others)
-    assert first.weight is not others[0].weight
+    assert network.tree.relation_bias[0].weight.abs().max() <= 3**-0.5
+    for first, *others in (network.tree.relation_bias, network.layers):  # all layers start alike
+        for name, weight in first.named_parameters():
+            assert all(torch.equal(weight, other.get_parameter(name)) for other in others)
+            assert all(weight is not other.get_parameter(name) for other in others)
 
 
 def test_masks_are_the_linear_map_of_the_relations_and_hide_padding():

@@ -83,10 +83,12 @@ def test_pagerank_is_a_distribution_and_the_laplacian_has_no_negative_eigenvalue
     assert eigenvalues[-1] <= 2 + 1e-6
 
 
-def test_many_bodies_are_done_in_parts_that_change_nothing(monkeypatch):
+@pytest.mark.parametrize("bodies", [3, 0.5])
+def test_many_bodies_are_done_in_parts_that_change_nothing(monkeypatch, bodies):
+    """At least one at a time."""
     parents = [[-1, 0, 1, 1, -2], [-1, 0, 0, 2, 3], [-1, -2, -2, -2, -2], [-1, 0, 1, 2, 3]]
     whole = relations(parents)
-    monkeypatch.setattr("gmc_baselines.swat.relations._CHUNK_NUMBERS", 3 * 25)
+    monkeypatch.setattr("gmc_baselines.swat.relations._CHUNK_NUMBERS", bodies * 25)
     np.testing.assert_array_equal(relations(parents), whole)
 
 

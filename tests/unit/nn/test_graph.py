@@ -63,6 +63,8 @@ def test_kinds_of_limb_and_degrees_by_hand():
     graph = LimbGraph(parents, parents == -2)
     assert graph.limb_type.tolist() == [[0, 1, 2, 2, -1]]
     assert graph.degree.tolist() == [[2, 2, 1, 1, 0]]
+    turned = torch.tensor([[1, 2, -1, 2, -2]])  # the torso need not come first
+    assert LimbGraph(turned, turned == -2).limb_type.tolist() == [[2, 1, 0, 2, -1]]
 
 
 def draw_loops(rng, table):

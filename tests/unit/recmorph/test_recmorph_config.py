@@ -25,6 +25,7 @@ def test_paper_preset_is_the_default():
         ({"decoder_hidden": [64, 0]}, "'decoder_hidden' must hold widths of at least 1"),
         ({"cell": "lstm"}, "'cell' must be one of birnn, bigru, bilstm, bimamba2"),
         ({"cell": "bimamba2", "mamba_head": 48}, "'mamba_head' must divide .* = 128, got 48"),
+        ({"cell": "bimamba2", "hidden": 40}, "'mamba_head' must divide .* = 80, got 64"),
     ],
 )
 def test_unusable_settings_are_refused(changes, message):
