@@ -35,14 +35,14 @@ def make(changes):
 
 
 def past(state_width, seed=0):
-    """Three steps of four environments; the second one starts a new episode with another body."""
+    """Three steps of four environments; two start a new episode with a larger or smaller body."""
     rng = np.random.default_rng(seed)
     tokens = random_tokens(rng, TOKENS, (5, 1, 3, 2), batch_size=STEPS * ENVS)
-    index = torch.tensor([[0, 1, 2, 3], [0, 2, 2, 3], [0, 2, 2, 3]]).flatten()
+    index = torch.tensor([[0, 1, 2, 3], [0, 2, 2, 3], [1, 2, 2, 3]]).flatten()
     table = dataclasses.replace(tokens.table, context=tokens.table.context.double())
     tokens = TokenBatch(table, index, tokens.dynamic.double())
     starts = torch.zeros(STEPS, ENVS, dtype=torch.bool)
-    starts[1, 1] = True
+    starts[1, 1] = starts[2, 0] = True
     state = torch.from_numpy(rng.standard_normal((ENVS, TOKENS.max_limbs, state_width)))
     actions = torch.from_numpy(rng.standard_normal((STEPS, ENVS, TOKENS.max_limbs, 2)))
     return tokens, History(state, actions.masked_fill(starts[..., None, None], 0.0), starts)
@@ -204,3 +204,10 @@ def test_parameter_counts(preset):
 def test_heads_must_divide_the_width():
     with pytest.raises(ConfigError, match="'num_heads' must divide 'width', got 4 and 130"):
         SPEC.make_config("paper", {"width": 130, "num_heads": 4})
+
+
+def test_initialisation_of_the_embedding_behind_the_memory():
+    torch.manual_seed(0)
+    changes = {"memory_place": "before_embedding", "embedding_init": 0.02}
+    network = SPEC.build(SPEC.make_config("paper", changes), TOKENS, 2)
+    assert 0.0199 < network.embedding.weight.abs().max() <= 0.02
