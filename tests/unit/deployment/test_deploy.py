@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.deployment import deploy as module
 from gmc_bench.deployment.deploy import DeployOptions
 from gmc_bench.deployment.loop import Latency, TrialResult
@@ -63,6 +64,13 @@ def test_options_reach_the_trials(run):
         )  # fmt: skip
     other, _ = run(seed=8)
     assert attempts[0].conditions != other[0].conditions
+
+
+@pytest.mark.parametrize("seconds", [1.99, float("nan")])
+def test_a_trial_lasts_at_least_twice_as_long_as_its_command_rises(seconds):
+    assert DeployOptions(seconds=2.0).seconds == 2.0
+    with pytest.raises(ConfigError, match="give at least 2 s"):
+        DeployOptions(seconds=seconds)
 
 
 def test_films_are_of_the_trials_that_were_asked_for(run, tmp_path, monkeypatch):

@@ -37,6 +37,15 @@ def test_the_rate_is_that_of_the_heading_of_a_tilted_base():
         assert heading_rate(readings) == pytest.approx(np.diff(headings)[0] / 2e-5, abs=1e-5)
 
 
+def test_the_rate_of_a_robot_on_its_nose_stays_small():
+    """Where it points nowhere, next to no angle would count as any."""
+    for degrees in (89.9, 89.999, 90.0):
+        tilt = math.radians(degrees)
+        gravity = -np.array([math.sin(tilt), 0.0, math.cos(tilt)])
+        spinning = replace(STILL, base_angular_velocity=np.ones(3), gravity=gravity)
+        assert abs(heading_rate(spinning)) <= 1e-3**-0.5
+
+
 def test_what_was_turned_is_turned_back_at_most_so_fast():
     hold = HeadingHold(0.02, gain=0.5, limit=0.8)
     turning = replace(STILL, base_angular_velocity=np.array([0.0, 0.0, 1.0]))

@@ -38,6 +38,12 @@ def test_it_says_what_a_robot_needs(subject):
     assert (scales["base_angular_velocity"], scales["joint_velocity"]) == (0.25, 0.05)
 
 
+def test_numbers_of_a_token_have_the_names_of_their_groups(subject):
+    layout = subject.manifest.layout
+    names = [group["name"] for group in layout.features for _ in range(group["width"])]
+    assert [layout.name_at(place) for place in range(layout.num_features)] == names
+
+
 def test_orders_can_be_changed(subject):
     robot = with_order(subject.manifest.robot("go2"), GO2, "isaaclab")
     assert robot.joint_names[:4] == tuple(f"{leg}_hip_joint" for leg in ("FL", "FR", "RL", "RR"))
@@ -76,7 +82,9 @@ def _deep(content):
         (_robot(context=[[0.0]] * 12), "context of go1 must be finite, of the shape"),
         (_robot(default_angles=[math.nan] * 12), "default_angles of go1 must be finite"),
         (_robot(soft_limits=[[1.0, -1.0]] * 12), "limits of go1 must rise"),
+        (_robot(torque_limits=[0.0] * 12), "those of torques be positive"),
         (_robot(kp=math.inf), "gains of go1 must be finite"),
+        (_robot(kd=math.nan), "gains of go1 must be finite"),
         (_robot(joint_names=["FL_hip_joint"] * 12), "joint_names of go1 must be 12 different"),
         (_robot(joint_names=[]), "joint_names of go1 must be 12 different"),
         (_robot(name="go2"), "the robot 'go1' is named 'go2'"),

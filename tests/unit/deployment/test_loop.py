@@ -10,7 +10,7 @@ import pytest
 
 from gmc_bench.deployment.adapter import Adapter
 from gmc_bench.deployment.interface import with_order
-from gmc_bench.deployment.loop import Latency, Watch, _displacement, run_trial
+from gmc_bench.deployment.loop import Latency, Watch, _displacement, fall_of, run_trial
 from gmc_bench.deployment.robot import SimulatedRobot
 from gmc_bench.deployment.trials import TRIALS, Conditions, draw_conditions
 from gmc_bench.robots import ROBOTS
@@ -49,8 +49,8 @@ def make_robot(subject, grounds):
     return make
 
 
-def run(robot, policy, trial=FORWARD, seconds=0.4, realtime=False):
-    return run_trial(robot, policy, trial, TASK, seconds=seconds, realtime=realtime)
+def run(robot, policy, trial=FORWARD, seconds=0.4, realtime=False, **options):
+    return run_trial(robot, policy, trial, TASK, seconds=seconds, realtime=realtime, **options)
 
 
 def test_standing_still_succeeds_only_when_asked_to_stand(subject, make_robot):
@@ -59,8 +59,9 @@ def test_standing_still_succeeds_only_when_asked_to_stand(subject, make_robot):
     assert (result.outcome, result.steps) == ("motion not completed", 20)
     assert result.states.shape == (21, 19)
     assert "along the command of 0.50 m/s" in result.reason
-    stand = replace(FORWARD, command=(0.0, 0.0, 0.0))
-    assert run(make_robot(), policy, stand).succeeded
+    stand, told = replace(FORWARD, command=(0.0, 0.0, 0.0)), []
+    assert run(make_robot(), policy, stand, on_step=lambda: told.append(1)).succeeded
+    assert len(told) == 20
     assert policy.resets == 4
 
 
@@ -171,11 +172,41 @@ def test_the_watch_sees_joints_and_torques(subject, make_robot):
     pressed = replace(good, joint_angles=angles)
     assert {watch.check(pressed, targets) for _ in range(10)} == {""}
     torques = np.zeros(12)
-    torques[2] = -45.43
+    torques[2] = -0.99 * 45.43
+    hard_working = replace(good, joint_torques=torques.copy())
+    assert {watch.check(hard_working, targets) for _ in range(30)} == {""}
+    torques[2] = -0.9995 * 45.43  # a drive rounds
     strained = replace(good, joint_torques=torques)
     said = [watch.check(strained, targets) for _ in range(26)]
     assert said[:25] == [""] * 25
     assert said[25] == "FR_calf_joint has been at its torque limit for 0.5 s"
+
+
+def test_the_watch_knows_limits_in_the_order_of_the_robot(subject, grounds):
+    """Hips come first here; the third shared slot is a calf's."""
+    interface = with_order(subject.manifest.robot("go2"), ROBOTS["go2"], "isaaclab")
+    manifest = replace(subject.manifest, robots={"go2": interface})
+    good = SimulatedRobot(grounds[0], interface, Conditions(), NOISE).read()
+    watch = Watch(Adapter(manifest, "go2"), 0.02)
+    assert {watch.check(good, np.zeros(12)) for _ in range(10)} == {""}
+    torques = np.zeros(12)
+    torques[2] = 23.7
+    strained = replace(good, joint_torques=torques)
+    said = {watch.check(strained, np.zeros(12)) for _ in range(26)}
+    assert said == {"", "RL_hip_joint has been at its torque limit for 0.5 s"}
+
+
+def test_a_fall_is_that_of_training(make_robot, monkeypatch):
+    robot = make_robot()
+    robot.data.qpos[2] = 2.0
+    for degrees, fell in ((69.0, ""), (71.0, "the base tilts by more than 70 degrees")):
+        axis = np.array([0.0, 1.0, 0.0])
+        mujoco.mju_axisAngle2Quat(robot.data.qpos[3:7], axis, math.radians(degrees))
+        assert fall_of(robot) == fell
+    robot = make_robot()
+    for force, fell in ((1.0, ""), (1.1, "the base touches the ground")):  # N
+        monkeypatch.setattr(robot, "base_contact", lambda force=force: force)
+        assert fall_of(robot) == fell
 
 
 def test_a_trial_starts_above_the_highest_ground(make_robot, grounds):
@@ -201,6 +232,7 @@ def test_targets_arrive_after_the_latency(make_robot, latency, late):
     """Of the conditions, and of the clock in whole physics steps of 5 ms."""
     robot = make_robot(replace(Conditions(), latency=latency))
     before = robot._target.copy()
+    assert np.array_equal(before, ROBOTS["go2"].pose.angles)  # until then, it holds its stance
     robot.send(np.zeros(12), late)
     robot.advance(2)
     assert np.array_equal(robot._target, before)
@@ -242,6 +274,9 @@ def test_what_was_drawn_reaches_the_simulation(make_robot, grounds):
         robot.model.geom_solref[feet, 0], 2.0 * plain.model.geom_solref[feet, 0]
     )
     assert robot.data.qpos[2] == pytest.approx(plain.data.qpos[2] + 3e-3)
+    bias = (0.1, -0.05, 0.02)
+    off = make_robot(replace(drawn, velocity_bias=bias)).read().base_linear_velocity
+    np.testing.assert_allclose(off - robot.read().base_linear_velocity, bias)
     # Motors are weak before their limits, which stay.
     interface = robot.interface
     stance = interface.default_angles[interface.native]
@@ -251,6 +286,44 @@ def test_what_was_drawn_reaches_the_simulation(make_robot, grounds):
         robot.advance(1)
         limits = interface.torque_limits[interface.native]
         np.testing.assert_allclose(robot.read().joint_torques, np.minimum(torque, limits))
+
+
+def test_motion_is_in_the_frames_that_it_says(make_robot):
+    robot, rng = make_robot(), np.random.default_rng(0)
+    for _ in range(5):
+        quaternion = np.array([1.0, *rng.uniform(-0.5, 0.5, 3)])
+        robot.data.qpos[3:7] = quaternion / np.linalg.norm(quaternion)
+        robot.data.qvel[:6] = world = rng.normal(size=6)  # the engine's turn is in the base frame
+        back = robot.data.qpos[3:7] * [1.0, -1.0, -1.0, -1.0]
+        velocity, gravity, ahead = np.zeros((3, 3))
+        mujoco.mju_rotVecQuat(velocity, world[:3], back)
+        mujoco.mju_rotVecQuat(gravity, np.array([0.0, 0.0, -1.0]), back)
+        mujoco.mju_rotVecQuat(ahead, np.array([1.0, 0.0, 0.0]), robot.data.qpos[3:7])
+        expected = np.concatenate((velocity, world[3:], gravity))
+        np.testing.assert_allclose(robot.base_motion(), expected, atol=1e-12)
+        yaw = math.atan2(ahead[1], ahead[0])
+        along = math.cos(yaw) * world[0] + math.sin(yaw) * world[1]
+        left = math.cos(yaw) * world[1] - math.sin(yaw) * world[0]
+        np.testing.assert_allclose(robot.yaw_velocity(), [along, left], atol=1e-6)
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.5, 1.0])
+def test_sensors_are_as_noisy_as_in_training_times_the_factor(make_robot, factor):
+    true = make_robot().read()
+    robot = make_robot(Conditions(observation_noise=factor))
+    read = [robot.read() for _ in range(60)]
+    for name, amplitude in {
+        "base_linear_velocity": NOISE.base_linear_velocity,
+        "base_angular_velocity": NOISE.base_angular_velocity,
+        "gravity": NOISE.gravity,
+        "joint_angles": NOISE.joint_angle,
+        "joint_velocities": NOISE.joint_velocity,
+    }.items():
+        off = np.array([getattr(found, name) - getattr(true, name) for found in read])
+        most = factor * amplitude  # uniform to both sides: 180 draws come near
+        assert amplitude > 0.0
+        assert -most - 1e-12 <= off.min() <= -0.9 * most, name
+        assert 0.9 * most <= off.max() <= most + 1e-12, name
 
 
 def test_a_robot_speaks_of_joints_in_its_own_order(subject, grounds):
@@ -289,13 +362,17 @@ def test_latencies_are_summed_up_in_milliseconds():
     assert Latency.of([]) == Latency(median=0.0, p95=0.0, largest=0.0)
 
 
-def test_real_time_is_kept_and_misses_are_counted(subject, make_robot):
+def test_real_time_is_kept_and_misses_are_counted(subject, make_robot, monkeypatch):
     start = time.perf_counter()
     result = run(make_robot(), Constant(subject.manifest), seconds=0.4, realtime=True)
     assert time.perf_counter() - start >= 0.38
     assert result.tick_ms.largest >= result.tick_ms.median > 0.0
-    late = run(make_robot(), Constant(subject.manifest, delay=0.025), seconds=0.1, realtime=True)
-    assert late.deadline_misses == late.steps == 5
+    robot, lates = make_robot(), []
+    send = robot.send
+    monkeypatch.setattr(robot, "send", lambda to, late: lates.append(late) or send(to, late))
+    late = run(robot, Constant(subject.manifest, delay=0.025), seconds=0.1, realtime=True)
+    assert late.deadline_misses == late.steps == len(lates) == 5
+    assert min(lates) >= 0.025  # of the clock, on top of the drawn latency
     assert late.policy_ms.median >= 25.0
 
 
@@ -358,6 +435,8 @@ def test_covered_feet_touch_the_ground_where_their_covers_do(subject, name):
 
     bare = ground.model.geom_size[feet, 0]
     np.testing.assert_allclose(robot.model.geom_size[feet, 0], bare + growth)
+    box = robot.model.geom_aabb[feet, 3:]  # half sizes: outside of it nothing is looked for
+    np.testing.assert_allclose(box, np.repeat(bare[:, None] + growth, 3, axis=1))
     assert touching(0.0005) == 0
     assert touching(-0.0005) > 0  # by the cover alone: the bare foot is 2.5 mm above
 

@@ -1,7 +1,10 @@
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from gmc_bench.deployment.deploy import DeployOptions
 from gmc_bench.deployment.trials import TRIALS, draw_conditions
 from gmc_bench.robots.friction import FrictionPair
 
@@ -27,6 +30,15 @@ def test_conditions_are_repeatable_and_differ():
     # Each kind of trial meets something else.
     assert len({draw_conditions(kind, 1, 0).strength for kind in TRIALS.values()}) == len(TRIALS)
     assert draw_conditions(trial, 1, 1, rough=False) == replace(drawn[1], floor="flat")
+
+
+def test_robots_commands_and_length_are_those_of_the_documentation():
+    page = (Path(__file__).parents[3] / "docs" / "deployment.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w-]+)` \| (\w+) \| \((.+?)\) \|", page, re.M)
+    found = [(key, robot.lower(), *map(float, command.split(","))) for key, robot, command in rows]
+    assert found == [(kind.id, kind.robot, *kind.command) for kind in TRIALS.values()]
+    assert "ten trials of 15 s each" in page
+    assert (DeployOptions().trials, DeployOptions().seconds) == (10, 15.0)
 
 
 def test_feet_are_masked_or_wrapped():
