@@ -1,10 +1,12 @@
 """A file that is there already is replaced by a good one only."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from gmc_bench.core.errors import CheckpointError, ConfigError, PluginError
 from gmc_bench.deployment import trained
-from gmc_bench.deployment.trained import export_run
+from gmc_bench.deployment.trained import export_run, open_run
 from gmc_bench.tasks.quadruped_velocity import TASK
 
 
@@ -60,3 +62,12 @@ def test_a_folder_is_no_file_to_write(tmp_path, monkeypatch):
     (tmp_path / "walk.onnx").mkdir()
     with pytest.raises(ConfigError, match=r"walk.onnx; give a file that ends in .onnx"):
         export_run(tmp_path, tmp_path / "walk.onnx")
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "tf32"])
+def test_networks_of_another_precision_are_not_deployed(precision, tmp_path, monkeypatch):
+    session = SimpleNamespace(task=TASK, config=SimpleNamespace(precision=precision))
+    opened = SimpleNamespace(session=session)
+    monkeypatch.setattr(trained.Experiment, "open", lambda _: opened)
+    with pytest.raises(ConfigError, match=f"work in {precision}; give a run with --precision flo"):
+        open_run(tmp_path)
