@@ -4,6 +4,7 @@ import numpy as np
 
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.policies.body_streams import BodyStreams
+from gmc_bench.sim.batch import spawn_streams
 
 DIGESTS = tuple(body.digest for body in (chain(3), star(3), biped()))
 
@@ -34,6 +35,22 @@ def test_bodies_seeds_and_iterations_have_numbers_of_their_own():
         assert all(a != b for a, b in zip(first, other, strict=True))
     later = numbers(streams, 0, 1)
     assert [a == b for a, b in zip(first, later, strict=True)] == [True, True, False, False]
+
+
+def test_what_is_drawn_for_one_purpose_is_drawn_for_no_other(monkeypatch):
+    streams, seen, make = BodyStreams(1, DIGESTS), [], np.random.default_rng
+    environments = streams.environments(2).reshape(3, 2, 4)
+    for seed, own in zip(streams.weights(), environments, strict=True):
+        assert not np.array_equal(own, spawn_streams(seed, 2))
+
+    def seeded(part):
+        seen.append((tuple(part.entropy), part.spawn_key))
+        return make(part)
+
+    monkeypatch.setattr(np.random, "default_rng", seeded)
+    streams.action_noise(1, 1, (1,))
+    streams.orders(1, 2)
+    assert len({*seen}) == len(seen) == 6
 
 
 def test_orders_are_permutations_and_noise_is_normal():

@@ -200,7 +200,7 @@ def test_zeros_that_stand_for_a_missing_joint_are_scaled(table):
     np.testing.assert_allclose(found, position + limits + axis + gear, atol=1e-4)
 
 
-@pytest.mark.parametrize("size", [0.1, 1000.1, -1000.1])
+@pytest.mark.parametrize("size", [0.0, 0.1, 1000.1, -1000.1])
 def test_scaled_context_is_zero_in_padding_and_where_only_rounding_varies(size):
     constant, varying = 14, 15  # places of body_mass and of a radius among the 35
     table, size = _table(chain(2), star(3), biped()), np.float32(size)

@@ -26,9 +26,10 @@ def test_the_loaded_policy_does_not_share_memory(make_trained):
     with torch.no_grad():
         for parameter in trained.model.parameters():
             parameter.zero_()
-    trained.normalizer.dynamic.mean[:] = 7.0
+    trained.normalizer.dynamic.mean[:] = trained.normalizer.context_mean[:] = 7.0
     assert any(p.abs().sum() > 0 for p in other.model.parameters())
     assert not (other.normalizer.dynamic.mean == 7.0).any()
+    assert not (other.normalizer.context_mean == 7.0).any()
 
 
 def test_another_size_is_refused(make_trained):
