@@ -21,6 +21,7 @@ from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.evaluation.evaluate import evaluate
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.policies.bound import Observed
 from gmc_bench.policies.options import PolicyOptions
 from gmc_bench.policies.policy import Policy, run_seeds
 from gmc_bench.records.ledger import append
@@ -297,6 +298,22 @@ def test_a_batched_environment_is_driven_as_in_an_evaluation(method):
     assert [items[0].episode_return for items in found] == returns.tolist()
 
 
+def test_a_policy_on_bodies_remembers_as_its_networks_do():
+    """Also what it has done."""
+    policy, index = policy_of("smr"), np.arange(3)
+    bound = policy.on(tabulate(TASK, BODIES, SPEC), 3)
+    bound.start(index, index)
+    state, rng = policy.model.initial_state(3), np.random.default_rng(0)
+    with policy.acting():
+        for _ in range(3):
+            shown = Observed(rng.standard_normal((3, 6, 17), np.float32), index)
+            tokens = bound.see(shown)
+            expected, state = policy.model.act(tokens, state, None)
+            np.testing.assert_array_equal(bound.act(shown), expected)
+            assert torch.equal(bound.state, state)
+    assert state[..., -2:].any()  # the actions
+
+
 @pytest.mark.parametrize("method", ["recmorph", "gcnt", "smr"])
 def test_a_single_environment_tells_all_about_its_body(method):
     bodies, spec = (linkage(1), biped()), TokenSpec(7, loops=True)
@@ -385,6 +402,7 @@ def test_an_observation_that_lacks_a_part_is_refused(name):
         ("parents", [-1, 0, 1, 4, 3, -2], "lead from each limb to the torso"),
         ("loops", [1, 2], r"'loops' of the shape \(2, 2\), got \(2,\)"),
         ("loops", [[1, 5]], r"join two of its 5 limbs each, .*, got \[\[1, 5\]\]; give what"),
+        ("loops", [[-2, 1]], r"join two of its 5 limbs each, .*, got \[\[-2, 1\]\]; give what"),
         ("loops", "a", "has numbers for 'loops', got "),
     ],
 )
