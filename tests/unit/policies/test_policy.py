@@ -138,6 +138,19 @@ def test_a_saved_policy_keeps_its_options(tmp_path):
         assert (found.model.precision, found.normalizer.mode) == ("bfloat16", "per_slot")
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"order": "siblings"}, "'order' must be .*, got 'siblings', which is for training only"),
+        ({"action_std": 0.0}, "'action_std' must be positive, got 0.0"),
+        ({"action_std": -0.5}, "'action_std' must be positive, got -0.5"),
+    ],
+)
+def test_options_that_no_policy_can_have_are_refused(change, reason):
+    with pytest.raises(ConfigError, match=reason):
+        PolicyOptions(**change)
+
+
 def test_first_weights_follow_from_the_seed():
     assert run_seeds(1) == np.random.SeedSequence(1).generate_state(4).tolist()
     assert run_seeds(1)[0] == 1835504127
