@@ -138,6 +138,15 @@ def test_a_saved_policy_keeps_its_options(tmp_path):
         assert (found.model.precision, found.normalizer.mode) == ("bfloat16", "per_slot")
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_acting_leaves_the_networks_in_the_mode_that_they_were_in(training):
+    policy = policy_of("metamorph")
+    model = policy.model.train(training)
+    with policy.acting():
+        assert not any(part.training for part in model.modules())
+    assert all(part.training is training for part in model.modules())
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -363,15 +372,17 @@ def test_any_registered_environment_can_be_driven():
 
 def test_what_a_policy_cannot_read_is_refused():
     policy = policy_of()
-    env = MorphologyVectorEnv(TASK, BODIES, 2, token_spec=TokenSpec(9), num_threads=1)
-    with pytest.raises(ConfigError, match=r"make the environment with token_spec=policy\.spec"):
-        policy.reset(env)
+    for spec in (TokenSpec(9), TokenSpec(6, tree="breadth-first")):
+        env = MorphologyVectorEnv(TASK, BODIES, 2, token_spec=spec, num_threads=1)
+        with pytest.raises(ConfigError, match=r"make the environment with token_spec=policy\.spec"):
+            policy.reset(env)
     env = MorphologyVectorEnv(TASK, BODIES, 2, token_spec=SPEC, num_threads=1)
     with pytest.raises(ConfigError, match=r"say which environment it is of with policy.reset"):
         policy.act(env.reset(seed=0)[0])
     single = MorphologyEnv(TASK, BODIES, token_spec=SPEC)
-    with pytest.raises(ConfigError, match=r"policy\.reset"):
-        policy_of("mlp").act(single.reset(seed=0)[0])
+    for other in (policy_of("mlp"), policy_of(order="random")):  # which follows from the digest
+        with pytest.raises(ConfigError, match=r"policy\.reset"):
+            other.act(single.reset(seed=0)[0])
     wide = MorphologyEnv(TASK, BODIES, token_spec=TokenSpec(9))
     with pytest.raises(ConfigError, match=r"reads tokens of the shape \(6, 52\), got \(9, 52\)"):
         policy.act(wide.reset(seed=0)[0])
