@@ -71,3 +71,12 @@ def test_a_body_that_touches_nothing_is_refused():
     )
     with pytest.raises(MorphologyError, match="'biped' has no shape that could touch the ground"):
         check_clearance(replace(body, limbs=ghosts))
+
+
+@pytest.mark.parametrize("shift", [-0.11, 0.11])
+def test_a_body_that_starts_too_high_or_too_low_is_told_where_its_torso_belongs(shift):
+    body = biped()  # its lowest point is as high as it should be
+    x, y, z = body.limbs[0].position
+    limbs = (replace(body.limbs[0], position=(x, y, z + shift)), *body.limbs[1:])
+    with pytest.raises(MorphologyError, match=f"start its torso at z = {z:.4g} instead of "):
+        check_clearance(replace(body, limbs=limbs))

@@ -37,3 +37,11 @@ def test_a_name_the_engine_refuses_is_reported():
     world = replace(GO1, base=replace(GO1.base, name="world"))
     with pytest.raises(MorphologyError, match="MuJoCo cannot compile the robot 'go1'"):
         compile_robot(world)
+
+
+def test_soft_limits_are_the_middle_of_the_limits_that_policies_see(robot):
+    """Not of a joint's hard limits, which are placeholders in some makers' descriptions."""
+    seen = np.array([link.joint.feature_range for link in robot.links])
+    cut = (1.0 - robot.soft_limit_factor) / 2 * (seen[:, 1] - seen[:, 0])
+    expected = np.stack((seen[:, 0] + cut, seen[:, 1] - cut), axis=1)
+    np.testing.assert_allclose(robot.soft_ranges, expected, atol=1e-12)
