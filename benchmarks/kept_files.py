@@ -27,7 +27,8 @@ from gmc_bench.experiments.run_folder import KEPT, LAUNCH, POLICY, RunFolder
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep_folder import read_runs, runs_to_yaml
 from gmc_bench.experiments.sweep_launch import Launch, read_launch, write_launch
-from gmc_bench.experiments.tuning import RETURN, Tuning, TuningSpec, read_return
+from gmc_bench.experiments.trials import RETURN, read_return
+from gmc_bench.experiments.tuning import Tuning, TuningSpec
 from gmc_bench.generation.journal import Journal, Judged
 from gmc_bench.generation.judge import Verdict
 from gmc_bench.generation.recipe import Recipe

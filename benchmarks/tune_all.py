@@ -20,7 +20,8 @@ from typing import Any
 from benchmarks.script import run
 from gmc_bench.core.table import Table, number
 from gmc_bench.experiments.search_sets import SEARCH_SET
-from gmc_bench.experiments.tuning import ENV_STEPS, SEEDS, TRIALS, Tuning, TuningSpec, read_result
+from gmc_bench.experiments.trials import read_result
+from gmc_bench.experiments.tuning import ENV_STEPS, SEEDS, TRIALS, Tuning, TuningSpec
 from gmc_bench.methods import METHODS, MethodSpec
 
 

@@ -19,6 +19,7 @@ _MODULES = (
     "gmc_bench.experiments.spec",
     "gmc_bench.experiments.sweep",
     "gmc_bench.experiments.tuning",
+    "gmc_bench.experiments.trials",
     "gmc_bench.experiments.catalogue",
     "gmc_bench.policies.policy",
     "gmc_bench.records.frames",

@@ -1,7 +1,6 @@
 """Tuning: the same number of trials over the same ranges for every method, in one folder."""
 
 import json
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -48,16 +47,24 @@ from gmc_bench.experiments.resolve import (
 from gmc_bench.experiments.run_folder import LockedFolder, is_file, new_folder
 from gmc_bench.experiments.search_sets import SEARCH_SET, require_search_set
 from gmc_bench.experiments.spec import ExperimentSpec, flatten
+from gmc_bench.experiments.trial_settings import DIGITS, SPREAD, draw
+from gmc_bench.experiments.trials import (
+    DIVERGED,
+    RETURN,
+    Trial,
+    TuningResult,
+    best_of,
+    read_diverged,
+    read_return,
+)
 from gmc_bench.methods.tuning import FORMAT, Range, ranges_of, tuning_key
 from gmc_bench.records.environment import collect_hardware, collect_versions
-from gmc_bench.records.store import sealed, unsealed, write_atomic
+from gmc_bench.records.store import sealed, write_atomic
 from gmc_bench.suites.choice import Choice
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.tasks import TASKS
 
 if TYPE_CHECKING:
-    import optuna
-
     from gmc_bench.bodies.schema import MorphologySet
 
 FOLDER = Path("tuning")
@@ -68,11 +75,6 @@ ENV_STEPS = 300_000
 """Control steps of a trial's run."""
 SEEDS = (1001,)
 """Seeds of a trial's runs: none that a protocol has."""
-SPREAD = 4
-"""Trials, after the protocol's own values, that are spread over the ranges; later ones follow from
-what was found."""
-DIGITS = 3
-"""Significant digits of a drawn value: more would not be told apart."""
 TRAIN_ONLY: Mapping[str, Any] = {
     "evaluation.modes": [],
     "evaluation.splits": ["train"],
@@ -80,11 +82,6 @@ TRAIN_ONLY: Mapping[str, Any] = {
 }
 """Settings of runs that are judged by their training: nothing is scored, so no test body is met. A
 short run needs a wider window for some episodes of every body."""
-RETURN = "training_return.json"
-"""File in the folder of a trial's run: what it is judged by. Records have no training return where
-some body finished no episode, which may happen in a short run to a body that never falls."""
-DIVERGED = "diverged.json"
-"""File in the folder of a trial's run that diverged."""
 _PINNED = ("method_version", "method_source_digest")
 """What `tuning.yaml` says of the method beside its name; older ones do not."""
 _OF_RUNS = (RunStarted, CheckpointWritten, TrainingFinished, RecordWritten)
@@ -125,106 +122,10 @@ class TuningSpec:
             )
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One choice of settings and what came of it."""
-
-    number: int
-    settings: dict[str, float]
-    """By dotted name."""
-    returns: dict[int, float | None]
-    """Training return of the run of each seed, over the bodies that finished an episode; none where
-    none did."""
-    core_seconds: float
-    """Threads x seconds of training, all seeds."""
-
-    @property
-    def value(self) -> float | None:
-        """Mean over seeds of the training return; none where one is missing."""
-        found = [item for item in self.returns.values() if item is not None]
-        return statistics.fmean(found) if len(found) == len(self.returns) else None
-
-
-@dataclass(frozen=True)
-class TuningResult:
-    """All trials of a method, and the values of the best."""
-
-    key: str
-    """Suite, task and protocol, as `MethodSpec.tuned` names them."""
-    trials: tuple[Trial, ...]
-    content: dict[str, Any]
-    """Everything about the search, as `tuning.json` has it."""
-
-    @property
-    def best(self) -> Trial:
-        """The trial with the highest mean training return, the first of equals.
-
-        Raises:
-            ConfigError: no trial has one.
-        """
-        return best_of(self.trials)
-
-    def to_spec(self) -> str:
-        """Return what the method's specification says of it, as Python."""
-        return f'tuned={{"{self.key}": {self.best.settings!r}}},'.replace("'", '"')
-
-
-def read_result(path: Path) -> tuple[str, dict[str, Any]]:
-    """Return what `tuning.json` of a finished tuning says: its key, and everything about it.
-
-    Raises:
-        RunFolderError: it is no such file.
-    """
-    try:
-        ((key, content),) = json.loads(path.read_text(encoding="utf-8"))["searches"].items()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise RunFolderError(
-            f"{path} is not the result of a tuning; finish it with: gmc-bench tune --resume "
-            f"{path.parent}"
-        ) from error
-    return key, content
-
-
-def read_return(path: Path) -> float | None:
-    """Return the training return that a run of a trial kept, `None` where it has none.
-
-    Raises:
-        RunFolderError: the file is missing or damaged.
-    """
-    found: float | None = _read(path, "training_return")
-    return found
-
-
-def _read_diverged(path: Path, run_digest: str) -> float:
-    """Return the core seconds of a trial's run that diverged.
-
-    Raises:
-        RunFolderError: the file is damaged, or it was another run that diverged.
-    """
-    seconds = float(_read(path, "core_seconds"))
-    if _read(path, "run", run_digest) != run_digest:  # older files do not say which one it was
-        raise RunFolderError(
-            f"{path} is of a run with other settings or another method; delete the folder "
-            f"{path.parent} to make this run again"
-        )
-    return seconds
-
-
 def _read_marker(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what `tuning.yaml` says: the fields of a `TuningSpec`, and what it pins."""
     content = load_yaml(path)
     return content, {name: content.pop(name) for name in _PINNED if name in content}
-
-
-def _read(path: Path, key: str, absent: Any = None) -> Any:
-    """Return what a sealed file has under a key, or `absent`, where that is given."""
-    try:
-        content = unsealed(path.read_bytes())
-        return content[key] if absent is None else content.get(key, absent)
-    except (OSError, ValueError, KeyError) as error:
-        raise RunFolderError(
-            f"{path} is damaged ({error}); delete the folder {path.parent} to make this run again"
-        ) from error
 
 
 class TuningFolder(LockedFolder):
@@ -438,7 +339,9 @@ class Tuning:
         self._warn_of_short_runs()
         trials: list[Trial] = []
         for number in range(self.spec.trials):
-            settings = self.first if number == 0 else self._draw(number, trials)
+            settings = self.first
+            if number > 0:
+                settings = draw(self.ranges, number, trials, self.spec.sampler_seed)
             self._emit(Remark(f"trial {number + 1} of {self.spec.trials}: {_shown(settings)}"))
             runs = {seed: self._run(folder, number, settings, seed) for seed in self.spec.seeds}
             trial = Trial(
@@ -490,7 +393,7 @@ class Tuning:
         # Each run reads the file again, which may have changed since the search began.
         require_same_text(config.method, config.method_source_digest, expected, "tuning")
         if is_file(diverged):
-            return None, _read_diverged(diverged, config.run_digest)
+            return None, read_diverged(diverged, config.run_digest)
         begun = time.process_time()
         try:
             record = experiment.resume()
@@ -531,18 +434,6 @@ class Tuning:
             checkpoint_interval=60.0,
         )
 
-    def _draw(self, number: int, trials: Sequence[Trial]) -> dict[str, float]:
-        """Return the settings of a trial, which follow from its number and those before it."""
-        if number <= SPREAD:
-            drawn = spread(self.ranges, number, self.spec.sampler_seed)
-        else:
-            drawn = suggest(self.ranges, trials, self.spec.sampler_seed + number)
-        return {
-            name: min(max(float(f"{value:.{DIGITS}g}"), self.ranges[name].low),
-                      self.ranges[name].high)
-            for name, value in drawn.items()
-        }  # fmt: skip
-
     def _content(self, trials: Sequence[Trial]) -> dict[str, Any]:
         choice, spec, best = self.choice, self.spec, best_of(trials)
         hardware = collect_hardware(check_threads(self._threads))
@@ -578,81 +469,6 @@ def rules_digest(protocol: Protocol) -> str:
     for name in ("name", "env_steps", "evaluation", "seeds", "return_window"):
         del plain[name]
     return config_digest(plain)
-
-
-def best_of(trials: Sequence[Trial]) -> Trial:
-    """Return the trial with the highest mean training return, the first of equals.
-
-    Raises:
-        ConfigError: no trial has one.
-    """
-    judged = [(trial.value, -trial.number, trial) for trial in trials if trial.value is not None]
-    if not judged:
-        raise ConfigError(
-            "no trial has a training return, because no body finished an episode or training "
-            "diverged; raise 'env_steps', or set lower rates"
-        )
-    return max(judged, key=lambda item: item[:2])[2]
-
-
-def spread(ranges: Mapping[str, Range], number: int, seed: int) -> dict[str, float]:
-    """Return values that fill ranges evenly as numbers rise (a scrambled Halton sequence).
-
-    Args:
-        ranges: by name. The first values do not depend on how many ranges follow.
-        number: from 1.
-        seed: of the scrambling.
-    """
-    from scipy.stats import qmc
-
-    found = {}
-    for place, (name, item) in enumerate(ranges.items()):
-        # A sequence of `place + 1` dimensions: its last one does not depend on later ranges.
-        point = qmc.Halton(d=place + 1, scramble=False).random(number + 1)[number, place]
-        found[name] = _between(item, (float(point) + _shift(seed, place)) % 1.0)
-    return found
-
-
-def suggest(ranges: Mapping[str, Range], trials: Sequence[Trial], seed: int) -> dict[str, float]:
-    """Return what optuna's tree-structured Parzen estimator would try next."""
-    import optuna
-
-    level = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)  # it would write to the terminal
-    try:
-        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=1, multivariate=True)
-        study = optuna.create_study(direction="maximize", sampler=sampler)
-    finally:
-        optuna.logging.set_verbosity(level)
-    places = {name: _distribution(item) for name, item in ranges.items()}
-    for trial in trials:
-        # The first trial lacks what the protocol sets to none, e.g. a KL stop.
-        inside = all(trial.settings.get(name) in item for name, item in ranges.items())
-        if trial.value is not None and inside:
-            study.add_trial(
-                optuna.trial.create_trial(
-                    params=dict(trial.settings), distributions=places, value=trial.value
-                )
-            )
-    return {name: float(value) for name, value in study.ask(places).params.items()}
-
-
-def _distribution(item: Range) -> "optuna.distributions.BaseDistribution":
-    import optuna
-
-    return optuna.distributions.FloatDistribution(item.low, item.high, log=item.log)
-
-
-def _shift(seed: int, place: int) -> float:
-    import numpy as np
-
-    return float(np.random.default_rng((seed, place)).random())
-
-
-def _between(item: Range, share: float) -> float:
-    if item.log:
-        return float(item.low * (item.high / item.low) ** share)
-    return item.low + share * (item.high - item.low)
 
 
 def _shown(settings: Mapping[str, float]) -> str:

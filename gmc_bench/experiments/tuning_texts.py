@@ -1,7 +1,8 @@
 """Texts about trials for readers: their table, what was kept, and what to do with it."""
 
 from gmc_bench.core.table import aligned, number
-from gmc_bench.experiments.tuning import Tuning, TuningFolder, TuningResult
+from gmc_bench.experiments.trials import TuningResult
+from gmc_bench.experiments.tuning import Tuning, TuningFolder
 
 
 def describe_tuning(result: TuningResult, tuning: Tuning) -> str:

@@ -5,7 +5,6 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
 
@@ -24,11 +23,13 @@ from gmc_bench.core.errors import (
 from gmc_bench.experiments import events, search_sets, tuning
 from gmc_bench.experiments.resolve import resolve
 from gmc_bench.experiments.spec import ExperimentSpec
-from gmc_bench.experiments.tuning import Trial, Tuning, TuningSpec, read_return
+from gmc_bench.experiments.trial_settings import SPREAD, draw
+from gmc_bench.experiments.trials import DIVERGED, Trial, read_return
+from gmc_bench.experiments.tuning import Tuning, TuningSpec
 from gmc_bench.experiments.tuning_texts import describe_tuning
 from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.methods import METHODS, MethodSpec
-from gmc_bench.methods.tuning import PPO_RANGES, Range, in_range
+from gmc_bench.methods.tuning import PPO_RANGES, in_range
 from gmc_bench.records.store import read_record, sealed, write_atomic
 from gmc_bench.sim import model
 from gmc_bench.sim.batch import available_threads
@@ -145,7 +146,7 @@ def test_a_trial_that_diverges_is_no_end_and_not_repeated(tiny_set, monkeypatch)
     assert len(begun) == 2
     assert Tuning.open("t").resume().trials == (first, second)
     assert begun[2:] == [3e-4]  # which is finished, and only read
-    Path("t/trial-002/seed-5", tuning.DIVERGED).write_text("{}")
+    Path("t/trial-002/seed-5", DIVERGED).write_text("{}")
     with pytest.raises(RunFolderError, match=r"diverged.json is damaged .*; delete the folder"):
         Tuning.open("t").resume()
 
@@ -205,7 +206,7 @@ def test_a_tuning_goes_on_with_the_version_that_it_was_started_with(
         with pytest.raises(ConfigError, match="has version 2, but the tuning was started with ver"):
             Tuning.open("t").resume()
     # A folder of before says neither, nor what diverged.
-    marker, diverged = Path("t/tuning.yaml"), Path("t/trial-002/seed-5", tuning.DIVERGED)
+    marker, diverged = Path("t/tuning.yaml"), Path("t/trial-002/seed-5", DIVERGED)
     content = {**load_yaml(marker)}
     del content["method_version"]
     marker.write_text(yaml.safe_dump(content))
@@ -217,7 +218,7 @@ def test_a_tuning_goes_on_with_the_version_that_it_was_started_with(
 def test_a_run_that_diverged_with_other_settings_is_no_trial(tiny_set, later_trials_diverge):
     Tuning(SPEC, out="t").run()
     Tuning(SPEC, sampler_seed=7, out="u").run()
-    file = Path("trial-002/seed-5", tuning.DIVERGED)
+    file = Path("trial-002/seed-5", DIVERGED)
     write_atomic("t" / file, ("u" / file).read_bytes())
     with pytest.raises(RunFolderError, match=r"is of a run with other settings .*; delete the fol"):
         Tuning.open("t").resume()
@@ -289,10 +290,10 @@ def test_every_method_has_the_same_chance():
         tune = Tuning(SPEC, method=method)
         tried = [Trial(0, tune.first, {1: 1.0}, 0.0)]
         for number in range(1, 8):
-            settings = tune._draw(number, tried)
+            settings = draw(tune.ranges, number, tried, tune.spec.sampler_seed)
             assert all(settings[name] in item for name, item in tune.ranges.items())
-            assert settings == tune._draw(number, tried)  # nothing else decides it
-            assert settings != Tuning(tune.spec, sampler_seed=7)._draw(number, tried)
+            assert settings == draw(tune.ranges, number, tried, 0)  # nothing else decides it
+            assert settings != draw(tune.ranges, number, tried, 7)
             digits = {name: float(f"{value:.3g}") for name, value in settings.items()}
             assert settings == digits
             tried.append(Trial(number, settings, {1: float(number)}, 0.0))
@@ -300,11 +301,11 @@ def test_every_method_has_the_same_chance():
     assert draws["metamorph"][0]["ppo.target_kl"] == 0.2  # its paper's
     assert draws["metamorph"][0]["model.embedding_dropout"] == 0.1
     spread = [
-        [{name: item[name] for name in PPO_RANGES} for item in tried[1 : tuning.SPREAD + 1]]
+        [{name: item[name] for name in PPO_RANGES} for item in tried[1 : SPREAD + 1]]
         for tried in draws.values()
     ]
     assert spread[0] == spread[1]
-    assert len({item["ppo.lr"] for item in spread[0]}) == tuning.SPREAD
+    assert len({item["ppo.lr"] for item in spread[0]}) == SPREAD
 
 
 def test_rates_in_a_group_of_settings_are_tuned(tmp_path):
@@ -317,54 +318,6 @@ def test_rates_in_a_group_of_settings_are_tuned(tmp_path):
     )
     tune = Tuning(SPEC, method=f"{file}:SPEC", settings={})
     assert tune.first == {"ppo.lr": 3e-4, "ppo.target_kl": 0.05, "model.walk.dropout": 0.1}
-
-
-@pytest.mark.parametrize(
-    ("number", "shares"),
-    [(1, (1 / 2, 1 / 3, 1 / 5)), (3, (3 / 4, 1 / 9, 3 / 5)), (4, (1 / 8, 4 / 9, 4 / 5))],
-)
-def test_spread_values_are_those_of_a_shifted_halton_sequence(number, shares):
-    """Digits of the number behind the point, in the bases 2, 3 and 5."""
-    ranges = {
-        "a": Range(low=1e-4, high=1e-1, log=True),
-        "b": Range(low=2.0, high=6.0),
-        "c": Range(low=0.0, high=1.0),
-    }
-    shifts = [np.random.default_rng((9, place)).random() for place in range(3)]
-    first, second, third = ((a + b) % 1.0 for a, b in zip(shares, shifts, strict=True))
-    expected = {"a": 10 ** (-4 + 3 * first), "b": 2.0 + 4.0 * second, "c": third}
-    assert tuning.spread(ranges, number, 9) == pytest.approx(expected)
-    fewer = {name: ranges[name] for name in ("a", "b")}
-    assert tuning.spread(fewer, number, 9) == pytest.approx(
-        {name: expected[name] for name in fewer}
-    )
-
-
-def test_what_is_tried_next_lies_where_returns_were_high():
-    ranges = {"a": Range(low=0.0, high=1.0)}
-    tried = [Trial(k, {"a": k / 7}, {1: float(k)}, 0.0) for k in range(8)]
-    worse = [replace(trial, returns={1: -float(trial.number)}) for trial in tried]
-    means = [
-        np.mean([tuning.suggest(ranges, trials, seed)["a"] for seed in range(10)])
-        for trials in (tried, worse)
-    ]
-    assert means[0] > 0.7
-    assert means[1] < 0.3
-
-
-def test_rates_are_tried_next_on_the_scale_of_their_range():
-    ranges = {"a": Range(low=1e-6, high=1.0, log=True)}
-    tried = [Trial(0, {"a": 1e-3}, {1: 1.0}, 0.0)]
-    found = [tuning.suggest(ranges, tried, seed)["a"] for seed in range(10)]
-    assert len(set(found)) == 10
-    assert 2 <= sum(value < 1e-3 for value in found) <= 8
-
-
-def test_a_protocol_without_a_kl_stop_can_be_tuned():
-    ranges = dict(PPO_RANGES)
-    tried = [Trial(0, {"ppo.lr": 1e-3}, {1: 9.0}, 0.0)]
-    found = tuning.suggest(ranges, tried, seed=1)
-    assert all(found[name] in item for name, item in ranges.items())
 
 
 @pytest.mark.parametrize(
@@ -389,17 +342,6 @@ def test_what_makes_no_sense_leaves_no_folder(tiny_set, changes, why):
     with pytest.raises(ConfigError, match=why):
         Tuning(SPEC, out="t", **changes).run()
     assert not Path("t").exists()
-
-
-def test_the_best_trial_has_all_its_returns():
-    trials = [
-        Trial(0, {"ppo.lr": 1e-3}, {1: 5.0, 2: 7.0}, 1.0),
-        Trial(1, {"ppo.lr": 2e-3}, {1: 90.0, 2: None}, 1.0),
-        Trial(2, {"ppo.lr": 3e-3}, {1: 6.0, 2: 6.0}, 1.0),
-    ]
-    assert tuning.best_of(trials).number == 0
-    with pytest.raises(ConfigError, match="raise 'env_steps'"):
-        tuning.best_of(trials[1:2])
 
 
 def method(**settings):
