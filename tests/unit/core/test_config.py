@@ -16,6 +16,7 @@ from gmc_bench.core.config import (
     nest,
     require_type,
     sealed_yaml,
+    shown,
     to_dict,
     with_overrides,
 )
@@ -227,6 +228,7 @@ def test_yaml_is_read_as_a_mapping(tmp_path):
 def test_a_long_value_is_shown_by_its_beginning():
     with pytest.raises(ConfigError, match=r"integer, got 'x{79}\.\.\. \(3002 characters\)$"):
         coerce("x" * 3000, int, "width")
+    assert shown("x" * 78) == repr("x" * 78)  # 80 characters, the most that are shown
 
 
 def test_an_empty_yaml_file_changes_nothing(tmp_path):
@@ -245,7 +247,8 @@ def test_an_empty_yaml_file_changes_nothing(tmp_path):
         (b"a: &a [*a]", r"is not valid YAML \(aliases \(\*name\) are not taken"),
         (b"a: &a [1]\nb: *a", r"aliases .* line 2, column 4"),
         (b"ppo: {lr: 1, lr: 2}", "the key 'lr' is given more than once"),
-        (b"a: " + b"[" * 65 + b"]" * 65, "more than 64 levels"),
+        (b"seed: 2\ndigest: 0", "is damaged: its first line, a digest, is missing"),
+        (b"a: " + b"[" * 64 + b"]" * 64, "more than 64 levels"),
         (b"a: " + b"[" * 100_000, "more than 64 levels"),  # a C parser's stack would overflow
         (b"- " * 100_000, "more than 64 levels"),
     ],

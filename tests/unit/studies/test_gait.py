@@ -18,7 +18,7 @@ from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies.normalization import TokenNormalizer
 from gmc_bench.policies.policy import Policy
 from gmc_bench.sim.model import compile_model
-from gmc_bench.studies.gait import Gait, gait_metrics, record_gait
+from gmc_bench.studies.gait import Gait, _touching, gait_metrics, record_gait
 from gmc_bench.studies.measurements import _numbers
 from gmc_bench.tasks import TASKS
 from gmc_bench.tokens.spec import TokenSpec
@@ -91,6 +91,18 @@ def test_a_body_at_rest_is_carried_by_the_limbs_that_touch_the_ground():
     assert not gait.contact[0].any()  # it starts in the air
     assert late.contact.any(axis=1).all()
     assert gait.limbs[0] == "torso/0"
+
+
+def test_a_limb_that_lies_on_both_ends_is_carried_by_both():
+    model = mujoco.MjModel.from_xml_string(
+        "<mujoco><worldbody><geom type='plane' size='1 1 1'/><body pos='0 0 .1'><freejoint/>"
+        "<geom type='capsule' size='.1 .2' euler='0 90 0' mass='2'/></body></worldbody></mujoco>"
+    )
+    data = mujoco.MjData(model)
+    mujoco.mj_step(model, data, nstep=500)
+    contact, force = _touching(model, data, 1)
+    assert (data.ncon, contact.tolist()) == (2, [True])
+    assert force[0] == pytest.approx(2.0 * 9.81, rel=1e-3)
 
 
 def test_contacts_are_where_the_ground_is(monkeypatch):

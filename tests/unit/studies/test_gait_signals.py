@@ -41,7 +41,14 @@ def test_a_repeated_stride_is_not_a_longer_one():
     assert stride_lag((wave(2.0) + noise)[:, None], 100) * DT == pytest.approx(0.5, rel=0.02)
 
 
-@pytest.mark.parametrize("angles", [np.zeros((50, 2)), np.zeros((50, 0)), TIME[:, None]])
+BEATS = np.tile([3.0, 1.0, 1.0, 1.0], 10)
+# Nowhere below zero, up to half of the time: its opposite comes later.
+ONE_WAY = np.concatenate([BEATS, np.zeros(120), -BEATS])
+
+
+@pytest.mark.parametrize(
+    "angles", [np.zeros((50, 2)), np.zeros((50, 0)), TIME[:, None], ONE_WAY[:, None]]
+)
 def test_no_stride_without_repetition(angles):
     assert np.isnan(stride_lag(angles, 100))
 

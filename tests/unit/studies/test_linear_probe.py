@@ -70,6 +70,17 @@ def test_rare_classes_weigh_as_much_as_frequent_ones():
     assert balanced_accuracy(inputs, known, asked) == 0.5
 
 
+@pytest.mark.parametrize(("size", "expected"), [(0.003, 0.5), (1.0, (5 / 7 + 1) / 2)])
+def test_the_penalty_is_beside_the_mean_loss_however_many_rows_there_are(size, expected):
+    """A feature of the square 9e-6 must not be read with a penalty of 1e-4; one of 1 is.
+
+    Of ten rows, two of the frequent class and all three of the rare one have it.
+    """
+    known = np.tile(np.repeat([0, 1], [7, 3]), 1000)
+    feature = size * np.tile(np.repeat([-1.0, 1.0], 5), 1000).astype(np.float32)[:, None]
+    assert balanced_accuracy([feature, feature], known, known) == pytest.approx(expected)
+
+
 def ridge(noise, scale=(1.0, 100.0)):
     """Return R2 of two targets of unlike size that are linear but for noise."""
     draw = rng()

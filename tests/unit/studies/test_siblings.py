@@ -3,7 +3,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from gmc_bench.evaluation.evaluate import EpisodeCounter, Observer
+from gmc_bench.evaluation.evaluate import EpisodeCounter, Observer, Scoring
 from gmc_bench.studies.siblings import count_episodes, score_sibling_orders, summarize_orders
 
 
@@ -84,3 +84,6 @@ def test_every_order_has_the_return_of_its_own_episode(trained):
     returns = [[order["return"] for order in item["orders"]] for item in found["bodies"]]
     assert returns[1] == pytest.approx([permuted[number] for number in range(2, 25)])
     assert returns[2] == pytest.approx([permuted[26]])
+    # They start otherwise than the canonical ones.
+    rules = Scoring(task=trained.task, bodies=trained.bodies, episodes=1, seed=4, num_threads=1)
+    assert permuted[0] == pytest.approx(rules.run(trained.policy)[0][0].episode_return)

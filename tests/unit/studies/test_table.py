@@ -91,6 +91,8 @@ def test_gains_are_those_of_the_same_seeds():
     runs += [finished(second, 24.0, seed=2), finished(second, 12.0, seed=1)]
     table = training_table(COMPONENTS, runs)
     assert column(table, f"Training return against {first.label}") == ["-", "+3.0 ± 1.4"]
+    table = training_table(COMPONENTS, [runs[0], Outcome(first, FT, 2, None), *runs[2:]])
+    assert column(table, f"Training return against {first.label}") == ["-", INCOMPLETE]
 
 
 def test_studies_without_printed_numbers_have_no_such_column():
@@ -166,5 +168,5 @@ def test_pictures_are_the_same_every_time_and_show_the_runs():
 
 
 def test_numbers_with_a_sign_are_no_formulas_but_other_text_may_be():
-    table = Table(("a", "b", "c", "d"), (("-10.5", "+1.0 ± 2.0", "=1+1", "-x"),))
-    assert table.to_csv().splitlines()[1] == "-10.5,+1.0 ± 2.0,'=1+1,'-x"
+    table = Table(tuple("abcde"), (("-10.5", "+1.0 ± 2.0", "=1+1", "-x", "-1+1"),))
+    assert table.to_csv().splitlines()[1] == "-10.5,+1.0 ± 2.0,'=1+1,'-x,'-1+1"

@@ -297,6 +297,16 @@ def test_the_learning_rate_is_constant_until_its_late_cosine(make_trainer):
     assert used == pytest.approx([0.005, 0.0075, 0.01, 0.0075, 0.0025])
 
 
+def test_a_state_that_begins_its_schedule_anew_has_the_first_rate(make_trainer):
+    last, first = (make_trainer(name, lr=0.01, warmup_iterations=0) for name in ("a", "b"))
+    last.train()
+    state = last.algorithm.get_state()
+    assert state["groups"][0]["lr"] == pytest.approx(0.0)
+    first.algorithm.set_state({**state, "last_epoch": 0})
+    assert first.algorithm.get_state()["groups"][0]["lr"] == 0.01
+    assert first.algorithm.learning_rate == 0.01
+
+
 def test_without_warm_up_the_schedule_starts_at_its_peak():
     factor = WarmupCosine(num_iterations=8, warmup_iterations=0, warmup_start=0.1).factor
     assert factor(0) == pytest.approx(1.0)
