@@ -45,8 +45,8 @@ def chance_of_shift(differences: DoubleArray) -> float:
     """Return how likely differences (N,) lie so far to one side of zero by chance.
 
     Source:
-        Wilcoxon 1945, Biometrics Bulletin 1, 80-83: the signed-rank test, with zeros as in Pratt
-        1959, Journal of the American Statistical Association 54, 655-667.
+        Wilcoxon 1945, Biometrics Bulletin 1, 80-83: the signed-rank test. Zeros are ranked, too,
+        and half of their ranks count for either side (scipy's `zsplit`).
     """
     from scipy.stats import wilcoxon
 
