@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from gmc_bench.core.config import sealed_yaml
+from gmc_bench.core.errors import StorageError, TrainingDivergedError
 from gmc_bench.experiments import cell as cells
-from gmc_bench.experiments.cell import STOPPED, Reporter, execute_run, run_cell
+from gmc_bench.experiments.cell import FAILED, STOPPED, Reporter, execute_run, run_cell
 from gmc_bench.experiments.cell_state import CellState, read_state, write_state
 from gmc_bench.experiments.events import (
     CheckpointWritten,
@@ -110,6 +111,12 @@ def test_a_run_that_a_process_without_a_state_has_taken_up_is_training(tmp_path)
         assert read_state(folder.path, name).reason == "its node is gone"
 
 
+def test_a_run_whose_record_was_taken_away_has_stopped(tmp_path):
+    write_state(tmp_path, "run", CellState(phase="finished", env_steps=7))
+    state = read_state(tmp_path, "run")
+    assert (state.phase, state.env_steps) == ("stopped", 7)
+
+
 def test_who_lost_a_run_does_not_tell_of_it_any_more(tmp_path, monkeypatch):
     sweep, name, _ = make_sweep(tmp_path / "s")
     taken = CellState(phase="training", env_steps=7, pid=1)
@@ -125,6 +132,29 @@ def test_who_lost_a_run_does_not_tell_of_it_any_more(tmp_path, monkeypatch):
             with pytest.raises(LeaseLostError):
                 run_cell(folder.path, name, Quiet())
             assert read_state(folder.path, name).phase == "training"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "permanent"),
+    [
+        (TrainingDivergedError("it diverged"), "it diverged", True),
+        (StorageError("the disk is full"), "the disk is full", False),
+        (ValueError("odd"), "ValueError: odd", False),
+    ],
+)
+def test_why_a_run_failed_and_whether_it_would_again(
+    tmp_path, monkeypatch, error, reason, permanent
+):
+    def fail(*_, **__):
+        raise error
+
+    sweep, name, _ = make_sweep(tmp_path / "s")
+    monkeypatch.setattr(cells, "execute_run", fail)
+    with sweep.locked(create=True) as folder:
+        folder.write(sweep.runs)
+        assert run_cell(folder.path, name, Quiet()) == FAILED
+        state = read_state(folder.path, name)
+        assert (state.phase, state.reason, state.permanent) == ("failed", reason, permanent)
 
 
 @pytest.fixture

@@ -224,6 +224,25 @@ def test_what_a_launcher_lacks_is_said_once_or_ends_the_sweep(tmp_path, config, 
     assert len([event for event in told if isinstance(event, Remark)]) == 1
 
 
+class Measuring(Scripted):
+    """Tells what runs took of the memory, and lacks it for those of which that is known."""
+
+    def _end(self, name, way):
+        ended = super()._end(name, way)
+        write_state(self.sweep, name, CellState(phase="finished", memory=GIB))
+        return ended
+
+    def lack(self, cells):
+        return "no memory yet" if any(cell.memory for cell in cells) else ""
+
+
+def test_what_a_launcher_lacks_is_also_said_when_more_is_known_of_runs(tmp_path, config):
+    told, runs = [], {name: replace(config, seed=i) for i, name in enumerate("abcd")}
+    launcher = Measuring({name: ["finish"] for name in runs}, runs=runs)
+    Driver(tmp_path, runs, launcher, 0, told.append).run()
+    assert [event.text for event in told if isinstance(event, Remark)] == ["no memory yet"]
+
+
 def test_a_run_that_is_taken_away_again_and_again_fails(tmp_path, config, monkeypatch):
     monkeypatch.setattr(driving, "LOST_LIMIT", 3)
     launcher, _, failures, _ = drive(tmp_path, config, {"a": ["lost"]}, retries=0)

@@ -107,6 +107,8 @@ def test_without_measured_scoring_a_time_is_a_lower_bound(config, measured):
     lite = replace(config, protocol=protocol)  # with other episodes
     assert measured.scoring(lite) is None
     assert measured.scoring(replace(config, task="unimal-vt-v1")) == 7
+    measured.add_state("untrained", lite, CellState(phase="finished", scoring_s=9))
+    assert measured.scoring(lite) == 9  # which was not known before
 
 
 def test_what_was_done_of_a_run_counts_and_its_scoring_is_to_come(config, measured):
@@ -118,6 +120,7 @@ def test_what_was_done_of_a_run_counts_and_its_scoring_is_to_come(config, measur
     own = replace(half, phase="training", env_steps_per_s=planned(config) / 20)
     own = replace(own, env_steps_planned=planned(config))  # 10 s at its own speed
     assert "1 runs; about 17 s one by one" in plan(config, [own], measured)
+    assert replace(own, env_steps=planned(config) + 1).time_left() == 0.0
 
 
 @pytest.mark.parametrize(
@@ -186,8 +189,14 @@ def test_the_longest_run_is_waited_for(config, measured):
 
 def test_who_looks_at_a_sweep_learns_of_the_time_left_what_its_driver_knows(tmp_path):
     sweep = Sweep.grid(
-        methods="recmorph", suites="closed-loop", protocol="smoke", seeds=(1, 2), out=tmp_path / "s"
+        methods="recmorph",
+        suites="closed-loop",
+        protocol="smoke",
+        seeds=(1, 2, 3),
+        out=tmp_path / "s",
     )
+    assert not sweep.overview().is_over  # nor begun
+    failed = CellState(phase="failed", permanent=True)
     steps = planned(next(iter(sweep.runs.values())))
     with sweep.locked(create=True) as folder:
         folder.write(sweep.runs)
@@ -196,9 +205,13 @@ def test_who_looks_at_a_sweep_learns_of_the_time_left_what_its_driver_knows(tmp_
         with Lease(folder.path / "seed1"):
             state = CellState(phase="training", env_steps=steps // 2, env_steps_planned=steps)
             write_state(folder.path, "seed1", replace(state, env_steps_per_s=steps / 60))
+            write_state(folder.path, "seed3", failed)
             found = Sweep.open(folder.path).overview()
     assert found.time_left == found.to_dict()["time_left"] == pytest.approx(90)
     assert (found.to_dict()["is_least"], found.to_dict()["is_over"]) == (True, False)
-    assert headline(found).endswith("1 to do, 1 training; time left: at least 2 min")
+    assert headline(found).endswith("1 to do, 1 training, 1 failed; time left: at least 2 min")
     assert sweep.overview().time_left is None  # nobody runs it any more
     assert sweep.overview().to_dict()["is_over"]
+    for name in sweep.runs:
+        write_state(folder.path, name, failed)
+    assert sweep.overview().time_left == 0.0

@@ -106,6 +106,7 @@ def test_values_may_be_arrays_and_ranges():
     ("fields", "reason"),
     [
         ({"methods": []}, "a sweep needs methods, got none"),
+        ({"suites": []}, "a sweep needs suites, got none"),
         ({"tasks": ["fly"]}, "has no task 'fly'"),
         ({"suites": ["closed-loop"], "tasks": ["vt"]}, "has no task 'vt'"),
         ({"vary": {"ppo.lr": 1e-4}}, "must give a list of values for 'ppo.lr'"),

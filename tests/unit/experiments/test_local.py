@@ -39,6 +39,21 @@ def test_a_guess_counts_every_process(tmp_path, monkeypatch):
         assert launcher.takes(Cell("second", 3, processes=3), 0) is takes
 
 
+@pytest.mark.parametrize(("has", "to_come"), [(1, 2), (3, 0), (5, 0)])
+def test_what_a_run_has_taken_is_not_to_come_and_what_it_takes_beyond_is_nobodys(
+    tmp_path, monkeypatch, has, to_come
+):
+    launcher = LAUNCHERS.get("local").make({"jobs": 8, "spare_gib": 0})
+    launcher.open(tmp_path)
+    process = type("Process", (), {"pid": 0})()
+    launcher._running["first"] = Cell("first", 1, memory=3), process
+    monkeypatch.setattr(local, "memory_of", lambda pid: has)
+    for free, takes in ((4 + to_come, True), (3 + to_come, False)):
+        monkeypatch.setattr(local, "available_memory", lambda free=free: free)
+        assert launcher.takes(Cell("second", 1, memory=4), 0) is takes
+    assert not launcher.takes(Cell("second", 1, memory=1), 1)  # memory is read before each
+
+
 @pytest.mark.parametrize(("threads", "jobs"), [(1, 8), (3, 2), (16, 1)])
 def test_by_default_runs_share_the_cores(tmp_path, monkeypatch, threads, jobs):
     monkeypatch.setattr("gmc_bench.sim.batch.available_threads", lambda: 8)

@@ -2,7 +2,10 @@
 
 from importlib.metadata import version
 
+import pytest
+
 from gmc_bench.core.config import definition_digest
+from gmc_bench.core.errors import RecordError
 from gmc_bench.experiments import reuse
 from gmc_bench.experiments.method import method_of
 from gmc_bench.experiments.resolve import resolve
@@ -48,3 +51,6 @@ def test_of_several_records_of_a_run_the_latest_with_weights_is_taken(tmp_path, 
     assert found is not None
     assert found.record.weights_digest == digest_of("1")
     assert known.find(resolve(SPEC.replace(seed=2)).config) is None
+    write_record(tmp_path / listed[2].path, record)
+    with pytest.raises(RecordError, match="run-seed1-1"):  # it is another one than was added
+        known.find(config)

@@ -1,6 +1,7 @@
 """A run's folder: made once, one writer at a time."""
 
 import errno
+import hashlib
 import os
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.experiments.sweep_folder import SweepFolder
 from gmc_bench.experiments.sweep_texts import LiveTable
 from gmc_bench.experiments.tuning import Tuning
+from gmc_bench.records.store import sealed, write_record
+from tests.support.records import make_record
 
 
 def test_a_new_folder_is_made_with_its_parents(tmp_path):
@@ -106,6 +109,26 @@ def test_a_folder_that_cannot_be_looked_at_is_refused_in_one_sentence(tmp_path, 
     ):
         with pytest.raises(RunFolderError, match=reason):
             use()
+
+
+def test_a_policy_is_that_of_the_record_or_what_a_leaderboard_keeps_of_it(tmp_path):
+    whole, acting, other = (hashlib.sha256(data).hexdigest() for data in (b"w", b"a", b"o"))
+    (tmp_path / "config.yaml").touch()
+    folder = RunFolder(tmp_path)
+    write_record(folder.record, make_record(weights_digest=whole))
+
+    def belongs(data):
+        folder.policy.write_bytes(data)
+        try:
+            return folder.read_policy() == data
+        except CheckpointError:
+            return False
+
+    assert [belongs(data) for data in (b"w", b"a", b"o")] == [True, False, False]
+    folder.kept.write_bytes(sealed({"weights_digest": whole, "kept": acting}))
+    assert [belongs(data) for data in (b"w", b"a", b"o")] == [True, True, False]
+    folder.kept.write_bytes(sealed({"weights_digest": other, "kept": acting}))
+    assert not belongs(b"a")
 
 
 @pytest.mark.parametrize("name", [".", "absent"])

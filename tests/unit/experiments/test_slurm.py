@@ -27,7 +27,7 @@ class Job:
         return False
 
     def cancel(self):
-        pass
+        self.cancelled = True
 
 
 class Executor:
@@ -38,7 +38,7 @@ class Executor:
     """What the last array was asked for."""
 
     def __init__(self, folder, **options):
-        pass
+        Executor.asked = options
 
     def update_parameters(self, **options):
         Executor.asked = Executor.asked | options
@@ -122,6 +122,7 @@ def test_a_job_is_asked_for_what_its_cell_and_the_options_need(launcher, tmp_pat
         "timeout_min": 150, "gpus_per_node": 2, "slurm_signal_delay_s": 77,
         "slurm_partition": "long", "slurm_account": "lab", "slurm_qos": "low",
         "slurm_array_parallelism": 2, "slurm_additional_parameters": {"nice": "5"},
+        "slurm_max_num_timeout": 10_000,
     }  # fmt: skip
     assert {name: Executor.asked[name] for name in wanted} == wanted
     launcher.submit([Cell("c", 1)])
@@ -136,6 +137,20 @@ def test_a_job_that_has_ended_is_not_taken_over(launcher, tmp_path, monkeypatch)
     found = listed(tmp_path)
     assert found["a"].startswith("new-")
     assert found["b"] == "old-b"
+
+
+def test_all_jobs_are_cancelled_and_waited_for_until_the_launcher_is_closed(launcher, tmp_path):
+    launcher.open(tmp_path)
+    launcher.submit([Cell("a", 1), Cell("b", 1)])
+    jobs = list(launcher._running.values())
+    launcher.stop()
+    assert all(job.cancelled for job in jobs)
+    assert list(launcher._running) == ["a", "b"]
+    launcher.submit([Cell("c", 1)])
+    last = launcher._running["c"]
+    launcher.close()
+    assert last.cancelled
+    assert launcher._running == {}
 
 
 @pytest.mark.parametrize(

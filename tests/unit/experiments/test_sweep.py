@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gmc_bench.core.errors import ConfigError, RunFolderError
+from gmc_bench.core.errors import ConfigError, RunFolderError, StorageError
 from gmc_bench.experiments import driver as driving
 from gmc_bench.experiments import sweep as sweeping
 from gmc_bench.experiments.events import Remark, RunStoppedError, SweepRunFailed
@@ -72,15 +72,18 @@ def test_a_run_without_a_seed_has_the_protocols_first_whatever_stands_beside_it(
     assert [config.seed for config in runs.values()] == [3, 1]
 
 
-def test_a_stopped_run_is_no_failure_and_the_next_one_does_not_begin(monkeypatch):
+@pytest.mark.parametrize("error", [RunStoppedError, ConfigError, StorageError, OSError])
+def test_a_stop_and_what_others_would_meet_is_no_failure_and_the_next_run_does_not_begin(
+    monkeypatch, error
+):
     begun, told = [], []
 
     def execute_run(folder, name, config, bodies, emit):
         begun.append(name)
-        raise RunStoppedError
+        raise error
 
     monkeypatch.setattr(sweeping, "execute_run", execute_run)
-    with pytest.raises(RunStoppedError):
+    with pytest.raises(error):
         Sweep(SPECS, out=OUT, on_event=told.append).run()
     assert begun == ["one"]
     assert not [event for event in told if isinstance(event, SweepRunFailed)]
@@ -170,7 +173,7 @@ def test_what_comes_to_the_same_run_is_run_once():
 
 
 class Board:
-    """A leaderboard that has all runs; a kill may come before one of them is taken."""
+    """A leaderboard that has all runs; a kill may come while one of them is taken."""
 
     kills_at: str | None = None
 
@@ -182,10 +185,11 @@ class Board:
 
     def restore(self, stored, path):
         name, config = stored
-        if name == self.kills_at:
-            raise KeyboardInterrupt
-        path.mkdir()
+        path.mkdir(exist_ok=True)
         (path / "config.yaml").write_text(config.to_yaml())
+        if name == self.kills_at:
+            (path / "kept.json").touch()
+            raise KeyboardInterrupt
         write_record(path / "record.json", make_record())
 
 
@@ -206,7 +210,7 @@ def request(**given):
 def test_runs_of_a_leaderboard_are_taken_also_after_a_kill_in_between(board, monkeypatch, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         request(reuse="board", retries=5).run()
-    assert [name for name in ("seed1", "seed2", "seed3") if (OUT / name).exists()] == ["seed1"]
+    assert [path.parent.name for path in OUT.glob("*/record.json")] == ["seed1"]
     board.setattr(Board, "kills_at", None)
     monkeypatch.chdir("/")
     again = continued_sweep(tmp_path / OUT, {}, [])
@@ -217,6 +221,7 @@ def test_runs_of_a_leaderboard_are_taken_also_after_a_kill_in_between(board, mon
     assert read_launch(tmp_path / OUT) == kept
     shutil.rmtree(tmp_path / "board")
     assert len(continued_sweep(tmp_path / OUT, {}, []).run().records) == 3  # nothing is missing
+    assert len(Sweep.open(tmp_path / OUT).resume().records) == 3
     assert read_launch(tmp_path / OUT) == kept
     shutil.rmtree(tmp_path / OUT / "seed3")
     with pytest.raises(RunFolderError, match=r"launch\.yaml names the leaderboard .* put it back"):

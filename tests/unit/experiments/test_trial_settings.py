@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gmc_bench.experiments.trial_settings import spread, suggest
+from gmc_bench.experiments.trial_settings import SPREAD, draw, spread, suggest
 from gmc_bench.experiments.trials import Trial
 from gmc_bench.methods.tuning import PPO_RANGES, Range
 
@@ -47,6 +47,16 @@ def test_rates_are_tried_next_on_the_scale_of_their_range():
     found = [suggest(ranges, tried, seed)["a"] for seed in range(10)]
     assert len(set(found)) == 10
     assert 2 <= sum(value < 1e-3 for value in found) <= 8
+
+
+def test_every_trial_after_the_spread_ones_is_drawn_with_a_seed_of_its_own():
+    ranges = {"a": Range(low=0.0, high=1.0)}
+    tried = [Trial(0, {"a": 0.5}, {1: 1.0}, 0.0)]
+    for number in (SPREAD + 1, SPREAD + 2):
+        expected = suggest(ranges, tried, 20 + number)["a"]
+        assert draw(ranges, number, tried, 20)["a"] == float(f"{expected:.3g}")
+    assert draw(ranges, SPREAD + 1, tried, 20) != draw(ranges, SPREAD + 2, tried, 20)
+    assert draw(ranges, SPREAD, tried, 20)["a"] == float(f"{spread(ranges, SPREAD, 20)['a']:.3g}")
 
 
 def test_a_protocol_without_a_kl_stop_can_be_tuned():

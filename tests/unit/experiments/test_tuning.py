@@ -239,7 +239,7 @@ def test_a_tuning_goes_on_where_there_are_fewer_cores(tiny_set, monkeypatch):
     assert yaml.safe_load(Path("t/tuning.yaml").read_text())["threads"] == 64
 
 
-@pytest.mark.parametrize(("env_steps", "remarks"), [(4 * 992, 1), (4 * 1024, 0)])
+@pytest.mark.parametrize(("env_steps", "remarks"), [(4 * 992, 1), (4 * 1000, 0)])
 def test_runs_shorter_than_an_episode_are_told_before_the_trials(tiny_set, env_steps, remarks):
     told = []
     tune = Tuning(SPEC, env_steps=env_steps, on_event=told.append)
@@ -318,6 +318,22 @@ def test_rates_in_a_group_of_settings_are_tuned(tmp_path):
     )
     tune = Tuning(SPEC, method=f"{file}:SPEC", settings={})
     assert tune.first == {"ppo.lr": 3e-4, "ppo.target_kl": 0.05, "model.walk.dropout": 0.1}
+
+
+def test_what_is_tried_replaces_a_setting_of_all_trials(tiny_set):
+    tune = Tuning(SPEC, settings={**SPEC.settings, "ppo.lr": 0.5})
+    assert tune._spec_of({"ppo.lr": 0.25}, 5).settings["ppo.lr"] == 0.25
+
+
+def test_rules_of_trials_are_all_but_name_budget_scores_and_seeds():
+    lite = SUITES.get("unimal-v1").protocol("lite")
+    scores = replace(lite.evaluation, episodes=lite.evaluation.episodes + 1)
+    other = replace(
+        lite, name="other", env_steps=2 * lite.env_steps, evaluation=scores, seeds=(9,),
+        return_window=0.5,
+    )  # fmt: skip
+    assert tuning.rules_digest(other) == tuning.rules_digest(lite)
+    assert tuning.rules_digest(replace(lite, num_envs=8)) != tuning.rules_digest(lite)
 
 
 @pytest.mark.parametrize(
