@@ -395,7 +395,7 @@ class Equivalence(Pooled):
             return Finding("cannot be decided with these runs", here)
         if -margin <= gap.low and (self.one_sided or gap.high <= margin):
             return Finding("seen here", here)
-        if gap.high < -margin or (not self.one_sided and gap.low > margin):
+        if gap.high < -margin or gap.low > margin:
             return Finding("not seen here", here)
         inside = margin + (gap.value if self.one_sided else -abs(gap.value))
         power = _equivalence_power([samples[name].values for name in self.labels()], inside)
@@ -552,7 +552,7 @@ def median_interval(values: Sequence[float], level: float) -> tuple[float, float
 
     tail = (1.0 - level) / 2.0
     k = 0
-    while 2 * (k + 1) <= len(values) and binom.cdf(k, len(values), 0.5) <= tail:
+    while binom.cdf(k, len(values), 0.5) <= tail:
         k += 1
     ranked = sorted(values)
     return (ranked[k - 1], ranked[-k]) if k else (-math.inf, math.inf)

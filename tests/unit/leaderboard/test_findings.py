@@ -125,6 +125,9 @@ def test_a_gap_says_what_it_compares() -> None:
     claim = Superiority(**TEXTS, first="a", second="b")
     here = claim.decide(_samples(a=(20.0, 22.0), b=(10.0, 10.5))).here
     assert here.startswith("a 21.0 (2 seeds) against b 10.2 (2 seeds): higher by +104.9 %")
+    # A share of a negative mean would have the wrong sign.
+    here = claim.decide(_samples(a=(-9.5, -10.5), b=(-29.0, -31.0))).here
+    assert here.startswith("a -10.0 (2 seeds) against b -30.0 (2 seeds): higher by +20.0 (")
 
 
 def test_a_lead_needs_all_others() -> None:
@@ -145,6 +148,10 @@ def test_a_lead_needs_all_others() -> None:
     close = claim.decide({**ahead, **_samples(d=(88.0, 92.0, 93.0))})
     assert close.verdict == "cannot be decided with these runs"
     assert "significantly ahead of 1 of 2" in close.here
+    # Each alone would show, by 2.4 +- 2.776 * sqrt(2 / 3); of three pairs, none does.
+    same = (10.0, 11.0, 12.0)
+    barely = replace(claim, ours=("a",)).decide(_samples(a=(12.4, 13.4, 14.4), c=same, d=same))
+    assert "significantly ahead of 0 of 2" in barely.here
 
 
 def test_a_family_is_behind_only_if_each_of_it_is() -> None:
@@ -235,6 +242,8 @@ def test_what_would_show_equivalence_follows_from_the_measured_difference() -> N
         f"about {needed} seeds per side would show that they are in 80 % of cases, if the "
         f"difference is the one measured"
     )
+    turned = Equivalence(**TEXTS, first="b", second="a").decide(values)
+    assert turned.power == found.power
     far = _samples(a=tuple(100.0 + spread), b=tuple(88.0 + spread))
     claim = Equivalence(**TEXTS, first="a", second="b")
     assert "would show that they are not in" in claim.decide(far).power
@@ -303,6 +312,12 @@ def test_an_effect_would_have_shown_with_the_runs_of_both_sides() -> None:
     assert power_text(list(enough.values()), 4.0, 0.0) == (
         "an effect as large as the claim's would have shown in 80 % of cases"
     )
+
+
+def test_as_many_runs_as_an_effect_needs_are_enough() -> None:
+    three = _samples(a=(8.0, 10.0, 12.0))["a"]
+    assert seeds_needed([three.values], 100.0) == 3
+    assert power_text([three], 100.0, 0.0).startswith("an effect as large as the claim's would hav")
 
 
 def test_several_claims_at_once() -> None:
