@@ -13,6 +13,7 @@ from gmc_bench.experiments.grid import Grid
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.sweep_folder import (
     SweepFolder,
+    _differences,
     name_runs,
     read_runs,
     require_names,
@@ -61,6 +62,11 @@ def test_a_plan_is_read_back_as_it_was_written(folder, runs):
     content = yaml.safe_load(folder.plan.read_text())
     assert (content["method"], content["protocol"], content["seed"]) == ("recmorph", "smoke", 3)
     assert "&id" not in folder.plan.read_text()  # no task's settings point into another's
+
+
+def test_values_that_are_equal_and_of_other_types_differ():
+    first = {"a": {"b": 1, "c": 2.0}, "d": True}
+    assert _differences(first, {"a": {"b": True, "c": 2.0}, "d": 1}) == {"a.b": True, "d": 1}
 
 
 def test_the_list_of_earlier_versions_is_read_too(tmp_path, runs):
@@ -118,6 +124,7 @@ def test_methods_of_one_id_are_told_apart_by_their_files(tmp_path):
         ("two\nlines", "without '/' and line breaks"),
         ("", "text without"),
         ("x" * 201, "200 bytes at most"),
+        ("ü" * 101, "200 bytes at most"),
         (7, "got 7"),
         ("plan.yaml", "'plan.yaml' is a file of the sweep; give it another name"),
         ("launch.yaml", "is a file of the sweep"),
