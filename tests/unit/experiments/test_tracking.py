@@ -17,7 +17,13 @@ from gmc_bench.experiments.events import (
     Remark,
     TrainingStarted,
 )
-from gmc_bench.experiments.tracking import Tracking, TrackingState, read_state
+from gmc_bench.experiments.tracking import (
+    Tracking,
+    TrackingState,
+    facts_of,
+    read_state,
+    scores_of,
+)
 from gmc_bench.records.store import record_digest
 from gmc_bench.trackers import TRACKERS, Connection, TrackedRun, Tracker
 from gmc_bench.trackers.choice import choose_tracker
@@ -159,6 +165,33 @@ def test_nobody_waits_long_for_a_tracker_that_never_answers(tmp_path, monkeypatc
     monkeypatch.setattr(tracking, "PATIENCE_S", 0.05)
     told = track(tmp_path, iterations(1), hangs="write")
     assert told[-1] == ("Table has not taken everything after 0.05 s; the run waits no longer.")
+
+
+def test_a_run_that_is_being_stopped_waits_less_for_its_tracker(tmp_path, monkeypatch):
+    monkeypatch.setattr(tracking, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(tracking, "STOPPED_PATIENCE_S", 0.01)
+    tracker = Tracker(id="t", title="Table", connect=lambda run: Table(run, hangs="connect"))
+    run = TrackedRun(name="a", project=None, settings={}, folder=tmp_path, id="b")
+    told = []
+    listener = Tracking(tracker, run, TrackingState("t", "b"), tmp_path / "logs", told.append)
+    with pytest.raises(KeyboardInterrupt), listener:
+        raise KeyboardInterrupt
+    assert [event.text for event in told] == [
+        "Table has not taken everything after 0.01 s; the run waits no longer."
+    ]
+
+
+def test_scores_and_facts_of_a_record():
+    record = make_record(official=False, unofficial_reasons=("one", "two"))
+    times = record.wall_clock_s.model_copy(update={"total": 7.0})
+    record = record.model_copy(update={"wall_clock_s": times, "training_return": math.nan})
+    assert scores_of(record) == {
+        "score/train_deterministic": 150.0,
+        "score/test_deterministic": 30.0,
+        "time/training_s": 7.0,
+    }
+    assert facts_of(record)["official"] == "one; two"
+    assert facts_of(make_record())["official"] == "yes"
 
 
 def test_a_run_whose_tracker_is_gone_goes_on(tmp_path):
