@@ -141,9 +141,8 @@ def _roll_out(
     bound.start(everyone, robot)
     track = Track.empty(steps, core.num_envs)
     base = core.simulator.drive_state.base
-    # Where the base is to go from the heading at its start.
-    asked = core.command
-    heading = base[:, 12] + np.arctan2(asked[:, 1], asked[:, 0])
+    # Where the base is to go: nothing turns the start, so that every episode begins with heading 0.
+    heading = np.arctan2(core.command[:, 1], core.command[:, 0])
     for step in range(steps):
         before, turn = base[:, :2].copy(), core.command[:, 2].copy()
         result = core.step(bound.act(core))
@@ -164,7 +163,6 @@ def _roll_out(
         if len(again):
             core.reset(again, robot[again])
             bound.start(again, robot[again])
-            heading[again] = base[again, 12] + np.arctan2(asked[again, 1], asked[again, 0])
         if on_progress:
             on_progress(core.num_envs)
     return track
