@@ -17,6 +17,7 @@ from gmc_bench.leaderboard.published import published_for
 from gmc_bench.leaderboard.tables import (
     CSV_COLUMNS,
     CSV_DESCRIPTIONS,
+    cells,
     ranked,
     to_csv,
     to_latex,
@@ -397,6 +398,13 @@ def test_equal_scores_share_the_better_rank() -> None:
     )
     assert [place for place, _ in ranked(analysis.table.rows)] == [1, 2, 2, 4, None]
     assert [row["rank"] for row in _csv(analysis)] == ["1", "2", "2", "4", ""]
+
+
+def test_seeds_and_distances_as_text() -> None:
+    rows = _analysis(_record(9.0, protocol_seeds=[0, 1, 2])).table.rows
+    assert [cells.seeds(row) for row in rows] == ["1/3"]
+    assert cells.metres_text(50.0, 0.02) == "1.00"
+    assert cells.metres_text(50.0, None) == cells.NONE
 
 
 def test_missing_seeds_are_counted_and_take_the_rank() -> None:
