@@ -407,6 +407,33 @@ def test_seeds_and_distances_as_text() -> None:
     assert cells.metres_text(50.0, None) == cells.NONE
 
 
+def test_what_holds_on_these_bodies_alone_has_columns_of_its_own() -> None:
+    # By body the first is 1 worse, 19 and 9 better: three leave open what others would say.
+    train = make_returns("train", {"a": [1.0], "b": [2.0]})
+    analysis = _analysis(
+        *(
+            _record(
+                0.0,
+                method=method,
+                seed=seed,
+                metres_per_return=0.5,
+                returns=train
+                + make_returns(
+                    "test", {name: [x + seed] for name, x in zip("cde", xs, strict=True)}
+                ),
+            )
+            for method, xs in (("one", (10.0, 30.0, 20.0)), ("two", (11.0, 11.0, 11.0)))
+            for seed in range(3)
+        )
+    )
+    rows = _csv(analysis)
+    assert [(row["group"], row["group_here"]) for row in rows] == [("a", "a"), ("a", "b")]
+    assert [row["metres"] for row in rows] == ["10.5", "6.0"]
+    page = to_markdown(analysis)
+    assert "| 2 | a | b | two v1 | lite |" in page
+    assert any(line.endswith("| no | yes |") for line in page.splitlines())
+
+
 def test_missing_seeds_are_counted_and_take_the_rank() -> None:
     page = to_markdown(
         _analysis(
