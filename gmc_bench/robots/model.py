@@ -58,8 +58,8 @@ class CompiledRobot:
         data.qpos[:] = self.standing_qpos(0.0)
         mujoco.mj_kinematics(self.model, data)
         joints = [self.model.joint(name).id for name in self.robot.joint_names]
-        anchors = data.xanchor[joints] - data.xpos[self.base_body]
-        return anchors, data.xaxis[joints].copy()
+        # In the world's frame, which is the base's: it is at the origin.
+        return data.xanchor[joints].copy(), data.xaxis[joints].copy()
 
 
 def compile_robot(
