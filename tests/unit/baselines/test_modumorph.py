@@ -98,6 +98,12 @@ def test_forward_and_gradients_match_a_loop(changes, num_heights, lengths, batch
         torch.testing.assert_close(gradient, wanted, rtol=1e-9, atol=1e-9)
 
 
+def test_the_height_map_passes_layers_of_the_configured_widths():
+    network, _ = make(HIDDEN, num_heights=7)
+    shapes = [tuple(layer.weight.shape) for layer in network.height_map.layers]
+    assert shapes == [(4, 7), (2, 4)]
+
+
 @pytest.mark.parametrize("num_heights", [0, 7])
 def test_results_kept_per_body_equal_those_made_per_batch(num_heights):
     network, tokens = make(HIDDEN, num_heights=num_heights)

@@ -83,6 +83,17 @@ def test_joined_tips_stay_joined_half_way(monkeypatch):
     np.testing.assert_allclose(np.array(new.anchor) - loop.anchor, grown / 2, atol=2e-6)
 
 
+def test_a_bridge_between_limbs_that_nearly_touch_keeps_a_length():
+    body = _grow(0, 1)
+    limbs = list(body.limbs)
+    (loop,) = body.loops
+    before, other = limbs[loop.first].geom.end, limbs[loop.second]
+    limbs[loop.second] = replace(other, geom=replace(other.geom, radius=1.0))
+    refit_loops(body, limbs)
+    expected = np.array(before) * 0.05 / math.hypot(*before)
+    np.testing.assert_allclose(limbs[loop.first].geom.end, expected, atol=1e-6)
+
+
 def test_loops_between_other_points_are_refused():
     body = _grow(0, 1)
     loop = replace(body.loops[0], anchor=(0.0, 0.0, 0.0))

@@ -58,6 +58,16 @@ def test_a_body_of_lead_or_feathers_is_turned_down(body):
         assert judge(replace(body, limbs=limbs), (1, 2)).fault == "mass"
 
 
+@pytest.mark.parametrize(
+    ("mass", "fault"), [(0.99, "mass"), (1.01, ""), (299.0, ""), (301.0, "mass")]
+)
+def test_a_body_whose_mass_alone_is_odd_is_turned_down(body, monkeypatch, mass, fault):
+    monkeypatch.setattr(judge_module, "simulate_randomly", lambda *_: np.zeros((1, 0)))
+    moved = Inertia(mass=mass / body.num_limbs, centre=(0.0, 0.0, 0.0), moments=(0.01, 0.01, 0.01))
+    limbs = tuple(replace(limb, inertia=moved) for limb in body.limbs)
+    assert judge(replace(body, limbs=limbs), (1, 2), gaits=False).fault == fault
+
+
 def test_a_body_with_a_limb_of_feathers_or_of_the_inertia_of_lead_is_turned_down(body):
     """Every limb counts, also where the mass of the whole body is right."""
     torso, first, *others = body.limbs
@@ -155,5 +165,7 @@ def test_two_loops_are_judged_by_the_worse(looped, viable, monkeypatch):
     second = Loop(first=others[-1], second=0, anchor=(0.0, 0.0, 0.0))
     twice = replace(looped, loops=(*looped.loops, second))
     openings = np.stack([np.full(20, 0.001), np.full(20, 0.03)], axis=1)
+    openings[:5, 0] = 0.1
     monkeypatch.setattr(judge_module, "simulate_randomly", lambda *_: openings)
-    assert judge(twice, (0, 0)).median_residual == 0.03
+    verdict = judge(twice, (0, 0))
+    assert (verdict.median_residual, verdict.high_residual) == (0.03, 0.1)

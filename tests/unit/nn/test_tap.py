@@ -13,6 +13,7 @@ from gmc_bench.core.errors import ConfigError, PluginError
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import Tap, TokenEmbedding, limb_rows, watch_representations
+from gmc_bench.nn.tap import offers_representations
 from gmc_bench.tokens import TokenSpec
 
 SPEC = TokenSpec(6)
@@ -86,7 +87,9 @@ def test_a_network_that_sees_whole_bodies_is_refused_in_one_sentence(tokens):
 
 def test_half_an_offer_and_a_tap_that_never_ran_are_refused(tokens):
     network = nn.Module()
+    assert not offers_representations(network)
     network.before_communication = Tap()
+    assert offers_representations(network)
     with (
         pytest.raises(PluginError, match="add the submodule 'after_communication'"),
         watch_representations(network),

@@ -1,6 +1,7 @@
 """Networks that memory cannot hold are refused before they are drawn, others are as without."""
 
 import copy
+import threading
 from dataclasses import dataclass
 from functools import partial
 
@@ -74,6 +75,14 @@ class Copies(Deep):
         return [copy.deepcopy(first) for _ in range(LAYERS)]
 
 
+class Frozen(Deep):
+    """More parameters again that are not trained."""
+
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        self.table = nn.Parameter(torch.zeros(1_000_000), requires_grad=False)
+
+
 def method(builder=Deep):
     return MethodSpec(
         id="fake", paper="unpublished", config=Config, presets={}, parameters={}, builder=builder
@@ -114,17 +123,29 @@ def test_what_does_not_fit_is_refused_after_a_twentieth_was_drawn():
         ConfigError, match=r"'fake' need more memory .* parameters take 0\.0 GiB, and"
     ):
         build(network, Config(), 4 * ALL - 1)
-    assert 0 < Drawn.count <= 2 * LAYERS * size._SHARE + 1
+    assert 0 < Drawn.count <= 2 * LAYERS / 20 + 1
     Drawn.count = 0
     with pytest.raises(ConfigError, match="gradients, Adam's moments and a checkpoint take"):
         build(network, Config(), 28 * ALL - 1, size.TRAINED)
     build(network, Config(), 28 * ALL, size.TRAINED)
+    build(method(Frozen), Config(), 4 * ALL)  # what is not trained does not count
 
 
 def test_a_builder_that_needs_numbers_is_stopped_where_memory_ends():
     with pytest.raises(ConfigError, match="need more memory"):
         build(method(NeedsNumbers), Config(), 4 * ALL - 1)
     assert LAYERS < Drawn.count <= 2 * LAYERS
+
+
+def test_what_another_thread_builds_meanwhile_does_not_count():
+    built = []
+    thread = threading.Thread(target=lambda: built.append(nn.Linear(9, 9)))
+    with within_memory(lambda: None, bytes_each=WEIGHT, free=100):
+        thread.start()
+        thread.join()
+        with pytest.raises(MemoryError, match=r"^at least 81 parameters take"):
+            nn.Linear(9, 9)
+    assert len(built) == 1
 
 
 def test_a_small_network_is_built_once():

@@ -7,6 +7,7 @@ import torch
 from gmc_bench.core.errors import CheckpointError
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.policies.bound import token_table
+from gmc_bench.policies.tensors import decode_tensors, encode_tensors
 
 
 def test_what_is_saved_is_loaded(make_trained):
@@ -17,6 +18,17 @@ def test_what_is_saved_is_loaded(make_trained):
     assert found.keys() == tensors.keys()
     for name, value in tensors.items():
         np.testing.assert_array_equal(found[name], value)
+
+
+def test_arrays_are_stored_as_they_read_whatever_their_layout_in_memory_and_order():
+    whole = np.arange(24.0).reshape(2, 3, 4)
+    arrays = {"turned": whole.T, "part": whole[:, 1:, ::2], "backwards": whole[0, 0, ::-1]}
+    data = encode_tensors(arrays)
+    found = decode_tensors(data, "x")
+    assert found.keys() == arrays.keys()
+    for name, values in arrays.items():
+        np.testing.assert_array_equal(found[name], values)
+    assert encode_tensors(dict(reversed(arrays.items()))) == data
 
 
 def test_the_loaded_policy_does_not_share_memory(make_trained):
@@ -35,6 +47,7 @@ def test_the_loaded_policy_does_not_share_memory(make_trained):
 def test_another_size_is_refused(make_trained):
     trained, other = make_trained(width=8), make_trained(width=16)
     tensors = trained.policy.tensors()
+    tensors["normalizer.dynamic_mean"] = tensors["normalizer.dynamic_mean"][:-1]
     with pytest.raises(CheckpointError, match="the file holds the weights of another method"):
         other.policy.set_tensors(tensors, "the file")
 

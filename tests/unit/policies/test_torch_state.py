@@ -41,11 +41,17 @@ def test_work_draws_its_own_numbers_and_gives_the_others_back():
     assert found == [(row, 3) for row in own]
 
 
-def test_it_is_given_back_where_the_work_fails():
-    work, before = TorchState(3, "cpu", 3), torch.get_rng_state()
+@pytest.mark.parametrize("takes_turns", [False, True])
+@pytest.mark.parametrize("aside", [False, True])
+def test_it_is_given_back_where_the_work_or_who_is_called_aside_fails(aside, takes_turns):
+    def fail():
+        drawn(0 if aside else 2)
+        raise ZeroDivisionError
+
+    work, before = TorchState(3, "cpu", 3, takes_turns=takes_turns), torch.get_rng_state()
     torch.set_num_threads(2)
     with pytest.raises(ZeroDivisionError), work.in_use():
-        drawn(drawn()[0] / 0)
+        (work.aside(fail) if aside else fail)()
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.get_num_threads() == 2
 
@@ -130,6 +136,26 @@ def test_networks_are_built_without_a_trace():
     assert drawn() == expected
     torch.manual_seed(5)
     assert drawn() == found
+
+
+def test_other_work_waits_until_networks_are_built():
+    work, found = TorchState(1, "cpu", 3), []
+
+    def draw():
+        with work.in_use():
+            found.append(drawn())
+
+    thread = threading.Thread(target=draw, daemon=True)
+    with drawing_apart(5):
+        thread.start()
+        thread.join(timeout=0.02)
+        assert not found
+        own = drawn()
+    thread.join(timeout=60)
+    torch.manual_seed(5)
+    assert drawn() == own
+    torch.manual_seed(3)
+    assert found == [drawn()]
 
 
 def test_threads_are_given_back():

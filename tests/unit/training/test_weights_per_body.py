@@ -1,6 +1,7 @@
 """Bodies trained side by side learn what each would learn alone."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -172,24 +173,29 @@ class Settings:
 class SharedBias(nn.Module):
     """One bias for all bodies, whatever the method claims."""
 
-    def __init__(self, config, spec, num_outputs, num_bodies=1):
+    def __init__(self, config, spec, num_outputs, num_bodies=1, size=2):
         super().__init__()
-        self.bias = nn.Parameter(torch.zeros(num_outputs))
+        self.bias = nn.Parameter(torch.zeros(size))
+        self.num_outputs = num_outputs
 
     def forward(self, tokens):
-        return self.bias.expand(*tokens.features.shape[:2], -1)
+        return self.bias[:1].expand(*tokens.features.shape[:2], self.num_outputs)
 
 
 @pytest.mark.parametrize(
-    ("capabilities", "message"),
+    ("size", "capabilities", "message"),
     [
-        ({}, "its parameter 'actor.bias' has the shape .2,. for 3 bodies"),
-        ({"temporal": True}, "claims 'temporal' and 'per_body'"),
+        (2, {}, "its parameter 'actor.bias' has the shape .2,. for 3 bodies"),
+        # As many numbers as bodies, and one, as a single body has.
+        (3, {}, "its parameter 'actor.bias' has the shape .3,. for 3 bodies"),
+        (1, {}, "its parameter 'actor.bias' has the shape .1,. for 3 bodies"),
+        (2, {"temporal": True}, "claims 'temporal' and 'per_body'"),
     ],
 )
-def test_what_cannot_be_trained_apart_is_refused(make_bank_trainer, capabilities, message):
+def test_what_cannot_be_trained_apart_is_refused(make_bank_trainer, size, capabilities, message):
     claims = Capabilities(per_body=True, **capabilities)
-    method = MethodSpec(id="toy", config=Settings, builder=SharedBias, capabilities=claims)
+    builder = partial(SharedBias, size=size)
+    method = MethodSpec(id="toy", config=Settings, builder=builder, capabilities=claims)
     with pytest.raises(PluginError, match=message):
         make_bank_trainer(method=method)
 
