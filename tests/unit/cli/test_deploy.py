@@ -1,5 +1,6 @@
 """A run's policy becomes a file, and both are put on trial."""
 
+import hashlib
 import json
 import shutil
 from importlib.util import find_spec
@@ -7,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from safetensors.numpy import load_file
 
 from gmc_bench.deployment import deploy as module
 from gmc_bench.deployment import trained
@@ -50,7 +52,13 @@ def test_export_and_deploy(gmc, run_dir, tmp_path):
     content = json.loads((tmp_path / "walk_deploy" / "deploy.json").read_text())
     assert [item["robot"] for item in content["trials"]] == ["go1", "go2", "go2", "go2"]
     assert content["policy"]["method"] == "recmorph"
-    assert len(content["policy"]["statistics_digest"]) == 64
+    stored = load_file(run_dir / "policy.safetensors")
+    statistics = b"".join(
+        name.removeprefix("normalizer.").encode() + stored[name].tobytes()
+        for name in sorted(stored)
+        if name.startswith("normalizer.")
+    )
+    assert content["policy"]["statistics_digest"] == hashlib.sha256(statistics).hexdigest()
     assert content["heading"] == "held"
     assert (content["seconds"], content["realtime"]) == (2.0, False)
     assert {item["seed"] for item in content["trials"]} == {1}
