@@ -60,6 +60,17 @@ def test_sizes_count_to_a_micrometre(body: Morphology) -> None:
     assert longer(4e-7) == geometry(body) != longer(6e-7)
 
 
+def test_the_sign_of_zero_does_not_count() -> None:
+    body = chain(2)
+    torso, limb = body.limbs
+    assert limb.position[1] == 0.0
+    digests = set()
+    for zero in (0.0, -0.0):
+        moved = replace(limb, position=(limb.position[0], zero, limb.position[2]))
+        digests.add(geometry(replace(body, limbs=(torso, moved))))
+    assert len(digests) == 1
+
+
 def test_all_shapes_of_a_limb_count_and_how_they_are_turned() -> None:
     box = Geom(kind="box", radius=0.3, half_sizes=(0.1, 0.2, 0.3))
     ball = Geom(kind="sphere", radius=0.1)

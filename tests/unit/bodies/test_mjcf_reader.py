@@ -99,6 +99,15 @@ def test_quaternion_is_normalised(tiny_body):
     assert parse_mjcf(text, "tiny").limbs[2].orientation == (1.0, 0.0, 0.0, 0.0)
 
 
+def test_a_unit_quaternion_is_read_back_to_the_last_digit(tiny_body):
+    """Its length as a computer finds it is 1 - 1.1e-16, by which it is not divided."""
+    turned = (0.3093235285737289, 0.17118212879686487, -0.9342586873663707, -0.04665124362476148)
+    assert math.hypot(*turned) < 1.0
+    torso, *others, last = (body := parse_mjcf(tiny_body, "tiny")).limbs
+    body = replace(body, limbs=(torso, *others, replace(last, orientation=turned)))
+    assert parse_mjcf(emit_mjcf(body), "tiny") == body
+
+
 def test_freejoint_element_is_a_free_joint(tiny_body):
     text = tiny_body.replace('<joint name="root" type="free"/>', "<freejoint/>")
     assert parse_mjcf(text, "tiny") == parse_mjcf(tiny_body, "tiny")
@@ -152,6 +161,8 @@ FREE = '<joint name="root" type="free"/>'
         ('axis="0 0 -1"', 'type="ball"', "'ball' joint 'limby/1'"),
         ('axis="0 0 -1"', 'ref="1"', "'ref' on joint 'limby/1'"),
         ('axis="0 0 -1"', 'axis="0 0 0"', "zero axis"),
+        ('axis="0 0 -1"', 'damping="1 2"', "higher powers of damping or stiffness"),
+        ('axis="0 0 -1"', 'stiffness="1 2"', "higher powers of damping or stiffness"),
         ('angle="degree"', 'angle="turn"', "invalid keyword: 'turn'"),
         ('angle="degree"', 'settotalmass="3"', "'settotalmass' on <compiler>"),
         ('class="normal">', ">", "empty class name"),
@@ -160,6 +171,8 @@ FREE = '<joint name="root" type="free"/>'
         ("<contact>", '<equality><joint joint1="limby/0"/></equality><contact>',
          "has a <joint> constraint"),
         ("<contact>", '<equality><weld body1="limb/0" body2="limb/1" relpose="1 0 0 1 0 0 0"/>'
+         "</equality><contact>", "'relpose' on the <weld>"),
+        ("<contact>", '<equality><weld body1="limb/0" body2="limb/1" relpose="0 0 0 0 0 0 1"/>'
          "</equality><contact>", "'relpose' on the <weld>"),
         ("<contact>", '<equality><weld body1="limb/0" body2="limb/1" torquescale="2"/></equality>'
          "<contact>", "'torquescale' on the <weld>"),
@@ -327,6 +340,7 @@ def test_every_feature_counts_in_the_hash():
         replace(body, actuators=(*motors[:2], replace(motors[2], torque_range=None))),
     ]
     assert len({body.digest, *(other.digest for other in others)}) == len(others) + 1
+    assert replace(body, exclusions=body.exclusions[::-1]).digest == body.digest
     # Records and stored sets refer to robots by this hash, too.
     assert body.digest == DIGEST
 

@@ -3,6 +3,7 @@ import time
 
 import pytest
 
+from gmc_bench.bodies import model_files
 from gmc_bench.bodies.model_files import collect_files, robots_among
 from gmc_bench.core.errors import MorphologyError
 
@@ -128,6 +129,15 @@ def test_two_files_of_one_name_are_refused(folder):
 def test_refuses_what_is_too_much(folder, text, reason):
     with pytest.raises(MorphologyError, match=reason):
         _collect(folder, text)
+
+
+def test_files_may_have_so_many_bytes_together(folder, monkeypatch):
+    monkeypatch.setattr(model_files, "_MAX_TOTAL", 100)
+    for name in ("a.stl", "b.stl"):
+        (folder / name).write_bytes(bytes(60))
+    assert len(_collect(folder, '<mujoco><mesh file="a.stl"/></mujoco>').files) == 1
+    with pytest.raises(MorphologyError, match=r"b\.stl is too large"):
+        _collect(folder, '<mujoco><mesh file="a.stl"/><mesh file="b.stl"/></mujoco>')
 
 
 def test_pipes_folders_and_missing_files_are_refused(folder):

@@ -18,7 +18,7 @@ from gmc_bench.bodies.robot_import import (
     set_id_of,
 )
 from gmc_bench.bodies.robot_report import render_robot
-from gmc_bench.bodies.robot_shapes import merge_inertia, rotation
+from gmc_bench.bodies.robot_shapes import merge_inertia, quaternion, rotation
 from gmc_bench.bodies.store import load_set
 from gmc_bench.core.errors import ConfigError, MorphologyError, MorphologySetError
 from gmc_bench.robots import ROBOTS
@@ -138,6 +138,7 @@ def _accelerations(model, joints, values, speeds, controls):
 
 GEARED = (
     robots.SERVO
+    .replace('<body name="c" pos="-.15 0 0">', '<body name="c" pos="-.15 0 0" euler="40 -20 0">')
     .replace('<position joint="a1"/>', '<position joint="a1" gear="-.5"/>')
     .replace('<velocity joint="c1"', '<velocity joint="c1" gear=".5"')
 )  # fmt: skip
@@ -200,6 +201,20 @@ def test_servos_slides_and_exclusions_keep_their_meaning(read):
     assert parse_mjcf(emit_mjcf(body), body.name) == body
 
 
+def test_an_inertia_is_stated_that_differs_from_that_of_the_shapes_in_its_mass_alone(read):
+    bar = 'fromto="0 0 0 0 -.3 0" size=".02" mass=".3"/>'
+    model = mujoco.MjModel.from_xml_string(robots.FOUR_BAR)
+    part = model.body("bar")
+    place, turn, moments = (" ".join(map(str, x)) for x in (part.ipos, part.iquat, part.inertia))
+    stated = f'<inertial pos="{place}" quat="{turn}" mass="{{}}" diaginertia="{moments}"/>'
+    found = []
+    for mass in (0.3, 0.6):
+        text = robots.FOUR_BAR.replace(bar, bar + stated.format(mass))
+        found.append(read(text, seconds=0.0).body.limbs[2].inertia)
+    assert found[0] is None
+    assert found[1].mass == pytest.approx(0.6)
+
+
 def test_a_mesh_becomes_the_box_around_it(read):
     """Its corners are those of the file; the engine puts a frame of its own into the middle."""
     body = read(robots.SERVO, seconds=0.0).body
@@ -245,6 +260,14 @@ def test_bodies_that_move_as_one_have_the_inertia_of_both():
         assert found.mass == pytest.approx(mass)
         np.testing.assert_allclose(origin + frame @ found.centre, centre, atol=1e-9)
         np.testing.assert_allclose(turn @ np.diag(found.moments) @ turn.T, total, atol=1e-9)
+
+
+def test_a_rotation_has_one_quaternion():
+    """Of the two, that whose scalar is not negative."""
+    rng = np.random.default_rng(0)
+    for expected in rng.standard_normal((20, 4)):
+        expected *= np.sign(expected[0]) / np.linalg.norm(expected)
+        assert quaternion(rotation(expected)) == pytest.approx(expected, abs=1e-9)
 
 
 def _random_axes(rng):
@@ -358,11 +381,13 @@ def test_a_body_that_a_loop_names_keeps_its_joints(read):
         ([("yaw", "arm")], [], False),  # yaw has no shape, and became part of the leg
         ([("leg", "arm"), ("tip", "arm")], [("arm", "leg")], False),
         ([("tip", "arm")], [("arm", "leg")], True),
+        ([("ghost", "arm")], [], False),
         ([("t", "arm"), ("arm", "arm"), ("world", "leg")], [], False),
     ],
 )
 def test_exclusions_are_of_bodies_that_can_touch(read, pairs, exclusions, widened):
     tip = '<body name="tip" pos="0 0 -.5"><geom size=".05"/></body>'
+    tip += '<body name="ghost"><geom size=".01" contype="0" conaffinity="0"/></body>'
     rows = "".join(f'<exclude body1="{one}" body2="{two}"/>' for one, two in pairs)
     found = read(_walker(f"<contact>{rows}</contact>", tip), seconds=0.0)
     names = [limb.name for limb in found.body.limbs]

@@ -1,8 +1,13 @@
 """What an import says of a robot: each change of a plain one, what is said of it, what it does."""
 
+from dataclasses import replace
+
 import pytest
 
 from gmc_bench.bodies.robot_import import read_robot
+from gmc_bench.bodies.robot_lint import find_doubts
+from gmc_bench.bodies.schema import Actuator, Inertia
+from gmc_bench.conformance.morphologies import biped
 from tests.unit.bodies import foreign_robots as robots
 
 MOTOR = '<motor joint="l" gear="10" ctrlrange="-1 1" ctrllimited="true"/>'
@@ -12,7 +17,7 @@ LEG = '<geom type="capsule" fromto="0 0 0 0 0 -.2" size=".02" mass=".3"/>'
 TORSO = '<geom type="box" size=".1 .2 .05" mass="3"/>'
 GHOST = '<geom contype="0" conaffinity="0"'
 BEADS = "".join(f'<geom size="{0.01 + 0.0001 * k:.4f}" mass=".001"/>' for k in range(70))
-ROCK = '<body name="rock" pos="9 0 9"><geom size=".1"/></body>'
+ROCK = '<body name="rock" pos="9 0 9"><freejoint/><geom size=".1"/></body>'
 
 
 @pytest.fixture
@@ -121,3 +126,62 @@ def test_what_may_be_a_mistake_is_a_warning(read, changes, seconds, doubt):
     plain, found = read(seconds=seconds), read(*changes, seconds=seconds)
     assert any(said.startswith(doubt) for said in found.doubts)
     assert not any(said.startswith(doubt) for said in plain.doubts)
+
+
+def doubts_of(body, **trial):
+    """What looks like a mistake in a body of a sound file, whose trial went as `trial` says."""
+    model = {
+        "joints": [], "actuators": [], "bodies": [], "stated": [], "disabled": [], "fluid": False,
+        "gravity": [0.0, 0.0, -9.81],
+    }  # fmt: skip
+    usual = {
+        "speeds": {joint.name: 0.0 for limb in body.limbs for joint in limb.joints},
+        "touching": [], "height": 1.0, "lowest": 0.9, "time": 4.0, "landed": True, "opening": 0.0,
+    }  # fmt: skip
+    return set(find_doubts(body, model, usual | trial))
+
+
+def test_limbs_overlap_by_their_deepest_point_and_not_with_the_ground():
+    body = biped()
+    names = [limb.name for limb in body.limbs]
+    touching = [[1, 3, 0.02], [3, 1, 0.03], [1, 3, 0.01], [0, 2, 0.5], [2, 4, 0.004]]
+    (told,) = doubts_of(body, touching=touching) - doubts_of(body)
+    assert told == f"the limbs {names[0]!r} and {names[2]!r} overlap by 0.03 m at the start"
+
+
+@pytest.mark.parametrize(("lowest", "sank"), [(0.41, False), (0.39, True)])
+def test_a_torso_sank_that_is_at_half_its_standing_height(lowest, sank):
+    """It starts 1 m up, of which 0.2 m are air."""
+    told = doubts_of(biped(), lowest=lowest)
+    assert any("standing height of 0.80 m" in doubt for doubt in told) is sank
+
+
+@pytest.mark.parametrize(
+    ("gear", "limit", "spring", "strong"),
+    [(1.0, 1e6, 0.0, False), (1e6, 1.0, 0.0, False), (1.0, 1e6, -1.0, True)],
+)
+def test_a_motor_is_as_strong_as_gear_and_limits_let_it_be(gear, limit, spring, strong):
+    """The control of a servo is a target, so its gear is no limit."""
+    body, kg = biped(), 20.0
+    motors = tuple(
+        Actuator(
+            joint=motor.joint,
+            gear=gear * kg,
+            bias=(0.0, spring, 0.0),
+            torque_range=(-limit * kg, limit * kg),
+        )
+        for motor in body.actuators
+    )
+    told = doubts_of(replace(body, actuators=motors))
+    assert any("motors are very strong" in doubt for doubt in told) is strong
+
+
+@pytest.mark.parametrize("armature", [0.0, 1.0])
+def test_armature_is_inertia_too(armature):
+    body = biped()
+    torso, limb, *others = body.limbs
+    tiny = Inertia(mass=1.0, centre=(0.0, 0.0, 0.0), moments=(1e-8, 1e-8, 1e-8))
+    joints = tuple(replace(joint, armature=armature) for joint in limb.joints)
+    limbs = (torso, replace(limb, inertia=tiny, joints=joints), *others)
+    told = doubts_of(replace(body, limbs=limbs))
+    assert any("has nearly no inertia" in doubt for doubt in told) is (armature == 0.0)

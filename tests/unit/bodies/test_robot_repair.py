@@ -6,6 +6,7 @@ import pytest
 
 from gmc_bench.bodies.mjcf import emit_mjcf, parse_mjcf
 from gmc_bench.bodies.robot_import import read_robot
+from gmc_bench.bodies.robot_repair import forget_endless_limits
 from gmc_bench.core.errors import MorphologyError
 from gmc_bench.sim.model import compile_model
 from gmc_bench.tasks import TASKS
@@ -50,6 +51,15 @@ def test_limits_beyond_any_use_are_none(read):
     joint = _joint(read(text, "loop.urdf"), "jl")
     assert joint.limited
     assert joint.range == pytest.approx((-0.6, 100.0))
+
+
+@pytest.mark.parametrize("value", [-150.0, 150.0])
+def test_a_start_value_beyond_a_far_limit_stays_inside(value):
+    limits = [-1e6, 1.0] if value < 0 else [-1.0, 1e6]
+    joint = {"name": "j", "kind": "slide", "limited": True, "range": limits, "value": value}
+    model = {"joints": [{**joint, "torque": None}], "actuators": []}
+    forget_endless_limits(model, [])
+    assert model["joints"][0]["range"] == sorted([value, limits[value < 0]])
 
 
 def test_robots_that_touch_only_the_ground_of_their_file_touch_this_one(read):
@@ -118,12 +128,15 @@ def test_servos_without_control_range_reach_the_limits_of_their_joint(read, gear
         assert data.actuator("l").force == pytest.approx(0.0, abs=1e-9)
 
 
-def test_motors_without_control_range_reach_the_limits_of_their_force(read):
+@pytest.mark.parametrize(
+    ("motor_has", "joint_has"),
+    [('forcerange="-9 11"', ""), ('gear="2"', 'actuatorfrcrange="-9 11"')],
+)
+def test_motors_without_control_range_reach_the_limits_of_their_force(read, motor_has, joint_has):
     motor = '<motor joint="l" gear="10" ctrlrange="-1 1" ctrllimited="true"/>'
-    pushing = (
-        '<general joint="l" gainprm="4" biastype="affine" biasprm="5 0 0" forcerange="-9 11"/>'
-    )
-    (found,) = read(_four_bar((motor, pushing))).body.actuators
+    pushing = f'<general joint="l" gainprm="4" biastype="affine" biasprm="5 0 0" {motor_has}/>'
+    changes = [(motor, pushing), ('name="l" axis', f'name="l" {joint_has} axis')]
+    (found,) = read(_four_bar(*changes)).body.actuators
     assert found.gear == pytest.approx(10.0)
     assert found.bias[0] == pytest.approx(1.0)  # controls -1 and 1 give -9 and 11 N m
 
@@ -302,5 +315,8 @@ def test_a_trial_that_runs_out_of_memory_for_contacts_says_so(read, sandbox, mon
     with pytest.raises(MorphologyError, match=reason):
         read(robots.FOUR_BAR)
     full["warnings"] = ["mjWARN_BADQACC"]
-    with pytest.raises(MorphologyError, match="reports mjWARN_BADQACC; check masses"):
+    advice = "reports mjWARN_BADQACC; check masses, .*damping and armature"
+    with pytest.raises(MorphologyError, match=f"{advice}, and its file steps by 2 ms only$"):
         read(robots.FOUR_BAR)
+    with pytest.raises(MorphologyError, match=f"{advice}$"):
+        read(_four_bar(("<worldbody>", '<option timestep="0.005"/><worldbody>')))

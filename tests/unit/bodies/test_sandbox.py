@@ -6,6 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.bodies import sandbox as module
 from gmc_bench.bodies.mjcf import emit_mjcf
 from gmc_bench.bodies.mjcf_writer import FLAT_GROUND, FLAT_HEIGHT
 from gmc_bench.bodies.sandbox import FlawError, Sandbox
@@ -138,9 +139,11 @@ def test_a_killed_process_is_replaced(sandbox):
     assert len(sandbox.read(TINY, {})["bodies"]) == 2
 
 
-def test_closing_ends_the_process():
+@pytest.mark.parametrize("used_up", [False, True])
+def test_closing_and_many_jobs_end_the_process(monkeypatch, used_up):
+    monkeypatch.setattr(module, "_MAX_JOBS", 2)
     sandbox = Sandbox()
     pid = _pid(sandbox)
-    sandbox.close()
+    sandbox.read(TINY, {}) if used_up else sandbox.close()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

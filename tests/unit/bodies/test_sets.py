@@ -10,6 +10,7 @@ from gmc_bench.bodies.sets import (
     SetInfo,
     list_sets,
     load_morphologies,
+    loaded_once,
     resolve_default,
     resolve_set,
 )
@@ -52,6 +53,16 @@ def test_generated_set_loads_with_and_without_its_version():
 def test_imported_set_loads_by_id():
     bodies = _save("my-bodies")
     assert load_morphologies("my-bodies") == bodies
+
+
+def test_a_set_is_loaded_once_where_that_is_asked_for():
+    name = f"{MINI}:1"
+    with loaded_once():
+        first = load_morphologies(name)
+        assert load_morphologies(name) is first
+    again = load_morphologies(name)
+    assert again == first
+    assert again is not first
 
 
 def test_published_set_that_is_not_imported_says_how():

@@ -105,6 +105,16 @@ def test_sets_of_before_there_were_digests_of_files_load(bodies):
         del row["sha256"]
     path.write_text(json.dumps(manifest))
     assert load_set("some-set") == bodies
+    _edit(path.parent / "train-0001.xml", '"300.0"', '"301.0"')
+    with pytest.raises(MorphologySetError, match="body 'second' does not match its hash"):
+        load_set("some-set")
+
+
+def test_a_set_under_the_id_of_another_is_not_taken_for_it(bodies, home):
+    save_set(bodies)
+    (home / "some-set").rename(home / "other-set")
+    with pytest.raises(MorphologySetError, match=r"'other-set' .* does not match its hash"):
+        load_set("other-set")
 
 
 def _edit(path: Path, old: str, new: str) -> None:
