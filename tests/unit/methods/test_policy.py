@@ -1,5 +1,6 @@
 import dataclasses
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -191,18 +192,19 @@ def test_an_error_names_the_innermost_line_of_the_method(builder, raising):
     assert str(error.value).endswith(f"(B, L, num_outputs) [test_policy.py:{line}]")
 
 
+@pytest.mark.parametrize("found", [None, 0])
 @pytest.mark.parametrize("lacking", ["state_width", "sequence_length"])
-def test_a_network_with_a_memory_must_say_how_much_and_how_long(lacking):
+def test_a_network_with_a_memory_must_say_how_much_and_how_long(lacking, found):
     class Remembers(FirstFeature):
         state_width = sequence_length = 1
 
         def forward(self, tokens, history):
             return super().forward(tokens), history.state
 
-    setattr(Remembers, lacking, None)
+    setattr(Remembers, lacking, found)
     claims = Capabilities(temporal=True)
     temporal = dataclasses.replace(method(Remembers), capabilities=claims)
-    with pytest.raises(PluginError, match=f"{lacking!r} must be an integer of at least 1"):
+    with pytest.raises(PluginError, match=f"{lacking!r} must be .* at least 1, got {found}"):
         ActorCritic(temporal, Config(), SPEC)
 
 
@@ -264,3 +266,106 @@ def test_an_error_in_training_is_one_line_that_says_where(tokens):
     assert "failed with ValueError: no such limb; its" in str(caught.value)
     assert str(caught.value).count("\n") == 0
     assert "[test_policy.py:" in str(caught.value)
+
+
+class OfBody(FirstFeature):
+    """A weight for each of the bodies, and a table without numbers."""
+
+    def __init__(self, config, spec, num_outputs, num_bodies):
+        super().__init__(config, spec, num_outputs)
+        self.weight = nn.Parameter(torch.ones(num_bodies, 1, 1))
+        self.register_buffer("none", torch.zeros(0))
+
+    def forward(self, tokens):
+        return super().forward(tokens) * self.weight[tokens.morphology_index]
+
+
+@pytest.mark.parametrize("num_bodies", [1, 3])
+def test_networks_of_few_bodies_are_tried_on_them_alone(num_bodies):
+    claims = Capabilities(per_body=True)
+    separate = dataclasses.replace(method(OfBody), capabilities=claims)
+    policy = ActorCritic(separate, Config(), SPEC, num_bodies=num_bodies)
+    assert len(policy.critic.weight) == num_bodies
+
+
+class Padded(FirstFeature):
+    """Anything may stand in padding, and the actor alone takes rows with it."""
+
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        self.padded_rows = num_outputs == spec.actions_per_token
+
+    def forward(self, tokens):
+        outputs = super().forward(tokens)
+        return outputs.masked_fill(tokens.limb_padding_mask.unsqueeze(-1), torch.nan)
+
+
+def test_what_stands_in_padding_does_not_matter(tokens):
+    policy = ActorCritic(method(Padded), Config(gain=2.0), SPEC)
+    assert policy.value(tokens).tolist() == [6.0, 8.0]
+    assert policy.distribution(tokens).mean.isfinite().all()
+
+
+def test_padded_rows_are_taken_if_actor_and_critic_take_them():
+    policy = ActorCritic(method(Padded), Config(), SPEC)
+    assert policy.actor.padded_rows
+    assert not policy.padded_rows
+    policy.critic.padded_rows = True
+    assert policy.padded_rows
+
+
+def test_networks_on_a_gpu_that_draw_no_random_numbers_may_be_captured():
+    """With a stand-in for a tensor on a GPU."""
+    policy = ActorCritic(method(), Config(), SPEC)
+    assert not policy.may_be_captured
+    policy._buffers["action_std"] = SimpleNamespace(is_cuda=True)
+    assert policy.may_be_captured
+    policy.draws_random_numbers = True
+    assert not policy.may_be_captured
+
+
+class Adds(nn.Module):
+    """Remembers how many steps there were, in numbers whose count tells actor and critic apart."""
+
+    sequence_length = 1
+
+    def __init__(self, config, spec, num_outputs):
+        super().__init__()
+        self.num_outputs, self.state_width = num_outputs, num_outputs + 1
+
+    def forward(self, tokens, history):
+        state = history.state + 1.0
+        return state.sum(dim=-1, keepdim=True).expand(-1, -1, self.num_outputs), state
+
+
+@pytest.fixture
+def temporal():
+    claims = Capabilities(temporal=True)
+    return ActorCritic(dataclasses.replace(method(Adds), capabilities=claims), Config(), SPEC)
+
+
+def test_actor_critic_and_the_last_action_are_remembered_side_by_side(temporal, tokens):
+    assert temporal.state_width == 3 + 2 + 2
+    state = torch.arange(42.0).view(2, 3, 7)
+    actor, critic, action = state.split([3, 2, 2], dim=-1)
+    none = torch.zeros_like(action)
+    for remembered, options in ((critic + 1, {}), (critic, {"critic": False})):
+        _, found = temporal.step(tokens, state, **options)
+        assert torch.equal(found, torch.cat((actor + 1, remembered, none), dim=-1))
+        found = temporal.remember(found, action)
+        assert torch.equal(found, torch.cat((actor + 1, remembered, action), dim=-1))
+    limbs = (critic + 1).sum(dim=-1)
+    expected = torch.stack([limbs[0].mean(), limbs[1, :2].mean()])
+    assert torch.equal(temporal.value(tokens, temporal.one_step(state)), expected)
+
+
+def test_networks_see_the_action_of_the_step_before_unless_an_episode_begins(temporal):
+    torch.manual_seed(0)
+    state, actions = torch.randn(2, 3, 7), torch.randn(3, 2, 3, 2)
+    starts = torch.tensor([[False, True], [True, False], [False, False]])
+    found = temporal.history(state, starts, actions)
+    assert torch.equal(found.state, state[..., :5])
+    assert torch.equal(found.starts, starts)
+    expected = torch.stack([state[..., 5:], actions[0], actions[1]])
+    expected[0, 1] = expected[1, 0] = 0.0
+    assert torch.equal(found.previous_actions, expected)
