@@ -85,6 +85,14 @@ def test_a_body_that_diverges_is_turned_down(body, viable, tmp_path, monkeypatch
     assert judge(replace(body, actuators=actuators), (1, 2)).fault == "simulation"
 
 
+def test_a_warning_of_the_engine_ends_a_simulation_whose_state_is_finite(body, monkeypatch):
+    model = _model(body)
+    assert simulate_randomly(body, model, 4, np.random.default_rng(0)) is not None
+    monkeypatch.setattr(judge_module, "has_warned", lambda data: data.time > 0.05)
+    assert simulate_randomly(body, model, 2, np.random.default_rng(0)) is not None
+    assert simulate_randomly(body, model, 4, np.random.default_rng(0)) is None
+
+
 def test_openings_are_shares_of_the_shorter_limb(looped):
     openings = simulate_randomly(looped, _model(looped), 50, np.random.default_rng(0))
     assert openings.shape == (50, 1)
@@ -123,6 +131,10 @@ def test_a_body_whose_loop_gives_way_is_turned_down(looped, viable, monkeypatch)
     assert judge(looped, (0, 0)).fault == "loops"
     openings[:] = 0.004  # within the limit of 0.005, but not by the margin
     assert judge(looped, (0, 0)).fault == "loops"
+    openings[:] = 0.001
+    for highest, fault in ((0.014, ""), (0.018, "loops")):  # likewise, of 0.02
+        openings[:2] = highest
+        assert judge(looped, (0, 0)).fault == fault
 
 
 @pytest.mark.parametrize("loops", [0, 1])
@@ -148,16 +160,17 @@ def test_controls_follow_from_the_seed_and_are_other_ones_in_every_run(
 
 def test_the_opening_is_a_median_over_time_and_the_worst_of_all_runs(looped, viable, monkeypatch):
     runs = iter([0.001, 0.003, 0.002, 0.0, 0.001])
+    peaks = iter([0.012, 0.011, 0.014, 0.012, 0.013])
 
     def mostly(*_):
-        """Five steps in a hundred are open by 0.012, which a mean would see."""
+        """Five steps in a hundred are open wider, which a mean would see."""
         openings = np.full((100, 1), next(runs))
-        openings[:5] = 0.012
+        openings[:5] = next(peaks)
         return openings
 
     monkeypatch.setattr(judge_module, "simulate_randomly", mostly)
     verdict = judge(looped, (0, 0))
-    assert (verdict.median_residual, verdict.high_residual, verdict.fault) == (0.003, 0.012, "")
+    assert (verdict.median_residual, verdict.high_residual, verdict.fault) == (0.003, 0.014, "")
 
 
 def test_two_loops_are_judged_by_the_worse(looped, viable, monkeypatch):

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.generation import measures
 from gmc_bench.generation.bodies import grow_clear_body
 from gmc_bench.generation.measures import MEASURES, comparison_table, measure_body, measure_set
 from gmc_bench.generation.released import build_released
+from gmc_bench.generation.viability import Viability
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,7 @@ def test_a_body_is_measured(mini):
     assert measure_body(looped, behaviour=False).loops == 1
 
 
-def test_a_body_on_its_torso_stands_and_one_in_the_air_falls():
+def test_a_body_on_its_torso_stands_and_one_in_the_air_or_in_trouble_falls(monkeypatch):
     body = grow_clear_body(np.random.default_rng(4), 1, "b")
     torso = body.limbs[0]
     lying = replace(body, limbs=(replace(torso, position=(0.0, 0.0, 0.3)), *body.limbs[1:]))
@@ -41,6 +43,9 @@ def test_a_body_on_its_torso_stands_and_one_in_the_air_falls():
     assert measure_body(lying, behaviour=True).stands == 1.0
     found = measure_body(dropped, behaviour=True)
     assert (found.stands, found.distance, found.survives) == (0.0, 0.0, 0.0)
+    monkeypatch.setattr(measures, "has_warned", lambda data: True)
+    monkeypatch.setattr(measures, "assess_viability", lambda *_: Viability(0.0, 0.0))
+    assert measure_body(lying, behaviour=True).stands == 0.0
 
 
 def test_a_set_is_measured_by_split(mini):
