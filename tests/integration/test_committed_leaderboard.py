@@ -170,7 +170,8 @@ def test_what_the_docs_say_of_quadrupeds_is_what_the_records_say() -> None:
     page = (ROOT / "docs" / "quadrupeds.md").read_text(encoding="utf-8")
     folder = BOARD / "results" / "quadruped-friction-v3" / "quadruped-velocity-v3"
     headings = {"Velocity": ".3f", "Progress": ".2f", "Tilt": ".2f", "Fall": ".1f"}
-    for method in ("recmorph", "metamorph-star", "bot", "gcnt", "modumorph", "nervenet"):
+    methods = ("recmorph", "metamorph-star", "bot", "gcnt", "modumorph", "swat", "nervenet")
+    for method in methods:
         records = [json.loads(path.read_bytes()) for path in (folder / method).glob("lite-*")]
         assert sorted(record["seed"] for record in records) == [1, 2, 3]
         cells = [method]
