@@ -9,7 +9,8 @@ import pytest
 
 from gmc_bench.core.errors import MorphologyError
 from gmc_bench.generation import mutation
-from gmc_bench.generation.grown_limbs import is_free
+from gmc_bench.generation.growing_body import GrowingBody
+from gmc_bench.generation.grown_limbs import TORSO, Growth, Site, is_free, limb_site, place
 from gmc_bench.generation.lineage import (
     FOUNDER_LIMBS,
     descend,
@@ -135,3 +136,20 @@ def test_a_body_without_any_room_is_refused(monkeypatch):
     monkeypatch.setattr(mutation, "_CHANGES", (lambda rng, body: None,))
     with pytest.raises(MorphologyError, match="found no mutation of a body with"):
         mutate(np.random.default_rng(0), descend(SEED, (1,)))
+
+
+@pytest.mark.parametrize(("second", "fits"), [((1.0, 0.0, 0.0), False), (None, True)])
+def test_limbs_at_one_site_must_not_touch_at_the_start(second, fits):
+    """In other poses they may, so that no sweep of their joints finds it."""
+    site = Site(TORSO, (0.0, 0.0, 0.0), middle=False)
+    parts = place((), Growth((site,), ((1.0, 0.0, 0.0),)), 0.2, ())
+    end = limb_site(parts, 0, middle=False)
+    parts += [
+        limb
+        for direction in ((0.0, 0.0, -1.0), second)
+        if direction is not None
+        for limb in place(parts, Growth((end,), (direction,)), 0.2, ())
+    ]
+    body = GrowingBody(torso_density=500.0, limb_density=500.0)
+    found = mutation._regrown(np.random.default_rng(0), body, parts)
+    assert (found is not None) is fits
