@@ -72,7 +72,7 @@ def test_lite_passes_every_check(name):
     assert failed(name, "lite", backend="aot_eager" if name in COMPILED else "none") == []
 
 
-@pytest.mark.parametrize(("name", "preset"), presets_of_other_parts())
+@pytest.mark.parametrize(("name", "preset"), list(presets_of_other_parts()))
 def test_other_presets_pass_every_check_but_compiling(name, preset):
     assert failed(name, preset, backend="none") == []
 
