@@ -322,11 +322,11 @@ def test_dark_colours_follow_the_system(site: Path, visit: Any) -> None:
 
 def test_axe_finds_nothing_serious(site: Path, visit: Any) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    for scheme in ("light", "dark"):
+    for scheme, options in (("light", None), ("dark", {"runOnly": ["color-contrast"]})):
         tab = visit(site, color_scheme=scheme)
         for folder in ("", "boards", "compare", "methods", "records", "bodies", "body"):
             path = sorted((site / folder).glob("*.html"))[-1]
-            found = axe.run(tab.open(path)).response["violations"]
+            found = axe.run(tab.open(path), options=options).response["violations"]
             serious = [
                 (item["id"], item["nodes"][0]["html"])
                 for item in found
