@@ -181,11 +181,9 @@ def _differences(first: dict[str, Any], other: dict[str, Any], prefix: str = "")
     found: dict[str, Any] = {}
     for name, value in other.items():
         before = first.get(name)
-        if json.dumps(value, sort_keys=True) == json.dumps(before, sort_keys=True):
-            continue  # 1 and true are two, in groups of settings, too
         if isinstance(value, dict) and isinstance(before, dict) and value.keys() == before.keys():
             found |= _differences(before, value, f"{prefix}{name}.")
-        else:
+        elif repr(value) != repr(before):  # 1 and true are two, in lists, too
             found[f"{prefix}{name}"] = value
     return found
 

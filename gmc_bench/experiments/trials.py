@@ -94,9 +94,8 @@ def read_diverged(path: Path, run_digest: str) -> float:
         RunFolderError: the file is damaged, or it was another run that diverged.
     """
     seconds = float(_read_sealed(path, "core_seconds"))
-    if (
-        _read_sealed(path, "run", run_digest) != run_digest
-    ):  # older files do not say which one it was
+    # Older files do not say which run it was.
+    if _read_sealed(path, "run", run_digest) != run_digest:
         raise RunFolderError(
             f"{path} is of a run with other settings or another method; delete the folder "
             f"{path.parent} to make this run again"

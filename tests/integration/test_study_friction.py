@@ -16,11 +16,12 @@ TINY = (
 
 
 def require_honest_frictions(here, run):
-    """Verify a run with one metric changed, then with a result less."""
+    """Verify a run, then with another metric, then with a result less."""
 
-    def verified(code):
+    def verified(code=0):
         return here("leaderboard", "verify", run, "--records", run.parent / "board", code=code)
 
+    assert "episodes and 32 results on friction equal" in verified().out
     record = read_record(run / "record.json")
     one = record.friction[5]
     better = one.model_copy(update={"restarts": {**one.restarts, "velocity_rmse": 0.001}})
