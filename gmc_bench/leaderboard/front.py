@@ -52,8 +52,7 @@ def speeds_on(found: Overview, evidence: Evidence) -> KeptSpeeds | None:
 
 
 def _is_on(speeds: KeptSpeeds, column: Column) -> bool:
-    place = (speeds.suite, speeds.task, speeds.protocol, speeds.morphologies.id)
-    return place == (column.suite, column.task, column.protocol, column.morphologies)
+    return speeds.board == (column.suite, column.task, column.protocol, column.morphologies)
 
 
 def coverage(found: Overview) -> str:

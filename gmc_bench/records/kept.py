@@ -187,6 +187,11 @@ class KeptSpeeds(RecordPart):
             raise ValueError("a method is listed twice")
         return self
 
+    @property
+    def board(self) -> tuple[str, str, str, str]:
+        """Suite, task, protocol and body set that they were measured with."""
+        return self.suite, self.task, self.protocol, self.morphologies.id
+
 
 class KeptEvaluation(RecordPart):
     """Score of a trained policy on other bodies, or with a limb unseen."""

@@ -203,8 +203,7 @@ def require_once(kept: Kept) -> None:
     _require_scores_once(kept.evaluations)
     boards: dict[tuple[str, ...], str] = {}
     for path, speeds in kept.speeds.items():
-        key = (speeds.suite, speeds.task, speeds.protocol, speeds.morphologies.id)
-        if (other := boards.setdefault(key, path)) != path:
+        if (other := boards.setdefault(speeds.board, path)) != path:
             raise RecordError(
                 f"{path} and {other} both hold speeds on {speeds.task} with "
                 f"{speeds.morphologies.id}; keep one of them"
