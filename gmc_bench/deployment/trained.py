@@ -63,27 +63,26 @@ def open_run(run_dir: Path) -> TrainedQuadrupeds:
         )
     policy = experiment.policy
     table = tabulate(task, session.bodies.split("train"), session.spec)
-    manifest = _describe(session, task, policy, _weights_digest(experiment.folder))
+    manifest = _describe(session, task, policy, experiment.folder)
     policy.model.cpu()
     return TrainedQuadrupeds(policy, table, manifest, task)
 
 
-def _weights_digest(folder: RunFolder) -> str:
-    """Return the digest that the record states, of the whole policy; a board may keep a part."""
-    if folder.record.exists():
-        return str(folder.read_record().weights_digest)
-    return hashlib.sha256(folder.policy.read_bytes()).hexdigest()
-
-
-def _describe(session: Session, task: Task, policy: Policy, weights: str) -> Manifest:
+def _describe(session: Session, task: Task, policy: Policy, folder: RunFolder) -> Manifest:
     config = session.config
+    if folder.record.exists():  # its digest is of the whole policy; a board may keep a part
+        record = folder.read_record()
+        version, weights = record.method_version, record.weights_digest
+    else:
+        version = session.method.version
+        weights = hashlib.sha256(folder.policy.read_bytes()).hexdigest()
     statistics = hashlib.sha256()
     for name, values in sorted(policy.normalizer.get_state().items()):
         statistics.update(name.encode() + values.tobytes())
     origin = {
         "gmc_bench_version": gmc_bench.__version__,
         "method": session.method.id,
-        "method_version": session.method.version,
+        "method_version": version,
         "suite": config.suite,
         "task": config.task,
         "morphologies": config.morphologies,

@@ -132,14 +132,6 @@ def evaluate_run(
     else:
         record = read_record(folder.record) if folder.record.exists() else None
         digest = None if record is None else record.weights_digest
-        method = trained.method
-        if record is not None and record.method_version != method.version:
-            emit(
-                Remark(
-                    f"Scoring with version {method.version} of {method.id}, the run had "
-                    f"{record.method_version}: the scores may be of another network."
-                )
-            )
         policy = load_trained(trained, folder)
     modes = (options.mode,) if options.mode else trained.config.protocol.evaluation.modes
     returns = score(

@@ -1,5 +1,6 @@
 """Session of a run: its settings with all names resolved, and the policy they describe."""
 
+import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ from gmc_bench.suites.method_rules import planned_steps, token_spec
 from gmc_bench.tasks import TASKS, Task
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.run_config import RunConfig
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -208,12 +211,19 @@ def untrained_policy(session: Session) -> Policy:
 
 
 def load_trained(session: Session, folder: RunFolder) -> Policy:
-    """Load the final policy of a run.
+    """Load the final policy of a run, with a warning if its method has had another version since.
 
     Raises:
         CheckpointError: the file is missing, damaged, or of another method.
         RecordError: the run's record is damaged.
     """
+    method = session.method
+    version = folder.read_record().method_version if folder.record.exists() else method.version
+    if version != method.version:
+        _LOG.warning(
+            "%s has version %d, the run had %d: its policy may act as another network",
+            *(method.id, method.version, version),
+        )
     return load_policy(session, folder.read_policy(), folder.policy)
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from gmc_bench.deployment import trained
 from gmc_bench.deployment.deploy import wants_video
 from gmc_bench.deployment.policies import OnnxPolicy
 from gmc_bench.deployment.trials import TRIALS, draw_conditions
+from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.leaderboard import submission
 from gmc_bench.records.store import read_stored_record
 
@@ -75,6 +77,15 @@ def test_export_and_deploy(gmc, run_dir, tmp_path):
     drawn = draw_conditions(TRIALS["forward"], 7, 0).to_dict()
     assert trial["conditions"] == json.loads(json.dumps(drawn))
     assert (tmp_path / "d" / "table.md").read_text().startswith("# Virtual deployment")
+
+
+def test_a_policy_says_the_version_that_its_method_had(gmc, run_dir, monkeypatch, caplog):
+    session = Experiment.open(run_dir).session
+    version = session.method.version
+    later = replace(session, method=replace(session.method, version=version + 1))
+    monkeypatch.setattr(Experiment, "session", later)
+    assert trained.open_run(run_dir).manifest.origin["method_version"] == version
+    assert f"recmorph has version {version + 1}, the run had {version}" in caplog.text
 
 
 def test_a_record_is_exported_and_deployed_into_media(gmc, run_dir, tmp_path, monkeypatch):

@@ -8,7 +8,6 @@ import gmc_bench
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.errors import ConfigError, MorphologyError
-from gmc_bench.experiments.events import Remark
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.grid import Grid
 
@@ -56,16 +55,16 @@ def test_a_set_of_bodies_is_scored_by_itself_or_by_its_id(finished):
         gmc_bench.evaluate("run", bodies=3)
 
 
-def test_a_run_of_another_version_of_its_method_is_scored_with_a_remark(finished):
-    told = []
-    finished.subscribe(told.append)
+def test_a_run_of_another_version_of_its_method_is_loaded_with_a_warning(finished, caplog):
     finished.evaluate(mode="deterministic", episodes=1)
-    assert [item for item in told if isinstance(item, Remark)] == []
+    assert caplog.messages == []
     method = replace(finished.session.method, version=2)
     finished.session = replace(finished.session, method=method)
+    warned = "zero-action has version 2, the run had 1: its policy may act as another network"
     finished.evaluate(mode="deterministic", episodes=1)
-    (remark,) = [item.text for item in told if isinstance(item, Remark)]
-    assert remark.startswith("Scoring with version 2 of zero-action, the run had 1: the scores may")
+    assert caplog.messages == [warned]
+    assert finished.policy.method == "zero-action"
+    assert caplog.messages == [warned, warned]
 
 
 def test_a_run_is_not_opened_on_other_bodies(finished):
