@@ -16,24 +16,17 @@ TINY = (
 
 
 def require_honest_frictions(here, run):
-    """Verify a run, then with another metric, then with a result less."""
-
-    def verified(code=0):
-        return here("leaderboard", "verify", run, "--records", run.parent / "board", code=code)
-
-    assert "episodes and 32 results on friction equal" in verified().out
+    """Verify a run in which one result was changed: all others and the episodes are equal."""
     record = read_record(run / "record.json")
     one = record.friction[5]
     better = one.model_copy(update={"restarts": {**one.restarts, "velocity_rmse": 0.001}})
     forged = (*record.friction[:5], better, *record.friction[6:])
     write_record(run / "record.json", record.model_copy(update={"friction": forged}))
+    found = here("leaderboard", "verify", run, "--records", run.parent / "board", code=1)
     assert (
         "1 of 32 results on friction differ; the first is restarts.velocity_rmse of go2 on nominal "
         "friction, forward: recorded 0.001, found "
-    ) in verified(code=1).out
-    write_record(run / "record.json", record.model_copy(update={"friction": forged[1:]}))
-    expected = "has 31 results on friction, which are not the 32 that its suite measures"
-    assert expected in verified(code=2).err
+    ) in found.out
 
 
 def rows_of(path):
