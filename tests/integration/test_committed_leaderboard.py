@@ -17,17 +17,10 @@ from gmc_bench.leaderboard.aggregate import Row
 from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.build import Leaderboard, check, open_leaderboard
 from gmc_bench.leaderboard.findings.catalogue import CLAIMS
-from gmc_bench.leaderboard.findings.claims import (
-    AboveThreshold,
-    Fastest,
-    Finding,
-    Lead,
-    LinearCost,
-    Pooled,
-    figure,
-)
+from gmc_bench.leaderboard.findings.claims import AboveThreshold, Finding, Lead, Pooled, figure
 from gmc_bench.leaderboard.findings.evidence import read_evidence
 from gmc_bench.leaderboard.findings.page import find_all
+from gmc_bench.leaderboard.findings.speed_claims import Fastest, LinearCost
 from gmc_bench.leaderboard.today import is_replaced
 from gmc_bench.records.ledger import read_ledger
 from gmc_bench.records.store import LEDGER_NAME

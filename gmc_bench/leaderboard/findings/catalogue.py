@@ -10,13 +10,12 @@ from gmc_bench.leaderboard.findings.claims import (
     Claim,
     Conjunction,
     Equivalence,
-    Fastest,
     Lead,
-    LinearCost,
     Superiority,
     Undecidable,
 )
-from gmc_bench.leaderboard.findings.evidence import BoardPool, StudyPool, VariantPool
+from gmc_bench.leaderboard.findings.pools import BoardPool, StudyPool, VariantPool
+from gmc_bench.leaderboard.findings.speed_claims import Fastest, LinearCost
 
 _FAMILY = ("recmorph", "recmorph-bigru", "recmorph-bilstm")
 _OTHERS = (

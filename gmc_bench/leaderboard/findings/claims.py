@@ -10,8 +10,6 @@ The effect size that the paper measured decides nothing: budgets and bodies diff
 """
 
 import math
-import statistics
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -19,39 +17,19 @@ from typing import Literal
 import numpy as np
 
 from gmc_bench.leaderboard.comparison import MeanDifference, mean_differences, significant_pairs
-from gmc_bench.leaderboard.findings.evidence import (
-    SEEDS,
-    Evidence,
-    PlannedRun,
-    Pool,
-    Sample,
-    is_installed,
-)
-from gmc_bench.leaderboard.statistics import (
-    Estimate,
-    VarianceEstimate,
-    mean,
-    run_interval,
-    sum_variances,
-    t_quantile,
-)
-from gmc_bench.records.kept import KeptSpeeds
+from gmc_bench.leaderboard.findings.evidence import Evidence
+from gmc_bench.leaderboard.findings.pools import PlannedRun, Pool, Sample
+from gmc_bench.leaderboard.findings.power import MIN_RUNS, equivalence_power, power_text
+from gmc_bench.leaderboard.statistics import Estimate, mean, run_interval
 
 Verdict = Literal["seen here", "not seen here", "cannot be decided with these runs", "not run yet"]
 VERDICTS: tuple[Verdict, ...] = (
     *("seen here", "not seen here"),
     *("cannot be decided with these runs", "not run yet"),
 )
-PRESET = "lite"
-"""Settings of the networks whose costs count: those of the runs."""
-POWER = 0.8
-"""Power of the tests that numbers of needed seeds are for."""
 EQUIVALENCE_MARGIN = 0.1
 """Share of the larger mean by which equivalent means may differ, and what a linear cost's exponent
 may exceed 1 by."""
-_MAX_SEEDS = 1_000
-_MIN_RUNS = 2
-"""Runs of each side that an interval needs."""
 
 
 @dataclass(frozen=True)
@@ -253,7 +231,7 @@ class Lead(Pooled):
 
     def decide(self, samples: Mapping[str, Sample]) -> Finding:
         """Return verdict, numbers and power."""
-        usable = {name: item for name, item in samples.items() if len(item.values) >= _MIN_RUNS}
+        usable = {name: item for name, item in samples.items() if len(item.values) >= MIN_RUNS}
         ours = [name for name in self.ours if name in usable]
         others = [name for name in self.others if name in usable]
         if not ours or not others:
@@ -398,7 +376,7 @@ class Equivalence(Pooled):
         if gap.high < -margin or gap.low > margin:
             return Finding("not seen here", here)
         inside = margin + (gap.value if self.one_sided else -abs(gap.value))
-        power = _equivalence_power([samples[name].values for name in self.labels()], inside)
+        power = equivalence_power([samples[name].values for name in self.labels()], inside)
         return Finding("cannot be decided with these runs", here, power)
 
 
@@ -428,137 +406,6 @@ class Conjunction(Claim):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearCost(Claim):
-    """A cost grows at most linearly with the number of limbs: its exponent is at most 1.1."""
-
-    method: str
-    key: str
-    """Kind of the measurement and name of the cost, as a study of scaling has them."""
-    beside: str
-    """Method whose exponent is told, too."""
-
-    def command(self) -> str:
-        """Return the study's command."""
-        return f"gmc-bench study scaling --method {self.method} {self.beside} --part time"
-
-    def find(self, evidence: Evidence, others: Mapping[str, Finding]) -> Finding:
-        """Return what the exponent of the installed version says: at most 1, and a tenth."""
-        for path, kept in evidence.scalings.items():
-            if kept.preset != PRESET:
-                continue
-            found = {
-                item.method: item
-                for item in kept.exponents
-                if f"{item.kind}/{item.key}" == self.key
-                and is_installed(item.method, item.method_version)
-            }
-            if self.method in found:
-                own = found[self.method]
-                sample = Sample(self.method, (1,), (own.value,), (path,))
-                texts = [
-                    f"{name} {item.value:.2f} ({item.low:.2f} to {item.high:.2f})"
-                    for name in (self.method, self.beside)
-                    if (item := found.get(name))
-                ]
-                here = f"exponent {', '.join(texts)}"
-                verdict: Verdict = "cannot be decided with these runs"
-                if own.high <= 1.0 + EQUIVALENCE_MARGIN:
-                    verdict = "seen here"
-                elif own.low > 1.0 + EQUIVALENCE_MARGIN:
-                    verdict = "not seen here"
-                return Finding(verdict, here, "", (sample,), (), (path,))
-        return Finding("not run yet")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fastest(Claim):
-    """A method chooses actions faster than all others, timed in turns on one machine.
-
-    What counts is the median over rounds of the ratio of two times of the same round, with an
-    interval from order statistics, which assumes nothing of how times are distributed.
-    """
-
-    suite: str
-    task: str
-    method: str
-    others: tuple[str, ...]
-
-    def command(self) -> str:
-        """Return what measures it."""
-        return (
-            f"gmc-bench profile methods --method {self.method} {' '.join(self.others)} "
-            f"--suite {self.suite} --task {self.task} --threads 1 --json"
-        )
-
-    def find(self, evidence: Evidence, others: Mapping[str, Finding]) -> Finding:
-        """Return what the measured times say."""
-        for path, kept in evidence.todays_speeds().items():
-            place = (kept.suite, kept.task, kept.reference.method)
-            if place == (self.suite, self.task, self.method):
-                return self._decide(path, kept)
-        return Finding("not run yet")
-
-    def _decide(self, path: str, kept: KeptSpeeds) -> Finding:
-        ratios = {
-            item.method: [
-                other / own
-                for own, other in zip(
-                    item.reference_acting_seconds, item.acting_seconds, strict=True
-                )
-            ]
-            for item in kept.methods
-            if item.method in self.others
-        }
-        if not ratios:
-            return Finding("not run yet")
-        own = [s for item in kept.methods for s in item.reference_acting_seconds]
-        rate = kept.steps_per_iteration / statistics.median(own)
-        next_one = min(ratios, key=lambda name: statistics.median(ratios[name]))
-        low, high = median_interval(ratios[next_one], 0.95)
-        here = (
-            f"{self.method} {rate:,.0f} control steps/s, "
-            f"{statistics.median(ratios[next_one]):.2f} times as many as {next_one} "
-            f"({low:.2f} to {high:.2f}, {len(ratios[next_one])} rounds)"
-        )
-        if len(ratios) < len(self.others):
-            here += f"; {len(ratios)} of {len(self.others)} others were timed"
-        # It is faster than all if it is than each: no correction. That some other one is faster
-        # may come of there being many.
-        level = 1.0 - 0.05 / len(self.others)
-        faster = [name for name in ratios if median_interval(ratios[name], level)[1] < 1.0]
-        slower = [name for name in ratios if median_interval(ratios[name], 0.95)[0] > 1.0]
-        verdict: Verdict = "cannot be decided with these runs"
-        power = ""
-        if faster:
-            verdict, here = "not seen here", f"{here}; slower than {', '.join(faster)}"
-        elif len(slower) == len(self.others):
-            verdict = "seen here"
-        elif len(ratios) < len(self.others):
-            left = [name for name in self.others if name not in ratios]
-            power = f"times of {', '.join(left)}"
-        else:
-            power = "more rounds"
-        return Finding(verdict, here, power, (), (), (path,))
-
-
-def median_interval(values: Sequence[float], level: float) -> tuple[float, float]:
-    """Return an interval for the median of independent values, from their order statistics.
-
-    Its ends are the k-th values from either end with the largest k at which a binomial variable of
-    n tries with chance 1/2 is below k with at most (1 - level) / 2; with too few values for that,
-    it has no ends.
-    """
-    from scipy.stats import binom
-
-    tail = (1.0 - level) / 2.0
-    k = 0
-    while binom.cdf(k, len(values), 0.5) <= tail:
-        k += 1
-    ranked = sorted(values)
-    return (ranked[k - 1], ranked[-k]) if k else (-math.inf, math.inf)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Undecidable(Claim):
     """A claim that no run of this benchmark can decide."""
 
@@ -567,94 +414,6 @@ class Undecidable(Claim):
     def find(self, evidence: Evidence, others: Mapping[str, Finding]) -> Finding:
         """Return what the runs say."""
         return Finding("cannot be decided with these runs", self.why)
-
-
-def power_text(samples: Sequence[Sample], claimed: float | None, measured: float) -> str:
-    """Return how many seeds would decide, by the sample variances of the runs that there are.
-
-    The test is that of a single pair, without correction for other pairs.
-
-    Args:
-        samples: one, or the two that are compared.
-        claimed: the size of the effect to be found; `None` takes the measured one.
-        measured: what was found.
-    """
-    values = [item.values for item in samples]
-    each = " per side" if len(samples) > 1 else ""
-    chance = f"in {100 * POWER:.0f} % of cases"
-    needed = seeds_needed(values, abs(measured))
-    found = (
-        f"{_seeds(needed)}{each} would show the difference measured here {chance}"
-        if needed is not None
-        else ""
-    )
-    if claimed is None:
-        return found
-    needed = seeds_needed(values, claimed)
-    if needed is None:
-        return found
-    if needed <= min(map(len, values)):
-        after = f"; {found}" if found else ""
-        return f"an effect as large as the claim's would have shown {chance}{after}"
-    return f"{_seeds(needed)}{each} would show an effect as large as the claim's {chance}"
-
-
-def _equivalence_power(samples: Sequence[Sequence[float]], inside: float) -> str:
-    """Return how many seeds would decide if the difference is the one measured.
-
-    Args:
-        samples: runs of the two sides.
-        inside: how far the measured difference is inside the margin; negative outside of it.
-    """
-    needed = seeds_needed(samples, abs(inside))
-    if needed is None:
-        return ""
-    what = "that they are" if inside > 0.0 else "that they are not"
-    return (
-        f"{_seeds(needed)} per side would show {what} in {100 * POWER:.0f} % of cases, if the "
-        f"difference is the one measured"
-    )
-
-
-def _seeds(needed: int) -> str:
-    return f"about {needed:,} seeds" if needed < _MAX_SEEDS else f"more than {_MAX_SEEDS:,} seeds"
-
-
-def seeds_needed(samples: Sequence[Sequence[float]], size: float) -> int | None:
-    """Return how many runs of each sample show an effect with `POWER`, two-sided at 5 %.
-
-    The least n at which a noncentral t variable with noncentrality size / sqrt(sum of variances /
-    n) exceeds Student's quantile that often. One sample has n - 1 degrees of freedom, two have
-    Welch's.
-
-    Args:
-        samples: runs of one sample, or of two that are compared.
-        size: of the effect, in the unit of the runs.
-
-    Returns:
-        At least `SEEDS`, at most `_MAX_SEEDS` + 1; `None` without two runs of each, or without an
-        effect.
-    """
-    if size <= 0.0 or any(len(values) < _MIN_RUNS for values in samples):
-        return None
-    variances = [float(np.var(values, ddof=1)) for values in samples]
-
-    def enough(runs: int) -> bool:
-        return _power(variances, runs, size) >= POWER
-
-    return bisect_left(range(_MAX_SEEDS + 1), True, SEEDS, key=enough)
-
-
-def _power(variances: Sequence[float], runs: int, size: float) -> float:
-    """Return the power of Student's or Welch's t-test, two-sided, with so many runs per sample."""
-    from scipy.stats import nct
-
-    variance, degrees = sum_variances(
-        [VarianceEstimate(value / runs, runs - 1.0) for value in variances]
-    )
-    if variance == 0.0:
-        return 1.0
-    return float(nct.sf(t_quantile(degrees), degrees, size / math.sqrt(variance)))
 
 
 def _wider(pooled: MeanDifference, own: MeanDifference) -> MeanDifference:
@@ -677,7 +436,7 @@ def _verdict_by_sign(gap: Estimate, here: str, power: str) -> Finding:
 
 
 def _too_few_runs(samples: Mapping[str, Sample], labels: Sequence[str]) -> bool:
-    return any(len(samples[n].values) < _MIN_RUNS if n in samples else True for n in labels)
+    return any(len(samples[n].values) < MIN_RUNS if n in samples else True for n in labels)
 
 
 def _mean(sample: Sample) -> float:

@@ -4,7 +4,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gmc_bench.leaderboard.findings.evidence import Evidence, PlannedRun
+from gmc_bench.leaderboard.findings.evidence import Evidence
+from gmc_bench.leaderboard.findings.pools import PlannedRun
 from gmc_bench.leaderboard.overview import rows_by_method
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.suites import SUITES

@@ -7,13 +7,8 @@ from gmc_bench.leaderboard.aggregate import Row
 from gmc_bench.leaderboard.findings.catalogue import CLAIMS
 from gmc_bench.leaderboard.findings.claims import Finding, Pooled
 from gmc_bench.leaderboard.findings.cost import Costs, distinct
-from gmc_bench.leaderboard.findings.evidence import (
-    HORIZON,
-    SEEDS,
-    BoardPool,
-    Evidence,
-    PlannedRun,
-)
+from gmc_bench.leaderboard.findings.evidence import Evidence
+from gmc_bench.leaderboard.findings.pools import HORIZON, SEEDS, BoardPool, PlannedRun
 from gmc_bench.leaderboard.references import NO_ACTION
 from gmc_bench.leaderboard.today import is_current
 from gmc_bench.records.parts import Morphologies

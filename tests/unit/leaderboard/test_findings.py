@@ -28,25 +28,21 @@ from gmc_bench.leaderboard.findings.claims import (
     Equivalence,
     Finding,
     Lead,
-    LinearCost,
     Superiority,
-    power_text,
-    seeds_needed,
 )
 from gmc_bench.leaderboard.findings.cost import Costs
-from gmc_bench.leaderboard.findings.evidence import (
+from gmc_bench.leaderboard.findings.evidence import Evidence, Kept, read_evidence, require_once
+from gmc_bench.leaderboard.findings.page import find_all, findings_page
+from gmc_bench.leaderboard.findings.plan import BOARDS, FIRST_METHODS, pending_runs
+from gmc_bench.leaderboard.findings.pools import (
     BoardPool,
-    Evidence,
-    Kept,
     PlannedRun,
     Sample,
     StudyPool,
     VariantPool,
-    read_evidence,
-    require_once,
 )
-from gmc_bench.leaderboard.findings.page import find_all, findings_page
-from gmc_bench.leaderboard.findings.plan import BOARDS, FIRST_METHODS, pending_runs
+from gmc_bench.leaderboard.findings.power import power_text, seeds_needed
+from gmc_bench.leaderboard.findings.speed_claims import LinearCost
 from gmc_bench.leaderboard.keeping import files_to_keep, keep, require_policies, study_file
 from gmc_bench.leaderboard.rules import rules_of_variants
 from gmc_bench.leaderboard.tables import file_names

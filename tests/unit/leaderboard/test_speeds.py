@@ -13,8 +13,8 @@ from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.core.errors import RecordError
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
-from gmc_bench.leaderboard.findings.claims import Fastest, median_interval
 from gmc_bench.leaderboard.findings.evidence import Evidence, Kept, read_kept, require_once
+from gmc_bench.leaderboard.findings.speed_claims import Fastest, median_interval
 from gmc_bench.leaderboard.front import grid, speeds_on
 from gmc_bench.leaderboard.keeping import files_to_keep, keep
 from gmc_bench.leaderboard.overview import make_overview
