@@ -115,6 +115,7 @@ def _floor(evidence: Evidence, costs: Costs, name: str, pool: BoardPool) -> Pend
     bodies = _bodies(evidence, pool)
     number = bodies.num_train + bodies.num_test if bodies else 0
     steps = number * rules.episodes * len(rules.modes) * HORIZON
+    steps += _measured_steps(pool, bodies.num_train if bodies else 0)
     methods = (NO_ACTION, *FIRST_METHODS)
     wanted = {
         place: replace(run, evaluated=steps, study="untrained")
@@ -126,6 +127,19 @@ def _floor(evidence: Evidence, costs: Costs, name: str, pool: BoardPool) -> Pend
     absent = list(dict.fromkeys(run.method for run in left))
     command = f"{pool.command(absent)} --untrained"
     return _pending(name, wanted, left, costs if bodies else None, command)
+
+
+def _measured_steps(pool: BoardPool, robots: int) -> int:
+    """Return the control steps on frictions, where the suite measures these beside episodes."""
+    suite = SUITES.get(pool.suite)
+    measured = suite.measurements.get(suite.default_protocol)
+    if measured is None:
+        return 0
+    from gmc_bench.evaluation.friction import control_steps  # loads torch
+    from gmc_bench.tasks import TASKS
+
+    steps = control_steps(TASKS.get(pool.task), measured.seconds)
+    return robots * len(measured.conditions) * measured.num_envs * steps
 
 
 def _seeds_of(rows: Iterable[Row]) -> set[tuple[str, int]]:

@@ -438,9 +438,11 @@ def test_runs_cost_what_the_nearest_ones_took() -> None:
     assert seconds("gcnt", flat, evaluated=777) == pytest.approx(5.0)
 
 
-def _board(*, version: int = 1, **scores: tuple[float, ...]) -> Evidence:
+def _board(
+    *, version: int = 1, bodies: str = "unimals_100", **scores: tuple[float, ...]
+) -> Evidence:
     """Return the board of `POOL` with test and train scores of methods by seed."""
-    sets = {**make_record().morphologies.model_dump(), "id": "unimals_100", "num_test": 1}
+    sets = {**make_record().morphologies.model_dump(), "id": bodies, "num_test": 1}
     same = {"morphologies": sets, "protocol_seeds": (1, 2, 3)}
     stored = [
         make_stored(
@@ -632,6 +634,22 @@ def test_references_are_left_to_be_run_as_methods_are(monkeypatch: pytest.Monkey
     ten = pending["study budget, ten times"]
     assert (ten.done, ten.wanted) == (0, 8)
     assert (pending["Flat terrain, standard"].wanted, pending["Flat terrain"].wanted) == (20, 30)
+
+
+def test_first_weights_of_quadrupeds_are_measured_on_frictions_too() -> None:
+    (table,) = _board(bodies="quadrupeds-v1", swat=(1.0,)).analyses
+    suite = SUITES.get("quadruped-friction-v3")
+    key = replace(table.table.key, suite=suite.id, task=suite.tasks[0])
+    board = Evidence((replace(table, table=replace(table.table, key=key)),), {}, {})
+    pending = {item.what: item for item in pending_runs(board, find_all(board), Costs(board))}
+    floor = pending["Quadrupeds, initial weights"]
+    bodies = table.table.rows[0].runs[0].record.morphologies
+    episodes = suite.protocol(None).evaluation.episodes * len(suite.protocol(None).evaluation.modes)
+    # 16 of each robot for 20 s at 50 Hz: on three frictions and in five directions.
+    steps = (bodies.num_train + bodies.num_test) * episodes * 1_000
+    steps += bodies.num_train * 8 * 16 * 1_000
+    one = PlannedRun(suite=suite.id, task=key.task, method="swat", seed=1, evaluated=steps)
+    assert floor.hours == pytest.approx(7 * 3 * (Costs(board).hours([one]) or 0.0))
 
 
 def test_what_somebody_could_have_chosen_is_no_evidence(tmp_path: Path) -> None:
