@@ -1,7 +1,5 @@
 """A controller that can act: networks, observation statistics, token order and memory."""
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from gmc_bench.core.arguments import as_path, require_instance
-from gmc_bench.core.config import config_digest, shown, to_dict, with_overrides
+from gmc_bench.core.arguments import require_instance
+from gmc_bench.core.config import shown, to_dict, with_overrides
 from gmc_bench.core.errors import CheckpointError, ConfigError, PluginError
 from gmc_bench.core.integers import require_seed
 from gmc_bench.core.types import Array, FloatArray, IntArray
@@ -33,10 +31,14 @@ from gmc_bench.policies.observations import (
     shown_table,
 )
 from gmc_bench.policies.options import PolicyOptions
-from gmc_bench.policies.tensors import decode_tensors, encode_tensors, read_description
+from gmc_bench.policies.policy_file import (
+    FORMAT,
+    complete_description,
+    read_policy_file,
+    write_policy_file,
+)
+from gmc_bench.policies.tensors import decode_tensors, encode_tensors
 from gmc_bench.policies.torch_state import drawing_apart
-from gmc_bench.records.store import write_atomic
-from gmc_bench.records.weights import kept_at
 from gmc_bench.tasks import TASKS, Task
 from gmc_bench.tokens.config import Order
 from gmc_bench.tokens.serialization import Serialization, make_serialization
@@ -47,8 +49,6 @@ USUAL = PolicyOptions()
 """The benchmark's options."""
 _MODEL, _NORMALIZER = "model.", "normalizer."
 _CRITIC = f"{_MODEL}critic."
-FORMAT = 1
-"""Version of the description of a saved policy."""
 
 
 class Policy:
@@ -315,10 +315,7 @@ class Policy:
             ConfigError: the name has another ending.
             StorageError: the file could not be written.
         """
-        path, tensors = _weights_file(path), self.tensors()
-        content = self._description() | {"weights_digest": _digest_of(tensors)}
-        content["digest"] = config_digest(content)
-        write_atomic(path, encode_tensors(tensors, content))
+        write_policy_file(path, self.tensors(), self._description())
 
     def _description(self) -> dict[str, Any]:
         """Return what rebuilds the policy for its tensors."""
@@ -351,81 +348,24 @@ class Policy:
             ConfigError: torch has no such device here.
             GmcBenchError: the method cannot be loaded.
         """
-        path = _weights_file(path)
-        described = path
-        try:
-            kept = kept_at(path)
-            data = path.read_bytes() if kept is None else kept.read()
-            content = read_description(data, path)
-            if content is None:  # of a version that wrote the description into a second file
-                described = path.with_suffix(".json")
-                content = json.loads(described.read_bytes())
-                found = hashlib.sha256(data).hexdigest()
-            elif "weights_digest" in content:
-                found = _digest_of(decode_tensors(data, path))
-            else:  # of `actor_bytes`
-                found = None
-            stated = content.pop("digest", None)  # none before there were digests
-            if stated is not None and stated != config_digest(content):
-                raise CheckpointError(
-                    f"{described} was changed after it was written (its digest is not that of "
-                    f"its content); restore the file"
-                )
-            if found is not None and found != content["weights_digest"]:
-                raise CheckpointError(
-                    f"{path} is not the file that {described.name} describes; restore both"
-                    if described != path
-                    else f"{path} was changed after it was written (its weights are not those that "
-                    f"it describes); restore the file"
-                )
-            return cls._described(content, data, described, device=device, method=method)
-        except OSError as error:
-            if isinstance(error, FileNotFoundError) and described != path:
-                raise CheckpointError(
-                    f"{path} does not say of which method its weights are; give the folder of the "
-                    f"run, or a file of Policy.save"
-                ) from error
-            raise CheckpointError(
-                f"{error.filename} cannot be read ({error.strerror}); give a file of Policy.save"
-            ) from error
-        except (
-            ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError,
-        ) as error:  # fmt: skip
-            raise CheckpointError(
-                f"{described} describes no policy ({error}); give a file of Policy.save"
-            ) from error
-
-    @classmethod
-    def _described(
-        cls,
-        content: dict[str, Any],
-        data: bytes,
-        origin: Path,
-        *,
-        device: str,
-        method: MethodSpec | None,
-    ) -> "Policy":
-        """Return the policy of tensors that `_description` tells how to rebuild."""
-        if content["format"] != FORMAT:
-            raise CheckpointError(
-                f"{origin} has format {content['format']}, but this version of gmc-bench reads "
-                f"{FORMAT}; load it with the version that wrote it"
+        found = read_policy_file(path)
+        content = found.description
+        with complete_description(found.origin):
+            return cls.of_tensors(
+                method or content["method"],
+                found.data,
+                found.origin,
+                config=content["config"],
+                spec=with_overrides(TokenSpec(1), content["tokens"]),
+                num_bodies=content["num_bodies"],
+                digests=content.get("bodies", ()),  # older files do not say
+                options=PolicyOptions(
+                    order=content["order"],
+                    normalization=content["normalization"],
+                    precision=content["precision"],
+                    device=str(device),
+                ),
             )
-        return cls.of_tensors(
-            method or content["method"],
-            data,
-            origin,
-            config=content["config"],
-            spec=with_overrides(TokenSpec(1), content["tokens"]),
-            num_bodies=content["num_bodies"],
-            digests=content.get("bodies", ()),  # older files do not say
-            options=PolicyOptions(
-                order=content["order"],
-                normalization=content["normalization"],
-                precision=content["precision"],
-                device=str(device),
-            ),
-        )
 
     # Acting.
 
@@ -654,17 +594,5 @@ def _featureless(spec: TokenSpec, count: int, digests: Sequence[str]) -> Morphol
     )
 
 
-def _digest_of(tensors: dict[str, Array]) -> str:
-    """Return the SHA-256 of weights and statistics as `to_bytes` returns them."""
-    return hashlib.sha256(encode_tensors(tensors)).hexdigest()
-
-
 def _without_critic(tensors: dict[str, Array]) -> dict[str, Array]:
     return {name: value for name, value in tensors.items() if not name.startswith(_CRITIC)}
-
-
-def _weights_file(path: str | Path) -> Path:
-    path = as_path(path, "the file of a policy")
-    if path.suffix != ".safetensors":
-        raise ConfigError(f"a policy is saved as NAME.safetensors, got {path}")
-    return path
