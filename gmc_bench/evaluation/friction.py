@@ -27,7 +27,6 @@ from gmc_bench.evaluation.friction_metrics import Track, make_result
 from gmc_bench.policies.bound import BoundPolicy
 from gmc_bench.policies.policy import Policy
 from gmc_bench.robots.friction import FrictionPair, sliding_speeds
-from gmc_bench.robots.mjcf import TIMESTEP
 from gmc_bench.robots.schema import BUILT_IN, Robot
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.suites.measured import FrictionMeasurement, Velocity
@@ -37,11 +36,6 @@ from gmc_bench.tasks.spec import TIME_LIMIT, Task
 
 EPISODE_SECONDS = 20.0
 """A robot that has not fallen starts again after this time, s."""
-
-
-def control_steps(task: Task, seconds: float) -> int:
-    """Return how many control steps of a task fill a time, at least one."""
-    return max(1, round(seconds / (TIMESTEP * task.scene.num_substeps)))
 
 
 def measure_friction(
@@ -77,7 +71,7 @@ def measure_friction(
         ConfigError: the task commands no velocities.
     """
     velocity_command(task)
-    steps = control_steps(task, measurement.seconds)
+    steps = task.control_steps(measurement.seconds)
     robot = np.repeat(np.arange(len(bodies)), measurement.num_envs)
     streams = spawn_streams(seed, len(robot))
     stand_ins = any(body.simulated_from != BUILT_IN for body in bodies)
@@ -121,7 +115,7 @@ def _measured_task(
     return replace(
         calm,
         scene=replace(calm.scene, friction_rule=measurement.rule),
-        horizon=min(control_steps(task, EPISODE_SECONDS), steps),
+        horizon=min(task.control_steps(EPISODE_SECONDS), steps),
         sensor_noise=task.sensor_noise if measurement.noise else calm.sensor_noise,
     )
 

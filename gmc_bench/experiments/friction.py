@@ -6,7 +6,7 @@ from typing import Any
 
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.evaluation.friction import EPISODE_SECONDS, control_steps, measure_friction
+from gmc_bench.evaluation.friction import EPISODE_SECONDS, measure_friction
 from gmc_bench.evaluation.friction_metrics import READINGS, macro_average
 from gmc_bench.evaluation.friction_options import FrictionOptions
 from gmc_bench.experiments.events import Progress, counter
@@ -105,7 +105,7 @@ def measure_run(
     """
     config, measurement = session.config, friction_measurement(session.config, options)
     bodies = bodies_from(options.robots, session.bodies.split("train"))
-    steps = control_steps(session.task, measurement.seconds)
+    steps = session.task.control_steps(measurement.seconds)
     total = steps * measurement.num_envs * len(bodies) * len(measurement.conditions)
     own = torch_state(session)
     with own.in_use():

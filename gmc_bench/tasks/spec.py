@@ -419,6 +419,10 @@ class Task:
             return None
         return self.scene.num_substeps * SIM_DT / term.weight
 
+    def control_steps(self, seconds: float) -> int:
+        """Return how many control steps fill a time, at least one."""
+        return max(1, round(seconds / (self.scene.num_substeps * SIM_DT)))
+
     @property
     def termination_names(self) -> tuple[str, ...]:
         """Reasons that end an episode as a failure."""

@@ -13,7 +13,7 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.bodies import tabulate
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.evaluation import friction as module
-from gmc_bench.evaluation.friction import control_steps, measure_friction
+from gmc_bench.evaluation.friction import measure_friction
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies.normalization import TokenNormalizer
@@ -224,7 +224,7 @@ def plain_step(core, row, before, turn, command):
 
 def test_times_are_whole_control_steps():
     # 0.58 / 0.02 is 28.999999999999996
-    assert [control_steps(TASK, seconds) for seconds in (0.001, 0.58, 20.0)] == [1, 29, 1000]
+    assert [TASK.control_steps(seconds) for seconds in (0.001, 0.58, 20.0)] == [1, 29, 1000]
     assert module.EPISODE_SECONDS == 20.0
 
 
