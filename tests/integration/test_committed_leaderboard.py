@@ -155,12 +155,12 @@ def test_what_tuning_did_at_full_length_is_what_the_docs_state(opened: Leaderboa
             cells.append(f"{ttest_ind(*samples, equal_var=False).pvalue:.2f}")
         assert f"| {' | '.join(cells)} |" in page
     first, second = (
-        sum(pair.significant for pair in ranking.comparisons)
+        f"{sum(pair.significant for pair in ranking.comparisons)} of {len(ranking.comparisons)}"
         for ranking in (flat, flat.before_tuning)
     )
-    told = f"In the first ranking {first} of 15 pairs differ significantly"
+    told = f"In the first ranking, with {len(flat.rows)} methods, {first} pairs differ"
     assert told in page.replace("\n", " ")
-    assert f"in the second, with five seeds each, {second} of 15" in page.replace("\n", " ")
+    assert f"in the second, with five seeds each, {second}" in page.replace("\n", " ")
 
 
 def test_what_the_docs_say_of_quadrupeds_is_what_the_records_say() -> None:
