@@ -15,18 +15,23 @@ TINY = (
 )  # fmt: skip
 
 
-def require_honest_frictions(here, run):
-    """Verify a run in which one result was changed: all others and the episodes are equal."""
-    record = read_record(run / "record.json")
+def require_honest_frictions(here, folder):
+    """Verify a run, and another one in which a result was changed: all else of it is equal."""
+
+    def verified(run, code=0):
+        return here("leaderboard", "verify", run, "--records", folder / "board", code=code).out
+
+    honest, forged = (folder / f"{method}_velocity_seed1" for method in ("mlp", "recmorph"))
+    assert "episodes and 32 results on friction equal" in verified(honest)
+    record = read_record(forged / "record.json")
     one = record.friction[5]
     better = one.model_copy(update={"restarts": {**one.restarts, "velocity_rmse": 0.001}})
-    forged = (*record.friction[:5], better, *record.friction[6:])
-    write_record(run / "record.json", record.model_copy(update={"friction": forged}))
-    found = here("leaderboard", "verify", run, "--records", run.parent / "board", code=1)
+    results = (*record.friction[:5], better, *record.friction[6:])
+    write_record(forged / "record.json", record.model_copy(update={"friction": results}))
     assert (
         "1 of 32 results on friction differ; the first is restarts.velocity_rmse of go2 on nominal "
         "friction, forward: recorded 0.001, found "
-    ) in found.out
+    ) in verified(forged, code=1)
 
 
 def rows_of(path):
@@ -60,7 +65,7 @@ def test_a_shared_policy_and_one_per_robot_on_three_frictions(here, tmp_path):
     assert "measuring" not in here("study", "--resume", folder).err
     assert (folder / "table.md").read_bytes() == before
     assert json.loads((folder / "study.json").read_bytes())["status"] == "complete"
-    require_honest_frictions(here, folder / "recmorph_velocity_seed1")
+    require_honest_frictions(here, folder)
 
 
 def test_several_methods_are_planned_side_by_side(here):
