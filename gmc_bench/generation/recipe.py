@@ -99,7 +99,8 @@ class Recipe:
         tilt = 0.0
         if self.spread == "mean" and self.mean_limbs is not None:
             tilt = _tilt(low, high, self.mean_limbs)
-        return {limbs: math.exp(tilt * (limbs - high)) for limbs in range(low, high + 1)}
+        most = high if tilt > 0.0 else low  # with the weight 1: none is too large for a float
+        return {limbs: math.exp(tilt * (limbs - most)) for limbs in range(low, high + 1)}
 
 
 def _flaw(recipe: Recipe) -> str | None:
