@@ -29,7 +29,7 @@ class GrowingBody:
         """Add parts that belong together, unless one of them touches another limb in some pose.
 
         Args:
-            new: the parts; what they touch in the start pose has been checked.
+            new: the parts; that those at one site do not touch at the start has been checked.
             rng: draws their angles in the random poses.
             closes: for bridges, the number of the part at the other end of each.
 

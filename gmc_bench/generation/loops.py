@@ -10,12 +10,12 @@ from itertools import combinations
 import numpy as np
 
 from gmc_bench.bodies import design
-from gmc_bench.bodies.collision import Capsule, touches
+from gmc_bench.bodies.collision import Capsule
 from gmc_bench.bodies.vectors import plus, times
 from gmc_bench.core.types import Vec3
 from gmc_bench.generation.grow import draw_hinges
 from gmc_bench.generation.growing_body import GrowingBody
-from gmc_bench.generation.grown_limbs import TORSO_SHAPE, Closure, GrownLimb, Hinge, Site
+from gmc_bench.generation.grown_limbs import Closure, GrownLimb, Hinge, Site
 
 BRIDGED = (0.3, 0.65)
 """Distances between two tips that a bridge can span, m."""
@@ -54,8 +54,7 @@ def add_bridges(
             part, anchor = _bridge(draft.parts, upper, lower, hinges, partner)
             closures.append(Closure(len(draft.parts) + index, lower, anchor))
             new.append(part)
-        if not _fits(draft.parts, new, ends):
-            return None
+        # That nothing is in their way, in the start pose either, is what the draft looks at.
         added = draft.add(new, rng, [lower for _, lower in ends])
         return tuple(closures) if added else None
 
@@ -158,16 +157,6 @@ def _bridge(
         shape=Capsule(start, plus(start, segment), radius),
     )
     return part, _rounded(plus(span, times(offset, -1.0)))
-
-
-def _fits(parts: list[GrownLimb], new: list[GrownLimb], ends: _Ends) -> bool:
-    """Return whether new bridges touch nothing but the limbs they join, in the start pose."""
-    for part, joined in zip(new, ends, strict=True):
-        others = [p.shape for number, p in enumerate(parts) if number not in joined]
-        others += [TORSO_SHAPE, *(other.shape for other in new if other is not part)]
-        if any(touches(part.shape, shape) for shape in others):
-            return False
-    return True
 
 
 def _rounded(vector: Vec3) -> Vec3:

@@ -1,10 +1,12 @@
 import math
+from functools import cache
 from types import SimpleNamespace
 
 import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.bodies.collision import Capsule
 from gmc_bench.bodies.mjcf import emit_mjcf, parse_mjcf
 from gmc_bench.generation import bodies as bodies_module
 from gmc_bench.generation import loops as loops_module
@@ -12,6 +14,7 @@ from gmc_bench.generation.bodies import Form, grow_clear_body
 from gmc_bench.generation.grown_limbs import Closure
 
 
+@cache
 def _grow(seed, num_limbs, loops, **options):
     return grow_clear_body(np.random.default_rng(seed), num_limbs, "b", loops=loops, **options)
 
@@ -79,8 +82,8 @@ def test_the_engine_starts_with_closed_loops_and_no_contact(seed):
 
 def test_tips_are_joined_where_no_bridge_fits(monkeypatch):
     monkeypatch.setattr(bodies_module, "add_bridges", lambda rng, draft, loops: None)
-    body = _grow(2, 9, 1)
-    assert body.num_limbs == 10
+    body = _grow(1, 7, 1, tries=1)
+    assert body.num_limbs == 8
     (loop,) = body.loops
     origins = _origins(body)
     tips = [
@@ -101,24 +104,68 @@ def test_asymmetric_bodies_have_loops_of_their_own():
 def test_the_tip_of_a_bridge_has_no_room_for_another_loop():
     """After the first bridge, only its own tip would be near enough to the last limb."""
 
-    def tip(x):
-        return SimpleNamespace(
-            site=SimpleNamespace(parent=-1),
-            shape=SimpleNamespace(end=(x, 0.0, 0.0)),
-            partner=None,
-        )
-
-    draft = SimpleNamespace(parts=[tip(0.0), tip(0.4), tip(0.8)])
+    draft = SimpleNamespace(parts=[_tip(x, 0.0, 0.0) for x in (0.0, 0.4, 0.8)])
 
     def bridge(ends):
         if ends == ((1, 2),):
             return None  # no place
-        draft.parts.append(tip(0.4))
+        draft.parts.append(_tip(0.4, 0.0, 0.0))
         return (Closure(len(draft.parts) - 1, 1, (0.0, 0.0, 0.0)),)
 
     rng = np.random.default_rng(0)
     assert loops_module._close_all(rng, draft, 2, (0.0, 0.5), bridge) is None
     assert len(draft.parts) == 4
+
+
+def _tip(x, y, z, partner=None):
+    """Return a stand-in for a limb on the torso that hangs down to its tip."""
+    return SimpleNamespace(
+        site=SimpleNamespace(parent=-1),
+        shape=Capsule((x, y, z + 0.2), (x, y, z), 0.05),
+        partner=partner,
+    )
+
+
+def _joined(loops, *tips, seed=0):
+    draft = SimpleNamespace(parts=list(tips))
+    return loops_module.join_tips(np.random.default_rng(seed), draft, loops)
+
+
+def test_tips_of_pairs_are_joined_on_both_sides_or_between_them():
+    """Anchors are half-way between the tips, in the frame of the limb whose tip is higher."""
+    pairs = [_tip(0.2, 0.3, 0.0, 1), _tip(0.2, -0.3, 0.0, 0)]
+    pairs += [_tip(0.0, 0.3, 0.1, 3), _tip(0.0, -0.3, 0.1, 2)]
+    found = _joined(2, *pairs)
+    assert [(loop.first, loop.second) for loop in found] == [(2, 0), (3, 1)]
+    assert all(loop.anchor == pytest.approx((0.1, 0.0, -0.25)) for loop in found)
+    assert _joined(1, *pairs) is None  # one side alone
+    (found,) = _joined(1, _tip(0.0, 0.1, 0.0, 1), _tip(0.0, -0.1, 0.0, 0))
+    assert (found.first, found.second) == (0, 1)
+    assert found.anchor == pytest.approx((0.0, -0.1, -0.2))
+    # Where one loop is left to close, the two of the pairs are one too many.
+    others = [_tip(1.0, 0.0, 0.0), _tip(1.2, 0.0, 0.0)]
+    closed = [_joined(2, *pairs, *others, seed=seed) for seed in range(8)]
+    assert {found and len(found) for found in closed} == {None, 2}
+
+
+@pytest.mark.parametrize(
+    ("apart", "bridged"), [(0.29, False), (0.3, True), (0.65, True), (0.66, False)]
+)
+def test_bridges_are_neither_too_short_nor_too_long(apart, bridged):
+    tips = [_tip(0.0, 0.0, 0.0), _tip(apart, 0.0, 0.0)]
+    found = list(loops_module._options(tips, set(), loops_module.BRIDGED))
+    assert found == [((0, 1),)] * bridged
+
+
+def test_a_tip_has_room_for_one_joint():
+    row = [_tip(x, 0.0, 0.0) for x in (0.0, 0.35, 0.7)]
+    assert len(_joined(1, *row)) == 1
+    assert _joined(2, *row) is None
+    assert _joined(1, row[0], row[2]) is None  # too far apart
+    # A limb is joined neither to its parent nor to one without a tip of its own.
+    child = _tip(0.1, 0.0, 0.0)
+    child.site.parent = 0
+    assert _joined(1, row[0], child) is None
 
 
 def test_loops_survive_being_written_and_read():
