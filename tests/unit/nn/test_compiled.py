@@ -1,5 +1,6 @@
 """Attention in compiled code against the same layers in torch's operations."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -108,6 +109,20 @@ def test_the_longest_logits_and_blocked_pairs_have_the_weights_of_a_softmax():
     expected = torch.softmax(torch.tensor([[100.0, -100, 0], [0, 0, 0], [0, 0, 0]]), -1)
     expected[1] = torch.tensor([0.0, 0.0, 1.0])
     torch.testing.assert_close(found, expected @ rows[:, 2:], rtol=1e-6, atol=0)
+
+
+def test_weights_are_as_exact_as_the_exponential_says_it_is():
+    """Of the second of two limbs, whose logit is up to 86 lower and whose value alone counts."""
+    lower = -np.linspace(0.0, 86.0, 1_001)
+    packing = make_packing(torch.full(lower.shape, 2), MAX_LIMBS)
+    values = torch.arange(MAX_LIMBS).eq(1).float().expand(len(lower), -1)
+    rows = packing.pack(torch.stack([values * 0.0, values * 0.0, values], dim=-1))
+    mask = torch.zeros(len(lower), 1, MAX_LIMBS, MAX_LIMBS)
+    mask[..., 1] = torch.from_numpy(lower).float()[:, None, None]
+    exact = np.exp(mask[:, 0, 0, 1].double().numpy())
+    found = packing.unpack(compiled.attend(rows, packing, mask, 1))[:, 0, 0].numpy()
+    error = np.abs(found * (1.0 + exact) / exact - 1.0)
+    assert (error < (3.0 + np.abs(lower)) * 2.0**-23).all()  # 2^-23 for sum and quotient each
 
 
 @pytest.mark.parametrize("kind", LAYERS)
