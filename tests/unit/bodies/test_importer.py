@@ -46,9 +46,23 @@ def test_import_stores_the_sorted_set_and_reports_repeats(layout):
     assert report.bodies.seen_in_train == {"c"}
     assert report.bodies.notes == ("test bodies that are also train bodies: c",)
     assert load_set("two-bodies") == report.bodies
+    assert report.bodies.source == "Imported from a folder named 'layout'."
+    assert report.bodies.licence == "unknown"
     assert report.folder.name == report.bodies.digest
     assert f"hash {report.bodies.digest[:12]}" in report.text
     assert report.text.endswith(f"kept in  {report.folder}")
+
+
+def test_bodies_that_a_split_repeats_are_noted_and_symmetry_may_be_left_out(layout):
+    twin = layout / "train/xml/b.xml"
+    twin.write_text(twin.read_text().replace('"300"', '"250"'))
+    plain = {key: FACTS[key] for key in ("num_limbs", "dof")}
+    (layout / "train/metadata/b.json").write_text(json.dumps(plain))
+    other = layout / "test/xml/c.xml"
+    other.write_text(other.read_text().replace('"250"', '"300"'))
+    bodies = read_public_layout("two-bodies", layout)
+    assert bodies.notes == ("train: a = b",)
+    assert [body.symmetric_limbs for body in bodies.split("train")] == [((1, 2),), ()]
 
 
 def test_published_set_has_the_published_numbers(published_dir):
@@ -111,6 +125,13 @@ def test_one_problem_is_not_counted(layout):
     with pytest.raises(ImportProblemsError) as error:
         read_public_layout("broken", layout)
     assert str(error.value) == f"cannot import {layout}: {error.value.problems[0]}"
+    (layout / "train/xml/a.xml").unlink()
+    with pytest.raises(ImportProblemsError) as error:
+        read_public_layout("broken", layout)
+    assert str(error.value).endswith("and 1 more problem")
+    train = layout / "train"
+    lonely = f"{train / 'metadata/a.json'} has no {train / 'xml/a.xml'}"
+    assert error.value.problems[0] == lonely
 
 
 def test_missing_folders_and_empty_splits(layout, tmp_path):
@@ -158,7 +179,8 @@ def test_a_body_that_does_not_simulate_is_refused(layout, tiny_body):
 def test_published_content_is_recognised_by_its_hash(layout, monkeypatch):
     known = replace(PUBLISHED["unimals_100"], digest=read_public_layout("x", layout).digest)
     monkeypatch.setitem(importer.PUBLISHED, "unimals_100", known)
-    assert import_set("unimals_100", layout).bodies.source == known.source
+    bodies = import_set("unimals_100", layout).bodies
+    assert (bodies.source, bodies.licence) == (known.source, known.licence)
 
 
 @pytest.mark.parametrize(

@@ -355,7 +355,12 @@ DIGEST = "f0f09cb08955bb13cb315efff902771c7a25110386f818adc9a7594ca81c7a8e"
         ({"geom": Geom(kind="box", radius=0.1, half_sizes=(0.1, 0.1, 0.0))}, "must be positive"),
         ({"geom": Geom(kind="sphere", radius=0.1, half_sizes=(0.1, 0.1, 0.1))}, "only boxes are"),
         ({"geom": Geom(kind="cylinder", radius=0.1)}, "cylinder without length"),
+        ({"geom": Geom(kind="sphere", radius=0.1, orientation=(0.0, 1.0, 0.0, 0.0))}, "only boxes"),
         ({"geom": Geom(kind="sphere", radius=0.1, contype=-1)}, "contact bits -1"),
+        ({"geom": Geom(kind="sphere", radius=0.1, conaffinity=-1)}, "contact bits 1 and -1"),
+        ({"geom": Geom(kind="sphere", radius=0.1, contype=2**31)}, "contact bits 2147483648 and"),
+        ({"geom": Geom(kind="sphere", radius=0.1, conaffinity=2**31)}, "bits 1 and 2147483648"),
+        ({"inertia": 5.0}, "has 5.0 as inertia of limb"),
         ({"inertia": Inertia(mass=0.0, centre=(0, 0, 0), moments=(1, 1, 1))}, "mass 0.0"),
         ({"inertia": Inertia(mass=math.nan, centre=(0, 0, 0), moments=(1, 1, 1))}, "not finite"),
     ],
@@ -376,6 +381,15 @@ def test_impossible_exclusions_are_refused(pair):
 
 def test_impossible_servos_are_refused():
     body = every_feature()
-    for change in ({"bias": (math.inf, 0.0, 0.0)}, {"torque_range": (1.0, -1.0)}):
-        with pytest.raises(MorphologyError, match="torque range"):
-            replace(body, actuators=(replace(body.actuators[0], **change),))
+    first, *others = body.actuators
+    for change in (
+        {"bias": (math.inf, 0.0, 0.0)},
+        {"torque_range": (1.0, -1.0)},
+        {"torque_range": (1.0, 1.0)},
+        {"torque_range": (-math.inf, 1.0)},
+        {"torque_range": (-1.0, math.inf)},
+    ):
+        with pytest.raises(MorphologyError, match="must be finite, and the range must rise"):
+            replace(body, actuators=(replace(first, **change), *others))
+    with pytest.raises(MorphologyError, match=f"as bias at the motor of {first.joint!r}; expected"):
+        replace(body, actuators=(replace(first, bias=(0.0, 0.0)), *others))

@@ -1,5 +1,6 @@
 import math
 from dataclasses import replace
+from functools import cache
 
 import mujoco
 import numpy as np
@@ -15,8 +16,10 @@ from gmc_bench.generation.bodies import grow_clear_body
 from gmc_bench.generation.judge import simulate_randomly
 
 
-def _grow(seed, loops, num_limbs=8):
-    return grow_clear_body(np.random.default_rng(seed), num_limbs, f"b{seed}", loops=loops)
+@cache
+def _grow(seed, loops, num_limbs=8, **options):
+    rng = np.random.default_rng(seed)
+    return grow_clear_body(rng, num_limbs, f"b{seed}", loops=loops, **options)
 
 
 def _origins(body):
@@ -72,7 +75,7 @@ def test_shape_variants_close_their_loops():
 
 def test_joined_tips_stay_joined_half_way(monkeypatch):
     monkeypatch.setattr(bodies_module, "add_bridges", lambda rng, draft, loops: None)
-    body = _grow(2, 1, 9)
+    body = _grow(1, 1, 7, tries=1)
     limbs = list(body.limbs)
     (loop,) = body.loops
     long = limbs[loop.second]
@@ -98,5 +101,9 @@ def test_loops_between_other_points_are_refused():
     body = _grow(0, 1)
     loop = replace(body.loops[0], anchor=(0.0, 0.0, 0.0))
     moved = replace(body, loops=(loop,))
+    with pytest.raises(MorphologySetError, match="loops do not join the tips"):
+        refit_loops(moved, list(moved.limbs))
+    turned = replace(body.limbs[-1], orientation=(0.0, 0.0, 0.0, 1.0))
+    moved = replace(body, limbs=(*body.limbs[:-1], turned))
     with pytest.raises(MorphologySetError, match="loops do not join the tips"):
         refit_loops(moved, list(moved.limbs))

@@ -227,6 +227,9 @@ BAD_BODIES = {
     r"has the symmetric pair \(1, 1\)": lambda: body(
         TORSO, limb("leg", 0, hinge("hip")), symmetric_limbs=((1, 1),)
     ),
+    r"has the symmetric pair \(1, -1\)": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip")), symmetric_limbs=((1, -1),)
+    ),
 }
 
 
@@ -424,6 +427,7 @@ def test_the_set_digest_depends_on_names_order_split_and_content():
 def test_names_of_bodies_are_printable_text(name):
     with pytest.raises(MorphologyError, match="is no name of a body; expected printable text"):
         replace(chain(3), name=name)
+    assert replace(chain(3), name="x" * 255)
 
 
 @pytest.mark.parametrize("set_id", ["Bad Id", "", 3, None, "a/b"])
@@ -475,7 +479,9 @@ def test_loops_count_in_the_hash_and_bodies_without_keep_theirs(tree):
     [
         ({"second": 99}, "both must be different limbs from 0 to"),
         ({"second": 1}, "both must be different limbs from 0 to"),
+        ({"first": -1, "second": 1}, "both must be different limbs from 0 to"),
         ({"first": 0, "second": 1}, "and its parent; a loop joins limbs that no joint joins"),
+        ({"first": 1, "second": 0}, "and its parent; a loop joins limbs that no joint joins"),
         ({"anchor": (float("nan"), 0.0, 0.0)}, "it must be finite"),
     ],
 )

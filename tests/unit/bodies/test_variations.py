@@ -287,6 +287,15 @@ def test_limbs_of_unequal_size_or_hinges_are_no_pair():
     assert symmetric_pairs(changed) == ((1, 3),)
 
 
+def test_a_limb_is_in_one_pair_at_most():
+    body = biped()
+    thigh = body.limbs[3]
+    again = replace(
+        thigh, name="again", joints=tuple(replace(j, name=f"{j.name}-2") for j in thigh.joints)
+    )
+    assert symmetric_pairs(replace(body, limbs=(*body.limbs, again))) == ((1, 3), (2, 4))
+
+
 def test_a_draw_follows_from_set_property_content_and_number_alone():
     body, other = MINI.split("train")[:2]
     first = draw_variant(MINI.digest, "density", body, 0)
@@ -316,6 +325,25 @@ def test_a_body_that_cannot_vary_is_refused(monkeypatch):
     monkeypatch.setattr(variations.design, "JOINT_RANGES", ())
     with pytest.raises(MorphologySetError, match="only 0 variants of the body 'biped' in joint-a"):
         build_variations(TINY, "joint-angle")
+    numbers = []
+
+    def draw(digest, prop, body, number):
+        numbers.append(number)
+        return body
+
+    monkeypatch.setattr(variations, "draw_variant", draw)
+    with pytest.raises(MorphologySetError, match="only 0 variants"):
+        build_variations(TINY, "gear")
+    assert numbers == list(range(1_000))
+
+
+@pytest.mark.parametrize(("turned", "snaps"), [(0.0, True), (2.0, True), (4.0, False)])
+def test_directions_are_those_of_the_design_space_up_to_rounding(turned, snaps):
+    own = (math.cos(math.radians(45 + turned)), 0.0, -math.sin(math.radians(45 + turned)))
+    limb = chain(3).limbs[1]
+    limb = replace(limb, geom=replace(limb.geom, end=tuple(0.3 * number for number in own)))
+    expected = (math.sqrt(0.5), 0.0, -math.sqrt(0.5)) if snaps else own
+    assert variations._direction(limb) == pytest.approx(expected, abs=1e-9)
 
 
 def test_shapes_outside_the_design_space_are_refused():
@@ -337,6 +365,38 @@ def test_shapes_outside_the_design_space_are_refused():
     base = replace(TINY, splits={"train": (odd,), "test": (chain(3),)})
     with pytest.raises(MorphologySetError, match="limb 'limb/1' does not lie as in the UNIMAL"):
         build_variations(base, "module-shape")
+
+
+TURNED = (0.0, 0.0, 0.0, 1.0)  # by half a turn about z
+
+
+@pytest.mark.parametrize(
+    ("place", "changes"),
+    [
+        (0, {"orientation": TURNED}),
+        (0, {"geom": Geom(kind="capsule", radius=0.1, end=(0.0, 0.0, 0.1))}),
+        (2, {"orientation": TURNED}),
+        (2, {"geom": Geom(kind="sphere", radius=0.05)}),
+        (2, {"geom": Geom(kind="capsule", radius=0.05, start=(0.0, 0.0, 0.01), end=(0, 0, -0.5))}),
+        (2, {"slot": 2}),
+        (2, {"axis": (0.0, 0.9, 0.2)}),
+    ],
+)
+def test_limbs_that_lie_otherwise_are_refused(place, changes):
+    body = biped()
+    limb = body.limbs[place]
+    if changes.keys() & {"slot", "axis"}:
+        changes = {"joints": tuple(replace(joint, **changes) for joint in limb.joints)}
+    limbs = (*body.limbs[:place], replace(limb, **changes), *body.limbs[place + 1 :])
+    with pytest.raises(MorphologySetError, match=r"limb 'limb/\d' does not lie as in the UNIMAL"):
+        draw_variant("0" * 64, "module-shape", replace(body, limbs=limbs), 0)
+
+
+def test_bodies_with_turned_limbs_state_their_pairs():
+    body = biped()
+    limbs = (*body.limbs[:4], replace(body.limbs[4], orientation=TURNED))
+    stated = replace(body, limbs=limbs, symmetric_limbs=((3, 1),))
+    assert symmetric_pairs(stated) == ((1, 3),)
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -412,8 +472,12 @@ def test_no_variant_of_the_mini_set_was_seen_before():
 def test_repeated_train_bodies_get_different_variants():
     body = biped()
     twins = tuple(replace(body, name=name) for name in "abc")
-    base = replace(TINY, splits={"train": twins, "test": (chain(3),)})
-    assert {len(bodies.split("test")) for bodies in assert_nothing_leaks(base).values()} == {12}
+    splits = {"train": twins, "test": (chain(3),)}
+    base = replace(TINY, splits=splits, licence="some licence")
+    sets = assert_nothing_leaks(base)
+    assert {len(bodies.split("test")) for bodies in sets.values()} == {12}
+    assert {bodies.notes for bodies in sets.values()} == {("train: a = b = c",)}
+    assert {bodies.licence for bodies in sets.values()} == {"some licence"}
 
 
 def test_no_variant_of_the_published_set_was_seen_before(published):
