@@ -8,7 +8,8 @@ from gmc_bench.bodies import design
 from gmc_bench.bodies.mjcf import emit_mjcf
 from gmc_bench.core.errors import MorphologyError
 from gmc_bench.generation import bodies as bodies_module
-from gmc_bench.generation.bodies import Form, grow_clear_body
+from gmc_bench.generation.bodies import Form, grow_clear_body, grow_draft
+from gmc_bench.generation.grown_limbs import TORSO, Growth, Site, place
 
 
 def _grow(seed, num_limbs, **options):
@@ -88,6 +89,15 @@ def test_sizes_are_scaled_per_limb_or_pair():
         assert body.limbs[first].geom.radius == body.limbs[second].geom.radius
     plain = _grow(0, 9)
     assert {limb.geom.radius for limb in plain.limbs[1:]} == {design.LIMB_RADIUS}
+    for limb in body.limbs[1:]:  # the same factor, up to rounding; segments are one radius longer
+        scale = limb.geom.radius / design.LIMB_RADIUS
+        height = (math.hypot(*limb.geom.end) - limb.geom.radius) / scale
+        assert min(abs(height - usual) for usual in design.LIMB_HEIGHTS) < 0.02
+    assert any(round(radius, 2) != radius for radius in radii)  # millimetres
+    assert all(round(radius, 3) == radius for radius in radii)
+    draft = grow_draft(np.random.default_rng(0), 9, Form(size=(0.8, 1.2)))
+    assert all(round(part.height, 2) == part.height for part in draft.parts)
+    assert all(part.shape.radius == part.radius for part in draft.parts)
 
 
 def test_large_bodies_stand_little_higher_than_the_small_ones_they_grow_from():
@@ -99,6 +109,39 @@ def test_large_bodies_stand_little_higher_than_the_small_ones_they_grow_from():
     # Its base has 4 to 8 limbs, so that its height is at most that of the first 8.
     assert max(rises) <= bodies_module.RISE + 1e-9
     assert _height(_grow(0, 11), range(12)) > 0.0
+
+
+@pytest.mark.parametrize(
+    ("num_limbs", "symmetric", "bases"),
+    [
+        (11, True, {11}),
+        (12, True, {4, 6, 8}),
+        (13, True, {5, 7}),  # pairs cannot make an odd number even
+        (13, False, {4, 5, 6, 7, 8}),
+    ],
+)
+def test_large_bodies_grow_from_small_ones_and_reach_little_lower(
+    num_limbs, symmetric, bases, monkeypatch
+):
+    calls = []
+    growth = Growth((Site(TORSO, (0.0, 0.0, 0.0), middle=False),), ((0.0, 0.0, -1.0),))
+
+    def hang(rng, draft, most, form, floor=-math.inf):
+        calls.append((most, floor))
+        draft.parts += place(draft.parts, growth, 0.2, ())
+        return True
+
+    monkeypatch.setattr(bodies_module, "grow_limbs", hang)
+    found = set()
+    for seed in range(40):
+        calls.clear()
+        grow_draft(np.random.default_rng(seed), num_limbs, Form(symmetric=symmetric))
+        base = calls[0][0]
+        found.add(base)
+        # Torso 0.1 m, limb 0.2 m and twice its radius of 0.05 m, and 0.1 m more.
+        rest = [(num_limbs, pytest.approx(-0.5))] * (num_limbs - base)
+        assert calls == [(base, -math.inf)] * base + rest
+    assert found == bases
 
 
 def _height(body, limbs):
@@ -142,7 +185,11 @@ def test_hinges_of_scaled_limbs_are_where_the_limb_grows():
     at_tips = 0
     for seed in range(6):
         body = grow_clear_body(np.random.default_rng(seed), 7, "scaled", form)
-        for limb in body.limbs:
+        for limb in body.limbs[1:]:
+            # The radius of the limb that it grows on, or its own inside the torso; in centimetres.
+            radius = (body.limbs[limb.parent] if limb.parent > 0 else limb).geom.radius
+            for joint in limb.joints:
+                assert math.hypot(*joint.position) == pytest.approx(radius, abs=0.009)
             if limb.parent > 0:
                 end = np.array(body.limbs[limb.parent].geom.end)
                 hinge = np.add(limb.position, limb.joints[0].position)

@@ -8,6 +8,7 @@ import pytest
 from gmc_bench.conformance.morphologies import chain
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.generation import breeding
+from gmc_bench.generation import judge as judge_module
 from gmc_bench.generation.evolution import Evolution, Generation
 from gmc_bench.generation.judge import Verdict
 from gmc_bench.generation.lineage import grow_lineage
@@ -30,15 +31,16 @@ def test_the_best_survive_but_few_of_each_founder():
     assert math.isnan(_generation({(1,): -math.inf}, births=1).mean_return)
 
 
-def test_children_fill_up_what_survivors_leave():
+def test_children_fill_up_what_survivors_leave(monkeypatch):
+    monkeypatch.setattr(judge_module, "CHECK_DURATION", 1.0)
     founders, births = breeding.breed(SMALL, None)
     assert len(founders) == 6
     assert all(len(lineage) == 1 for lineage in founders)
     assert births == max(lineage[0] for lineage in founders)
-    last = _generation({k: -float(n) for n, k in enumerate(founders)}, births=births)
+    last = _generation({k: float(n) for n, k in enumerate(founders)}, births=births)
     following, later = breeding.breed(SMALL, last)
     kept, children = list(islice(following, 3)), list(following)[3:]
-    assert tuple(kept) == last.survivors(SMALL) == tuple(founders)[:3]
+    assert tuple(kept) == last.survivors(SMALL) == tuple(founders)[:2:-1]
     assert {child[:-1] for child in children} == set(kept)
     assert births < min(child[-1] for child in children) <= later
     assert len({body.digest for body in following.values()}) == 6
@@ -49,6 +51,7 @@ def test_children_fill_up_what_survivors_leave():
 def test_bodies_that_fail_the_checks_are_not_born(monkeypatch):
     def judge(body, seed, *, gaits):
         assert not gaits
+        assert seed[0] == SMALL.seed
         return Verdict(fault="mass" if seed[1] % 2 else "")
 
     monkeypatch.setattr(breeding, "judge", judge)
@@ -77,10 +80,16 @@ def test_no_body_is_born_twice(monkeypatch):
     ("change", "message"),
     [
         ({"survivors": 6, "population": 6}, "6 of 6 bodies were to survive"),
-        ({"generations": 0}, "'generations' must be at least 1, got 0"),
+        ({"survivors": 0}, "0 of 160 bodies were to survive"),
+        *(
+            ({name: 0}, f"'{name}' must be at least 1, got 0")
+            for name in ("kin", "generations", "env_steps", "num_envs")
+        ),
         ({"seed": -1}, "'seed' must not be negative"),
     ],
 )
 def test_impossible_settings_are_refused(change, message):
+    least = {"seed": 0, "survivors": 1, "kin": 1, "generations": 1, "env_steps": 1, "num_envs": 1}
+    assert Evolution(**least, population=2)
     with pytest.raises(ConfigError, match=message):
         Evolution(**change)

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import mujoco
 import numpy as np
@@ -7,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gmc_bench.bodies import design
+from gmc_bench.bodies.collision import Capsule
 from gmc_bench.bodies.mjcf import emit_mjcf
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import MorphologyError
-from gmc_bench.generation.grow import grow_body
+from gmc_bench.generation.grow import draw_growth, grow_body
+from gmc_bench.generation.grown_limbs import TORSO, Growth, Site, is_free, limb_site, place
 
 RANGES = {tuple(math.radians(side) for side in pair) for pair in design.JOINT_RANGES}
 bodies = st.builds(
@@ -102,6 +105,58 @@ def test_no_limb_folds_back_into_its_parent(body):
             inner, outer = np.array(body.limbs[limb.parent].geom.end), np.array(limb.geom.end)
             cosine = inner @ outer / np.linalg.norm(inner) / np.linalg.norm(outer)
             assert cosine > -0.99
+
+
+@pytest.mark.parametrize(
+    ("directions", "free"),
+    [
+        ([(0.0, 1.0, 0.0)], True),
+        ([(-1.0, 0.0, 0.0)], False),  # through its parent, which may be, into the torso
+        ([(0.0, 0.0, -1.0)], False),  # into the foot
+        ([(0.0, 1.0, 0.0), (0.0, 1.0, 0.0)], True),  # twins at one site
+    ],
+)
+def test_new_limbs_touch_nothing_but_their_parent_and_their_twin(directions, free):
+    torso = Site(TORSO, (0.0, 0.0, 0.0), middle=False)
+    leg = Growth((torso,), ((1.0, 0.0, 0.0),))
+    parts = place((), leg, 0.2, ())
+    foot = place((), Growth((torso,), ((0.0, 0.0, -1.0),)), 0.2, ())[0]
+    low = Capsule((0.3, 0.0, -0.2), (0.4, 0.0, -0.2), 0.05)
+    parts.append(replace(foot, shape=low))
+    tip = limb_site(parts, 0, middle=False)
+    growth = Growth((tip,) * len(directions), tuple(directions))
+    assert is_free(parts, place(parts, growth, 0.4, ())) is free
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_limbs_grow_in_all_directions_but_along_the_inside_of_their_parent(symmetric):
+    forward = (1.0, 0.0, 0.0)
+    torso = Site(TORSO, (0.0, 0.0, 0.0), middle=False)
+    parts = place((), Growth((torso,), (forward,)), 0.2, ())
+    rng, found = np.random.default_rng(0), set()
+    for _ in range(3000):
+        growth = draw_growth(rng, parts, symmetric=symmetric)
+        for site, direction in zip(growth.sites, growth.directions, strict=True) if growth else ():
+            if site.parent == 0:
+                found.add((site.middle, direction))
+    directions = {design.unit_direction(a, i) for a in design.AZIMUTHS for i in design.INCLINATIONS}
+    inside = {(False, (-1.0, 0.0, 0.0)), (True, (-1.0, 0.0, 0.0)), (True, forward)}
+    assert found == {(middle, d) for middle in (False, True) for d in directions} - inside
+
+
+def test_two_new_limbs_at_different_sites_must_not_touch():
+    torso = Site(TORSO, (0.0, 0.0, 0.0), middle=False)
+    parts = [
+        part
+        for y in (0.0, 1.0)
+        for part in place((), Growth((torso,), ((1.0 - y, y, 0.0),)), 0.2, ())
+    ]
+    tips = tuple(limb_site(parts, number, middle=False) for number in (0, 1))
+    for direction, free in (((0.0, 0.0, -1.0), True), ((1.0, 0.0, 0.0), True)):
+        growth = Growth(tips, (direction, direction))
+        assert is_free(parts, place(parts, growth, 0.2, ())) is free
+    crossing = Growth(tips, ((0.0, 1.0, 0.0), (1.0, 0.0, 0.0)))
+    assert not is_free(parts, place(parts, crossing, 0.4, ()))
 
 
 def test_equal_seeds_give_equal_bodies_and_other_seeds_others():

@@ -47,6 +47,14 @@ def test_commitments_are_hashes_whose_secret_is_in_no_released_file():
     assert draw_secret().commitment != draw_secret().commitment
 
 
+@pytest.mark.parametrize("word", ["0" * 31, "AB" * 16, "g" * 32, "0" * 32 + "\n", 7, None])
+@pytest.mark.parametrize("name", ["seed", "salt"])
+def test_secrets_are_at_least_32_lower_case_digits(name, word):
+    with pytest.raises(ConfigError, match=f"the {name} of a held-out set must be at least 32"):
+        replace(SECRET, **{name: word})
+    assert replace(SECRET, **{name: "0" * 32})
+
+
 def test_the_secret_decides_new_bodies(file, capsys):
     assert main(["morphologies", "reveal", TINY.id, "--secret", str(file)]) == 0
     out = capsys.readouterr().out

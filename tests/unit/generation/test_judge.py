@@ -7,8 +7,9 @@ import pytest
 from gmc_bench.bodies.mjcf import emit_mjcf
 from gmc_bench.bodies.schema import Actuator, Inertia, Loop
 from gmc_bench.generation import judge as judge_module
+from gmc_bench.generation import viability
 from gmc_bench.generation.bodies import grow_clear_body
-from gmc_bench.generation.judge import judge, simulate_randomly
+from gmc_bench.generation.judge import Verdict, judge, simulate_randomly
 from gmc_bench.generation.released import build_released
 from gmc_bench.generation.viability import Viability
 
@@ -41,13 +42,24 @@ def test_a_sound_body_passes(body, viable):
     assert verdict.high_residual == 0.0
 
 
-def test_equal_seeds_give_equal_verdicts(body):
+def test_equal_seeds_give_equal_verdicts(body, monkeypatch):
+    monkeypatch.setattr(viability, "NUM_GAITS", 6)
     assert judge(body, (1, 2)) == judge(body, (1, 2))
 
 
 def test_a_body_that_cannot_move_is_turned_down(body, monkeypatch):
-    monkeypatch.setattr(judge_module, "assess_viability", lambda *_: Viability(0.1, 1.0))
-    assert judge(body, (1, 2)).fault == "viability"
+    drawn = []
+
+    def assess(body, rng, patience):
+        drawn.append(rng.random())
+        assert patience == 12
+        return Viability(0.12344, 0.98766)
+
+    monkeypatch.setattr(judge_module, "assess_viability", assess)
+    for seed in ((1, 2), (1, 2), (1, 3), (2, 2)):
+        found = judge(body, seed)
+        assert found == Verdict(fault="viability", best_distance=0.1234, surviving_share=0.9877)
+    assert len(set(drawn)) == len(drawn) - 1  # gaits follow from the seed
 
 
 def test_a_body_of_lead_or_feathers_is_turned_down(body):

@@ -30,6 +30,9 @@ def test_a_body_is_measured(mini):
     )
     assert found.mass == pytest.approx(volume)
     assert found.gear == np.mean([a.gear for a in body.actuators])
+    assert found.height == body.limbs[0].position[2]
+    turned = replace(body, actuators=tuple(replace(a, gear=-a.gear) for a in body.actuators))
+    assert measure_body(turned, behaviour=False).gear == found.gear
     assert found.distance is None
     looped = grow_clear_body(np.random.default_rng(0), 7, "b", loops=1)
     assert measure_body(looped, behaviour=False).loops == 1
@@ -43,8 +46,18 @@ def test_a_body_on_its_torso_stands_and_one_in_the_air_or_in_trouble_falls(monke
     assert measure_body(lying, behaviour=True).stands == 1.0
     found = measure_body(dropped, behaviour=True)
     assert (found.stands, found.distance, found.survives) == (0.0, 0.0, 0.0)
+    drawn = []
+
+    def assess(body, rng):
+        drawn.append(rng.random())
+        return Viability(0.25, 0.5)
+
+    monkeypatch.setattr(measures, "assess_viability", assess)
+    for other in (lying, replace(lying, name="again"), dropped):
+        found = measure_body(other, behaviour=True)
+        assert (found.distance, found.survives) == (0.25, 0.5)
+    assert drawn[0] == drawn[1] != drawn[2]  # gaits follow from the body's hash
     monkeypatch.setattr(measures, "has_warned", lambda data: True)
-    monkeypatch.setattr(measures, "assess_viability", lambda *_: Viability(0.0, 0.0))
     assert measure_body(lying, behaviour=True).stands == 0.0
 
 
@@ -68,7 +81,8 @@ def test_a_limit_takes_bodies_from_the_whole_split(mini):
     )
 
 
-def test_sets_stand_side_by_side(mini):
+def test_sets_stand_side_by_side(mini, monkeypatch):
+    monkeypatch.setattr(measures, "assess_viability", lambda *_: Viability(1.0, 0.5))
     small = MorphologySet(
         id="small", splits={split: mini.split(split)[:1] for split in mini.splits}, source=""
     )
@@ -83,7 +97,7 @@ def test_sets_stand_side_by_side(mini):
     assert all(line.count("|") == 6 for line in lines)
     rows = {line.split("|")[1].strip(): line for line in lines}
     assert set(MEASURES.values()) <= set(rows)
-    assert rows[MEASURES["distance"]].startswith(f"| {MEASURES['distance']} | - | - | ")
+    assert rows[MEASURES["distance"]].startswith(f"| {MEASURES['distance']} | - | - | 1.00 ")
 
 
 def test_cells_hold_the_mean_and_between_brackets_the_percentiles():

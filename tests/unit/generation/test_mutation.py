@@ -138,6 +138,23 @@ def test_a_body_without_any_room_is_refused(monkeypatch):
         mutate(np.random.default_rng(0), descend(SEED, (1,)))
 
 
+@pytest.mark.parametrize(("num_limbs", "left"), [(4, 3), (3, None)])
+def test_no_body_loses_more_limbs_than_it_can_spare(num_limbs, left):
+    site = Site(TORSO, (0.0, 0.0, 0.0), middle=False)
+    parts = []
+    for direction in ((1.0, 0.0, 0.0), (-1.0, 0.0, 0.0), (0.0, 0.0, -1.0)):
+        parts += place(parts, Growth((site,), (direction,)), 0.2, (), 0.04)
+    if num_limbs == 4:
+        tip = limb_site(parts, 0, middle=False)
+        parts += place(parts, Growth((tip,), ((0.0, 0.0, -1.0),)), 0.2, (), 0.04)
+    body = GrowingBody(torso_density=500.0, limb_density=500.0)
+    body = mutation._regrown(np.random.default_rng(0), body, parts)
+    for seed in range(4):
+        found = mutation._remove_limbs(np.random.default_rng(seed), body)
+        assert (found and len(found.parts)) == left
+        assert not found or {part.radius for part in found.parts} == {0.04}
+
+
 @pytest.mark.parametrize(("second", "fits"), [((1.0, 0.0, 0.0), False), (None, True)])
 def test_limbs_at_one_site_must_not_touch_at_the_start(second, fits):
     """In other poses they may, so that no sweep of their joints finds it."""

@@ -8,7 +8,7 @@ from gmc_bench.core.errors import MorphologySetError
 from gmc_bench.generation import produce
 from gmc_bench.generation.journal import read_line, write_line
 from gmc_bench.generation.judge import Verdict
-from gmc_bench.generation.produce import SCORES, journal_path, make_set
+from gmc_bench.generation.produce import SCORES, journal_path, make_set, prospects
 from gmc_bench.generation.recipe import Recipe
 from gmc_bench.generation.search import search
 
@@ -65,6 +65,19 @@ def test_the_same_recipe_gives_the_same_set_again(quick, folder):
     assert make_set("mine", RECIPE, 1).bodies.digest == first.bodies.digest
     journal_path(RECIPE).unlink()
     assert make_set("other", RECIPE, 1).bodies.digest == first.bodies.digest
+
+
+def test_what_is_there_already_is_said_before_the_search(quick):
+    assert prospects("mine", RECIPE) == []
+    make_set("mine", RECIPE, 1)
+    going_on = f"Going on with the search in {journal_path(RECIPE)}."
+    assert prospects("mine", RECIPE) == [going_on]
+    replaced = "'mine' holds other bodies; the new ones replace them at the end."
+    assert prospects("mine", replace(RECIPE, seed=2)) == [replaced]
+    make_set("other", replace(RECIPE, seed=2), 1)
+    assert prospects("other", RECIPE) == [replaced.replace("mine", "other"), going_on]
+    with pytest.raises(MorphologySetError, match="reserved for generated sets"):
+        prospects("gmc-mine", RECIPE)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.bodies.store import load_set
 from gmc_bench.cli.main import main
-from gmc_bench.core.errors import MorphologySetError, UnknownNameError
+from gmc_bench.core.errors import ConfigError, MorphologySetError, UnknownNameError
 from gmc_bench.generation import descendants, lineage, released
 from gmc_bench.generation import recipe as recipe_module
 from gmc_bench.generation.descendants import make_descendants
@@ -250,10 +250,12 @@ def test_descendants_are_made_by_command(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(descendants, "_known", lambda descent: set())
     words = ["morphologies", "generate", "kin", "--descend-from", "gmc-unimal-v2", "--seed", "21"]
     assert main([*words, "--train", "2", "--test", "1"]) == 0
-    assert "descendants of train bodies of gmc-unimal-v2" in capsys.readouterr().out.lower()
+    out = capsys.readouterr().out
+    assert "descendants of train bodies of gmc-unimal-v2" in out.lower()
     made, pinned = load_set("kin"), RELEASED["gmc-unimal-1k-v1"]
     grown = [pinned.grow(number) for number in pinned.train_seeds[:3]]
     assert [*made.split("train"), *made.split("test")] == grown
+    assert f"candidates  {pinned.train_seeds[2]}\n" in out
     assert main([*words, "--limbs", "6-8"]) == 2
     assert "leave out all but --train, --test and --seed" in capsys.readouterr().err
     assert main([*words[:3], "--descend-from", "gmc-unimal-v1"]) == 2
@@ -292,15 +294,28 @@ def test_descendants_are_no_bodies_of_released_sets_nor_of_each_other(monkeypatc
         return Verdict()
 
     monkeypatch.setattr(descendants, "judge", accept)
-    assert descendants.find_descendants(descent, 2) == [(3, own), (6, other)]
+    counts = []
+    assert descendants.find_descendants(descent, 2, counts.append) == [(3, own), (6, other)]
+    assert counts == [1, 2]
     assert judged == [(21, 3), (21, 6)]
 
 
+@pytest.mark.parametrize(("train", "test"), [(0, 1), (1, 0)])
+def test_a_set_of_descendants_without_a_split_or_with_a_reserved_name_is_refused(train, test):
+    descent = Descent(base="gmc-unimal-v2", seed=1)
+    with pytest.raises(ConfigError, match=f"needs train and test bodies, got {train} and {test}"):
+        make_descendants("kin", descent, train, test)
+    with pytest.raises(MorphologySetError, match="reserved for generated sets"):
+        make_descendants("gmc-kin", descent, 1, 1)
+
+
 @pytest.mark.parametrize("name", [*FOUND, *EVOLVED])
-def test_first_bodies_grow_and_simulate(name):
+def test_first_bodies_grow_as_released_and_simulate(name):
     pinned = RELEASED[name]
+    listed = json.loads((SCORED / "scored_bodies.json").read_text(encoding="utf-8")).get(name)
     for seed in (pinned.train_seeds[0], pinned.test_seeds[0]):
         body, seed = pinned.grow(seed), np.atleast_1d(seed)[-1]
+        assert listed is None or body.digest[:16] in listed
         assert simulate_randomly(body, _model(body), 500, np.random.default_rng(seed)) is not None
 
 

@@ -1,9 +1,12 @@
 import multiprocessing
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -143,6 +146,38 @@ def test_two_searches_cannot_share_a_journal(tmp_path):
         search(RECIPE, tmp_path / "j", judge_body=_every_third)
     book.close()
     search(RECIPE, tmp_path / "j", judge_body=_every_third)
+
+
+def test_candidates_that_are_judged_ahead_do_not_change_the_outcome(tmp_path, monkeypatch):
+    """By a pool whose tasks end in any order, one at a time."""
+    tasks, under_way, order = {}, set(), random.Random(0)
+
+    class Pool(AbstractContextManager):
+        def __init__(self, count, **options):
+            pass
+
+        def __exit__(self, *error):
+            assert all(task.done() for task in tasks)  # or cancelled
+
+        def submit(self, function, *given):
+            task = Future()
+            tasks[task] = partial(function, *given)
+            return task
+
+    def finish_one(waiting, return_when):
+        under_way.add(len(waiting))
+        task = order.choice(list(waiting))
+        task.set_result(tasks[task]())
+        return {task}, set()
+
+    monkeypatch.setattr(search_module, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(search_module, "wait", finish_one)
+    alone = search(RECIPE, tmp_path / "alone", judge_body=_every_third)
+    calls = []
+    found = search(RECIPE, tmp_path / "j", 2, judge_body=partial(_every_third, calls=calls))
+    assert found == alone
+    assert len(calls) == len(set(calls)) > found.num_judged - found.faults.get("growth", 0)
+    assert under_way == {6}  # three for each process
 
 
 @pytest.mark.slow

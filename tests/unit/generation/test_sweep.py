@@ -42,6 +42,14 @@ def test_a_limb_that_swings_into_another_is_refused():
     assert _arms((0, 40)) is not None
 
 
+@pytest.mark.parametrize(("height", "clear"), [(0.0, False), (-0.01, True)])
+def test_limbs_that_just_touch_are_refused(height, clear):
+    """Radii are 0.05 m and the other arm's height is 0.1 m; lengths are whole centimetres."""
+    arm = start_sweep().with_limb(_limb(0, (0.2, 0.0, 0.1), (0.4, 0.0, 0.0)), RNG)
+    found = arm.with_limb(_limb(0, (0.2, 0.0, height), (0.4, 0.0, 0.0)), RNG)
+    assert (found is not None) is clear
+
+
 def test_a_limb_that_swings_past_between_two_ends_of_its_range_is_refused():
     # Both ends of the range are clear; the other arm lies on the way.
     assert _arms((-90, 0)) is None
@@ -86,6 +94,15 @@ def test_a_bridge_is_looked_at_only_while_its_loop_is_closed():
     torn = np.isin(closed.movers, [1, sweep_module._ALL])
     assert (closed.placed[4] == ~torn).all()
     assert closed.placed[:4].all()
+
+
+def test_a_loop_stays_closed_while_a_limb_that_carries_it_moves():
+    sweep = start_sweep().with_limb(_limb(0, (0.0, 0.0, -0.2), (0.0, 0.0, -0.2), (-10, 10)), RNG)
+    for x in (0.3, -0.3):
+        sweep = sweep.with_limb(_limb(1, (x, 0.0, -0.3), (0.0, 0.0, -0.3), (-20, 0)), RNG)
+    closed = sweep.with_limb(_limb(2, (-0.1, 0.0, -0.3), (-0.4, 0.0, 0.0)), RNG, closes=3)
+    assert set(closed.movers) == {sweep_module._ALL, 0, 1, 2, 3}
+    assert (closed.placed[4] == np.isin(closed.movers, [0, 1])).all()
 
 
 @pytest.mark.parametrize("seed", range(3))
