@@ -4,7 +4,14 @@ import mujoco
 import numpy as np
 import pytest
 
-from gmc_bench.bodies.mjcf import check_compiles, emit_mjcf, parse_mjcf, read_mjcf
+from gmc_bench.bodies.mjcf import (
+    check_compiles,
+    emit_mjcf,
+    has_warned,
+    mute_warnings,
+    parse_mjcf,
+    read_mjcf,
+)
 from gmc_bench.bodies.schema import Loop
 from gmc_bench.conformance.morphologies import biped, linkage
 from gmc_bench.core.errors import MorphologyError
@@ -152,6 +159,14 @@ def test_check_compiles_reports_divergence(tiny_body, tmp_path, monkeypatch, cap
         check_compiles(replace(body, actuators=wild))
     assert capfd.readouterr() == ("", "")
     assert list(tmp_path.iterdir()) == []  # no log file of the engine
+
+
+def test_one_warning_counts(tiny_body):
+    data = mujoco.MjData(_compile(emit_mjcf(parse_mjcf(tiny_body, "tiny"))))
+    mute_warnings(data)
+    assert not has_warned(data)
+    data.warning[mujoco.mjtWarning.mjWARN_BADQACC].number += 1
+    assert has_warned(data)
 
 
 def test_read_refuses_missing_and_binary_files(tmp_path):

@@ -84,6 +84,14 @@ def test_joined_tips_stay_joined_half_way(monkeypatch):
     (new,) = refit_loops(body, limbs)
     grown = np.array(stretched) - np.array(long.geom.end)
     np.testing.assert_allclose(np.array(new.anchor) - loop.anchor, grown / 2, atol=2e-6)
+    limbs = list(body.limbs)
+    moved = np.add(limbs[loop.first].position, (0.01, 0.0, 0.0))  # and with it the first tip
+    limbs[loop.first] = replace(limbs[loop.first], position=tuple(map(float, moved)))
+    (new,) = refit_loops(body, limbs)
+    np.testing.assert_allclose(np.subtract(new.anchor, loop.anchor), (-0.005, 0, 0), atol=2e-6)
+    beside = replace(loop, anchor=(loop.anchor[0] + 1e-4, *loop.anchor[1:]))
+    with pytest.raises(MorphologySetError, match="loops do not join the tips"):
+        refit_loops(replace(body, loops=(beside,)), list(body.limbs))
 
 
 def test_a_bridge_between_limbs_that_nearly_touch_keeps_a_length():

@@ -178,6 +178,7 @@ BAD_BODIES = {
     r"has the range \(0.5, 0.5\)": lambda: leg(range=(0.5, 0.5)),
     "has a zero axis at joint 'hip'": lambda: leg(axis=(0.0, 0.0, 0.0)),
     "has damping -1.0, .*none may be negative": lambda: leg(damping=-1.0),
+    "has True as damping in its joints of limb 'leg'; expected a number": lambda: leg(damping=True),
     "stiffness -2.0": lambda: leg(stiffness=-2.0),
     "armature -3.0": lambda: leg(armature=-3.0),
     "at joint 'hip'; none may be negative, nor its friction": lambda: leg(friction_loss=-0.1),
@@ -204,6 +205,12 @@ BAD_BODIES = {
     ),
     "has radius 0.05 and density -900": lambda: body(
         TORSO, limb("leg", 0, hinge("hip"), geom=replace(ROD, density=-900))
+    ),
+    "has radius 0.05 and density 0 at limb 'leg'": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip"), geom=replace(ROD, density=0))
+    ),
+    "has a box with two ends at limb 'leg'": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip"), geom=box(start=(0.1, 0.0, 0.0)))
     ),
     "has a capsule without length at limb 'leg'": lambda: body(
         TORSO, limb("leg", 0, hinge("hip"), geom=replace(ROD, end=ROD.start))
@@ -477,7 +484,7 @@ def test_loops_count_in_the_hash_and_bodies_without_keep_theirs(tree):
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"second": 99}, "both must be different limbs from 0 to"),
+        ({"second": 5}, "both must be different limbs from 0 to 4"),
         ({"second": 1}, "both must be different limbs from 0 to"),
         ({"first": -1, "second": 1}, "both must be different limbs from 0 to"),
         ({"first": 0, "second": 1}, "and its parent; a loop joins limbs that no joint joins"),
