@@ -44,7 +44,9 @@ def test_commitments_are_hashes_whose_secret_is_in_no_released_file():
         assert len(bytes.fromhex(held.commitment)) == 32
         assert RELEASED[held.base].evolution is not None
         assert held.secret is None or held.secret.commitment == held.commitment
-    assert draw_secret().commitment != draw_secret().commitment
+    drawn = [draw_secret() for _ in range(2)]
+    assert drawn[0].seed != drawn[1].seed
+    assert drawn[0].salt != drawn[1].salt
 
 
 @pytest.mark.parametrize("word", ["0" * 31, "AB" * 16, "g" * 32, "0" * 32 + "\n", 7, None])

@@ -75,6 +75,8 @@ def test_a_set_is_measured_by_split(mini):
 def test_a_limit_takes_bodies_from_the_whole_split(mini):
     found = measure_set(mini, behaviour=False, limit=4)
     assert (found["splits"]["test"]["count"], found["splits"]["test"]["measured"]) == (20, 4)
+    more = measure_set(mini, behaviour=False, limit=21)  # no body is measured twice
+    assert more["splits"] == measure_set(mini, behaviour=False)["splits"]
     every_fifth = mini.split("test")[::5]
     assert found["splits"]["test"]["measures"]["limbs"]["mean"] == np.mean(
         [body.num_limbs for body in every_fifth]

@@ -46,6 +46,9 @@ def test_a_set_is_kept_under_its_name(quick):
         "test": 1,
     }
     assert bodies.seen_in_train == frozenset()
+    assert f"judged  {product.found.num_judged}\n" in product.text
+    assert f"  viability: {product.found.faults['viability']}" in product.text
+    assert "turned down  none" in replace(product, found=replace(product.found, faults={})).text
 
 
 def test_scores_are_kept_beside_the_bodies(quick):
