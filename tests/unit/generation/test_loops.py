@@ -11,7 +11,7 @@ from gmc_bench.bodies.mjcf import emit_mjcf, parse_mjcf
 from gmc_bench.generation import bodies as bodies_module
 from gmc_bench.generation import loops as loops_module
 from gmc_bench.generation.bodies import Form, grow_clear_body
-from gmc_bench.generation.grown_limbs import Closure
+from gmc_bench.generation.grown_limbs import TORSO, Closure, Growth, Site, place
 
 
 @cache
@@ -155,6 +155,17 @@ def test_bridges_are_neither_too_short_nor_too_long(apart, bridged):
     tips = [_tip(0.0, 0.0, 0.0), _tip(apart, 0.0, 0.0)]
     found = list(loops_module._options(tips, set(), loops_module.BRIDGED))
     assert found == [((0, 1),)] * bridged
+
+
+def test_a_bridge_is_as_thick_as_the_limb_that_it_grows_on():
+    torso = Site(TORSO, (0.0, 0.0, 0.0), middle=False)
+    growths = [Growth((torso,), (direction,)) for direction in ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0))]
+    parts = [
+        place((), growth, 0.2, (), r)[0] for growth, r in zip(growths, (0.06, 0.04), strict=True)
+    ]
+    bridge, _ = loops_module._bridge(parts, 0, 1, (), None)
+    assert bridge.radius == bridge.shape.radius == 0.06
+    assert math.hypot(*bridge.segment) == pytest.approx(bridge.height + 0.06, abs=1e-5)
 
 
 def test_a_tip_has_room_for_one_joint():
