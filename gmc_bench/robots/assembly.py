@@ -59,9 +59,9 @@ def half_turned(front_left: Inertial, front_right: Inertial) -> Four[Inertial]:
     )
 
 
-def mirrored_shapes(front_left: tuple[Shape, ...], axes: str = "xy") -> Four[tuple[Shape, ...]]:
-    """Mirror the shapes of a front left link to the other legs, see `mirrored`."""
-    fl, fr, rl, rr = zip(*(mirrored(shape, axes) for shape in front_left), strict=True)
+def mirrored_shapes(front_left: tuple[Shape, ...]) -> Four[tuple[Shape, ...]]:
+    """Mirror the shapes of a front left link along both axes, see `mirrored`."""
+    fl, fr, rl, rr = zip(*map(mirrored, front_left), strict=True)
     return (tuple(fl), tuple(fr), tuple(rl), tuple(rr))
 
 

@@ -48,15 +48,12 @@ class FrictionPair:
                 f"dynamic one must not be negative nor above the static one"
             )
 
-    def coefficient(
-        self, rule: FrictionRule, speed: DoubleArray | float, stribeck_speed: float = STRIBECK_SPEED
-    ) -> DoubleArray:
+    def coefficient(self, rule: FrictionRule, speed: DoubleArray | float) -> DoubleArray:
         """Return the sliding coefficient.
 
         Args:
             rule: how the pair becomes one number.
             speed: (...) float64, sliding speed, m/s.
-            stribeck_speed: width of the two-state curve, m/s.
 
         Returns:
             (...) float64.
@@ -73,7 +70,7 @@ class FrictionPair:
         speeds = np.asarray(speed, dtype=np.float64)
         if rule in constants:
             return np.full(speeds.shape, constants[rule])
-        excess = (self.static - self.dynamic) * np.exp(-((speeds / stribeck_speed) ** 2))
+        excess = (self.static - self.dynamic) * np.exp(-((speeds / STRIBECK_SPEED) ** 2))
         return np.asarray(self.dynamic + excess)
 
 

@@ -37,7 +37,7 @@ def find_flaw(
     Returns:
         The rest of a sentence that starts with the robot's name, saying how to fix the first flaw.
     """
-    # Lazy, in this order: later checks rely on what earlier ones have established.
+    # Lazy, in this order: later checks, also within a part, rely on what earlier ones established.
     flaws = chain(
         _tree_flaws(base, links),
         _inertial_flaws(base.name, base.inertial),
@@ -76,7 +76,6 @@ def _tree_flaws(base: Base, links: Sequence[Link]) -> Iterator[str]:
 def _inertial_flaws(name: str, inertial: Inertial) -> Iterator[str]:
     if not np.isfinite([inertial.mass, *inertial.com, *inertial.inertia]).all():
         yield f"has an inertial that is not finite at link {name!r}; use finite numbers"
-        return
     if inertial.mass <= 0:
         yield f"has mass {inertial.mass} kg at link {name!r}; it must be positive"
     xx, yy, zz, xy, xz, yz = inertial.inertia
@@ -142,7 +141,6 @@ def _stance_flaws(
 ) -> Iterator[str]:
     if len(pose.angles) != _NUM_LINKS:
         yield f"has a stance of {len(pose.angles)} angles; expected one per joint, {_NUM_LINKS}"
-        return
     for link, angle in zip(links, pose.angles, strict=True):
         lower, upper = link.joint.feature_range
         if not lower <= angle <= upper:

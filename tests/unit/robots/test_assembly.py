@@ -3,7 +3,7 @@ import pytest
 
 from gmc_bench.robots import ANYMAL_C, GO1
 from gmc_bench.robots.assembly import Naming, half_turned, mirrored, mirrored_range
-from gmc_bench.robots.parts import Inertial
+from gmc_bench.robots.parts import Inertial, flip_point
 
 PART = Inertial(mass=2.0, com=(0.1, 0.2, 0.3), inertia=(1.0, 1.1, 1.2, 0.01, 0.02, 0.03))
 
@@ -25,6 +25,10 @@ def test_mirrored_parts_are_reflections():
         mirrored(PART), [(1, 1, 1), (1, -1, 1), (-1, 1, 1), (-1, -1, 1)], strict=True
     ):
         _assert_image(image, PART, signs)
+
+
+def test_a_mirrored_zero_has_no_sign():
+    assert str(flip_point((0.0, 0.0, 1.0), x=True, y=True)) == "(0.0, 0.0, 1.0)"
 
 
 def test_left_right_mirror_leaves_the_rear_as_the_front():

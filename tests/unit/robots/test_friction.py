@@ -97,7 +97,9 @@ def test_curve_by_hand():
     speeds = np.array([0.0, 0.1, 10.0])
     expected = [0.8, 0.6 + 0.2 / np.e, 0.6]
     np.testing.assert_allclose(pair.coefficient("two-state", speeds), expected)
-    np.testing.assert_allclose(pair.coefficient("mean", speeds), 0.7)
+    assert pair.coefficient("mean", speeds).tolist() == pytest.approx([0.7] * 3)
+    for equal in (0.0, 0.5):
+        assert FrictionPair(equal, equal).coefficient("two-state", 1.0) == equal
 
 
 def _thrown_foot(velocity, spin):

@@ -15,6 +15,9 @@ from tests.support.menagerie import compare_models, compare_with_menagerie
 
 def test_every_robot_has_an_entry():
     assert set(ENTRIES) == set(ROBOTS)
+    for name, (folder, entry) in ENTRIES.items():
+        assert entry == name.replace("-", "_")
+        assert folder in (f"unitree_{entry}", f"anybotics_{entry}")
 
 
 def test_a_robot_agrees_with_itself(robot):

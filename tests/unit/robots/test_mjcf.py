@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.robots import GO2
+from gmc_bench.robots import ANYMAL_C, GO2
 from gmc_bench.robots.mjcf import FLOOR, HeightField, build_mjcf
 from gmc_bench.robots.model import compile_robot
 
@@ -16,6 +16,10 @@ def test_options(robot):
     assert option.impratio == 10
     assert option.jacobian == mujoco.mjtJacobian.mjJAC_DENSE
     assert option.solver == mujoco.mjtSolver.mjSOL_NEWTON
+    assert option.iterations == 100
+    diverged_stays = mujoco.mjtDisableBit.mjDSBL_AUTORESET
+    assert option.disableflags == diverged_stays | mujoco.mjtDisableBit.mjDSBL_SENSOR
+    assert compile_robot(robot, contacts=True).model.opt.disableflags == diverged_stays
 
 
 def test_text_depends_on_the_arguments_alone(robot):
@@ -46,6 +50,47 @@ def test_full_inertias_survive_the_engine(robot):
         tensor = turn @ np.diag(body.inertia) @ turn.T
         found = tensor[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
         np.testing.assert_allclose(found, part.inertial.inertia, atol=1e-12, rtol=1e-9)
+
+
+def test_shapes_are_those_of_the_description(robot):
+    compiled = compile_robot(robot)
+    model = compiled.model
+    for part in (robot.base, *robot.links):
+        geoms = np.flatnonzero(model.geom_bodyid == model.body(part.name).id)
+        geoms = [geom for geom in geoms if geom not in compiled.foot_geoms]
+        for geom, shape in zip(geoms, part.shapes, strict=True):
+            assert model.geom_type[geom] == getattr(mujoco.mjtGeom, f"mjGEOM_{shape.kind.upper()}")
+            start, end = np.array(shape.start), np.array(shape.end or shape.start)
+            np.testing.assert_allclose(model.geom_pos[geom], (start + end) / 2, atol=1e-12)
+            turn = np.empty(9)
+            mujoco.mju_quat2Mat(turn, model.geom_quat[geom])
+            if shape.kind == "box":
+                np.testing.assert_array_equal(turn, np.eye(3).ravel())
+                np.testing.assert_array_equal(model.geom_size[geom], shape.half_extents)
+                continue
+            assert model.geom_size[geom, 0] == shape.radius
+            if shape.kind != "sphere":
+                along, half = end - start, model.geom_size[geom, 1]
+                assert np.linalg.norm(along) / 2 == pytest.approx(half)
+                assert abs(turn.reshape(3, 3)[:, 2] @ along) / 2 == pytest.approx(half)  # parallel
+
+
+def test_the_force_on_the_base_is_that_of_all_its_contacts():
+    compiled = compile_robot(ANYMAL_C, contacts=True)
+    legs = compiled.model.geom_bodyid > compiled.base_body
+    compiled.model.geom_conaffinity[legs] = 0  # they would carry it
+    data = mujoco.MjData(compiled.model)
+    data.qpos[:] = compiled.standing_qpos(0.08)  # the base is in the ground
+    mujoco.mj_forward(compiled.model, data)
+    base, force = [], np.empty(6)
+    for index, contact in enumerate(data.contact):
+        if compiled.model.geom_bodyid[contact.geom2] == compiled.base_body:
+            mujoco.mj_contactForce(compiled.model, data, index, force)
+            base.append(force[0])
+    found, *read = data.sensordata[-4:]
+    assert found
+    assert np.linalg.norm(read) == pytest.approx(sum(base))
+    assert sum(base) > max(base) > 0.0
 
 
 def test_mass_is_all_in_the_links(robot):
@@ -94,6 +139,11 @@ def test_height_field_has_its_heights():
     # Rows run along y and columns along x; the corner (+x, +y) is the highest.
     field = HeightField(heights=np.array([[0.1, 0.2], [0.3, 0.5]]), half_extents=(2.0, 1.0))
     compiled = compile_robot(GO2, terrain=field)
+    # Half extents, relief, and solid ground below the lowest point, m.
+    assert compiled.model.hfield_size[0].tolist() == pytest.approx([2.0, 1.0, 0.4, 1.0])
+    flat = HeightField(heights=np.full((2, 2), 0.3), half_extents=(2.0, 1.0))
+    assert flat.relief == 0.001  # the engine takes no less
+    assert not flat.elevation().any()
     data = mujoco.MjData(compiled.model)
     data.qpos[:] = compiled.standing_qpos(3.0)
     mujoco.mj_forward(compiled.model, data)
@@ -110,7 +160,9 @@ def test_height_field_has_its_heights():
     ("heights", "half_extents", "message"),
     [
         ([[0.0, 1.0]], (1.0, 1.0), r"at least \(2, 2\)"),
+        ([0.0, 1.0], (1.0, 1.0), r"shape \(2,\)"),
         ([[0.0, 1.0], [0.0, np.nan]], (1.0, 1.0), "finite grid"),
+        ([[0.0, 1.0], [0.0, 1.0]], (np.inf, 1.0), "half extents"),
         ([[0.0, 1.0], [0.0, 1.0]], (1.0, 0.0), "both must be positive"),
     ],
 )

@@ -30,6 +30,10 @@ def test_standing_state(robot):
     np.testing.assert_array_equal(qpos[:7], [0, 0, robot.pose.base_height, 1, 0, 0, 0])
     np.testing.assert_array_equal(qpos[compiled.joint_qpos], robot.pose.angles)
     assert compiled.standing_qpos(0.7)[2] == 0.7
+    assert compiled.standing_qpos(0.0)[2] == 0.0
+    anchors, axes = compiled.stance_geometry()  # of hips, which do not follow other joints
+    np.testing.assert_allclose(anchors[::3], [link.position for link in robot.links[::3]])
+    np.testing.assert_allclose(axes[::3], [link.joint.axis for link in robot.links[::3]])
 
 
 def test_a_name_the_engine_refuses_is_reported():

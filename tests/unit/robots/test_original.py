@@ -1,6 +1,12 @@
 """Robots from model files laid out as in MuJoCo Menagerie, mesh files included."""
 
+import hashlib
+import os
+import sys
 from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from xml.etree import ElementTree
 
 import mujoco
@@ -47,7 +53,11 @@ def write_menagerie(root, robot, *, change=None):
     for geom in base.iter("geom"):
         geom.attrib.pop("name", None)
     extra = "".join(f'<position joint="{name}" kp="100"/>' for name in robot.joint_names)
-    ElementTree.SubElement(ElementTree.SubElement(document, "asset"), "mesh", file="base.obj")
+    asset = ElementTree.SubElement(document, "asset")
+    ElementTree.SubElement(asset, "mesh", file="base.obj")
+    ElementTree.SubElement(asset, "material", name="black")
+    for foot in document.iterfind(".//geom[@class='foot']"):
+        foot.set("material", "black")
     document.append(ElementTree.fromstring(f"<actuator>{extra}</actuator>"))
     key = " ".join(["0 0 0.3 1 0 0 0", *["0 0.9 -1.8"] * 4])
     document.append(ElementTree.fromstring(f'<keyframe><key qpos="{key}"/></keyframe>'))
@@ -90,6 +100,11 @@ def test_the_same_body_in_a_file_stands_as_ours(robot, original):
         assert set(model.geom_condim[geoms]) == {3}
         np.testing.assert_allclose(model.geom_solimp[geoms, 0], 0.9)
     assert (theirs.model.dof_damping == 0.0).all()  # the drive has its own
+    calves = theirs.model.geom_bodyid[theirs.foot_geoms]
+    assert [theirs.model.body(calf).name for calf in calves] == [
+        robot.links[foot.link].name for foot in robot.feet
+    ]
+    np.testing.assert_allclose(theirs.model.site("imu").pos, robot.base.imu)
 
 
 def test_ground_and_sensors_are_as_ours(original):
@@ -125,6 +140,7 @@ def test_link_frames_may_be_turned_and_feet_be_bodies(original):
         calf.remove(foot)
         place = [float(number) for number in foot.attrib.pop("pos").split()]
         place = " ".join(map(str, _rotated(place, back, axis)))
+        foot.set("contype", "0")  # the ground touches it all the same
         ElementTree.SubElement(calf, "body", pos=place).append(foot)
         inertial = calf.find("inertial")
         com = [float(number) for number in inertial.get("pos").split()]
@@ -154,11 +170,84 @@ def _set(path, **values):
     return lambda document: document.find(path).attrib.update(values)
 
 
+def test_what_is_simulated_is_the_file_s(original):
+    def change(document):
+        hip = document.find(".//body[@name='RR_hip']/joint")
+        hip.attrib.update(armature="0.02", frictionloss="0.3", pos="0 0 0.01", limited="false")
+        foot = document.find(".//body[@name='FL_calf']/geom[@class='foot']")
+        foot.set("size", "0.032")
+
+    found = original(GO2, change=change)
+    model = compile_robot(found).model
+    hip = model.joint("RR_hip_joint")
+    dof = hip.dofadr[0]
+    assert (model.dof_armature[dof], model.dof_frictionloss[dof]) == (0.02, 0.3)
+    assert (hip.pos.tolist(), model.jnt_limited[hip.id]) == ([0.0, 0.0, 0.01], 0)
+    # Front feet are the lowest, see `test_numbers`; one is a centimetre larger now.
+    assert found.pose.base_height == pytest.approx(0.301503 + 0.032, abs=2e-6)
+
+
+def test_a_foot_is_the_sphere_farthest_from_the_knee(original):
+    """Also where another one is farther from the base."""
+
+    def change(document):
+        calf = document.find(".//body[@name='FL_calf']")
+        ElementTree.SubElement(
+            calf, "geom", type="sphere", size="0.02", pos="0.121 0.082 -0.137", mass="0"
+        )
+
+    compiled = compile_robot(original(GO1, change=change))
+    foot = compiled.model.geom(compiled.foot_geoms[0])
+    np.testing.assert_allclose(foot.pos, GO1.feet[0].position)
+
+
+def test_a_zero_s_sign_makes_no_other_robot(original):
+    turned = original(GO2, change=_set(".//body[@name='FL_calf']", pos="-0 0 -0.213"))
+    assert turned.digest == original(GO2).digest
+
+
+def _rename_hinge(document):
+    document.find(".//joint[@name='FL_calf_joint']").set("name", "knee")
+    document.find(".//position[@joint='FL_calf_joint']").set("joint", "knee")
+
+
+def _slide(path, *, free):
+    """Let a body slide, too, or instead of moving freely."""
+
+    def change(document):
+        document.remove(document.find("keyframe"))
+        if not free:
+            _drop(".//freejoint")(document)
+        document.find(path).insert(0, ElementTree.Element("joint", type="slide", name="slide"))
+
+    return change
+
+
+def _show_bracket(document):
+    """Add a body that is only seen and says nothing of its mass."""
+    bracket = ElementTree.SubElement(
+        document.find(".//body[@name='FL_thigh']"), "body", name="bracket"
+    )
+    shape = {"type": "mesh", "mesh": "base", "contype": "0", "conaffinity": "0"}
+    ElementTree.SubElement(bracket, "geom", shape)
+
+
+def _hide_thigh(document):
+    """Leave a link without an inertial and without a mesh."""
+    _drop(".//body[@name='FL_thigh']/inertial")(document)
+    _drop(".//body[@name='FL_thigh']/geom[@mesh]")(document)
+
+
 @pytest.mark.parametrize(
     ("change", "flaw"),
     [
         (_drop(".//body[@name='FL_thigh']/inertial"), "no inertial for the link 'FL_thigh'"),
+        (_hide_thigh, "no inertial for the link 'FL_thigh'"),
+        (_show_bracket, "no inertial for the link 'bracket'"),
         (_set(".//joint[@name='FL_calf_joint']", type="slide"), "a free joint and the hinges"),
+        (_rename_hinge, "has the joints root, .*, knee, .* and the hinges FL_hip_joint"),
+        (_slide(".//body[@name='FL_calf']", free=True), "a free joint and the hinges"),
+        (_slide("worldbody/body", free=False), "a free joint and the hinges"),
         (_set(".//joint[@name='FL_calf_joint']", ref="0.1"), "from another zero"),
         (_set(".//body[@name='FL_calf']", name="shin"), "has no link 'FL_calf'"),
         (_drop(".//body[@name='RR_calf']/geom[@class='foot']"), "no sphere that touches"),
@@ -170,13 +259,34 @@ def test_files_that_do_not_fit_are_refused(original, change, flaw):
         original(GO1, change=change)
 
 
+class _Menagerie(ModuleType):
+    """What is used of the package where it is not installed."""
+
+    class MenagerieError(Exception):
+        pass
+
+    def get(self, folder):
+        root = Path(os.environ["MENAGERIE_ROOT"], folder)
+        if not root.is_dir():
+            raise self.MenagerieError("no network")
+        return SimpleNamespace(xml=lambda entry: root / f"{entry}.xml")
+
+
 def test_the_package_is_used_with_its_own_layout(tmp_path, monkeypatch):
-    pytest.importorskip("mujoco_menagerie")
-    write_menagerie(tmp_path, GO1)
+    if find_spec("mujoco_menagerie") is None:
+        monkeypatch.setitem(sys.modules, "mujoco_menagerie", _Menagerie("mujoco_menagerie"))
+    path = write_menagerie(tmp_path, GO1)
     monkeypatch.setenv("MENAGERIE_ROOT", str(tmp_path))
-    assert bodies_from("built-in", [GO1])[0].simulated_from == BUILT_IN
+    assert bodies_from("built-in", [GO1]) == [GO1]
     (found,) = bodies_from("menagerie", [GO1])
-    assert found.origin.startswith("mujoco_menagerie unitree_go1/go1.xml (sha256 ")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert found.origin == f"mujoco_menagerie unitree_go1/go1.xml (sha256 {digest[:12]})"
     assert found.digest != GO1.digest
+    path.write_text("no model")
+    with pytest.raises(ConfigError, match=r"cannot provide the robot 'go1' \(.*; connect to"):
+        load_original(GO1)
+    path.unlink()
+    with pytest.raises(ConfigError, match="cannot provide the robot 'go1'"):
+        load_original(GO1)
     with pytest.raises(ConfigError, match="cannot provide the robot 'go2'"):
         load_original(GO2)
