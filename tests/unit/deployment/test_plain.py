@@ -22,12 +22,13 @@ def test_recurrences_agree_with_the_packed_ones(kind, limbs):
 
 def test_norms_agree():
     torch.manual_seed(1)
-    rows = 3 * torch.randn(4, 6)
     for layer in (RMSNorm(6), NormLinear(6, 3)):
         for values in layer.parameters():
             nn.init.uniform_(values)
-        with torch.no_grad():
-            assert torch.allclose(plain_copy(layer)(rows), layer(rows), atol=1e-6)
+        for size in (3.0, 1e-4, 0.0):  # the last are as small as what is added to their square
+            rows = size * torch.randn(4, 6)
+            with torch.no_grad():
+                assert torch.allclose(plain_copy(layer)(rows), layer(rows), atol=1e-6)
 
 
 def test_a_copy_has_weights_of_its_own():
@@ -35,3 +36,12 @@ def test_a_copy_has_weights_of_its_own():
     plain_copy(layer).weight.data.zero_()
     assert type(layer) is RMSNorm
     assert layer.weight.sum() == 3
+
+
+def test_a_copy_neither_drops_nor_learns():
+    network = nn.Sequential(nn.Linear(2, 4), nn.Dropout(0.5))
+    plain = plain_copy(network)
+    assert not any(module.training for module in plain.modules())
+    assert not any(weight.requires_grad for weight in plain.parameters())
+    assert network.training
+    assert network[0].weight.requires_grad
