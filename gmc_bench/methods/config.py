@@ -23,11 +23,11 @@ def require_positive(config: Any, *names: str) -> None:
         if isinstance(value, tuple):
             if any(width < 1 for width in value):
                 raise ConfigError(f"{name!r} must hold widths of at least 1, got {value}")
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            low = 1 if isinstance(value, int) else 0
-            if not (low <= value < float("inf")) or value == 0:
-                kind = "at least 1" if isinstance(value, int) else "positive"
-                raise ConfigError(f"{name!r} must be {kind}, got {value}")
+        elif not isinstance(value, (int, float)) or isinstance(value, bool):
+            continue
+        elif not 0 < value < float("inf"):
+            kind = "at least 1" if isinstance(value, int) else "positive"
+            raise ConfigError(f"{name!r} must be {kind}, got {value}")
 
 
 def require_unset(config: "NetworkConfig", name: str, why: str) -> None:

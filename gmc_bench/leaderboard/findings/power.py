@@ -64,7 +64,7 @@ def equivalence_power(samples: Sequence[Sequence[float]], inside: float) -> str:
 
 
 def _seeds(needed: int) -> str:
-    return f"about {needed:,} seeds" if needed < _MAX_SEEDS else f"more than {_MAX_SEEDS:,} seeds"
+    return f"about {needed:,} seeds" if needed <= _MAX_SEEDS else f"more than {_MAX_SEEDS:,} seeds"
 
 
 def seeds_needed(samples: Sequence[Sequence[float]], size: float) -> int | None:

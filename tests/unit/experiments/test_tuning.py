@@ -393,7 +393,8 @@ def test_the_ends_of_a_range_are_within_it():
             assert in_range({name: within}) == {name: within}
         for beyond in (low - 1e-9, high + 1e-9):
             assert in_range({name: beyond}) == {}
-    assert in_range({"ppo.lr": True, "ppo.gamma": 0.1, "model.width": 0.1}) == {}
+    none = {"ppo.lr": True, "model.dropout": False, "ppo.gamma": 0.1, "model.width": 0.1}
+    assert in_range(none) == {}
 
 
 @pytest.mark.parametrize(

@@ -28,10 +28,18 @@ from gmc_bench.leaderboard.findings.claims import (
     Equivalence,
     Finding,
     Lead,
+    Pooled,
     Superiority,
+    figure,
 )
 from gmc_bench.leaderboard.findings.cost import Costs
-from gmc_bench.leaderboard.findings.evidence import Evidence, Kept, read_evidence, require_once
+from gmc_bench.leaderboard.findings.evidence import (
+    Evidence,
+    Kept,
+    is_installed,
+    read_evidence,
+    require_once,
+)
 from gmc_bench.leaderboard.findings.page import find_all, findings_page
 from gmc_bench.leaderboard.findings.plan import BOARDS, FIRST_METHODS, pending_runs
 from gmc_bench.leaderboard.findings.pools import (
@@ -40,6 +48,7 @@ from gmc_bench.leaderboard.findings.pools import (
     Sample,
     StudyPool,
     VariantPool,
+    read_metric,
 )
 from gmc_bench.leaderboard.findings.power import power_text, seeds_needed
 from gmc_bench.leaderboard.findings.speed_claims import LinearCost
@@ -47,12 +56,20 @@ from gmc_bench.leaderboard.keeping import files_to_keep, keep, require_policies,
 from gmc_bench.leaderboard.rules import rules_of_variants
 from gmc_bench.leaderboard.tables import file_names
 from gmc_bench.methods import METHODS
-from gmc_bench.records.kept import BodySetId, KeptEvaluation, KeptStudy, StudyNumbers, seal
+from gmc_bench.records.kept import (
+    BodySetId,
+    KeptEvaluation,
+    KeptStudy,
+    StudyNumbers,
+    plain_numbers,
+    seal,
+)
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import sealed
 from gmc_bench.suites import SUITES
 from gmc_bench.tasks import TASKS
 from tests.support.records import (
+    AFTER_TUNING,
     UNTRAINED,
     digest_of,
     make_friction,
@@ -126,12 +143,25 @@ def test_a_gap_says_what_it_compares() -> None:
     assert here.startswith("a -10.0 (2 seeds) against b -30.0 (2 seeds): higher by +20.0 (")
 
 
+def test_the_size_of_a_claim_is_a_share_of_what_is_compared_with() -> None:
+    """Half of a mean of 30 in size, also where it is negative."""
+    values = _samples(a=(-40.0, -20.0, 0.0), b=(-50.0, -30.0, -10.0))
+    needed = seeds_needed([item.values for item in values.values()], 15.0)
+    expected = f"about {needed} seeds per side would show an effect as large as the claim's"
+    for claim in (
+        Superiority(**TEXTS, first="a", second="b", size=0.5),
+        Lead(**TEXTS, ours=("a",), others=("b",), size=0.5),
+    ):
+        assert claim.decide(values).power.startswith(expected)
+
+
 def test_a_lead_needs_all_others() -> None:
     claim = Lead(**TEXTS, ours=("a", "b"), others=("c", "d"), size=0.5)
     ahead = _samples(a=(1.0, 2.0, 3.0), b=(90.0, 91.0, 92.0), c=(10.0, 11.0, 12.0))
     found = claim.decide(ahead)
     assert (found.verdict, found.power) == ("cannot be decided with these runs", "runs of d")
     assert "1 of 2 others have runs" in found.here
+    assert claim.decide({**ahead, **_samples(d=(9.0,))}) == found  # one run has no interval
     assert claim.decide({**ahead, **_samples(d=(9.0, 10.0, 11.0))}).verdict == "seen here"
     beaten = claim.decide({**ahead, **_samples(d=(190.0, 191.0, 192.0))})
     assert beaten.verdict == "not seen here"
@@ -203,6 +233,20 @@ def test_runs_that_lack_a_number_are_no_runs_that_are_missing() -> None:
     assert found.verdict == "cannot be decided with these runs"
     assert found.here.endswith("no such number (dfs: seed 3; random: seed 3)")
     assert (found.missing, found.links) == ((), ("a",))
+    # Of a family, those that have the number decide.
+    whole = [
+        run.model_copy(
+            update={"arm": run.arm[:2], "numbers": {"env_steps": FULL, "stride": 1.0 * run.seed}}
+        )
+        for run in study.runs
+    ]
+    both = study.model_copy(update={"runs": [*runs, *whole]})
+    three = replace(pool, arms=dict.fromkeys(("df", "ra", "random"), "recmorph"))
+    texts = {**TEXTS, "pool": three, "metric": "stride"}
+    lead = Lead(**texts, ours=("df",), others=("ra", "random")).find(
+        Evidence((), {"a": both}, {}), {}
+    )
+    assert lead.here.startswith("df 2.000 (3 seeds) against ra 2.000 (3 seeds)")
 
 
 def test_alike_means_within_a_tenth() -> None:
@@ -266,6 +310,9 @@ def test_a_value_is_compared_with_zero() -> None:
     claim = AboveThreshold(**TEXTS, label="a", unit="%", size=62.0)
     assert claim.decide(_samples(a=(60.0, 62.0, 64.0))).verdict == "seen here"
     assert claim.decide(_samples(a=(-60.0, 62.0, 64.0))).power.startswith("about ")
+    errors = _samples(a=(60.0, -62.0, -64.0))
+    turned = replace(claim, size=-62.0, lower_is_better=True)
+    assert turned.decide(errors).power == claim.decide(_samples(a=(-60.0, 62.0, 64.0))).power
     # Of what is above a threshold, only the rest must be shown: 2 with a deviation of 2.
     near = replace(claim, threshold=60.0).decide(_samples(a=(59.0, 61.0, 63.0)))
     needed = seeds_needed([(59.0, 61.0, 63.0)], 2.0)
@@ -316,6 +363,30 @@ def test_as_many_runs_as_an_effect_needs_are_enough() -> None:
     assert power_text([three], 100.0, 0.0).startswith("an effect as large as the claim's would hav")
 
 
+def test_how_many_seeds_are_told_up_to_a_thousand() -> None:
+    runs = _samples(a=(8.0, 10.0, 12.0))["a"]
+    for size, needed, told in (
+        (0.17738, 1000, "about 1,000 seeds would"), (0.17, 1001, "more than 1,000 seeds would")
+    ):  # fmt: skip
+        assert seeds_needed([runs.values], size) == needed
+        assert power_text([runs], None, size).startswith(told)
+
+
+def test_figures_have_as_many_digits_as_their_size_asks_for() -> None:
+    assert [figure(x) for x in (-1000.0, 999.5, -10.0, 9.5)] == [
+        "-1,000",
+        "999.5",
+        "-10.0",
+        "9.500",
+    ]
+
+
+def test_equal_runs_show_nothing() -> None:
+    same = _samples(a=(1.0, 1.0, 1.0), b=(1.0, 1.0, 1.0))
+    found = Superiority(**TEXTS, first="a", second="b").decide(same)
+    assert found.verdict == "cannot be decided with these runs"
+
+
 def test_several_claims_at_once() -> None:
     both = Conjunction(id="x", says="x", printed="", source="x", parts=("a", "b"))
     seen, no, open_ = (
@@ -324,6 +395,8 @@ def test_several_claims_at_once() -> None:
     nothing = Evidence((), {}, {})
     assert both.find(nothing, {"a": seen, "b": seen}).verdict == "seen here"
     assert both.find(nothing, {"a": no, "b": open_}).verdict == "not seen here"
+    linked = {name: replace(seen, links=("page", name)) for name in "ab"}
+    assert both.find(nothing, linked).links == ("page", "a", "b")
     assert both.find(nothing, {"a": seen, "b": open_}).verdict == open_.verdict
     assert both.find(nothing, dict.fromkeys("ab", Finding("not run yet"))).verdict == "not run yet"
 
@@ -336,6 +409,7 @@ def test_seeds_needed_follow_from_the_spread() -> None:
     assert seeds_needed([(8.0, 10.0, 12.0)], 0.01) == 1001
     assert seeds_needed([(8.0,), (0.0, 2.0)], 4.0) is None
     assert seeds_needed([(8.0, 10.0)], 0.0) is None
+    assert seeds_needed([(8.0, 8.0), (1.0, 1.0)], 1.0) == 3  # nothing varies
 
 
 def _study(seeds: tuple[int, ...] = (1, 2), steps: float = FULL, **changes: object) -> KeptStudy:
@@ -372,11 +446,19 @@ def test_a_kept_study_is_evidence(tmp_path: Path) -> None:
     claim = Superiority(
         **{**TEXTS, "pool": pool, "metric": "training_return"}, first="dfs", second="random"
     )
+    (file,) = (board / "studies").iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(whole.replace(b"dfs", b"bfs"))
+    with pytest.raises(RecordError, match=r"ordering_recmorph\.json"):
+        read_evidence((), board)
+    file.write_bytes(whole)
     result = claim.find(evidence, {})
     assert result.verdict == "seen here"
     assert [run.seed for run in result.missing] == [3, 3]
     run = PlannedRun(suite="unimal-v1", task="unimal-ft-v1", method="recmorph", seed=3)
     assert Costs(evidence).hours([run, run]) == pytest.approx(2 * 1000 * 2e6 / FULL / 3600)
+    assert Costs(Evidence((), {}, {})).hours([run]) is None
+    assert Costs(Evidence((), {}, {})).hours([]) == 0.0
 
 
 def test_a_study_costs_nothing_where_the_board_has_its_runs() -> None:
@@ -467,13 +549,54 @@ def test_seeds_added_where_a_table_was_close_decide_no_claim() -> None:
     assert len(found.sources) == 3
 
 
+def test_runs_without_the_first_seed_decide_no_claim() -> None:
+    (table,) = _board(swat=(1.0, 2.0, 3.0), bot=(1.0, 2.0, 3.0)).analyses
+    runs = [run for row in table.table.all_rows for run in row.runs]
+    tables, _ = aggregate([r for r in runs if (r.record.method, r.record.seed) != ("swat", 1)])
+    assert set(POOL.samples(Evidence(tuple(map(analyse, tables)), {}, {}), "test_score")) == {"bot"}
+
+
+def test_metrics_are_of_mean_actions_on_bodies_that_were_not_trained_on() -> None:
+    looped = [
+        item.model_copy(update={"loops": 1})
+        for item in make_returns("test", {"c": [40.0, 42.0], "d": [60.0]})
+    ]
+    record = make_record(
+        training_return=7.0,
+        morphologies={**make_record().morphologies.model_dump(), "num_test": 4},
+        returns=[
+            *make_returns("train", {"a": [10.0], "b": [12.0]}),
+            *make_returns("train", {"a": [0.0], "b": [0.0]}, "stochastic"),
+            *looped,
+            *make_returns("test", {"e": [5.0]}),
+            *make_returns("test", {"b": [900.0]}, seen=["b"]),
+            *make_returns("test", {"c": [0.0], "d": [0.0], "e": [0.0]}, "stochastic"),
+        ],
+    )
+    expected = {
+        "training_return": 7.0, "train_score": 11.0, "test_score": (41.0 + 60.0 + 5.0) / 3,
+        "looped_score": (41.0 + 60.0) / 2,
+    }  # fmt: skip
+    assert {name: read_metric(record, name) for name in expected} == pytest.approx(expected)
+
+
+def test_runs_with_the_values_before_tuning_count_for_costs() -> None:
+    stored = [make_stored(make_record(**tuned), f"{k}.json")
+              for k, tuned in enumerate(({}, AFTER_TUNING))]  # fmt: skip
+    tables, _ = aggregate(stored)
+    evidence = Evidence(tuple(map(analyse, tables)), {}, {})
+    assert {item.digest for item in evidence.stored()} == {item.digest for item in stored}
+
+
 def test_of_two_engine_versions_the_table_with_most_rows_counts() -> None:
-    old, new = _board(swat=(1.0,)), _board(swat=(2.0,), bot=(3.0,))
+    same = (1.0, 2.0, 3.0)
+    old, new = _board(swat=same), _board(swat=same, bot=same)
     (table,) = old.analyses
-    key = replace(table.table.key, mujoco="3.10.0")  # before "3.9" by its letters
-    older = replace(table, table=replace(table.table, key=key))
-    for analyses in ((older, *new.analyses), (*new.analyses, older)):
-        assert Evidence(analyses, {}, {}).board(POOL.suite, POOL.task) is new.analyses[0]
+    for engine in ("1.0.0", "3.10.0"):
+        key = replace(table.table.key, mujoco=engine)
+        older = replace(table, table=replace(table.table, key=key))
+        for analyses in ((older, *new.analyses), (*new.analyses, older)):
+            assert Evidence(analyses, {}, {}).board(POOL.suite, POOL.task) is new.analyses[0]
 
 
 def test_links_lead_to_the_table_that_the_runs_belong_to(tmp_path: Path) -> None:
@@ -519,13 +642,16 @@ def test_frictions_by_another_rule_decide_no_claim(monkeypatch: pytest.MonkeyPat
     by_rule = {"seconds": rule.seconds, "num_envs": rule.num_envs}
     bodies = {**make_record().morphologies.model_dump(), "id": suite.default_morphologies[0]}
 
-    def found(measured: dict[str, Any]) -> Finding:
+    def found(measured: dict[str, Any], changed: tuple[int, ...] = protocol.seeds) -> Finding:
         stored = [
             make_stored(
                 make_record(
                     suite=suite.id, task=suite.tasks[0], seed=seed, protocol_seeds=protocol.seeds,
                     protocol_digest=config_digest(protocol), morphologies=bodies, method=method,
-                    friction=[{**item, **by_rule, **change} for item in make_friction(1)],
+                    friction=[
+                        {**item, **by_rule, **(change if seed in changed else {})}
+                        for item in make_friction(1)
+                    ],
                     config={"protocol": {"evaluation": {"splits": ["train"]}}},
                 ),
                 f"{method}{seed}.json",
@@ -542,6 +668,8 @@ def test_frictions_by_another_rule_decide_no_claim(monkeypatch: pytest.MonkeyPat
     other = found({"seconds": 2 * rule.seconds})
     assert other.verdict == "cannot be decided with these runs"
     assert other.here.endswith("some have no such number (bot: seed 1, 2, 3)")
+    one = found({"seconds": 2 * rule.seconds}, (2,))
+    assert one.here.endswith("some have no such number (bot: seed 2)")
     assert other.missing == ()
 
 
@@ -578,6 +706,33 @@ def test_who_does_no_better_than_nothing_is_named() -> None:
     assert claim.find(both, {}).here.endswith("; bot, swat score no more than no action at all")
 
 
+def test_nothing_is_what_no_action_reaches_on_the_same_bodies() -> None:
+    """A policy for each body has no other bodies; first weights are not nothing."""
+    board = _board(swat=(90.0, 91.0, 92.0), **{"zero-action": (5.0, 5.1, 5.2)})
+    (table,) = board.analyses
+    sets = {"morphologies": table.table.rows[0].runs[0].record.morphologies}
+    returns = {
+        name: make_returns("train", {"a": [score], "b": [score]}) for name, score in
+        {"mlp": 4.0, "gcnt": 200.0}.items()
+    }  # fmt: skip
+    further = [
+        make_record(method="mlp", controller="single_robot", protocol_seeds=(1,), seed=1,
+                    returns=returns["mlp"], **sets),
+        make_record(**UNTRAINED, method="gcnt", protocol_seeds=(1,), seed=1,
+                    returns=returns["gcnt"] + make_returns("test", {"c": [200.0]}), **sets),
+    ]  # fmt: skip
+    stored = [make_stored(item, f"{item.method}.json") for item in further]
+    tables, _ = aggregate([*(run for row in table.table.all_rows for run in row.runs), *stored])
+    assert POOL.idle(Evidence(tuple(map(analyse, tables)), {}, {})) == {"mlp"}
+
+
+def test_tables_of_earlier_rules_are_no_evidence(tmp_path: Path) -> None:
+    (today,) = _board(swat=(1.0,)).analyses
+    key = replace(today.table.key, protocol_digest=digest_of("earlier"))
+    earlier = replace(today, table=replace(today.table, key=key))
+    assert read_evidence((earlier, today), tmp_path).analyses == (today,)
+
+
 def test_what_does_not_decide_is_told_beside_what_does() -> None:
     board = _board(
         swat=(90.0, 91.0, 92.0), bot=(4.0, 4.1, 4.2), smr=(95.0, 95.0, 95.0),
@@ -593,9 +748,12 @@ def test_what_does_not_decide_is_told_beside_what_does() -> None:
         "; not in the paper's comparison: smr 95.0 m; on the train bodies: swat 91.0 m, "
         "bot 4.100 m; no action at all: 5.100 m"
     )
-    assert set(found.samples) == set(plain.samples)
+    assert found.samples == plain.samples
+    assert [sample.label for sample in plain.samples] == ["swat", "bot"]
     nothing = Superiority(**TEXTS, first="swat", second="gcnt", tells_floor=True).find(board, {})
     assert (nothing.verdict, nothing.here) == ("not run yet", "")
+    assert nothing.links == plain.links != ()
+    assert Superiority(**TEXTS, first="bigru", second="gcnt").find(board, {}).links == ()
 
 
 def test_boards_ask_for_the_seeds_of_their_protocol() -> None:
@@ -604,8 +762,10 @@ def test_boards_ask_for_the_seeds_of_their_protocol() -> None:
     assert POOL.command(["swat"]).endswith("--tasks unimal-ft-v1 --seeds 1 2 3 4 5")
     assert BoardPool("unimal-v1", "unimal-vt-v1").seeds == (1, 2, 3)
     scores = VariantPool("dynamics-v1", 1600).runs(["swat"])
-    assert [(place, run.evaluated > 0) for place, run in scores.items()] == [
-        (("swat", seed), True) for seed in (1, 2, 3)
+    rules = SUITES.get("unimal-v1").protocol(None, "unimal-ft-v1").evaluation
+    steps = 1600 * rules.episodes * len(rules.modes) * 1000
+    assert [(place, run.evaluated) for place, run in scores.items()] == [
+        (("swat", seed), steps) for seed in (1, 2, 3)
     ]
 
 
@@ -634,6 +794,66 @@ def test_references_are_left_to_be_run_as_methods_are(monkeypatch: pytest.Monkey
     ten = pending["study budget, ten times"]
     assert (ten.done, ten.wanted) == (0, 8)
     assert (pending["Flat terrain, standard"].wanted, pending["Flat terrain"].wanted) == (20, 30)
+    one = Costs(board).hours([lite])
+    assert one is not None
+    # Ten times the steps; of 10 to 1000 bodies, as many for each as for one of 100.
+    assert pending["Flat terrain, standard"].hours == pytest.approx(20 * 10 * one)
+    assert ten.hours == pytest.approx(8 * 10 * one)
+    assert pending["study bodies"].hours == pytest.approx(4 * 5 * 3 * one)
+    assert pending["study bodies --steps per-body"].hours == pytest.approx(2 * 3 * 14.4 * one)
+    # Initial weights are scored on all bodies of the board.
+    rules = SUITES.get("unimal-v1").protocol(None, "unimal-ft-v1").evaluation
+    steps = (bodies + 1) * rules.episodes * len(rules.modes) * 1000
+    scored = Costs(board).hours([replace(lite, evaluated=steps)])
+    assert scored is not None
+    assert floor.hours == pytest.approx(32 * scored)
+    # First the boards, then what claims need beside them.
+    names = [name for name, _, _ in BOARDS]
+    assert list(pending)[: len(names)] == names
+    later = [item.what for item in pending.values() if "further methods" in item.what]
+    between = list(pending)[len(names) : list(pending).index(later[0])]
+    assert set(between) >= {"study bodies", ten.what}
+    assert not any(what.startswith("sweep") for what in pending)
+
+
+def test_runs_of_other_rules_are_left_to_be_made() -> None:
+    board = _board(swat=(1.0, 2.0, 3.0))  # no rules of today
+    pending = {item.what: item for item in pending_runs(board, find_all(board), Costs(board))}
+    assert (pending["Flat terrain"].done, pending["Flat terrain"].wanted) == (0, 30)
+
+
+def test_longer_runs_on_other_bodies_are_none_of_the_board() -> None:
+    (table,) = _board(recmorph=(1.0, 2.0, 3.0)).analyses
+    for bodies, done in (("unimals_100", 3), ("gmc-unimal-mini-v2", 0)):
+        key = replace(table.table.key, protocol="standard", morphologies=bodies)
+        long = Evidence((replace(table, table=replace(table.table, key=key)),), {}, {})
+        pending = pending_runs(long, find_all(long), Costs(long))
+        (found,) = (item for item in pending if item.what == "Flat terrain, standard")
+        assert (found.done, found.wanted) == (done, 20)
+
+
+def test_the_runs_of_a_study_are_planned_once() -> None:
+    nothing = Evidence((), {}, {})
+    pending = {
+        item.command: item for item in pending_runs(nothing, find_all(nothing), Costs(nothing))
+    }
+    wanted: dict[str, set[PlannedRun]] = {}
+    claims = [c for c in CLAIMS if isinstance(c, Pooled) and not isinstance(c.pool, BoardPool)]
+    for claim in claims:
+        wanted.setdefault(claim.command(), set()).update(claim.pool.runs(claim.labels()).values())
+    assert len(wanted) < len(claims)
+    assert {command: pending[command].wanted for command in wanted} == {
+        command: len(runs) for command, runs in wanted.items()
+    }
+
+
+def test_only_finished_runs_of_clean_checkouts_are_done() -> None:
+    study = _study(study="budget")
+    for changes, done in (({}, 2), ({"git_dirty": True}, 0), ({"record_digest": None}, 0)):
+        evidence = Evidence((), {"s": _with(study, arm="recmorph-x10", **changes)}, {})
+        pending = pending_runs(evidence, find_all(evidence), Costs(evidence))
+        (ten,) = (item for item in pending if item.what == "study budget, ten times")
+        assert (ten.done, ten.wanted) == (done, 8), changes
 
 
 def test_first_weights_of_quadrupeds_are_measured_on_frictions_too() -> None:
@@ -673,11 +893,19 @@ def test_what_somebody_could_have_chosen_is_no_evidence(tmp_path: Path) -> None:
     (tmp_path / "study.json").write_bytes(seal(_study(versions={"mujoco": "3.1, 3.2"})))
     with pytest.raises(RecordError, match=r"several versions of MuJoCo \(3.1, 3.2\), so that"):
         study_file(tmp_path, tmp_path)
-    unclean = {"git_dirty": "was not made from a clean clone", "protocol_digest": "by which rules"}
-    for name, problem in unclean.items():  # neither is known
+    rules = ("method_version", "preset", "protocol_digest", "changes")
+    unclean = {"git_dirty": "was not made from a clean clone"} | dict.fromkeys(rules, "by which")
+    for name, problem in unclean.items():  # none is known
         (tmp_path / "study.json").write_bytes(seal(_with(_study(), **{name: None})))
         with pytest.raises(RecordError, match=f"run dfs, seed 1, in .* {problem}"):
             study_file(tmp_path, tmp_path)
+
+
+def test_numbers_of_a_study_are_those_that_are_there() -> None:
+    """Also of what was measured as a whole number; neither texts, truth values nor lists."""
+    content = {"a": 1, "b": 2.5, "c": None, "d": float("nan"), "e": float("inf")}
+    others = {"f": True, "g": "1", "h": [1.0]}
+    assert plain_numbers(content | others) == {"a": 1.0, "b": 2.5, "c": None, "d": None, "e": None}
 
 
 def _with(study: KeptStudy, **changes: object) -> KeptStudy:
@@ -781,6 +1009,7 @@ def test_an_evaluation_is_kept_as_one_score(tmp_path: Path, tiny_set: Morphology
     (path,), _ = keep_all([tmp_path / "e.json"], tmp_path)
     (found,) = read_evidence((), tmp_path).evaluations.values()
     assert path.parent.name == "evaluations"
+    assert f"_seed0-{content['weights_digest'][:8]}_" in path.name  # two policies, two files
     assert (found.score, found.bodies, found.episodes) == (15.0, 2, 2)
     assert found.git_commit == "0" * 40
     assert found.hardware == make_record().hardware
@@ -834,6 +1063,18 @@ def test_scores_of_unlike_evaluations_stand_beside_each_other() -> None:
     again = first.model_copy(update={"score": 8.0})
     with pytest.raises(RecordError, match="b and a both score recmorph"):
         require_once(Kept({}, {"a": first, "b": again}, {}, {}))
+
+
+def test_runs_of_unlike_studies_stand_beside_each_other() -> None:
+    first = _study(seeds=(1,))
+    for changes in ({"study": "components"}, {"suite": "larger-bodies-v1"}, {"protocol": "paper"}):
+        require_once(Kept({"a": first, "b": first.model_copy(update=changes)}, {}, {}, {}))
+    for run_changes in (
+        {"seed": 2}, {"arm": "bfs"}, {"task": "unimal-vt-v1"}, {"method": "swat"},
+        {"morphologies": BodySetId(id="another", digest=digest_of("b"))},
+    ):  # fmt: skip
+        other = first.model_copy(update={"runs": (first.runs[0].model_copy(update=run_changes),)})
+        require_once(Kept({"a": first, "b": other}, {}, {}, {}))
 
 
 def test_an_unseen_limb_is_the_one_that_the_seed_draws(
@@ -899,11 +1140,17 @@ FORGED: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
                                c["returns"][1]]},
         "says 2 episodes per body, but has 2 or 4;",
     ),
+    (
+        lambda c: {"returns": [{**c["returns"][0], "episodes": c["returns"][0]["episodes"][:1]},
+                               c["returns"][1]]},
+        "says 2 episodes per body, but has 1 or 2;",
+    ),
     (_episodes(ended="made_up"), "ended by 'made_up', expected one of diverged, fell, time_limit;"),
     (lambda _: {"versions": {"x": "y"}}, "lacks the version of gmc-bench, python,"),
     (lambda _: {"git_dirty": True}, "was not made from a clean clone"),
     (lambda _: {"git_dirty": "no"}, "field 'git_dirty' is invalid"),
     (lambda _: {"git_commit": ..., "git_dirty": ...}, "or by a version that did not say"),
+    (lambda _: {"git_commit": None}, "or by a version that did not say"),
     (
         lambda _: {"morphologies": {"id": "tiny", "digest": "0" * 64}},
         "names the set tiny with the hash 000000000000, but here it has",
@@ -911,6 +1158,10 @@ FORGED: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
     (lambda _: {"trained_on": {"id": "tiny", "digest": "0" * 64}}, "names the set tiny with the"),
     (lambda c: {"returns": c["returns"][:1]}, "does not score each test body of tiny once"),
     (lambda c: {"returns": c["returns"][:1] * 2}, "does not score each test body of tiny once"),
+    (
+        lambda c: {"returns": [*c["returns"], c["returns"][0]]},
+        "does not score each test body of tiny once",
+    ),
     (
         lambda c: {"returns": [{**item, "body_digest": digest_of("x")} for item in c["returns"]]},
         "does not score each test body of tiny once",
@@ -998,6 +1249,7 @@ def test_the_growth_of_a_cost_is_at_most_linear_or_not(tmp_path: Path) -> None:
     for low, high, verdict in (
         (0.8, 1.05, "seen here"),
         (0.8, 1.3, "cannot be decided with these runs"),
+        (1.05, 1.3, "cannot be decided with these runs"),
         (1.2, 1.4, "not seen here"),
     ):
         (path,), _ = keep_all([_scaling(tmp_path / "s", low=low, high=high)], tmp_path)
@@ -1012,6 +1264,7 @@ def test_a_cost_is_measured_once_and_on_the_networks_of_the_runs(tmp_path: Path)
     """Else the file whose name comes first would count."""
     board = tmp_path / "board"
     keep_all([_scaling(tmp_path / "a", preset="paper")], board)
+    keep_all([_scaling(tmp_path / "other", kind="train-time")], board)
     assert LINEAR.find(read_evidence((), board), {}).verdict == "not run yet"
     keep_all([_scaling(tmp_path / "b", high=1.3)], board)
     assert LINEAR.find(read_evidence((), board), {}).links == ("scaling/b.json",)
@@ -1023,7 +1276,9 @@ def test_a_cost_is_measured_once_and_on_the_networks_of_the_runs(tmp_path: Path)
         keep_all([_scaling(tmp_path / "c", high=1.0)], board)
 
 
-def test_an_exponent_is_that_of_the_installed_version_and_of_a_commit(tmp_path: Path) -> None:
+def test_an_exponent_is_that_of_the_installed_version_and_of_a_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     board = tmp_path / "board"
     (path,), _ = keep_all([_scaling(tmp_path / "a")], board)
     kept = read_evidence((), board).scalings["scaling/a.json"]
@@ -1035,8 +1290,17 @@ def test_an_exponent_is_that_of_the_installed_version_and_of_a_commit(tmp_path: 
         path.write_bytes(seal(kept.model_copy(update={"exponents": (changed,)})))
         return LINEAR.find(read_evidence((), board), {}).verdict
 
+    assert not is_installed("no-such-method", 1)
     # Older files do not state it; they are of the first version.
     assert [verdict(version) for version in (1, None, 2)] == ["seen here"] * 2 + ["not run yet"]
+    with monkeypatch.context() as later:
+        newer = replace(METHODS.get("recmorph"), version=2)
+        later.setattr(METHODS, "get", lambda name: newer)
+        assert [is_installed("recmorph", version) for version in (None, 1, 2)] == [
+            False,
+            False,
+            True,
+        ]
     for changes, problem in (
         ({"method_version": 99}, "has version 99 of recmorph, 1 is installed; run the study again"),
         ({"git_dirty": True}, "was not made from a clean clone, or at several commits"),

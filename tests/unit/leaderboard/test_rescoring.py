@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import t
 
 from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.core.errors import RecordError
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.leaderboard import rescoring
 from gmc_bench.leaderboard.board import Board
@@ -106,5 +107,17 @@ def test_elsewhere_it_is_as_near_as_two_evaluations_are(judge) -> None:
         {"hardware": record.hardware.model_copy(update={"cpu": "another"})},
         {"versions": {**record.versions, "mujoco": "0.0.1"}},
     ):
-        assert judge(30.0 + 0.999 * limit, **made).kind == "verified"
-        assert judge(30.0 - 1.001 * limit, **made).kind == "failed"
+        for way in (-1, 1):  # neither better nor worse
+            assert judge(30.0 + 0.999 * way * limit, **made).kind == "verified"
+            assert judge(30.0 + 1.001 * way * limit, **made).kind == "failed"
+
+
+def test_scores_of_other_bodies_are_none_of_this_set(judge, asked, tiny_set: MorphologySet) -> None:
+    other = {"id": tiny_set.id, "digest": digest_of("other")}
+    for changes, said in (
+        ({"bodies": 3}, "scores 3 bodies"),
+        ({"morphologies": other}, "the hash"),
+    ):
+        with pytest.raises(RecordError, match=said):
+            judge(30.0, **changes)
+    assert asked == []

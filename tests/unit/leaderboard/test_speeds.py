@@ -71,8 +71,13 @@ def test_the_fastest_is_faster_than_each_other() -> None:
         "recmorph 2,560 control steps/s, 1.27 times as many as swat (1.23 to 1.31, 15 rounds)"
     )
     assert found.links == ("speeds/a.json",)
+    # It is slower than neither at 95 %, which is enough: at 97.5 % the intervals reach 1.
+    barely = [0.975 + 0.01 * k for k in range(15)]
+    assert median_interval(barely, 0.975)[0] < 1.0 < median_interval(barely, 0.95)[0]
+    assert FASTEST.find(_speeds(swat=barely, gcnt=barely), {}).verdict == "seen here"
     found = FASTEST.find(_speeds(swat=up, gcnt=same), {})
     assert (found.verdict, found.power) == ("cannot be decided with these runs", "more rounds")
+    assert ", 1.02 times as many as gcnt (" in found.here  # the next after it
     found = FASTEST.find(_speeds(swat=up), {})
     assert (found.verdict, found.power) == ("cannot be decided with these runs", "times of gcnt")
     # That one of two is faster may be chance: at 97.5 % the interval reaches 1.
@@ -84,6 +89,12 @@ def test_the_fastest_is_faster_than_each_other() -> None:
     large = kept.reference.model_copy(update={"preset": "paper"})
     other = Evidence((), {}, {}, speeds={"a": kept.model_copy(update={"reference": large})})
     assert FASTEST.find(other, {}).verdict == "not run yet"
+    of_others = kept.reference.model_copy(update={"method": "metamorph"})
+    other = Evidence((), {}, {}, speeds={"a": kept.model_copy(update={"reference": of_others})})
+    assert FASTEST.find(other, {}).verdict == "not run yet"
+    slow = {"reference_acting_seconds": (1.6,) * 14 + (16.0,)}  # one round, which counts no more
+    rate = FASTEST.find(Evidence((), {}, {}, speeds={"a": _changed_timing(slow)(kept)}), {}).here
+    assert rate.startswith("recmorph 2,560 control steps/s, ")
     found = FASTEST.find(_speeds(swat=down), {})
     assert found.verdict == "not seen here"
     assert found.here.endswith("; 1 of 2 others were timed; slower than swat")
@@ -133,7 +144,7 @@ def test_speeds_by_other_rules_than_todays_do_not_count(
 
 
 def test_speeds_are_kept_once_per_board() -> None:
-    (kept,) = _speeds(swat=[1.0]).speeds.values()
+    (kept,) = _speeds(swat=[5.625]).speeds.values()  # its iterations are nothing but acting
     twice = Kept({}, {}, {}, {"speeds/a.json": kept, "speeds/b.json": kept})
     with pytest.raises(RecordError, match=r"b\.json and speeds/a\.json both hold speeds"):
         require_once(twice)
@@ -143,9 +154,11 @@ def test_the_interval_of_a_median_holds_it_as_often_as_it_says() -> None:
     assert median_interval([3.0, 1.0, 2.0], 0.95) == (-math.inf, math.inf)
     assert median_interval([5.0, 1.0, 2.0, 4.0, 3.0, 6.0], 0.95) == (1.0, 6.0)  # 2 / 2^6 = 0.03
     rng = np.random.default_rng(0)
-    samples = rng.exponential(size=(2000, 15))
-    ends = [median_interval(list(sample), 0.95) for sample in samples]
-    hits = [low <= math.log(2.0) <= high for low, high in ends]
+    samples = np.sort(rng.exponential(size=(2000, 15)))
+    low, high = map(int, median_interval(list(range(15)), 0.95))
+    shuffled = list(rng.permutation(samples[0]))
+    assert median_interval(shuffled, 0.95) == (samples[0, low], samples[0, high])
+    hits = (samples[:, low] <= math.log(2.0)) & (math.log(2.0) <= samples[:, high])
     assert 0.955 < np.mean(hits) < 0.975  # 1 - 0.035, with a standard error of 0.004
 
 
@@ -233,9 +246,14 @@ def test_what_profile_prints_is_kept(tmp_path: Path, tiny_set: MorphologySet) ->
         ),
         (lambda found: found["methods"][0].update(seconds=[0.0, 3.0]), "times must be positive"),
         (lambda found: found["methods"].append(found["methods"][0]), "is listed twice"),
+        (lambda found: found["methods"][0].update(method="recmorph"), "is listed twice"),
         (
             lambda found: found["methods"][0].update(method_version=99),
             "has version 99 of swat, 1 is installed",
+        ),
+        (
+            lambda found: found.update(reference={**found["reference"], "method_version": 99}),
+            f"has version 99 of recmorph, {SPEC.version} is installed",
         ),
         (
             lambda found: found["setting"]["morphologies"].update(digest="1" * 64),

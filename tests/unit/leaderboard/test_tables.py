@@ -39,7 +39,13 @@ from gmc_bench.methods import METHODS
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.records.store import StoredRecord, record_digest
 from tests.support.leaderboards import synthetic_records
-from tests.support.records import AFTER_TUNING, digest_of, make_record, make_returns
+from tests.support.records import (
+    AFTER_TUNING,
+    UNTRAINED,
+    digest_of,
+    make_record,
+    make_returns,
+)
 
 SETTINGS = make_record().config_digest
 SHORT = SETTINGS[:8]
@@ -221,6 +227,14 @@ def test_incomplete_reference_is_listed_with_its_train_scores() -> None:
         f"- mlp v1, lite, settings {SHORT}: no run for seed 1; train score of seed 0 997.5" in page
     )
     assert "Normalised" not in page
+    _, line = _csv(_analysis(FULL[0], part))
+    assert (line["status"], line["method"]) == ("incomplete", "mlp")
+
+
+def test_sizes_that_differ_between_seeds_are_none() -> None:
+    analysis = _analysis(*(_record(1.0, seed=seed, parameters=9 - seed) for seed in (0, 1)))
+    assert _csv(analysis)[0]["parameters"] == ""
+    assert cells.row_cells(analysis.table.rows[0])["Parameters"] == cells.NONE
 
 
 def test_verified_rows_are_marked() -> None:
@@ -274,8 +288,30 @@ def test_csv_keeps_full_precision(tmp_path: Path) -> None:
     assert list(frame["seed_scores"]) == ["0:1234.0 1:1236.0", "0:-0.04", "0:7.0", ""]
     assert list(frame["parameters"]) == ["3174019", "1000", "1000", ""]
     assert list(frame["preset"]) == ["lite", "lite", "lite", "a|b_c"]
+    assert list(frame["test_score"][2:]) == ["", ""]  # of a run without one, too
     assert frame["reasons"][2] == "no training return for seed 0"
     assert frame["reasons"][3] == "fewer steps; <b>"
+
+
+def test_a_score_that_is_missing_is_empty_and_a_dash() -> None:
+    train = make_returns("train", {"a": [1.0], "b": [2.0]})
+    analysis = _analysis(FULL[2], _record(0.0, method="half", returns=train))
+    _, half = _csv(analysis)
+    assert (half["status"], half["seed_scores"]) == ("incomplete", "0:")
+    assert "test score of seed 0 —\n" in to_markdown(analysis)
+
+
+def test_the_short_table_names_what_it_ranks_by_and_leaves_out_incomplete_floors() -> None:
+    rules = {"config": {"protocol": {"evaluation": {"splits": ["train"]}}}}
+    untrained = {**UNTRAINED, "parameters": 0, "config": {**UNTRAINED["config"], **rules["config"]}}
+    idle = make_record(**untrained, method="zero-action")
+    part = idle.model_copy(update={"protocol_seeds": (0, 1)})
+    for floor, shown in ((idle, True), (part, False)):
+        text = to_readme(_analysis(make_record(**rules), floor), "x.md")
+        assert "| Score (95 %) |" in text
+        assert "Test score" not in text
+        assert ("zero-action" in text) == shown
+    assert "| Test score (95 %) |" in to_readme(_analysis(FULL[2]), "x.md")
 
 
 def test_csv_says_which_bodies_its_scores_are_about() -> None:

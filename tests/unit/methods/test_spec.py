@@ -93,9 +93,16 @@ KEPT = {"ppo.lr": 0.002, "model.dropout": 0.0}
     ],
 )
 def test_what_changes_a_rule_of_the_protocol_is_refused(field, value, sentence):
-    with pytest.raises(PluginError) as error:
-        require_training(MethodSpec(**{**FIELDS, field: value}))
-    assert sentence in str(error.value)
+    method = MethodSpec(**{**FIELDS, "paper": "unpublished", field: value})
+    for require in (require_training, require_description):
+        with pytest.raises(PluginError) as error:
+            require(method)
+        assert sentence in str(error.value)
+
+
+def test_settings_are_a_class_and_no_object_of_one():
+    with pytest.raises(PluginError, match="config of method 'fake' must be a dataclass, got"):
+        MethodSpec(**{**FIELDS, "config": Capabilities()}).config_class()
 
 
 def test_before_tuning_a_method_has_neither_values_nor_trials():
