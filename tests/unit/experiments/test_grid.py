@@ -151,6 +151,8 @@ def test_a_file_and_options_come_to_the_same_as_python(tmp_path):
     )
     assert request.sweep.runs == expected.runs
     assert [run.protocol.ppo.lr for run in expected.runs.values()] == [1e-4, 1e-3]
+    both = request_sweep({**given, "protocol": ["smoke", "lite"]}, ["--ppo.lr", "1"], config=file)
+    assert [run.protocol.name for run in both.sweep.runs.values()] == ["smoke", "lite"]
     assert str(request.sweep.path) == "there"
     assert request.launch.options == {"jobs": 2, "nice": 4}
     with pytest.raises(ConfigError, match=r"'local' has no option 'partition'"):

@@ -9,6 +9,7 @@ import pytest
 from gmc_bench.core.errors import ConfigError, RunFolderError, StorageError
 from gmc_bench.experiments import driver as driving
 from gmc_bench.experiments import sweep as sweeping
+from gmc_bench.experiments.cell_state import CellState, write_state
 from gmc_bench.experiments.events import Remark, RunStoppedError, SweepRunFailed
 from gmc_bench.experiments.launchers.local import LocalLauncher
 from gmc_bench.experiments.spec import ExperimentSpec
@@ -101,6 +102,16 @@ def test_other_runs_of_the_same_names_are_neither_run_nor_shown_as_done(ran, cha
             use()
     assert ran == {}
     assert "2 runs" in SweepRequest(Sweep(SPECS, out=OUT), Launch()).preview()
+
+
+def test_a_preview_knows_what_runs_of_the_folder_have_told(ran):
+    sweep = Sweep(SPECS, out=OUT)
+    with sweep.locked(create=True) as folder:
+        folder.write(sweep.runs)
+    told = CellState(phase="training", env_steps=1, env_steps_per_s=1.0, scoring_s=1.0)
+    write_state(OUT, "one", told)
+    launch = Launch.from_dict({"launcher": "local", "jobs": 2})
+    assert "with 2 at a time" in SweepRequest(sweep, launch).preview()
 
 
 def test_a_launcher_that_can_run_nothing_leaves_no_folder(monkeypatch):
