@@ -32,6 +32,8 @@ def random_actions(num_steps, scale=1.0):
 
 def test_trajectories_are_gymnasiums_through_falls_and_resets(references):
     batch = AntBatch(NUM_ENVS, num_threads=1, seed=3)
+    for data in batch.data:
+        data.cfrc_ext[:] = 0.5  # as an earlier episode could leave them
     observation = batch.reset()
     expected = [start_alike(*pair) for pair in zip(references, batch.data, strict=True)]
     np.testing.assert_allclose(observation, expected, **TOLERANCE)
@@ -72,8 +74,28 @@ def test_time_limit_is_gymnasiums(references):
     for expected in (False, True):
         _, _, _, truncated = batch.step(still)
         assert truncated.tolist() == [expected, False, False, False]
-        assert references[0].step(still[0])[3] == expected
+        last, _, _, ended, _ = references[0].step(still[0])
+        assert ended == expected
+    np.testing.assert_allclose(batch.arrays.final_observation[0], last, **TOLERANCE)
     assert batch.arrays.length.tolist() == [0, 2, 2, 2]
+
+
+def test_health_is_gymnasiums(references):
+    batch, env = AntBatch(NUM_ENVS, num_threads=1), references[0].unwrapped
+    batch.reset()
+    data, healthy = batch.data[0], []
+    for height in (0.19, 0.2, 0.21, 0.99, 1.0, 1.01, np.nan):
+        data.qpos[2] = height
+        start_alike(references[0], data)
+        healthy.append(kernels._is_healthy(batch._addresses[0]))
+        assert healthy[-1] == env.is_healthy
+    assert healthy == [False, True, True, True, True, False, False]
+    for values in (data.qpos, data.qvel):
+        data.qpos[2], values[-1] = 0.5, np.inf
+        start_alike(references[0], data)
+        assert not kernels._is_healthy(batch._addresses[0])
+        assert not env.is_healthy
+        values[-1] = 0.0
 
 
 def test_constants_are_the_models(references):

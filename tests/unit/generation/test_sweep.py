@@ -131,21 +131,30 @@ def test_poses_are_those_of_the_engine(seed):
     assert pose == len(sweep.movers)
 
 
-def test_compiled_distances_are_those_of_two_shapes():
+def test_compiled_distances_are_those_of_shapes_in_every_pose():
+    """Of one shape and three others in four poses; the others move or stand still."""
     rng = np.random.default_rng(1)
     met = 0
-    for _ in range(300):
-        points = rng.uniform(-0.5, 0.5, size=(4, 3))
+    for number in range(200):
+        start, end = rng.uniform(-0.5, 0.5, size=(2, 4, 3))
+        starts, ends = rng.uniform(-0.5, 0.5, size=(2, 3, 4 if number % 2 else 1, 3))
         if rng.random() < 0.2:
-            points[1] = points[0]  # a sphere
+            end = start  # a sphere
         if rng.random() < 0.2:
-            points[3] = points[2]
-        start, end, other_start, other_end = points
-        one = Capsule(tuple(start), tuple(end), 0.1)
-        expected = gap(one, Capsule(tuple(other_start), tuple(other_end), 0.05)) < 0.0
+            ends = starts
+        elif rng.random() < 0.2:
+            ends = starts + (end - start)[: starts.shape[1]]  # beside it
+        reach, counts = rng.uniform(0.0, 0.3, size=3), rng.random((3, 4)) < 0.4
+        poses = [(k, n, n if number % 2 else 0) for k, n in np.argwhere(counts)]
+        expected = any(
+            gap(
+                Capsule(tuple(start[n]), tuple(end[n]), reach[k]),
+                Capsule(tuple(starts[k, m]), tuple(ends[k, m]), 0.0),
+            )
+            < 0.0
+            for k, n, m in poses
+        )
         met += expected
-        reach, counts = np.array([0.15]), np.ones((1, 1), bool)
-        rows = [np.array([[p]]) for p in (other_start, other_end)]
-        assert any_near(start[None], end[None], *rows, reach, counts) == expected
-        assert not any_near(start[None], end[None], *rows, reach, ~counts)
-    assert 30 < met < 270
+        assert any_near(start, end, starts, ends, reach, counts) == expected
+        assert not any_near(start, end, starts, ends, reach, np.zeros((3, 4), bool))
+    assert 40 < met < 160

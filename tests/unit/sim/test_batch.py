@@ -10,6 +10,7 @@ from gmc_bench.conformance.morphologies import biped, chain
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.sim.batch import FEW_ROWS, BatchSimulator, available_threads, spawn_streams
 from gmc_bench.sim.kernels import next_uniform
+from gmc_bench.sim.layout import NUM_MOTION
 from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.unimal_ft import TASK
 
@@ -57,6 +58,18 @@ def test_reset_adds_noise_to_every_coordinate_and_leaves_no_history(make_batch, 
         np.testing.assert_array_equal(batch.data(row).qpos, compiled.model.qpos0)
         np.testing.assert_array_equal(batch.data(row).qvel, 0.0)
         np.testing.assert_array_equal(batch.torso_position[row], compiled.model.body(1).pos)
+
+
+def test_slots_without_a_limb_or_a_joint_read_zero(make_batch, layout, models):
+    """Also where another body stood before."""
+    batch, readings = make_batch()
+    readings[:] = 9.0
+    batch.reset(ALL, 0.005, readings)
+    for row, compiled in enumerate(models):
+        joints = readings[row, :, NUM_MOTION:].reshape(5, 2, 2)  # limb, slot, angle and velocity
+        assert ((joints[..., 1] != 0.0) == (layout.joint_qpos[row] >= 0)).all()
+        assert (joints[layout.joint_qpos[row] < 0] == 0.0).all()
+        assert (readings[row, compiled.body.num_limbs :] == 0.0).all()
 
 
 def test_reset_touches_only_the_rows_it_is_given(make_batch):

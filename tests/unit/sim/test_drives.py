@@ -88,8 +88,7 @@ def test_readings_are_what_the_engine_holds(compiled, name):
     simulator = make_simulator([robot], 1, num_threads=1)
     random = np.random.default_rng(2)
     qpos = robot.standing_qpos()[None].copy()
-    qpos[0, 3:7] = random.normal(size=4)
-    qpos[0, 3:7] /= np.linalg.norm(qpos[0, 3:7])
+    qpos[0, 3:7] = random.normal(size=4)  # of any length, as the engine takes them
     qpos[0, 2] += 1.0
     place(simulator, qpos, random.normal(0.0, 0.5, (1, 18)))
     _check_readings(simulator, robot)  # after a reset
@@ -114,6 +113,17 @@ def _check_readings(simulator, robot):
         assert simulator.drive_state.joint_state[0, token, 1] == data.joint(joint).qvel[0]
     forces = data.sensordata.reshape(5, 4)[:, 1:]
     np.testing.assert_allclose(simulator.drive_state.contacts[0], np.linalg.norm(forces, axis=1))
+
+
+def test_any_coordinate_that_is_not_finite_counts_even_without_a_warning(compiled):
+    robot = compiled["go1"]
+    simulator = make_simulator([robot], 2, num_threads=1)
+    for number in range(19 + 18):
+        state = np.concatenate([np.tile(robot.standing_qpos(), (2, 1)), np.zeros((2, 18))], axis=1)
+        state[0, number] = np.nan
+        place(simulator, state[:, :19], state[:, 19:])
+        assert not any(warning.number for warning in simulator.data(0).warning)
+        assert simulator.diverged.tolist() == [True, False], number
 
 
 def test_feet_carry_the_weight_and_the_base_is_felt(compiled):
@@ -165,6 +175,26 @@ def test_torques_end_at_the_limits(compiled, strength):
         np.testing.assert_array_equal(
             simulator.data(row).actuator_force[robot.actuators], simulator.drive_state.torque[row]
         )
+
+
+def test_robots_of_a_batch_move_as_each_does_alone(compiled):
+    """Each with its own drives, feet, friction and strength."""
+    robots, random = list(compiled.values()), np.random.default_rng(3)
+    actions = random.normal(0.0, 0.4, (15, len(robots), 12))
+    dynamic, strength = np.linspace([0.2, 0.9], [0.6, 1.1], len(robots)).T
+
+    def run(rows):
+        simulator = make_simulator([robots[row] for row in rows], len(rows), num_threads=1)
+        pairs = np.stack([dynamic[rows] + 0.2, dynamic[rows]], axis=1)
+        simulator.set_friction(np.arange(len(rows)), pairs)
+        simulator.drive_state.strength[:] = strength[rows]
+        place(simulator)
+        for action in actions:
+            simulator.step(stance_of(simulator) + action[rows])
+        return [simulator.data(number).qpos.tobytes() for number in range(len(rows))]
+
+    rows = np.arange(len(robots))
+    assert run(rows) == [run(rows[row : row + 1])[0] for row in rows]
 
 
 def test_rows_keep_their_own_masses_and_pools_restore_them(compiled):

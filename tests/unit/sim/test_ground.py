@@ -11,6 +11,7 @@ from gmc_bench.sim.batch import BatchSimulator, available_threads
 from gmc_bench.sim.kernels import next_uniform
 from gmc_bench.sim.model import compile_models
 from gmc_bench.sim.terrain import box
+from gmc_bench.sim.terrain_kernels import _overlaps
 from gmc_bench.tasks import unimal_obstacles, unimal_vt
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import build_table
@@ -121,14 +122,17 @@ def test_the_draw_fits_what_the_compiler_makes_of_it(task, make_batch):
     assert len(kept) == fresh.body_geomnum[0]
     for name in ("geom_pos", "geom_size", "geom_rbound", "geom_aabb"):
         np.testing.assert_array_equal(getattr(model, name)[kept], getattr(fresh, name)[: len(kept)])
-    # Every node of the tree of bounding boxes encloses its children.
+    boxes = [geom for geom in kept if model.geom(geom).name.startswith("box")]
+    assert (np.diff(model.geom_pos[boxes, 0]) >= 0.0).all()  # neighbours stand beside each other
+    # Every node of the tree of bounding boxes encloses its children, and nothing else.
     bounds, child = model.bvh_aabb, model.bvh_child
     for node in range(model.body_bvhnum[0]):
-        for below in child[node][child[node] >= 0]:
-            low = bounds[node, :3] - bounds[node, 3:] - 1e-9
-            high = bounds[node, :3] + bounds[node, 3:] + 1e-9
-            assert (low <= bounds[below, :3] - bounds[below, 3:]).all()
-            assert (high >= bounds[below, :3] + bounds[below, 3:]).all()
+        below = child[node][child[node] >= 0]
+        if len(below):
+            low = (bounds[below, :3] - bounds[below, 3:]).min(axis=0)
+            high = (bounds[below, :3] + bounds[below, 3:]).max(axis=0)
+            np.testing.assert_allclose(bounds[node, :3], (low + high) / 2, atol=1e-9)
+            np.testing.assert_allclose(bounds[node, 3:], (high - low) / 2, atol=1e-9)
 
 
 def test_what_is_left_over_is_parked_out_of_reach(make_batch):
@@ -265,6 +269,20 @@ def test_terrain_is_what_a_plain_program_makes_of_the_same_random_numbers(task, 
             expected = plain(lambda count, stream=stream: int(next_uniform(stream) * count))
             np.testing.assert_allclose(cells, expected, atol=1)  # mm; rounded from other sums
             assert (cells != 1000).any()
+        model = batch.model(0)
+        for geom in np.flatnonzero(model.geom_contype[: model.body_geomnum[0]]):
+            if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_HFIELD:
+                highest = model.hfield_size[model.geom_dataid[geom], 2]  # also of the data's unit
+                assert patch_of(model, geom).max() == pytest.approx(highest, abs=0.005)
+
+
+def test_boxes_may_touch_but_not_overlap():
+    places = np.array([[100, 50, 8, 5]])  # column and row of the middle, half sizes
+    for column, row in ((86, 50), (114, 50), (100, 38), (100, 62)):
+        assert not _overlaps(places, 1, row, column, 7, 6)
+        nearer = row + np.sign(50 - row), column + np.sign(100 - column)
+        assert _overlaps(places, 1, *nearer, 7, 6)
+        assert not _overlaps(places, 0, *nearer, 7, 6)  # none has been placed
 
 
 def test_each_row_has_a_model_of_its_own_and_another_terrain_at_each_reset(models, make_batch):

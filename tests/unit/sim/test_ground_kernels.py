@@ -106,6 +106,19 @@ def test_a_torso_on_a_wall_sees_the_field_and_all_edges_of_the_walls(place):
     assert under == 4.0
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(
+    ("beyond", "height"), [(-0.05, 1.0), (0.05, 4.0), (0.95, 4.0), (1.05, 0.0)]
+)
+def test_a_torso_stands_on_the_field_and_on_its_walls_up_to_their_edges(axis, beyond, height):
+    """Walls are 1 m thick; along y, the cell that counts is that 0.1 m to the right."""
+    low, high = ((-3.0, 17.0), (-5.9, 6.1))[axis]
+    flat = np.full((ROWS, COLUMNS), 1000, np.int16)
+    for place in (low - beyond, high + beyond):
+        found = read(flat, (place, 0.05) if axis == 0 else (5.05, place), wall_cells=10)
+        assert found[1] == height
+
+
 @pytest.mark.parametrize("place", [(1e30, 0.0), (-1e30, -1e30), (30.0, 0.0)])
 def test_far_beyond_the_field_all_is_equally_deep(cells, place):
     found, under = read(cells, place)

@@ -122,6 +122,25 @@ def test_a_quaternion_and_its_negative_are_one_orientation(make_batch):
         np.testing.assert_array_equal(found, expected)
 
 
+def test_every_weld_has_a_length_and_an_orientation_of_its_own(make_batch):
+    (plain, readings), (batch, others) = (make_batch() for _ in range(2))
+    lengths, quaternions = batch._loops.lengths[2], batch._loops.turns[2]
+    lengths[:] = 0.7, 0.175  # twice and half as long as they are
+    quaternions[:] = (0.5, -0.1, 0.7, 0.5), (0.1, 0.9, -0.3, 0.3)  # of length 1
+    run(plain, readings, 5)
+    run(batch, others, 5)
+    scaled = plain.loop_residual[2, :, 0] * (0.5, 2.0)
+    np.testing.assert_allclose(batch.loop_residual[2, :, 0], scaled, rtol=1e-12)
+    model, data, kept = batch.model(2), batch.data(2), np.empty(9)
+    for weld in range(2):
+        first, second = model.eq_obj1id[weld], model.eq_obj2id[weld]
+        mujoco.mju_quat2Mat(kept, quaternions[weld])
+        expected = data.xmat[first].reshape(3, 3) @ kept.reshape(3, 3)
+        turn = expected.T @ data.xmat[second].reshape(3, 3)
+        angle = np.arccos((np.trace(turn) - 1) / 2)
+        assert batch.loop_residual[2, weld, 1] == pytest.approx(angle, rel=1e-6)
+
+
 def test_residuals_start_at_zero_and_do_not_outlive_their_body(make_batch):
     batch, readings = make_batch()
     assert (batch.loop_residual == 0.0).all()
