@@ -172,7 +172,7 @@ def test_a_tip_has_room_for_one_joint():
     row = [_tip(x, 0.0, 0.0) for x in (0.0, 0.35, 0.7)]
     assert len(_joined(1, *row)) == 1
     assert _joined(2, *row) is None
-    assert _joined(1, row[0], row[2]) is None  # too far apart
+    assert _joined(1, row[0], _tip(0.36, 0.0, 0.0)) is None  # too far apart
     # A limb is joined neither to its parent nor to one without a tip of its own.
     child = _tip(0.1, 0.0, 0.0)
     child.site.parent = 0

@@ -65,6 +65,7 @@ def test_scores_are_kept_beside_the_bodies(quick):
 def test_the_same_recipe_gives_the_same_set_again(quick, folder):
     first = make_set("mine", RECIPE, 1)
     assert journal_path(RECIPE).is_relative_to(folder)
+    assert journal_path(RECIPE).stem == RECIPE.digest[:16]
     assert make_set("mine", RECIPE, 1).bodies.digest == first.bodies.digest
     journal_path(RECIPE).unlink()
     assert make_set("other", RECIPE, 1).bodies.digest == first.bodies.digest

@@ -1,4 +1,6 @@
-from dataclasses import replace
+import hashlib
+import json
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -126,6 +128,13 @@ PINNED_LOOP = "f212518ed8e0"
 def test_equal_recipes_have_equal_hashes():
     assert SMALL.digest == Recipe(seed=4, train=3, test=2, limbs=(4, 5)).digest
     assert SMALL.digest != replace(SMALL, form=Form(symmetric=False)).digest
+
+
+@pytest.mark.parametrize(("size", "version"), [((1.0, 1.0), 1), ((0.8, 1.2), 2)])
+def test_a_hash_is_that_of_the_version_of_the_rules_and_of_every_field(size, version):
+    recipe = replace(SMALL, form=Form(size=size))
+    text = json.dumps([version, asdict(recipe)], sort_keys=True)
+    assert recipe.digest == hashlib.sha256(text.encode()).hexdigest()
 
 
 @pytest.mark.parametrize(("version", "raised"), [("VERSION", 0), ("SCALED_VERSION", 1)])

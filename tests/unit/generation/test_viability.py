@@ -127,6 +127,11 @@ def test_gaits_are_sinusoids_of_one_frequency():
     factors = (left * controls[:, 1:-1]).sum(axis=1) / (controls[:, 1:-1] ** 2).sum(axis=1)
     np.testing.assert_allclose(left, factors[:, None] * controls[:, 1:-1], atol=1e-9)
     np.testing.assert_allclose(factors, np.broadcast_to(factors[:, :1], factors.shape))
+    # Every motor has an amplitude and a phase of its own.
+    cosine, turn = controls[:, 0], np.arccos(factors / 2)
+    sine = (controls[:, 1] - cosine * np.cos(turn)) / np.sin(turn)
+    for own in (np.hypot(sine, cosine), np.arctan2(cosine, sine)):
+        assert (np.abs(np.diff(own)) > 0.01).mean() > 0.9
     frequencies = np.arccos(factors / 2) / (2 * np.pi * 0.02)
     assert frequencies.min() == pytest.approx(0.5, abs=0.2)
     assert frequencies.max() == pytest.approx(3.0, abs=0.2)
