@@ -70,7 +70,8 @@ def test_a_damaged_line_is_no_verdict_and_the_others_count(damage, tmp_path):
 
 def test_other_journals_are_refused_and_left_as_they_are(tmp_path):
     whole = _written(tmp_path / "j").read_bytes()
-    with pytest.raises(StorageError, match="not the journal of this search"):
+    with pytest.raises(StorageError, match="not the journal of this search") as refused:
         Journal(tmp_path / "j", Recipe(seed=2, train=1, test=1, limbs=(3, 5)))
     assert (tmp_path / "j").read_bytes() == whole
     Journal(tmp_path / "j", RECIPE).close()  # the refusal gave the lock back
+    assert str(refused.value).endswith("remove it to search anew")  # while it was still at hand

@@ -163,6 +163,9 @@ def test_another_content_is_refused(monkeypatch):
     monkeypatch.setitem(released.RELEASED, forged.id, forged)
     with pytest.raises(MorphologySetError, match="'forged-v1' came out as"):
         build_released("forged-v1")
+    monkeypatch.setattr(released, "grow_seed", lambda seed: None if seed else grow_seed(seed))
+    with pytest.raises(MorphologySetError, match="'forged-v1' came out as nothing instead of"):
+        build_released("forged-v1")
     with pytest.raises(UnknownNameError, match="unknown morphology set 'none-v1'"):
         build_released("none-v1")
 
@@ -237,6 +240,7 @@ def test_a_thousand_bodies_descend_from_evolved_ones_and_are_no_others():
     assert (len(pinned.train_seeds), len(pinned.test_seeds)) == (1000, 100)
     assert list(numbers) == sorted(set(numbers))  # in the order in which they were accepted
     assert pinned.descent == Descent(base="gmc-unimal-v2", seed=21)
+    assert pinned.is_kept
     listed = json.loads((SCORED / "scored_bodies.json").read_text(encoding="utf-8"))
     own = set(listed.pop(pinned.id))
     assert len(own) == 1100

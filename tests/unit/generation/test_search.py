@@ -101,8 +101,34 @@ def test_repeated_bodies_are_turned_down(tmp_path):
     lines = [header.decode(), *map(write_line, judged)]
     (tmp_path / "j").write_text("\n".join(lines) + "\n")
     found = search(recipe, tmp_path / "j", judge_body=lambda body, seed: Verdict())
-    assert found.faults["repeated"] == 1
+    assert found.faults == {"repeated": 1}
     assert found.splits["train"][0].digest != found.splits["test"][0].digest
+    # What was turned down as well as repeated counts once, as what it was turned down for.
+    lines[2] = write_line(replace(judged[1], verdict=Verdict(fault="mass")))
+    (tmp_path / "j").write_text("\n".join(lines) + "\n")
+    found = search(recipe, tmp_path / "j", judge_body=lambda body, seed: Verdict())
+    assert found.faults == {"mass": 1}
+
+
+def test_a_candidate_that_does_not_grow_is_turned_down(monkeypatch):
+    monkeypatch.setattr(search_module, "grow_candidate", lambda recipe, index: None)
+    found = search_module.judge_candidate(RECIPE, 3)
+    assert (found.index, found.digest, found.verdict) == (3, "", Verdict(fault="growth"))
+
+
+def test_candidates_that_are_no_longer_wanted_are_not_judged(tmp_path):
+    """While a search waits for bodies of three limbs, the others are complete."""
+    judged = []
+
+    def late(body, seed):
+        judged.append(body.num_limbs)
+        return Verdict(fault="mass" if body.num_limbs == 3 and seed[1] < 40 else "")
+
+    found = search(RECIPE, tmp_path / "j", judge_body=late)
+    wanted = sum(sum(quota.values()) for quota in RECIPE.quotas.values())
+    missing = sum(quota.get((3, False), 0) for quota in RECIPE.quotas.values())
+    assert sum(limbs != 3 for limbs in judged) == wanted - missing
+    assert sum(map(len, found.splits.values())) == wanted
 
 
 def test_a_search_without_success_gives_up(tmp_path, monkeypatch):
