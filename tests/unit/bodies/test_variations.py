@@ -349,7 +349,7 @@ def test_directions_are_those_of_the_design_space_up_to_rounding(turned, snaps):
 def test_shapes_outside_the_design_space_are_refused():
     body = biped()
     x, y, z = body.limbs[1].position
-    moved = replace(body.limbs[1], position=(x + 0.1, y, z))
+    moved = replace(body.limbs[1], position=(x + 0.03, y, z))
     odd = replace(body, limbs=(body.limbs[0], moved, *body.limbs[2:]))
     base = replace(TINY, splits={"train": (odd,), "test": (chain(3),)})
     assert len(build_variations(base, "dynamics").split("test")) == 16

@@ -1,7 +1,10 @@
 """Selection and breeding, without training."""
 
 import math
+import re
+from dataclasses import asdict
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +17,17 @@ from gmc_bench.generation.judge import Verdict
 from gmc_bench.generation.lineage import grow_lineage
 
 SMALL = Evolution(seed=3, population=6, survivors=3, kin=2)
+
+
+def test_defaults_are_the_documented_ones():
+    text = (Path(__file__).parents[3] / "docs" / "bodies.md").read_text(encoding="utf-8")
+    documented = {}
+    for options, numbers in re.findall(r"^\| (`--.*`) \|.*\| ([\d, ]+) \|$", text, re.MULTILINE):
+        names = [name.replace("-", "_") for name in re.findall(r"--([a-z-]+) ", options)]
+        values = [int(number.replace(",", "")) for number in numbers.split(", ")]
+        documented |= dict(zip(names, values, strict=False))
+    defaults = asdict(Evolution())
+    assert defaults == {name: documented.get(name) for name in defaults}
 
 
 def _generation(returns, **options):

@@ -260,8 +260,9 @@ def test_descendants_are_made_by_command(monkeypatch, tmp_path, capsys):
     grown = [pinned.grow(number) for number in pinned.train_seeds[:3]]
     assert [*made.split("train"), *made.split("test")] == grown
     assert f"candidates  {pinned.train_seeds[2]}\n" in out
-    assert main([*words, "--limbs", "6-8"]) == 2
-    assert "leave out all but --train, --test and --seed" in capsys.readouterr().err
+    for other in ("--limbs 6-8", "--size 0.8-1.2", "--asymmetric", "--loops 1-1 --loop-share 0.5"):
+        assert main([*words, *other.split()]) == 2
+        assert "leave out all but --train, --test and --seed" in capsys.readouterr().err
     assert main([*words[:3], "--descend-from", "gmc-unimal-v1"]) == 2
     assert "have no lineages to go on from" in capsys.readouterr().err
     for other in ("unimals_100", "gmc-unimal-v3", "nothing"):  # only evolved sets have descendants
