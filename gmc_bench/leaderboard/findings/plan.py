@@ -13,7 +13,6 @@ from gmc_bench.leaderboard.references import NO_ACTION
 from gmc_bench.leaderboard.today import is_current
 from gmc_bench.records.parts import Morphologies
 from gmc_bench.suites import SUITES
-from gmc_bench.tasks import TASKS
 
 FIRST_METHODS = ("recmorph", "metamorph-star", "modumorph", "swat", "nervenet", "gcnt")
 """Of every board."""
@@ -136,6 +135,8 @@ def _measured_steps(pool: BoardPool, robots: int) -> int:
     measured = suite.measurements.get(suite.default_protocol)
     if measured is None:
         return 0
+    from gmc_bench.tasks import TASKS  # loads what tasks are made of
+
     steps = TASKS.get(pool.task).control_steps(measured.seconds)
     return robots * len(measured.conditions) * measured.num_envs * steps
 
