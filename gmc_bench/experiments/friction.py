@@ -105,8 +105,7 @@ def measure_run(
     """
     config, measurement = session.config, friction_measurement(session.config, options)
     bodies = bodies_from(options.robots, session.bodies.split("train"))
-    steps = session.task.control_steps(measurement.seconds)
-    total = steps * measurement.num_envs * len(bodies) * len(measurement.conditions)
+    total = measurement.control_steps(session.task, len(bodies))
     own = torch_state(session)
     with own.in_use():
         return measure_friction(

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.robots.friction import FRICTION_PAIRS, FrictionPair, FrictionRule
+
+if TYPE_CHECKING:
+    from gmc_bench.tasks.spec import Task
 
 Velocity = tuple[float, float, float]
 """Forward and lateral velocity in the yaw frame, m/s, and yaw rate, rad/s."""
@@ -68,6 +71,11 @@ class FrictionMeasurement:
         if self.direction_pair in self.pairs:
             found += [(self.direction_pair, *command) for command in self.directions.items()]
         return found
+
+    def control_steps(self, task: "Task", num_robots: int) -> int:
+        """Return the control steps of all environments together."""
+        steps = task.control_steps(self.seconds)
+        return steps * self.num_envs * num_robots * len(self.conditions)
 
     def heading_of(self, command: Velocity) -> Heading:
         """Return whether a command holds the heading: never where it asks for a turn."""

@@ -19,10 +19,15 @@ def require_honest_frictions(here, folder):
     """Verify a run, and another one in which a result was changed: all else of it is equal."""
 
     def verified(run, code=0):
-        return here("leaderboard", "verify", run, "--records", folder / "board", code=code).out
+        return here("leaderboard", "verify", run, "--records", folder / "board", code=code)
 
     honest, forged = (folder / f"{method}_velocity_seed1" for method in ("mlp", "recmorph"))
-    assert "episodes and 32 results on friction equal" in verified(honest)
+    assert "episodes and 32 results on friction equal" in verified(honest).out
+    record = read_record(honest / "record.json")
+    lacking = record.model_copy(update={"friction": record.friction[1:]})
+    write_record(honest / "record.json", lacking)
+    expected = "has 31 results on friction, which are not the 32 that its suite measures"
+    assert expected in verified(honest, code=2).err
     record = read_record(forged / "record.json")
     one = record.friction[5]
     better = one.model_copy(update={"restarts": {**one.restarts, "velocity_rmse": 0.001}})
@@ -31,7 +36,7 @@ def require_honest_frictions(here, folder):
     assert (
         "1 of 32 results on friction differ; the first is restarts.velocity_rmse of go2 on nominal "
         "friction, forward: recorded 0.001, found "
-    ) in verified(forged, code=1)
+    ) in verified(forged, code=1).out
 
 
 def rows_of(path):

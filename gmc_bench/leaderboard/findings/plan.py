@@ -137,8 +137,7 @@ def _measured_steps(pool: BoardPool, robots: int) -> int:
         return 0
     from gmc_bench.tasks import TASKS  # loads what tasks are made of
 
-    steps = TASKS.get(pool.task).control_steps(measured.seconds)
-    return robots * len(measured.conditions) * measured.num_envs * steps
+    return measured.control_steps(TASKS.get(pool.task), robots)
 
 
 def _seeds_of(rows: Iterable[Row]) -> set[tuple[str, int]]:
