@@ -70,8 +70,8 @@ def open_run(run_dir: Path) -> TrainedQuadrupeds:
 
 def _describe(session: Session, task: Task, policy: Policy, folder: RunFolder) -> Manifest:
     config = session.config
-    if folder.record.exists():  # its digest is of the whole policy; a board may keep a part
-        record = folder.read_record()
+    record = folder.find_record()
+    if record is not None:  # its digest is of the whole policy; a board may keep a part
         version, weights = record.method_version, record.weights_digest
     else:
         version = session.method.version

@@ -20,7 +20,6 @@ from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.frames import episodes_frame
 from gmc_bench.records.parts import Mode, Split
 from gmc_bench.records.schema import BodyReturns
-from gmc_bench.records.store import read_record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,7 +129,7 @@ def evaluate_run(
     if options.untrained:
         digest, policy = None, untrained_policy(trained)
     else:
-        record = read_record(folder.record) if folder.record.exists() else None
+        record = folder.find_record()
         digest = None if record is None else record.weights_digest
         policy = load_trained(trained, folder)
     modes = (options.mode,) if options.mode else trained.config.protocol.evaluation.modes

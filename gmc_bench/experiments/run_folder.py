@@ -204,6 +204,14 @@ class RunFolder(LockedFolder):
             )
         return read_record(self.record)
 
+    def find_record(self) -> RunRecord | None:
+        """Return the record; `None` of a run that is not finished.
+
+        Raises:
+            RecordError: it is damaged.
+        """
+        return self.read_record() if self.record.exists() else None
+
     def read_policy(self) -> bytes:
         """Return the content of the final policy's file.
 
@@ -211,7 +219,7 @@ class RunFolder(LockedFolder):
             CheckpointError: the file is missing or damaged.
             RecordError: the run's record is damaged.
         """
-        record = read_record(self.record) if self.record.exists() else None
+        record = self.find_record()
         try:
             data = self.policy.read_bytes()
         except OSError as error:

@@ -218,11 +218,11 @@ def load_trained(session: Session, folder: RunFolder) -> Policy:
         RecordError: the run's record is damaged.
     """
     method = session.method
-    version = folder.read_record().method_version if folder.record.exists() else method.version
-    if version != method.version:
+    record = folder.find_record()
+    if record is not None and record.method_version != method.version:
         _LOG.warning(
             "%s has version %d, the run had %d: its policy may act as another network",
-            *(method.id, method.version, version),
+            *(method.id, method.version, record.method_version),
         )
     return load_policy(session, folder.read_policy(), folder.policy)
 
