@@ -83,6 +83,12 @@ def suite_friction(
     return tuple(FrictionResult(**item) for item in results)
 
 
+def num_friction_results(session: Session) -> int:
+    """Return how many results `suite_friction` gives: one per robot, friction and direction."""
+    found = SUITES.get(session.config.suite).measurements.get(session.config.protocol.name)
+    return len(found.conditions) * len(session.bodies.split("train")) if found else 0
+
+
 def measure_run(
     session: Session,
     policy: Policy,

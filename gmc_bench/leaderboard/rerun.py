@@ -28,7 +28,7 @@ from gmc_bench.core.types import Array
 from gmc_bench.experiments import resolve
 from gmc_bench.experiments import session as sessions
 from gmc_bench.experiments.events import Progress
-from gmc_bench.experiments.friction import suite_friction
+from gmc_bench.experiments.friction import num_friction_results, suite_friction
 from gmc_bench.experiments.recorded import recorded_config
 from gmc_bench.experiments.scoring import score, stated_of_body
 from gmc_bench.leaderboard.board import Board, ranked_part
@@ -161,6 +161,7 @@ def _require_agreement(stored: StoredRecord, session: sessions.Session) -> None:
             )
     _require_its_bodies(stored, session)
     _require_its_task(stored, session)
+    _require_its_frictions(stored, session)
     if record.method_version != session.method.version:
         raise ConfigError(
             f"{stored.path} is of version {record.method_version} of the method {record.method}, "
@@ -227,6 +228,16 @@ def _require_its_task(stored: StoredRecord, session: sessions.Session) -> None:
                     f"{task.id} have at most {task.horizon} and end by "
                     f"{', '.join(sorted(known))}; it does not describe the run that was made"
                 )
+
+
+def _require_its_frictions(stored: StoredRecord, session: sessions.Session) -> None:
+    """Raise unless a record has as many results on friction as its suite measures, if any."""
+    results, expected = stored.record.friction, num_friction_results(session)
+    if results is not None and len(results) != expected:
+        raise RecordError(
+            f"{stored.path} has {len(results)} results on friction, which are not the {expected} "
+            f"that its suite measures; it does not describe the run that was made"
+        )
 
 
 def _require_its_size(stored: StoredRecord, parameters: int) -> None:
