@@ -47,13 +47,26 @@ class Stranger:
     def json(self, *words: str):
         return json.loads(self(*words, "--json"))
 
+    def listed(self, *lists: tuple[str, ...]) -> list:
+        """Return what `gmc-bench list WORDS --json` prints, for each of several lists."""
+        code = (
+            "import json, sys; from gmc_bench.cli.main import main\n"
+            "for words in json.loads(sys.argv[1]):\n"
+            "    assert main(['list', *words, '--json']) == 0\n"
+            "    print('end of list')"
+        )
+        found = self.python("-c", code, json.dumps(lists)).split("end of list\n")
+        return [json.loads(text) for text in found[:-1]]
+
 
 def offers(gmc: Stranger) -> None:
     """Check that everything the package offers is a name like any other."""
-    (method,) = gmc.json("list", "methods", "outside-mean")
-    (task,) = gmc.json("list", "tasks", "outside-straight-v1")
-    (suite,) = gmc.json("list", "suites", "outside-v1")
-    rows = gmc.json("list", "morphologies", "outside-worms-v1", "outside-crawler")
+    [method], [task], [suite], rows = gmc.listed(
+        ("methods", "outside-mean"),
+        ("tasks", "outside-straight-v1"),
+        ("suites", "outside-v1"),
+        ("morphologies", "outside-worms-v1", "outside-crawler"),
+    )
     assert method["parameters"] == {"paper": 141_363, "lite": 141_363}
     assert task["rewards"] == {"forward_velocity": 1.0, "swerving": -0.5}
     assert suite["default_morphologies"] == ["outside-worms-v1"]
