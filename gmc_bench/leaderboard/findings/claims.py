@@ -4,8 +4,9 @@ A claim is a hypothesis about means over training seeds. It is *seen here* if th
 the difference, over seeds, lies on the claim's side, *not seen here* if it lies on the other, and
 cannot be decided otherwise; then a power analysis says how many seeds would show a difference of
 the claimed size. Of two samples it is the wider of two intervals: with variances pooled over all
-that the claim compares, and with those of the two alone. For claims of equivalence the interval
-must lie within a margin.
+that the claim compares, and with those of the two alone. Runs that are all equal have no interval:
+a few of them do not show that further ones would be equal, too. For claims of equivalence the
+interval must lie within a margin.
 The effect size that the paper measured decides nothing: budgets and bodies differ.
 """
 
@@ -30,6 +31,7 @@ VERDICTS: tuple[Verdict, ...] = (
 EQUIVALENCE_MARGIN = 0.1
 """Share of the larger mean by which equivalent means may differ, and what a linear cost's exponent
 may exceed 1 by."""
+_NO_INTERVAL = "without an interval, because no run differs from the others of its side"
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,8 @@ class Pooled(Claim):
     ) -> tuple[list[str], dict[tuple[int, int], MeanDifference]]:
         """Return labels and the differences of their means; positive where the first is better.
 
-        Tests have pooled variances, intervals over seeds are the wider ones.
+        Tests have pooled variances, intervals over seeds are the wider ones. There is neither for
+        two samples whose runs are all equal.
         """
         names = list(samples)
         sign = -1.0 if self.lower_is_better else 1.0
@@ -179,7 +182,11 @@ class Pooled(Claim):
         bodies = np.zeros(1, np.int64)
         pooled = mean_differences(columns, bodies)
         own = mean_differences(columns, bodies, borrow=False)
-        return names, {pair: _wider(pooled[pair], own[pair]) for pair in pooled}
+        alike = {place for place, name in enumerate(names) if _all_equal(samples[name])}
+        return names, {
+            pair: _untested(item) if alike.issuperset(pair) else _wider(item, own[pair])
+            for pair, item in pooled.items()
+        }
 
     def difference(self, samples: Mapping[str, Sample], first: str, second: str) -> Estimate:
         """Return how much better the first is than the second, with the interval over seeds."""
@@ -337,7 +344,10 @@ class AboveThreshold(Pooled):
             return Finding("not run yet")
         sample = samples[self.label]
         found = run_interval(np.array(sample.values)[:, None], mean)
+        if _all_equal(sample):
+            found = _point(found)
         shown = f"{_estimate_text(found, self.digits, self.unit)}, {len(sample.values)} runs"
+        shown += "" if found.low is not None else f", {_NO_INTERVAL}"
         claimed = None if self.size is None else abs(self.size)
         signed = _negated(found) if self.lower_is_better else found
         beyond = _minus(signed, self.threshold)
@@ -427,6 +437,24 @@ def _wider(pooled: MeanDifference, own: MeanDifference) -> MeanDifference:
     return replace(pooled, estimate=replace(pooled.estimate, runs=widest))
 
 
+def _untested(found: MeanDifference) -> MeanDifference:
+    """Return a difference without test and interval."""
+    return replace(
+        found,
+        estimate=replace(found.estimate, runs=_point(found.estimate.runs)),
+        p_runs=None,
+        p_both=None,
+    )
+
+
+def _point(found: Estimate) -> Estimate:
+    return Estimate(found.value, None, None)
+
+
+def _all_equal(sample: Sample) -> bool:
+    return len(set(sample.values)) == 1
+
+
 def _verdict_by_sign(gap: Estimate, here: str, power: str) -> Finding:
     if gap.low is not None and gap.low > 0.0:
         return Finding("seen here", here)
@@ -473,15 +501,17 @@ def _means_text(
 def _difference_text(gap: Estimate, base: float, claim: Pooled) -> str:
     """Return a difference as a share of the second mean, or as it is where that means nothing."""
     way = "lower" if claim.lower_is_better else "higher"
+    after = "" if gap.low is not None else f", {_NO_INTERVAL}"
     if base <= 0.0:
-        return f"{way} by {_estimate_text(gap, 1, claim.unit)}"
+        unit = "percentage points" if claim.unit == "%" else claim.unit  # no share of the second
+        return f"{way} by {_estimate_text(gap, 1, unit)}{after}"
     low, high = gap.low, gap.high
     share = Estimate(
         100.0 * gap.value / base,
         None if low is None else 100.0 * low / base,
         None if high is None else 100.0 * high / base,
     )
-    return f"{way} by {_estimate_text(share, 1, '%')}"
+    return f"{way} by {_estimate_text(share, 1, '%')}{after}"
 
 
 def _estimate_text(found: Estimate, digits: int, unit: str) -> str:

@@ -97,3 +97,17 @@ def hours_text(hours: float | None) -> str:
 def distinct(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
     """Return runs without repetition."""
     return list(dict.fromkeys(runs))
+
+
+def made_once(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
+    """Return the runs of several plans without repetition.
+
+    A run that a study shares with a board is left out where the board asks for it too.
+    """
+    found = distinct(list(runs))
+    boards = {_place(run) for run in found if not run.study}
+    return [run for run in found if not (run.ranked and _place(run) in boards)]
+
+
+def _place(run: PlannedRun) -> tuple[str, str, str, int]:
+    return run.suite, run.task, run.method, run.seed

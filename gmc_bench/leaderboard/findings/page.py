@@ -9,7 +9,7 @@ from gmc_bench.core.escape import markdown
 from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.findings.catalogue import CLAIMS
 from gmc_bench.leaderboard.findings.claims import VERDICTS, Claim, Finding
-from gmc_bench.leaderboard.findings.cost import Costs, distinct, hours_text
+from gmc_bench.leaderboard.findings.cost import Costs, distinct, hours_text, made_once
 from gmc_bench.leaderboard.findings.evidence import Evidence, read_evidence
 from gmc_bench.leaderboard.findings.plan import PendingRuns, pending_runs
 from gmc_bench.leaderboard.tables import MARKDOWN_MARK
@@ -53,7 +53,7 @@ def findings_page(analyses: Sequence[TableAnalysis], records: Path, page: Path) 
         *_rules(), "", "## Claims", "",
         "| Claim | Paper | Here | Verdict | Evidence |", "| --- | --- | --- | --- | --- |",
         *(_row(claim, found[claim.id], root) for claim in CLAIMS), "",
-        *_pending_section(pending_runs(evidence, found, costs)), "",
+        *_pending_section(pending_runs(evidence, found, costs), costs), "",
         *_command_section(found, costs),
     ]  # fmt: skip
     return "\n".join(lines).encode()
@@ -90,7 +90,9 @@ def _rules() -> list[str]:
         "other, else *cannot be decided with these runs*. Of two intervals of a difference the "
         "wider one counts: with variances pooled over the methods or variants of a row as in the "
         "tables, and with those of the two alone, as in Welch's test "
-        "([statistics](statistics.md)). Leads are corrected for the number of pairs; rows are not "
+        "([statistics](statistics.md)). There is none where no run differs from the others of its "
+        "side, such as without a fall in any: a few equal runs do not show what others would do. "
+        "Leads are corrected for the number of pairs; rows are not "
         "corrected for each other, so that a few may be wrong by chance. The size of an effect "
         "does not decide; the paper's is given beside it. "
         "Differences have the sign of the claim: *higher by -5 %* is lower.",
@@ -121,17 +123,18 @@ def _row(claim: Claim, found: Finding, root: str) -> str:
     return f'| <a id="{claim.id}"></a>{" | ".join(cells)} |'
 
 
-def _pending_section(items: Sequence[PendingRuns]) -> list[str]:
+def _pending_section(items: Sequence[PendingRuns], costs: Costs) -> list[str]:
     """Return the pending runs, in order of priority."""
-    known = [item.hours for item in items if item.hours is not None]
+    known = [item for item in items if item.hours is not None]
     lines = [
         "## What is left",
         "",
         "Missing runs, the most worthwhile first, with the core hours that they would "
         "take at the throughput of the most similar finished runs under today's rules (an estimate "
         "from flat terrain is too low for other terrain). "
-        f"Together {sum(known):,.1f} core hours"
-        + ("." if len(known) == len(items) else ", without those whose cost is unknown."),
+        f"Together {hours_text(costs.hours(made_once(run for item in known for run in item.left)))}"
+        " core hours, with runs that several lines share counted once"
+        + ("." if len(known) == len(items) else ", and without those whose cost is unknown."),
         "",
         "`gmc-bench sweep --config examples/boards.yaml --dry-run` shows the boards as one sweep; "
         "its hours include evaluation.",

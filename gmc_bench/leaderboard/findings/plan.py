@@ -51,6 +51,8 @@ class PendingRuns:
     hours: float | None
     """Core hours of the missing runs; `None` where nothing was measured yet."""
     command: str
+    left: tuple[PlannedRun, ...]
+    """The missing runs."""
 
 
 def pending_runs(
@@ -88,7 +90,7 @@ def _pending(
 ) -> PendingRuns:
     """Return what is left of the runs that are wanted; without costs, these are unknown."""
     hours = costs.hours(left) if costs else None
-    return PendingRuns(what, len(wanted) - len(left), len(wanted), hours, command)
+    return PendingRuns(what, len(wanted) - len(left), len(wanted), hours, command, tuple(left))
 
 
 def _ceiling(evidence: Evidence, costs: Costs, name: str, pool: BoardPool) -> PendingRuns:

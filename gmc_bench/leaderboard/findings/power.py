@@ -19,7 +19,8 @@ MIN_RUNS = 2
 def power_text(samples: Sequence[Sample], claimed: float | None, measured: float) -> str:
     """Return how many seeds would decide, by the sample variances of the runs that there are.
 
-    The test is that of a single pair, without correction for other pairs.
+    The test is that of a single pair, without correction for other pairs. Nothing is said of runs
+    that are all equal, whose variance is unknown rather than zero.
 
     Args:
         samples: one, or the two that are compared.
@@ -27,6 +28,8 @@ def power_text(samples: Sequence[Sample], claimed: float | None, measured: float
         measured: what was found.
     """
     values = [item.values for item in samples]
+    if all(len(set(each)) == 1 for each in values):
+        return ""
     each = " per side" if len(samples) > 1 else ""
     chance = f"in {100 * POWER:.0f} % of cases"
     needed = seeds_needed(values, abs(measured))

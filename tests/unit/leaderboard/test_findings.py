@@ -32,7 +32,7 @@ from gmc_bench.leaderboard.findings.claims import (
     Superiority,
     figure,
 )
-from gmc_bench.leaderboard.findings.cost import Costs
+from gmc_bench.leaderboard.findings.cost import Costs, made_once
 from gmc_bench.leaderboard.findings.evidence import (
     Evidence,
     Kept,
@@ -385,6 +385,30 @@ def test_equal_runs_show_nothing() -> None:
     same = _samples(a=(1.0, 1.0, 1.0), b=(1.0, 1.0, 1.0))
     found = Superiority(**TEXTS, first="a", second="b").decide(same)
     assert found.verdict == "cannot be decided with these runs"
+
+
+@pytest.mark.parametrize("high", [0.0, 30.0])
+def test_runs_without_any_spread_decide_nothing(high: float) -> None:
+    """Three equal runs do not show that a fourth would be equal, whatever others vary by."""
+    open_ = "cannot be decided with these runs"
+    still = _samples(a=(high,) * 3, b=(0.0,) * 3, c=(1.0, 2.0, 3.0), d=(1.0, 2.0, 4.0))
+    why = ", without an interval, because no run differs from the others of its side"
+    texts = {**TEXTS, "unit": "%"}
+    gap = Superiority(**texts, first="a", second="b", size=0.5).decide(still)
+    assert (gap.verdict, gap.power) == (open_, "")
+    assert gap.here.endswith(f"higher by +{high:.1f} percentage points{why}")
+    lead = Lead(**texts, ours=("a",), others=("b",), size=0.5).decide(still)
+    assert (lead.verdict, lead.power) == (open_, "")
+    assert lead.here.endswith(f"{why}; significantly ahead of 0 of 1")
+    alike = Equivalence(**texts, first="a", second="b").decide(still)
+    assert (alike.verdict, alike.power) == (open_, "")
+    value = AboveThreshold(**texts, label="a", size=50.0, threshold=-1.0).decide(still)
+    assert (value.verdict, value.power) == (open_, "")
+    assert value.here == f"+{high:.1f} %, 3 runs{why}"
+    # One side that varies is enough.
+    varied = Superiority(**texts, first="c", second="b").decide(still)
+    assert "percentage points (" in varied.here
+    assert varied.power
 
 
 def test_several_claims_at_once() -> None:
@@ -830,6 +854,24 @@ def test_longer_runs_on_other_bodies_are_none_of_the_board() -> None:
         pending = pending_runs(long, find_all(long), Costs(long))
         (found,) = (item for item in pending if item.what == "Flat terrain, standard")
         assert (found.done, found.wanted) == (done, 20)
+
+
+def test_runs_that_plans_share_are_made_once(tmp_path: Path) -> None:
+    arms = dict.fromkeys(("dfs", "random"), "recmorph")
+    study = [*StudyPool("ordering", arms, ranked=("dfs",)).runs(()).values()]
+    board = [*POOL.runs(["recmorph"]).values()]
+    assert made_once([*study, *study]) == study
+    assert made_once([*study, *board]) == [*study[3:], *board]
+    assert {run.study for run in study[3:]} == {"ordering random"}
+    evidence = _board(swat=(1.0,))
+    costs = Costs(evidence)
+    pending = pending_runs(evidence, find_all(evidence), costs)
+    known = [item for item in pending if item.hours is not None]
+    total = costs.hours(made_once([run for item in known for run in item.left]))
+    text = findings_page(evidence.analyses, tmp_path, tmp_path / "page.md").decode()
+    assert f" Together {total:,.1f} core hours, with runs that several lines share counted" in text
+    assert total is not None
+    assert total < sum(item.hours or 0.0 for item in known) - 1e-3
 
 
 def test_the_runs_of_a_study_are_planned_once() -> None:
