@@ -12,6 +12,7 @@ from gmc_bench.leaderboard.findings.claims import VERDICTS
 from gmc_bench.leaderboard.findings.evidence import Evidence, read_evidence
 from gmc_bench.leaderboard.findings.page import find_all
 from gmc_bench.leaderboard.overview import Cell, Column, Overview, make_overview
+from gmc_bench.leaderboard.references import NO_ACTION
 from gmc_bench.leaderboard.statistics import Estimate
 from gmc_bench.records.kept import KeptSpeeds
 
@@ -136,8 +137,8 @@ def grid(found: Overview, speeds: KeptSpeeds | None = None) -> list[str]:
     ]
     if any(found.cells[method, place].share for method in methods for place in places):
         told.append(
-            "In brackets: normalised train score, from no training (0) to a separate policy for "
-            "each body (1)."
+            f"In brackets: normalised train score, from {_floors(columns)} (0) to a separate "
+            "policy for each body (1)."
         )
     if speeds is not None:
         heading = next(column.heading for column in found.columns if _is_on(speeds, column))
@@ -153,6 +154,13 @@ def grid(found: Overview, speeds: KeptSpeeds | None = None) -> list[str]:
     if absent:
         told.append(f"Methods without runs: {listed(absent)}.")
     return [*(lines if columns else []), "", " ".join(told), ""]
+
+
+def _floors(columns: Sequence[Column]) -> str:
+    """Return what the normalised scores of columns count from."""
+    scales = [c.analysis.scale for c in columns if c.analysis and c.analysis.scale]
+    idle = {scale.floor.key.method == NO_ACTION for scale in scales}
+    return "no action at all" if idle == {True} else "no training"
 
 
 def _ratios(speeds: KeptSpeeds) -> dict[str, str]:

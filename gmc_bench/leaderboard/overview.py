@@ -79,8 +79,8 @@ class Cell:
     metres: float | None = None
     """The score as a distance; `None` where a return is none."""
     share: Estimate | None = None
-    """Normalised train score: 0 is no training, 1 is a specialist per body; `None` where one of the
-    two was not measured."""
+    """Normalised train score: 0 is the floor of the table's scale, 1 is a specialist per body;
+    `None` where one of the two was not measured."""
     rank: int | None = None
     """From 1, ties share the better one; of ranked rows only."""
     group: str = ""

@@ -8,6 +8,8 @@ import pytest
 
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
+from gmc_bench.leaderboard.front import grid
+from gmc_bench.leaderboard.overview import make_overview
 from gmc_bench.leaderboard.site.board import board_context, labels
 from gmc_bench.leaderboard.statistics import Estimate
 from gmc_bench.leaderboard.tables import to_csv, to_latex, to_markdown, to_readme
@@ -92,6 +94,9 @@ def test_the_floor_is_the_specialist_untrained_or_no_action() -> None:
     found = _analyse(METHOD, MLP, IDLE, first).scale
     assert found is not None
     assert (found.floor.key.method, found.floor.untrained) == ("mlp", True)
+    for records, floor in (((MLP, IDLE), "no action at all"), ((MLP, IDLE, first), "no training")):
+        told = " ".join(grid(make_overview([_analyse(METHOD, *records)], ())))
+        assert f"train score, from {floor} (0) to a separate policy for each body (1)." in told
     assert _analyse(METHOD, MLP, START).scale is None
     for other in ({"preset": "paper"}, {"method_version": 2}):  # another network's first weights
         unlike = _record(HALF, "mlp", **{**UNTRAINED, "controller": "single_robot", **other})
