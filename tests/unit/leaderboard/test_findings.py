@@ -1438,6 +1438,23 @@ def test_ids_are_told_apart_and_parts_come_before_the_whole() -> None:
         assert set(getattr(claim, "parts", ())) <= set(ids[:place])
 
 
+def test_what_was_tuned_for_one_variant_is_said_where_variants_are_compared() -> None:
+    """Variants of a method train with its own values, which were found with the ranked one."""
+    assert METHODS.get("recmorph").tuned["unimal-v1/unimal-ft-v1/lite"]
+    compared = [
+        claim
+        for claim in CLAIMS
+        if isinstance(claim, Superiority | Equivalence)
+        and isinstance(claim.pool, StudyPool)
+        and len(set(claim.pool.arms.values())) == 1
+        and claim.pool.task == "ft"
+    ]
+    assert {claim.pool.study for claim in compared} == {
+        "attributes", "components", "ordering", "siblings",
+    }  # fmt: skip
+    assert [claim.id for claim in compared if "tuned" not in claim.remark] == []
+
+
 def test_the_sweep_of_boards_is_the_plan() -> None:
     content = load_yaml(Path(__file__).parents[3] / "examples" / "boards.yaml")
     specs = Grid.from_dict(content).specs().values()
