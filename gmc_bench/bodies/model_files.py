@@ -28,6 +28,8 @@ _VISUAL = re.compile(r"<visual(?=[\s/>])")
 _SCHEME = re.compile(r"(package|file|model)://", re.IGNORECASE)
 _UNREADABLE = (".dae", ".fbx", ".glb", ".gltf", ".material", ".ply", ".so", ".world", ".yaml")
 """Suffixes of what robot files refer to for other programs; the engine cannot use it."""
+_ARCHIVES = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
+"""How files of zip, gzip, bzip2 and xz begin."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def collect_files(path: Path, root: Path | None = None) -> ModelFiles:
 
     Raises:
         MorphologyError: a file cannot be read, is no regular file or too large, the model or what
-            it refers to is outside of `root`, or the model is a template.
+            it refers to is outside of `root`, or the model is a template or archive.
     """
     name = clean_name(path.stem)
     if root is not None and not root.is_dir():
@@ -319,6 +321,8 @@ def _read(path: Path, limit: int) -> bytes:
 
 
 def _decode(data: bytes, name: str) -> str:
+    if data.startswith(_ARCHIVES):
+        raise MorphologyError(f"{name} is an archive; unpack it and give what is in it")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

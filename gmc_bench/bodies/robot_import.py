@@ -23,6 +23,7 @@ from gmc_bench.bodies.model_files import (
     clean_name,
     collect_files,
     robots_among,
+    root_tag,
 )
 from gmc_bench.bodies.robot_builder import build_robot
 from gmc_bench.bodies.robot_lint import find_doubts
@@ -32,6 +33,7 @@ from gmc_bench.bodies.robot_tree import shorten
 from gmc_bench.bodies.sandbox import FlawError, Sandbox
 from gmc_bench.bodies.schema import Inertia, Morphology, MorphologySet
 from gmc_bench.bodies.store import save_set
+from gmc_bench.core.arguments import as_path
 from gmc_bench.core.errors import ConfigError, MorphologyError, MorphologySetError
 from gmc_bench.core.types import DoubleArray
 
@@ -42,12 +44,12 @@ _FOLDERS = ("urdf", "mjcf", "xml", "robots")  # where packages keep their robot 
 
 
 def import_bodies(
-    path: Path,
+    path: Path | str,
     set_id: str | None = None,
     *,
     keyframe: str | None = None,
     seconds: float | None = None,
-    root: Path | None = None,
+    root: Path | str | None = None,
 ) -> ImportReport:
     """Read whatever bodies there are and keep them as a set.
 
@@ -64,12 +66,13 @@ def import_bodies(
         MorphologySetError: the id cannot be used, or the folder has no robots.
         StorageError: the set could not be written.
     """
-    path = path.expanduser()
+    path = as_path(path, "what is imported")
     if not path.exists():
         raise ConfigError(
             f"there is no file or folder {path}; expected [SET] PATH with a robot's file"
         )
-    set_id = set_id or set_id_of(path)
+    set_id = set_id_of(path) if set_id is None else set_id
+    root = None if root is None else as_path(root, "the folder of --root")
     if _has_public_layout(path, set_id):
         given = {"--keyframe": keyframe, "--seconds": seconds, "--root": root}
         idle = [option for option, value in given.items() if value is not None]
@@ -297,6 +300,12 @@ def _compile(source: ModelFiles, sandbox: Sandbox, keyframe: str | None) -> dict
     try:
         return sandbox.read(source.text, source.files, keyframe=keyframe, urdf=source.urdf)
     except FlawError as error:
+        kind = root_tag(source.text)
+        if kind not in ("mujoco", "robot"):
+            raise FlawError(
+                f"is {f'a file of <{kind}>' if kind else 'no XML'}; expected MJCF, which begins "
+                f"with <mujoco>, or URDF, which begins with <robot>"
+            ) from error
         for name in source.missing:
             if PurePosixPath(name).name in str(error):
                 raise FlawError(

@@ -72,7 +72,7 @@ def _fix_locked(root: ET.Element) -> list[str]:
     locked = []
     for joint in root.findall("joint"):
         lower, upper = _stated_limits(joint) or (0.0, 1.0)
-        if lower < upper:
+        if not lower >= upper:  # nor where one is not a number, which is told later
             continue
         name = clean_name(joint.get("name", ""))
         if lower != upper:
@@ -172,4 +172,11 @@ def describe_ties(model: Any, data: Any, joints: list[ET.Element]) -> list[dict[
 def _origin(joint: ET.Element, key: str) -> Any:
     origin = joint.find("origin")
     words = "0 0 0" if origin is None else origin.get(key, "0 0 0")
-    return np.array([float(word) for word in words.split()])
+    try:
+        x, y, z = map(float, words.split())
+    except ValueError:
+        raise RefusalError(
+            f"has a joint {clean_name(joint.get('name', ''))!r} whose origin has {key} = "
+            f"{clean_name(words)!r}; expected three numbers"
+        ) from None
+    return np.array([x, y, z])

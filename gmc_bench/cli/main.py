@@ -28,7 +28,7 @@ from gmc_bench.cli import (
 )
 from gmc_bench.cli.output import discard_stdout, note
 from gmc_bench.cli.parser import Parser
-from gmc_bench.core.errors import GmcBenchError
+from gmc_bench.core.errors import GmcBenchError, with_open_paths
 from gmc_bench.core.stream import forgiving
 
 VERBS = (
@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return 2
             if not getattr(parsed, "passes_on", False):  # to settings that have no options
                 parsed.parser.reject_unknown(unknown)
-            return int(parsed.execute(parsed, unknown, arguments))
+            return int(with_open_paths(parsed.execute, parsed, unknown, arguments))
         except GmcBenchError as error:
             note(f"gmc-bench: {error}")
             return error.exit_code

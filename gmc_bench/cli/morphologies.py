@@ -72,7 +72,7 @@ def _add_import(actions: Any) -> None:
     span = amount("seconds", zero=True, most=60.0)
     parser.add_argument("--seconds", type=span, metavar="S", help=text)
     text = "folder that holds all files of the robot, where that is not the file's own"
-    parser.add_argument("--root", type=Path, metavar="FOLDER", help=text)
+    parser.add_argument("--root", metavar="FOLDER", help=text)
     parser.set_defaults(execute=_import, parser=parser)
 
 
@@ -81,7 +81,7 @@ def _import(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     from gmc_bench.bodies.robot_import import import_bodies
 
     *names, path = parsed.names
-    names += [parsed.name] if parsed.name else []
+    names += [] if parsed.name is None else [parsed.name]
     if len(names) > 1:
         raise ConfigError(
             f"got {' '.join(parsed.names)!r}, expected the name of a set and one path; see "
@@ -89,7 +89,7 @@ def _import(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         )
     options = {"keyframe": parsed.keyframe, "seconds": parsed.seconds, "root": parsed.root}
     try:
-        say(import_bodies(Path(path), *names, **options).text)
+        say(import_bodies(path, *names, **options).text)
     except ImportProblemsError as error:
         if len(error.problems) > 1:
             for problem in error.problems:

@@ -5,7 +5,9 @@ The command line prints it and exits with `GmcBenchError.exit_code`.
 """
 
 import difflib
-from collections.abc import Iterable
+import errno
+from collections.abc import Callable, Iterable
+from typing import Any
 
 LONGEST = 3000
 """Letters of a message; what is longer shows an input that is not worth reading."""
@@ -86,6 +88,26 @@ def reject_unknown(given: Iterable[object], known: Iterable[str], owner: str) ->
             raise ConfigError(f"{owner} has no {name!r}{did_you_mean(str(name), names)}")
 
 
+_CLOSED = (errno.EACCES, errno.ENAMETOOLONG, errno.EPERM)
+"""Why a system does not let us look at a path."""
+
+
+def with_open_paths(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a function returns.
+
+    Raises:
+        ConfigError: the system did not let it look at a path, which is another user's or too long.
+    """
+    try:
+        return function(*arguments)
+    except OSError as error:
+        if error.errno not in _CLOSED or error.filename is None:
+            raise
+        raise ConfigError(
+            f"cannot look at {error.filename}: {error.strerror}; give a path that you may use"
+        ) from error
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return `"; did you mean 'x'?"` for the closest known name, or the list of known names.
 
@@ -97,7 +119,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         A clause that continues an error sentence; empty when nothing is known.
     """
     names = sorted(known)
-    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    close = [known for known in names if known.lower() == str(name).lower()]
+    close = close or difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     if close:
         return f"; did you mean {close[0]!r}?"
     return f"; known: {', '.join(names)}" if names else ""

@@ -1,4 +1,5 @@
 import os
+import shutil
 import time
 
 import pytest
@@ -151,6 +152,9 @@ def test_pipes_folders_and_missing_files_are_refused(folder):
     (folder / "latin.xml").write_bytes(b"<mujoco model='\xe4'/>")
     with pytest.raises(MorphologyError, match="not UTF-8"):
         collect_files(folder / "latin.xml")
+    shutil.make_archive(str(folder / "packed"), "zip", folder, "latin.xml")
+    with pytest.raises(MorphologyError, match=r"packed\.zip is an archive; unpack it and give"):
+        collect_files(folder / "packed.zip")
 
 
 @pytest.mark.parametrize(

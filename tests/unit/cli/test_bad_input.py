@@ -91,8 +91,12 @@ CASES = [
     (f"{RUN} --out {'x' * 300}", "File name too long; choose another folder"),
     (f"run --resume {'x' * 300}", "File name too long; give a folder that you may read"),
     (f"sweep status {'x' * 300}", "File name too long; give a folder that you may read"),
+    (f"morphologies import {'x' * 300}", "x: File name too long; give a path that you may use"),
+    (f"leaderboard build --records {'x' * 300}", "x: File name too long; give a path that you may"),
+    (f"study components --dry-run --reuse {'x' * 300}", "/ledger.jsonl: File name too long; give"),
     # names
     ("run", "--method is missing"),
+    ("run --method SWAT --suite unimal", "unknown method 'SWAT'; did you mean 'swat'?"),
     ("run --method recmorph", "--suite is missing"),
     ("run --method recmorf --suite unimal", "unknown method 'recmorf'; did you mean 'recmorph'?"),
     ("run --method recmorph --suite unimol", "unknown suite 'unimol'; did you mean 'unimal'?"),

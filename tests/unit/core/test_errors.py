@@ -10,6 +10,11 @@ def test_did_you_mean_names_the_closest_name():
     assert did_you_mean("recmorhp", ["metamorph", "recmorph"]) == "; did you mean 'recmorph'?"
 
 
+def test_did_you_mean_takes_small_letters_for_capitals():
+    assert did_you_mean("SWAT", ["mlp", "swap", "swat"]) == "; did you mean 'swat'?"
+    assert did_you_mean("spec", ["SPEC", "spectra"]) == "; did you mean 'SPEC'?"
+
+
 def test_did_you_mean_lists_all_names_sorted_when_none_is_close():
     assert did_you_mean("xyz", ["swat", "modumorph"]) == "; known: modumorph, swat"
 
