@@ -22,6 +22,7 @@ from gmc_bench.core.errors import (
     UnknownNameError,
     did_you_mean,
 )
+from gmc_bench.core.escape import one_line
 from gmc_bench.core.registry import raised_at
 
 PREFERRED_SET = "unimals_100"
@@ -122,10 +123,10 @@ def build_set(set_id: str) -> MorphologySet:
         bodies = offered.build()
     except GmcBenchError:
         raise
-    except Exception as error:  # building runs foreign code
+    except (Exception, SystemExit) as error:  # building runs foreign code
+        what = one_line(f"{type(error).__name__}: {error}")
         raise PluginError(
-            f"the morphology set {set_id!r} could not be built: {type(error).__name__}: {error}"
-            f"{raised_at(error)}"
+            f"the morphology set {set_id!r} could not be built: {what}{raised_at(error)}"
         ) from error
     if not isinstance(bodies, MorphologySet) or bodies.id != set_id:
         found = repr(bodies.id) if isinstance(bodies, MorphologySet) else type(bodies).__name__

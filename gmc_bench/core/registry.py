@@ -96,7 +96,7 @@ def load_target(target: str, digest: str | None = None) -> Any:
         raise PluginError(
             f"{location!r} has no {attribute!r}{did_you_mean(attribute, public)}"
         ) from None
-    except Exception as error:  # a module may make its attributes when they are asked for
+    except (Exception, SystemExit) as error:  # it may make its attributes when asked for them
         what = one_line(f"{type(error).__name__}: {error}")
         raise PluginError(f"{target!r} could not be made: {what}{raised_at(error)}") from error
     file = getattr(module, "__file__", None)

@@ -68,7 +68,7 @@ class Term:
             value = np.asarray(self._function(seen))
         except GmcBenchError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # foreign code must not end the command
             why = one_line(f"{type(error).__name__}: {error}")
             raise PluginError(f"{self._where} failed with {why}{raised_at(error)}") from error
         if value.shape not in shapes:

@@ -238,7 +238,7 @@ class ActorCritic(nn.Module):
         try:
             with torch.autocast(kind, torch.bfloat16) if mixed else nullcontext():
                 found = network(*arguments)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _failed(self.method, "network", error) from error
         outputs: tuple[torch.Tensor, ...] = (found,) if history is None else tuple(found)
         return tuple(value.float() for value in outputs) if mixed else outputs

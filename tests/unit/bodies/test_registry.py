@@ -1,4 +1,5 @@
 import re
+import sys
 from dataclasses import replace
 
 import pytest
@@ -68,6 +69,7 @@ def test_the_newest_version_is_taken_by_number():
     ("build", "reason"),
     [
         (lambda: 1 / 0, "could not be built: ZeroDivisionError: division by zero [test_registry"),
+        (lambda: sys.exit("two\nlines"), "built: SystemExit: two lines [test_registry"),
         (lambda: [few()], "building the morphology set 'outside-v1' gave list; expected a Morph"),
         (lambda: few("other"), "gave 'other'; expected a MorphologySet whose id is the name of"),
     ],

@@ -87,9 +87,12 @@ def test_a_broken_plugin_is_listed_with_its_reason_and_stops_nobody_else(distrib
     distribution("good", "TEN = 10\n", {"ten": "good:TEN"})
     distribution("bad", "import package_that_is_not_there\n", {"broken": "bad:X"})
     distribution("quits", "raise SystemExit(3)\n", {"quits": "quits:X"})
+    leaving = "def __getattr__(name):\n    raise SystemExit(name)\n"
+    distribution("late", leaving, {"leaves": "late:X"})
     distribution("text", "X = 'ten'\n", {"wrong": "text:X"})
     found = dict(numbers.items())
-    assert list(found) == ["broken", "quits", "ten", "wrong"]
+    assert list(found) == ["broken", "leaves", "quits", "ten", "wrong"]
+    assert "'late:X' could not be made: SystemExit: " in str(found["leaves"])
     assert found["ten"] == 10
     assert "ModuleNotFoundError: No module named 'package_that_is_not_there'" in str(
         found["broken"]

@@ -1,5 +1,6 @@
 """Terms of one's own: more observations, actions in rewards, events, and what bodies lack."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -171,6 +172,7 @@ WRONG = [
     ("rewards", RewardTerm("odd", 1.0, _writes), r"is read-only \[test_terms.py:\d+\]$"),
     ("observations", ObservationTerm("odd", _writes), r"is read-only \[test_terms.py:\d+\]$"),
     ("rewards", RewardTerm("odd", 1.0, _broken), r"KeyError: 'key' \[test_terms.py:\d+\]$"),
+    ("rewards", RewardTerm("odd", 1.0, lambda t: sys.exit(0)), r"SystemExit: 0 \[test_terms.py"),
     ("terminations", TerminationTerm("odd", lambda t: np.zeros(4)), "must return truth values"),
     ("terminations", TerminationTerm("odd", lambda t: np.zeros(4, bool).any()), r"it must be \(4,"),
     ("metrics", MetricTerm("odd", "m", _of_wrong_shape), r"it must be \(4,\)$"),

@@ -172,6 +172,13 @@ def test_a_method_that_breaks_its_contract_is_refused(builder, reason):
         ActorCritic(method(builder), Config(), SPEC)
 
 
+def test_a_network_that_leaves_later_is_refused_likewise(tokens):
+    policy = ActorCritic(method(broken(lambda x: x)), Config(), SPEC)
+    policy.actor.broken = lambda _: sys.exit(0)
+    with pytest.raises(PluginError, match="its network failed with SystemExit: 0; its builder"):
+        policy.act(tokens, policy.initial_state(len(tokens)), None)
+
+
 def out_of_memory(*_):
     raise MemoryError
 
