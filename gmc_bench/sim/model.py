@@ -14,6 +14,7 @@ from gmc_bench.bodies.compiler import compile_mjcf
 from gmc_bench.bodies.mjcf import emit_mjcf
 from gmc_bench.bodies.schema import IDENTITY, Morphology
 from gmc_bench.core.arguments import require_count, require_vector
+from gmc_bench.core.config import shown
 from gmc_bench.core.errors import ConfigError, MorphologyError
 from gmc_bench.core.types import UNIT_TOLERANCE, Quat, Vec3
 from gmc_bench.robots.friction import FRICTION_RULES, FrictionRule
@@ -70,6 +71,12 @@ class Scene:
 
     def __post_init__(self) -> None:
         require_count(self.num_substeps, "num_substeps of a scene", "engine steps")
+        for name in ("floor", "assets"):
+            if not isinstance(getattr(self, name), str):
+                raise ConfigError(
+                    f"the {name} of a scene must be the text of MJCF elements, got "
+                    f"{shown(getattr(self, name))}"
+                )
         for name, length in (("spawn", 3), ("start_offset", 3), ("start_orientation", 4)):
             require_vector(getattr(self, name), length, f"the {name} of a scene")
         norm = math.hypot(*self.start_orientation)

@@ -356,6 +356,11 @@ class Task:
 
     def __post_init__(self) -> None:
         self._require_numbers()
+        if self.parts not in get_args(Parts):
+            raise ConfigError(
+                f"the parts of the task {self.id!r} must be {' or '.join(get_args(Parts))}, got "
+                f"{self.parts!r}"
+            )
         names = [*(term.name for term in self.rewards), *self.termination_names]
         for kind in (self.metrics, self.observations, self.events):
             _require_unique(self.id, [term.name for term in kind])
@@ -454,6 +459,11 @@ class Task:
 
 
 def _require_unique(task: str, names: list[str]) -> None:
+    for name in names:
+        if not (isinstance(name, str) and name and name.isprintable()):
+            raise ConfigError(
+                f"the task {task!r} has a term named {name!r}; a name must be text of one line"
+            )
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConfigError(

@@ -68,6 +68,8 @@ def test_a_floor_with_a_body_of_its_own_is_refused(more):
         ({"start_orientation": 1.0}, "start_orientation of a scene must be a tuple of 4 numbers"),
         ({"start_orientation": (0.0,) * 4}, r"must be a unit quaternion, got \(0.0, .* length 0;"),
         ({"start_orientation": (1.0, 0.1, 0.0, 0.0)}, "of length 1.00498756; divide it by its"),
+        ({"floor": b"<geom/>"}, "floor of a scene must be the text of MJCF .* got b'<geom/>'"),
+        ({"assets": None}, "assets of a scene must be the text of MJCF elements, got None"),
         ({"friction_rule": "static-ish"}, "must be one of two-state, .* got 'static-ish'"),
     ],
 )

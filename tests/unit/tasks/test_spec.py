@@ -132,6 +132,11 @@ def test_names_are_unique_among_terms_of_a_kind():
             "scale of .* 'x'",
         ),
         ({"command": replace(VelocityCommand(), resample_s=0.0)}, "resample_s .* above 0"),
+        ({"parts": "legs"}, "parts of the task .* must be limbs or actuators, got 'legs'"),
+        *(
+            ({"rewards": (RewardTerm(name, 1.0, forward_velocity),)}, f"a term named {shown}; a")
+            for name, shown in (("", "''"), (3, "3"), ("a\nb", r"'a\\nb'"))
+        ),
     ],
 )
 def test_a_task_of_other_numbers_is_refused(changes, message):
