@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from gmc_bench.core.config import with_overrides
@@ -36,6 +36,14 @@ class Capabilities:
     surrogate_gradients: bool = False
     """Its gradients are deliberately not those of its outputs, as with stop-gradients or
     straight-through estimates; `deviations` or the paper say why."""
+
+    def __post_init__(self) -> None:
+        for claim in fields(self):
+            value = getattr(self, claim.name)
+            if not isinstance(value, bool):
+                raise PluginError(
+                    f"the capability {claim.name!r} must be True or False, got {value!r}"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,13 +143,19 @@ class MethodSpec:
         """Return the class of the method's settings.
 
         Raises:
-            PluginError: what the specification names is not there or no dataclass, or a record
-                cannot hold one of its fields, see `gmc_bench.methods.settings`.
+            PluginError: what the specification names is not there or no frozen dataclass, or a
+                record cannot hold one of its fields, see `gmc_bench.methods.settings`.
         """
         found = load_target(self.config) if isinstance(self.config, str) else self.config
         if not (isinstance(found, type) and is_dataclass(found)):
             raise PluginError(
                 f"the config of method {self.id!r} must be a dataclass, got {found!r}"
+            )
+        # Else a network could change the settings that were recorded.
+        if not found.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+            raise PluginError(
+                f"the config of method {self.id!r} must be a frozen dataclass; write "
+                f"@dataclass(frozen=True) above {found.__name__}"
             )
         require_settings(self.id, found)
         return found
@@ -262,6 +276,7 @@ _KINDS: dict[str, tuple[_Kind, str]] = {
     "tuned": (Mapping, "a mapping of 'SUITE/TASK/PROTOCOL' to settings"),
     "tuning": (str, "a string"),
     "env_steps_per_body": ((int, type(None)), "an integer or None"),
+    "trainable": (bool, "True or False"),
     "capabilities": (Capabilities, "Capabilities(...)"),
     "preset_capabilities": (Mapping, "a mapping of presets to Capabilities(...)"),
 }
@@ -294,4 +309,4 @@ def _require_types(method: MethodSpec) -> None:
 
 def _is(value: Any, kind: _Kind) -> bool:
     # `True` is an integer to Python, but no number of parameters.
-    return isinstance(value, kind) and not isinstance(value, bool)
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))

@@ -60,6 +60,8 @@ def test_a_complete_specification_is_taken():
         ("parameters", {"lite": "7"}, "must hold an integer under 'lite', got '7'"),
         ("training", 0.2, "'training' of the method 'fake' must be a mapping of settings, got 0.2"),
         ("env_steps_per_body", 1e6, "must be an integer or None, got 1000000.0"),
+        ("trainable", "no", "'trainable' of the method 'fake' must be True or False, got 'no'"),
+        ("trainable", 1, "'trainable' of the method 'fake' must be True or False, got 1"),
         ("capabilities", {}, "'capabilities' of the method 'fake' must be Capabilities(...)"),
         ("preset_capabilities", {"lite": {}}, "must hold Capabilities(...) under 'lite', got {}"),
     ],
@@ -103,6 +105,22 @@ def test_what_changes_a_rule_of_the_protocol_is_refused(field, value, sentence):
 def test_settings_are_a_class_and_no_object_of_one():
     with pytest.raises(PluginError, match="config of method 'fake' must be a dataclass, got"):
         MethodSpec(**{**FIELDS, "config": Capabilities()}).config_class()
+
+
+def test_settings_cannot_be_changed_by_the_network_that_gets_them():
+    @dataclass
+    class Loose:
+        width: int = 8
+
+    why = r"method 'fake' must be a frozen dataclass; write @dataclass\(frozen=True\) above Loose"
+    with pytest.raises(PluginError, match=why):
+        MethodSpec(**{**FIELDS, "config": Loose}).config_class()
+
+
+@pytest.mark.parametrize("value", ["no", 0, None])
+def test_a_capability_is_claimed_or_not(value):
+    with pytest.raises(PluginError, match=f"'temporal' must be True or False, got {value!r}"):
+        Capabilities(temporal=value)
 
 
 def test_before_tuning_a_method_has_neither_values_nor_trials():
