@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.core.arguments import as_path
 from gmc_bench.core.registry import Registry
 
 
@@ -32,6 +33,11 @@ class RobotFile:
     source: str = ""
     """Where the robot comes from, one sentence."""
     licence: str = "unknown"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", as_path(self.path, "the file of a robot"))
+        if self.root is not None:
+            object.__setattr__(self, "root", as_path(self.root, "the folder of a robot's files"))
 
 
 BODY_SETS: Registry[BodySet] = Registry("morphology set", "gmc_bench.body_sets", BodySet, "BODIES")

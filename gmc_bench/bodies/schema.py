@@ -118,7 +118,8 @@ class MorphologySet:
     """A named, versioned list of bodies in a train and a test split.
 
     Raises:
-        MorphologySetError: a split is empty or names repeat inside a split.
+        MorphologySetError: a split is empty, names repeat inside a split, or source or licence is
+            no text.
     """
 
     id: str
@@ -137,6 +138,12 @@ class MorphologySet:
                 f"{shown(self.id)} cannot be the id of a set; expected lower-case letters, digits "
                 f"and, after the first, any of . _ - + : @"
             )
+        for name in ("source", "licence"):
+            if not isinstance(getattr(self, name), str):
+                raise MorphologySetError(
+                    f"the set {self.id!r} has {shown(getattr(self, name))} as its {name}; expected "
+                    f"text"
+                )
         for split in ("train", "test"):
             bodies = self.splits.get(split, ())
             foreign = [body for body in bodies if not hasattr(body, "digest")]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from gmc_bench.core.config import shown
 from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.suites.measured import FrictionMeasurement
 from gmc_bench.suites.protocol import Protocol
@@ -48,6 +49,19 @@ class Suite:
     """Whether policies are told which limbs are part of a closed loop."""
 
     def __post_init__(self) -> None:
+        for name in ("tasks", "default_morphologies"):
+            ids = getattr(self, name)
+            listed = isinstance(ids, (tuple, list)) and all(isinstance(item, str) for item in ids)
+            if not listed or not ids:
+                raise ConfigError(
+                    f"{name!r} of the suite {self.id!r} must be a tuple of ids, at least one, got "
+                    f"{shown(ids)}"
+                )
+        if type(self.min_token_slots) is not int or self.min_token_slots < 1:
+            raise ConfigError(
+                f"'min_token_slots' of the suite {self.id!r} must be an integer of at least 1, got "
+                f"{shown(self.min_token_slots)}"
+            )
         for name, protocol in self.protocols.items():
             if protocol.name != name:
                 raise ConfigError(

@@ -9,7 +9,12 @@ from gmc_bench.bodies.registry import BODY_SETS, ROBOT_FILES, BodySet, RobotFile
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import build_set, list_sets, load_morphologies, resolve_set
 from gmc_bench.conformance.morphologies import biped, chain
-from gmc_bench.core.errors import MorphologyError, MorphologySetError, PluginError
+from gmc_bench.core.errors import (
+    ConfigError,
+    MorphologyError,
+    MorphologySetError,
+    PluginError,
+)
 from gmc_bench.generation.released import build_released
 
 MINI = "gmc-unimal-mini-v2"
@@ -144,3 +149,6 @@ def test_a_robot_that_cannot_be_used_says_why(tmp_path):
     statue = ROBOT_FILES.temporarily("outside-statue", RobotFile(path=path))
     with statue, pytest.raises(MorphologySetError, match="robot 'statue' holds"):
         load_morphologies("outside-statue")
+    assert RobotFile(path=str(path), root=str(tmp_path)) == RobotFile(path=path, root=tmp_path)
+    with pytest.raises(ConfigError, match="the file of a robot must be named by text or a path"):
+        RobotFile(path=None)

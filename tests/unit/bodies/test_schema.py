@@ -443,6 +443,12 @@ def test_ids_of_sets_are_plain_words(set_id):
         replace(morphology_set((chain(3),), (biped(),)), id=set_id)
 
 
+@pytest.mark.parametrize("name", ["source", "licence"])
+def test_source_and_licence_of_a_set_are_text(name):
+    with pytest.raises(MorphologySetError, match=f"'s-v1' has None as its {name}; expected text"):
+        replace(morphology_set((chain(3),), (biped(),)), **{name: None})
+
+
 @pytest.mark.parametrize(
     ("train", "test", "reason"),
     [

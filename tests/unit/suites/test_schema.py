@@ -73,6 +73,22 @@ def test_protocols_must_be_listed_under_their_own_names():
         _suite(protocols={"fast": SLOW})
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tasks": ()}, r"'tasks' of the suite 'demo-v1' must be a tuple of ids, .* got \(\)"),
+        ({"tasks": "demo-ft-v1"}, "must be a tuple of ids, at least one, got 'demo-ft-v1'"),
+        ({"default_morphologies": ()}, "'default_morphologies' of the suite 'demo-v1' must be a"),
+        ({"default_morphologies": (None,)}, r"at least one, got \(None,\)"),
+        ({"min_token_slots": 0}, "'min_token_slots' of .* integer of at least 1, got 0"),
+        ({"min_token_slots": "12"}, "integer of at least 1, got '12'"),
+    ],
+)
+def test_a_suite_has_tasks_bodies_and_room_for_them(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        _suite(**changes)
+
+
 def test_the_default_protocol_must_exist():
     with pytest.raises(ConfigError, match="suite 'demo-v1' has no protocol 'medium'"):
         _suite(default_protocol="medium")
