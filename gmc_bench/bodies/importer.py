@@ -178,6 +178,9 @@ def _read_split(folder: Path, problems: list[str]) -> tuple[Morphology, ...]:
 
 
 def _read_body(xml: Path, metadata: Path) -> Morphology:
+    for file in (xml, metadata):
+        if file.exists() and not file.is_file():  # a named pipe would never answer
+            raise MorphologyError(f"{file} is not a regular file; expected a body and its metadata")
     body = read_mjcf(xml)
     check_compiles(body)
     driven = {actuator.joint for actuator in body.actuators}
@@ -196,7 +199,7 @@ def _read_body(xml: Path, metadata: Path) -> Morphology:
 
 def _read_metadata(path: Path) -> dict[str, Any]:
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
+        facts = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         raise MorphologyError(f"its metadata cannot be read ({error})") from error
     if not isinstance(facts, dict):

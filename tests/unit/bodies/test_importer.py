@@ -163,6 +163,20 @@ def test_metadata_must_be_valid_and_agree(layout, facts, reason):
         read_public_layout("broken", layout)
 
 
+@pytest.mark.parametrize("file", ["xml/c.xml", "metadata/c.json"])
+def test_devices_and_pipes_are_not_waited_for(layout, file):
+    (layout / "test" / file).unlink()
+    (layout / "test" / file).symlink_to("/dev/null")
+    with pytest.raises(ImportProblemsError, match=rf"{file} is not a regular file; expected a"):
+        read_public_layout("broken", layout)
+
+
+def test_metadata_may_begin_with_a_byte_order_mark(layout):
+    before = read_public_layout("marked", layout)
+    (layout / "test/metadata/c.json").write_text("\ufeff" + json.dumps(FACTS), encoding="utf-8")
+    assert read_public_layout("marked", layout) == before
+
+
 def test_every_hinge_needs_a_motor(layout, tiny_body):
     motor = '<motor name="limby/1" joint="limby/1" gear="250"/>'
     (layout / "test/xml/c.xml").write_text(tiny_body.replace(motor, ""))
