@@ -37,14 +37,6 @@ class Capabilities:
     """Its gradients are deliberately not those of its outputs, as with stop-gradients or
     straight-through estimates; `deviations` or the paper say why."""
 
-    def __post_init__(self) -> None:
-        for claim in fields(self):
-            value = getattr(self, claim.name)
-            if not isinstance(value, bool):
-                raise PluginError(
-                    f"the capability {claim.name!r} must be True or False, got {value!r}"
-                )
-
 
 @dataclass(frozen=True, kw_only=True)
 class MethodSpec:
@@ -304,6 +296,14 @@ def _require_types(method: MethodSpec) -> None:
                 raise PluginError(
                     f"{name!r} of the method {method.id!r} must hold {wanted} under {place!r}, "
                     f"got {value!r}"
+                )
+    for claims in (method.capabilities, *method.preset_capabilities.values()):
+        for claim in fields(Capabilities):
+            value = getattr(claims, claim.name)
+            if not isinstance(value, bool):
+                raise PluginError(
+                    f"the capability {claim.name!r} of the method {method.id!r} must be True or "
+                    f"False, got {value!r}"
                 )
 
 

@@ -119,8 +119,11 @@ def test_settings_cannot_be_changed_by_the_network_that_gets_them():
 
 @pytest.mark.parametrize("value", ["no", 0, None])
 def test_a_capability_is_claimed_or_not(value):
-    with pytest.raises(PluginError, match=f"'temporal' must be True or False, got {value!r}"):
-        Capabilities(temporal=value)
+    odd = Capabilities(temporal=value)
+    why = f"'temporal' of the method 'fake' must be True or False, got {value!r}"
+    for changes in ({"capabilities": odd}, {"preset_capabilities": {"lite": odd}}):
+        with pytest.raises(PluginError, match=why):
+            MethodSpec(**FIELDS, **changes)
 
 
 def test_before_tuning_a_method_has_neither_values_nor_trials():
