@@ -17,7 +17,7 @@ DIRECTIONS = {
 @pytest.mark.parametrize(
     ("protocol", "sizes"),
     [
-        ("smoke", (2, 4.0, 0.5)),
+        ("smoke", (2, 2.0, 0.5)),
         ("lite", (16, 20.0, 0.5)),
         ("standard", (32, 20.0, 0.5)),
         ("paper", (256, 100.0, 1.0)),
