@@ -168,7 +168,7 @@ def _resume(path: Path, argv: list[str]) -> int:
             raise ConfigError(f"--{name} {_NO_RUNS}")
         return _run_scaling(read_request(path), path)
     study = StudyRun.open(path)
-    if not said and set(study.sweep.overview().counts()) == {"finished"}:
+    if not said and study.sweep.is_done:
         return _run(study, study.resume)  # to measure, nobody needs the cluster
     return _run(study, study.resume, continued_launch(path, said))
 

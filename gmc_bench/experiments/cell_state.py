@@ -103,14 +103,13 @@ def read_state(sweep: Path, name: str, *, launched: bool = False) -> CellState:
         launched: a launcher may have it, perhaps on a machine that shares no folder with this one
             and sends states but no lease.
     """
-    finished = _written(sweep / name / "record.json")
+    finished = _written(sweep / name / "record.json") is not None
     try:
         state = CellState.from_dict(unsealed(state_file(sweep, name).read_bytes()))
     except (OSError, ValueError, TypeError):
         state = CellState(phase=_phase_without_worker(sweep / name))
-    if finished is not None:
-        # By the clock of the file system, which all machines share.
-        refused = state.phase == "failed" and (_written(state_file(sweep, name)) or 0) >= finished
+    if finished:
+        refused = state.phase == "failed" and is_vouched_for(sweep, name)
         return state if refused else replace(state, phase="finished", reason="")
     if state.phase == "finished":  # its record was taken away
         return replace(state, phase="stopped")
@@ -120,6 +119,13 @@ def read_state(sweep: Path, name: str, *, launched: bool = False) -> CellState:
     if state.phase in ("stopped", "failed") and held:  # by a process that writes no state
         return replace(state, phase="training", reason="", permanent=False)
     return state
+
+
+def is_vouched_for(sweep: Path, name: str) -> bool:
+    """Return whether a run's state was written since its record was: by who had made or read it."""
+    # By the clock of the file system, which all machines share.
+    record, state = _written(sweep / name / "record.json"), _written(state_file(sweep, name))
+    return record is not None and state is not None and state >= record
 
 
 def _came_of_late(sweep: Path, name: str) -> bool:

@@ -16,7 +16,12 @@ from gmc_bench.core.arguments import as_path
 from gmc_bench.core.config import coerce
 from gmc_bench.core.errors import ConfigError, GmcBenchError, RunFolderError, StorageError
 from gmc_bench.experiments.cell import execute_run
-from gmc_bench.experiments.cell_state import SweepOverview, read_overview
+from gmc_bench.experiments.cell_state import (
+    CellState,
+    SweepOverview,
+    is_vouched_for,
+    read_overview,
+)
 from gmc_bench.experiments.estimate import Measured, time_left
 from gmc_bench.experiments.events import (
     Listener,
@@ -286,7 +291,7 @@ class Sweep:
             RunFolderError: the folder is in use, or holds something else.
             GmcBenchError: nothing can be run, or nothing more.
         """
-        with launching(launcher, retries, options) as launched:
+        with launching(launcher, retries, options, idle=self.is_done) as launched:
             return self.go_on(launched)
 
     def go_on(self, launched: Launched | None) -> SweepResult:
@@ -327,6 +332,18 @@ class Sweep:
         """Whether its folder lists the runs, so that it can be continued."""
         return self.path is not None and is_file(self.path / PLAN)
 
+    @property
+    def is_done(self) -> bool:
+        """Whether no run is left: all have records, sound or not, or can be taken over.
+
+        Raises:
+            GmcBenchError: the leaderboard that runs are taken from is not there, or is damaged.
+        """
+        return all(self._has_record(name) or self.will_take(name) for name in self.runs)
+
+    def _has_record(self, name: str) -> bool:
+        return self.path is not None and is_file(self.path / name / RECORD)
+
     @cached_property
     def reuse(self) -> Path | None:
         """Folder of the leaderboard that runs are taken from; of an opened sweep, as it was begun.
@@ -364,6 +381,7 @@ class Sweep:
         found = read_overview(self._place(), self.runs)
         if not self.is_begun:
             return replace(found, is_over=False)
+        found = replace(found, states=dict(self._checked(found)))
         # What failed may be tried again, which only who drives the sweep knows.
         done = ("finished", "failed")
         names = [name for name, state in found.states.items() if state.phase not in done]
@@ -373,6 +391,17 @@ class Sweep:
         measured.add_states(self.runs, found.states)
         left = time_left(names, self.runs, found.states, measured)
         return replace(found, time_left=left.seconds, is_least=left.is_least)
+
+    def _checked(self, found: SweepOverview) -> Iterator[tuple[str, CellState]]:
+        """Yield the states of runs by name; a record that no state vouches for is read."""
+        folder = SweepFolder(found.path)
+        for name, state in found.states.items():
+            if state.phase == "finished" and not is_vouched_for(found.path, name):
+                try:
+                    folder.read_finished(name, self.runs[name])
+                except GmcBenchError as error:
+                    state = replace(state, phase="failed", reason=str(error), permanent=True)
+            yield name, state
 
     @cached_property
     def reused(self) -> "Mapping[str, StoredRecord]":

@@ -1,6 +1,6 @@
 """How the runs of a sweep are launched: by whom, with which options; kept in its folder."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -18,8 +18,8 @@ from gmc_bench.core.config import (
     type_hints,
     with_overrides,
 )
-from gmc_bench.core.errors import ConfigError, did_you_mean
-from gmc_bench.experiments.launchers import LAUNCHERS, Launcher
+from gmc_bench.core.errors import ConfigError, RunFolderError, did_you_mean
+from gmc_bench.experiments.launchers import LAUNCHERS, Cell, Ended, Launcher
 from gmc_bench.experiments.run_folder import LAUNCH
 from gmc_bench.records.store import write_atomic
 
@@ -100,9 +100,40 @@ class Launched(NamedTuple):
     launch: Launch
 
 
+class Idle(Launcher):
+    """Stands for a launcher that nothing is left for: it needs no cluster, nor its package."""
+
+    def open(self, sweep: Path) -> None:
+        """Do nothing."""
+
+    def takes(self, cell: Cell, waiting: int) -> bool:
+        """Refuse what was finished a moment ago.
+
+        Raises:
+            RunFolderError: always.
+        """
+        raise RunFolderError(
+            f"the record of the run {cell.name!r} was taken away while the sweep was opened; "
+            f"resume the sweep again"
+        )
+
+    def submit(self, cells: Sequence[Cell]) -> None:
+        """Do nothing."""
+
+    def poll(self) -> list[Ended]:
+        """Return nothing."""
+        return []
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 @contextmanager
 def launching(
-    launcher: str | None, retries: int, options: Mapping[str, Any]
+    launcher: str | None, retries: int, options: Mapping[str, Any], *, idle: bool = False
 ) -> Iterator[Launched | None]:
     """Have who runs a sweep ready before there is a folder; none where none is named.
 
@@ -112,6 +143,7 @@ def launching(
         launcher: registered, see `Sweep.run`, as for the following.
         retries: likewise.
         options: likewise.
+        idle: nothing is left to run.
 
     Raises:
         ConfigError: the launcher cannot be used, an option is not its own, or has another type.
@@ -129,7 +161,7 @@ def launching(
     hints = {**type_hints(type(spec.options)), "retries": int}
     for name, value in {"retries": retries, **options}.items():
         require_type(value, hints[name], name)
-    made = spec.make(launch.options)
+    made = Idle() if idle else spec.make(launch.options)
     try:
         made.require()
         yield Launched(made, launch)

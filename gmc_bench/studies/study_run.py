@@ -179,7 +179,8 @@ class StudyRun:
             RunFolderError: the folder is in use.
             GmcBenchError: nothing can be run, nothing more, or a policy cannot be measured.
         """
-        with launching(launcher, retries, options) as launched, self.sweep.locked():
+        idle = self.sweep.is_done
+        with launching(launcher, retries, options, idle=idle) as launched, self.sweep.locked():
             return self._finish(self.sweep.go_on(launched))
 
     def _finish(self, result: SweepResult) -> StudyResult:

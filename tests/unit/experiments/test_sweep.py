@@ -1,6 +1,9 @@
 """Sweeps that go on: with the machine settings of their folder, after a stop, after a kill."""
 
+import os
+import re
 import shutil
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +14,13 @@ from gmc_bench.experiments import driver as driving
 from gmc_bench.experiments import sweep as sweeping
 from gmc_bench.experiments.cell_state import CellState, write_state
 from gmc_bench.experiments.events import Remark, RunStoppedError, SweepRunFailed
+from gmc_bench.experiments.launchers import LauncherSpec
 from gmc_bench.experiments.launchers.local import LocalLauncher
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep
-from gmc_bench.experiments.sweep_launch import Launch, read_launch
+from gmc_bench.experiments.sweep_launch import Launch, read_launch, write_launch
 from gmc_bench.experiments.sweep_request import SweepRequest, continued_sweep, request_sweep
+from gmc_bench.experiments.sweep_texts import describe_sweep
 from gmc_bench.records.store import LEDGER_NAME, write_record
 from tests.support.records import make_record
 
@@ -112,6 +117,70 @@ def test_a_preview_knows_what_runs_of_the_folder_have_told(ran):
     write_state(OUT, "one", told)
     launch = Launch.from_dict({"launcher": "local", "jobs": 2})
     assert "with 2 at a time" in SweepRequest(sweep, launch).preview()
+
+
+@pytest.fixture
+def recorded():
+    """A sweep of two runs that have records and no states, as without a launcher."""
+    sweep = Sweep(SPECS, out=OUT)
+    with sweep.locked(create=True) as folder:
+        folder.write(sweep.runs)
+        for name, config in sweep.runs.items():
+            (OUT / name).mkdir()
+            (OUT / name / "config.yaml").write_text(config.to_yaml())
+            write_record(OUT / name / "record.json", make_record())
+    return sweep
+
+
+@pytest.mark.parametrize("launcher", ["ray", "slurm"])
+def test_where_nothing_is_left_nobody_needs_a_cluster(recorded, monkeypatch, launcher):
+    def refuse(spec, options):
+        raise ConfigError("there is no cluster")
+
+    monkeypatch.setattr(LauncherSpec, "make", refuse)
+    before = {"launcher": launcher, "retries": 3, "jobs": 7}
+    write_launch(OUT, before)
+    result = continued_sweep(OUT, {}, []).run()
+    assert (set(result.records), result.failures) == ({"one", "two"}, {})
+    assert read_launch(OUT) == before
+    assert "2 runs: 2 finished" in (OUT / "sweep.html").read_text()
+    with pytest.raises(ConfigError, match=f"the launcher '{launcher}' has no option 'nice'"):
+        continued_sweep(OUT, {}, ["--launch.nice", "1"])
+    (OUT / "one" / "record.json").write_text("{}")
+    result = Sweep.open(OUT).resume(launcher)  # nor to hear that a record is damaged
+    assert (set(result.records), set(result.failures)) == ({"two"}, {"one"})
+    (OUT / "one" / "record.json").unlink()
+    with pytest.raises(ConfigError, match="there is no cluster"):
+        Sweep.open(OUT).resume(launcher)
+    monkeypatch.setattr(Sweep, "is_done", True)  # as a moment ago
+    with pytest.raises(RunFolderError, match="record of the run 'one' was taken away"):
+        Sweep.open(OUT).resume(launcher)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "reason"),
+    [
+        ("record.json", "{}", r"one/record\.json has schema_version None"),
+        ("config.yaml", None, r"one holds record\.json but no config\.yaml"),
+        ("config.yaml", "", r"one/config\.yaml has other settings"),
+    ],
+)
+def test_who_looks_at_a_sweep_hears_of_damage_that_nobody_has_met_yet(
+    recorded, file, content, reason
+):
+    assert recorded.overview().counts() == {"finished": 2}
+    if content is None:
+        (OUT / "one" / file).unlink()
+    else:
+        (OUT / "one" / file).write_text(content or recorded.runs["two"].to_yaml())
+    found = Sweep.open(OUT).overview()
+    assert found.counts() == {"finished": 1, "failed": 1}
+    assert re.search(reason, found.states["one"].reason)
+    assert re.search(f"failed: one: .*{reason}", describe_sweep(found))
+    write_state(OUT, "one", CellState(phase="finished"))  # a worker that has just written it
+    assert Sweep.open(OUT).overview().counts() == {"finished": 2}  # thousands are not read
+    os.utime(OUT / "one" / "record.json", (time.time() + 9, time.time() + 9))
+    assert Sweep.open(OUT).overview().counts() == {"finished": 1, "failed": 1}
 
 
 def test_a_launcher_that_can_run_nothing_leaves_no_folder(monkeypatch):
@@ -224,6 +293,7 @@ def test_runs_of_a_leaderboard_are_taken_also_after_a_kill_in_between(board, mon
     assert [path.parent.name for path in OUT.glob("*/record.json")] == ["seed1"]
     board.setattr(Board, "kills_at", None)
     monkeypatch.chdir("/")
+    monkeypatch.setattr(LocalLauncher, "require", lambda launcher: pytest.fail("none is needed"))
     again = continued_sweep(tmp_path / OUT, {}, [])
     assert "3 runs; about 0 s" in again.preview()  # nothing is left to train
     result = again.run()
