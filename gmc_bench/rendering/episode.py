@@ -13,7 +13,7 @@ from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.scoring import recorded_lengths, scoring_of
 from gmc_bench.experiments.session import Session, limb_task
 from gmc_bench.records.schema import Episode, RunRecord
-from gmc_bench.records.store import make_folder, read_record
+from gmc_bench.records.store import make_folder
 from gmc_bench.rendering.canvas import Canvas
 from gmc_bench.rendering.replay import Replay, replay_episode
 from gmc_bench.rendering.video import (
@@ -100,7 +100,7 @@ def render_episode(
     settings = settings or VideoSettings()
     session, folder = experiment.session, experiment.folder
     task = limb_task(session)
-    record = read_record(folder.record) if folder.record.exists() else None
+    record = folder.find_record()
     split, index = _find_body(session, wanted)
     _check_episode(session, wanted.episode)
     plain = file_name(f"{wanted.body}_{split}_{wanted.mode}_{wanted.episode}")

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.records.store import write_record
 from gmc_bench.rendering import episode as module
 from gmc_bench.rendering.episode import EpisodeChoice, render_episode
@@ -14,8 +15,9 @@ from tests.support.records import make_record
 @pytest.fixture
 def shown(tmp_path, monkeypatch):
     """Return what plays and shows an episode whose return is known; nothing is drawn."""
-    record = tmp_path / "record.json"
-    write_record(record, make_record())  # whose test body `c` has the returns 10 and 30
+    (tmp_path / "config.yaml").touch()
+    folder = RunFolder(tmp_path)
+    write_record(folder.record, make_record())  # whose test body `c` has the returns 10 and 30
     splits = {"train": ("a", "b"), "test": ("b", "c", "d")}
     evaluation = SimpleNamespace(episodes=2)
     session = SimpleNamespace(
@@ -26,7 +28,6 @@ def shown(tmp_path, monkeypatch):
             id="set", split=lambda name: [SimpleNamespace(name=body) for body in splits[name]]
         ),
     )
-    folder = SimpleNamespace(record=record, path=tmp_path)
     experiment = SimpleNamespace(session=session, folder=folder, policy=None)
     played = SimpleNamespace(episode_return=30.0, length=1000)
     asked = []
