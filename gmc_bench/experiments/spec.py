@@ -17,6 +17,7 @@ from gmc_bench.core.config import (
     type_hints,
 )
 from gmc_bench.core.errors import ConfigError, reject_unknown
+from gmc_bench.core.frozen import frozen
 from gmc_bench.core.precision import Precision, check_precision
 
 GROUPS = {"model": "the method's settings", "tokens": "how bodies are shown"}
@@ -52,7 +53,8 @@ class ExperimentSpec:
     """Body set, or the first N bodies of one as `SET:N`; by default the suite's."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Changes by dotted name: of the protocol (`ppo.lr`), of the method (`model.width`) and of how
-    bodies are shown (`tokens.order`). Nested mappings will do as well."""
+    bodies are shown (`tokens.order`). Nested mappings will do as well. What is kept is a copy,
+    which cannot be changed in place."""
     untrained: bool = False
     """Train nothing: score the weights that training would start from, as a reference."""
     precision: Precision = "float32"
@@ -76,7 +78,7 @@ class ExperimentSpec:
             if item.name == "bodies":
                 require_set_id(value)
             value = (
-                flatten(value)
+                frozen(flatten(value))
                 if item.name == "settings"
                 else coerce(value, hints[item.name], item.name)
             )

@@ -1,7 +1,9 @@
 """The specification of an experiment: what it holds, its digest, what it refuses."""
 
+import copy
 import hashlib
 import json
+import operator
 import pickle
 
 import pytest
@@ -45,6 +47,29 @@ def test_it_is_read_back_as_it_was_written(way):
 def test_fields_cannot_be_set():
     with pytest.raises(AttributeError):
         SPEC.seed = 4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda settings: settings.update({"ppo.lr": 1.0}),
+        lambda settings: settings.__setitem__("ppo.lr", 1.0),
+        lambda settings: settings.pop("ppo.lr"),
+        lambda settings: settings["model.hidden"].append(64),
+        lambda settings: settings["model.hidden"].__setitem__(0, 64),
+        lambda settings: operator.ior(settings, {"ppo.lr": 1.0}),
+        lambda settings: operator.iadd(settings["model.hidden"], [64]),
+    ],
+)
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, lambda spec: spec.with_seed(3)])
+def test_settings_cannot_be_changed_in_place_and_copies_of_them_can(change, way):
+    digest, spec = SPEC.digest, way(SPEC)
+    with pytest.raises(ConfigError, match=r"frozen and cannot be changed in place; copy it by"):
+        change(spec.settings)
+    assert (spec, spec.digest) == (SPEC, digest)
+    own = {**spec.settings, "model.hidden": list(spec.settings["model.hidden"])}
+    change(own)
+    assert spec.replace(settings=own).digest != digest == SPEC.digest
 
 
 def test_the_digest_is_that_of_sorted_json():
