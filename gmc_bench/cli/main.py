@@ -2,12 +2,9 @@
 
 import argparse
 import logging
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr
-from types import FrameType
-from typing import NoReturn
 
 import gmc_bench
 from gmc_bench.cli import (
@@ -29,6 +26,7 @@ from gmc_bench.cli import (
 from gmc_bench.cli.output import discard_stdout, note
 from gmc_bench.cli.parser import Parser
 from gmc_bench.core.errors import GmcBenchError, with_open_paths
+from gmc_bench.core.interruption import heed_signals
 from gmc_bench.core.stream import forgiving
 
 VERBS = (
@@ -65,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with redirect_stderr(forgiving(sys.stderr)):
         logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
         logging.getLogger("gmc_bench").setLevel(logging.INFO)
-        signal.signal(signal.SIGTERM, _interrupt)
+        heed_signals()
         arguments = list(sys.argv[1:] if argv is None else argv)
         try:
             parser = make_parser()
@@ -89,10 +87,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         except BrokenPipeError:
             discard_stdout()  # its reader has gone, e.g. `head`; there is nobody left to tell
             return 0
-
-
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

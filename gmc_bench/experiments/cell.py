@@ -49,7 +49,7 @@ PERMANENT = (
     ConfigError, PluginError, UnknownNameError, MorphologySetError, TrainingDivergedError
 )  # fmt: skip
 """Errors that a run meets again however often it is tried."""
-STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 """Signals that ask a worker to write a checkpoint and end."""
 FINISHED, FAILED, STOPPED, HELD = 0, 1, 3, 4
 """Exit codes of a worker."""

@@ -87,9 +87,13 @@ def here(gmc, capfd, monkeypatch):
     """Run a command inside this process; return its exit code, stdout and stderr."""
     monkeypatch.setenv(DATA_VARIABLE, str(gmc.data))
     monkeypatch.chdir(gmc.cwd)
-    # A shell that runs tests in the background lets them ignore interruptions.
-    interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
-    handler, threads = signal.getsignal(signal.SIGTERM), torch.get_num_threads()
+    threads = torch.get_num_threads()
+    handlers = {
+        # A shell that runs tests in the background lets them ignore interruptions.
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
+        signal.SIGHUP: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+        signal.SIGTERM: signal.getsignal(signal.SIGTERM),
+    }
 
     def run(*words, code=0):
         capfd.readouterr()
@@ -99,8 +103,8 @@ def here(gmc, capfd, monkeypatch):
         return captured
 
     yield run
-    signal.signal(signal.SIGTERM, handler)
-    signal.signal(signal.SIGINT, interrupted)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
     torch.set_num_threads(threads)
 
 

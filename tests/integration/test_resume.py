@@ -86,10 +86,11 @@ def test_a_run_that_is_stopped_again_and_again_ends_in_the_same_bits(gmc, finish
 
 def test_an_interruption_says_how_to_go_on(here, gmc, finished_run, tmp_path, monkeypatch):
     run, iterate = tmp_path / "run", Trainer.iterate
+    numbers = [signal.SIGINT, signal.SIGHUP]
 
     def interrupted(trainer):
         if trainer.iteration == 2:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(numbers.pop())
         return iterate(trainer)
 
     monkeypatch.setattr(Trainer, "iterate", interrupted)

@@ -16,7 +16,8 @@ def _in_an_empty_folder(tiny_set):
 @pytest.fixture
 def gmc(capfd):
     """Run a command; return its exit code, stdout and stderr."""
-    handler, threads = signal.getsignal(signal.SIGTERM), torch.get_num_threads()
+    threads = torch.get_num_threads()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
 
     def run(*words):
         capfd.readouterr()
@@ -25,5 +26,6 @@ def gmc(capfd):
         return code, captured.out, captured.err
 
     yield run
-    signal.signal(signal.SIGTERM, handler)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
     torch.set_num_threads(threads)

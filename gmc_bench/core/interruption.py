@@ -1,0 +1,22 @@
+"""Signals that end a command as Ctrl-C does, so that it says how to go on."""
+
+import signal
+from types import FrameType
+from typing import NoReturn
+
+
+def heed_signals() -> None:
+    """Let SIGTERM, and SIGHUP of a terminal that is closed, interrupt this process.
+
+    Where SIGHUP is ignored, as under `nohup`, it stays so.
+    """
+    signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    if number == signal.SIGHUP:
+        # It may come again when the shell ends; a second interruption would cut checkpoints short.
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
