@@ -34,7 +34,7 @@ class Parser(argparse.ArgumentParser):
         """
         from gmc_bench.experiments.sweep_request import further_options
 
-        found = argparse.Namespace()
+        found = self.parse_args([])  # the defaults, also where no word follows
         left = further_options(words, lambda group: self.parse_known_args(group, found)[1])
         return vars(found), left
 

@@ -68,8 +68,7 @@ def add_options(parser: Parser) -> None:
 def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int:
     """Run the verb."""
     if argv[1:2] == ["status"]:
-        parsed.parser.reject_unknown(unknown)
-        return _status(parsed.words, as_json=parsed.json)
+        return _status(argv[2:], as_json=parsed.json)
     parsed.parser.refuse(parsed, ["json"], f"is for '{EXAMPLES[-1]}'; leave it out here")
     from gmc_bench.experiments import sweep_request as requests
 
@@ -106,9 +105,13 @@ def _status(words: list[str], *, as_json: bool) -> int:
     from gmc_bench.experiments.sweep import Sweep
     from gmc_bench.experiments.sweep_texts import describe_sweep
 
-    if len(words) != 2:
+    for word in words:
+        if word.startswith("--") and word not in ("--", "--json"):
+            raise ConfigError(f"'status' takes no option but --json, got {word!r}; leave it out")
+    folders = [word for word in words if not word.startswith("--")]
+    if len(folders) != 1:
         raise ConfigError(f"'status' needs the folder of a sweep; for example: {EXAMPLES[-1]}")
-    overview = Sweep.open(words[1]).overview()
+    overview = Sweep.open(folders[0]).overview()
     if as_json:
         say_json(overview.to_dict())
     else:

@@ -170,7 +170,8 @@ class Grid:
     def _seeds(
         self, spec: ExperimentSpec, choice: Choice, parts: tuple[str, ...]
     ) -> Iterator[_Cell]:
-        seeds = self.seeds or choice.rules(str(spec.task)).seeds or (None,)
+        # A reference with weights for every body may have fewer, on however many bodies.
+        seeds = self.seeds or choice.rules(str(spec.task), num_train=1).seeds or (None,)
         for place, seed in enumerate(seeds):
             yield place, (*parts, f"seed{seed}"), spec if seed is None else spec.with_seed(seed)
 

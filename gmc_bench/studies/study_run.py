@@ -1,5 +1,6 @@
 """Study in a folder: its runs, what is measured on them, and the tables and pictures."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,10 +120,13 @@ class StudyRun:
             ConfigError: what was asked for, or the list of runs, is damaged.
         """
         place = as_path(path, "the folder of a study")
-        if not any(is_file(place / name) for name in (PLAN, STUDY, LOCK)):
+        has_runs = is_file(place / PLAN)
+        if not is_file(place / STUDY) and (has_runs or not is_file(place / LOCK)):
+            where = shlex.quote(str(place))
+            go_on = f", or go on with these runs by: gmc-bench sweep --resume {where}"
             raise RunFolderError(
                 f"{place} is not a study folder (it has no {STUDY}); give the folder that "
-                f"'gmc-bench study' printed"
+                f"'gmc-bench study' printed{go_on if has_runs else ''}"
             )
         sweep = Sweep.open(place)
         return cls(read_request(place / STUDY), sweep)

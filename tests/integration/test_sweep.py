@@ -120,6 +120,7 @@ def test_a_cell_stops_at_a_checkpoint_and_ends_in_the_same_bits(
 def test_what_does_not_fit_is_one_sentence(here, tmp_path):
     few = ("--methods", "recmorph", "--suites", "unimal", "--bodies", "tiny", "--out", tmp_path)
     for words, reason in (
+        ((), "a sweep needs methods, got none; give at least one"),
         (("--suites", "unimal"), "a sweep needs methods, got none; give at least one"),
         ((*few, "--launcher", "moon"), "unknown launcher 'moon'"),
         ((*few, "--ppo.rate", "1"), "unknown setting 'ppo.rate'"),
@@ -134,6 +135,10 @@ def test_what_does_not_fit_is_one_sentence(here, tmp_path):
         ((*few, "--env-steps", "8", "--jobs=2", "4"), "--jobs takes one value, got also '4'"),
         (("status",), "'status' needs the folder of a sweep"),
         (("status", tmp_path), "is not the folder of several runs"),
+        (("status", tmp_path, "--dry-run"), "takes no option but --json, got '--dry-run'; leave"),
+        (("status", "--json", tmp_path, "b"), "'status' needs the folder of a sweep"),
+        (("status", "--json", tmp_path), "is not the folder of several runs"),
+        (("status", "--jobs=2", tmp_path), "'status' takes no option but --json, got '--jobs=2'"),
         (("--resume", tmp_path, "--seeds", "1"), "takes options of the launch only, got 'seeds'"),
         (("--resume", tmp_path, "--config", "a.yaml"), "of the launch only, got 'config'"),
         (("--resume", tmp_path, "--out", "other"), "of the launch only, got 'out'"),

@@ -8,6 +8,7 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.driver import Driver
 from gmc_bench.experiments.launchers.local import LocalLauncher
 from gmc_bench.experiments.sweep import Sweep
+from gmc_bench.experiments.sweep_folder import SweepFolder
 from gmc_bench.experiments.sweep_launch import read_launch
 from gmc_bench.records.store import write_record
 from gmc_bench.sim.batch import available_threads
@@ -91,6 +92,18 @@ def test_a_launch_that_does_not_fit_is_refused_in_one_sentence(gmc, tmp_path, wo
     assert (code, out) == (2, "")
     assert reason in err.splitlines()[-1]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_of_a_sweep_is_no_study_and_hears_how_to_go_on(gmc):
+    sweep = Sweep.grid(methods="recmorph", suites="unimal", tasks="ft", seeds=1, bodies="tiny")
+    with SweepFolder(Path("a b"), create=True) as folder:
+        folder.write(sweep.runs)
+    code, _, err = gmc("study", "--resume", "a b")
+    assert code == 2
+    assert err == (
+        "gmc-bench: a b is not a study folder (it has no study.yaml); give the folder that "
+        "'gmc-bench study' printed, or go on with these runs by: gmc-bench sweep --resume 'a b'\n"
+    )
 
 
 def test_a_study_of_scaling_has_no_runs_to_launch(gmc, tmp_path):

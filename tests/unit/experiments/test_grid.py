@@ -74,6 +74,16 @@ def test_seeds_and_tasks_follow_from_suites():
     assert list(some.specs()) == ["unimal-v1_ft", "unimal-v1_vt", "closed-loop-v1_ft"]
 
 
+def test_a_reference_has_the_seeds_that_its_own_rules_ask_for():
+    grid = Grid(methods=["recmorph", "mlp"], suites="unimal", tasks="ft", protocol="lite")
+    seeds = {}
+    for spec in grid.specs().values():
+        seeds.setdefault(spec.method, []).append(spec.seed)
+    assert seeds == {"recmorph": [1, 2, 3, 4, 5], "mlp": [1]}
+    specs = {name: spec.replace(bodies=BODIES) for name, spec in grid.specs().items()}
+    assert {run.unofficial_reasons for run in Sweep(specs).runs.values()} == {()}
+
+
 def test_values_may_be_arrays_and_ranges():
     """Of numpy and torch, as loops and spaces of settings give them."""
     grid = Grid(
