@@ -33,6 +33,15 @@ PAGE = "sweep.html"
 LOCK = ".lock"
 LEFTOVER = ".*.tmp"
 """Files that were being written when their process was killed."""
+_GOES_ON = {
+    "study.yaml": "study",
+    "scaling.json": "study",
+    "tuning.yaml": "tune",
+    LAUNCH: "sweep",
+    PLAN: "run",
+    CONFIG: "run",
+}
+"""Verb that goes on with what a file of this name is part of; the first that is there decides."""
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """What file systems answer that have no locks; there the lease alone decides."""
 
@@ -42,7 +51,8 @@ def require_unused(path: Path, verb: str | None = "run") -> None:
 
     Args:
         path: the folder, which need not exist.
-        verb: what is to be begun: `gmc-bench VERB`; none if it cannot be continued.
+        verb: what is to be begun: `gmc-bench VERB`; none if it cannot be continued. What lies there
+            may go on by another one.
 
     Raises:
         RunFolderError: something else is there.
@@ -51,6 +61,8 @@ def require_unused(path: Path, verb: str | None = "run") -> None:
         if path.is_file():
             raise RunFolderError(f"{path} is a file; choose another folder for --out")
         where = shlex.quote(str(path))
+        there = (verb for name, verb in _GOES_ON.items() if is_file(path / name))
+        verb = verb and next(there, verb)
         go_on = f", or continue what is in it with: gmc-bench {verb} --resume {where}"
         raise RunFolderError(
             f"{path} already exists and is not empty; choose another --out{go_on if verb else ''}"

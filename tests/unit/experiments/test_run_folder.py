@@ -18,8 +18,10 @@ from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.experiments.sweep_folder import SweepFolder
 from gmc_bench.experiments.sweep_texts import LiveTable
-from gmc_bench.experiments.tuning import Tuning
+from gmc_bench.experiments.tuning import Tuning, TuningFolder
 from gmc_bench.records.store import sealed, write_record
+from gmc_bench.studies.request import STUDY
+from gmc_bench.studies.scaling import SETTINGS
 from tests.support.records import make_record
 
 
@@ -40,6 +42,25 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
     with pytest.raises(RunFolderError, match="is not empty; choose another --out, or continue"):
         RunFolder(tmp_path, create=True)
     assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]
+
+
+@pytest.mark.parametrize(
+    ("there", "verb"),
+    [
+        (["config.yaml"], "run"),
+        (["plan.yaml"], "run"),
+        (["plan.yaml", "launch.yaml"], "sweep"),
+        ([STUDY, "plan.yaml", "launch.yaml"], "study"),
+        ([SETTINGS], "study"),
+        ([TuningFolder.marker], "tune"),
+    ],
+)
+def test_what_lies_in_a_folder_says_by_which_command_it_goes_on(tmp_path, there, verb):
+    for name in there:
+        (tmp_path / name).touch()
+    for begin in (RunFolder, SweepFolder, TuningFolder):
+        with pytest.raises(RunFolderError, match=rf" with: gmc-bench {verb} --resume "):
+            begin(tmp_path, create=True)
 
 
 def test_commands_can_be_copied_from_messages_also_where_a_folder_has_spaces(tmp_path, monkeypatch):
