@@ -1,4 +1,4 @@
-"""Signals that end a command as Ctrl-C does, so that it says how to go on."""
+"""Signals that end a command as Ctrl-C does, so that it says how to go on; who passes them over."""
 
 import signal
 from types import FrameType
@@ -13,6 +13,12 @@ def heed_signals() -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         signal.signal(signal.SIGHUP, _interrupt)
+
+
+def leave_to_parent() -> None:
+    """Pass over what reaches all processes of a terminal; the one that started this one ends it."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:

@@ -1,9 +1,10 @@
 """The processes of a search: they end with it, however it ends."""
 
 import os
-import signal
 from multiprocessing import parent_process
 from threading import Thread
+
+from gmc_bench.core.interruption import leave_to_parent
 
 
 def start_worker() -> None:
@@ -11,7 +12,7 @@ def start_worker() -> None:
 
     Without a search, a process would wait for work for ever.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    leave_to_parent()
     Thread(target=_end_with_search, daemon=True).start()
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import multiprocessing
-import signal
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from gmc_bench.core.errors import GmcBenchError
+from gmc_bench.core.interruption import leave_to_parent
 from gmc_bench.profiling.memory import resident_bytes
 
 POLL_SECONDS = 0.02
@@ -101,7 +101,7 @@ def _work(
     connection: Connection, measure: Callable[[Any], dict[str, float]], items: Sequence[Any]
 ) -> None:
     """Measure until the first failure; what went wrong is sent as text."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
+    leave_to_parent()
     # A parent that was killed reads no more.
     with contextlib.suppress(BrokenPipeError):
         connection.send({})

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from gmc_bench.core.interruption import heed_signals
+from gmc_bench.core.interruption import heed_signals, leave_to_parent
 
 HEEDED = (signal.SIGTERM, signal.SIGHUP)
 
@@ -12,7 +12,7 @@ HEEDED = (signal.SIGTERM, signal.SIGHUP)
 @pytest.fixture(autouse=True)
 def _handlers():
     """Begin with what the system does by itself, and leave no handler behind."""
-    before = {number: signal.signal(number, signal.SIG_DFL) for number in HEEDED}
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (*HEEDED, signal.SIGINT)}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -30,6 +30,15 @@ def test_a_terminal_is_closed_once_and_a_termination_counts_after_it():
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGHUP)
     signal.raise_signal(signal.SIGHUP)  # of the shell, while checkpoints are written
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_process_of_a_pool_leaves_both_to_the_one_that_started_it():
+    leave_to_parent()
+    signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGHUP)
+    heed_signals()
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGTERM)
 
