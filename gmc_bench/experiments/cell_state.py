@@ -11,6 +11,7 @@ from typing import Any, Literal, Self, get_args
 
 from gmc_bench.experiments.lease import NAME as LEASE
 from gmc_bench.experiments.lease import TIMEOUT_S, is_alive
+from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import sealed, unsealed, write_atomic
 
 Phase = Literal[
@@ -65,6 +66,16 @@ class CellState:
         known = {item.name for item in fields(cls)}
         state = cls(**{name: value for name, value in content.items() if name in known})
         return state if state.phase in PHASES else replace(state, phase="to do")
+
+    def told_by(self, record: RunRecord) -> Self:
+        """Return the state with what the record of the finished run says."""
+        return replace(
+            self,
+            env_steps=record.env_steps,
+            env_steps_planned=record.env_steps_planned,
+            mean_return=record.training_return,
+            env_steps_per_s=record.env_steps_per_s or None,
+        )
 
     def time_left(self) -> float | None:
         """Return the seconds of training that are left at the present speed, if that is known."""

@@ -393,14 +393,16 @@ class Sweep:
         return replace(found, time_left=left.seconds, is_least=left.is_least)
 
     def _checked(self, found: SweepOverview) -> Iterator[tuple[str, CellState]]:
-        """Yield the states of runs by name; a record that no state vouches for is read."""
+        """Yield the states of runs by name, told by records where no state vouches for those."""
         folder = SweepFolder(found.path)
         for name, state in found.states.items():
             if state.phase == "finished" and not is_vouched_for(found.path, name):
                 try:
-                    folder.read_finished(name, self.runs[name])
+                    record = folder.read_finished(name, self.runs[name])
                 except GmcBenchError as error:
                     state = replace(state, phase="failed", reason=str(error), permanent=True)
+                else:
+                    state = state if record is None else state.told_by(record)
             yield name, state
 
     @cached_property

@@ -168,7 +168,13 @@ def test_where_nothing_is_left_nobody_needs_a_cluster(recorded, monkeypatch, lau
 def test_who_looks_at_a_sweep_hears_of_damage_that_nobody_has_met_yet(
     recorded, file, content, reason
 ):
-    assert recorded.overview().counts() == {"finished": 2}
+    overview, record = recorded.overview(), make_record()
+    assert overview.counts() == {"finished": 2}
+    assert {(state.env_steps, state.mean_return) for state in overview.states.values()} == {
+        (record.env_steps, record.training_return)
+    }
+    assert overview.states["one"].env_steps_planned == record.env_steps_planned > 0
+    assert overview.states["one"].env_steps_per_s == record.env_steps_per_s > 0
     if content is None:
         (OUT / "one" / file).unlink()
     else:
