@@ -172,7 +172,7 @@ def make_friction(robots: int = 2) -> list[dict[str, Any]]:
             "robot_origin": "built-in", "friction": friction,
             "static": FRICTION_PAIRS[friction].static, "dynamic": FRICTION_PAIRS[friction].dynamic,
             "rule": "two-state", "cone": "elliptic", "impratio": 10.0, "sim_dt": 0.005,
-            "command": [0.5, 0.0, 0.0], "heading": "held", "seconds": 4.0, "num_envs": 2,
+            "command": [0.5, 0.0, 0.0], "heading": "held", "seconds": 2.0, "num_envs": 2,
             "restarts": {
                 "velocity_rmse": number * scale, "progress": 2.0 * number * scale,
                 "tilt_rms": 3.0, "fall_rate": None if number == robots else 50.0,
