@@ -166,13 +166,15 @@ def make_friction(robots: int = 2) -> list[dict[str, Any]]:
 
     The last robot has finished no episode and so has no fall rate.
     """
+    rule = SUITES.get("quadruped-friction-v3").measurements["smoke"]
     return [
         {
             "robot": f"robot-{number}", "robot_digest": digest_of(f"robot-{number}"),
             "robot_origin": "built-in", "friction": friction,
             "static": FRICTION_PAIRS[friction].static, "dynamic": FRICTION_PAIRS[friction].dynamic,
             "rule": "two-state", "cone": "elliptic", "impratio": 10.0, "sim_dt": 0.005,
-            "command": [0.5, 0.0, 0.0], "heading": "held", "seconds": 2.0, "num_envs": 2,
+            "command": [rule.forward, 0.0, 0.0], "heading": "held", "seconds": rule.seconds,
+            "num_envs": rule.num_envs,
             "restarts": {
                 "velocity_rmse": number * scale, "progress": 2.0 * number * scale,
                 "tilt_rms": 3.0, "fall_rate": None if number == robots else 50.0,

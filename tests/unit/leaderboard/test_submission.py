@@ -161,6 +161,7 @@ def _measured(**changes: Any) -> list[dict[str, Any]]:
     found = [
         {
             **make_friction()[0],
+            **{"num_envs": MEASURED.num_envs, "seconds": MEASURED.seconds},
             **{"robot": item.body, "robot_digest": item.body_digest},
             **{"direction": direction, "command": command},
         }
@@ -449,8 +450,10 @@ def test_a_single_robot_reference(tmp_path: Path, board: Path) -> None:
     runs = [_run(tmp_path / str(seed), seed, **changes) for seed in SEEDS]
     # It has no place that somebody could doubt, so weights that are too large stay away.
     large = replace(runs[2], weights=lambda: bytes(MAX_MIB * 2**20 + 1))
-    assert len(add([*runs[:2], large], board)) == 3
+    just = replace(runs[1], weights=lambda: bytes(MAX_MIB * 2**20))
+    assert len(add([runs[0], just, large], board)) == 3
     found = read_board(board)
+    assert len(found.weights[str(just.record.weights_digest)].read()) == MAX_MIB * 2**20
     assert len(found.weights) == len(found.records) - 1
 
 
