@@ -30,7 +30,7 @@ from gmc_bench.experiments.run_folder import LAUNCH
 from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.experiments.sweep_launch import Launch, read_launch, write_launch
 from gmc_bench.experiments.sweep_page import make_page
-from gmc_bench.experiments.sweep_texts import LiveTable, describe_sweep, rows_of
+from gmc_bench.experiments.sweep_texts import LiveTable, describe_sweep, headline, rows_of
 from gmc_bench.records.store import write_record
 from gmc_bench.training.run_config import RunConfig
 from tests.support.leases import write_orphaned_lease
@@ -386,6 +386,91 @@ def test_pages_and_tables_show_every_run_and_no_text_becomes_markup(tmp_path):
     assert second[0].removeprefix(f"\x1b[{first[0].count(chr(10)) + 1}F\x1b[J") == first[0]
 
 
+def test_a_table_says_of_each_run_what_is_known(tmp_path):
+    on = CellState(phase="training", env_steps=500, env_steps_planned=1000, env_steps_per_s=10.0)
+    done = {"env_steps": 2000, "env_steps_planned": 2000, "attempt": 1, "node": "n1"}
+    states = {
+        "new": CellState(),
+        "done": CellState(phase="finished", mean_return=12.34, env_steps_per_s=1234.6, **done),
+        "broken": CellState(phase="failed", reason="it\nbroke", attempt=2),
+        "on": replace(on, attempt=3, reason="an earlier one"),
+        "end": replace(on, env_steps=1000),
+        "queued": CellState(phase="waiting", env_steps_planned=1000),
+        "half": CellState(phase="stopped", env_steps=5, env_steps_planned=10),
+        "bare": CellState(phase="finished"),
+    }
+    overview = SweepOverview(tmp_path, states, time_left=100.0, is_least=True)
+    cells = {
+        row.name: [*row.cells()[1:], row.share, row.reason] for row in rows_of(overview, PHASES)
+    }
+    assert cells == {
+        "new": ["to do", "-", "-", "-", "-", "-", "0.000", ""],
+        "done": ["finished", "2,000 of 2,000", "12.3", "1,235", "-", "n1", "1.000", ""],
+        "broken": ["failed (attempt 2)", "-", "-", "-", "-", "-", "0.000", "it broke"],
+        "on": ["training (attempt 3)", "500 of 1,000", "-", "10", "50 s", "-", "0.500", ""],
+        "end": ["training", "1,000 of 1,000", "-", "10", "0 s", "-", "1.000", ""],
+        "queued": ["waiting", "0 of 1,000", "-", "-", "-", "-", "0.000", ""],
+        "half": ["stopped", "5 of 10", "-", "-", "-", "-", "0.500", ""],
+        "bare": ["finished", "-", "-", "-", "-", "-", "1.000", ""],
+    }
+    assert {row.kind for row in rows_of(overview, ["training"])} == {"training"}
+    first, _, _, *rows, reason = describe_sweep(overview).splitlines()
+    assert first == (
+        "8 runs: 1 to do, 1 waiting, 2 training, 2 finished, 1 failed, 1 stopped; time left: at "
+        "least 2 min"
+    )
+    order = ["on", "end", "queued", "broken", "half", "done", "bare", "new"]
+    assert [row.split()[0] for row in rows] == order
+    assert reason == "failed: broken: it broke"
+    assert headline(replace(overview, is_least=False)).endswith("; time left: about 2 min")
+    assert headline(replace(overview, time_left=None)).endswith("; time left: unknown")
+    assert headline(replace(overview, is_over=True)).endswith(" 1 failed, 1 stopped")
+
+
+@pytest.mark.parametrize(("lines", "rows"), [(8, 2), (16, 8), (4, 1)])
+def test_a_table_fits_where_it_is_shown(tmp_path, lines, rows):
+    states = {f"run{i:02}": CellState(phase="failed", reason="no") for i in range(20)}
+    text = describe_sweep(SweepOverview(tmp_path, states), lines).splitlines()
+    reasons = [line for line in text if line.startswith("failed: ")]
+    assert len(reasons) == max(1, lines // 4)
+    assert len([line for line in text if line.startswith("run")]) - 1 == rows  # with its heading
+    assert f"and {20 - rows} more" in text
+    assert len(text) == max(lines, 6)
+
+
+def test_on_a_terminal_a_table_takes_the_place_of_the_last_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((30, 10)))
+    states = {f"run{i:02}": CellState(phase="waiting") for i in range(20)}
+    moved = SweepMoved(SweepOverview(tmp_path, states))
+    table = LiveTable(live=True)
+    (first,) = table(moved)
+    lines = first.splitlines()
+    assert len(lines) == 7
+    assert max(map(len, lines)) == 29  # the last column would begin another line
+    (failed,) = table(SweepRunFailed("run00", "it broke"))
+    assert failed == "\x1b[7F\x1b[Jrun00 failed: it broke"
+    assert list(table(Remark("One waits."))) == ["One waits."]  # no table stands there now
+    assert list(table(moved)) == [first]
+    (last,) = table(SweepMoved(replace(moved.overview, is_over=True)))
+    assert last.startswith("\x1b[7F\x1b[J20 runs")
+    assert list(table(Remark("Done."))) == ["Done."]  # the last table stays
+
+
+def test_without_a_terminal_a_line_a_minute_tells_of_a_sweep(tmp_path, monkeypatch):
+    moved = SweepMoved(SweepOverview(tmp_path, {"a": CellState(phase="waiting")}))
+    over = SweepMoved(replace(moved.overview, is_over=True))
+    table, now = LiveTable(live=False), [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    said = []
+    for seconds, event in ((0, moved), (59, moved), (61, moved), (62, moved), (63, over)):
+        now[0] = 1000.0 + seconds
+        said += [(seconds, text) for text in table(event)]
+    text = "1 runs: 1 waiting"
+    assert said == [
+        (0, f"{text}; time left: unknown"), (61, f"{text}; time left: unknown"), (63, text),
+    ]  # fmt: skip
+
+
 def test_a_page_shows_how_far_runs_are_and_leaves_out_what_is_too_much(tmp_path, monkeypatch):
     half = CellState(phase="training", env_steps=250, env_steps_planned=500)
     states = {"a": half, "b": CellState(phase="failed", reason="no")}
@@ -403,6 +488,17 @@ def test_a_page_shows_how_far_runs_are_and_leaves_out_what_is_too_much(tmp_path,
         ("To do (4)", ["d0"]),
     ]  # fmt: skip
     assert hidden == 3
+    monkeypatch.setattr(sweep_page, "MOST", 3)
+    groups, hidden = sweep_page._groups(overview)
+    assert [title for title, _ in groups] == ["Running (1)", "Failed (1)", "Finished (2)"]
+    assert ([row.name for row in groups[-1][1]], hidden) == (["c0"], 5)
+    page = make_page(replace(overview, states=states | {"e": CellState(phase="stopped")})).decode()
+    assert '<p class="muted">6 more are not shown; ' in page
+    assert f'<p class="muted">{tmp_path} · 20' in page
+    assert 'data-seconds="5"' in page
+    monkeypatch.setattr(sweep_page, "MOST", 9)
+    groups, hidden = sweep_page._groups(SweepOverview(tmp_path, {"e": CellState(phase="stopped")}))
+    assert ([title for title, _ in groups], hidden) == (["Not finished (1)"], 0)
 
 
 def test_how_a_sweep_was_launched_is_not_forgotten_with_its_file(tmp_path):

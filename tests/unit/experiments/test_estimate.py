@@ -78,11 +78,14 @@ def test_records_tell_of_runs_of_their_method_and_preset(config, tmp_path, chang
     speed = planned(config) / 40
     record = record.model_copy(update={"hardware": machine, "env_steps_per_s": speed})
     write_record(tmp_path / "runs" / "x" / "record.json", record)
+    untrained = record.model_copy(update={"env_steps_per_s": 0.0})
+    write_record(tmp_path / "runs" / "y" / "record.json", untrained)
     for name, threads in (("none", 0), ("many", "1e999")):  # no record of ours, and passed over
         content = f'{{"hardware": {{"threads": {threads}}}, "env_steps_per_s": 1}}'
         (tmp_path / f"{name}.json").write_text(content)
     (tmp_path / "deep.json").write_text("[" * 100_000)
     measured = Measured()
+    assert measured.seconds(config) is None
     measured.add_records(tmp_path)
     assert measured.seconds(config) == (None if seconds is None else pytest.approx(seconds))
 
@@ -96,6 +99,17 @@ def test_the_closest_runs_count_and_of_them_the_median(config):
     assert measured.seconds(config) == pytest.approx(20)
     measured.add_state("r0", config, finished(config, 40))  # the same run, later
     assert measured.seconds(config) == pytest.approx(30)
+    measured, lite = Measured(), replace(config.protocol, name="lite")
+    for i, (changes, seconds) in enumerate(
+        [
+            ({"suite": "unimal-v1", "task": "unimal-vt-v1"}, 40),
+            ({"suite": "unimal-v1"}, 30),
+            ({"protocol": lite}, 20),
+            ({}, 10),
+        ]
+    ):
+        measured.add_state(f"r{i}", replace(config, **changes), finished(config, seconds))
+        assert measured.seconds(config) == pytest.approx(seconds)
 
 
 def test_without_measured_scoring_a_time_is_a_lower_bound(config, measured):
@@ -109,6 +123,8 @@ def test_without_measured_scoring_a_time_is_a_lower_bound(config, measured):
     assert measured.scoring(replace(config, task="unimal-vt-v1")) == 7
     measured.add_state("untrained", lite, CellState(phase="finished", scoring_s=9))
     assert measured.scoring(lite) == 9  # which was not known before
+    untrained = replace(config, untrained=True)
+    assert (measured.seconds(untrained), Measured().seconds(untrained)) == (7, 0.0)
 
 
 def test_what_was_done_of_a_run_counts_and_its_scoring_is_to_come(config, measured):
@@ -117,6 +133,10 @@ def test_what_was_done_of_a_run_counts_and_its_scoring_is_to_come(config, measur
     assert "1 runs; about 57 s one by one" in text
     row = next(line.split() for line in text.splitlines() if line.startswith("recmorph"))
     assert row[6:8] == ["0", f"{planned(config) // 2:,}"]  # done, and steps that are left
+    several = [half, replace(half, phase="failed"), replace(half, phase="finished")]
+    text = plan(config, several, measured)
+    row = next(line.split() for line in text.splitlines() if line.startswith("recmorph"))
+    assert row[5:8] == ["3", "1", f"{planned(config):,}"]
     own = replace(half, phase="training", env_steps_per_s=planned(config) / 20)
     own = replace(own, env_steps_planned=planned(config))  # 10 s at its own speed
     assert "1 runs; about 17 s one by one" in plan(config, [own], measured)
@@ -155,6 +175,8 @@ def test_memory_is_the_largest_that_a_run_took_and_what_runs_has_not_taken_all(c
     other = Measured()
     other.add_state("now", config, replace(smaller, phase="training"))
     assert other.memory(config) is None
+    other.add_state("now", config, replace(smaller, phase="failed"))
+    assert other.memory(config) == GIB
 
 
 def test_the_runs_that_take_most_may_come_together(config, measured):
@@ -169,11 +191,20 @@ def test_the_runs_that_take_most_may_come_together(config, measured):
     text = describe_plan(runs, dict.fromkeys(runs, CellState()), measured, 2)
     assert "memory: at most" not in text
     lines = [line for line in text.splitlines() if line.startswith("recmorph")]
-    assert [line.endswith("unknown") for line in lines] == [True, False]
+    assert [line.count("unknown") for line in lines] == [2, 0]  # time and memory
     measured.add_state("variant", variant, finished(variant, 100, memory=9 * GIB))
     text = describe_plan(runs, dict.fromkeys(runs, CellState()), measured, 2)
     assert "memory: at most 14.0 GiB for 2 runs at a time" in text
     assert "9.0 GiB\n" in text
+
+
+def test_a_plan_says_why_runs_are_unofficial_and_how_many(config, measured):
+    reasons = (("shared", "own"), ("shared",), ("shared",))
+    runs = {
+        f"r{i}": replace(config, seed=i, unofficial_reasons=each) for i, each in enumerate(reasons)
+    }
+    text = describe_plan(runs, dict.fromkeys(runs, CellState()), measured)
+    assert text.endswith("\nunofficial: shared\nunofficial: own (1 runs)")
 
 
 def test_the_longest_run_is_waited_for(config, measured):
@@ -183,6 +214,9 @@ def test_the_longest_run_is_waited_for(config, measured):
     left = time_left("ab", runs, states, measured)
     assert left.seconds == pytest.approx(107)  # and not the half of 107 and 7
     assert not left.is_least
+    runs["c"] = replace(config, protocol=replace(config.protocol, name="lite"))
+    states["c"] = CellState()
+    assert time_left("ac", runs, states, measured).is_least  # other episodes were never measured
     assert time_left("", runs, states, measured).seconds == 0.0
     assert time_left("ab", runs, states, Measured()).seconds is None
 

@@ -89,8 +89,9 @@ def test_a_sweep_is_measured_by_what_it_tells(clock):
     eta(TrainingFinished(place, None))
     clock.now += 400
     eta(RecordWritten(place, record))
-    eta(SweepRunFinished("c", record))
-    assert eta.time_left() == "about 8 min"  # 100 + 400 s
+    slower = SimpleNamespace(env_steps=1000, wall_clock_s=SimpleNamespace(total=300.0))
+    eta(SweepRunFinished("c", slower))
+    assert eta.time_left() == "about 10 min"  # 1000 / (2000 / 400) + 400 s
 
 
 def test_a_run_alone_is_measured_by_what_it_tells_one_after_the_other(clock):
@@ -146,7 +147,7 @@ def test_a_continued_task_counts_from_where_it_is(clock):
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0 s"), (89, "89 s"), (91, "2 min"), (1860, "31 min"), (9000, "2.5 h")],
+    [(0, "0 s"), (89, "89 s"), (91, "2 min"), (1860, "31 min"), (5340, "89 min"), (9000, "2.5 h")],
 )
 def test_durations_are_told_roughly(seconds, text):
     assert duration(seconds) == text

@@ -33,23 +33,30 @@ def torchrun(monkeypatch):
     return start
 
 
-def test_a_run_has_one_process_unless_more_are_asked_for(torchrun):
+def test_a_run_has_one_process_unless_more_are_asked_for(torchrun, monkeypatch):
     assert launch.check_processes(None) == 1
     assert launch.check_processes(3) == launch.processes_here(3) == 3
     assert not launch.follows()
     assert not launch.follow()
     launch.require_one_run()
+    monkeypatch.setenv("RANK", "3")  # of something else that starts processes
+    assert not launch.under_torchrun()
+    assert not launch.follows()
 
 
-def test_torchrun_says_who_a_process_is(torchrun):
+def test_torchrun_says_who_a_process_is(torchrun, monkeypatch):
     torchrun(rank=5, size=8, here=4)
     assert launch.follows()
     assert launch.check_processes(None) == launch.check_processes(8) == 8
     assert launch.processes_here(8) == 4
+    monkeypatch.delenv("LOCAL_WORLD_SIZE")
+    assert launch.processes_here(8) == 8
     with pytest.raises(ConfigError, match="started 8 processes, but --processes is 2"):
         launch.check_processes(2)
     with pytest.raises(ConfigError, match="at least one process, got 0"):
         launch.check_processes(0)
+    torchrun(rank=1, size=8, here=4)
+    assert launch.follows()
     torchrun(rank=0, size=8, here=4)
     assert not launch.follows()
     with pytest.raises(ConfigError, match="name one --task"):

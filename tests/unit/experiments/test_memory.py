@@ -29,6 +29,9 @@ def test_files_that_the_system_only_keeps_take_no_memory(tmp_path, monkeypatch, 
     assert memory.available_memory() == available
     (tmp_path / "memory.stat").unlink()
     assert memory.available_memory() == 400
+    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "absent")
+    assert memory.available_memory() == 400
+    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
     (tmp_path / "memory.max").write_text("max")
     assert memory.available_memory() == 8 * 1024
 
@@ -45,5 +48,8 @@ def test_the_memory_of_a_process_includes_what_it_started():
         assert process.stdout.readline() == b"ready\n"
         child = memory.memory_of(process.pid)
         assert child > 64 * MIB
+        lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+        (resident,) = [int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:")]
+        assert abs(child - resident) < MIB
         assert memory.memory_of(os.getpid()) - before > 60 * MIB
         process.stdin.write(b"\n")

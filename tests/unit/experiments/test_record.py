@@ -1,12 +1,19 @@
 """What a record says of a training."""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from gmc_bench.core.config import definition_digest
+from gmc_bench.experiments import record as recording
 from gmc_bench.experiments.record import make_record
 from gmc_bench.experiments.session import open_session
+from gmc_bench.records.environment import GitState
+from gmc_bench.records.schema import FrictionResult
+from gmc_bench.suites.unimal import SUITE
 from gmc_bench.training.trainer import make_trainer
+from tests.support.records import make_friction
 
 
 @pytest.fixture
@@ -54,3 +61,48 @@ def test_times_and_changes_on_the_way_are_those_of_the_trainer(trained):
     assert times.other == 0.75
     (remark,) = record.remarks
     assert remark.endswith("the run was under way: 1 from iteration 1, 2 from iteration 4")
+    timers.simulation, trainer.processes = 4.751, [[0, 1], [2, 4]]
+    record = make_record(session, trainer.policy, trainer, (), weights_digest="0" * 64)
+    assert record.wall_clock_s.other == 0.0  # clocks that overlap by rounding
+    assert len(record.remarks) == 2
+    assert record.remarks[0].endswith("under way: 1 from iteration 1, 4 from iteration 3")
+
+
+def test_a_record_states_bodies_machine_commit_and_rules_of_its_run(trained, monkeypatch):
+    session, trainer = trained
+    point = {"mean_return": None, "mean_length": None, "episodes": 0}
+    trainer.curve = [{"env_steps": trainer.env_steps, **point}]
+    trainer.collector.diverged_episodes, trainer.collector.loops_opened = 3, 5
+    splits = {**session.bodies.splits, "test": session.bodies.splits["test"][:1]}
+    session = replace(session, bodies=replace(session.bodies, splits=splits))
+    friction = tuple(map(FrictionResult.model_validate, make_friction()))
+
+    def record(commit, dirty, **changes):
+        monkeypatch.setattr(recording, "checkout", lambda: GitState(commit, dirty))
+        run = replace(session, config=replace(session.config, **changes))
+        digest = {"weights_digest": "0" * 64, "friction": friction}
+        return make_record(run, trainer.policy, trainer, (), **digest)
+
+    here, before = "a" * 40, "b" * 40
+    for begun, dirty, stated in (
+        (None, False, False), (here, False, False), (here, True, True), (before, False, True),
+    ):  # fmt: skip
+        assert record(here, dirty, git_commit=begun).git_dirty is stated
+    assert record(None, None, git_commit=before).git_dirty is None
+    found = record(here, False, threads=2, processes=3, unofficial_reasons=("a seed",))
+    assert (found.hardware.threads, found.hardware.processes) == (2, 3)
+    assert (found.official, found.unofficial_reasons) == (False, ("a seed",))
+    assert (found.controller, found.untrained) == ("single_robot", None)
+    assert found.suite_digest == definition_digest(SUITE.only(session.config.task))
+    assert found.suite_digest != definition_digest(SUITE)
+    bodies = found.morphologies
+    assert (bodies.source, bodies.licence) == ("made for tests", "MIT")
+    assert (bodies.num_train, bodies.num_test) == (2, 1)
+    assert found.metres_per_return == session.task.metres_per_return
+    assert found.metres_per_return is not None
+    assert found.protocol_seeds == session.config.protocol.seeds
+    assert (found.diverged_episodes, found.loops_opened) == (3, 5)
+    assert found.parameters == trainer.policy.model.num_parameters()
+    assert found.friction == friction
+    since = datetime.now(UTC) - datetime.fromisoformat(found.created)
+    assert timedelta(0) <= since < timedelta(minutes=5)

@@ -5,19 +5,23 @@ from dataclasses import replace
 import pytest
 import torch
 
+from gmc_bench.bodies.kinship import geometry, limb_tree
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.evaluation.evaluate import EpisodeResult
+from gmc_bench.evaluation.dropout import draw_silent_limbs
+from gmc_bench.evaluation.evaluate import EpisodeResult, Observer
+from gmc_bench.evaluation.loops import LoopMonitor
 from gmc_bench.experiments import scoring
 from gmc_bench.experiments import session as sessions
+from gmc_bench.experiments.events import Progress
 from gmc_bench.experiments.method import source_digest
-from gmc_bench.experiments.scoring import evaluation_seed
+from gmc_bench.experiments.scoring import evaluation_seed, recorded_lengths
 from gmc_bench.records.summary import summarize
 from gmc_bench.suites import EvaluationConfig
 from gmc_bench.suites.method_rules import token_spec
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.training.run_config import RunConfig
-from tests.support.records import make_returns
+from tests.support.records import make_record, make_returns
 
 
 def test_a_session_resolves_every_name(config, tiny_set):
@@ -155,6 +159,105 @@ def test_scoring_takes_the_runs_threads_seeds_and_rules(config, monkeypatch):
         ("test", "biped"): False,
         ("test", "chain-3"): True,
     }
+
+
+def test_scoring_takes_what_it_is_asked_for_and_says_how_far_it_is(config, tiny_set, monkeypatch):
+    parts, told = [], []
+    protocol = replace(config.protocol, evaluation=EvaluationConfig(episodes=5))
+    config = replace(config, protocol=protocol, seed=3, threads=2, processes=4)
+
+    class Watcher(Observer):
+        pass
+
+    def fake(evaluation, policy, observers):
+        parts.append((evaluation, observers))
+        for _ in evaluation.bodies:
+            observers[0].finished(evaluation.episodes)
+        lengths = range(1, evaluation.episodes + 1)
+        return [[EpisodeResult(1.5, length, "fell") for length in lengths]] * len(evaluation.bodies)
+
+    watchers = []
+
+    def watch(split, rules):
+        watchers.append((split, rules, Watcher()))
+        return watchers[-1][2]
+
+    monkeypatch.setattr(scoring.Scoring, "run", fake)
+    session = sessions.open_session(config)
+    options = {"splits": ("test",), "episodes": 3, "sensor_dropout": True}
+    returns = scoring.score(session, None, **options, on_progress=told.append, watch=watch)
+    modes = ("deterministic", "stochastic")
+    bodies = tiny_set.split("test")
+    limbs = draw_silent_limbs(bodies, 3).tolist()
+    assert limbs != draw_silent_limbs(bodies, 0).tolist()
+    assert [(split, rules.mode) for split, rules, _ in watchers] == [
+        ("test", mode) for mode in modes
+    ]
+    for (rules, observers), (_, announced, watcher) in zip(parts, watchers, strict=True):
+        assert rules is announced
+        assert observers[1:] == (watcher,)
+        assert (rules.episodes, rules.num_threads) == (3, 2)
+        assert rules.silent_limbs.tolist() == limbs
+    assert told == [Progress("score", done, 12, "episode") for done in (0, 3, 6, 9, 12)]
+    for item, body in zip(returns, [*bodies] * 2, strict=True):
+        assert [episode.length for episode in item.episodes] == [1, 2, 3]
+        assert (item.body_digest, item.limbs) == (body.digest, body.num_limbs)
+        assert (item.tree, item.geometry) == (limb_tree(body), geometry(body))
+        assert item.loops is None
+    scoring.score(session, None, modes=("stochastic",))
+    assert [rules.mode for rules, _ in parts[2:]] == ["stochastic"] * 2
+
+
+def test_residuals_of_loops_are_those_of_each_body(config, monkeypatch):
+    monitor = LoopMonitor(2)
+    monitor.largest[:, 0], monitor.counts[:, 0] = (0.25, 0.5), 1
+    monkeypatch.setattr(scoring, "make_loop_monitor", lambda bodies: monitor)
+    seen = []
+
+    def fake(evaluation, policy, observers):
+        seen.append(observers[1:])
+        return [[EpisodeResult(1.5, 10, "fell")] for _ in evaluation.bodies]
+
+    monkeypatch.setattr(scoring.Scoring, "run", fake)
+    only = {"splits": ("train",), "modes": ("deterministic",), "episodes": 1}
+    returns = scoring.score(sessions.open_session(config), None, **only)
+    assert seen == [(monitor,)]
+    assert [item.loops.largest for item in returns] == [0.25, 0.5]
+
+
+def test_a_policy_per_body_is_scored_on_its_own_bodies(config, monkeypatch):
+    splits = []
+
+    def fake(evaluation, policy, observers):
+        splits.append([body.name for body in evaluation.bodies])
+        return [[EpisodeResult(1.5, 10, "fell")] for _ in evaluation.bodies]
+
+    monkeypatch.setattr(scoring.Scoring, "run", fake)
+    session = sessions.open_session(replace(config, method="mlp", method_config={"hidden": [4]}))
+    for asked in (None, ("train",)):
+        scoring.score(session, None, splits=asked, modes=("deterministic",), episodes=1)
+    assert splits == [["chain-3", "star-3"]] * 2
+    with pytest.raises(ConfigError, match="cannot be scored on the split 'test'; use --split"):
+        scoring.score(session, None, splits=("train", "test"))
+
+
+def test_lengths_of_a_part_are_those_of_its_split_and_mode():
+    parts = [("train", "deterministic"), ("train", "stochastic"), ("test", "stochastic")]
+    returns = [
+        item.model_copy(
+            update={
+                "episodes": tuple(
+                    one.model_copy(update={"length": 10 * place + number})
+                    for number, one in enumerate(item.episodes)
+                )
+            }
+        )
+        for place, (split, mode) in enumerate(parts, 1)
+        for item in make_returns(split, {"a": [1.0, 2.0], "b": [3.0, 4.0]}, mode, seen={"a", "b"})
+    ]
+    record = make_record(method="recmorph").model_copy(update={"returns": tuple(returns)})
+    found = [recorded_lengths(record, *part) for part in parts]
+    assert found == [[10, 11] * 2, [20, 21] * 2, [30, 31] * 2]
 
 
 def test_the_summary_is_worked_out_by_hand():

@@ -68,6 +68,26 @@ def test_a_group_that_one_seed_lacks_is_left_out():
     assert list(break_down(row, "test")) == ["5 to 9 limbs (2)"]
 
 
+def test_a_group_of_score_zero_counts():
+    (row,) = _table().rows
+    shifted = [
+        item.model_copy(
+            update={
+                "episodes": tuple(
+                    one.model_copy(update={"episode_return": one.episode_return - 10.0})
+                    for one in item.episodes
+                )
+            }
+        )
+        for item in row.runs[0].record.returns
+    ]
+    record = row.runs[0].record.model_copy(update={"returns": tuple(shifted)})
+    found = break_down(
+        replace(row, runs=(row.runs[0]._replace(record=record), row.runs[1])), "test"
+    )
+    assert found["5 to 9 limbs (2)"].mean == 10.0  # 0 and 20
+
+
 def test_tables_show_groups_where_sizes_are_known():
     analysis = analyse(_table())
     page = to_markdown(analysis)
@@ -173,3 +193,28 @@ def test_frictions_are_averaged_over_robots_then_over_seeds():
     assert "## Friction" in page
     assert "| low | 1.500 ± 0.000 | 5.000 ± 2.828 | 3.000 ± 0.000 | — |" in page
     assert "## Friction" not in to_markdown(analyse(_table()))
+
+
+def test_a_rate_of_zero_counts_and_what_one_seed_lacks_is_left_out():
+    (row,) = _robots(["train"]).rows
+
+    def falling(run, rate, frictions=("low", "high")):
+        friction = tuple(
+            item.model_copy(update={"restarts": {**item.restarts, "fall_rate": rate}})
+            for item in run.record.friction
+            if item.friction in frictions
+        )
+        return run._replace(record=run.record.model_copy(update={"friction": friction}))
+
+    def rates(first, *second):
+        runs = (falling(row.runs[0], first), falling(row.runs[1], *second))
+        found = friction_spreads(replace(row, runs=runs))
+        return [
+            metrics["Fall rate (%)"].mean if "Fall rate (%)" in metrics else None
+            for metrics in found.values()
+        ]
+
+    assert rates(0.0, 50.0) == [25.0, 25.0]
+    assert rates(0.0, 0.0) == [0.0, 0.0]
+    assert rates(50.0, None) == [None, None]
+    assert rates(50.0, 0.0, ("low",)) == [25.0, None]

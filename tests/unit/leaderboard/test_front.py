@@ -1,7 +1,9 @@
+import re
 from pathlib import Path
 
 from gmc_bench.leaderboard.front import coverage, front, grid, leader
-from gmc_bench.leaderboard.overview import make_overview
+from gmc_bench.leaderboard.overview import Cell, Column, Overview, make_overview
+from gmc_bench.leaderboard.statistics import Estimate
 from tests.support.records import AFTER_TUNING
 from tests.unit.leaderboard.test_next_run import FAR, NEAR, NEXT, _analysis, _record
 
@@ -14,6 +16,11 @@ def test_the_front_says_how_much_there_is_who_leads_and_what_is_missing(tmp_path
     )
     assert "Of 1 pairs of methods on the same board, 1 differs significantly." in text
     assert "far is first of 2 with a mean return of 102 (95 % interval " in text
+    said = re.search(r"Verdicts on (\d+) claims of the RecMorph paper: (.*) \(\[findings\]", text)
+    assert said is not None
+    counts = [int(part.split()[0]) for part in said[2].split(", ")]
+    assert int(said[1]) == sum(counts) > len(counts)
+    assert 0 not in counts  # no verdict is told that no claim has
     assert "not run yet ([findings](docs/findings.md))." in text
     assert "Boards without runs: Flat terrain, Incline, Exploration," in text
     assert "Methods without runs: absent." in text
@@ -31,6 +38,62 @@ def test_cells_without_all_seeds_are_marked_and_methods_that_are_alike_are_named
     assert "Of 1 pairs of methods on the same board, 0 differ" in coverage(alike)
     begun = make_overview([_analysis([FAR[0]])], ())
     assert leader(begun) == "No board has places yet: no row has all of its seeds."
+
+
+def test_a_matrix_of_several_boards_is_shown_cell_by_cell() -> None:
+    places = (("Flat", -3.0), ("Up", 0.0), ("Down", None), ("Nowhere", None))
+    columns = tuple(
+        Column("unimal-v1", f"t{place}", "lite", "bodies", heading, None, floor)
+        for place, (heading, floor) in enumerate(places)
+    )
+    wide = Estimate(1234.4, 1200.2, 1290.7)
+    none, half = Cell("not run", 0, 0), Estimate(0.5, None, None)
+    rows = {
+        "second": [
+            Cell("ranked", 5, 5, Estimate(999.0, None, None), rank=2, group="ab"),
+            Cell("incomplete", 3, 5),
+        ],
+        "first": [
+            Cell("ranked", 5, 5, wide, metres=24.66, rank=1, group="b"),
+            Cell("ranked", 5, 5, Estimate(7.0, None, None), share=half, rank=1, group="a"),
+        ],
+        "third": [
+            Cell("ranked", 5, 5, Estimate(9.0, None, None), rank=3, group="c"),
+            Cell("ranked", 5, 5, Estimate(6.0, None, None), share=Estimate(0.0, None, None)),
+            Cell("incomplete", 1, 5),
+        ],
+        "absent": [],
+    }
+    cells = {
+        (method, place): cell
+        for method, found in rows.items()
+        for place, cell in enumerate([*found, *[none] * (4 - len(found))])
+    }
+    found = Overview(columns, tuple(rows), cells)
+    *lines, _, told, _ = grid(found)
+    assert lines == [
+        "| Method | Flat | Up | Down |",
+        "| --- | ---: | ---: | ---: |",
+        "| second | 999 ab | *3/5* | — |",
+        "| first | 1,234 b | 7 a (0.50) | — |",
+        "| third | 9 c | 6  (0.00) | *1/5* |",
+        "| *no action* | -3 | 0 | — |",
+    ]
+    assert "In brackets: normalised train score" in told
+    assert told.endswith("Boards without runs: Nowhere. Methods without runs: absent.")
+    assert leader(found) == (
+        "On the board 'Flat', first is first of 3 with a mean return of 1,234 (95 % interval 1,200 "
+        "to 1,291), or 24.7 m, on bodies it has never seen; its lead over second is not "
+        "significant."
+    )
+    assert coverage(found) == (
+        "Of 16 combinations of 4 methods and 4 boards, 5 have all seeds and 2 have some."
+    )
+    begun = {
+        place: Cell("incomplete", 1, 5) if cell != none else none for place, cell in cells.items()
+    }
+    text = coverage(Overview(columns, tuple(rows), begun))
+    assert text.endswith(" boards, 0 have all seeds and 7 have some.")
 
 
 def test_what_is_scored_on_train_bodies_alone_is_said_to_be() -> None:

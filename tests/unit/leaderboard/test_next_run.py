@@ -56,6 +56,8 @@ def test_the_row_that_lacks_fewest_seeds_is_completed_first() -> None:
     (found,) = next_runs([_analysis(records)], tuple(seeds))
     assert (found.method, found.seed) == ("near", 2)
     assert found.why == "incomplete: 2 of 3 seeds are there"
+    (found,) = next_runs([_analysis(records[:1])], ("best",))
+    assert (found.seed, found.why) == (2, "incomplete: 1 of 3 seeds are there")
 
 
 def test_a_table_that_lacks_methods_has_a_close_pair_too() -> None:
@@ -83,17 +85,23 @@ def test_a_reference_is_no_method_without_a_row() -> None:
     }
     rows = [_record("solo", seed, 1.0, **alone) for seed in ASKED]
     assert next_runs([_analysis([*FAR, *NEAR, *rows])], ("far", "near", "solo")) == []
+    assert next_runs([_analysis(rows)], METHODS) == []  # there is nothing to compare with
+
+
+def test_seeds_that_a_protocol_leaves_open_are_not_asked_for() -> None:
+    alone = [_record("far", 7, 1.0, protocol_seeds=())]
+    assert next_runs([_analysis(alone)], METHODS) == []
 
 
 def _table(**methods: Sequence[float]) -> TableAnalysis:
     """Return a table of methods by the score of each seed, which is that of every body.
 
-    But for `uneven`, of which half the bodies score 3 more and half 3 less.
+    But for those called `uneven`, of which half the bodies score 3 more and half 3 less.
     """
     train = make_returns("train", {"a": [1.0], "b": [1.0]})
     records = []
     for method, scores in methods.items():
-        off = 3.0 if method == "uneven" else 0.0
+        off = 3.0 if method.startswith("uneven") else 0.0
         for seed, score in enumerate(scores, 1):
             test = {body: [score + off * (-1) ** place] for place, body in enumerate(BODIES)}
             returns = train + make_returns("test", test)
@@ -143,6 +151,17 @@ def _table(**methods: Sequence[float]) -> TableAnalysis:
             *("high", 3, "low"),
             id="no seed makes bodies more alike",
         ),
+        # Two that are uneven in the same way differ by as much on every body.
+        pytest.param(
+            {"high": (19.0, 21.0), "uneven": (16.0, 18.0), "uneven_too": (13.0, 15.0)},
+            {
+                "high": [(3.0, 2.0 + 1.8, 5.0 / 3.0 + 1.8), (6.0, 2.0 + 1.8, 5.0 / 3.0 + 1.8)],
+                "uneven": [(3.0, 2.0 + 1.8, 5.0 / 3.0 + 1.8), (3.0, 2.0, 5.0 / 3.0)],
+                "uneven_too": [(6.0, 2.0 + 1.8, 5.0 / 3.0 + 1.8), (3.0, 2.0, 5.0 / 3.0)],
+            },
+            *("uneven_too", 3, "high"),
+            id="bodies that differ alike do not make methods differ",
+        ),
     ],
 )
 def test_the_seed_that_raises_the_expected_number_of_significant_pairs_most(
@@ -177,6 +196,14 @@ def test_rules_of_yesterday_get_no_more_runs() -> None:
     (found,) = next_runs([old], METHODS)
     assert (found.method, found.seed) == ("far", 1)
     assert found.why == "no run yet under today's rules, only under earlier ones"
+    of_yesterday = {"protocol_digest": digest_of("old")}
+    several = [
+        _record(method, seed, score, **of_yesterday)
+        for method, score in (("a", 1.0), ("b", 9.0))
+        for seed in ASKED
+    ]
+    (found,) = next_runs([_analysis(several)], METHODS)
+    assert found.method == "b"  # who was best
     assert next_runs([old, _analysis([*FAR, *NEAR])], METHODS[:2]) == []
 
 
@@ -200,11 +227,19 @@ def test_rows_of_earlier_settings_get_no_more_runs() -> None:
     before = _record("recmorph", 1, 60.0)
     rules = installed_rules(before, tuned=True)
     assert rules is not None
-    (found,) = next_runs([_analysis([before, *NEAR])], ("recmorph", "near"))
+    (found,) = next_runs([_analysis([before, *NEAR])], ("recmorph", "near", "far"))
     assert (found.method, found.seed) == ("recmorph", 1)
+    assert found.why == "no run with today's settings yet, as of 2 of 3 methods"
+    (found,) = next_runs([_analysis([before, *NEAR])], ("far", "recmorph", "near"))
+    assert (found.method, found.why) == ("far", "no run yet, as of 2 of 3 methods")
     today = {"config": dict(rules.config), "method_version": rules.method_version}
     now = [_record("recmorph", seed, 60.0 + 4 * seed, **today) for seed in ASKED]
     assert next_runs([_analysis([*now, before, *NEAR])], ("recmorph", "near")) == []
+    # Those of earlier settings scatter most, but nobody can add their third seed any more.
+    apart = [_record("recmorph", seed, 30.0 * seed) for seed in ASKED]
+    now = [_record("recmorph", seed, 60.0 + 4.0 * seed, **today) for seed in (1, 2, 3)]
+    (found,) = next_runs([_analysis([*now, *apart, *NEAR])], ("recmorph", "near"))
+    assert (found.method, found.seed) != ("recmorph", 3)
 
 
 def test_further_seeds_follow_in_order_and_none_follows_a_single_one() -> None:

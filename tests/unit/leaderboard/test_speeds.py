@@ -166,12 +166,19 @@ def test_the_front_shows_speeds_beside_the_reference() -> None:
     (kept,) = _speeds(next=[0.5] * 2, near=[2.0]).speeds.values()
     # The rate is that of the median of all rounds: of 1.7, 2 and 9 s.
     rounds = kept.methods[0].model_copy(update={"reference_seconds": (1.7, 9.0)})
-    kept = kept.model_copy(update={"methods": (rounds, kept.methods[1])})
+    # The ratio is the median of the rounds' own ones: of 2, 2 / 9 and 1 / 2.
+    three = {"seconds": (1.0, 9.0, 4.0), "reference_seconds": (2.0,) * 3}
+    near = kept.methods[1].model_copy(update=three)
+    kept = kept.model_copy(update={"methods": (rounds, near)})
     found = make_overview([_analysis([*FAR, *NEAR])], ())
     rows = {line.split(" | ")[0]: line for line in grid(found, kept)}
     assert rows["| Method"].endswith(" | Speed |")
     assert rows["| far"].endswith(" | — |")  # its speed was not measured
-    assert rows["| near"].endswith(f" | {2.0 / 9.0:.2f} |")
+    assert rows["| near"].endswith(" | 0.50 |")
+    of_far = kept.reference.model_copy(update={"method": "far"})
+    others = grid(found, kept.model_copy(update={"reference": of_far}))
+    (row,) = [line for line in others if line.startswith("| far |")]
+    assert row.endswith(" | 1.00 |")
     assert "*Speed*" not in grid(found)[-2]
     assert "a multiple of recmorph's (2,048 on one core of an" in grid(found, kept)[-2]
     # Of several boards with one task, the one that was measured is named.

@@ -12,7 +12,7 @@ from scipy.stats import norm, rankdata, t, wilcoxon
 
 from gmc_bench.core.errors import RecordError
 from gmc_bench.core.types import DoubleArray
-from gmc_bench.leaderboard.chance import chance_of_outcomes, chance_of_shift
+from gmc_bench.leaderboard.chance import _halves, chance_of_outcomes, chance_of_shift
 from gmc_bench.leaderboard.verification import (
     Comparison,
     compare,
@@ -325,6 +325,16 @@ def test_the_chance_of_returns_of_bodies_by_hand() -> None:
     assert 0.0 < chance < 0.1 / SIX
     found = chance_of_outcomes(make_returns("test", old), make_returns("test", new))
     assert found == pytest.approx(SIX * chance)
+
+
+def test_where_there_are_too_many_divisions_a_thousand_halves_stand_for_all() -> None:
+    assert [len(_halves(count)) for count in (1, 4, 6)] == [2, 70, 924]
+    halves = _halves(7)
+    assert halves.shape == (1000, 7)
+    assert all(len(set(half)) == 7 for half in halves.tolist())
+    drawn = np.bincount(halves.ravel(), minlength=14)
+    assert np.all(np.abs(drawn - 500) < 5 * math.sqrt(250))
+    assert np.array_equal(halves, _halves(7))
 
 
 def test_the_chance_of_how_far_bodies_are_apart_by_hand() -> None:
