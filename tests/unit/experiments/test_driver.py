@@ -1,5 +1,8 @@
 """The driver of a sweep: what it gives to a launcher, tries again, gives up and tells."""
 
+import base64
+import hashlib
+import html
 import json
 import os
 import re
@@ -496,6 +499,9 @@ def test_a_page_shows_how_far_runs_are_and_leaves_out_what_is_too_much(tmp_path,
     assert '<p class="muted">6 more are not shown; ' in page
     assert f'<p class="muted">{tmp_path} · 20' in page
     assert 'data-seconds="5"' in page
+    script = page.split("<script>")[1].split("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in html.unescape(page)  # else browsers refuse it
     monkeypatch.setattr(sweep_page, "MOST", 9)
     groups, hidden = sweep_page._groups(SweepOverview(tmp_path, {"e": CellState(phase="stopped")}))
     assert ([title for title, _ in groups], hidden) == (["Not finished (1)"], 0)

@@ -2,6 +2,7 @@
 
 import time
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -161,7 +162,9 @@ def test_a_file_and_options_come_to_the_same_as_python(tmp_path):
     )
     assert request.sweep.runs == expected.runs
     assert [run.protocol.ppo.lr for run in expected.runs.values()] == [1e-4, 1e-3]
-    both = request_sweep({**given, "protocol": ["smoke", "lite"]}, ["--ppo.lr", "1"], config=file)
+    said = {**given, "protocol": ["smoke", "lite"]}
+    both = request_sweep(said, ["--ppo.lr", "1"], config=file, out=Path("here"))
+    assert both.sweep.path == Path("here")  # and not where the file says
     assert [run.protocol.name for run in both.sweep.runs.values()] == ["smoke", "lite"]
     assert str(request.sweep.path) == "there"
     assert request.launch.options == {"jobs": 2, "nice": 4}
@@ -222,6 +225,9 @@ def test_options_with_several_values_vary():
     ):
         with pytest.raises(ConfigError, match=reason):
             settings_of(wrong)
+    for seeds in (["1"], ["1", "2"]):
+        with pytest.raises(ConfigError, match="a sweep has no option --seed; give --seeds"):
+            request_sweep({"methods": ["recmorph"], "suites": ["unimal"]}, ["--seed", *seeds])
 
 
 @pytest.mark.parametrize(
@@ -234,7 +240,9 @@ def test_options_with_several_values_vary():
 )
 def test_an_option_of_a_launcher_may_have_several_values(words, extra):
     given = {"methods": ["recmorph"], "suites": ["unimal"], "tasks": ["ft"], "launcher": "slurm"}
-    found = request_sweep({**given, "bodies": [BODIES]}, ["--launch.extra", *words]).launch
+    fields = {**given, "bodies": [BODIES], "threads": 4096}  # of a machine that is not this one
+    sweep, found = request_sweep(fields, ["--launch.extra", *words])
+    assert {run.threads for run in sweep.runs.values()} == {4096}
     assert found.options["extra"] == extra
     assert Launch.from_dict(found.content()) == found
     with pytest.raises(ConfigError, match=r"'partition' must be a string or none, got .'a', 'b'"):
