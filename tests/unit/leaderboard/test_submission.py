@@ -148,7 +148,7 @@ def _with(**changes: Any) -> Rules:
 
 MEASURED = FrictionMeasurement(
     num_envs=2,
-    seconds=2.0,
+    seconds=4.0,
     forward=0.5,
     pairs={"low": FrictionPair(static=0.3, dynamic=0.2)},
     direction_pair="low",
