@@ -112,8 +112,9 @@ class Pooled(Claim):
         missing = [run for place, run in wanted.items() if place not in made]
         decided = self.withhold_verdict(self.decide(samples))
         if samples and decided.here and (idle := sorted(self.pool.idle(evidence) & samples.keys())):
-            verb = "scores" if len(idle) == 1 else "score"
-            here = f"{decided.here}; {', '.join(idle)} {verb} no more than no action at all"
+            verb = "does" if len(idle) == 1 else "do"
+            names = f"{', '.join(idle)} {verb} no better than no action at all"
+            here = f"{decided.here}; by mean return, {names}"
             decided = replace(decided, here=here, idle=tuple(idle))
         if decided.here and decided.verdict != "not run yet":
             decided = replace(decided, here=decided.here + self._beside(evidence, found))

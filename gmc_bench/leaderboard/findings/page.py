@@ -49,7 +49,7 @@ def findings_page(analyses: Sequence[TableAnalysis], records: Path, page: Path) 
         "This page is generated from committed records, studies and evaluations by `make tables`; "
         "no number is entered by hand.", "",
         f"**Of {len(found)} claims: {tally}.** Of those seen here, {idle} compare with a method "
-        "that scores no more than no action at all.", "",
+        "whose mean return is no more than that of no action at all.", "",
         *_rules(), "", "## Claims", "",
         "| Claim | Paper | Here | Verdict | Evidence |", "| --- | --- | --- | --- | --- |",
         *(_row(claim, found[claim.id], root) for claim in CLAIMS), "",

@@ -721,13 +721,15 @@ def test_who_does_no_better_than_nothing_is_named() -> None:
     board = _board(swat=high, bot=low, **{"zero-action": idle})
     claim = Superiority(**TEXTS, first="swat", second="bot")
     found = claim.find(board, {})
-    assert found.here.endswith("; bot scores no more than no action at all")
+    assert found.here.endswith("; by mean return, bot does no better than no action at all")
     assert found.idle == ("bot",)
     without_floor = claim.find(_board(swat=high, bot=low), {})
     assert "no action" not in without_floor.here
     assert without_floor.idle == ()
     both = _board(swat=idle, bot=low, **{"zero-action": idle})
-    assert claim.find(both, {}).here.endswith("; bot, swat score no more than no action at all")
+    assert claim.find(both, {}).here.endswith(
+        "; by mean return, bot, swat do no better than no action at all"
+    )
 
 
 def test_nothing_is_what_no_action_reaches_on_the_same_bodies() -> None:
