@@ -13,6 +13,7 @@ import yaml
 from gmc_bench.core.config import config_digest, load_yaml, sealed_yaml, shown, to_dict
 from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.experiments.method import method_labels, method_of
+from gmc_bench.experiments.recorded import recorded_config
 from gmc_bench.experiments.resolve import with_seed
 from gmc_bench.experiments.run_folder import (
     CONFIG,
@@ -89,9 +90,10 @@ class SweepFolder(LockedFolder):
         """Return the record of a run, `None` if the run is not finished.
 
         Raises:
-            RunFolderError: what lies there is not this run, or a record without settings.
+            RunFolderError: what lies there is not this run or its record, or is a record without
+                settings.
             RecordError: the record is damaged.
-            ConfigError: the settings of the run cannot be read.
+            ConfigError: the settings of the run, or those in its record, cannot be read.
         """
         record = self.path / name / RECORD
         if not self.was_begun(name):
@@ -102,7 +104,16 @@ class SweepFolder(LockedFolder):
                 )
             return None
         self.open_run(name, config)
-        return read_record(record) if record.exists() else None
+        if not record.exists():
+            return None
+        found = read_record(record)
+        made = recorded_config(found)
+        if (made.identity(), made.seed) != (config.identity(), config.seed):
+            raise RunFolderError(
+                f"{record} is of another run ({found.method}, {found.task}, seed {found.seed}); "
+                f"put that of this one back, or delete the folder {record.parent} to start it again"
+            )
+        return found
 
     def write(self, runs: Mapping[str, RunConfig]) -> None:
         """Write the list of the runs.

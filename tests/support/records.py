@@ -11,6 +11,7 @@ from gmc_bench.records.store import StoredRecord, record_digest
 from gmc_bench.robots.friction import FRICTION_PAIRS
 from gmc_bench.suites import SUITES
 from gmc_bench.tasks import TASKS
+from gmc_bench.training.run_config import RunConfig
 
 Returns = Mapping[str, Sequence[float]]
 """Body name to the returns of its episodes."""
@@ -54,6 +55,11 @@ def make_returns(
         )
         for body, values in returns.items()
     )
+
+
+def record_of_run(config: RunConfig) -> RunRecord:
+    """Return a record that is of the run with these settings; all else is that of `make_record`."""
+    return make_record(config=config.identity(), seed=config.seed)
 
 
 def make_record(**changes: Any) -> RunRecord:

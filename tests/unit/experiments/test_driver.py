@@ -37,7 +37,7 @@ from gmc_bench.experiments.sweep_texts import LiveTable, describe_sweep, headlin
 from gmc_bench.records.store import write_record
 from gmc_bench.training.run_config import RunConfig
 from tests.support.leases import write_orphaned_lease
-from tests.support.records import make_record
+from tests.support.records import make_record, record_of_run
 
 GIB = 2**30
 
@@ -95,7 +95,7 @@ class Scripted(Launcher):
 def finish(sweep, name, config):
     (sweep / name).mkdir(exist_ok=True)
     (sweep / name / "config.yaml").write_text(config.to_yaml())
-    write_record(sweep / name / "record.json", make_record())
+    write_record(sweep / name / "record.json", record_of_run(config))
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +158,7 @@ def test_what_fails_is_tried_again_so_often_and_says_why(tmp_path, config):
         ("record.json", "", "is not a JSON record"),
         ("config.yaml", None, "holds record.json but no config.yaml; put that back"),
         ("config.yaml", "seed", "has other settings than .* has for 'a'; put them back"),
+        ("record.json", "seed", r"is of another run \(demo, unimal-ft-v1, seed 7\); put that of"),
     ],
 )
 def test_what_was_finished_and_is_damaged_fails_and_is_shown_as_such(
@@ -167,10 +168,13 @@ def test_what_was_finished_and_is_damaged_fails_and_is_shown_as_such(
     drive(tmp_path, config, ways)
     path = tmp_path / "a" / name
     before = path.read_bytes()
+    other = replace(config, seed=7)
     if content is None:
         path.unlink()
+    elif content and name == "record.json":
+        write_record(path, record_of_run(other))
     else:
-        path.write_text(content and replace(config, seed=7).to_yaml())
+        path.write_text(content and other.to_yaml())
     again, records, failures, told = drive(tmp_path, config, ways)
     assert (again.given, list(records), list(failures)) == ([], ["b"], ["a"])
     assert re.search(reason, failures["a"])

@@ -22,7 +22,7 @@ from gmc_bench.experiments.sweep_launch import Launch, read_launch, write_launch
 from gmc_bench.experiments.sweep_request import SweepRequest, continued_sweep, request_sweep
 from gmc_bench.experiments.sweep_texts import describe_sweep
 from gmc_bench.records.store import LEDGER_NAME, write_record
-from tests.support.records import make_record
+from tests.support.records import make_record, record_of_run
 
 SPEC = ExperimentSpec(
     method="recmorph", suite="unimal", task="ft", bodies="tiny", protocol="smoke", threads=1
@@ -128,7 +128,7 @@ def recorded():
         for name, config in sweep.runs.items():
             (OUT / name).mkdir()
             (OUT / name / "config.yaml").write_text(config.to_yaml())
-            write_record(OUT / name / "record.json", make_record())
+            write_record(OUT / name / "record.json", record_of_run(config))
     return sweep
 
 
@@ -276,7 +276,7 @@ class Board:
         if name == self.kills_at:
             (path / "kept.json").touch()
             raise KeyboardInterrupt
-        write_record(path / "record.json", make_record())
+        write_record(path / "record.json", record_of_run(config))
 
 
 @pytest.fixture
