@@ -255,6 +255,7 @@ WORDS = [
     (("add", "absent"), "absent does not exist; give the folder of a finished run or study, or"),
     (("add", "runs/one", "absent.json"), "absent.json does not exist; give the folder of a"),
     (("add", "runs"), "runs is not the folder of a finished run"),
+    (("add", "runs/one/policy.safetensors"), "safetensors is not the folder of a finished run"),
     (("add",), "the following arguments are required: RUN_DIR"),
     (("verify",), "give either one RECORD or --all"),
     (("verify", "runs/one", "--all"), "give either one RECORD or --all"),
@@ -587,6 +588,7 @@ def test_a_kept_evaluation_is_verified_by_scoring_again(gmc, refused, tmp_path, 
     assert code == 0, err
     (path,) = Path("leaderboards/evaluations").iterdir()
     assert out == f"added  {path}\n"
+    assert path.name.endswith("_tiny+damping-v1-test-dropout.json")
     for words in (("--ranked-only",), ("--runs", "runs/one")):
         assert f"{words[0]} is for records, got it for a kept" in refused("verify", path, *words)
     code, out, _ = gmc("leaderboard", "verify", path)

@@ -15,7 +15,12 @@ from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.experiments.sweep_folder import read_runs, runs_to_yaml
 from gmc_bench.experiments.sweep_launch import Launch
-from gmc_bench.experiments.sweep_request import request_sweep, settings_of
+from gmc_bench.experiments.sweep_request import (
+    further_options,
+    launch_alone,
+    request_sweep,
+    settings_of,
+)
 from gmc_bench.suites.unimal import SUITE
 
 BODIES = "gmc-unimal-mini-v2:2"
@@ -228,6 +233,42 @@ def test_options_with_several_values_vary():
     for seeds in (["1"], ["1", "2"]):
         with pytest.raises(ConfigError, match="a sweep has no option --seed; give --seeds"):
             request_sweep({"methods": ["recmorph"], "suites": ["unimal"]}, ["--seed", *seeds])
+
+
+def take(group):
+    """Leave of an option with its words what a parser that knows two options leaves."""
+    option, equals, _ = group[0].partition("=")
+    values = {"--jobs": 0 if equals else 1, "--untrained": 0}.get(option)
+    return group if values is None else group[1 + values :]
+
+
+def test_what_a_command_does_not_know_is_left_with_its_values():
+    words = ["--ppo.lr", "1", "2", "--jobs", "3", "--untrained", "--env-steps=4"]
+    assert further_options(words, take) == ["--ppo.lr", "1", "2", "--env-steps=4"]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("--jobs 2 4", "--jobs takes one value, got also '4'; leave it out"),
+        ("--jobs=2 4", "--jobs takes one value, got also '4'; leave it out"),
+        ("--untrained 16", "--untrained takes no value, got also '16'; leave it out"),
+    ],
+)
+def test_a_word_too_many_is_no_value_of_the_option_before(words, reason):
+    with pytest.raises(ConfigError, match=reason):
+        further_options(["--ppo.lr", "1", *words.split()], take)
+
+
+def test_beside_a_folder_to_go_on_in_stands_the_launch_alone():
+    said = launch_alone({"launcher": "local", "retries": 2}, ["--launch.nice", "3"])
+    assert said == {"launcher": "local", "retries": 2, "nice": "3"}
+    for given, words, named in (
+        ({"jobs": 2, "tasks": ["ft"]}, ["--launch.nice", "3"], "'tasks'"),
+        ({"jobs": 2}, ["--launch.nice", "3", "--ppo.lr", "1"], "'--ppo.lr'"),
+    ):
+        with pytest.raises(ConfigError, match=f"options of the launch only, got {named}; leave it"):
+            launch_alone(given, words)
 
 
 @pytest.mark.parametrize(

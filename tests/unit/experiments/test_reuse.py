@@ -1,18 +1,25 @@
-"""Which records of a leaderboard stand for a run."""
+"""Which records of a leaderboard stand for a run, and what is made of one."""
 
+import hashlib
+from dataclasses import replace
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
 from gmc_bench.core.config import definition_digest
-from gmc_bench.core.errors import RecordError
+from gmc_bench.core.errors import CheckpointError, RecordError, RunFolderError
 from gmc_bench.experiments import reuse
 from gmc_bench.experiments.method import method_of
+from gmc_bench.experiments.recorded import RecordedRun
 from gmc_bench.experiments.resolve import resolve
 from gmc_bench.experiments.reuse import KnownRuns
+from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.spec import ExperimentSpec
-from gmc_bench.records.ledger import Ledger, LedgerEntry
+from gmc_bench.records.ledger import Ledger, LedgerEntry, append
 from gmc_bench.records.store import LEDGER_NAME, read_stored_record, write_record
+from gmc_bench.records.weights import weights_name
+from gmc_bench.sim.batch import available_threads
 from gmc_bench.suites import SUITES
 from gmc_bench.tasks import TASKS
 from tests.support.records import digest_of, make_record
@@ -69,3 +76,66 @@ def test_of_several_records_of_a_run_the_latest_with_weights_is_taken(tmp_path, 
     write_record(tmp_path / second, record)
     with pytest.raises(RecordError, match="run-seed1-1"):  # it is another one than was added
         known.find(config)
+
+
+ACTING = b"what acts of the weights"
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """Return the record of a run with seed 3, in a leaderboard that keeps what acts of it."""
+    root, whole = tmp_path / "board", digest_of("all weights")
+    config = resolve(SPEC.replace(seed=3)).config
+    path = f"results/{config.suite}/{config.task}/recmorph/run-seed3-0.json"
+    hardware = {**make_record().hardware.model_dump(), "threads": 10_000}
+    record = make_record(
+        method="recmorph", config=config.identity(), seed=3, weights_digest=whole, hardware=hardware
+    )
+    write_record(root / path, record)
+    kept = root / weights_name(whole)
+    kept.parent.mkdir()
+    kept.write_bytes(ACTING)
+    append(root / LEDGER_NAME, "weights", weights_name(whole), hashlib.sha256(ACTING).hexdigest())
+    append(root / LEDGER_NAME, "record", path, read_stored_record(root / path).digest)
+    return root / path
+
+
+def played_here():
+    """Return what a record has of the settings of that run, on this machine's fewer cores."""
+    config = resolve(SPEC.replace(seed=3)).config
+    here = {"threads": available_threads(), "device": "cpu"}
+    return replace(config, **here, unofficial_reasons=(), git_commit=None)
+
+
+def test_what_is_taken_is_the_folder_of_a_finished_run(recorded, tmp_path):
+    root = tmp_path / "board"
+    known, stored = KnownRuns(root), read_stored_record(recorded)
+    known.restore(stored, tmp_path / "taken")
+    folder = RunFolder(tmp_path / "taken")
+    assert folder.read_config() == played_here()
+    assert folder.record.read_bytes() == recorded.read_bytes()
+    assert folder.read_policy() == ACTING
+    folder.policy.write_bytes(b"other weights")
+    with pytest.raises(CheckpointError, match="is damaged"):
+        folder.read_policy()
+    folder.record.unlink()  # whoever made it was killed on the way there
+    known.restore(stored, folder.path)
+    assert folder.read_policy() == ACTING
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").touch()
+    with pytest.raises(RunFolderError):
+        known.restore(stored, tmp_path / "mine")
+    (root / weights_name(digest_of("all weights"))).write_bytes(b"other weights")
+    with pytest.raises(CheckpointError, match="another file than the one that was added"):
+        known.restore(stored, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_record_is_read_like_the_folder_of_its_run(recorded):
+    run = RecordedRun(recorded)
+    assert run.path == Path("media", "run-seed3-0")
+    assert run.read_config() == played_here()
+    assert (run.record, run.read_record()) == (recorded, read_stored_record(recorded).record)
+    assert run.policy.read_bytes() == run.read_policy() == ACTING
+    with pytest.raises(RunFolderError, match="can be continued in its folder only"):
+        run.__enter__()

@@ -1089,7 +1089,7 @@ def test_only_mean_actions_are_kept_of_an_evaluation(
         {**item, "mode": "stochastic", "episodes": item["episodes"][:1]}
         for item in content["returns"]
     ]
-    content["returns"] = [*sampled, *content["returns"]]
+    content["returns"] = [*sampled, *reversed(content["returns"])]  # in any order
     (tmp_path / "e.json").write_text(json.dumps(content))
     keep_all([tmp_path / "e.json"], tmp_path)
     (found,) = read_evidence((), tmp_path).evaluations.values()
@@ -1125,13 +1125,14 @@ def test_an_unseen_limb_is_the_one_that_the_seed_draws(
     tmp_path: Path, tiny_set: MorphologySet
 ) -> None:
     bodies = tiny_set.split("test")
-    drawn = draw_silent_limbs(bodies, 0).tolist()
-    limbs = {body.name: body.limbs[i].name for body, i in zip(bodies, drawn, strict=True)}
-    (tmp_path / "e.json").write_text(
-        json.dumps(_evaluation(tiny_set, silent_limbs={"test": limbs}))
-    )
-    (path,), _ = keep_all([tmp_path / "e.json"], tmp_path)
-    assert path.name.endswith("tiny-test-dropout.json")
+    for seed in (0, 1):
+        drawn = draw_silent_limbs(bodies, seed).tolist()
+        limbs = {body.name: body.limbs[i].name for body, i in zip(bodies, drawn, strict=True)}
+        content = _evaluation(tiny_set, silent_limbs={"test": limbs}, seed=seed)
+        (tmp_path / "e.json").write_text(json.dumps(content))
+        (path,), _ = keep_all([tmp_path / "e.json"], tmp_path)
+        assert path.name.endswith("tiny-test-dropout.json")
+    assert drawn != draw_silent_limbs(bodies, 0).tolist()
     for other in ("x", {"train": limbs}, {"test": dict.fromkeys(limbs, "torso")}):
         (tmp_path / "e.json").write_text(json.dumps(_evaluation(tiny_set, silent_limbs=other)))
         with pytest.raises(RecordError, match="names other unseen limbs in 'silent_limbs'"):
@@ -1194,6 +1195,7 @@ FORGED: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
     (lambda _: {"git_dirty": True}, "was not made from a clean clone"),
     (lambda _: {"git_dirty": "no"}, "field 'git_dirty' is invalid"),
     (lambda _: {"git_commit": ..., "git_dirty": ...}, "or by a version that did not say"),
+    (lambda _: {"git_dirty": ...}, "or by a version that did not say"),
     (lambda _: {"git_commit": None}, "or by a version that did not say"),
     (
         lambda _: {"morphologies": {"id": "tiny", "digest": "0" * 64}},
@@ -1227,6 +1229,22 @@ def test_what_no_evaluation_prints_is_not_kept(
     with pytest.raises(RecordError, match=rf"e\.json .*{reason}"):
         keep_all([tmp_path / "e.json"], tmp_path)
     assert list(tmp_path.rglob("*.json")) == [tmp_path / "e.json"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("5", "must hold a JSON object, got a int"),
+        ("[]", "must hold a JSON object, got a list"),
+        ("[" * 100_000, "cannot be read as JSON"),
+        ("{", "cannot be read as JSON"),
+    ],
+    ids=["number", "list", "deep", "half"],
+)
+def test_what_is_no_object_is_not_kept(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "e.json").write_text(text)
+    with pytest.raises(RecordError, match=rf"e\.json {problem}"):
+        keep_all([tmp_path / "e.json"], tmp_path)
 
 
 def test_a_score_needs_the_record_of_its_policy(tmp_path: Path, tiny_set: MorphologySet) -> None:
@@ -1345,8 +1363,12 @@ def test_an_exponent_is_that_of_the_installed_version_and_of_a_commit(
             False,
             True,
         ]
+    nobodys = {"method": "", "method_version": None, "kind": "tokens"}  # of no controller
+    (other,), _ = keep_all([_scaling(tmp_path / "c", **nobodys)], board)
+    assert other.name == "c.json"
     for changes, problem in (
         ({"method_version": 99}, "has version 99 of recmorph, 1 is installed; run the study again"),
+        ({"method_version": None}, "has version None of recmorph, 1 is installed"),
         ({"git_dirty": True}, "was not made from a clean clone, or at several commits"),
         ({"git_commit": None, "git_dirty": None}, "was not made from a clean clone"),
         ({"git_commit": ...}, r"holds no result of a study of scaling \(KeyError\('git_commit'"),

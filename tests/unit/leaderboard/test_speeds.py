@@ -235,6 +235,9 @@ def test_what_profile_prints_is_kept(tmp_path: Path, tiny_set: MorphologySet) ->
     (kept,) = read_kept(board).speeds.values()
     assert kept.methods[0].seconds == (2.0, 3.0)
     assert kept.morphologies.digest == tiny_set.digest
+    path.rename(path.with_name("earlier.json"))
+    with pytest.raises(RecordError, match=r"speeds/earlier\.json both hold speeds on unimal-ft-v1"):
+        files_to_keep([file], board)
 
 
 @pytest.mark.parametrize(

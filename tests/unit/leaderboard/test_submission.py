@@ -114,6 +114,11 @@ def test_all_seeds_in_one_command(board: Path, runs: list[Submission]) -> None:
     assert [path.read_bytes() for path in written] == [
         (item.folder / RECORD_NAME).read_bytes() for item in runs
     ]
+    assert [path.relative_to(board).as_posix() for path in written] == [
+        f"results/unimal-v1/unimal-ft-v1/demo/lite-demo-set-v1-seed{item.record.seed}-"
+        f"{item.stored.digest[:16]}.json"
+        for item in runs
+    ]
     entries = read_ledger(board / LEDGER_NAME).entries
     assert [entry.kind for entry in entries] == ["weights", "record"] * 6
     assert [board / entry.path for entry in entries[7::2]] == written
@@ -303,14 +308,15 @@ def test_other_settings_or_bodies_do_not_fill_a_row(
 
 def test_a_version_of_a_method_is_tuned_once(tmp_path: Path, board: Path) -> None:
     def tuned(
-        name: str, seed: int, rate: float, version: int = 1, preset: str = "lite"
+        name: str, seed: int, rate: float, version: int = 1, preset: str = "lite", **more: Any
     ) -> Submission:
-        config = {**CONFIG, "ppo": {"lr": rate}, "preset": preset}
+        config = {**CONFIG, "ppo": {"lr": rate}, "preset": preset, **more.pop("config", {})}
         kept = {**AFTER_TUNING["tuning"], "settings": {"ppo.lr": rate}}
         kept_here = TunedSettings.model_validate(kept)
-        rules = _with(config=config, method_version=version, tuning=kept_here)
+        steps = more.get("env_steps", INSTALLED.env_steps)
+        rules = _with(config=config, method_version=version, tuning=kept_here, env_steps=steps)
         changes = {"tuning": kept, "config": config, "method_version": version, "rules": rules}
-        changes |= {"preset": preset}
+        changes |= {"preset": preset, **more}
         weights = {"weights_digest": digest_of(f"weights {name}")}
         run = _run(tmp_path / name, seed, **changes, **weights)
         (run.folder / POLICY).write_text(f"weights {name}")
@@ -322,6 +328,8 @@ def test_a_version_of_a_method_is_tuned_once(tmp_path: Path, board: Path) -> Non
     _refuse([again], board, "tuned-once", "of version 1 has other ones")
     add([tuned("second", 2, 0.002), tuned("raised", 1, 0.003, version=2)], board)
     add([tuned("large", 1, 0.003, preset="paper")], board)  # another network
+    add([tuned("floor", 1, 0.003, **UNTRAINED)], board)  # first weights have no use for them
+    add([tuned("third", 3, 0.002)], board)
 
 
 INCOMPLETE = {"status": "incomplete", "env_steps": 1000, "env_steps_per_s": 100.0}
@@ -359,6 +367,11 @@ BROKEN: list[tuple[str, dict[str, Any], str]] = [
     ("official", UNOFFICIAL, "the protocol's env_steps was changed"),
     ("official", {"config": LONGER}, "config.protocol.env_steps differ from an official run's"),
     ("official", {"config": {**CONFIG, "lr": 1}}, "config.lr differ from an official run's"),
+    (
+        "official",
+        {"config": {"suite": {"id": "unimal-v1"}, "protocol": CONFIG["protocol"]}},
+        "config.method, config.suite differ from an official run's",
+    ),
     ("official", {"protocol_seeds": (1,)}, "protocol_seeds differ from an official run's"),
     ("official", {"protocol_seeds": ()}, "protocol_seeds differ from an official run's"),
     ("official", {"suite_digest": "0" * 64}, "suite_digest differ from an official run's"),
