@@ -173,6 +173,7 @@ def test_a_file_and_options_come_to_the_same_as_python(tmp_path):
     assert [run.protocol.name for run in both.sweep.runs.values()] == ["smoke", "lite"]
     assert str(request.sweep.path) == "there"
     assert request.launch.options == {"jobs": 2, "nice": 4}
+    assert request.launch.jobs == 2
     with pytest.raises(ConfigError, match=r"'local' has no option 'partition'"):
         request_sweep(given, ["--launch.partition", "a"], config=file)
 
@@ -211,6 +212,7 @@ def test_options_win_over_a_file_however_it_spells_them(tmp_path):
         ("out: 5", "'out' must be a string or none, got 5"),
         ("out: [a]", "'out' must be a string or none"),
         ("reuse: true", "'reuse' must be a string or none, got True"),
+        ("launch: {options: {nice: 3}}", "the launcher 'local' has no option 'options'"),
         ("launch: {jobs: many}", "'jobs' must be an integer or none, got 'many'"),
     ],
 )

@@ -99,6 +99,87 @@ def test_what_torchrun_started_hears_of_the_run_and_of_its_end(torchrun, monkeyp
     assert group.heard == [config, None]
     launch.dismiss()
     assert group.heard == [config, None, None]
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    with (
+        pytest.raises(ConfigError, match="got 2 processes and 1 GPUs"),
+        launch.shared(replace(config, device="cuda"), tmp_path),
+    ):
+        pass
+    assert group.heard == [config, None, None]
+
+
+def test_what_torchrun_started_takes_the_gpu_of_its_number_on_its_machine(torchrun, monkeypatch):
+    class TakenError(Exception):
+        """So far the process came."""
+
+    def take(number):
+        raise TakenError(number)
+
+    fields = {"suite": "unimal", "task": "ft", "bodies": "tiny", "protocol": "smoke"}
+    spec = ExperimentSpec(method="recmorph", **fields)
+    config, group = replace(resolve(spec).config, processes=8, device="cuda"), Told()
+    group.rank, group.size = 5, 8
+    monkeypatch.setattr("gmc_bench.training.group.joined", lambda: nullcontext(group))
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
+    monkeypatch.setattr("torch.cuda.set_device", take)
+    torchrun(rank=5, size=8, here=4)
+    assert launch.follow()  # there is nothing to train
+    group.broadcast = lambda value: config
+    for local, number in ((None, 5), ("1", 1)):
+        if local is not None:
+            monkeypatch.setenv("LOCAL_RANK", local)
+        with pytest.raises(TakenError, match=f"^{number}$"):
+            launch.follow()
+
+
+@pytest.fixture
+def ended(tmp_path):
+    """Return processes that have ended, by rank: with a number or by a signal, and last words."""
+
+    def start(**ends):
+        found = {}
+        for rank, (command, words) in enumerate(ends.values(), start=1):
+            launch._words(tmp_path, rank).write_text(words)
+            found[rank] = subprocess.Popen(["sh", "-c", command])
+            found[rank].wait()
+        return found
+
+    return start
+
+
+LOST = ("exit 2", "Traceback:\nLostProcessError: no answer\n")
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ({"a": LOST, "b": ("exit 1", "Traceback:\nValueError: odd\n")}, "3 ended: ValueError: odd"),
+        ({"a": ("exit 1", "ValueError: odd"), "b": LOST}, "2 ended: ValueError: odd"),
+        ({"a": LOST, "b": ("kill -9 $$", "")}, "3 was killed by signal 9"),
+        ({"a": LOST}, "2 ended: LostProcessError: no answer"),
+        ({"a": ("exit 7", "")}, "2 ended: exit code 7"),
+    ],
+)
+def test_of_processes_that_ended_the_one_that_did_not_wait_for_others_is_told(
+    ended, tmp_path, ends, said
+):
+    sentence = launch._what_happened(ended(**ends), tmp_path, tmp_path / "run")
+    assert sentence.startswith(f"process {said}; the other processes of the run cannot go on")
+
+
+def test_a_process_that_ends_before_it_is_ready_is_not_waited_for(ended, tmp_path, monkeypatch):
+    others = ended(a=("exit 1", ""))
+    assert not launch._await(others, tmp_path)
+    launch._ready(tmp_path, 1).touch()
+    assert launch._await(others, tmp_path)
+    monkeypatch.setattr(launch, "START_S", 0.0)
+    monkeypatch.setattr(launch, "END_S", 0.0)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        waited = launch._await({2: process}, tmp_path)
+        said = launch._what_happened({2: process}, tmp_path, tmp_path)
+        process.kill()
+    assert not waited
+    assert said.startswith("a process does not answer; ")
 
 
 def test_processes_share_the_cores(torchrun):

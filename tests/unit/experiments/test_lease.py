@@ -66,6 +66,35 @@ def test_who_is_known_to_have_ended_holds_nothing(tmp_path):
         assert mine.is_held()
 
 
+@pytest.mark.parametrize("text", ["", "{", "[]", "5"])
+def test_a_lease_that_cannot_be_read_is_somebodys_until_it_is_old(tmp_path, text):
+    """A file system without links shows it half written."""
+    (tmp_path / NAME).write_text(text)
+    with pytest.raises(FolderInUseError, match=r"\(process \? on another machine\)"):
+        Lease(tmp_path).__enter__()
+    os.utime(tmp_path / NAME, (1, 1))
+    with Lease(tmp_path) as held:
+        assert held.is_held()
+
+
+def test_signs_of_life_are_read_on_the_clock_of_the_file_system(tmp_path, monkeypatch):
+    later = time.time() + 1e6  # on this machine's clock
+    monkeypatch.setattr(lease.time, "time", lambda: later)
+    with Lease(tmp_path):
+        assert is_alive(tmp_path)
+
+
+def test_who_may_not_write_to_a_folder_reads_its_signs_of_life(tmp_path, monkeypatch):
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    of_another_machine(tmp_path)
+    monkeypatch.setattr(lease.Path, "touch", refuse)
+    assert is_alive(tmp_path)
+    of_another_machine(tmp_path, age=lease.TIMEOUT_S + 1)
+    assert not is_alive(tmp_path)
+
+
 @pytest.mark.parametrize("field", ["machine", "pids"])
 def test_of_other_machines_and_containers_a_number_of_a_process_tells_nothing(tmp_path, field):
     write_orphaned_lease(tmp_path, **{field: "another"})
@@ -79,6 +108,11 @@ def test_a_holder_notices_that_it_was_taken_over(tmp_path):
         with pytest.raises(LeaseLostError, match="was taken over by process 1 on n7"):
             held.require()
     assert is_alive(tmp_path)  # what is not its own stays
+    (tmp_path / NAME).unlink()
+    with Lease(tmp_path) as held:
+        (tmp_path / NAME).unlink()  # by who took it over, and has given it back
+        with pytest.raises(LeaseLostError, match="was taken over by process"):
+            held.require()
 
 
 def test_a_holder_gives_signs_of_life(tmp_path, monkeypatch):

@@ -213,6 +213,19 @@ def test_what_a_launcher_took_is_given_back_where_no_driver_comes(monkeypatch, c
     assert told == ["require", "close"]
 
 
+def test_a_launcher_that_is_interrupted_gives_back_what_it_took(monkeypatch):
+    closed = []
+
+    def interrupt(launcher):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalLauncher, "require", interrupt)
+    monkeypatch.setattr(LocalLauncher, "close", lambda launcher: closed.append(launcher))
+    with pytest.raises(KeyboardInterrupt):
+        Sweep(SPECS, out=OUT).run("local")
+    assert len(closed) == 1
+
+
 def test_who_launched_a_sweep_from_python_goes_on_with_it(monkeypatch):
     monkeypatch.setattr(driving.Driver, "run", lambda driver: ({}, {}))
     Sweep(SPECS, out=OUT).run("local", retries=np.int64(4), jobs=np.int64(3))
@@ -242,11 +255,12 @@ def test_who_launched_a_sweep_from_python_goes_on_with_it(monkeypatch):
         ({"spare_gib": False}, "'spare_gib' must be a finite number, got False"),
         ({"retries": -1}, "'retries' must not be negative"),
         ({"nicer": 1}, "the launcher 'local' has no option 'nicer'; did you mean 'nice'"),
+        ({"launcher": None, "jobs": 2}, "'jobs' is an option of a launcher, but none is named"),
     ],
 )
 def test_a_launch_that_does_not_fit_is_refused_before_anything_runs(options, reason):
     with pytest.raises(ConfigError, match=reason):
-        Sweep(SPECS, out=OUT).run("local", **options)
+        Sweep(SPECS, out=OUT).run(**{"launcher": "local", **options})
     assert not OUT.exists()
 
 
