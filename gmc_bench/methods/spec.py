@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
-from gmc_bench.core.config import with_overrides
+from gmc_bench.core.config import shown, with_overrides
 from gmc_bench.core.errors import ConfigError, PluginError, did_you_mean
 from gmc_bench.core.registry import load_target, origin_of
 from gmc_bench.methods.settings import require_settings
@@ -18,7 +18,7 @@ LITE_PARAMETERS = 140_099
 """RecMorph's; the other methods' `lite` is as large, so that scores compare architectures."""
 LITE_SPREAD = 0.15
 """Share by which `lite` may be smaller or larger."""
-_ID = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,8 +51,8 @@ class MethodSpec:
     """
 
     id: str
-    """Name used on the command line, in records and in folder names: lower-case letters, digits,
-    '.', '_' and '-'."""
+    """Name used on the command line, in records and in folder names: at most 100 lower-case
+    letters, digits, '.', '_' and '-'."""
     version: int = 1
     """Raised whenever a change can move the method's numbers."""
     title: str = ""
@@ -123,8 +123,8 @@ class MethodSpec:
         _require_types(self)
         if not _ID.fullmatch(self.id):
             raise PluginError(
-                f"the id of a method must be lower-case letters, digits, '.', '_' and '-' only, "
-                f"and start with a letter or digit, got {self.id!r}"
+                f"the id of a method must be lower-case letters, digits, '.', '_' and '-' only, at "
+                f"most 100, and start with a letter or digit, got {shown(self.id)}"
             )
         if self.version < 1:
             raise PluginError(

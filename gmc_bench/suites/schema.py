@@ -9,6 +9,9 @@ from gmc_bench.suites.measured import FrictionMeasurement
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.suites.specialist import SpecialistRules
 
+MOST_SLOTS = 10_000
+"""Token slots that a suite may ask for; attention over more would not fit into memory."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TaskRules:
@@ -57,10 +60,11 @@ class Suite:
                     f"{name!r} of the suite {self.id!r} must be a tuple of ids, at least one, got "
                     f"{shown(ids)}"
                 )
-        if type(self.min_token_slots) is not int or self.min_token_slots < 1:
+        slots = self.min_token_slots
+        if type(slots) is not int or not 1 <= slots <= MOST_SLOTS:
             raise ConfigError(
-                f"'min_token_slots' of the suite {self.id!r} must be an integer of at least 1, got "
-                f"{shown(self.min_token_slots)}"
+                f"'min_token_slots' of the suite {self.id!r} must be an integer from 1 to "
+                f"{MOST_SLOTS:,}, got {shown(slots)}"
             )
         for name, protocol in self.protocols.items():
             if protocol.name != name:

@@ -48,6 +48,7 @@ def test_a_complete_specification_is_taken():
         ("id", "My Method", "the id of a method must be lower-case letters"),
         ("id", "../other", "the id of a method must be lower-case letters"),
         ("id", "fake\n", "the id of a method must be lower-case letters"),
+        ("id", 101 * "a", "'_' and '-' only, at most 100, and start with a letter"),
         ("version", 0, "'version' of the method 'fake' must be at least 1, got 0"),
         ("version", "1", "'version' of the method 'fake' must be an integer, got '1'"),
         ("version", True, "'version' of the method 'fake' must be an integer, got True"),

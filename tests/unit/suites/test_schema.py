@@ -80,8 +80,9 @@ def test_protocols_must_be_listed_under_their_own_names():
         ({"tasks": "demo-ft-v1"}, "must be a tuple of ids, at least one, got 'demo-ft-v1'"),
         ({"default_morphologies": ()}, "'default_morphologies' of the suite 'demo-v1' must be a"),
         ({"default_morphologies": (None,)}, r"at least one, got \(None,\)"),
-        ({"min_token_slots": 0}, "'min_token_slots' of .* integer of at least 1, got 0"),
-        ({"min_token_slots": "12"}, "integer of at least 1, got '12'"),
+        ({"min_token_slots": 0}, "'min_token_slots' of .* integer from 1 to 10,000, got 0"),
+        ({"min_token_slots": "12"}, "integer from 1 to 10,000, got '12'"),
+        ({"min_token_slots": 10_001}, "integer from 1 to 10,000, got 10001"),
     ],
 )
 def test_a_suite_has_tasks_bodies_and_room_for_them(changes, message):
