@@ -28,9 +28,9 @@ def friction_measurement(config: RunConfig, options: FrictionOptions) -> Frictio
     Raises:
         ConfigError: its suite measures no friction in its protocol.
     """
-    suite = SUITES.get(config.suite)
-    found = suite.measurements.get(config.protocol.name)
+    found = _of_suite(config)
     if found is None:
+        suite = SUITES.get(config.suite)
         protocols = ", ".join(suite.measurements)
         if not protocols:
             raise ConfigError(
@@ -77,7 +77,7 @@ def suite_friction(
     session: Session, policy: Policy, listener: Callable[[Progress], None]
 ) -> tuple[FrictionResult, ...] | None:
     """Return what the suite of a run measures on frictions; `None` if it measures nothing."""
-    if session.config.protocol.name not in SUITES.get(session.config.suite).measurements:
+    if _of_suite(session.config) is None:
         return None
     results = measure_run(session, policy, FrictionOptions(), listener)
     return tuple(FrictionResult(**item) for item in results)
@@ -85,8 +85,13 @@ def suite_friction(
 
 def num_friction_results(session: Session) -> int:
     """Return how many results `suite_friction` gives: one per robot, friction and direction."""
-    found = SUITES.get(session.config.suite).measurements.get(session.config.protocol.name)
+    found = _of_suite(session.config)
     return len(found.conditions) * len(session.bodies.split("train")) if found else 0
+
+
+def _of_suite(config: RunConfig) -> FrictionMeasurement | None:
+    """Return what the suite of a run measures in its protocol; `None` if nothing."""
+    return SUITES.get(config.suite).measurements.get(config.protocol.name)
 
 
 def measure_run(

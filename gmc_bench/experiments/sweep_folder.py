@@ -107,8 +107,7 @@ class SweepFolder(LockedFolder):
         if not record.exists():
             return None
         found = read_record(record)
-        made = recorded_config(found)
-        if (made.identity(), made.seed) != (config.identity(), config.seed):
+        if recorded_config(found).run_digest != config.run_digest:
             raise RunFolderError(
                 f"{record} is of another run ({found.method}, {found.task}, seed {found.seed}); "
                 f"put that of this one back, or delete the folder {record.parent} to start it again"
