@@ -28,6 +28,7 @@ from gmc_bench.cli.parser import Parser
 from gmc_bench.core.errors import GmcBenchError, with_open_paths
 from gmc_bench.core.interruption import heed_signals
 from gmc_bench.core.stream import forgiving
+from gmc_bench.rendering.backend import with_engine
 
 VERBS = (
     run, sweep, evaluate, study, tune, listing, check_method, morphologies, profile, render,
@@ -74,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return 2
             if not getattr(parsed, "passes_on", False):  # to settings that have no options
                 parsed.parser.reject_unknown(unknown)
-            return int(with_open_paths(parsed.execute, parsed, unknown, arguments))
+            return int(with_engine(with_open_paths, parsed.execute, parsed, unknown, arguments))
         except GmcBenchError as error:
             note(f"gmc-bench: {error}")
             return error.exit_code

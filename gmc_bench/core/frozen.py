@@ -3,14 +3,16 @@
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from yaml.representer import SafeRepresenter
+
 from gmc_bench.core.errors import ConfigError
 
 
 def frozen(value: Any) -> Any:
     """Return a mapping or list, and those in it, as one that is equal and cannot be changed.
 
-    They are still a `dict` and a `list`, so that JSON takes them and copies made by `dict` and
-    `list` can be changed. Anything else is returned as it is.
+    They are still a `dict` and a `list`, so that JSON and YAML take them and copies made by `dict`
+    and `list` can be changed. Anything else is returned as it is.
     """
     if isinstance(value, Mapping):
         return FrozenDict({name: frozen(item) for name, item in value.items()})
@@ -44,3 +46,8 @@ class FrozenList(list[Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (list(self),)
+
+
+# PyYAML's safe dumpers look for the very type, where JSON is content with a dict or list.
+SafeRepresenter.add_representer(FrozenDict, SafeRepresenter.represent_dict)
+SafeRepresenter.add_representer(FrozenList, SafeRepresenter.represent_list)

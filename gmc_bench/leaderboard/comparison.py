@@ -38,7 +38,8 @@ class MeanDifference:
     estimate: CrossedEstimate
     p_runs: float | None
     """Two-sided p-value with seeds as the random factor and bodies fixed, not corrected for the
-    number of tests; `None` where a method has one run."""
+    number of tests; `None` where a method has one run, or where all runs of either are equal and
+    there is nothing to borrow."""
     p_both: float | None
     """The same with seeds and bodies as random factors; `None` also for bodies of one cluster."""
 
@@ -69,6 +70,8 @@ def mean_differences(
         value = float(methods[i].mean() - methods[j].mean())
         bodies = body_variance(by_body, clusters)
         over_runs = moderated.of_difference((i, j), [len(methods[place]) for place in (i, j)])
+        if over_runs is not None and over_runs.variance == 0.0:
+            over_runs = None  # a few runs that are all equal do not show that every run would be
         both = two_way_variance(over_runs, bodies, interactions[i] + interactions[j])
         scale = max(float(np.abs(methods[place]).max()) for place in (i, j))
         p_runs = _p_value(value, over_runs, scale)
@@ -195,7 +198,7 @@ def _p_value(value: float, found: VarianceEstimate | None, scale: float) -> floa
         return None
     if abs(value) <= _ROUNDING * scale:
         return 1.0
-    if found.variance == 0.0:  # the runs of either method are all alike, and the methods are not
+    if found.variance == 0.0:  # the difference is the same on every body
         return 0.0
     return 2.0 * float(stdtr(found.degrees, -abs(value) / math.sqrt(found.variance)))
 

@@ -2,8 +2,11 @@
 
 import ctypes.util
 import os
+import re
+import sys
+import traceback
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -56,6 +59,30 @@ def import_engine() -> None:
         raise _refusal(backend, error) from error
 
 
+def with_engine(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a function returns.
+
+    MuJoCo opens the library that `MUJOCO_GL` names when it is first imported, even where nothing
+    is drawn.
+
+    Raises:
+        ConfigError: MuJoCo could not be imported with what `MUJOCO_GL` names.
+    """
+    try:
+        return function(*arguments)
+    except _MISSING as error:
+        backend = os.environ.get(VARIABLE)
+        frames = traceback.walk_tb(error.__traceback__)
+        modules = [str(frame.f_globals.get("__name__")) for frame, _ in frames]
+        opening = any(re.match(r"mujoco\.(.+\.)?gl_context$", name) for name in modules)
+        if not backend or "mujoco" in sys.modules or not opening:
+            raise
+        raise ConfigError(
+            f"MuJoCo cannot be loaded with {VARIABLE}={backend} ({_reason(error)}); unset it, or "
+            f"{INSTALL_OSMESA} and set it to osmesa"
+        ) from error
+
+
 def open_context(width: int, height: int) -> Any:
     """Open a context and make it the current one.
 
@@ -89,8 +116,11 @@ def open_context(width: int, height: int) -> Any:
 
 
 def _refusal(backend: str, error: Exception) -> ConfigError:
-    reason = " ".join(str(error).split()) or type(error).__name__
     return ConfigError(
-        f"no picture can be drawn with {VARIABLE}={backend} ({reason}); {INSTALL_OSMESA}, or set "
-        f"{VARIABLE} to another of {', '.join(BACKENDS)}"
+        f"no picture can be drawn with {VARIABLE}={backend} ({_reason(error)}); "
+        f"{INSTALL_OSMESA}, or set {VARIABLE} to another of {', '.join(BACKENDS)}"
     )
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,6 +1,7 @@
 """The specification of an experiment: what it holds, its digest, what it refuses."""
 
 import copy
+import dataclasses
 import hashlib
 import json
 import operator
@@ -70,6 +71,12 @@ def test_settings_cannot_be_changed_in_place_and_copies_of_them_can(change, way)
     own = {**spec.settings, "model.hidden": list(spec.settings["model.hidden"])}
     change(own)
     assert spec.replace(settings=own).digest != digest == SPEC.digest
+
+
+@pytest.mark.parametrize("write", [json.dumps, yaml.safe_dump])
+def test_settings_are_written_like_those_of_a_plain_dict(write):
+    plain = {"model.hidden": [16, 32], "ppo.gae_lambda": 0.9, "ppo.lr": 1e-4}
+    assert write(dataclasses.asdict(SPEC)["settings"]) == write(SPEC.settings) == write(plain)
 
 
 def test_the_digest_is_that_of_sorted_json():

@@ -425,7 +425,7 @@ def test_equal_runs_give_no_nan() -> None:
         assert row.mean == Estimate(5.0, 5.0, 5.0)
         assert row.group == "a"
     (pair,) = analysis.comparisons
-    assert pair.difference.runs == Estimate(0.0, 0.0, 0.0)
+    assert pair.difference.runs == Estimate(0.0, None, None)
     assert pair.probability_of_improvement == Estimate(0.5, None, None)
     assert np.isfinite(analysis.profiles).all()
     assert np.unique(analysis.profile_scores).size == analysis.profile_scores.size
