@@ -15,7 +15,7 @@ environments. Joint slots that a limb does not have are zero, and so is padding.
 
 Slides have m, m/s and N where the table says rad, rad/s and N m. Of a limb with several shapes,
 `geom_quat` and `body_shape` describe the largest. Of a box or ellipsoid, `body_shape` holds the
-half sizes along the first two of its own axes; the third is not told.
+half sizes along the first two of its own axes; the third is left out.
 
 A body with closed loops is read along a spanning tree of its graph: that of its joints, or with
 `--tokens.tree breadth-first` one grown breadth first over all edges. Suites of such bodies add a
