@@ -11,7 +11,7 @@ from gmc_bench.leaderboard.evidence import first_before_tuning, lead_over, liste
 from gmc_bench.leaderboard.findings.claims import VERDICTS
 from gmc_bench.leaderboard.findings.evidence import Evidence, read_evidence
 from gmc_bench.leaderboard.findings.page import find_all
-from gmc_bench.leaderboard.overview import Cell, Column, Overview, make_overview
+from gmc_bench.leaderboard.overview import Column, Overview, OverviewCell, make_overview
 from gmc_bench.leaderboard.references import NO_ACTION
 from gmc_bench.leaderboard.statistics import Estimate
 from gmc_bench.records.kept import KeptSpeeds
@@ -177,7 +177,7 @@ def _rate(speeds: KeptSpeeds) -> float:
     return speeds.steps_per_iteration / median(seconds)
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: OverviewCell) -> str:
     if cell.status == "not run":
         return NONE
     if cell.status == "incomplete":
@@ -186,7 +186,7 @@ def _cell(cell: Cell) -> str:
     return f"{_value(cell):,.0f} {cell.group}{share}"
 
 
-def _value(cell: Cell) -> float:
+def _value(cell: OverviewCell) -> float:
     return 0.0 if cell.score is None else cell.score.value
 
 
@@ -198,7 +198,7 @@ def _ends(score: Estimate | None) -> str:
     return f"{score.value:,.0f} (95 % interval {score.low:,.0f} to {score.high:,.0f})"
 
 
-def _metres(cell: Cell) -> str:
+def _metres(cell: OverviewCell) -> str:
     return "" if cell.metres is None else f", or {cell.metres:,.1f} m,"
 
 

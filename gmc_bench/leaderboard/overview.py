@@ -65,7 +65,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Cell:
+class OverviewCell:
     """One method on one board."""
 
     status: Status
@@ -96,7 +96,7 @@ class Overview:
     methods: tuple[str, ...]
     """Ids, ordered by their ranks in the first column, then in the second and so on (unranked ones
     last), then by the number of runs."""
-    cells: dict[tuple[str, int], Cell]
+    cells: dict[tuple[str, int], OverviewCell]
     """By method and index of the column; there is one for each pair of them."""
 
     @property
@@ -208,18 +208,18 @@ def row_of_each_method(rows: Iterable[Row]) -> dict[str, Row]:
     return found
 
 
-def _cell(column: Column, row: Row | None) -> Cell:
+def _cell(column: Column, row: Row | None) -> OverviewCell:
     analysis = column.analysis
     if row is None or analysis is None:
-        return Cell("not run", 0, 0)
+        return OverviewCell("not run", 0, 0)
     seeds, asked = len(row.seeds), len(row.seeds) + len(row.absent_seeds)
     found = next((item for item in analysis.rows if item.row is row), None)
     if found is None:
-        return Cell("incomplete", seeds, asked)
+        return OverviewCell("incomplete", seeds, asked)
     crossed = found.crossed
     score = crossed.both if analysis.bodies_are_sampled else crossed.runs
     values = [item.crossed.value for item in analysis.rows]
-    return Cell(
+    return OverviewCell(
         status="ranked",
         seeds=seeds,
         asked=asked,

@@ -13,7 +13,7 @@ from gmc_bench.leaderboard.published import published_for
 from gmc_bench.leaderboard.references import Scale, core_seconds, steps_per_body
 from gmc_bench.leaderboard.site import names, numbers
 from gmc_bench.leaderboard.site.charts import Series, bars, heat_strip, lines_chart
-from gmc_bench.leaderboard.site.numbers import MISSING, Cell
+from gmc_bench.leaderboard.site.numbers import MISSING, TableCell
 from gmc_bench.leaderboard.tables import (
     NORMALIZED,
     SHORT_DIGEST,
@@ -57,7 +57,7 @@ def scored_split(table: ComparisonTable) -> Split:
 
 def row_numbers(
     row: Row, found: RowAnalysis | None, digits: int, scale: Scale | None = None
-) -> list[tuple[str, Cell]]:
+) -> list[tuple[str, TableCell]]:
     """Return the numbers of a row by their headings, in the order of all pages.
 
     Args:
@@ -67,12 +67,12 @@ def row_numbers(
         scale: also give how far the row is on the way to a specialist.
     """
 
-    def score(name: str) -> Cell:
+    def score(name: str) -> TableCell:
         return numbers.estimate(getattr(found, name, None), digits)
 
     factor = metres_per_return(row.runs[0].record)
     distance = None if factor is None or found is None else factor * found.crossed.value
-    metres = Cell(numbers.number(distance, 2), sort="" if distance is None else repr(distance))
+    metres = TableCell(numbers.number(distance, 2), sort="" if distance is None else repr(distance))
     alone = [
         ("Other seeds", _ends(None if found is None else found.crossed.runs, digits)),
         ("Other bodies", _ends(None if found is None else found.crossed.bodies, digits)),
@@ -93,23 +93,23 @@ def row_numbers(
     ]
 
 
-def _rate(value: float | None) -> Cell:
+def _rate(value: float | None) -> TableCell:
     return MISSING if value is None else numbers.count(round(value))
 
 
-def _share(found: Estimate | None) -> Cell:
+def _share(found: Estimate | None) -> TableCell:
     return numbers.estimate(found, SHARE_DIGITS)
 
 
-def _ends(value: Estimate | None, digits: int) -> Cell:
+def _ends(value: Estimate | None, digits: int) -> TableCell:
     """Return an interval alone as a cell, sorted by its lower end."""
     if value is None or value.low is None or value.high is None:
         return MISSING
     ends = f"{numbers.number(value.low, digits)} to {numbers.number(value.high, digits)}"
-    return Cell(ends, sort=repr(float(value.low)))
+    return TableCell(ends, sort=repr(float(value.low)))
 
 
-def budget(row: Row) -> list[tuple[str, Cell]]:
+def budget(row: Row) -> list[tuple[str, TableCell]]:
     """Return what a row was trained with, by heading; nothing for what was not trained.
 
     An incomplete row has no numbers: they would be of the runs that happen to be there.

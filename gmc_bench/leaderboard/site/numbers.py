@@ -12,7 +12,7 @@ MAX_PLAIN = 1e9  # larger numbers are written with an exponent, so that no cell 
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """One number of a table."""
 
     text: str
@@ -22,7 +22,7 @@ class Cell:
     """Full-precision value to sort by; empty sorts last."""
 
 
-MISSING = Cell(NONE)
+MISSING = TableCell(NONE)
 
 
 def digits_for(values: Iterable[float | None]) -> int:
@@ -40,28 +40,28 @@ def number(value: float | None, digits: int = 1) -> str:
     return f"{value:z,.{digits}f}"
 
 
-def count(value: int | None) -> Cell:
+def count(value: int | None) -> TableCell:
     """Return a whole number as a cell."""
     if value is None:
         return MISSING
     # Not more digits than fit: a record may state any integer.
     text = f"{value:,}" if abs(value) < 10**15 else f"about 10^{len(str(value)) - 1}"
-    return Cell(text, sort=str(value))
+    return TableCell(text, sort=str(value))
 
 
-def estimate(value: Estimate | None, digits: int) -> Cell:
+def estimate(value: Estimate | None, digits: int) -> TableCell:
     """Return an estimate with its interval as a cell."""
     if value is None or not math.isfinite(value.value):
         return MISSING
     detail = ""
     if value.low is not None and value.high is not None:
         detail = f"{number(value.low, digits)} to {number(value.high, digits)}"
-    return Cell(number(value.value, digits), detail, repr(float(value.value)))
+    return TableCell(number(value.value, digits), detail, repr(float(value.value)))
 
 
-def spread(value: Spread | None, digits: int) -> Cell:
+def spread(value: Spread | None, digits: int) -> TableCell:
     """Return mean and sample standard deviation as a cell."""
     if value is None:
         return MISSING
     detail = "" if value.sd is None else f"± {number(value.sd, digits)}"
-    return Cell(number(value.mean, digits), detail, repr(float(value.mean)))
+    return TableCell(number(value.mean, digits), detail, repr(float(value.mean)))

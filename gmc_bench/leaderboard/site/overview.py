@@ -6,7 +6,7 @@ from typing import Any
 
 from gmc_bench.leaderboard.aggregate import ComparisonKey, ComparisonTable
 from gmc_bench.leaderboard.analysis import TableAnalysis
-from gmc_bench.leaderboard.overview import Cell, Column, make_overview
+from gmc_bench.leaderboard.overview import Column, OverviewCell, make_overview
 from gmc_bench.leaderboard.site import numbers
 from gmc_bench.leaderboard.site.board import score_digits
 from gmc_bench.leaderboard.tables import SHORT_DIGEST
@@ -91,7 +91,7 @@ def _floor(column: Column) -> str:
     return numbers.number(column.floor, score_digits(column.analysis.table))
 
 
-def _shown(column: Column, cell: Cell) -> dict[str, Any] | None:
+def _shown(column: Column, cell: OverviewCell) -> dict[str, Any] | None:
     """Return a cell's texts; nothing for one without a run."""
     if cell.status == "not run":
         return None

@@ -2,7 +2,7 @@ import re
 from pathlib import Path
 
 from gmc_bench.leaderboard.front import coverage, front, grid, leader
-from gmc_bench.leaderboard.overview import Cell, Column, Overview, make_overview
+from gmc_bench.leaderboard.overview import Column, Overview, OverviewCell, make_overview
 from gmc_bench.leaderboard.statistics import Estimate
 from tests.support.records import AFTER_TUNING
 from tests.unit.leaderboard.test_next_run import FAR, NEAR, NEXT, _analysis, _record
@@ -47,20 +47,22 @@ def test_a_matrix_of_several_boards_is_shown_cell_by_cell() -> None:
         for place, (heading, floor) in enumerate(places)
     )
     wide = Estimate(1234.4, 1200.2, 1290.7)
-    none, half = Cell("not run", 0, 0), Estimate(0.5, None, None)
+    none, half = OverviewCell("not run", 0, 0), Estimate(0.5, None, None)
     rows = {
         "second": [
-            Cell("ranked", 5, 5, Estimate(999.0, None, None), rank=2, group="ab"),
-            Cell("incomplete", 3, 5),
+            OverviewCell("ranked", 5, 5, Estimate(999.0, None, None), rank=2, group="ab"),
+            OverviewCell("incomplete", 3, 5),
         ],
         "first": [
-            Cell("ranked", 5, 5, wide, metres=24.66, rank=1, group="b"),
-            Cell("ranked", 5, 5, Estimate(7.0, None, None), share=half, rank=1, group="a"),
+            OverviewCell("ranked", 5, 5, wide, metres=24.66, rank=1, group="b"),
+            OverviewCell("ranked", 5, 5, Estimate(7.0, None, None), share=half, rank=1, group="a"),
         ],
         "third": [
-            Cell("ranked", 5, 5, Estimate(9.0, None, None), rank=3, group="c"),
-            Cell("ranked", 5, 5, Estimate(6.0, None, None), share=Estimate(0.0, None, None)),
-            Cell("incomplete", 1, 5),
+            OverviewCell("ranked", 5, 5, Estimate(9.0, None, None), rank=3, group="c"),
+            OverviewCell(
+                "ranked", 5, 5, Estimate(6.0, None, None), share=Estimate(0.0, None, None)
+            ),
+            OverviewCell("incomplete", 1, 5),
         ],
         "absent": [],
     }
@@ -90,7 +92,8 @@ def test_a_matrix_of_several_boards_is_shown_cell_by_cell() -> None:
         "Of 16 combinations of 4 methods and 4 boards, 5 have all seeds and 2 have some."
     )
     begun = {
-        place: Cell("incomplete", 1, 5) if cell != none else none for place, cell in cells.items()
+        place: OverviewCell("incomplete", 1, 5) if cell != none else none
+        for place, cell in cells.items()
     }
     text = coverage(Overview(columns, tuple(rows), begun))
     assert text.endswith(" boards, 0 have all seeds and 7 have some.")

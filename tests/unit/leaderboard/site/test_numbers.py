@@ -4,7 +4,7 @@ import pytest
 
 from gmc_bench.leaderboard.aggregate import Spread
 from gmc_bench.leaderboard.site import numbers
-from gmc_bench.leaderboard.site.numbers import MISSING, Cell
+from gmc_bench.leaderboard.site.numbers import MISSING, TableCell
 from gmc_bench.leaderboard.statistics import Estimate
 
 
@@ -24,8 +24,10 @@ def test_number(value: float | None, digits: int, text: str) -> None:
 
 
 def test_estimate_shows_its_interval() -> None:
-    assert numbers.estimate(Estimate(10.0, 8.5, 11.5), 1) == Cell("10.0", "8.5 to 11.5", "10.0")
-    assert numbers.estimate(Estimate(10.0, None, None), 0) == Cell("10", "", "10.0")
+    assert numbers.estimate(Estimate(10.0, 8.5, 11.5), 1) == TableCell(
+        "10.0", "8.5 to 11.5", "10.0"
+    )
+    assert numbers.estimate(Estimate(10.0, None, None), 0) == TableCell("10", "", "10.0")
     assert numbers.estimate(Estimate(float("nan"), None, None), 0) is MISSING
     assert numbers.estimate(None, 0) is MISSING
 
@@ -44,4 +46,4 @@ def test_digits_suit_the_largest_number() -> None:
 
 def test_a_huge_integer_stays_short() -> None:
     assert numbers.count(10**400).text == "about 10^400"
-    assert numbers.count(1500) == Cell("1,500", "", "1500")
+    assert numbers.count(1500) == TableCell("1,500", "", "1500")
