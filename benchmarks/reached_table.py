@@ -1,4 +1,4 @@
-"""What the long benchmarks of faults have reached, as Markdown, from their files of results."""
+"""Markdown of what the long benchmarks of faults have reached, from their files of results."""
 
 import json
 from pathlib import Path

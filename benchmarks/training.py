@@ -1,4 +1,4 @@
-"""What the benchmarks of training have in common: RecMorph on FT by the rules of a protocol."""
+"""Run that the benchmarks of training have in common: RecMorph on FT, by a protocol."""
 
 from typing import Any
 

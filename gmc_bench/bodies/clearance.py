@@ -1,4 +1,4 @@
-"""How far above the ground a body starts; tasks derive from it how high the body stands."""
+"""Height above the ground at which a body starts; tasks derive from it how high it stands."""
 
 import math
 

@@ -1,6 +1,6 @@
-"""What bodies share with others: the tree of their limbs, and their geometry.
+"""Digests of what bodies share with others: the tree of their limbs, and their geometry.
 
-Both are short digests: equal ones mean alike. Names and the order of siblings do not count.
+Both are short; equal ones mean alike. Names and the order of siblings do not count.
 """
 
 import hashlib

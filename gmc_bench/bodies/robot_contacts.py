@@ -1,4 +1,4 @@
-"""Which limbs of a foreign robot never touch each other."""
+"""Pairs of limbs of a foreign robot that never touch each other."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a method says of single suites and tasks: they exist, and values are those of its trials."""
+"""Check of what a method says of suites and tasks: they exist, and its trials found the values."""
 
 import difflib
 from typing import Any

@@ -1,4 +1,4 @@
-"""How the runs of a sweep are launched: by whom, with which options; kept in its folder."""
+"""Launch of a sweep's runs: by which launcher and with which options; kept in its folder."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What is asked of a sweep by a file and by options, and the sweep that it comes to."""
+"""Requests for a sweep, made by a file and by options, and the sweep that they come to."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How likely recorded and repeated episodes differ so much by chance, beyond their mean return.
+"""Chance that recorded and repeated episodes differ so much, beyond their mean return.
 
 A mean says nothing about single bodies: a record that gives every body the same return, or that
 calls every episode one without a fall, may have the right mean. If recorded and repeated numbers

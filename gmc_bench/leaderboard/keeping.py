@@ -1,4 +1,4 @@
-"""What a leaderboard keeps beside records: checked against the installed sets, then written.
+"""Files that a leaderboard keeps beside records: checked against the installed sets, then written.
 
 Studies and scores on other bodies are evidence for findings. Nothing is written before all of it
 is known to fit, alone and beside what is there.

@@ -1,4 +1,4 @@
-"""What a method's settings may be: everything in them must survive a record and its way back."""
+"""Check of a method's settings: everything in them must survive a record and its way back."""
 
 import dataclasses
 import json

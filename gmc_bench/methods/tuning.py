@@ -1,4 +1,4 @@
-"""What a method may tune: settings, the ranges they come from, and the values that it keeps."""
+"""Settings that a method may tune, the ranges they come from, and the values that it keeps."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What a return is as a distance, for people."""
+"""Distance in metres that a return stands for."""
 
 from gmc_bench.records.schema import RunRecord
 

@@ -1,4 +1,4 @@
-"""Where the numbers of a claim come from: rows of a board, variants of a study, kept scores."""
+"""Sources of the numbers of a claim: rows of a board, variants of a study, kept scores."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

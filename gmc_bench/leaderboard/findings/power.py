@@ -1,4 +1,4 @@
-"""How many seeds would decide a claim."""
+"""Numbers of seeds that would decide a claim."""
 
 import math
 from bisect import bisect_left
