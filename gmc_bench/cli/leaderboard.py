@@ -35,13 +35,13 @@ def add_parser(verbs: Any) -> None:
         "gmc-bench leaderboard check",
         "gmc-bench leaderboard check --records runs --out my_tables",
     )  # fmt: skip
-    for action in (build, check):
+    for action, done in ((build, "written"), (check, "checked")):
         _records_option(action, "runs")
         text = "where tables/ goes (default: RECORDS/leaderboard)"
         action.add_argument("--out", metavar="DIR", type=Path, help=text)
-        text = "Markdown file whose part between the leaderboard marks is written, too"
+        text = f"Markdown file whose part between the leaderboard marks is {done}, too"
         action.add_argument("--readme", metavar="FILE", type=Path, help=text)
-        text = "Markdown file of what a paper claims and the records say, written whole"
+        text = f"Markdown file of what a paper claims and the records say, {done} whole"
         action.add_argument("--findings", metavar="FILE", type=Path, help=text)
     build.add_argument("--site", action="store_true", help="write a static site to OUT/site, too")
     text = "replays of its verified records, too; the first time, ~5 s of processor time a row"

@@ -113,7 +113,7 @@ def _add_generate(actions: Any) -> None:
     text = "limbs of a body, the torso included (default: 5-11)"
     parser.add_argument("--limbs", type=whole, default=(5, 11), metavar="LO-HI", help=text)
     sizes = parser.add_mutually_exclusive_group()
-    text = "mean of the limbs (default: all even)"
+    text = "mean number of limbs (default: all numbers equally often)"
     sizes.add_argument("--mean-limbs", type=float, metavar="X", help=text)
     text = "limbs as in the published set"
     sizes.add_argument("--histogram", choices=("unimal",), metavar="NAME", help=text)

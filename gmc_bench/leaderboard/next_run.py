@@ -111,7 +111,7 @@ def _most_useful_seed(analysis: TableAnalysis) -> NextRun | None:
     method = analysis.rows[index].row.key.method
     why = (
         f"{len(open_pairs)} of {len(analysis.comparisons)} pairs are not told apart; this seed "
-        f"lets expect {gain:.2f} pairs more, most likely {method} and {other}"
+        f"is expected to add {gain:.2f}, most likely {method} and {other}"
     )
     return _run(analysis.table.key, method, seed, why)
 

@@ -71,7 +71,7 @@ def test_then_a_seed_for_the_pair_that_it_could_tell_apart() -> None:
     assert [(c.first, c.second) for c in analysis.comparisons if not c.significant] == [(1, 2)]
     (found,) = next_runs([analysis], METHODS)
     assert (found.method, found.seed) == ("next", 3)  # its seeds differ more than those of near
-    assert found.why.startswith("1 of 3 pairs are not told apart; this seed lets expect 0.")
+    assert found.why.startswith("1 of 3 pairs are not told apart; this seed is expected to add 0.")
     assert found.why.endswith("next and near")
     assert next_runs([_analysis([*FAR, *NEAR])], METHODS[:2]) == []  # nothing is left to decide
     (found,) = next_runs([_analysis([*FAR, *NEAR, *NEXT, _record("next", 3, 27.0)])], METHODS)
@@ -186,7 +186,7 @@ def test_the_seed_that_raises_the_expected_number_of_significant_pairs_most(
     (found,) = next_runs([_table(**methods)], list(methods))
     assert (found.method, found.seed) == (method, seed)
     assert found.why == (
-        f"3 of 3 pairs are not told apart; this seed lets expect {gains[method]:.2f} pairs more, "
+        f"3 of 3 pairs are not told apart; this seed is expected to add {gains[method]:.2f}, "
         f"most likely {method} and {other}"
     )
 
