@@ -4,15 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
 
-import torch
-
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.sets import check_bodies, load_morphologies
 from gmc_bench.core.config import coerce_fields
 from gmc_bench.core.errors import ConfigError, TokenOverflowError
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.experiments.events import Event, Remark
-from gmc_bench.experiments.resolve import checkout, device_here, threads_here
+from gmc_bench.experiments.resolve import checkout, device_here, gpu_name, threads_here
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.scoring import score
 from gmc_bench.experiments.session import Session, limb_task, load_trained, untrained_policy
@@ -83,7 +81,6 @@ class Evaluation:
         """Return everything that says what was scored, and the returns, as plain values."""
         config, bodies = self.trained.config, self.scored.bodies
         git = checkout()
-        gpu = torch.cuda.get_device_name(config.device) if config.device != "cpu" else None
         return {
             "method": self.trained.method.id,
             "suite": config.suite,
@@ -98,7 +95,7 @@ class Evaluation:
             "git_commit": git.commit,
             "git_dirty": git.dirty,
             "versions": collect_versions(),
-            "hardware": collect_hardware(config.threads, gpu).model_dump(),
+            "hardware": collect_hardware(config.threads, gpu_name(config.device)).model_dump(),
             "returns": [item.model_dump() for item in self.returns],
         }
 

@@ -3,10 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
-import torch
-
 from gmc_bench.core.config import config_digest, definition_digest
-from gmc_bench.experiments.resolve import checkout
+from gmc_bench.experiments.resolve import checkout, gpu_name
 from gmc_bench.experiments.session import Session
 from gmc_bench.policies.policy import Policy
 from gmc_bench.records.environment import collect_hardware, collect_versions
@@ -46,7 +44,6 @@ def make_record(
     config, git = session.config, checkout()
     # Another commit than at the start: no single commit made these numbers.
     moved = config.git_commit is not None and config.git_commit != git.commit
-    gpu = torch.cuda.get_device_name(config.device) if config.device.startswith("cuda") else None
     identity, suite = config.identity(), SUITES.get(config.suite)
     return RunRecord(
         status="complete",
@@ -82,7 +79,7 @@ def make_record(
         tuning=tuning_of_run(
             session.method, suite, config.task, config.protocol, config.method_config
         ),
-        hardware=collect_hardware(config.threads, gpu, config.processes),
+        hardware=collect_hardware(config.threads, gpu_name(config.device), config.processes),
         versions=collect_versions(),
         weights_digest=weights_digest,
         remarks=_remarks(trainer),

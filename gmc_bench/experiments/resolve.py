@@ -301,6 +301,17 @@ def check_device(name: str, *, here: bool = True) -> str:
     return str(device)
 
 
+def gpu_name(device: str) -> str | None:
+    """Return the name of the GPU that a device is, `None` where it is the CPU.
+
+    Args:
+        device: as `check_device` returns it.
+    """
+    import torch
+
+    return torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else None
+
+
 def check_threads(count: int | None, processes: int = 1) -> int:
     """Return a number of threads that can be used here; `None` takes all.
 

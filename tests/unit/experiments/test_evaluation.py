@@ -41,6 +41,17 @@ def finished():
     return experiment
 
 
+def test_the_first_cpu_is_no_gpu():
+    experiment = Experiment(
+        method="zero-action", suite="unimal", task="ft", protocol="smoke", bodies="tiny", threads=1,
+        settings={"evaluation.modes": [], "evaluation.splits": ["train"]}, device="cpu:0",
+    )  # fmt: skip
+    experiment.run()
+    found = experiment.evaluate(mode="deterministic", episodes=1)
+    assert found.trained.config.device == "cpu:0"
+    assert found.to_dict()["hardware"]["gpu"] is None
+
+
 def test_a_set_of_bodies_is_scored_by_itself_or_by_its_id(finished):
     found = gmc_bench.evaluate("run", bodies=OWN, mode="deterministic", episodes=1)
     assert [item.body for item in found.returns] == ["star-3", "biped"]

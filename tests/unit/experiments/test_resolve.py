@@ -4,7 +4,7 @@ import pytest
 
 from gmc_bench.core.errors import ConfigError, UnknownNameError
 from gmc_bench.experiments.method import full_name
-from gmc_bench.experiments.resolve import resolve
+from gmc_bench.experiments.resolve import gpu_name, resolve
 from gmc_bench.experiments.spec import ExperimentSpec
 
 SPEC = ExperimentSpec(
@@ -106,3 +106,10 @@ def test_a_method_in_a_file_keeps_its_full_path(tmp_path):
     (tmp_path / "mine.py").write_text("from recmorph import SPEC\n")
     assert full_name("mine.py:SPEC") == f"{tmp_path}/mine.py:SPEC"
     assert full_name("recmorph") == "recmorph"
+
+
+def test_only_a_gpu_has_the_name_of_a_gpu(monkeypatch):
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda device: f"the GPU {device}")
+    assert gpu_name("cuda:1") == "the GPU cuda:1"
+    assert gpu_name("cpu") is None
+    assert gpu_name("cpu:0") is None
