@@ -240,7 +240,7 @@ class Experiment:
         if replace(self.config, method_source_digest=digest).run_digest == found.run_digest:
             # Nothing else differs, if that does.
             require_same_text(self.config.method, self.config.method_source_digest, digest)
-        if (found.identity(), found.seed) != (self.config.identity(), self.config.seed):
+        if found.run_digest != self.config.run_digest:
             raise RunFolderError(
                 f"{folder.path} holds a run with other settings; choose another 'out', or continue "
                 f"it with Experiment.open"

@@ -511,7 +511,7 @@ class Sweep:
         if found == self.runs:
             return  # the quick way, for thousands
         listed, wanted = (
-            {name: (config.identity(), config.seed) for name, config in runs.items()}
+            {name: config.run_digest for name, config in runs.items()}
             for runs in (found, self.runs)
         )
         if listed != wanted:

@@ -79,10 +79,10 @@ class SweepFolder(LockedFolder):
         folder = RunFolder(self.path / name, create=not self.was_begun(name))
         if folder.config.is_file():
             found = read_run_config(folder.config)
-            if (found.identity(), found.seed) != (config.identity(), config.seed):
+            if found.run_digest != config.run_digest:
                 raise RunFolderError(
                     f"{folder.config} has other settings than {self.plan} has for {name!r}; "
-                    f"put them back, or delete the folder {folder.path} to start this task again"
+                    f"put them back, or delete the folder {folder.path} to start this run again"
                 )
         return folder
 

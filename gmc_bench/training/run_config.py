@@ -145,6 +145,13 @@ def run_config_of(content: dict[str, Any], origin: str) -> RunConfig:
     method_config = content.pop("method_config")
     if not isinstance(protocol, dict) or not isinstance(method_config, dict):
         raise ConfigError(f"{origin} holds no settings under 'protocol' or 'method_config'")
+    try:
+        config_digest(method_config)  # a run is told from others by its digest
+    except TypeError as error:
+        raise ConfigError(
+            f"{origin} has under 'method_config' what no setting is ({error}); give numbers, text, "
+            f"true or false, null, lists or mappings"
+        ) from error
     # The nested fields depend on each other (steps, environments), so they are set in one go.
     config = with_overrides(_TEMPLATE, {**content, "protocol": protocol})
     return replace(config, method_config=method_config)

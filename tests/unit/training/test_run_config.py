@@ -155,6 +155,14 @@ def test_a_group_that_is_no_group_is_refused(tmp_path, config, name):
         read_run_config(path)
 
 
+@pytest.mark.parametrize("value", ["2020-01-01", "!!set {a}", "!!binary aGk="])
+def test_a_setting_that_has_no_digest_is_refused(tmp_path, config, value):
+    path = tmp_path / "config.yaml"
+    path.write_text(config.to_yaml().replace("  width: 8\n", f"  width: {value}\n"))
+    with pytest.raises(ConfigError, match=r"'method_config' what no setting is .*; give numbers"):
+        read_run_config(path)
+
+
 @pytest.mark.parametrize(
     "change",
     [
