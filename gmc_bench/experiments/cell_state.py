@@ -11,6 +11,7 @@ from typing import Any, Literal, Self, get_args
 
 from gmc_bench.experiments.lease import NAME as LEASE
 from gmc_bench.experiments.lease import TIMEOUT_S, is_alive
+from gmc_bench.experiments.run_folder import CONFIG, RECORD
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import sealed, unsealed, write_atomic
 
@@ -114,7 +115,7 @@ def read_state(sweep: Path, name: str, *, launched: bool = False) -> CellState:
         launched: a launcher may have it, perhaps on a machine that shares no folder with this one
             and sends states but no lease.
     """
-    finished = _written(sweep / name / "record.json") is not None
+    finished = _written(sweep / name / RECORD) is not None
     try:
         state = CellState.from_dict(unsealed(state_file(sweep, name).read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -135,7 +136,7 @@ def read_state(sweep: Path, name: str, *, launched: bool = False) -> CellState:
 def is_vouched_for(sweep: Path, name: str) -> bool:
     """Return whether a run's state was written since its record was: by who had made or read it."""
     # By the clock of the file system, which all machines share.
-    record, state = _written(sweep / name / "record.json"), _written(state_file(sweep, name))
+    record, state = _written(sweep / name / RECORD), _written(state_file(sweep, name))
     return record is not None and state is not None and state >= record
 
 
@@ -162,7 +163,7 @@ def _written(path: Path) -> float | None:
 
 def _phase_without_worker(run: Path) -> Phase:
     """Return what a folder tells of a run that the process of its sweep runs itself."""
-    if not (run / "config.yaml").is_file():
+    if not (run / CONFIG).is_file():
         return "to do"
     return "training" if is_alive(run) else "stopped"
 

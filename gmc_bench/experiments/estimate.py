@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from gmc_bench.core.table import aligned
 from gmc_bench.experiments.cell_state import RUNNING, STATES, CellState
@@ -269,10 +269,10 @@ def _unofficial(configs: Iterable[RunConfig]) -> list[str]:
     ]
 
 
-def measured_here(folders: Iterable[Any]) -> Measured:
+def measured_here(folders: Iterable[Path]) -> Measured:
     """Return what the records below folders tell; those that do not exist are passed over."""
     measured = Measured()
-    for folder in map(Path, folders):
+    for folder in folders:
         if folder.is_dir():
             measured.add_records(folder)
     return measured

@@ -124,7 +124,8 @@ class SweepStarted(Event):
     runs: dict[str, RunConfig]
     """Settings of each, by name, in order."""
     states: dict[str, str]
-    """Of each, by name: `to do`, `begun`, `finished` or `failed`."""
+    """Of each, by name: `to do`, `begun`, `finished` or `failed`; with a launcher, its phase, see
+    `cell_state.Phase`."""
     records: Mapping[str, RunRecord]
     """Of those that are finished, by name."""
     failures: dict[str, str]

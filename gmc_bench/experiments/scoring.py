@@ -15,6 +15,7 @@ from gmc_bench.evaluation.loops import LoopMonitor, make_loop_monitor
 from gmc_bench.experiments.events import Progress
 from gmc_bench.experiments.session import Session, torch_state
 from gmc_bench.policies.policy import Policy
+from gmc_bench.records.parts import Mode, Split
 from gmc_bench.records.schema import BodyReturns, Episode, LoopResiduals, RunRecord
 
 EpisodeWatch = Callable[[str, Scoring], Observer | None]
@@ -26,8 +27,8 @@ def score(
     session: Session,
     policy: Policy,
     *,
-    splits: tuple[str, ...] | None = None,
-    modes: tuple[str, ...] | None = None,
+    splits: tuple[Split, ...] | None = None,
+    modes: tuple[Mode, ...] | None = None,
     episodes: int | None = None,
     sensor_dropout: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
@@ -89,13 +90,13 @@ def score(
     return tuple(results)
 
 
-def scoring_of(session: Session, split: str, mode: str) -> Scoring:
+def scoring_of(session: Session, split: Split, mode: Mode) -> Scoring:
     """Return what is run to score a policy on one split in one mode, by the run's protocol."""
     return Scoring(
         task=session.task,
         bodies=session.bodies.split(split),
         episodes=session.config.protocol.evaluation.episodes,
-        mode=mode,  # type: ignore[arg-type]
+        mode=mode,
         seed=evaluation_seed(session.config.seed, split, mode),
         num_threads=session.config.threads,
     )
@@ -104,7 +105,7 @@ def scoring_of(session: Session, split: str, mode: str) -> Scoring:
 def _body_returns(
     session: Session,
     rules: Scoring,
-    split: str,
+    split: Split,
     found: list[list[EpisodeResult]],
     monitor: LoopMonitor | None,
 ) -> list[BodyReturns]:
@@ -112,7 +113,7 @@ def _body_returns(
     seen = {body.digest for body in session.bodies.split("train")}
     return [
         BodyReturns(
-            split=split,  # type: ignore[arg-type]
+            split=split,
             mode=rules.mode,
             body=body.name,
             body_digest=body.digest,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -456,7 +457,7 @@ class Tuning:
             ],
             "best": best.number,
             "kept": best.settings,
-            "versions": {**collect_versions(), "optuna": _optuna_version()},
+            "versions": {**collect_versions(), "optuna": version("optuna")},
             "hardware": hardware.model_dump(mode="json"),
             "git_commit": checkout().commit,
             "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -478,9 +479,3 @@ def _shown(settings: Mapping[str, float]) -> str:
 def _plain(spec: TuningSpec) -> dict[str, Any]:
     plain: dict[str, Any] = json.loads(json.dumps(asdict(spec)))
     return plain
-
-
-def _optuna_version() -> str:
-    from importlib.metadata import version
-
-    return version("optuna")

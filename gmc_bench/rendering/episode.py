@@ -12,6 +12,7 @@ from gmc_bench.experiments.events import Listener, counter
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.scoring import recorded_lengths, scoring_of
 from gmc_bench.experiments.session import Session, limb_task
+from gmc_bench.records.parts import Split
 from gmc_bench.records.schema import Episode, RunRecord
 from gmc_bench.records.store import make_folder
 from gmc_bench.rendering.canvas import Canvas
@@ -32,7 +33,7 @@ class EpisodeChoice:
 
     body: str
     """Name."""
-    split: str | None = None
+    split: Split | None = None
     """Where to look for the body; `None` is test, then train."""
     mode: Mode = "deterministic"
     episode: int = 1
@@ -129,17 +130,16 @@ def render_episode(
     return ShownEpisode(title=title, replay=replay, recorded=recorded, path=path)
 
 
-def _find_body(session: Session, wanted: EpisodeChoice) -> tuple[str, int]:
+def _find_body(session: Session, wanted: EpisodeChoice) -> tuple[Split, int]:
     """Return the split of the body that was named, and its index there."""
+    splits: tuple[Split, ...] = (wanted.split,) if wanted.split else ("test", "train")
     if session.method.capabilities.per_body:
         if wanted.split == "test":
             raise ConfigError(
                 f"the method {session.method.id!r} has one policy for each training body and "
                 f"cannot control the split 'test'; use --split train"
             )
-        splits = ["train"]
-    else:
-        splits = [wanted.split] if wanted.split else ["test", "train"]
+        splits = ("train",)
     known: list[str] = []
     for split in splits:
         names = [body.name for body in session.bodies.split(split)]
@@ -170,7 +170,7 @@ def _check_episode(session: Session, episode: int) -> None:
         )
 
 
-def _recorded(record: RunRecord | None, split: str, wanted: EpisodeChoice) -> Episode | None:
+def _recorded(record: RunRecord | None, split: Split, wanted: EpisodeChoice) -> Episode | None:
     for item in record.returns if record else ():
         if (item.split, item.mode, item.body) == (split, wanted.mode, wanted.body):
             number = wanted.episode
