@@ -152,7 +152,7 @@ def _plan(parsed: argparse.Namespace, argv: list[str]) -> "tuple[StudyRun, Launc
 
 def _resume(path: Path, argv: list[str]) -> int:
     from gmc_bench.experiments.sweep_request import continued_launch, launch_alone
-    from gmc_bench.studies import scaling
+    from gmc_bench.records.kept import SCALING_SETTINGS
     from gmc_bench.studies.study_run import StudyRun
 
     parser = Parser(prog="gmc-bench study", allow_abbrev=False, add_help=False)
@@ -161,7 +161,7 @@ def _resume(path: Path, argv: list[str]) -> int:
     given, words = parser.parse_each(argv[1:])
     del given["resume"]
     said = launch_alone(given, words)
-    if (path / scaling.SETTINGS).is_file():
+    if (path / SCALING_SETTINGS).is_file():
         from gmc_bench.studies.scaling_study import read_request
 
         for name in said:

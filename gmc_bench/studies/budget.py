@@ -17,7 +17,7 @@ from gmc_bench.records.drawing import COLOURS
 from gmc_bench.records.kinship import contents, geometry_clusters
 from gmc_bench.records.schema import RunRecord, Split
 from gmc_bench.studies import outcome as read
-from gmc_bench.studies.outcome import Outcome, summarize
+from gmc_bench.studies.outcome import Outcome, runs_of, summarize
 from gmc_bench.studies.panels import draw_panels
 from gmc_bench.studies.schema import Arm, Study
 from gmc_bench.studies.table import INCOMPLETE, NONE, cell_text, count_runs
@@ -121,7 +121,7 @@ def score_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
     )  # fmt: skip
     rows = []
     for task, arm in _variants(outcomes):
-        runs = _of(outcomes, task, arm)
+        runs = runs_of(outcomes, task, arm)
         steps = {run.record.env_steps for run in runs if run.record}
         rows.append(
             (
@@ -147,7 +147,7 @@ def agreement_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
         for label, _ in SCORES:
             for one, other in itertools.combinations(budgets, 2):
                 first, second = (
-                    [_scores(_of(outcomes, task, arm), label) for arm in budgets[budget]]
+                    [_scores(runs_of(outcomes, task, arm), label) for arm in budgets[budget]]
                     for budget in (one, other)
                 )
                 cells = _cells(first, second, sampled.get(label))
@@ -166,7 +166,7 @@ def draw_budgets(study: Study, outcomes: Sequence[Outcome]) -> bytes:
     def draw(axes: "Axes", key: tuple[str, str]) -> None:
         ends = []
         for arm, colour in zip(methods[key], itertools.cycle(COLOURS.values()), strict=False):
-            records = [run.record for run in _of(outcomes, key[0], arm)]
+            records = [run.record for run in runs_of(outcomes, key[0], arm)]
             curves = [record.learning_curve for record in records if record is not None]
             if len(curves) < len(records):
                 continue
@@ -198,10 +198,6 @@ def _variants(outcomes: Sequence[Outcome]) -> list[tuple[str, Arm]]:
     return [(task, arm) for (task, _), arm in found.items()]
 
 
-def _of(outcomes: Sequence[Outcome], task: str, arm: Arm) -> list[Outcome]:
-    return [item for item in outcomes if (item.task, item.arm.name) == (task, arm.name)]
-
-
 def _place(outcomes: Sequence[Outcome], task: str, arm: Arm) -> str:
     """Return the place of a variant among the methods of its budget, by test score."""
     beside = [
@@ -209,7 +205,9 @@ def _place(outcomes: Sequence[Outcome], task: str, arm: Arm) -> str:
         for where, other in _variants(outcomes)
         if where == task and other.parts["Budget"] == arm.parts["Budget"]
     ]
-    found = {other.name: summarize(_of(outcomes, task, other), read.test_score) for other in beside}
+    found = {
+        other.name: summarize(runs_of(outcomes, task, other), read.test_score) for other in beside
+    }
     means = [summary.mean for summary in found.values() if summary is not None]
     own = found[arm.name]
     if own is None or len(means) < len(beside):

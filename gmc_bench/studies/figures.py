@@ -11,7 +11,7 @@ from gmc_bench.records.drawing import COLOURS
 from gmc_bench.robots.friction import FRICTION_PAIRS
 from gmc_bench.studies import outcome as read
 from gmc_bench.studies.friction_table import METRICS, friction_number
-from gmc_bench.studies.outcome import Number, Outcome, summarize
+from gmc_bench.studies.outcome import Number, Outcome, runs_of, summarize
 from gmc_bench.studies.panels import draw_panels
 from gmc_bench.studies.schema import Study
 from gmc_bench.studies.table import PROBES
@@ -29,7 +29,7 @@ def draw_curves(study: Study, outcomes: Sequence[Outcome]) -> bytes:
 
     def draw(axes: "Axes", task: str) -> None:
         for arm, colour in zip(study.arms, cycle(COLOURS.values()), strict=False):
-            runs = [item for item in outcomes if (item.task, item.arm.name) == (task, arm.name)]
+            runs = runs_of(outcomes, task, arm)
             records = [run.record for run in runs if run.record is not None]
             if not records or len(records) < len(runs):
                 continue

@@ -1,14 +1,14 @@
 """Outcome of the runs of a study."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from gmc_bench.leaderboard.learning_curve import common_curves, curve_area
-from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.schema import RunRecord, Split
 from gmc_bench.studies.schema import Arm
 
 
@@ -26,6 +26,11 @@ class Outcome:
     """What was measured on the policy beyond its record; empty where it was not."""
 
 
+def runs_of(outcomes: Iterable[Outcome], task: str, arm: Arm) -> list[Outcome]:
+    """Return the runs of one arm on one task: one for each seed."""
+    return [item for item in outcomes if (item.task, item.arm.name) == (task, arm.name)]
+
+
 Number = Callable[[Outcome], float | None]
 """Reads one number from a run; `None` where there is none."""
 
@@ -36,16 +41,16 @@ def training_return(outcome: Outcome) -> float | None:
 
 
 def train_score(outcome: Outcome) -> float | None:
-    """Return the score on the training bodies, with the protocol's first mode."""
+    """Return the score on the training bodies, by mean actions."""
     return _score(outcome, "train")
 
 
 def test_score(outcome: Outcome) -> float | None:
-    """Return the zero-shot score: test bodies that were not trained on."""
+    """Return the zero-shot score: test bodies, which were not trained on, by mean actions."""
     return _score(outcome, "test")
 
 
-def _score(outcome: Outcome, split: Any) -> float | None:
+def _score(outcome: Outcome, split: Split) -> float | None:
     return outcome.record.score(split, "deterministic") if outcome.record else None
 
 

@@ -38,8 +38,9 @@ OPTIONS = {
 """Options, and what the study measures that they are for."""
 EQUAL, PER_BODY = "equal", "per-body"
 """How many control steps runs with unlike numbers of bodies train."""
-OF_EQUAL = 100
-"""Bodies whose steps are the protocol's where each body gets as many."""
+_BODIES_OF_PROTOCOL = 100
+"""With `PER_BODY`, a run of so many bodies trains the protocol's env steps, and others in
+proportion."""
 MAX_BUDGET = 10_000
 """Times the protocol's env steps that a budget is at most; it is at least as small a part."""
 _VARIED = ("tokens.order", "tokens.attributes", "tokens.tree")
@@ -173,7 +174,9 @@ class Request:
                 label=f"{arm.label}, {count:,} bodies",
                 parts={METHOD: arm.label, COUNT: f"{count:,}"},
                 bodies=count,
-                budget=Fraction(count, OF_EQUAL) if self.steps == PER_BODY else Fraction(1),
+                budget=Fraction(count, _BODIES_OF_PROTOCOL)
+                if self.steps == PER_BODY
+                else Fraction(1),
                 # Scoring a thousand train bodies with sampled actions, too, would take as long as
                 # training.
                 settings={"evaluation.modes": ["deterministic"]},

@@ -9,8 +9,6 @@ import numpy as np
 
 NAME = "scaling"
 QUESTION = "How do latency, training and memory grow with tokens and with bodies?"
-SETTINGS = "scaling.json"
-"""Marks the folder of such a study."""
 Axis = Literal["tokens", "bodies"]
 AXES: tuple[Axis, ...] = ("tokens", "bodies")
 LEVEL = 0.95

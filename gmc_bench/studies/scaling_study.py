@@ -18,12 +18,13 @@ from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.profiling import scaling
 from gmc_bench.profiling.process import Limits, NotMeasured, Outcome, measure_in_process
 from gmc_bench.records.environment import collect_hardware, collect_versions
+from gmc_bench.records.kept import SCALING_SETTINGS, STUDY_FILE
 from gmc_bench.records.store import read_sealed, sealed, write_atomic
-from gmc_bench.studies.scaling import AXES, NAME, QUANTITIES, SETTINGS, Measurements, ScalingCell
+from gmc_bench.studies.scaling import AXES, NAME, QUANTITIES, Measurements, ScalingCell
 from gmc_bench.studies.scaling_figure import draw_scaling
 from gmc_bench.studies.scaling_table import csv_page, exponent_table, markdown_page
 
-TABLE, CELLS, RESULT, MEASURED = "table.md", "table.csv", "study.json", "cells"
+TABLE, CELLS, RESULT, MEASURED = "table.md", "table.csv", STUDY_FILE, "cells"
 PARTS = ("memory", "bodies", "time")
 _FIXED = ("preset", "seconds", "max_gib", "max_seconds")
 """What all cells of a folder have in common."""
@@ -105,7 +106,7 @@ def _sizes(size: int | str, steps: Callable[[int], Iterable[int]], name: str) ->
 class ScalingFolder(LockedFolder):
     """The folder of the study, locked while open."""
 
-    marker = SETTINGS
+    marker = SCALING_SETTINGS
     verb = "study"
 
 
@@ -173,7 +174,7 @@ def read_request(path: Path) -> ScalingRequest:
     Raises:
         RecordError: its settings are damaged.
     """
-    return ScalingRequest(**read_sealed(path / SETTINGS)[0]["request"])
+    return ScalingRequest(**read_sealed(path / SCALING_SETTINGS)[0]["request"])
 
 
 def run(request: ScalingRequest, path: Path, listener: Listener = lambda _: None) -> Measurements:
@@ -195,14 +196,14 @@ def run(request: ScalingRequest, path: Path, listener: Listener = lambda _: None
         "schema_version": 1, "study": NAME, "request": asdict(request), "setting": _setting(),
         "git_commit": git.commit, "git_dirty": git.dirty,
     }  # fmt: skip
-    with ScalingFolder(path, create=not (path / SETTINGS).is_file()) as folder:
-        if (path / SETTINGS).is_file():
-            old, _ = read_sealed(path / SETTINGS)
+    with ScalingFolder(path, create=not (path / SCALING_SETTINGS).is_file()) as folder:
+        if (path / SCALING_SETTINGS).is_file():
+            old, _ = read_sealed(path / SCALING_SETTINGS)
             _require_same(old, settings, path)
             # No single commit made these numbers if there was another one before.
             if old.get("git_dirty") is not False or old["git_commit"] != git.commit:
                 settings["git_dirty"] = True
-        write_atomic(path / SETTINGS, sealed(settings))
+        write_atomic(path / SCALING_SETTINGS, sealed(settings))
         listener(FolderOpened(path))
         limits = Limits(int(request.max_gib * 2**30), request.max_seconds)
         found = Measurements(Work(folder.path, limits, listener).finish(batches))

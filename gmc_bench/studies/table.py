@@ -7,8 +7,8 @@ import numpy as np
 from gmc_bench.core.table import Table
 from gmc_bench.leaderboard.published import PublishedScore, published_scores
 from gmc_bench.studies import outcome as read
-from gmc_bench.studies.outcome import Number, Outcome, summarize
-from gmc_bench.studies.schema import Arm, Study
+from gmc_bench.studies.outcome import Number, Outcome, runs_of, summarize
+from gmc_bench.studies.schema import Study
 from gmc_bench.suites.schema import short_name
 
 INCOMPLETE = "incomplete"
@@ -38,9 +38,9 @@ def training_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
     )  # fmt: skip
     rows = []
     for task in tasks:
-        base = _of(outcomes, task, first)
+        base = runs_of(outcomes, task, first)
         for arm in study.arms:
-            runs = _of(outcomes, task, arm)
+            runs = runs_of(outcomes, task, arm)
             if not runs:
                 continue
             rows.append(
@@ -163,10 +163,6 @@ def _minus(first: Number, second: Number) -> Number:
         return None if values[0] is None or values[1] is None else values[0] - values[1]
 
     return difference
-
-
-def _of(outcomes: Sequence[Outcome], task: str, arm: Arm) -> list[Outcome]:
-    return [item for item in outcomes if (item.task, item.arm.name) == (task, arm.name)]
 
 
 def count_runs(runs: Sequence[Outcome]) -> str:
