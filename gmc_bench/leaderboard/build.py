@@ -307,7 +307,7 @@ def _short_tables(path: Path, found: Leaderboard, root: Path) -> str:
     ]
     gone = len(named) - len(parts)
     if gone:
-        index = _relative(root / "README.md", path)
+        index = _relative(root / INDEX_NAME, path)
         parts.append(
             f"{gone} more {'table was' if gone == 1 else 'tables were'} measured under rules that "
             f"have changed since; their numbers are not comparable with new ones: "

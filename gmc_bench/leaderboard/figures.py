@@ -18,6 +18,7 @@ from gmc_bench.core.escape import one_line
 from gmc_bench.core.types import BoolArray, DoubleArray
 from gmc_bench.leaderboard.analysis import Curve, RowAnalysis, TableAnalysis
 from gmc_bench.leaderboard.learning_curve import thinned
+from gmc_bench.leaderboard.statistics import Estimate
 from gmc_bench.leaderboard.tables import GENERATOR
 from gmc_bench.records.drawing import COLOURS, DASHES, fixed_style, picture_bytes
 
@@ -374,20 +375,7 @@ def _draw_scores(analysis: TableAnalysis) -> "Figure":
             (iqm, 0.17, "D", "white"),
         ):
             y = place + shift
-            if part.low is not None and part.high is not None:
-                axes.plot(
-                    [max(part.low, left), min(part.high, right)],
-                    [y, y],
-                    color=style.colour,
-                    linewidth=1.6,
-                    zorder=3,
-                )
-                for beyond, x, arrow in (
-                    (part.low < left, left, "<"),
-                    (part.high > right, right, ">"),
-                ):
-                    if beyond:
-                        axes.plot(x, y, marker=arrow, color=style.colour, ms=5, clip_on=False)
+            _draw_interval(axes, part, y, (left, right), style.colour)
             axes.plot(part.value, y, marker=marker, color=style.colour, mfc=face, ms=5.5, zorder=4)
         axes.text(
             1.02,
@@ -410,6 +398,20 @@ def _draw_scores(analysis: TableAnalysis) -> "Figure":
     axes.set_title("Mean (●) and IQM (◇); dots: runs", loc="left")
     axes.text(1.02, 1.0, "group", transform=axes.transAxes, va="bottom", color=_INK, fontsize=8)
     return figure
+
+
+def _draw_interval(
+    axes: "Axes", found: Estimate, y: float, limits: tuple[float, float], colour: str
+) -> None:
+    """Draw the interval of a score, if there is one, and an arrow where it leaves the axes."""
+    if found.low is None or found.high is None:
+        return
+    left, right = limits
+    ends = [max(found.low, left), min(found.high, right)]
+    axes.plot(ends, [y, y], color=colour, linewidth=1.6, zorder=3)
+    for beyond, x, arrow in ((found.low < left, left, "<"), (found.high > right, right, ">")):
+        if beyond:
+            axes.plot(x, y, marker=arrow, color=colour, ms=5, clip_on=False)
 
 
 def _draw_bodies(analysis: TableAnalysis) -> "Figure":

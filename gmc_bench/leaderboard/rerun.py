@@ -132,7 +132,6 @@ def _require_agreement(stored: StoredRecord, session: sessions.Session) -> None:
     Tables are made from a record's own fields, its episodes are run again from `config`.
     """
     record, config = stored.record, session.config
-    suite = SUITES.get(config.suite)
     per_body = session.method.capabilities.per_body
     stated: dict[str, tuple[object, object]] = {
         "method": (record.method, session.method.id),
@@ -162,33 +161,7 @@ def _require_agreement(stored: StoredRecord, session: sessions.Session) -> None:
     _require_its_bodies(stored, session)
     _require_its_task(stored, session)
     _require_its_frictions(stored, session)
-    if record.method_version != session.method.version:
-        raise ConfigError(
-            f"{stored.path} is of version {record.method_version} of the method {record.method}, "
-            f"version {session.method.version} is installed; verify it with gmc-bench "
-            f"{record.versions['gmc-bench']}"
-        )
-    method = session.method
-    if record.tuning is not None:  # what it kept then, whatever it keeps now
-        kept = record.tuning.settings
-        instead = unlike_tuning(kept, to_dict(config.protocol), config.method_config)
-        for name, value in instead.items():
-            raise RecordError(
-                f"{stored.path} states that {name} was tuned to {kept[name]:g}, but its settings "
-                f"have {value!r}; it does not describe the run that was made"
-            )
-        key = tuning_key(suite.id, config.task, config.protocol.name)
-        method = replace(method, tuned={key: record.tuning.settings})
-    here = {"protocol": protocol_digest(config.protocol, method, suite, config.task)}
-    there = {"protocol": record.protocol_digest}
-    if record.task_digest is not None:  # older records do not state it
-        here["task"], there["task"] = definition_digest(session.task), record.task_digest
-    for name, digest in there.items():
-        if digest != here[name]:
-            raise ConfigError(
-                f"the {name} of {stored.path} is another one here (hash {here[name][:12]}, "
-                f"expected {digest[:12]}); verify it with gmc-bench {record.versions['gmc-bench']}"
-            )
+    _require_its_rules(stored, session)
 
 
 def _require_its_bodies(stored: StoredRecord, session: sessions.Session) -> None:
@@ -238,6 +211,38 @@ def _require_its_frictions(stored: StoredRecord, session: sessions.Session) -> N
             f"{stored.path} has {len(results)} results on friction, which are not the {expected} "
             f"that its suite measures; it does not describe the run that was made"
         )
+
+
+def _require_its_rules(stored: StoredRecord, session: sessions.Session) -> None:
+    """Raise unless method, tuning, protocol and task are here what they were for the record."""
+    record, config, method = stored.record, session.config, session.method
+    suite = SUITES.get(config.suite)
+    if record.method_version != method.version:
+        raise ConfigError(
+            f"{stored.path} is of version {record.method_version} of the method {record.method}, "
+            f"version {method.version} is installed; verify it with gmc-bench "
+            f"{record.versions['gmc-bench']}"
+        )
+    if record.tuning is not None:  # what it kept then, whatever it keeps now
+        kept = record.tuning.settings
+        instead = unlike_tuning(kept, to_dict(config.protocol), config.method_config)
+        for name, value in instead.items():
+            raise RecordError(
+                f"{stored.path} states that {name} was tuned to {kept[name]:g}, but its settings "
+                f"have {value!r}; it does not describe the run that was made"
+            )
+        key = tuning_key(suite.id, config.task, config.protocol.name)
+        method = replace(method, tuned={key: record.tuning.settings})
+    here = {"protocol": protocol_digest(config.protocol, method, suite, config.task)}
+    there = {"protocol": record.protocol_digest}
+    if record.task_digest is not None:  # older records do not state it
+        here["task"], there["task"] = definition_digest(session.task), record.task_digest
+    for name, digest in there.items():
+        if digest != here[name]:
+            raise ConfigError(
+                f"the {name} of {stored.path} is another one here (hash {here[name][:12]}, "
+                f"expected {digest[:12]}); verify it with gmc-bench {record.versions['gmc-bench']}"
+            )
 
 
 def _require_its_size(stored: StoredRecord, parameters: int) -> None:
@@ -427,20 +432,8 @@ def verify_all(
         yield Outcome("skipped", count, f"{count} of {len(left)} records: {reason}")
     if jobs == 1:
         yield from (_outcome(*item, ranked_only, on_progress) for item in chosen)
-        return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(_outcome, *item, ranked_only): item[0].path for item in chosen}
-        try:
-            for done, future in enumerate(as_completed(waiting), 1):
-                try:
-                    yield future.result()
-                except BrokenProcessPool:
-                    why = "a process ended, perhaps for lack of memory; give fewer --jobs"
-                    yield Outcome("not verified", 1, f"{waiting[future]}: {why}")
-                if on_progress is not None:
-                    on_progress(Progress("verify", done, len(waiting), "record"))
-        finally:
-            pool.shutdown(cancel_futures=True)
+    else:
+        yield from _in_processes(jobs, chosen, ranked_only, on_progress)
 
 
 def verify_one(
@@ -494,6 +487,28 @@ def _outcome(
     except GmcBenchError as error:
         return Outcome("not verified", 1, f"{stored.path}: {error}")
     return _told(stored, found)
+
+
+def _in_processes(
+    jobs: int,
+    chosen: Sequence[tuple[StoredRecord, KeptWeights]],
+    ranked_only: bool,
+    on_progress: Callable[[Progress], None] | None,
+) -> Iterator[Outcome]:
+    """Yield the outcome of each record when it is there, from so many processes."""
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        waiting = {pool.submit(_outcome, *item, ranked_only): item[0].path for item in chosen}
+        try:
+            for done, future in enumerate(as_completed(waiting), 1):
+                try:
+                    yield future.result()
+                except BrokenProcessPool:
+                    why = "a process ended, perhaps for lack of memory; give fewer --jobs"
+                    yield Outcome("not verified", 1, f"{waiting[future]}: {why}")
+                if on_progress is not None:
+                    on_progress(Progress("verify", done, len(waiting), "record"))
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _told(stored: StoredRecord, found: Verification) -> Outcome:

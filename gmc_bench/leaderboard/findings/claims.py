@@ -256,22 +256,13 @@ class Lead(Pooled):
         power = power_text([usable[best], usable[rival]], claimed, gap.value)
         names, found = self.pairwise_differences(usable)
         significant = significant_pairs({pair: item.p_runs for pair, item in found.items()})
-        ahead = [name for name in others if self._is_ahead(best, name, names, found, significant)]
+        ahead = [name for name in others if _is_ahead(best, name, names, found, significant)]
         behind = {
-            own: [name for name in others if self._is_ahead(name, own, names, found, significant)]
+            own: [name for name in others if _is_ahead(name, own, names, found, significant)]
             for own in ours
         }
         if behind[best]:
-            here = f"{here}; behind {', '.join(behind[best])}"
-            untried = [name for name in self.ours if name not in usable]
-            open_ones = [own for own in ours if not behind[own]]
-            if not untried and not open_ones:
-                return Finding("not seen here", here)
-            power = f"runs of {', '.join(untried)}" if untried else ""
-            if open_ones:
-                more = f"more runs of {', '.join(open_ones)}"
-                power = f"{power}; {more}" if power else more
-            return Finding("cannot be decided with these runs", here, power)
+            return self._judge_behind(f"{here}; behind {', '.join(behind[best])}", behind)
         if len(ahead) == len(self.others):
             return Finding("seen here", here)
         told = f"; significantly ahead of {len(ahead)} of {len(others)}"
@@ -279,23 +270,28 @@ class Lead(Pooled):
             power = f"runs of {', '.join(left)}"
         return Finding("cannot be decided with these runs", here + told, power)
 
+    def _judge_behind(self, here: str, behind: Mapping[str, Sequence[str]]) -> Finding:
+        """Return what is found where the best of ours is significantly behind another.
+
+        Args:
+            here: the numbers.
+            behind: those of the others that are ahead of each of ours that has runs.
+        """
+        untried = [name for name in self.ours if name not in behind]
+        open_ones = [own for own in behind if not behind[own]]
+        needed = []
+        if untried:
+            needed.append(f"runs of {', '.join(untried)}")
+        if open_ones:
+            needed.append(f"more runs of {', '.join(open_ones)}")
+        if not needed:
+            return Finding("not seen here", here)
+        return Finding("cannot be decided with these runs", here, "; ".join(needed))
+
     def _coverage(self, others: Sequence[str]) -> str:
         if len(others) == len(self.others):
             return ""
         return f"; {len(others)} of {len(self.others)} others have runs"
-
-    def _is_ahead(
-        self,
-        first: str,
-        second: str,
-        names: Sequence[str],
-        found: Mapping[tuple[int, int], MeanDifference],
-        significant: set[tuple[int, int]],
-    ) -> bool:
-        i, j = names.index(first), names.index(second)
-        pair = (min(i, j), max(i, j))
-        gap = found[pair].estimate.runs if i < j else _negated(found[pair].estimate.runs)
-        return pair in significant and gap.low is not None and gap.low > 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -466,6 +462,20 @@ def _verdict_by_sign(gap: Estimate, here: str, power: str) -> Finding:
 
 def _too_few_runs(samples: Mapping[str, Sample], labels: Sequence[str]) -> bool:
     return any(len(samples[n].values) < MIN_RUNS if n in samples else True for n in labels)
+
+
+def _is_ahead(
+    first: str,
+    second: str,
+    names: Sequence[str],
+    found: Mapping[tuple[int, int], MeanDifference],
+    significant: set[tuple[int, int]],
+) -> bool:
+    """Return whether one is significantly better than another, by seeds."""
+    i, j = names.index(first), names.index(second)
+    pair = (min(i, j), max(i, j))
+    gap = found[pair].estimate.runs if i < j else _negated(found[pair].estimate.runs)
+    return pair in significant and gap.low is not None and gap.low > 0.0
 
 
 def _mean(sample: Sample) -> float:

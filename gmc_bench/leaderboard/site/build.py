@@ -190,8 +190,8 @@ def _parade(analyses: Sequence[TableAnalysis]) -> list[tuple[str, Drawing]]:
     Bodies that were imported are left to the pages about them.
     """
     sets = {(item.table.key.morphologies, item.table.key.morphologies_digest) for item in analyses}
-    names = sorted(identity for identity in sets if identity[0].startswith("gmc-"))
-    found = [list(bodies_at_hand(*identity).bodies.values()) for identity in names]
+    generated = sorted(identity for identity in sets if identity[0].startswith("gmc-"))
+    found = [list(bodies_at_hand(*identity).bodies.values()) for identity in generated]
     grown: list[Drawable] = [
         bodies[len(bodies) * part // 4] for part in (1, 3) for bodies in found if len(bodies) > 3
     ]

@@ -8,11 +8,9 @@ from gmc_bench.leaderboard.aggregate import ComparisonKey, ComparisonTable
 from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.overview import Column, OverviewCell, make_overview
 from gmc_bench.leaderboard.site import numbers
-from gmc_bench.leaderboard.site.board import score_digits
+from gmc_bench.leaderboard.site.board import SHARE_DIGITS, score_digits
 from gmc_bench.leaderboard.tables import SHORT_DIGEST
 from gmc_bench.leaderboard.today import is_earlier
-
-SHARE_DIGITS = 2
 
 
 def titles(analyses: Iterable[TableAnalysis]) -> dict[ComparisonKey, str]:
