@@ -28,7 +28,7 @@ class Display:
     """Shows what runs and sweeps tell; a context that ends what is being shown.
 
     Args:
-        again: the command that continues what is stopped; `{path}` is the folder, once there is one
+        again: command that continues what is stopped; `{path}` is the folder, once there is one.
     """
 
     def __init__(self, again: str = "gmc-bench run --resume {path}") -> None:

@@ -91,7 +91,10 @@ class Records(Sequence[RunRecord]):
         return _frame(rows, (*_PLACE, *_MEASURED, *_OF_RECORD))
 
     def episodes(self) -> "pd.DataFrame":
-        """Return one row per scored episode: run, split, mode, body, and what the episode was."""
+        """Return one row per scored episode: run, split, mode, body, number, and what it was.
+
+        The episodes of a body are numbered from 0 in each mode.
+        """
         rows = (
             {**place, **row}
             for item, place in self._placed()

@@ -291,5 +291,5 @@ def _read(path: Path, kind: type[P], hint: str) -> P:
 
 
 def seal(part: RecordPart) -> bytes:
-    """Return the bytes of a file that `read_study` or `read_evaluation` reads."""
+    """Return the bytes of a file that the reader of such a part reads, e.g. `read_study`."""
     return sealed(part.model_dump(mode="json"))

@@ -54,7 +54,7 @@ class RecordPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @model_serializer(mode="wrap")
-    def _leave_out_nothing(self, write: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    def _leave_out_absent(self, write: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         content = write(self)
         return {
             name: value

@@ -126,9 +126,8 @@ class Verification(RecordPart):
                 raise ValueError(f"more episodes differ in {part.split}, {part.mode} than were run")
             if (part.margin is None) != (self.comparison == "exact"):
                 raise ValueError("a margin belongs to an interval comparison and only there")
-            exact = part.differing == 0 if part.margin is None else None
-            inside = part.is_near and part.is_likely
-            if part.passed != (inside if exact is None else exact):
+            equal, inside = part.differing == 0, part.is_near and part.is_likely
+            if part.passed != (equal if self.comparison == "exact" else inside):
                 raise ValueError(f"passed of {part.split}, {part.mode} contradicts its numbers")
         if self.friction is not None:
             _require_agreement(self.friction, self.comparison)
