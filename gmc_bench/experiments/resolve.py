@@ -1,6 +1,7 @@
 """Resolution of a specification into the settings of a run."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,38 @@ def resolve(
         values = ", ".join(f"{name} {value:g}" for name, value in tuned.items())
         why += f" {choice.method.id} brings along what it was tuned to: {values}."
     return Resolved(config, choice, found, why)
+
+
+def resolve_all(specs: Iterable[ExperimentSpec], *, elsewhere: bool) -> Iterator[Resolved]:
+    """Resolve specifications, loading every body set once, and once where only seeds differ.
+
+    Args:
+        specs: the specifications.
+        elsewhere: see `resolve`.
+
+    Raises:
+        GmcBenchError: a name is unknown, or a setting does not fit.
+    """
+    loaded: dict[tuple[str, str | None], tuple[MorphologySet, str]] = {}
+    known: dict[tuple[Any, ...], Resolved] = {}
+    git = checkout()
+    for spec in specs:
+        same = tuple(
+            json.dumps(value) if name == "settings" else value
+            for name, value in vars(spec).items()
+            if name != "seed"
+        )
+        if same in known:
+            found = known[same]
+            protocol = found.config.protocol
+            seed = protocol.seeds[0] if spec.seed is None else spec.seed
+            yield replace(found, config=with_seed(found.config, seed))
+            continue
+        key = (spec.suite, spec.bodies)
+        if key not in loaded:
+            loaded[key] = choose_bodies(spec.bodies, choose(spec).suite)
+        known[same] = resolve(spec, loaded[key], git=git, elsewhere=elsewhere)
+        yield known[same]
 
 
 @dataclass(frozen=True)

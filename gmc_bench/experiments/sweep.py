@@ -1,11 +1,8 @@
 """Sweep: several runs in one folder, in turn or by a launcher, begun or continued."""
 
 import contextlib
-import gc
-import json
 import shlex
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.arguments import as_path
 from gmc_bench.core.config import coerce
-from gmc_bench.core.errors import ConfigError, GmcBenchError, RunFolderError, StorageError
-from gmc_bench.experiments.cell import execute_run
+from gmc_bench.core.errors import ConfigError, GmcBenchError, RunFolderError
 from gmc_bench.experiments.cell_state import (
     CellState,
     SweepOverview,
@@ -27,26 +23,13 @@ from gmc_bench.experiments.events import (
     Listener,
     Listeners,
     Remark,
-    RunStoppedError,
-    SweepFinished,
-    SweepRunFailed,
-    SweepRunFinished,
-    SweepRunKept,
-    SweepRunStarted,
-    SweepStarted,
 )
 from gmc_bench.experiments.experiment import RUNS, Experiment
 from gmc_bench.experiments.grid import Grid
+from gmc_bench.experiments.in_turn import InTurn
 from gmc_bench.experiments.launch import require_one_run
 from gmc_bench.experiments.method import load_method
-from gmc_bench.experiments.resolve import (
-    Resolved,
-    checkout,
-    choose,
-    choose_bodies,
-    resolve,
-    with_seed,
-)
+from gmc_bench.experiments.resolve import Resolved, resolve_all
 from gmc_bench.experiments.reuse import KnownRuns
 from gmc_bench.experiments.run_folder import (
     CONFIG,
@@ -134,7 +117,7 @@ class Sweep:
         if isinstance(specs, Mapping):
             require_names(specs)
         listed = require_specs(specs.values() if isinstance(specs, Mapping) else specs)
-        self.resolved: tuple[Resolved, ...] = tuple(_resolve_all(listed, elsewhere))
+        self.resolved: tuple[Resolved, ...] = tuple(resolve_all(listed, elsewhere=elsewhere))
         """The specifications with their names looked up; empty for a sweep that was opened."""
         if not self.resolved:
             raise ConfigError("a sweep needs at least one specification, got none")
@@ -538,65 +521,7 @@ class Sweep:
             launcher, launch = launched
             driver = Driver(folder.path, self.runs, launcher, launch.retries, self._emit)
             return SweepResult(*driver.run())
-        records: dict[str, RunRecord] = {}
-        result = SweepResult(records)
-        states = {}
-        for name, config in self.runs.items():
-            states[name] = "begun" if folder.was_begun(name) else "to do"
-            try:
-                record = folder.read_finished(name, config)
-            except GmcBenchError as error:
-                states[name], result.failures[name] = "failed", str(error)
-            else:
-                if record is not None:
-                    states[name], records[name] = "finished", record
-        self._emit(
-            SweepStarted(
-                folder.path,
-                self.runs,
-                states,
-                dict(records),
-                dict(result.failures),
-            )
-        )
-        for name in self.runs:
-            self._visit(folder, name, records, result.failures)
-        self._emit(SweepFinished(records, result.failures))
-        return result
-
-    def _visit(
-        self,
-        folder: SweepFolder,
-        name: str,
-        records: "dict[str, RunRecord]",
-        failures: dict[str, str],
-    ) -> None:
-        if name in failures:
-            self._emit(SweepRunFailed(name, failures[name]))
-            return
-        if name in records:
-            self._emit(SweepRunKept(name, records[name]))
-            return
-        self._emit(SweepRunStarted(name))
-        try:
-            config = self.runs[name]
-            record = execute_run(folder, name, config, self._bodies_of(config), self._emit)
-        except (ConfigError, StorageError, OSError):
-            raise  # the other runs would meet the same
-        except RunStoppedError:
-            raise  # no failure: this run goes on when the sweep does, and so do the others
-        except Exception as error:  # noqa: BLE001 - the other runs can go on all the same
-            expected = isinstance(error, GmcBenchError)
-            reason = str(error) if expected else f"{type(error).__name__}: {error}"
-            failures[name] = reason
-            trace = None if expected else traceback.format_exc().rstrip()
-            self._emit(SweepRunFailed(name, reason, trace))
-        else:
-            records[name] = record
-            self._emit(SweepRunFinished(name, record))
-        # Networks and environments refer to each other; left alone, those of dozens of runs would
-        # stay until the collector looks at old objects.
-        gc.collect()
+        return SweepResult(*InTurn(folder, self.runs, self._bodies_of, self._emit).run())
 
 
 def _differing_machine(found: Mapping[str, RunConfig], given: Mapping[str, RunConfig]) -> str:
@@ -609,27 +534,3 @@ def _differing_machine(found: Mapping[str, RunConfig], given: Mapping[str, RunCo
                 shown = item.removesuffix("_s")
                 texts.setdefault(item, f"{shown} {before or 'none'} (not {now or 'none'})")
     return ", ".join(texts.values())
-
-
-def _resolve_all(specs: Iterable[ExperimentSpec], elsewhere: bool) -> Iterator[Resolved]:
-    """Resolve specifications, loading every body set once, and once where only seeds differ."""
-    loaded: dict[tuple[str, str | None], tuple[MorphologySet, str]] = {}
-    known: dict[tuple[Any, ...], Resolved] = {}
-    git = checkout()
-    for spec in specs:
-        same = tuple(
-            json.dumps(value) if name == "settings" else value
-            for name, value in vars(spec).items()
-            if name != "seed"
-        )
-        if same in known:
-            found = known[same]
-            protocol = found.config.protocol
-            seed = protocol.seeds[0] if spec.seed is None else spec.seed
-            yield replace(found, config=with_seed(found.config, seed))
-            continue
-        key = (spec.suite, spec.bodies)
-        if key not in loaded:
-            loaded[key] = choose_bodies(spec.bodies, choose(spec).suite)
-        known[same] = resolve(spec, loaded[key], git=git, elsewhere=elsewhere)
-        yield known[same]

@@ -11,6 +11,7 @@ import pytest
 
 from gmc_bench.core.errors import ConfigError, RunFolderError, StorageError
 from gmc_bench.experiments import driver as driving
+from gmc_bench.experiments import in_turn
 from gmc_bench.experiments import sweep as sweeping
 from gmc_bench.experiments.cell_state import CellState, write_state
 from gmc_bench.experiments.events import Remark, RunStoppedError, SweepRunFailed
@@ -45,7 +46,7 @@ def ran(monkeypatch):
         found[name] = config
         return make_record()
 
-    monkeypatch.setattr(sweeping, "execute_run", execute_run)
+    monkeypatch.setattr(in_turn, "execute_run", execute_run)
     return found
 
 
@@ -88,7 +89,7 @@ def test_a_stop_and_what_others_would_meet_is_no_failure_and_the_next_run_does_n
         begun.append(name)
         raise error
 
-    monkeypatch.setattr(sweeping, "execute_run", execute_run)
+    monkeypatch.setattr(in_turn, "execute_run", execute_run)
     with pytest.raises(error):
         Sweep(SPECS, out=OUT, on_event=told.append).run()
     assert begun == ["one"]
